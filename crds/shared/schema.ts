@@ -1,0 +1,136 @@
+/**
+ * Builders for schema parts of custom resources. Every builder gives a TypeBox schema that is at once the TypeScript
+ * type, the ajv schema and, after `crds/generate.ts` has dropped our own keywords, a structural OpenAPI schema.
+ *
+ * A leaf names its reader in `readBy`: the part of Portico that acts on the field. `later` marks a field that nobody
+ * reads yet: setting it makes the object NotYetSupported. `refused` marks a field that is accepted by the schema so that
+ * manifests of the widely used operator apply, and never honoured: it carries the reason that the condition shows.
+ */
+import Type, { type Static, type TSchema, type TUnsafe } from 'typebox'
+import { limits } from './limits.ts'
+
+export type Reader = 'gateway' | 'proxy' | 'registry' | 'operator' | 'later' | { readonly refused: string }
+
+/** A CEL rule as in `x-kubernetes-validations`; the same text runs in the API server and in `portico validate`. */
+export interface CelRule {
+  readonly rule: string
+  readonly message: string
+  readonly reason?: 'FieldValueInvalid' | 'FieldValueRequired' | 'FieldValueForbidden'
+  readonly fieldPath?: string
+}
+
+interface TextOptions {
+  readonly max?: number
+  readonly min?: number
+  /** In the common subset of RE2 and JavaScript regular expressions. */
+  readonly pattern?: string
+  readonly default?: string
+  readonly rules?: readonly CelRule[]
+}
+
+const rulesOf = (rules: readonly CelRule[] | undefined) => (rules?.length ? { 'x-kubernetes-validations': rules } : {})
+
+/** A string, bounded by `limits.text` unless `max` says otherwise. */
+export const text = (readBy: Reader, description: string, options: TextOptions = {}) =>
+  Type.String({
+    description,
+    readBy,
+    maxLength: options.max ?? limits.text,
+    ...(options.min === undefined ? {} : { minLength: options.min }),
+    ...(options.pattern === undefined ? {} : { pattern: options.pattern }),
+    ...(options.default === undefined ? {} : { default: options.default }),
+    ...rulesOf(options.rules),
+  })
+
+/** An http or https URL. */
+export const url = (readBy: Reader, description: string, options: TextOptions = {}) =>
+  text(readBy, description, { max: limits.url, pattern: '^https?://[^\\s]+$', ...options })
+
+/** The name of an object in the same namespace. */
+export const objectName = (readBy: Reader, description: string, options: TextOptions = {}) =>
+  text(readBy, description, { min: 1, max: limits.name, ...options })
+
+/** One of a closed list of strings. */
+export const choice = <const V extends readonly string[]>(
+  readBy: Reader,
+  description: string,
+  values: V,
+  options: { readonly default?: V[number] } = {},
+) => Type.Enum([...values], { type: 'string', description, readBy, ...options }) as unknown as TUnsafe<V[number]>
+
+export const flag = (readBy: Reader, description: string, options: { readonly default?: boolean } = {}) =>
+  Type.Boolean({ description, readBy, ...options })
+
+/** A whole number of 32 bits. */
+export const integer = (
+  readBy: Reader,
+  description: string,
+  options: { readonly minimum?: number; readonly maximum?: number; readonly default?: number } = {},
+) => Type.Integer({ description, readBy, format: 'int32', ...options })
+
+/** A Go duration such as `30s` or `1h30m`; see `duration.ts` for its value. */
+export const duration = (readBy: Reader, description: string, options: { readonly default?: string } = {}) =>
+  text(readBy, description, { max: 32, pattern: '^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$', ...options })
+
+interface ListOptions {
+  readonly max?: number
+  readonly min?: number
+  /** `atomic` (default), `set`, or the keys of a list-type map. */
+  readonly type?: 'atomic' | 'set' | { readonly map: readonly string[] }
+  readonly rules?: readonly CelRule[]
+  readonly default?: readonly unknown[]
+}
+
+/** A list, bounded by `limits.list` unless `max` says otherwise. */
+export const list = <T extends TSchema>(description: string, items: T, options: ListOptions = {}) => {
+  const kind = options.type ?? 'atomic'
+  return Type.Array(items, {
+    description,
+    maxItems: options.max ?? limits.list,
+    ...(options.min === undefined ? {} : { minItems: options.min }),
+    ...(options.default === undefined ? {} : { default: options.default }),
+    ...(typeof kind === 'string'
+      ? { 'x-kubernetes-list-type': kind }
+      : { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': [...kind.map] }),
+    ...rulesOf(options.rules),
+  })
+}
+
+/** A map from string to `value`, bounded by `limits.map` unless `max` says otherwise. */
+export const map = <V extends TSchema>(
+  description: string,
+  value: V,
+  options: { readonly max?: number; readonly rules?: readonly CelRule[] } = {},
+): TUnsafe<Record<string, Static<V>>> =>
+  Type.Unsafe<Record<string, Static<V>>>({
+    type: 'object',
+    description,
+    additionalProperties: value,
+    maxProperties: options.max ?? limits.map,
+    ...rulesOf(options.rules),
+  })
+
+/** An object with exactly these properties; wrap a property in `Type.Optional` where it may be left out. */
+export const object = <P extends Record<string, TSchema>>(
+  description: string,
+  properties: P,
+  options: { readonly rules?: readonly CelRule[]; readonly default?: unknown } = {},
+) =>
+  Type.Object(properties, {
+    description,
+    additionalProperties: false,
+    ...(options.default === undefined ? {} : { default: options.default }),
+    ...rulesOf(options.rules),
+  })
+
+/** An object of any shape that is handed on as it is: a pod template, a JSON schema. */
+export const raw = (readBy: Reader, description: string) =>
+  Type.Unsafe<Record<string, unknown>>({
+    type: 'object',
+    description,
+    readBy,
+    'x-kubernetes-preserve-unknown-fields': true,
+  })
+
+export type { Static, TSchema }
+export { Type }

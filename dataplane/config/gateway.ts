@@ -1,0 +1,121 @@
+import Type, { type Static } from 'typebox'
+import { toolShaping } from '../../crds/shared/aggregation.ts'
+import { duration } from '../../crds/shared/schema.ts'
+
+/**
+ * The gateway's configuration file (YAML or JSON). The operator writes it; people may. File paths in it are relative
+ * to the file's own folder. It holds references to secrets, never their values.
+ */
+
+const strict = { additionalProperties: false }
+const file = (description: string) => Type.String({ description, minLength: 1 })
+
+const oidc = Type.Object(
+  {
+    issuer: Type.String({ description: 'Issuer of the tokens, compared exactly with `iss`.', pattern: '^https?://' }),
+    audience: Type.String({ description: 'Required in `aud`.', minLength: 1 }),
+    jwksUrl: Type.Optional(
+      Type.String({ description: 'Where the keys are; absent: found by discovery.', pattern: '^https?://' }),
+    ),
+    scopes: Type.Optional(
+      Type.Array(Type.String(), { description: 'Scopes told to clients in metadata and challenge.' }),
+    ),
+    caBundleFile: Type.Optional(file('PEM file of CAs trusted for the issuer, besides the system’s.')),
+    bearerTokenFile: Type.Optional(
+      file('Token sent to the issuer’s discovery and key endpoints; read anew each time.'),
+    ),
+    allowPrivateIP: Type.Optional(
+      Type.Boolean({ description: 'The issuer may resolve to a private address.', default: false }),
+    ),
+    insecureAllowHTTP: Type.Optional(
+      Type.Boolean({ description: 'The issuer may be plain http beyond loopback.', default: false }),
+    ),
+  },
+  strict,
+)
+
+const backend = Type.Object(
+  {
+    name: Type.String({ description: 'Name in the group, prefix of its tools.', minLength: 1, maxLength: 253 }),
+    url: Type.String({ description: 'MCP endpoint.', pattern: '^https?://' }),
+    transport: Type.Optional(Type.Enum(['streamable-http'], { type: 'string', default: 'streamable-http' })),
+    caBundleFile: Type.Optional(file('PEM file of CAs trusted for this backend, besides the system’s.')),
+    headers: Type.Optional(
+      Type.Unsafe<Record<string, string>>({
+        type: 'object',
+        description: 'Headers added to each request to this backend.',
+        additionalProperties: { type: 'string' },
+      }),
+    ),
+    headerFiles: Type.Optional(
+      Type.Array(
+        Type.Object(
+          { name: Type.String({ minLength: 1 }), file: file('The value; surrounding white space is dropped.') },
+          strict,
+        ),
+        { description: 'Headers whose values are in files.' },
+      ),
+    ),
+    timeout: Type.Optional(duration('gateway', 'Longest wait for this backend’s answer.')),
+    allowPrivateIP: Type.Optional(
+      Type.Boolean({
+        description:
+          'May resolve to a private address. Members of the cluster do; remote ones only where it is allowed.',
+        default: true,
+      }),
+    ),
+  },
+  strict,
+)
+
+const shaping = Type.Object({ workload: Type.String({ minLength: 1 }), ...toolShaping('gateway') }, strict)
+
+export const gatewayConfigSchema = Type.Object(
+  {
+    name: Type.String({ description: 'Name of the workload; told to clients as the server’s name.', minLength: 1 }),
+    namespace: Type.String({ minLength: 1 }),
+    role: Type.Enum(['gateway', 'proxy'], {
+      type: 'string',
+      default: 'gateway',
+      description: 'A proxy has one backend and renames nothing.',
+    }),
+    resourceUrl: Type.Optional(
+      Type.String({
+        description: 'Public URL of the MCP endpoint, the `resource` of RFC 9728.',
+        pattern: '^https?://',
+      }),
+    ),
+    allowedHosts: Type.Optional(
+      Type.Array(Type.String(), {
+        description: 'Host names answered to, besides those of the listeners and of resourceUrl; `*` answers to all.',
+      }),
+    ),
+    incomingAuth: Type.Object(
+      { type: Type.Enum(['anonymous', 'oidc'], { type: 'string' }), oidc: Type.Optional(oidc) },
+      strict,
+    ),
+    backends: Type.Array(backend, { description: 'The backends, by name.' }),
+    aggregation: Type.Optional(
+      Type.Object(
+        {
+          conflictResolution: Type.Optional(Type.Enum(['prefix'], { type: 'string', default: 'prefix' })),
+          conflictResolutionConfig: Type.Optional(
+            Type.Object({ prefixFormat: Type.Optional(Type.String({ default: '{workload}_' })) }, strict),
+          ),
+          excludeAllTools: Type.Optional(Type.Boolean({ default: false })),
+          tools: Type.Optional(Type.Array(shaping)),
+        },
+        strict,
+      ),
+    ),
+    timeouts: Type.Optional(
+      Type.Object({ default: Type.Optional(duration('gateway', 'Longest wait for a backend.')) }, strict),
+    ),
+    logLevel: Type.Optional(Type.Enum(['debug', 'info', 'warn', 'error'], { type: 'string', default: 'info' })),
+  },
+  strict,
+)
+
+export type GatewayConfig = Static<typeof gatewayConfigSchema>
+export type BackendConfig = GatewayConfig['backends'][number]
+export type OidcConfig = Static<typeof oidc>

@@ -1,0 +1,94 @@
+/**
+ * The one table of errors. A code is stable and never reused. `text` is what the caller may know; the detail goes to
+ * the log under the same request id.
+ */
+interface ErrorRow {
+  readonly http: number
+  /** JSON-RPC code for the MCP endpoint (JSON-RPC 2.0 section 5.1; MCP 2026-07-28). */
+  readonly rpc: number
+  readonly text: string
+}
+
+export const errorTable = {
+  parse_error: { http: 400, rpc: -32700, text: 'The body is not valid JSON.' },
+  invalid_message: { http: 400, rpc: -32600, text: 'The body is not a JSON-RPC 2.0 message.' },
+  method_not_found: { http: 404, rpc: -32601, text: 'This method is not known here.' },
+  invalid_params: { http: 400, rpc: -32602, text: 'The parameters are not valid.' },
+  unknown_tool: { http: 200, rpc: -32602, text: 'There is no tool of this name.' },
+  header_mismatch: { http: 400, rpc: -32020, text: 'A header does not agree with the body.' },
+  missing_capability: { http: 400, rpc: -32021, text: 'The client lacks a capability that this call needs.' },
+  unsupported_version: { http: 400, rpc: -32022, text: 'This protocol version is not served.' },
+  session_required: { http: 400, rpc: -32600, text: 'The Mcp-Session-Id header is missing.' },
+  session_unknown: { http: 404, rpc: -32600, text: 'There is no such session; initialize a new one.' },
+  invalid_request: { http: 400, rpc: -32602, text: 'The request is not valid.' },
+  claims_required: { http: 400, rpc: -32602, text: 'Claims are required.' },
+  source_required: { http: 400, rpc: -32602, text: 'Several managed sources are visible; name one in `source`.' },
+  source_not_managed: { http: 400, rpc: -32602, text: 'Entries can be published to a managed source only.' },
+  unauthenticated: { http: 401, rpc: -32600, text: 'A valid bearer token is required.' },
+  forbidden: { http: 403, rpc: 403, text: 'This is not allowed.' },
+  forbidden_host: { http: 403, rpc: -32600, text: 'This Host or Origin is not served here.' },
+  forbidden_role: { http: 403, rpc: 403, text: 'The caller lacks the role for this.' },
+  forbidden_claims: { http: 403, rpc: 403, text: 'The caller’s claims do not allow this.' },
+  claims_not_subset: { http: 403, rpc: 403, text: 'The claims are not a subset of the caller’s.' },
+  read_only: { http: 403, rpc: 403, text: 'This is configured elsewhere and can’t be changed here.' },
+  not_found: { http: 404, rpc: -32601, text: 'Not found.' },
+  method_not_allowed: { http: 405, rpc: -32600, text: 'This HTTP method is not served here.' },
+  not_acceptable: { http: 406, rpc: -32600, text: 'Accept must allow application/json and text/event-stream.' },
+  claims_mismatch: { http: 409, rpc: -32602, text: 'The claims differ from those of the first version.' },
+  version_exists: { http: 409, rpc: -32602, text: 'This version exists already.' },
+  conflict: { http: 409, rpc: -32602, text: 'This conflicts with what is there.' },
+  no_managed_source: { http: 409, rpc: -32602, text: 'There is no managed source.' },
+  too_large: { http: 413, rpc: -32600, text: 'The body is too large.' },
+  unsupported_media_type: { http: 415, rpc: -32600, text: 'Content-Type must be application/json.' },
+  rate_limited: { http: 429, rpc: 429, text: 'Too many requests.' },
+  internal: { http: 500, rpc: -32603, text: 'Something went wrong here; the log has it under the request id.' },
+  backend_failed: { http: 200, rpc: -32603, text: 'The backend did not answer as it should.' },
+  backend_unavailable: { http: 200, rpc: -32603, text: 'The backend can’t be reached.' },
+  backend_timeout: { http: 200, rpc: -32603, text: 'The backend did not answer in time.' },
+  unavailable: { http: 503, rpc: -32603, text: 'A part that this needs is away; try again.' },
+} as const satisfies Record<string, ErrorRow>
+
+export type ErrorCode = keyof typeof errorTable
+
+export interface ErrorDetail {
+  readonly pointer: string
+  readonly message: string
+}
+
+interface PublicErrorOptions {
+  /** Replaces the table's text; must hold nothing that the caller may not know. */
+  readonly message?: string
+  /** Findings in the caller's own input. */
+  readonly details?: readonly ErrorDetail[]
+  /** JSON-RPC `error.data`. */
+  readonly data?: unknown
+  /** Response headers, such as WWW-Authenticate or Retry-After. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** For the log alone. */
+  readonly cause?: unknown
+}
+
+/** The one error type that is turned into a response. Anything else thrown becomes `internal`. */
+export class PublicError extends Error {
+  override readonly name = 'PublicError'
+  readonly code: ErrorCode
+  readonly details: readonly ErrorDetail[] | undefined
+  readonly data: unknown
+  readonly headers: Readonly<Record<string, string>> | undefined
+
+  constructor(code: ErrorCode, options: PublicErrorOptions = {}) {
+    super(options.message ?? errorTable[code].text, options.cause === undefined ? undefined : { cause: options.cause })
+    this.code = code
+    this.details = options.details
+    this.data = options.data
+    this.headers = options.headers
+  }
+
+  get status(): number {
+    return errorTable[this.code].http
+  }
+
+  get rpcCode(): number {
+    return errorTable[this.code].rpc
+  }
+}

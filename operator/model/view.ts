@@ -1,0 +1,72 @@
+import type { KindDeclaration, ObjectOf } from '../../crds/define.ts'
+
+/** Any Kubernetes object, as read from YAML or the API. */
+export interface KubernetesObject {
+  apiVersion: string
+  kind: string
+  metadata: {
+    name: string
+    namespace?: string
+    uid?: string
+    generation?: number
+    resourceVersion?: string
+    creationTimestamp?: string
+    deletionTimestamp?: string
+    labels?: Record<string, string>
+    annotations?: Record<string, string>
+    finalizers?: string[]
+    ownerReferences?: OwnerReference[]
+  }
+  [field: string]: unknown
+}
+
+export interface OwnerReference {
+  apiVersion: string
+  kind: string
+  name: string
+  uid: string
+  controller?: boolean
+  blockOwnerDeletion?: boolean
+}
+
+export interface ObjectName {
+  readonly kind: string
+  readonly name: string
+}
+
+/** What the operator knows of a Secret: that it is there and which keys it has, never a value. */
+export interface SecretPresence {
+  readonly keys: ReadonlySet<string>
+  /** Changes whenever a value changes. */
+  readonly revision: string
+}
+
+export interface ConfigMapContent {
+  readonly data: Readonly<Record<string, string>>
+}
+
+/** What is known of a running workload: the live Deployment or StatefulSet and what the pods say on `/status`. */
+export interface WorkloadObservation {
+  /** Pods that should be there and pods that are ready. */
+  readonly replicas: number
+  readonly readyReplicas: number
+  /** Why it isn't ready, where that is known: an image that can't be pulled, a crash, a taken port. */
+  readonly reason?: string
+  readonly message?: string
+}
+
+/**
+ * The world as one reconcile sees it: read-only, of one moment, indexed in both directions.
+ * References never leave a namespace.
+ */
+export interface ClusterView {
+  get<K extends KindDeclaration>(kind: K, namespace: string, name: string): ObjectOf<K> | undefined
+  /** All objects of a kind in a namespace, by name. */
+  list<K extends KindDeclaration>(kind: K, namespace: string): readonly ObjectOf<K>[]
+  /** Who names this object, of all kinds, sorted by kind, then name; objects under deletion count until they are gone. */
+  referrers(kind: KindDeclaration, namespace: string, name: string): readonly ObjectName[]
+  secret(namespace: string, name: string): SecretPresence | undefined
+  configMap(namespace: string, name: string): ConfigMapContent | undefined
+  /** Absent offline and before the workload's first start. */
+  observe(kind: string, namespace: string, name: string): WorkloadObservation | undefined
+}

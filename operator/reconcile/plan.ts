@@ -1,0 +1,52 @@
+import type { KindDeclaration, ObjectOf } from '../../crds/define.ts'
+import type { ClusterView, KubernetesObject } from '../model/view.ts'
+
+/** A condition as the Kubernetes API conventions define it. */
+export interface Condition {
+  type: string
+  status: 'True' | 'False' | 'Unknown'
+  reason: string
+  message: string
+  observedGeneration?: number
+  lastTransitionTime: string
+}
+
+/** An event that is due when the status of this plan differs from what is there; the runtime emits it on transition only. */
+export interface PlannedEvent {
+  readonly type: 'Normal' | 'Warning'
+  readonly reason: string
+  readonly message: string
+}
+
+/** Everything that follows from one object and the world around it. Complete: what isn't in it should not be there. */
+export interface Plan {
+  /**
+   * Every child object, in the order of their application; `hold` leaves whatever is there as it is, because a valid
+   * set can't be built now and the last good one must keep running.
+   */
+  readonly children: readonly KubernetesObject[] | 'hold'
+  /** The whole status. */
+  readonly status: object & { readonly conditions: readonly Condition[]; readonly observedGeneration: number }
+  readonly events: readonly PlannedEvent[]
+  /** Whether our finalizer should be on the object. Absent on an object under deletion: it may go. */
+  readonly finalizer: boolean
+}
+
+/** What `reconcile` is handed besides the object and the world. */
+export interface ReconcileContext {
+  /** API group, also the prefix of annotations, labels and finalizers. */
+  readonly group: string
+  /** The time of this reconcile (RFC 3339), for conditions that change now. */
+  readonly now: string
+  /** Image of the data plane. */
+  readonly image: string
+  /** Base URL under which pods reach a Service that we render, without a trailing slash. */
+  readonly addressOf: (service: { readonly namespace: string; readonly name: string; readonly port: number }) => string
+}
+
+/** Pure and synchronous: the same object, view and context always give the same plan. */
+export type Reconcile<K extends KindDeclaration> = (
+  object: ObjectOf<K>,
+  view: ClusterView,
+  context: ReconcileContext,
+) => Plan
