@@ -1,0 +1,36 @@
+# The two commands a newcomer needs are `make run` and `make test`; each does all of its own set-up.
+# Everything runs on the Node that the npm package `node` brings, whatever Node the machine has.
+export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
+.DEFAULT_GOAL := help
+INSTALLED := node_modules/.package-lock.json
+
+.PHONY: help run test check generate bench bundle clean
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+$(INSTALLED): package.json package-lock.json
+	@echo "Installing dependencies (about half a minute the first time)"
+	@npm ci --no-progress --loglevel=error
+	@touch $@
+
+run: $(INSTALLED) ## Serve samples/quickstart on this machine, no cluster needed (ARGS="DIR --host ...")
+	@exec bin/portico run $(ARGS)
+
+test: $(INSTALLED) ## All tests (ARGS="gateway registry" for some)
+	@node test/run.ts $(ARGS)
+
+check: $(INSTALLED) ## Types, lint, import arrows, generated files fresh
+	@node check/run.ts
+
+generate: $(INSTALLED) ## Rewrite generated files (CRDs)
+	@node check/generate.ts
+
+bench: $(INSTALLED) ## Benchmarks, each a ratio in one run (ARGS="gateway")
+	@node bench/run.ts $(ARGS)
+
+bundle: $(INSTALLED) ## dist/: what the npm package and the image ship
+	@node bundle.ts
+
+clean:
+	rm -rf node_modules dist .portico .cache

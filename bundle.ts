@@ -1,0 +1,61 @@
+/**
+ * Writes dist/: what the npm package and the image ship, because Node strips no types under node_modules. One entry for
+ * the command, one for each worker thread; subcommands stay chunks of their own, so that a gateway loads no more than
+ * it needs.
+ *
+ * A worker is found by its spelling in the source, `new URL('./worker.ts', import.meta.url)`, and rewritten to the
+ * name of its bundle.
+ */
+import { globSync, readFileSync, rmSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { build, type Plugin } from 'esbuild'
+
+const root = import.meta.dirname
+const WORKER = /new URL\(\s*'(\.[^']+\.ts)',\s*import\.meta\.url,?\s*\)/g
+
+const bundleName = (file: string) => relative(root, file).replace(/\.ts$/, '').replaceAll('/', '-')
+
+const workers = new Map<string, string>()
+for (const file of globSync('{cli,operator,dataplane}/**/*.ts', { cwd: root })) {
+  for (const match of readFileSync(join(root, file), 'utf8').matchAll(WORKER)) {
+    const worker = resolve(root, dirname(file), match[1] as string)
+    workers.set(bundleName(worker), worker)
+  }
+}
+
+const pointToBundles: Plugin = {
+  name: 'workers',
+  setup(builder) {
+    builder.onLoad({ filter: /\/(cli|operator|dataplane)\/.*\.ts$/ }, ({ path }) => ({
+      loader: 'ts',
+      contents: readFileSync(path, 'utf8').replaceAll(
+        WORKER,
+        (_, target: string) => `new URL('./${bundleName(resolve(dirname(path), target))}.js', import.meta.url)`,
+      ),
+    }))
+  },
+}
+
+rmSync(join(root, 'dist'), { recursive: true, force: true })
+const result = await build({
+  absWorkingDir: root,
+  entryPoints: { portico: 'cli/main.ts', ...Object.fromEntries(workers) },
+  outdir: 'dist',
+  bundle: true,
+  splitting: true,
+  format: 'esm',
+  platform: 'node',
+  target: 'node24',
+  minifySyntax: true,
+  sourcemap: 'linked',
+  sourcesContent: false,
+  metafile: true,
+  logLevel: 'warning',
+  plugins: [pointToBundles],
+  // Dependencies written as CommonJS call `require`.
+  banner: {
+    js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
+  },
+})
+const bytes = Object.values(result.metafile.outputs).reduce((sum, output) => sum + output.bytes, 0)
+console.log(`dist/: ${Object.keys(result.metafile.outputs).length} files, ${(bytes / 1e6).toFixed(1)} MB`)

@@ -1,0 +1,104 @@
+/**
+ * Runs the tests, one process a file. `npm test`, or `npm test -- registry gateway` for files whose path holds one of
+ * the words.
+ *
+ * A file has passed only if uvu's summary came and passed equals total with nothing skipped: uvu ends with exit code 0
+ * when a promise never settles. A watchdog ends the process group of a file that hangs.
+ */
+import { spawn } from 'node:child_process'
+import { globSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { relative } from 'node:path'
+
+const HANG_AFTER_MS = Number(process.env['TEST_HANG_MS'] ?? 180_000)
+const root = new URL('..', import.meta.url).pathname
+
+interface Result {
+  readonly file: string
+  readonly passed: number
+  readonly failed: number
+  readonly seconds: number
+  readonly output: string
+  readonly verdict: string
+}
+
+function count(output: string, label: string): number {
+  let sum = 0
+  for (const match of output.matchAll(new RegExp(`^\\s+${label}:\\s+(\\d+)`, 'gm'))) sum += Number(match[1])
+  return sum
+}
+
+function judge(output: string, exit: string): { passed: number; failed: number; verdict: string } {
+  const total = count(output, 'Total')
+  const passed = count(output, 'Passed')
+  const skipped = count(output, 'Skipped')
+  if (exit !== '0') return { passed, failed: Math.max(1, total - passed), verdict: `exit ${exit}` }
+  if (total === 0) return { passed, failed: 1, verdict: 'no summary: a promise never settled, or there is no test' }
+  if (passed + skipped < total) return { passed, failed: total - passed - skipped, verdict: 'failed' }
+  if (skipped > 0) return { passed, failed: skipped, verdict: 'skipped tests count as failed' }
+  return { passed, failed: 0, verdict: 'ok' }
+}
+
+function runFile(file: string): Promise<Result> {
+  const started = performance.now()
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file], {
+      cwd: root,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, NO_COLOR: '1', FORCE_COLOR: '0' },
+    })
+    let output = ''
+    let hung = false
+    const collect = (chunk: Buffer) => {
+      output += chunk.toString()
+    }
+    child.stdout.on('data', collect)
+    child.stderr.on('data', collect)
+    const endGroup = () => {
+      try {
+        process.kill(-(child.pid as number), 'SIGKILL')
+      } catch {}
+    }
+    const watchdog = setTimeout(() => {
+      hung = true
+      endGroup()
+    }, HANG_AFTER_MS)
+    child.on('exit', (code, signal) => {
+      clearTimeout(watchdog)
+      endGroup()
+      const exit = hung ? `none within ${HANG_AFTER_MS / 1000} s` : String(code ?? signal)
+      child.stdout.destroy()
+      child.stderr.destroy()
+      resolve({ file, ...judge(output, exit), seconds: (performance.now() - started) / 1000, output })
+    })
+  })
+}
+
+const words = process.argv.slice(2)
+const files = globSync('test/**/*.test.ts', { cwd: root })
+  .filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
+  .sort()
+if (files.length === 0) {
+  console.error(`no test file matches ${words.join(', ')}`)
+  process.exit(1)
+}
+
+const waiting = [...files]
+const results: Result[] = []
+async function work(): Promise<void> {
+  for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
+    const result = await runFile(file)
+    results.push(result)
+    const name = relative('test', file)
+    const line = `${result.failed ? 'FAIL' : 'ok  '} ${name} (${result.passed} passed, ${result.seconds.toFixed(1)} s)`
+    console.log(result.failed ? `${line}: ${result.verdict}\n${result.output.trimEnd()}\n` : line)
+  }
+}
+await Promise.all(Array.from({ length: Math.min(availableParallelism(), files.length) }, work))
+
+const passed = results.reduce((sum, result) => sum + result.passed, 0)
+const failed = results.reduce((sum, result) => sum + result.failed, 0)
+for (const result of results) if (result.failed) console.log(`failed: ${result.file} (${result.verdict})`)
+console.log(`${passed} passed, ${failed} failed`)
+process.exit(failed === 0 ? 0 : 1)
