@@ -1,0 +1,71 @@
+import type { GatewayConfig } from '../gateway.ts'
+import type { Finding } from '../load.ts'
+import { escapeStep } from '../pointer.ts'
+import { duplicates } from './duplicates.ts'
+import { issuerFindings } from './issuer.ts'
+import { urlFindings } from './url.ts'
+
+type Backend = GatewayConfig['backends'][number]
+
+/** Cross-field rules of the gateway's configuration; sees only what its schema has accepted. */
+export function checkGateway(config: GatewayConfig): readonly Finding[] {
+  const { incomingAuth, backends, aggregation, resourceUrl, role } = config
+  return [
+    ...incomingAuthFindings(incomingAuth),
+    ...(resourceUrl === undefined ? [] : urlFindings(resourceUrl, '/resourceUrl')),
+    ...(role === 'proxy' && backends.length !== 1
+      ? [{ pointer: '/backends', message: 'a proxy has exactly one backend' }]
+      : []),
+    ...duplicates(backends, ({ name }) => name, '/backends', '/name'),
+    ...backends.flatMap((backend, index) => backendFindings(backend, `/backends/${index}`)),
+    ...duplicates(aggregation?.tools ?? [], ({ workload }) => workload, '/aggregation/tools', '/workload'),
+  ]
+}
+
+function incomingAuthFindings({ type, oidc }: GatewayConfig['incomingAuth']): readonly Finding[] {
+  if (type === 'anonymous')
+    return oidc === undefined ? [] : [{ pointer: '/incomingAuth/oidc', message: 'has no place under type anonymous' }]
+  if (oidc === undefined) return [{ pointer: '/incomingAuth/oidc', message: 'is required under type oidc' }]
+  return issuerFindings(oidc, '/incomingAuth/oidc')
+}
+
+/** A token of RFC 9110 section 5.6.2. */
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+/** Visible characters, spaces and tabs (RFC 9110 section 5.5); a line break would begin another header. */
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+/** Headers that belong to the connection or to the protocol: the gateway sets them. */
+const RESERVED = new Set([
+  'connection',
+  'content-length',
+  'content-type',
+  'host',
+  'keep-alive',
+  'mcp-protocol-version',
+  'mcp-session-id',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+])
+
+function backendFindings({ url, headers = {}, headerFiles = [] }: Backend, at: string): readonly Finding[] {
+  const named = [
+    ...Object.keys(headers).map((name) => ({ name, pointer: `${at}/headers/${escapeStep(name)}` })),
+    ...headerFiles.map(({ name }, index) => ({ name, pointer: `${at}/headerFiles/${index}/name` })),
+  ]
+  const seen = new Set<string>()
+  return [
+    ...urlFindings(url, `${at}/url`),
+    ...named.flatMap(({ name, pointer }) => {
+      const lower = name.toLowerCase()
+      if (!HEADER_NAME.test(name)) return [{ pointer, message: 'is not a header name' }]
+      if (RESERVED.has(lower)) return [{ pointer, message: 'this header is set by the gateway itself' }]
+      if (seen.has(lower)) return [{ pointer, message: 'this header is set twice' }]
+      seen.add(lower)
+      return []
+    }),
+    ...Object.entries(headers)
+      .filter(([, value]) => !HEADER_VALUE.test(value))
+      .map(([name]) => ({ pointer: `${at}/headers/${escapeStep(name)}`, message: 'is not a header value' })),
+  ]
+}

@@ -1,0 +1,51 @@
+import { Ajv, type ErrorObject } from 'ajv'
+import type { TSchema } from 'typebox'
+import { escapeStep } from './pointer.ts'
+
+/** One place where a value departs from its schema. `pointer` is a JSON pointer (RFC 6901). */
+export interface Violation {
+  readonly pointer: string
+  readonly message: string
+}
+
+/**
+ * Compiles a schema into a function that lists every violation of a value and fills in the schema's defaults.
+ * Messages never hold the value: it may be a secret in the wrong place.
+ */
+export function compile(schema: TSchema): (value: unknown) => readonly Violation[] {
+  const ajv = new Ajv({
+    allErrors: true,
+    useDefaults: true,
+    // The schema parts that are shared with the CRDs carry keywords and formats of Kubernetes.
+    strict: false,
+    formats: { int32: true, int64: true },
+  })
+  const validate = ajv.compile(schema)
+  return function violations(value) {
+    return validate(value) ? [] : (validate.errors ?? []).map(violation)
+  }
+}
+
+function violation({ instancePath, keyword, params, message }: ErrorObject): Violation {
+  const within = (property: unknown) => `${instancePath}/${escapeStep(String(property))}`
+  switch (keyword) {
+    case 'additionalProperties':
+      return { pointer: within(params['additionalProperty']), message: 'unknown field' }
+    case 'required':
+      return { pointer: within(params['missingProperty']), message: 'is required' }
+    case 'enum':
+      return {
+        pointer: instancePath,
+        message: `must be one of ${(params['allowedValues'] as unknown[]).map((value) => JSON.stringify(value)).join(', ')}`,
+      }
+    case 'type':
+      return { pointer: instancePath, message: `must be of type ${[params['type']].flat().join(' or ')}` }
+    case 'minLength':
+      return {
+        pointer: instancePath,
+        message: params['limit'] === 1 ? 'must not be empty' : `must have at least ${params['limit']} characters`,
+      }
+    default:
+      return { pointer: instancePath, message: message ?? `breaks the rule ${keyword}` }
+  }
+}

@@ -1,0 +1,49 @@
+import { isLoopback } from '../config/check/url.ts'
+import type { GuardedFetch } from '../net/guarded-fetch.ts'
+
+/**
+ * Where an issuer's metadata may be, most common first: OpenID Connect Discovery 1.0 section 4 (suffix), RFC 8414
+ * section 3 (inserted between host and path), and the inserted form of the OpenID name (RFC 8414 section 5).
+ */
+export function discoveryUrls(issuer: string): readonly string[] {
+  const { origin, pathname } = new URL(issuer)
+  const path = pathname.replace(/\/$/, '')
+  return [
+    ...new Set([
+      `${origin}${path}/.well-known/openid-configuration`,
+      `${origin}/.well-known/oauth-authorization-server${path}`,
+      `${origin}/.well-known/openid-configuration${path}`,
+    ]),
+  ]
+}
+
+/**
+ * Finds where an issuer's keys are. Throws an Error for the log: nothing answers, the document names another issuer
+ * (RFC 8414 section 3.3), or its key URL would go over plain http where that is not allowed.
+ */
+export async function discoverKeysUrl(
+  issuer: string,
+  fetch: GuardedFetch,
+  options: { readonly headers: Readonly<Record<string, string>>; readonly allowHTTP: boolean },
+): Promise<string> {
+  const failures: string[] = []
+  for (const url of discoveryUrls(issuer)) {
+    const answer = await fetch(url, options.headers)
+    if (answer.status !== 200) {
+      failures.push(`${url} answered ${answer.status}`)
+      continue
+    }
+    return keysUrlOf(JSON.parse(answer.text), issuer, options.allowHTTP)
+  }
+  throw new Error(`the issuer’s metadata was not found: ${failures.join(', ')}`)
+}
+
+function keysUrlOf(document: unknown, issuer: string, allowHTTP: boolean): string {
+  const { issuer: named, jwks_uri: uri } = (document ?? {}) as { issuer?: unknown; jwks_uri?: unknown }
+  if (named !== issuer) throw new Error(`the metadata of ${issuer} name another issuer: ${JSON.stringify(named)}`)
+  const url = typeof uri === 'string' ? URL.parse(uri) : null
+  if (url === null) throw new Error(`the metadata of ${issuer} hold no jwks_uri`)
+  const acceptable = url.protocol === 'https:' || (url.protocol === 'http:' && (allowHTTP || isLoopback(url)))
+  if (!acceptable) throw new Error(`the keys of ${issuer} are at ${url.protocol}//${url.host}, which is not https`)
+  return url.href
+}

@@ -1,0 +1,37 @@
+/** What `/.well-known/oauth-protected-resource` says (RFC 9728 section 2). */
+export interface ProtectedResourceMetadata {
+  readonly resource: string
+  readonly authorization_servers: readonly string[]
+  readonly bearer_methods_supported: readonly ['header']
+  readonly scopes_supported?: readonly string[]
+}
+
+interface Resource {
+  /** Public URL of the resource, from configuration: nothing is ever taken from a Host header. */
+  readonly resource: string
+  readonly issuers: readonly string[]
+  readonly scopes?: readonly string[] | undefined
+}
+
+const WELL_KNOWN = '/.well-known/oauth-protected-resource'
+
+export function protectedResourceMetadata({ resource, issuers, scopes }: Resource): ProtectedResourceMetadata {
+  return {
+    resource,
+    authorization_servers: issuers,
+    bearer_methods_supported: ['header'],
+    ...(scopes === undefined || scopes.length === 0 ? {} : { scopes_supported: scopes }),
+  }
+}
+
+/** Where a resource's metadata is: the well-known path goes between host and path (RFC 9728 section 3.1). */
+export function resourceMetadataUrl(resource: string): string {
+  const url = new URL(resource)
+  return `${url.origin}${WELL_KNOWN}${url.pathname === '/' ? '' : url.pathname}${url.search}`
+}
+
+/** The paths that answer for a resource: the bare well-known one and the one with the resource's own path. */
+export function resourceMetadataPaths(resource: string): readonly string[] {
+  const { pathname } = new URL(resource)
+  return pathname === '/' ? [WELL_KNOWN] : [WELL_KNOWN, `${WELL_KNOWN}${pathname}`]
+}

@@ -1,0 +1,97 @@
+import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
+
+/**
+ * What an IP address is to a server that calls out:
+ * `public`; `private` (RFC 1918, shared, unique local); `loopback` (this machine); `never` (link-local with the cloud
+ * metadata services, unspecified, multicast, reserved, documentation: nothing is served there).
+ */
+export type AddressClass = 'public' | 'private' | 'loopback' | 'never'
+
+const block = (...networks: readonly `${string}/${number}`[]): BlockList => {
+  const list = new BlockList()
+  for (const network of networks) {
+    const [address = '', prefix] = network.split('/')
+    list.addSubnet(address, Number(prefix), isIPv4(address) ? 'ipv4' : 'ipv6')
+  }
+  return list
+}
+
+/** Metadata services outside the link-local ranges: Alibaba, Azure's wire server, Oracle, AWS over IPv6. */
+const METADATA = block('100.100.100.200/32', '168.63.129.16/32', '192.0.0.192/32', 'fd00:ec2::254/128')
+const LOOPBACK = block('127.0.0.0/8', '::1/128')
+const PRIVATE = block('10.0.0.0/8', '100.64.0.0/10', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7')
+/** From the special-purpose registries of IANA (RFC 6890). */
+const NEVER = block(
+  '0.0.0.0/8',
+  '169.254.0.0/16',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.88.99.0/24',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/4',
+  '240.0.0.0/4',
+  '::/128',
+  '100::/64',
+  '2001::/32',
+  '2001:db8::/32',
+  '3fff::/20',
+  '5f00::/16',
+  'fe80::/10',
+  'fec0::/10',
+  'ff00::/8',
+)
+
+/**
+ * Class of an IP address. An IPv6 address that carries an IPv4 one (mapped, compatible, translated, NAT64, 6to4) has
+ * the class of that one. Anything that is no IP address is `never`.
+ */
+export function classOf(address: string): AddressClass {
+  const plain = address.split('%')[0] ?? ''
+  if (isIP(plain) === 0) return 'never'
+  const inner = isIPv6(plain) ? embeddedIPv4(plain) : undefined
+  if (inner !== undefined) return classOf(inner)
+  const family = isIPv4(plain) ? 'ipv4' : 'ipv6'
+  if (METADATA.check(plain, family)) return 'never'
+  if (LOOPBACK.check(plain, family)) return 'loopback'
+  if (PRIVATE.check(plain, family)) return 'private'
+  return NEVER.check(plain, family) ? 'never' : 'public'
+}
+
+/** IPv6 networks whose addresses carry an IPv4 address, and the 16-bit group at which it begins. */
+const CARRIERS = [
+  { network: block('::ffff:0:0/96'), group: 6 }, // mapped, RFC 4291 section 2.5.5.2
+  { network: block('::ffff:0:0:0/96'), group: 6 }, // translated, RFC 2765
+  { network: block('64:ff9b::/96'), group: 6 }, // NAT64, RFC 6052
+  { network: block('64:ff9b:1::/48'), group: 6 }, // local NAT64, RFC 8215
+  { network: block('2002::/16'), group: 1 }, // 6to4, RFC 3056
+] as const
+/** Compatible addresses (RFC 4291 section 2.5.5.1), but for `::` and `::1`. */
+const COMPATIBLE = block('::/96')
+
+function embeddedIPv4(address: string): string | undefined {
+  const groups = groupsOf(address)
+  // BlockList takes a mapped address for the IPv4 one that it carries, so networks alone don't tell.
+  const mapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff
+  const carrier = mapped ? CARRIERS[0] : CARRIERS.find(({ network }) => network.check(address, 'ipv6'))
+  if (carrier !== undefined) return ipv4At(groups, carrier.group)
+  if (COMPATIBLE.check(address, 'ipv6') && groups[6] !== 0) return ipv4At(groups, 6)
+  return undefined
+}
+
+function ipv4At(groups: readonly number[], at: number): string {
+  return [groups[at] ?? 0, groups[at + 1] ?? 0].flatMap((group) => [group >> 8, group & 0xff]).join('.')
+}
+
+/** The eight 16-bit groups of an IPv6 address. */
+function groupsOf(address: string): readonly number[] {
+  // The URL parser writes every form (`::`, a dotted tail) in its canonical one.
+  const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1)
+  const [head = '', tail] = canonical.split('::')
+  const numbers = (part: string) => (part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16)))
+  if (tail === undefined) return numbers(head)
+  const before = numbers(head)
+  const after = numbers(tail)
+  return [...before, ...new Array<number>(8 - before.length - after.length).fill(0), ...after]
+}

@@ -1,0 +1,109 @@
+import { type LookupAddress, lookup } from 'node:dns'
+import { isIP, type LookupFunction } from 'node:net'
+import { createSecureContext, getCACertificates } from 'node:tls'
+import { buildConnector } from 'undici'
+import { secretFile } from '../config/secret-file.ts'
+import { type AddressClass, classOf } from './address.ts'
+
+export interface ConnectOptions {
+  /** PEM file of CAs that are trusted besides the system's; read anew when it changes. */
+  readonly caBundleFile?: string | undefined
+  /** Private and loopback addresses may be called. */
+  readonly allowPrivateIP?: boolean | undefined
+  /** Loopback addresses may be called, private ones only under `allowPrivateIP`. */
+  readonly allowLoopback?: boolean | undefined
+  /** Default 5 s. */
+  readonly connectTimeoutMs?: number | undefined
+}
+
+/** A host whose address must not be called. Its text is for the log: it tells what a name resolves to. */
+export class AddressRefused extends Error {
+  override readonly name = 'AddressRefused'
+  readonly code = 'ERR_ADDRESS_REFUSED'
+  readonly addressClass: AddressClass
+
+  constructor(host: string, addressClass: AddressClass) {
+    super(`${host} is a ${addressClass === 'never' ? 'reserved or link-local' : addressClass} address`)
+    this.addressClass = addressClass
+  }
+}
+
+const CONNECT_TIMEOUT_MS = 5_000
+
+/**
+ * Makes undici's `connect`. The addresses of a name are checked when a connection is opened, all of them, and the
+ * connection goes to a checked one: a name that resolves differently a moment later (DNS rebinding) gains nothing.
+ */
+export function guardedConnect(options: ConnectOptions): buildConnector.connector {
+  const connectorFor = connectors(options)
+  return function connect(target, callback) {
+    const host = target.hostname.replace(/^\[|\]$/g, '')
+    if (isIP(host) !== 0 && !allowed(host, options)) {
+      callback(new AddressRefused(host, classOf(host)), null)
+      return
+    }
+    let connector: buildConnector.connector
+    try {
+      connector = connectorFor()
+    } catch (error) {
+      callback(error as Error, null)
+      return
+    }
+    connector(target, callback)
+  }
+}
+
+function allowed(address: string, { allowPrivateIP, allowLoopback }: ConnectOptions): boolean {
+  switch (classOf(address)) {
+    case 'public':
+      return true
+    case 'private':
+      return allowPrivateIP === true
+    case 'loopback':
+      return allowPrivateIP === true || allowLoopback === true
+    case 'never':
+      return false
+  }
+}
+
+/** The connector for the CA bundle as it is now: a new one when the bundle has changed. */
+function connectors(options: ConnectOptions): () => buildConnector.connector {
+  const base = {
+    timeout: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
+    // One request at a time on a connection keeps one slow stream from holding up others; no HTTP/2 surprises.
+    allowH2: false,
+    lookup: guardedLookup(options),
+  }
+  if (options.caBundleFile === undefined) {
+    const connector = buildConnector(base)
+    return () => connector
+  }
+  const readBundle = secretFile(options.caBundleFile)
+  let bundle: string | undefined
+  let connector: buildConnector.connector
+  return () => {
+    const current = readBundle()
+    if (current !== bundle) {
+      const secureContext = createSecureContext({ ca: [...getCACertificates('default'), current] })
+      connector = buildConnector({ ...base, secureContext })
+      bundle = current
+    }
+    return connector
+  }
+}
+
+function guardedLookup(options: ConnectOptions): LookupFunction {
+  return (hostname, lookupOptions, callback) => {
+    lookup(hostname, { ...lookupOptions, all: true }, (error, found) => {
+      const addresses = found as LookupAddress[]
+      if (error !== null) return callback(error, [])
+      const refused = addresses.find(({ address }) => !allowed(address, options))
+      if (refused !== undefined) return callback(new AddressRefused(hostname, classOf(refused.address)), [])
+      if (lookupOptions.all === true) return callback(null, addresses)
+      const [first] = addresses
+      return first === undefined
+        ? callback(Object.assign(new Error(`no address for ${hostname}`), { code: 'ENOTFOUND' }), [])
+        : callback(null, first.address, first.family)
+    })
+  }
+}

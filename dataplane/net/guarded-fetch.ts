@@ -1,0 +1,45 @@
+import { Agent, request } from 'undici'
+import { type ConnectOptions, guardedConnect } from './connect.ts'
+
+export interface GuardedFetchOptions extends ConnectOptions {
+  /** Largest answer in bytes; default 1 MiB. */
+  readonly maxBytes?: number
+  /** Longest wait for the whole answer; default 5 s. */
+  readonly timeoutMs?: number
+}
+
+export interface GuardedAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly text: string
+}
+
+/** GETs a document from an address that has passed the check. Follows no redirects. Throws an Error for the log. */
+export interface GuardedFetch {
+  (url: string, headers?: Readonly<Record<string, string>>): Promise<GuardedAnswer>
+  /** Ends its connections. */
+  close(): Promise<void>
+}
+
+const MAX_BYTES = 1024 * 1024
+const TIMEOUT_MS = 5_000
+
+/** Makes a function that fetches small documents (discovery, keys) within bounds of size and time. */
+export function createGuardedFetch(options: GuardedFetchOptions): GuardedFetch {
+  const { maxBytes = MAX_BYTES, timeoutMs = TIMEOUT_MS, ...connect } = options
+  const dispatcher = new Agent({ connect: guardedConnect(connect), connections: 4, pipelining: 1, maxOrigins: 16 })
+
+  async function guardedFetch(url: string, headers: Readonly<Record<string, string>> = {}): Promise<GuardedAnswer> {
+    const signal = AbortSignal.timeout(timeoutMs)
+    const answer = await request(url, { dispatcher, signal, headers: { accept: 'application/json', ...headers } })
+    const chunks: Buffer[] = []
+    let size = 0
+    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+      size += chunk.length
+      if (size > maxBytes) throw new Error(`the answer of ${new URL(url).host} is larger than ${maxBytes} bytes`)
+      chunks.push(chunk)
+    }
+    return { status: answer.statusCode, headers: answer.headers, text: Buffer.concat(chunks).toString('utf8') }
+  }
+  return Object.assign(guardedFetch, { close: () => dispatcher.destroy() })
+}

@@ -1,0 +1,37 @@
+import { Hono } from 'hono'
+import { errorResponse } from './answer.ts'
+import { PublicError } from './errors.ts'
+
+export interface AdminOptions {
+  /** What runs, for people and for the operator; no secrets. */
+  status(): object
+  /** Whether requests may come. */
+  ready(): true | { readonly reason: string }
+  readonly version: { readonly version: string; readonly node: string; readonly apiGroup?: string }
+  /** Prometheus text; undefined while there is nothing to scrape. */
+  metrics?(): string | Promise<string> | undefined
+}
+
+/** The listener for probes, the operator and Prometheus. It needs no token: it is not exposed beyond the cluster. */
+export function adminApp(options: AdminOptions): Hono {
+  const app = new Hono()
+  app.use(async (c, next) => {
+    await next()
+    c.header('cache-control', 'no-store')
+  })
+  app.get('/healthz', (c) => c.json({ status: 'ok' }))
+  app.get('/readyz', (c) => {
+    const ready = options.ready()
+    return ready === true ? c.json({ status: 'ready' }) : c.json({ status: 'not ready', reason: ready.reason }, 503)
+  })
+  app.get('/status', (c) => c.json(options.status()))
+  app.get('/version', (c) => c.json(options.version))
+  app.get('/metrics', async (c) => {
+    const text = await options.metrics?.()
+    if (text === undefined) throw new PublicError('not_found', { message: 'Metrics are not switched on.' })
+    return c.body(text, 200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' })
+  })
+  app.notFound(() => errorResponse(new PublicError('not_found')))
+  app.onError((error) => errorResponse(error))
+  return app
+}

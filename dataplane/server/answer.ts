@@ -1,0 +1,61 @@
+import type { Logger } from 'pino'
+import { PublicError } from './errors.ts'
+
+/** What a failed call says in JSON-RPC (JSON-RPC 2.0 section 5.1). */
+export interface RpcError {
+  readonly code: number
+  readonly message: string
+  readonly data?: unknown
+}
+
+export interface RpcErrorResponse {
+  readonly jsonrpc: '2.0'
+  readonly id: string | number | null
+  readonly error: RpcError
+}
+
+type ErrorLog = Pick<Logger, 'error' | 'debug'>
+
+/**
+ * What the caller may know of anything thrown. A PublicError is that already; everything else becomes `internal` and
+ * goes to the log, which holds the request id.
+ */
+export function publicError(error: unknown, log?: ErrorLog): PublicError {
+  if (error instanceof PublicError) {
+    if (error.cause !== undefined) log?.debug({ code: error.code, err: error.cause }, 'refused')
+    return error
+  }
+  log?.error({ err: error }, 'a request failed')
+  return new PublicError('internal')
+}
+
+/** The HTTP face of an error: `{"error": code, "message", "details"?}` with the status and headers of the table. */
+export function errorResponse(error: unknown, log?: ErrorLog): Response {
+  const { code, message, details, status, headers } = publicError(error, log)
+  const body = JSON.stringify({ error: code, message, ...(details === undefined ? {} : { details }) })
+  return new Response(body, {
+    // The table gives MCP errors that live in a JSON-RPC answer the status 200; over plain HTTP that is a bad gateway.
+    status: status < 400 ? 502 : status,
+    headers: { 'content-type': 'application/json', ...headers },
+  })
+}
+
+/** The JSON-RPC face of an error. `id` is the request's; null where it could not be read. */
+export function rpcError(error: unknown, id: string | number | null, log?: ErrorLog): RpcErrorResponse {
+  const known = publicError(error, log)
+  const data = known.data ?? (known.details === undefined ? undefined : { details: known.details })
+  return {
+    jsonrpc: '2.0',
+    id,
+    error: { code: known.rpcCode, message: known.message, ...(data === undefined ? {} : { data }) },
+  }
+}
+
+/** The JSON-RPC face as a whole HTTP response, with the status and headers of the table. */
+export function rpcErrorResponse(error: unknown, id: string | number | null, log?: ErrorLog): Response {
+  const known = publicError(error, log)
+  return new Response(JSON.stringify(rpcError(known, id)), {
+    status: known.status,
+    headers: { 'content-type': 'application/json', ...known.headers },
+  })
+}

@@ -1,0 +1,118 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createAdaptorServer } from '@hono/node-server'
+import type { Hono } from 'hono'
+import { parseAddress } from './address.ts'
+
+export interface ListenOptions {
+  /** Longest wait for the whole of a request's headers, against clients that send them byte by byte. Default 15 s. */
+  readonly headersTimeoutMs?: number
+  /** Longest wait for the whole of a request. A response may take longer. Default 120 s. */
+  readonly requestTimeoutMs?: number
+  /** Largest header block in bytes; above it the answer is 431. Default 64 KiB. */
+  readonly maxHeaderBytes?: number
+}
+
+/** What handlers find in `c.env`. */
+export interface ListenerEnv {
+  readonly incoming: IncomingMessage
+  readonly outgoing: ServerResponse
+  /** Aborted when the listener is about to close: streams that would go on for ever end here. */
+  readonly closing: AbortSignal
+}
+
+export interface Listener {
+  /** `http://host:port`, without a trailing slash; a wildcard address is told as loopback. */
+  readonly url: string
+  readonly host: string
+  readonly port: number
+  /** Aborted as soon as `close` is called. */
+  readonly closing: AbortSignal
+  /**
+   * Stops accepting, tells streams to end through `closing`, waits up to `graceMs` (default 10 s) for what is in
+   * flight, then cuts it. Resolves when the last connection is gone. May be called again.
+   */
+  close(graceMs?: number): Promise<void>
+}
+
+const DEFAULTS = { headersTimeoutMs: 15_000, requestTimeoutMs: 120_000, maxHeaderBytes: 64 * 1024 } as const
+/** Longer than the idle time-out of common load balancers (60 s), so that they close first and never meet a reset. */
+const KEEP_ALIVE_MS = 75_000
+
+/**
+ * Serves `fetch` on `HOST:PORT` (`:8081` = every address, `[::1]:80`, port 0 = any free one).
+ * Throws an Error that names the address where it can't be had.
+ */
+export async function listen(fetch: Hono['fetch'], address: string, options: ListenOptions = {}): Promise<Listener> {
+  const { host, port } = parseAddress(address)
+  const limits = { ...DEFAULTS, ...options }
+  const closing = new AbortController()
+
+  const server = createAdaptorServer({
+    fetch: (request, env) => fetch(request, Object.assign(env, { closing: closing.signal })),
+    createServer,
+    serverOptions: {
+      maxHeaderSize: limits.maxHeaderBytes,
+      headersTimeout: limits.headersTimeoutMs,
+      requestTimeout: limits.requestTimeoutMs,
+      connectionsCheckingInterval: Math.min(5_000, limits.headersTimeoutMs),
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      noDelay: true,
+    },
+  }) as Server
+  await bind(server, host, port)
+
+  const bound = server.address() as AddressInfo
+  let closed: Promise<void> | undefined
+  return {
+    url: `http://${urlHost(bound)}:${bound.port}`,
+    host: bound.address,
+    port: bound.port,
+    closing: closing.signal,
+    close(graceMs = 10_000) {
+      closing.abort()
+      closed ??= drain(server, graceMs)
+      return closed
+    },
+  }
+}
+
+function bind(server: Server, host: string | undefined, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const refused = (error: NodeJS.ErrnoException) => reject(bindError(error, host, port))
+    server.once('error', refused)
+    server.listen({ port, ...(host === undefined ? {} : { host }) }, () => {
+      server.off('error', refused)
+      resolve()
+    })
+  })
+}
+
+const BIND_ERRORS: Record<string, (address: string, port: number) => string> = {
+  EADDRINUSE: (address, port) => `port ${port} is taken: another process listens on ${address}`,
+  EACCES: (address, port) => `port ${port} can’t be used: no permission to listen on ${address}`,
+  EADDRNOTAVAIL: (address) => `can’t listen on ${address}: this machine does not have that address`,
+  ENOTFOUND: (address) => `can’t listen on ${address}: there is no such host`,
+}
+
+function bindError(error: NodeJS.ErrnoException, host: string | undefined, port: number): Error {
+  const address = `${host?.includes(':') ? `[${host}]` : (host ?? '')}:${port}`
+  const text = BIND_ERRORS[error.code ?? '']?.(address, port) ?? `can’t listen on ${address}: ${error.code}`
+  return Object.assign(new Error(text, { cause: error }), { code: error.code })
+}
+
+function urlHost({ address, family }: AddressInfo): string {
+  if (address === '0.0.0.0' || address === '::') return '127.0.0.1'
+  return family === 'IPv6' ? `[${address}]` : address
+}
+
+async function drain(server: Server, graceMs: number): Promise<void> {
+  const gone = new Promise<void>((resolve) => server.close(() => resolve()))
+  // `close` ends idle connections once; those that become idle while we wait would stay until their keep-alive ends.
+  const sweep = setInterval(() => server.closeIdleConnections(), 20)
+  const cut = setTimeout(() => server.closeAllConnections(), graceMs)
+  await gone
+  clearInterval(sweep)
+  clearTimeout(cut)
+}
