@@ -42,6 +42,11 @@ export interface ReconcileContext {
   readonly image: string
   /** Base URL under which pods reach a Service that we render, without a trailing slash. */
   readonly addressOf: (service: { readonly namespace: string; readonly name: string; readonly port: number }) => string
+  /**
+   * MCP endpoint of an MCPServer's own container as our data plane beside it reaches it. Absent, as in pods:
+   * `http://127.0.0.1:<port>/mcp`. Standalone, where servers share one machine, tells where it started this one.
+   */
+  readonly serverUrl?: (server: { readonly namespace: string; readonly name: string; readonly port: number }) => string
 }
 
 /** Pure and synchronous: the same object, view and context always give the same plan. */
