@@ -1,0 +1,109 @@
+import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
+
+/** What a command sees of the process. Only here and below does Portico read the environment. */
+export interface Io {
+  /** Writes to standard output, as it is. */
+  out(text: string): void
+  /** Writes one line to standard error. */
+  err(line: string): void
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Aborted when the process is asked to stop. */
+  readonly stop: AbortSignal
+}
+
+export interface Option {
+  readonly type: 'string' | 'boolean'
+  readonly short?: string
+  readonly multiple?: boolean
+  /** Word for the value in the help text; the values, where only these are taken. */
+  readonly value?: string | readonly string[]
+  readonly default?: string
+  readonly description: string
+}
+
+export interface Command {
+  readonly name: string
+  /** What stands after the name, for the first line of the help text. */
+  readonly synopsis: string
+  /** Paragraphs between synopsis and options. */
+  readonly about: string
+  readonly options: Readonly<Record<string, Option>>
+  /** Returns the exit code: 0 success, 1 a finding or failure. Throws a UsageError on wrong usage. */
+  run(given: Given, io: Io): Promise<number>
+}
+
+export interface Given {
+  readonly positionals: readonly string[]
+  /** The option's value, or its default. */
+  text(option: string): string | undefined
+  flag(option: string): boolean
+}
+
+/** Wrong usage: exit 2, with the message and a hint at the help text. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}
+
+const help: Option = { type: 'boolean', short: 'h', description: 'Shows this text.' }
+const withHelp = (command: Command) => ({ ...command.options, help })
+
+function toParseArgs(options: Readonly<Record<string, Option>>): ParseArgsOptionsConfig {
+  const config: ParseArgsOptionsConfig = {}
+  for (const [name, { type, short, multiple }] of Object.entries(options)) {
+    config[name] = { type, ...(short ? { short } : {}), ...(multiple ? { multiple } : {}) }
+  }
+  return config
+}
+
+function checkChoices(command: Command, given: Given): void {
+  for (const [name, { value }] of Object.entries(command.options)) {
+    const chosen = given.text(name)
+    if (typeof value === 'object' && chosen !== undefined && !value.includes(chosen)) {
+      throw new UsageError(`--${name} ${chosen}: takes one of ${value.join(', ')}`)
+    }
+  }
+}
+
+/** Reads a command's arguments; `help` is true when its help text is asked for, whatever else is wrong. */
+export function readArguments(command: Command, argv: readonly string[]): Given | 'help' {
+  if (argv.includes('--help') || argv.includes('-h')) return 'help'
+  let values: Record<string, unknown>
+  let positionals: string[]
+  try {
+    const parsed = parseArgs({ args: [...argv], options: toParseArgs(withHelp(command)), allowPositionals: true })
+    values = parsed.values
+    positionals = parsed.positionals
+  } catch (error) {
+    throw new UsageError(plainMessage(error as Error, Object.keys(withHelp(command))))
+  }
+  const given: Given = {
+    positionals,
+    text: (option) => (values[option] as string | undefined) ?? command.options[option]?.default,
+    flag: (option) => values[option] === true,
+  }
+  checkChoices(command, given)
+  return given
+}
+
+/** parseArgs explains `--` at length; the first sentence says what is wrong. */
+function plainMessage(error: Error, known: readonly string[]): string {
+  const unknown = /^Unknown option '(-{1,2}[^']*)'/.exec(error.message)?.[1]
+  if (unknown) return `unknown option ${unknown}; known are ${known.map((name) => `--${name}`).join(', ')}`
+  return error.message.split(/\.\s|\n/)[0] ?? error.message
+}
+
+const optionTerm = (name: string, { short, value, type }: Option) => {
+  const word = typeof value === 'object' ? value.join('|') : (value ?? 'VALUE')
+  return `${short ? `-${short}, ` : '    '}--${name}${type === 'string' ? ` ${word}` : ''}`
+}
+
+/** The help text of a command. */
+export function helpOf(command: Command): string {
+  const rows = Object.entries(withHelp(command)).map(([name, option]) => {
+    const fallback = option.default === undefined ? '' : ` Default: ${option.default}.`
+    return [optionTerm(name, option), `${option.description}${fallback}`] as const
+  })
+  const width = Math.max(...rows.map(([term]) => term.length))
+  const options = rows.map(([term, text]) => `  ${term.padEnd(width)}  ${text}`).join('\n')
+  return `Usage: portico ${command.name} ${command.synopsis}\n\n${command.about}\n\nOptions:\n${options}\n`
+}

@@ -1,0 +1,76 @@
+import { closest } from '../operator/cluster/files/closest.ts'
+import { type Command, helpOf, type Io, readArguments, UsageError } from './command.ts'
+
+/** One file a command, loaded when it is called: a gateway's process holds nothing of the operator. */
+const commands: Readonly<Record<string, { readonly summary: string; load(): Promise<{ command: Command }> }>> = {
+  run: { summary: 'runs manifests on this machine, without a cluster', load: () => import('./run.ts') },
+  serve: { summary: 'serves one gateway or registry from its config file', load: () => import('./serve.ts') },
+  render: { summary: 'prints what manifests become in a cluster, as YAML', load: () => import('./render.ts') },
+  validate: { summary: 'checks manifests: schema, rules, references', load: () => import('./validate.ts') },
+  crds: { summary: 'prints the custom resource definitions', load: () => import('./crds.ts') },
+  version: { summary: 'prints version, Node and API group', load: () => import('./version.ts') },
+}
+
+function overview(): string {
+  const width = Math.max(...Object.keys(commands).map((name) => name.length))
+  const rows = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`)
+  return `Usage: portico COMMAND [options]
+
+Runs MCP servers on Kubernetes, and the same manifests on one machine.
+
+Commands:
+${rows.join('\n')}
+
+'portico COMMAND --help' explains each. Exit codes: 0 success, 1 a finding or failure, 2 wrong usage.
+Environment: PORTICO_API_GROUP, PORTICO_LOG_LEVEL, PORTICO_STATE_DIR.
+`
+}
+
+function unknownCommand(name: string): UsageError {
+  const meant = closest(name, Object.keys(commands))
+  return new UsageError(`unknown command ${name}${meant ? `; did you mean ${meant}?` : ''}`)
+}
+
+async function runCommand(argv: readonly string[], io: Io): Promise<number> {
+  const [first, ...rest] = argv
+  if (first === '--help' || first === '-h' || first === 'help') {
+    io.out(overview())
+    return 0
+  }
+  if (first === undefined) throw new UsageError('a command is missing')
+  const name = first === '--version' ? 'version' : first
+  const entry = Object.hasOwn(commands, name) ? commands[name] : undefined
+  if (!entry) throw unknownCommand(name)
+  const { command } = await entry.load()
+  const given = readArguments(command, rest)
+  if (given === 'help') {
+    io.out(helpOf(command))
+    return 0
+  }
+  try {
+    return await command.run(given, io)
+  } catch (error) {
+    if (error instanceof UsageError) error.message = `${command.name}: ${error.message}`
+    throw error
+  }
+}
+
+/**
+ * Runs one command line.
+ *
+ * @param argv what stands after `portico`
+ * @returns the exit code: 0 success, 1 a finding or failure, 2 wrong usage
+ */
+export async function dispatch(argv: readonly string[], io: Io): Promise<number> {
+  try {
+    return await runCommand(argv, io)
+  } catch (error) {
+    if (error instanceof UsageError) {
+      const known = argv[0] !== undefined && Object.hasOwn(commands, argv[0]) ? `portico ${argv[0]} --help` : 'portico --help'
+      io.err(`portico: ${error.message}; see '${known}'`)
+      return 2
+    }
+    io.err(`portico: ${error instanceof Error ? error.message : String(error)}`)
+    return 1
+  }
+}

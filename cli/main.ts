@@ -1,0 +1,28 @@
+import { dispatch } from './dispatch.ts'
+
+const stop = new AbortController()
+
+/** The first signal asks to stop, the second one doesn't ask. */
+function onSignal(code: number): void {
+  if (stop.signal.aborted) process.exit(code)
+  stop.abort()
+}
+process.on('SIGINT', () => onSignal(130))
+process.on('SIGTERM', () => onSignal(143))
+process.on('SIGHUP', () => onSignal(129))
+// Started by `portico run`: when the channel closes, that process is gone, and this one must not outlive it.
+process.on('disconnect', () => stop.abort())
+
+// The reader of a pipe went away (`portico render … | head`): not our failure, and nobody to tell.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(0)
+  throw error
+})
+
+process.exitCode = await dispatch(process.argv.slice(2), {
+  out: (text) => void process.stdout.write(text),
+  err: (line) => void process.stderr.write(`${line}\n`),
+  env: process.env,
+  stop: stop.signal,
+})
+if (process.connected) process.disconnect()

@@ -1,0 +1,90 @@
+import { ConfigError, findingLine } from '../dataplane/config/load.ts'
+import { createLog } from '../dataplane/server/log.ts'
+import { type Command, type Given, type Io, UsageError } from './command.ts'
+import { logLevel } from './log-level.ts'
+
+interface Served {
+  readonly url: string
+  readonly adminUrl: string
+  close(): Promise<void>
+}
+
+interface Listeners {
+  readonly configFile: string
+  readonly listen: string
+  readonly adminListen: string
+}
+
+/** What can be served; each one loads only its own half of the data plane. */
+const planes: Readonly<
+  Record<string, { readonly listen: string; start(options: Listeners, io: Io): Promise<Served> }>
+> = {
+  gateway: {
+    listen: ':4483',
+    async start(options, io) {
+      const { serveGateway } = await import('../dataplane/gateway/index.ts')
+      return serveGateway({ ...options, log: createLog({ name: 'gateway', level: logLevel(io) }) })
+    },
+  },
+  registry: {
+    listen: ':8080',
+    async start(options, io) {
+      const { serveRegistry } = await import('../dataplane/registry/index.ts')
+      const stateDirectory = io.env['PORTICO_STATE_DIR'] || '.portico'
+      const log = createLog({ name: 'registry', level: logLevel(io) })
+      return serveRegistry({ ...options, stateDirectory, log })
+    },
+  },
+}
+
+function readUsage(given: Given) {
+  const [name, ...more] = given.positionals
+  const what = Object.keys(planes).join(' or ')
+  if (name === undefined) throw new UsageError(`what to serve is missing: ${what}`)
+  const plane = Object.hasOwn(planes, name) ? planes[name] : undefined
+  if (!plane) throw new UsageError(`can't serve ${name}: takes ${what}`)
+  if (more.length > 0) throw new UsageError(`too many arguments: ${more.join(' ')}`)
+  const configFile = given.text('config')
+  if (configFile === undefined) throw new UsageError('--config is missing')
+  return {
+    plane,
+    options: {
+      configFile,
+      listen: given.text('listen') ?? plane.listen,
+      adminListen: given.text('admin-listen') ?? ':8081',
+    },
+  }
+}
+
+const untilStopped = (stop: AbortSignal) =>
+  new Promise<void>((resolve) => {
+    if (stop.aborted) resolve()
+    stop.addEventListener('abort', () => resolve(), { once: true })
+  })
+
+export const command: Command = {
+  name: 'serve',
+  synopsis: 'gateway|registry --config FILE [options]',
+  about: `Serves one data plane: a gateway (MCP) or a registry (the catalog). The config file is watched: a change takes
+effect at once and sessions live on; a broken one is refused with every finding while the old one serves.
+PORTICO_STATE_DIR (default .portico) is where a registry keeps its database.`,
+  options: {
+    config: { type: 'string', value: 'FILE', description: 'Configuration (YAML or JSON). Required.' },
+    listen: { type: 'string', value: 'HOST:PORT', description: 'Public listener. Default: :4483, for a registry :8080.' },
+    'admin-listen': { type: 'string', value: 'HOST:PORT', description: 'Probes, status, metrics. Default: :8081.' },
+  },
+  async run(given, io) {
+    const { plane, options } = readUsage(given)
+    let served: Served
+    try {
+      served = await plane.start(options, io)
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      for (const finding of error.findings) io.err(findingLine({ file: options.configFile, ...finding }))
+      return 1
+    }
+    await untilStopped(io.stop)
+    await served.close()
+    return 0
+  },
+}

@@ -1,0 +1,73 @@
+import { createHash } from 'node:crypto'
+import { escapePointer } from './document.ts'
+import { isRecord, type ObjectFinding } from './metadata.ts'
+
+/** A Secret or ConfigMap with its values as bytes. Values of Secrets must not reach any output. */
+export interface CoreObject {
+  readonly namespace: string
+  readonly name: string
+  readonly values: ReadonlyMap<string, Buffer>
+  /** Changes whenever a key or value does. */
+  readonly revision: string
+}
+
+const base64 = /^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
+const keyName = /^[-._a-zA-Z0-9]{1,253}$/
+
+type Decode = (value: string) => Buffer | undefined
+const decodeText: Decode = (value) => Buffer.from(value)
+const decodeBase64: Decode = (value) => {
+  const packed = value.replaceAll(/\s/g, '')
+  return base64.test(packed) ? Buffer.from(packed, 'base64') : undefined
+}
+
+/** Fields in the order in which they win: the last one that sets a key. */
+const fieldsOf: Record<string, readonly (readonly [string, Decode])[]> = {
+  Secret: [
+    ['data', decodeBase64],
+    ['stringData', decodeText],
+  ],
+  ConfigMap: [
+    ['data', decodeText],
+    ['binaryData', decodeBase64],
+  ],
+}
+
+export const isCoreKind = (kind: string): kind is 'Secret' | 'ConfigMap' => Object.hasOwn(fieldsOf, kind)
+
+function revisionOf(values: ReadonlyMap<string, Buffer>): string {
+  const hash = createHash('sha256')
+  for (const key of [...values.keys()].sort()) {
+    const value = values.get(key) as Buffer
+    hash.update(`${key.length}:${key}${value.length}:`).update(value)
+  }
+  return hash.digest('hex').slice(0, 32)
+}
+
+/** Reads the values of a Secret or ConfigMap; a finding never shows a value. */
+export function readCoreObject(kind: 'Secret' | 'ConfigMap', object: Record<string, unknown>) {
+  const findings: ObjectFinding[] = []
+  const values = new Map<string, Buffer>()
+  const refuse = (pointer: string, message: string) =>
+    findings.push({ severity: 'error', reason: `${kind}Invalid`, message, pointer })
+
+  for (const [field, decode] of fieldsOf[kind] ?? []) {
+    const map = object[field]
+    if (map === undefined || map === null) continue
+    if (!isRecord(map)) {
+      refuse(`/${field}`, 'must be a map of strings')
+      continue
+    }
+    for (const [key, value] of Object.entries(map)) {
+      const pointer = `/${field}/${escapePointer(key)}`
+      if (!keyName.test(key)) refuse(pointer, 'a key must be letters, digits, "-", "_" and ".", at most 253')
+      else if (typeof value !== 'string') refuse(pointer, 'must be a string; put the value in quotes')
+      else {
+        const bytes = decode(value)
+        if (bytes) values.set(key, bytes)
+        else refuse(pointer, kind === 'Secret' ? 'must be base64; plain text goes into stringData' : 'must be base64')
+      }
+    }
+  }
+  return { values, revision: revisionOf(values), findings }
+}

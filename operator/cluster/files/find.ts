@@ -1,0 +1,63 @@
+import { type Dirent, readdirSync, realpathSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+
+export interface FoundFiles {
+  /** Files to read; `named` ones were given by the caller, the others lie in a folder that was. */
+  readonly files: readonly { readonly path: string; readonly named: boolean }[]
+  /** Every folder looked into. */
+  readonly folders: readonly string[]
+  /** Given paths that aren't there or can't be read, with the reason. */
+  readonly missing: readonly { readonly path: string; readonly reason: string }[]
+}
+
+const isManifestName = (name: string) => /\.(ya?ml|json)$/i.test(name)
+
+/** Folders that hold tools and packages, not manifests. */
+const isForeignFolder = (name: string) => name.startsWith('.') || name === 'node_modules'
+
+const byName = (left: Dirent, right: Dirent) => (left.name < right.name ? -1 : left.name > right.name ? 1 : 0)
+
+const reasonOf = (error: unknown) => {
+  const code = (error as NodeJS.ErrnoException).code
+  if (code === 'ENOENT') return 'no such file or folder'
+  return code === 'EACCES' ? 'no permission to read it' : String((error as Error).message)
+}
+
+/**
+ * Finds the manifest files under the given paths: folders recursively (`*.yaml`, `*.yml`, `*.json`, sorted by name),
+ * files whatever they are called. A file reached twice is listed once; links are followed, circles are not.
+ */
+export function findFiles(paths: readonly string[]): FoundFiles {
+  const files: { path: string; named: boolean }[] = []
+  const folders: string[] = []
+  const missing: { path: string; reason: string }[] = []
+  const seen = new Set<string>()
+
+  const isNew = (path: string) => {
+    const real = realpathSync(path)
+    if (seen.has(real)) return false
+    seen.add(real)
+    return true
+  }
+
+  const visitFolder = (folder: string) => {
+    if (!isNew(folder)) return
+    folders.push(folder)
+    for (const entry of readdirSync(folder, { withFileTypes: true }).sort(byName)) {
+      const path = join(folder, entry.name)
+      const target = entry.isSymbolicLink() ? statSync(path, { throwIfNoEntry: false }) : entry
+      if (target?.isDirectory() && !isForeignFolder(entry.name)) visitFolder(path)
+      else if (target?.isFile() && isManifestName(entry.name) && isNew(path)) files.push({ path, named: false })
+    }
+  }
+
+  for (const path of paths) {
+    try {
+      if (statSync(path).isDirectory()) visitFolder(path)
+      else if (isNew(path)) files.push({ path, named: true })
+    } catch (error) {
+      missing.push({ path, reason: reasonOf(error) })
+    }
+  }
+  return { files, folders, missing }
+}

@@ -1,0 +1,39 @@
+/** The group that is taken where nothing says otherwise. */
+export const defaultGroup = 'portico.dev'
+
+export interface OwnGroup {
+  readonly name: string
+  /** Chosen by the caller: objects of our kinds in other groups belong to somebody else. */
+  readonly chosen: boolean
+  /** What to tell the owner of an object whose group is another one. */
+  readonly why: string
+}
+
+export const groupOf = (apiVersion: string): string => {
+  const slash = apiVersion.indexOf('/')
+  return slash < 0 ? '' : apiVersion.slice(0, slash)
+}
+
+export const versionOf = (apiVersion: string): string => apiVersion.slice(apiVersion.indexOf('/') + 1)
+
+/**
+ * The API group of a set of manifests: the chosen one, or the one on which all objects of our kinds agree. When they
+ * don't, it is the most frequent one (the first of several), and the others are told so.
+ */
+export function agreedGroup(
+  objects: readonly Record<string, unknown>[],
+  isOurKind: (kind: string) => boolean,
+  chosen?: string,
+): OwnGroup {
+  if (chosen !== undefined) return { name: chosen, chosen: true, why: '' }
+  const counts = new Map<string, number>()
+  for (const { apiVersion, kind } of objects) {
+    if (typeof apiVersion !== 'string' || typeof kind !== 'string' || !isOurKind(kind)) continue
+    const group = groupOf(apiVersion)
+    if (group !== '') counts.set(group, (counts.get(group) ?? 0) + 1)
+  }
+  const [most] = [...counts].sort((left, right) => right[1] - left[1])
+  const name = most?.[0] ?? defaultGroup
+  const why = `these manifests are of several API groups, mostly ${name}; choose one with --api-group`
+  return { name, chosen: false, why }
+}

@@ -1,0 +1,6 @@
+export { closest } from './closest.ts'
+export type { CoreObject } from './core.ts'
+export { type ManifestFinding, type ObjectId, objectKey, type Severity } from './finding.ts'
+export { defaultGroup } from './group.ts'
+export { type Manifest, type ManifestSet, readManifests } from './read.ts'
+export { type ManifestWatch, watchManifests } from './watch.ts'

@@ -1,0 +1,224 @@
+import { readFileSync } from 'node:fs'
+import { kinds } from '../../../crds/index.ts'
+import type { KubernetesObject } from '../../model/view.ts'
+import { closest } from './closest.ts'
+import { type CoreObject, isCoreKind, readCoreObject } from './core.ts'
+import { type ManifestDocument, parseDocuments } from './document.ts'
+import { type FoundFiles, findFiles } from './find.ts'
+import type { ManifestFinding, ObjectId } from './finding.ts'
+import { objectKey } from './finding.ts'
+import { agreedGroup, groupOf, type OwnGroup, versionOf } from './group.ts'
+import { checkMetadata, isRecord, type ObjectFinding } from './metadata.ts'
+
+/** An object of one of our kinds and where it stands. */
+export interface Manifest {
+  readonly object: KubernetesObject
+  readonly id: ObjectId
+  readonly file: string
+  /** Line of what a JSON pointer into the object names, or of its nearest parent. */
+  lineOf(pointer: string): number
+  /** Why a value may not be what its author meant: `no` without quotes is a boolean. */
+  misreading(pointer: string): string | undefined
+}
+
+export interface ManifestSet {
+  /** API group of our kinds in these files. */
+  readonly group: string
+  /** Objects of our kinds in the order of the files, with namespace. Not checked against their schema. */
+  readonly manifests: readonly Manifest[]
+  readonly secrets: readonly CoreObject[]
+  readonly configMaps: readonly CoreObject[]
+  readonly findings: readonly ManifestFinding[]
+  readonly found: FoundFiles
+  /** Files that hold an error: what they held before may be kept. */
+  readonly broken: ReadonlySet<string>
+}
+
+/** One object of a file, before it is known what it is. */
+interface Candidate {
+  readonly value: Record<string, unknown>
+  readonly document: ManifestDocument
+  /** Pointer of the object in its document: empty, or `/items/N` in a List. */
+  readonly base: string
+  readonly file: string
+  readonly named: boolean
+}
+
+const isList = (value: Record<string, unknown>) =>
+  typeof value['kind'] === 'string' && value['kind'].endsWith('List') && Array.isArray(value['items'])
+
+class Reading {
+  readonly findings: ManifestFinding[] = []
+  readonly candidates: Candidate[] = []
+  readonly manifests: Manifest[] = []
+  readonly core = { Secret: [] as CoreObject[], ConfigMap: [] as CoreObject[] }
+  readonly #places = new Map<string, string>()
+
+  load(found: FoundFiles): void {
+    for (const { path, reason } of found.missing) {
+      this.findings.push({ severity: 'error', reason: 'FileMissing', message: reason, file: path, line: 1 })
+    }
+    for (const { path, named } of found.files) this.#loadFile(path, named)
+    if (found.files.length === 0 && found.missing.length === 0) {
+      const file = found.folders[0] ?? '.'
+      const message = 'holds no *.yaml, *.yml or *.json'
+      this.findings.push({ severity: 'error', reason: 'FolderEmpty', message, file, line: 1 })
+    }
+  }
+
+  #loadFile(file: string, named: boolean): void {
+    let content: string
+    try {
+      content = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file))
+    } catch (error) {
+      const isEncoding = error instanceof TypeError
+      const message = isEncoding ? 'is not UTF-8 text' : (error as Error).message
+      this.findings.push({ severity: 'error', reason: 'FileUnreadable', message, file, line: 1 })
+      return
+    }
+    const { documents, errors } = parseDocuments(content)
+    for (const { message, line } of errors) {
+      this.findings.push({ severity: 'error', reason: 'SyntaxInvalid', message, file, line })
+    }
+    for (const document of documents) {
+      const { value } = document
+      if (!isRecord(value)) {
+        this.#add({ value: {}, document, base: '', file, named }, [
+          { severity: 'error', reason: 'NotAnObject', message: 'must be an object', pointer: '' },
+        ])
+      } else if (isList(value)) {
+        const items = value['items'] as unknown[]
+        items.forEach((item, index) => {
+          const base = `/items/${index}`
+          if (isRecord(item)) this.candidates.push({ value: item, document, base, file, named })
+        })
+      } else this.candidates.push({ value, document, base: '', file, named })
+    }
+  }
+
+  #add(candidate: Candidate, findings: readonly ObjectFinding[], object?: ObjectId): void {
+    for (const { severity, reason, message, pointer } of findings) {
+      this.findings.push({
+        severity,
+        reason,
+        message,
+        file: candidate.file,
+        line: candidate.document.lineOf(candidate.base + pointer),
+        ...(pointer === '' ? {} : { pointer }),
+        ...(object ? { object } : {}),
+      })
+    }
+  }
+
+  /** Sorts a candidate into what it is, or says why it is none of ours. */
+  classify(candidate: Candidate, group: OwnGroup): void {
+    const { apiVersion, kind } = candidate.value
+    const say = (severity: 'error' | 'note', reason: string, pointer: string, message: string) =>
+      this.#add(candidate, [{ severity, reason, message, pointer }])
+
+    if (apiVersion === undefined && kind === undefined) {
+      const looksLikeOne = candidate.named || 'metadata' in candidate.value || 'spec' in candidate.value
+      if (looksLikeOne) say('error', 'NotAnObject', '', 'has neither apiVersion nor kind')
+      else say('note', 'Ignored', '', 'is no Kubernetes object: ignored')
+      return
+    }
+    if (typeof apiVersion !== 'string') return say('error', 'ApiVersionInvalid', '/apiVersion', 'must be set')
+    if (typeof kind !== 'string') return say('error', 'KindInvalid', '/kind', 'must be set')
+    if (apiVersion === 'v1' && isCoreKind(kind)) return this.#takeCore(candidate, kind)
+
+    const isOurs = groupOf(apiVersion) === group.name
+    if (!isOurs) {
+      if (!Object.hasOwn(kinds, kind)) return say('note', 'Ignored', '/kind', `${kind} (${apiVersion}) is not read: ignored`)
+      const expected = `${group.name}/v1beta1`
+      if (group.chosen) {
+        return say('note', 'Ignored', '/apiVersion', `${kind} of ${apiVersion}, not ${expected}: ignored`)
+      }
+      return say('error', 'GroupsDiffer', '/apiVersion', `${apiVersion}: ${group.why}`)
+    }
+    if (!Object.hasOwn(kinds, kind)) {
+      const meant = closest(kind, Object.keys(kinds))
+      const hint = meant ? `; did you mean ${meant}?` : ''
+      return say('error', 'KindUnknown', '/kind', `${group.name} has no kind ${kind}${hint}`)
+    }
+    if (versionOf(apiVersion) !== 'v1beta1') {
+      return say('error', 'ApiVersionInvalid', '/apiVersion', `${apiVersion} is not served; use ${group.name}/v1beta1`)
+    }
+    this.#takeManifest(candidate, kind)
+  }
+
+  #identify(candidate: Candidate, kind: string): ObjectId | undefined {
+    const { metadata } = candidate.value
+    const named = isRecord(metadata) && typeof metadata['name'] === 'string' ? metadata['name'] : ''
+    const namespace = (isRecord(metadata) && metadata['namespace']) || 'default'
+    const id = { kind, namespace: String(namespace), name: named }
+    const findings = checkMetadata(metadata, candidate.document, candidate.base)
+    this.#add(candidate, findings, id)
+    if (findings.length > 0) return
+    const place = `${candidate.file}:${candidate.document.lineOf(candidate.base)}`
+    const before = this.#places.get(objectKey(id))
+    if (before) {
+      const message = `${kind} ${id.namespace}/${id.name} is already in ${before}`
+      this.#add(candidate, [{ severity: 'error', reason: 'Duplicate', message, pointer: '/metadata/name' }], id)
+      return
+    }
+    this.#places.set(objectKey(id), place)
+    return id
+  }
+
+  #takeCore(candidate: Candidate, kind: 'Secret' | 'ConfigMap'): void {
+    const id = this.#identify(candidate, kind)
+    if (!id) return
+    const { values, revision, findings } = readCoreObject(kind, candidate.value)
+    this.#add(candidate, findings, id)
+    if (findings.length === 0) this.core[kind].push({ namespace: id.namespace, name: id.name, values, revision })
+  }
+
+  #takeManifest(candidate: Candidate, kind: string): void {
+    const id = this.#identify(candidate, kind)
+    if (!id) return
+    const { value, document, base, file } = candidate
+    const metadata = { ...(value['metadata'] as KubernetesObject['metadata']), namespace: id.namespace }
+    for (const pointer of document.wordsReadAsBooleans) {
+      if (!pointer.startsWith(`${base}/`)) continue
+      const message = `${document.misreading(pointer)}; write true or false, or use quotes`
+      this.#add(candidate, [
+        { severity: 'warning', reason: 'WordReadAsBoolean', message, pointer: pointer.slice(base.length) },
+      ])
+    }
+    this.manifests.push({
+      object: { ...value, metadata } as KubernetesObject,
+      id,
+      file,
+      lineOf: (pointer) => document.lineOf(base + pointer),
+      misreading: (pointer) => document.misreading(base + pointer),
+    })
+  }
+}
+
+/**
+ * Reads the manifests under the given files and folders as the API server would take them, but for the schemas of our
+ * kinds. Never throws on what is in them: everything wrong is a finding with file and line.
+ *
+ * @param group the API group of our kinds; absent, the one that they all carry.
+ */
+export function readManifests(paths: readonly string[], group?: string): ManifestSet {
+  const found = findFiles(paths)
+  const reading = new Reading()
+  reading.load(found)
+  const own = agreedGroup(
+    reading.candidates.map(({ value }) => value),
+    (kind) => Object.hasOwn(kinds, kind),
+    group,
+  )
+  for (const candidate of reading.candidates) reading.classify(candidate, own)
+  const broken = new Set(reading.findings.filter(({ severity }) => severity === 'error').map(({ file }) => file))
+  return {
+    group: own.name,
+    manifests: reading.manifests,
+    secrets: reading.core.Secret,
+    configMaps: reading.core.ConfigMap,
+    findings: reading.findings,
+    found,
+    broken,
+  }
+}

@@ -1,0 +1,81 @@
+import { type FSWatcher, statSync, watch } from 'node:fs'
+import { dirname } from 'node:path'
+import { findFiles } from './find.ts'
+
+interface WatchOptions {
+  /** Wait after the last event, so that an editor's write and rename are seen as one (milliseconds). */
+  readonly quietMs?: number
+  /** Time between two looks at the files themselves, for file systems that send no events (milliseconds). */
+  readonly pollMs?: number
+}
+
+export interface ManifestWatch {
+  close(): void
+}
+
+const fingerprint = (paths: readonly string[]) =>
+  findFiles(paths)
+    .files.map(({ path }) => {
+      const stat = statSync(path, { throwIfNoEntry: false })
+      return `${path}\0${stat?.mtimeMs}\0${stat?.size}\0${stat?.ino}`
+    })
+    .join('\n')
+
+/**
+ * Calls back whenever the files under the given paths may have changed: once for a burst of events. Folders are watched
+ * rather than files, because editors replace files by renaming; a slow poll covers what sends no events and folders
+ * that went away and came back.
+ */
+export function watchManifests(
+  paths: readonly string[],
+  onChange: () => void,
+  { quietMs = 60, pollMs = 2000 }: WatchOptions = {},
+): ManifestWatch {
+  const watchers = new Map<string, FSWatcher>()
+  let last = fingerprint(paths)
+  let quiet: NodeJS.Timeout | undefined
+
+  const forget = (folder: string) => {
+    watchers.get(folder)?.close()
+    watchers.delete(folder)
+  }
+
+  const follow = () => {
+    const { folders, files } = findFiles(paths)
+    const wanted = new Set([...folders, ...files.filter(({ named }) => named).map(({ path }) => dirname(path))])
+    for (const folder of watchers.keys()) if (!wanted.has(folder)) forget(folder)
+    for (const folder of wanted) {
+      if (watchers.has(folder)) continue
+      try {
+        const watcher = watch(folder, schedule)
+        watcher.on('error', () => forget(folder))
+        watchers.set(folder, watcher)
+      } catch {
+        // No watch can be had (a limit, a folder that just went away): the poll sees its changes.
+      }
+    }
+  }
+
+  const look = () => {
+    follow()
+    const now = fingerprint(paths)
+    if (now === last) return
+    last = now
+    onChange()
+  }
+
+  function schedule() {
+    clearTimeout(quiet)
+    quiet = setTimeout(look, quietMs)
+  }
+
+  const poll = setInterval(look, pollMs)
+  follow()
+  return {
+    close() {
+      clearInterval(poll)
+      clearTimeout(quiet)
+      for (const folder of [...watchers.keys()]) forget(folder)
+    },
+  }
+}
