@@ -1,0 +1,60 @@
+import type { IncomingMessage } from 'node:http'
+import type { Context } from 'hono'
+import { PublicError } from './errors.ts'
+
+/**
+ * Reads a request's body, at most `limit` bytes. What arrives is counted: Content-Length may only refuse early.
+ * Throws a PublicError: `too_large`, or `invalid_request` where the client broke off.
+ */
+export async function readBody(c: Context, limit: number): Promise<Buffer> {
+  if (Number(c.req.header('content-length')) > limit) throw tooLarge(limit)
+  const { incoming } = (c.env ?? {}) as { incoming?: IncomingMessage }
+  if (incoming !== undefined) return collect(incoming, limit)
+
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of c.req.raw.body ?? []) {
+    size += chunk.length
+    if (size > limit) throw tooLarge(limit)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+/** Reads by events: an iterator that is left early destroys the socket, and the client would never see the 413. */
+function collect(incoming: IncomingMessage, limit: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    const done = () => {
+      incoming.off('data', received)
+      incoming.off('end', ended)
+      incoming.off('error', brokeOff)
+      incoming.off('close', brokeOff)
+    }
+    const received = (chunk: Buffer) => {
+      size += chunk.length
+      if (size > limit) {
+        done()
+        incoming.pause()
+        reject(tooLarge(limit))
+      } else chunks.push(chunk)
+    }
+    const ended = () => {
+      done()
+      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks))
+    }
+    const brokeOff = () => {
+      done()
+      reject(new PublicError('invalid_request', { message: 'The body ended early.' }))
+    }
+    incoming.on('data', received)
+    incoming.on('end', ended)
+    incoming.on('error', brokeOff)
+    incoming.on('close', brokeOff)
+    if (incoming.readableEnded) ended()
+    else if (incoming.destroyed) brokeOff()
+  })
+}
+
+const tooLarge = (limit: number) => new PublicError('too_large', { message: `The body is larger than ${limit} bytes.` })

@@ -1,0 +1,21 @@
+import type { MiddlewareHandler } from 'hono'
+import { cors } from 'hono/cors'
+
+const DAY_S = 86_400
+
+/**
+ * Lets pages of `origins` (`*` = all) read what is here. It says nothing of cookies: callers have bearer tokens, so
+ * a page can do no more than its own script could. `exposed` names response headers that scripts may read.
+ */
+export function allowOrigins(
+  origins: readonly string[],
+  methods: readonly string[] = ['GET', 'HEAD'],
+  exposed: readonly string[] = [],
+): MiddlewareHandler {
+  return cors({
+    origin: origins.includes('*') ? '*' : [...origins],
+    allowMethods: [...methods],
+    exposeHeaders: ['x-request-id', 'www-authenticate', ...exposed],
+    maxAge: DAY_S,
+  })
+}

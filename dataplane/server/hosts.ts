@@ -1,0 +1,62 @@
+import { isIP } from 'node:net'
+import type { MiddlewareHandler } from 'hono'
+import { PublicError } from './errors.ts'
+
+/** Host names in lower case, without ports; `*` stands for all. */
+export type HostNames = ReadonlySet<string> | '*'
+
+export interface HostGuardOptions {
+  /** Names answered to, besides those that are safe in any case; asked on each request, so that it may be reloaded. */
+  allowed(): HostNames
+  /** `checked` (default): pages of other hosts are refused. `any`: for what is public and read across origins. */
+  readonly origins?: 'checked' | 'any'
+}
+
+/** Names answered to: the hosts of `urls`, and `names` as they were configured (`*` among them stands for all). */
+export function hostNames(urls: readonly (string | undefined)[], names: readonly string[] = []): HostNames {
+  if (names.includes('*')) return '*'
+  return new Set([
+    ...urls.flatMap((url) => (url === undefined ? [] : [new URL(url).hostname])),
+    ...names.map((name) => hostOf(name) ?? name.toLowerCase()),
+  ])
+}
+
+/**
+ * Refuses requests that a web page of somebody else has sent by way of a host name that it controls (DNS rebinding),
+ * and those whose Origin is another site (MCP, Streamable HTTP: security). Always answered to: IP addresses, since a
+ * page's own name can't be one that leads here, and `localhost`, which resolves to the caller's own machine.
+ */
+export function guardHosts({ allowed, origins = 'checked' }: HostGuardOptions): MiddlewareHandler {
+  return async function hostGuard(c, next) {
+    checkHost(allowed(), c.req.header('host'), origins === 'checked' ? c.req.header('origin') : undefined)
+    await next()
+  }
+}
+
+/** The guard's rule for one request; throws `forbidden_host`. An absent `origin` is not checked. */
+export function checkHost(names: HostNames, hostHeader: string | undefined, origin: string | undefined): void {
+  if (names === '*') return
+  const host = hostOf(hostHeader ?? '')
+  if (host === undefined || !(isIP(bare(host)) !== 0 || known(host, names))) throw new PublicError('forbidden_host')
+  if (origin !== undefined && !originAllowed(origin, host, names)) throw new PublicError('forbidden_host')
+}
+
+function originAllowed(origin: string, host: string, names: ReadonlySet<string>): boolean {
+  const from = URL.parse(origin)?.hostname
+  return from !== undefined && from !== '' && (from === host || known(from, names))
+}
+
+const known = (host: string, names: ReadonlySet<string>): boolean =>
+  host === 'localhost' || host.endsWith('.localhost') || LOOPBACK.has(host) || names.has(host)
+
+/** Pages served from this machine. */
+const LOOPBACK: ReadonlySet<string> = new Set(['127.0.0.1', '[::1]'])
+
+/** The name in a Host header or in `HOST[:PORT]`, in its canonical form; undefined where there is none. */
+function hostOf(header: string): string | undefined {
+  if (!/^[\w.[\]:-]+$/.test(header)) return undefined
+  const text = isIP(header) === 6 ? `[${header}]` : header
+  return URL.parse(`http://${text}`)?.hostname.replace(/\.$/, '') || undefined
+}
+
+const bare = (host: string): string => host.replace(/^\[|\]$/g, '')

@@ -1,0 +1,138 @@
+import type { ConnectionOptions } from 'node:tls'
+import { Cluster, Redis, type RedisOptions } from 'ioredis'
+import type { Logger } from 'pino'
+import { secretFile } from '../config/secret-file.ts'
+import { PublicError } from '../server/errors.ts'
+
+/** `host:port`, an IPv6 host in brackets. */
+export type RedisAddress = string
+
+export interface RedisTls {
+  /** PEM file of the CAs that are trusted; absent: the system's. */
+  readonly caFile?: string
+  /** Any certificate will do. For tests of other people's set-ups. */
+  readonly insecureSkipVerify?: boolean
+}
+
+/** Where Redis is: one server, a Cluster by some of its nodes, or whatever server Sentinel calls the master. */
+export interface RedisConfig {
+  readonly mode: 'standalone' | 'cluster' | 'sentinel'
+  /** Of the server, of some cluster nodes, or of the sentinels. */
+  readonly addresses: readonly RedisAddress[]
+  /** Under `sentinel`. */
+  readonly masterName?: string
+  /** A Cluster has 0 alone. */
+  readonly db?: number
+  /** Files that are read whenever a connection is opened: a password that was rotated is found without a restart. */
+  readonly usernameFile?: string
+  readonly passwordFile?: string
+  readonly tls?: RedisTls
+  /** TLS towards the sentinels. */
+  readonly sentinelTls?: RedisTls
+  readonly dialTimeoutMs?: number
+  /** Longest wait for an answer. */
+  readonly commandTimeoutMs?: number
+}
+
+export type RedisClient = Redis | Cluster
+
+/**
+ * The one maker of Redis connections. Nothing is connected before the first command. While Redis is away a command
+ * fails after one retry instead of waiting; reconnecting goes on behind it with back-off, up to 5 s.
+ */
+export function connectRedis(config: RedisConfig, log: Logger): RedisClient {
+  const client = config.mode === 'cluster' ? cluster(config) : single(config)
+  let away = false
+  // Without a listener ioredis prints to the console. One line per outage, not one per attempt.
+  client.on('error', (error: Error) => {
+    if (!away) log.warn({ err: error }, 'Redis can’t be reached')
+    away = true
+  })
+  client.on('ready', () => {
+    if (away) log.info('Redis is here again')
+    away = false
+  })
+  return client
+}
+
+/** Prefix of every key of a workload. The braces keep all of them in one slot of a Cluster, so that scripts work. */
+export function redisKeyPrefix(workload: { readonly kind: string; readonly namespace: string; readonly name: string }) {
+  return `portico:{${workload.kind}/${workload.namespace}/${workload.name}}:`
+}
+
+/** Runs commands; whatever fails in them becomes a PublicError `unavailable`, with the reason for the log. */
+export async function withRedis<T>(client: RedisClient, run: (client: RedisClient) => Promise<T>): Promise<T> {
+  try {
+    return await run(client)
+  } catch (cause) {
+    if (cause instanceof PublicError) throw cause
+    throw new PublicError('unavailable', { headers: { 'Retry-After': '1' }, cause })
+  }
+}
+
+function single(config: RedisConfig): Redis {
+  const [first, ...others] = config.addresses.map(hostAndPort)
+  if (first === undefined) throw new TypeError('no address of Redis')
+  const options = optionsOf(config)
+  const redis =
+    config.mode === 'sentinel'
+      ? new Redis({
+          ...options,
+          sentinels: [first, ...others],
+          name: config.masterName ?? 'mymaster',
+          sentinelRetryStrategy: backoff,
+          ...(config.sentinelTls === undefined
+            ? {}
+            : { enableTLSForSentinelMode: true, sentinelTLS: tlsOf(config.sentinelTls) }),
+        })
+      : new Redis({ ...options, ...first })
+  readCredentialsAtConnect(redis.options, config)
+  return redis
+}
+
+function cluster(config: RedisConfig): Cluster {
+  const cluster = new Cluster(config.addresses.map(hostAndPort), {
+    redisOptions: optionsOf({ ...config, db: 0 }),
+    clusterRetryStrategy: backoff,
+    lazyConnect: true,
+    enableOfflineQueue: true,
+    // Names stay names: a certificate is issued to a name, not to what it resolves to.
+    dnsLookup: (address, done) => done(null, address),
+  })
+  cluster.on('+node', (node: Redis) => readCredentialsAtConnect(node.options, config))
+  return cluster
+}
+
+function optionsOf(config: RedisConfig): RedisOptions {
+  return {
+    db: config.db ?? 0,
+    lazyConnect: true,
+    connectTimeout: config.dialTimeoutMs ?? 5_000,
+    commandTimeout: config.commandTimeoutMs ?? 3_000,
+    maxRetriesPerRequest: 1,
+    retryStrategy: backoff,
+    // After a failover the old master answers READONLY: connect again and send the command once more.
+    reconnectOnError: (error) => (error.message.startsWith('READONLY') ? 2 : false),
+    ...(config.tls === undefined ? {} : { tls: tlsOf(config.tls) }),
+  }
+}
+
+/** ioredis takes the credentials from its options whenever it connects; so the options read the files. */
+function readCredentialsAtConnect(options: RedisOptions, { usernameFile, passwordFile }: RedisConfig): void {
+  if (usernameFile !== undefined) Object.defineProperty(options, 'username', { get: secretFile(usernameFile) })
+  if (passwordFile !== undefined) Object.defineProperty(options, 'password', { get: secretFile(passwordFile) })
+}
+
+const FIRST_RETRY_MS = 50
+const LAST_RETRY_MS = 5_000
+const backoff = (times: number): number => Math.min(FIRST_RETRY_MS * 2 ** (times - 1), LAST_RETRY_MS)
+
+function tlsOf({ caFile, insecureSkipVerify = false }: RedisTls): ConnectionOptions {
+  return { ...(caFile === undefined ? {} : { ca: secretFile(caFile)() }), rejectUnauthorized: !insecureSkipVerify }
+}
+
+function hostAndPort(address: RedisAddress): { readonly host: string; readonly port: number } {
+  const url = URL.parse(`redis://${address}`)
+  if (url === null || url.hostname === '') throw new TypeError(`not an address of Redis: ${JSON.stringify(address)}`)
+  return { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || 6379) }
+}
