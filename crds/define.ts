@@ -3,14 +3,9 @@
  * watches, RBAC, columns.
  */
 import type { Static, TObject, TSchema } from 'typebox'
+import { type ReferenceDeclaration, referencesOf } from './references.ts'
 
-/** Where an object names another one of the same namespace. */
-export interface ReferenceDeclaration {
-  /** Kinds that may be meant. More than one only where the name is looked up in each (members of a group). */
-  readonly kind: string | readonly string[]
-  /** Names found in one object's spec; must not throw on what the schema lets through. */
-  readonly names: (spec: never) => readonly string[]
-}
+export type { ReferenceDeclaration }
 
 export interface Column {
   readonly name: string
@@ -21,8 +16,8 @@ export interface Column {
   readonly priority?: number
 }
 
-export interface KindDeclaration<Spec extends TSchema = TSchema, Status extends TSchema = TSchema> {
-  readonly kind: string
+interface Declared<Spec extends TSchema, Status extends TSchema, Kind extends string> {
+  readonly kind: Kind
   readonly plural: string
   readonly shortNames: readonly string[]
   readonly description: string
@@ -31,13 +26,33 @@ export interface KindDeclaration<Spec extends TSchema = TSchema, Status extends 
   readonly columns: readonly Column[]
   readonly spec: Spec
   readonly status: Status
-  readonly references: readonly ReferenceDeclaration[]
 }
 
-/** Declares a kind; the value is what it is given, typed. */
-export const defineKind = <Spec extends TObject, Status extends TObject>(
-  declaration: KindDeclaration<Spec, Status>,
-): KindDeclaration<Spec, Status> => declaration
+export interface KindDeclaration<
+  Spec extends TSchema = TSchema,
+  Status extends TSchema = TSchema,
+  Kind extends string = string,
+> extends Declared<Spec, Status, Kind> {
+  /** Where the spec names objects of our kinds; derived from the schema. */
+  readonly references: readonly ReferenceDeclaration[]
+  /** Where the spec names Secrets and ConfigMaps; derived from the schema. */
+  readonly coreReferences: readonly ReferenceDeclaration[]
+}
+
+const CORE = new Set(['Secret', 'ConfigMap'])
+
+/** Declares a kind: the value is what it is given, with the references that its schema marks (`refersTo`). */
+export const defineKind = <Spec extends TObject, Status extends TObject, const Kind extends string>(
+  declared: Declared<Spec, Status, Kind>,
+): KindDeclaration<Spec, Status, Kind> => {
+  const references = referencesOf(declared.spec)
+  const isCore = ({ kind }: ReferenceDeclaration) => typeof kind === 'string' && CORE.has(kind)
+  return {
+    ...declared,
+    references: references.filter((reference) => !isCore(reference)),
+    coreReferences: references.filter(isCore),
+  }
+}
 
 export interface ObjectMeta {
   name: string
@@ -52,7 +67,7 @@ export interface ObjectMeta {
   finalizers?: string[]
 }
 
-/** The TypeScript type of a kind's objects. */
+/** The TypeScript type of a kind's objects, with defaults applied. */
 export interface ObjectOf<K extends KindDeclaration> {
   apiVersion: string
   kind: K['kind']

@@ -11,8 +11,22 @@ export const limits = {
   prose: 4096,
   /** A policy or a template. */
   program: 65536,
+  /** A file that lives inside the object. */
+  file: 524288,
+  /** An HTTP header's name and value. */
+  headerName: 255,
+  headerValue: 8192,
   map: 64,
   list: 64,
   /** Names of tools in a filter. */
   tools: 512,
+  /** Command-line arguments, environment variables. */
+  process: 256,
+  policies: 256,
+  /** Members of a group, backends of a gateway, who refers to a config. */
+  members: 1024,
+  /** Conditions: some kinds have one for each backend. */
+  conditions: 256,
+  /** Steps of a workflow. */
+  steps: 100,
 } as const

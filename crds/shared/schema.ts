@@ -1,12 +1,13 @@
 /**
  * Builders for schema parts of custom resources. Every builder gives a TypeBox schema that is at once the TypeScript
- * type, the ajv schema and, after `crds/generate.ts` has dropped our own keywords, a structural OpenAPI schema.
+ * type, the ajv schema and, after `crds/structural.ts` has dropped our own keywords, a structural OpenAPI schema.
  *
  * A leaf names its reader in `readBy`: the part of Portico that acts on the field. `later` marks a field that nobody
  * reads yet: setting it makes the object NotYetSupported. `refused` marks a field that is accepted by the schema so that
  * manifests of the widely used operator apply, and never honoured: it carries the reason that the condition shows.
+ * Single values of a choice are marked the same way by `laterValues` and `refusedValues`.
  */
-import Type, { type Static, type TSchema, type TUnsafe } from 'typebox'
+import Type, { type Static, type TObject, type TSchema, type TUnsafe } from 'typebox'
 import { limits } from './limits.ts'
 
 export type Reader = 'gateway' | 'proxy' | 'registry' | 'operator' | 'later' | { readonly refused: string }
@@ -26,6 +27,8 @@ interface TextOptions {
   readonly pattern?: string
   readonly default?: string
   readonly rules?: readonly CelRule[]
+  /** The text is the name of an object of this kind (or of one of these kinds) in the same namespace. */
+  readonly refersTo?: string | readonly string[]
 }
 
 const rulesOf = (rules: readonly CelRule[] | undefined) => (rules?.length ? { 'x-kubernetes-validations': rules } : {})
@@ -39,6 +42,7 @@ export const text = (readBy: Reader, description: string, options: TextOptions =
     ...(options.min === undefined ? {} : { minLength: options.min }),
     ...(options.pattern === undefined ? {} : { pattern: options.pattern }),
     ...(options.default === undefined ? {} : { default: options.default }),
+    ...(options.refersTo === undefined ? {} : { refersTo: options.refersTo }),
     ...rulesOf(options.rules),
   })
 
@@ -50,12 +54,22 @@ export const url = (readBy: Reader, description: string, options: TextOptions = 
 export const objectName = (readBy: Reader, description: string, options: TextOptions = {}) =>
   text(readBy, description, { min: 1, max: limits.name, ...options })
 
+/** A lower-case DNS label of at most 63 characters. */
+export const label = (readBy: Reader, description: string, options: TextOptions = {}) =>
+  text(readBy, description, { min: 1, max: limits.label, pattern: '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$', ...options })
+
 /** One of a closed list of strings. */
 export const choice = <const V extends readonly string[]>(
   readBy: Reader,
   description: string,
   values: V,
-  options: { readonly default?: V[number] } = {},
+  options: {
+    readonly default?: V[number]
+    /** Values that nobody can serve yet: choosing one makes the object NotYetSupported, even where it is the default. */
+    readonly laterValues?: readonly V[number][]
+    /** Values that are never served, with the reason that the condition shows. */
+    readonly refusedValues?: { readonly [value in V[number]]?: string }
+  } = {},
 ) => Type.Enum([...values], { type: 'string', description, readBy, ...options }) as unknown as TUnsafe<V[number]>
 
 export const flag = (readBy: Reader, description: string, options: { readonly default?: boolean } = {}) =>
@@ -68,8 +82,21 @@ export const integer = (
   options: { readonly minimum?: number; readonly maximum?: number; readonly default?: number } = {},
 ) => Type.Integer({ description, readBy, format: 'int32', ...options })
 
+/** A whole number, or a string such as `25%`. */
+export const intOrString = (readBy: Reader, description: string) =>
+  Type.Unsafe<number | string>({
+    description,
+    readBy,
+    'x-kubernetes-int-or-string': true,
+    anyOf: [{ type: 'integer' }, { type: 'string' }],
+  })
+
+/** A decimal number written as text, because Kubernetes advises against floats. */
+export const decimal = (readBy: Reader, description: string, options: { readonly default?: string } = {}) =>
+  text(readBy, description, { max: 32, pattern: '^[0-9]+(\\.[0-9]+)?$', ...options })
+
 /** A Go duration such as `30s` or `1h30m`; see `duration.ts` for its value. */
-export const duration = (readBy: Reader, description: string, options: { readonly default?: string } = {}) =>
+export const duration = (readBy: Reader, description: string, options: TextOptions = {}) =>
   text(readBy, description, { max: 32, pattern: '^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$', ...options })
 
 interface ListOptions {
@@ -110,15 +137,23 @@ export const map = <V extends TSchema>(
     ...rulesOf(options.rules),
   })
 
+interface ObjectOptions {
+  readonly rules?: readonly CelRule[]
+  readonly default?: unknown
+  /** Who acts on the object's presence, where that alone is a setting (`managed: {}`). */
+  readonly readBy?: Reader
+}
+
 /** An object with exactly these properties; wrap a property in `Type.Optional` where it may be left out. */
 export const object = <P extends Record<string, TSchema>>(
   description: string,
   properties: P,
-  options: { readonly rules?: readonly CelRule[]; readonly default?: unknown } = {},
-) =>
+  options: ObjectOptions = {},
+): TObject<P> =>
   Type.Object(properties, {
     description,
     additionalProperties: false,
+    ...(options.readBy === undefined ? {} : { readBy: options.readBy }),
     ...(options.default === undefined ? {} : { default: options.default }),
     ...rulesOf(options.rules),
   })
@@ -131,6 +166,16 @@ export const raw = (readBy: Reader, description: string) =>
     readBy,
     'x-kubernetes-preserve-unknown-fields': true,
   })
+
+/** A value of any type. */
+export const anything = (readBy: Reader, description: string) =>
+  Type.Unsafe<unknown>({ description, readBy, 'x-kubernetes-preserve-unknown-fields': true })
+
+/**
+ * A property that may be left out because its schema has a default. The TypeScript type is that of an object after
+ * `applyDefaults`, as the API server hands it out: the property is there.
+ */
+export const defaulted = <T extends TSchema>(schema: T): T => Type.Optional(schema) as unknown as T
 
 export type { Static, TSchema }
 export { Type }

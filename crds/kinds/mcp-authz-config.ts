@@ -1,0 +1,22 @@
+import { defineKind, type ObjectOf } from '../define.ts'
+import { age, ready } from '../shared/columns.ts'
+import { choice, object, raw } from '../shared/schema.ts'
+import { configStatus, workloadKinds } from '../shared/status.ts'
+
+export const mcpAuthzConfig = defineKind({
+  kind: 'MCPAuthzConfig',
+  plural: 'mcpauthzconfigs',
+  shortNames: ['mcpauthz'],
+  description: 'Authorization policies; shared by workloads.',
+  role: 'config',
+  columns: [{ name: 'Type', type: 'string', jsonPath: '.spec.type' }, ready, age],
+  spec: object('Authorization policies.', {
+    type: choice('later', 'Engine.', ['cedarv1', 'httpv1'], {
+      refusedValues: { httpv1: 'authorization by an HTTP service is not supported; use cedarv1' },
+    }),
+    config: raw('later', 'Settings of the engine; of cedarv1: `policies`, `entitiesJson`, claim names.'),
+  }),
+  status: configStatus(workloadKinds, {}),
+})
+
+export type MCPAuthzConfig = ObjectOf<typeof mcpAuthzConfig>

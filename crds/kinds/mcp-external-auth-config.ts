@@ -1,0 +1,58 @@
+import { defineKind, type ObjectOf } from '../define.ts'
+import { authServer } from '../shared/auth-server.ts'
+import { age, ready } from '../shared/columns.ts'
+import {
+  awsSts,
+  bearerToken,
+  crossAppAccess,
+  headerInjection,
+  onBehalfOf,
+  tokenExchange,
+  upstreamInject,
+} from '../shared/external-auth.ts'
+import { choice, object, Type } from '../shared/schema.ts'
+import { configStatus, workloadKinds } from '../shared/status.ts'
+import { blockFor } from '../shared/union.ts'
+
+const OBO = 'on-behalf-of is not supported; use tokenExchange or xaa'
+
+const types = [
+  'tokenExchange',
+  'headerInjection',
+  'bearerToken',
+  'unauthenticated',
+  'embeddedAuthServer',
+  'awsSts',
+  'upstreamInject',
+  'obo',
+  'xaa',
+] as const
+
+const blocks = types.filter((type) => type !== 'unauthenticated')
+
+export const mcpExternalAuthConfig = defineKind({
+  kind: 'MCPExternalAuthConfig',
+  plural: 'mcpexternalauthconfigs',
+  shortNames: ['mcpextauth'],
+  description: 'How a gateway or proxy gets the credential for a backend; shared by workloads.',
+  role: 'config',
+  columns: [{ name: 'Type', type: 'string', jsonPath: '.spec.type' }, ready, age],
+  spec: object(
+    'How the credential is got.',
+    {
+      type: choice('later', 'Strategy.', types, { refusedValues: { obo: OBO } }),
+      tokenExchange: Type.Optional(tokenExchange('later')),
+      headerInjection: Type.Optional(headerInjection('later')),
+      bearerToken: Type.Optional(bearerToken('later')),
+      embeddedAuthServer: Type.Optional(authServer('later')),
+      awsSts: Type.Optional(awsSts('later')),
+      upstreamInject: Type.Optional(upstreamInject('later')),
+      obo: Type.Optional(onBehalfOf({ refused: OBO })),
+      xaa: Type.Optional(crossAppAccess('later')),
+    },
+    { rules: blockFor('type', Object.fromEntries(blocks.map((type) => [type, type]))) },
+  ),
+  status: configStatus([...workloadKinds, 'MCPServerEntry'], {}),
+})
+
+export type MCPExternalAuthConfig = ObjectOf<typeof mcpExternalAuthConfig>

@@ -1,0 +1,37 @@
+import { defineKind, type ObjectOf } from '../define.ts'
+import { age, ready } from '../shared/columns.ts'
+import { limits } from '../shared/limits.ts'
+import { list, object, Type, text } from '../shared/schema.ts'
+import { count, oneOf, status, statusText } from '../shared/status.ts'
+
+const names = (description: string) =>
+  Type.Optional(list(description, statusText('A name.', { max: limits.name }), { type: 'set', max: limits.members }))
+
+export const mcpGroup = defineKind({
+  kind: 'MCPGroup',
+  plural: 'mcpgroups',
+  shortNames: ['mcpg'],
+  description: 'A group of MCP servers; whatever names it in groupRef is a member.',
+  role: 'group',
+  columns: [
+    { name: 'Servers', type: 'integer', jsonPath: '.status.serverCount' },
+    { name: 'Proxies', type: 'integer', jsonPath: '.status.remoteProxyCount' },
+    { name: 'Entries', type: 'integer', jsonPath: '.status.entryCount' },
+    ready,
+    age,
+  ],
+  spec: object('The group.', {
+    description: Type.Optional(text('operator', 'What the group is for; shown to people.', { max: limits.prose })),
+  }),
+  status: status({
+    phase: Type.Optional(oneOf('Short summary of the conditions.', ['Pending', 'Ready', 'Failed'])),
+    servers: names('MCPServers of the group.'),
+    serverCount: Type.Optional(count('Number of MCPServers.')),
+    remoteProxies: names('MCPRemoteProxies of the group.'),
+    remoteProxyCount: Type.Optional(count('Number of MCPRemoteProxies.')),
+    entries: names('MCPServerEntries of the group.'),
+    entryCount: Type.Optional(count('Number of MCPServerEntries.')),
+  }),
+})
+
+export type MCPGroup = ObjectOf<typeof mcpGroup>

@@ -1,0 +1,58 @@
+import { defineKind, type ObjectOf } from '../define.ts'
+import { age, ready } from '../shared/columns.ts'
+import { limits } from '../shared/limits.ts'
+import { caBundleRef, secretKeyRef } from '../shared/references.ts'
+import { choice, defaulted, flag, object, Type, text, url } from '../shared/schema.ts'
+import { configStatus, workloadKinds } from '../shared/status.ts'
+import { blockFor } from '../shared/union.ts'
+
+const kubernetesServiceAccount = object('Tokens of ServiceAccounts, issued by the cluster’s API server.', {
+  issuer: defaulted(url('gateway', 'Issuer.', { default: 'https://kubernetes.default.svc' })),
+  jwksUrl: Type.Optional(url('gateway', 'Where the keys are. Absent: found by discovery.')),
+  useClusterAuth: defaulted(
+    flag('operator', 'Use the cluster’s CA and the pod’s own token towards the issuer, which may be private.', {
+      default: true,
+    }),
+  ),
+  introspectionUrl: Type.Optional(url('later', 'Introspection endpoint (RFC 7662) for opaque tokens.')),
+  serviceAccount: Type.Optional(text('later', 'The one ServiceAccount that is let in.', { max: limits.name })),
+  namespace: Type.Optional(text('later', 'The namespace of that ServiceAccount.', { max: limits.label })),
+})
+
+const inline = object('An OpenID Connect issuer.', {
+  issuer: url('gateway', 'Issuer, compared exactly with `iss`.'),
+  jwksUrl: Type.Optional(url('gateway', 'Where the keys are. Absent: found by discovery.')),
+  caBundleRef: Type.Optional(caBundleRef('gateway', 'CA bundle for the issuer.')),
+  jwksAuthTokenPath: Type.Optional(
+    text('gateway', 'File in the pod with a bearer token for the discovery and key endpoints.', { min: 1 }),
+  ),
+  jwksAllowPrivateIP: defaulted(flag('gateway', 'The issuer may resolve to a private address.', { default: false })),
+  insecureAllowHTTP: defaulted(flag('gateway', 'The issuer may be plain http beyond loopback.', { default: false })),
+  introspectionUrl: Type.Optional(url('later', 'Introspection endpoint (RFC 7662) for opaque tokens.')),
+  clientId: Type.Optional(text('later', 'Client id for introspection.', { min: 1 })),
+  clientSecretRef: Type.Optional(secretKeyRef('later', 'Client secret; turns introspection of opaque tokens on.')),
+  protectedResourceAllowPrivateIP: defaulted(
+    flag('later', 'The protected resource may resolve to a private address.', { default: false }),
+  ),
+})
+
+export const mcpOidcConfig = defineKind({
+  kind: 'MCPOIDCConfig',
+  plural: 'mcpoidcconfigs',
+  shortNames: ['mcpoidc'],
+  description: 'How incoming tokens are validated; shared by workloads.',
+  role: 'config',
+  columns: [{ name: 'Source', type: 'string', jsonPath: '.spec.type' }, ready, age],
+  spec: object(
+    'How incoming tokens are validated.',
+    {
+      type: choice('gateway', 'Who issues the tokens.', ['kubernetesServiceAccount', 'inline']),
+      kubernetesServiceAccount: Type.Optional(kubernetesServiceAccount),
+      inline: Type.Optional(inline),
+    },
+    { rules: blockFor('type', { kubernetesServiceAccount: 'kubernetesServiceAccount', inline: 'inline' }) },
+  ),
+  status: configStatus(workloadKinds, {}),
+})
+
+export type MCPOIDCConfig = ObjectOf<typeof mcpOidcConfig>

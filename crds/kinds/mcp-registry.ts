@@ -1,0 +1,66 @@
+import { defineKind, type ObjectOf } from '../define.ts'
+import { age, phase, ready, reason, url } from '../shared/columns.ts'
+import { limits } from '../shared/limits.ts'
+import { podSettings, resourceOverrides, resources } from '../shared/pod.ts'
+import { secretKeyRef } from '../shared/references.ts'
+import { registryConfigFields, registryConfigNames } from '../shared/registry-config.ts'
+import { list, object, raw, Type, text } from '../shared/schema.ts'
+import { workloadStatus } from '../shared/status.ts'
+
+const anyField = registryConfigNames.map((name) => `has(self.${name})`).join(' || ')
+
+export const mcpRegistry = defineKind({
+  kind: 'MCPRegistry',
+  plural: 'mcpregistries',
+  shortNames: ['mcpreg'],
+  description: 'A registry server: a catalog of MCP servers and skills.',
+  role: 'workload',
+  columns: [
+    phase,
+    url,
+    ready,
+    { name: 'Display Name', type: 'string', jsonPath: '.spec.displayName', priority: 1 },
+    reason,
+    age,
+  ],
+  spec: object(
+    'The registry server: its configuration as fields, or as `configYAML`.',
+    {
+      displayName: Type.Optional(text('operator', 'Name shown to people.', { max: limits.name })),
+      configYAML: Type.Optional(
+        text('registry', 'The configuration file of the registry, instead of the fields.', {
+          min: 1,
+          max: limits.file,
+        }),
+      ),
+      ...registryConfigFields,
+      resources: resources('Resources of the registry’s container.'),
+      resourceOverrides,
+      ...podSettings,
+      volumes: Type.Optional(list('Volumes of the pod.', raw('later', 'A Kubernetes volume.'))),
+      volumeMounts: Type.Optional(
+        list('Mounts of the registry’s container.', raw('later', 'A Kubernetes volume mount.')),
+      ),
+      pgpassSecretRef: Type.Optional(secretKeyRef('later', 'A pgpass file with the database’s password.')),
+    },
+    {
+      rules: [
+        {
+          rule: `has(self.configYAML) != (${anyField})`,
+          message: `set either configYAML or the configuration's fields (${registryConfigNames.join(', ')})`,
+        },
+        {
+          rule: 'has(self.configYAML) || (has(self.sources) && has(self.registries) && has(self.auth))',
+          message: 'without configYAML, sources, registries and auth are needed',
+        },
+        {
+          rule: '!has(self.sources) || !has(self.registries) || self.registries.all(registry, registry.sources.all(name, self.sources.exists(source, source.name == name)))',
+          message: 'a registry names a source that is not there',
+        },
+      ],
+    },
+  ),
+  status: workloadStatus({}),
+})
+
+export type MCPRegistry = ObjectOf<typeof mcpRegistry>

@@ -1,0 +1,40 @@
+import { defineKind, type ObjectOf } from '../define.ts'
+import { age, phase, ready, reason, url as urlColumn } from '../shared/columns.ts'
+import { headerForward } from '../shared/headers.ts'
+import { resources } from '../shared/pod.ts'
+import { choice, defaulted, flag, object, Type, url } from '../shared/schema.ts'
+import { statusText, workloadStatus } from '../shared/status.ts'
+import { proxyRules, proxySettings } from '../shared/workload.ts'
+
+export const mcpRemoteProxy = defineKind({
+  kind: 'MCPRemoteProxy',
+  plural: 'mcpremoteproxies',
+  shortNames: ['mcprp'],
+  description: 'A proxy in front of an MCP server that runs elsewhere.',
+  role: 'workload',
+  columns: [phase, { name: 'Remote URL', type: 'string', jsonPath: '.spec.remoteUrl' }, urlColumn, ready, reason, age],
+  spec: object(
+    'The remote server and its proxy.',
+    {
+      remoteUrl: url('proxy', 'MCP endpoint of the remote server.'),
+      transport: defaulted(
+        choice('proxy', 'How the remote server speaks.', ['sse', 'streamable-http'], {
+          default: 'streamable-http',
+          laterValues: ['sse'],
+        }),
+      ),
+      allowPrivateEndpoint: defaulted(
+        flag('proxy', 'The remote server may be at a private address.', { default: false }),
+      ),
+      headerForward: Type.Optional(headerForward('proxy')),
+      resources: resources('Resources of the proxy’s container.'),
+      ...proxySettings,
+    },
+    { rules: proxyRules },
+  ),
+  status: workloadStatus({
+    externalUrl: Type.Optional(statusText('Address outside the cluster, where an HTTPRoute gives one.')),
+  }),
+})
+
+export type MCPRemoteProxy = ObjectOf<typeof mcpRemoteProxy>

@@ -1,0 +1,37 @@
+import { defineKind, type ObjectOf } from '../define.ts'
+import { age, phase, ready, reason } from '../shared/columns.ts'
+import { headerForward } from '../shared/headers.ts'
+import { caBundleRef, objectRef } from '../shared/references.ts'
+import { choice, defaulted, flag, object, Type, url } from '../shared/schema.ts'
+import { oneOf, status } from '../shared/status.ts'
+
+export const mcpServerEntry = defineKind({
+  kind: 'MCPServerEntry',
+  plural: 'mcpserverentries',
+  shortNames: ['mcpentry'],
+  description: 'A remote MCP server as a member of a group, without pods of its own.',
+  role: 'entry',
+  columns: [
+    phase,
+    { name: 'Transport', type: 'string', jsonPath: '.spec.transport' },
+    { name: 'Remote URL', type: 'string', jsonPath: '.spec.remoteUrl' },
+    { name: 'Group', type: 'string', jsonPath: '.spec.groupRef.name' },
+    ready,
+    reason,
+    age,
+  ],
+  spec: object('The remote server.', {
+    remoteUrl: url('gateway', 'MCP endpoint of the remote server.'),
+    transport: choice('gateway', 'How the remote server speaks.', ['sse', 'streamable-http'], { laterValues: ['sse'] }),
+    groupRef: objectRef('operator', 'MCPGroup', 'The group that it is a member of.'),
+    externalAuthConfigRef: Type.Optional(
+      objectRef('later', 'MCPExternalAuthConfig', 'How the credential towards the server is got.'),
+    ),
+    caBundleRef: Type.Optional(caBundleRef('gateway', 'CA bundle for the server.')),
+    headerForward: Type.Optional(headerForward('gateway')),
+    allowPrivateEndpoint: defaulted(flag('gateway', 'The server may be at a private address.', { default: false })),
+  }),
+  status: status({ phase: Type.Optional(oneOf('Short summary of the conditions.', ['Pending', 'Valid', 'Failed'])) }),
+})
+
+export type MCPServerEntry = ObjectOf<typeof mcpServerEntry>

@@ -1,0 +1,94 @@
+import { defineKind, type ObjectOf } from '../define.ts'
+import { age, phase, ready, reason, url } from '../shared/columns.ts'
+import { limits } from '../shared/limits.ts'
+import { args, backendReplicas, env, port, resources } from '../shared/pod.ts'
+import { objectRef } from '../shared/references.ts'
+import { choice, defaulted, flag, list, object, objectName, Type, text } from '../shared/schema.ts'
+import { workloadStatus } from '../shared/status.ts'
+import { proxyRules, proxySettings } from '../shared/workload.ts'
+
+const HOST_PATH = {
+  refused: 'hostPath volumes are not supported; use podTemplateSpec with another kind of volume',
+} as const
+
+const secrets = list(
+  'Environment variables of the MCP server whose values are in Secrets.',
+  object('A variable.', {
+    name: objectName('operator', 'Name of the Secret.', { refersTo: 'Secret' }),
+    key: text('operator', 'Key in the Secret.', { min: 1, max: limits.name }),
+    targetEnvName: Type.Optional(
+      text('operator', 'Name of the variable. Absent: the key.', { min: 1, max: limits.name }),
+    ),
+  }),
+  // Two keys of one Secret are two variables.
+  { type: { map: ['name', 'key'] } },
+)
+
+const volumes = list(
+  'Directories of the node.',
+  object('A directory.', {
+    name: text(HOST_PATH, 'Name of the volume.', { min: 1, max: limits.label }),
+    hostPath: text(HOST_PATH, 'Path on the node.', { min: 1 }),
+    mountPath: text(HOST_PATH, 'Path in the container.', { min: 1 }),
+    readOnly: defaulted(flag(HOST_PATH, 'Mount it read-only.', { default: false })),
+  }),
+  { type: { map: ['name'] } },
+)
+
+const permissionProfile = object('What the server may reach over the network.', {
+  type: defaulted(choice('later', 'Where the profile is.', ['builtin', 'configmap'], { default: 'builtin' })),
+  name: text('later', 'Builtin profile (`none`, `network`) or name of the ConfigMap.', { min: 1, max: limits.name }),
+  key: Type.Optional(text('later', 'Key in the ConfigMap.', { min: 1, max: limits.name })),
+})
+
+export const mcpServer = defineKind({
+  kind: 'MCPServer',
+  plural: 'mcpservers',
+  shortNames: ['mcpserver'],
+  description: 'An MCP server that runs as a container, behind a proxy in the same pod.',
+  role: 'workload',
+  columns: [phase, ready, { name: 'Replicas', type: 'integer', jsonPath: '.status.readyReplicas' }, url, reason, age],
+  spec: object(
+    'The server and its proxy.',
+    {
+      image: text('operator', 'Image of the MCP server.', { min: 1 }),
+      transport: defaulted(
+        choice('proxy', 'How the server speaks.', ['stdio', 'streamable-http', 'sse'], {
+          default: 'stdio',
+          laterValues: ['stdio', 'sse'],
+        }),
+      ),
+      proxyMode: defaulted(
+        choice('proxy', 'How the proxy of a stdio server speaks to clients.', ['sse', 'streamable-http'], {
+          default: 'streamable-http',
+          refusedValues: { sse: 'the HTTP+SSE transport is deprecated; clients use streamable-http' },
+        }),
+      ),
+      mcpPort: Type.Optional(port('Port on which the server listens; 8080 when left out.')),
+      args,
+      env,
+      secrets: Type.Optional(secrets),
+      resources: resources('Resources of the MCP server’s container.'),
+      proxyResources: resources('Resources of the proxy’s container.'),
+      backendReplicas,
+      permissionProfile: Type.Optional(permissionProfile),
+      volumes: Type.Optional(volumes),
+      webhookConfigRef: Type.Optional(
+        objectRef({ refused: 'webhooks are not supported' }, 'MCPWebhookConfig', 'Webhooks around calls.'),
+      ),
+      ...proxySettings,
+    },
+    {
+      rules: [
+        ...proxyRules,
+        {
+          rule: '!has(self.replicas) || !has(self.backendReplicas) || self.replicas == self.backendReplicas',
+          message: 'backendReplicas must equal replicas: the server shares the pod of its proxy',
+        },
+      ],
+    },
+  ),
+  status: workloadStatus({}),
+})
+
+export type MCPServer = ObjectOf<typeof mcpServer>

@@ -1,0 +1,28 @@
+import { defineKind, type ObjectOf } from '../define.ts'
+import { age, ready } from '../shared/columns.ts'
+import { object } from '../shared/schema.ts'
+import { configStatus, workloadKinds } from '../shared/status.ts'
+import { telemetryParts } from '../shared/telemetry.ts'
+
+export const mcpTelemetryConfig = defineKind({
+  kind: 'MCPTelemetryConfig',
+  plural: 'mcptelemetryconfigs',
+  shortNames: ['mcpotel'],
+  description: 'Traces, metrics and Prometheus settings; shared by workloads.',
+  role: 'config',
+  columns: [
+    { name: 'Endpoint', type: 'string', jsonPath: '.spec.openTelemetry.endpoint' },
+    { name: 'Tracing', type: 'boolean', jsonPath: '.spec.openTelemetry.tracing.enabled' },
+    { name: 'Metrics', type: 'boolean', jsonPath: '.spec.openTelemetry.metrics.enabled' },
+    { name: 'Prometheus', type: 'boolean', jsonPath: '.spec.prometheus.enabled', priority: 1 },
+    ready,
+    age,
+  ],
+  spec: object(
+    'Telemetry settings; an empty object sends nothing.',
+    telemetryParts({ signals: 'later', mounts: 'operator' }),
+  ),
+  status: configStatus(workloadKinds, {}),
+})
+
+export type MCPTelemetryConfig = ObjectOf<typeof mcpTelemetryConfig>

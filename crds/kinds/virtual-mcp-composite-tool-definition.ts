@@ -1,0 +1,27 @@
+import { defineKind, type ObjectOf } from '../define.ts'
+import { age, ready, reason } from '../shared/columns.ts'
+import { list, object, Type } from '../shared/schema.ts'
+import { configStatus, oneOf, statusText } from '../shared/status.ts'
+import { workflowParts } from '../shared/workflow.ts'
+
+export const virtualMcpCompositeToolDefinition = defineKind({
+  kind: 'VirtualMCPCompositeToolDefinition',
+  plural: 'virtualmcpcompositetooldefinitions',
+  shortNames: ['vmcpctd'],
+  description: 'A workflow over several tools, offered as one tool; shared by VirtualMCPServers.',
+  role: 'config',
+  columns: [
+    { name: 'Workflow', type: 'string', jsonPath: '.spec.name' },
+    { name: 'Status', type: 'string', jsonPath: '.status.validationStatus' },
+    ready,
+    reason,
+    age,
+  ],
+  spec: object('The workflow.', workflowParts('later')),
+  status: configStatus(['VirtualMCPServer'], {
+    validationStatus: Type.Optional(oneOf('Whether the workflow is valid.', ['Unknown', 'Valid', 'Invalid'])),
+    validationErrors: Type.Optional(list('What is wrong with it.', statusText('An error.', { max: 4096 }))),
+  }),
+})
+
+export type VirtualMCPCompositeToolDefinition = ObjectOf<typeof virtualMcpCompositeToolDefinition>

@@ -1,0 +1,153 @@
+import { defineKind, type ObjectOf } from '../define.ts'
+import { authServer } from '../shared/auth-server.ts'
+import { authzConfig } from '../shared/authz.ts'
+import { age, phase, ready, reason, url } from '../shared/columns.ts'
+import { passthroughHeaders } from '../shared/headers.ts'
+import { limits } from '../shared/limits.ts'
+import { podSettings, resourceOverrides, resources } from '../shared/pod.ts'
+import { countsUsers } from '../shared/rate-limits.ts'
+import { objectRef, oidcConfigRef, telemetryConfigRef } from '../shared/references.ts'
+import { choice, defaulted, list, map, object, Type, text } from '../shared/schema.ts'
+import { sessionStorage } from '../shared/session-storage.ts'
+import { count, oneOf, statusText, workloadStatus } from '../shared/status.ts'
+import { notBoth } from '../shared/union.ts'
+import { virtualMcpConfig } from '../shared/virtual-mcp-config.ts'
+
+const incomingAuth = object(
+  'How clients are authenticated.',
+  {
+    type: choice('gateway', 'No authentication at all (development), or tokens.', ['anonymous', 'oidc']),
+    oidcConfigRef: Type.Optional(oidcConfigRef('gateway')),
+    audience: Type.Optional(text('gateway', 'Audience that a token must carry.', { min: 1, max: limits.url })),
+    authzConfig: Type.Optional(authzConfig('later')),
+    authzConfigRef: Type.Optional(objectRef('later', 'MCPAuthzConfig', 'Authorization policies.')),
+  },
+  {
+    rules: [
+      {
+        rule: "self.type == 'oidc' ? has(self.oidcConfigRef) : !has(self.oidcConfigRef)",
+        message: 'oidcConfigRef must be set when type is oidc, and only then',
+      },
+      {
+        rule: '!has(self.audience) || !has(self.oidcConfigRef) || !has(self.oidcConfigRef.audience) || self.audience == self.oidcConfigRef.audience',
+        message: 'audience and oidcConfigRef.audience differ: set one of them, or both alike',
+      },
+      notBoth('authzConfig', 'authzConfigRef'),
+    ],
+  },
+)
+
+const backendAuth = (description: string) =>
+  object(
+    description,
+    {
+      type: choice(
+        'gateway',
+        'What the backend itself says, or a configuration by name.',
+        ['discovered', 'externalAuthConfigRef'],
+        {
+          laterValues: ['externalAuthConfigRef'],
+        },
+      ),
+      externalAuthConfigRef: Type.Optional(objectRef('later', 'MCPExternalAuthConfig', 'How the credential is got.')),
+    },
+    {
+      rules: [
+        {
+          rule: "self.type == 'externalAuthConfigRef' ? has(self.externalAuthConfigRef) : !has(self.externalAuthConfigRef)",
+          message: 'externalAuthConfigRef must be set when type is externalAuthConfigRef, and only then',
+        },
+      ],
+    },
+  )
+
+const outgoingAuth = object('Credentials towards the backends.', {
+  source: defaulted(
+    choice('gateway', 'What each backend names itself, or the list below alone.', ['discovered', 'inline'], {
+      default: 'discovered',
+    }),
+  ),
+  default: Type.Optional(backendAuth('For backends that are not listed.')),
+  backends: Type.Optional(
+    map('By backend: the name of a member of the group.', backendAuth('For this backend.'), { max: 256 }),
+  ),
+})
+
+const discoveredBackend = object('A backend.', {
+  name: statusText('Its name.', { min: 1, max: limits.name }),
+  kind: Type.Optional(oneOf('Its kind.', ['MCPServer', 'MCPRemoteProxy', 'MCPServerEntry'])),
+  url: Type.Optional(statusText('Its MCP endpoint.', { max: limits.url })),
+  status: Type.Optional(oneOf('Its health.', ['ready', 'degraded', 'unavailable', 'unauthenticated', 'unknown'])),
+  authConfigRef: Type.Optional(statusText('MCPExternalAuthConfig in force.', { max: limits.name })),
+  authType: Type.Optional(statusText('Its type.', { max: limits.label })),
+  mcpRevision: Type.Optional(statusText('Protocol revision that it speaks.', { max: 32 })),
+  circuitBreakerState: Type.Optional(oneOf('State of its circuit breaker.', ['closed', 'open', 'half-open'])),
+  message: Type.Optional(statusText('Explanation of its status.', { max: 32768 })),
+})
+
+export const virtualMcpServer = defineKind({
+  kind: 'VirtualMCPServer',
+  plural: 'virtualmcpservers',
+  shortNames: ['vmcp'],
+  description: 'The MCP servers of a group behind one endpoint.',
+  role: 'workload',
+  columns: [phase, url, { name: 'Backends', type: 'integer', jsonPath: '.status.backendCount' }, ready, reason, age],
+  spec: object(
+    'The gateway.',
+    {
+      groupRef: objectRef('operator', 'MCPGroup', 'The group whose members are the backends.'),
+      incomingAuth,
+      outgoingAuth: Type.Optional(outgoingAuth),
+      authServerConfig: Type.Optional(authServer('later')),
+      telemetryConfigRef: Type.Optional(telemetryConfigRef()),
+      config: Type.Optional(virtualMcpConfig),
+      passthroughHeaders: Type.Optional(passthroughHeaders('later')),
+      sessionStorage: Type.Optional(sessionStorage('gateway', 'later')),
+      resources: resources('Resources of the gateway’s container.'),
+      resourceOverrides,
+      ...podSettings,
+      embeddingServerRef: Type.Optional(
+        objectRef(
+          { refused: 'embedding servers are not run here; set config.optimizer.embeddingService' },
+          'EmbeddingServer',
+          'The embedding server.',
+        ),
+      ),
+    },
+    {
+      rules: [
+        {
+          rule: '!has(self.config) || !has(self.config.groupRef) || self.config.groupRef == self.groupRef.name',
+          message: 'config.groupRef must be the same as groupRef.name',
+        },
+        {
+          rule: `!has(self.config) || !has(self.config.rateLimiting) || !${countsUsers('self.config.rateLimiting')} || self.incomingAuth.type == 'oidc'`,
+          message: 'limits per user need callers with a name: incomingAuth.type oidc',
+        },
+        {
+          rule: "!has(self.config) || !has(self.config.rateLimiting) || !has(self.replicas) || self.replicas <= 1 || (has(self.sessionStorage) && self.sessionStorage.provider == 'redis')",
+          message: 'rateLimiting with several replicas needs sessionStorage.provider redis',
+        },
+        {
+          rule: "!has(self.authServerConfig) || self.incomingAuth.type == 'oidc'",
+          message: 'authServerConfig needs incomingAuth.type oidc',
+        },
+        {
+          rule: "!has(self.embeddingServerRef) || !has(self.config) || !has(self.config.optimizer) || self.config.optimizer.embeddingProvider != 'openai'",
+          message: 'embeddingServerRef excludes embeddingProvider openai',
+        },
+      ],
+    },
+  ),
+  status: workloadStatus({
+    backendCount: Type.Optional(count('Backends that answer.')),
+    discoveredBackends: Type.Optional(
+      list('The backends; changes of state alone, the rest is on `/status` of the pods.', discoveredBackend, {
+        type: { map: ['name'] },
+        max: limits.members,
+      }),
+    ),
+  }),
+})
+
+export type VirtualMCPServer = ObjectOf<typeof virtualMcpServer>

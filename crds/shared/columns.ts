@@ -1,0 +1,19 @@
+import type { Column } from '../define.ts'
+
+/** Printer columns that several kinds have. */
+export const ready: Column = {
+  name: 'Ready',
+  type: 'string',
+  jsonPath: '.status.conditions[?(@.type=="Ready")].status',
+  description: 'Whether everything is in order.',
+}
+export const reason: Column = {
+  name: 'Reason',
+  type: 'string',
+  jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
+  description: 'Why it is or is not ready.',
+  priority: 1,
+}
+export const phase: Column = { name: 'Phase', type: 'string', jsonPath: '.status.phase' }
+export const url: Column = { name: 'URL', type: 'string', jsonPath: '.status.url' }
+export const age: Column = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' }

@@ -1,0 +1,63 @@
+import { limits } from './limits.ts'
+import { secretKeyRef } from './references.ts'
+import { list, map, object, type Reader, Type, text } from './schema.ts'
+
+/** A field name of RFC 9110, section 5.1. */
+export const HEADER_NAME = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
+/** No line break and no NUL (RFC 9110, section 5.5). */
+export const HEADER_VALUE = '^[^\\r\\n\\x00]*$'
+
+export const headerName = (readBy: Reader, description: string) =>
+  text(readBy, description, { min: 1, max: limits.headerName, pattern: HEADER_NAME })
+
+export const headerValue = (readBy: Reader, description: string) =>
+  text(readBy, description, { max: limits.headerValue, pattern: HEADER_VALUE })
+
+/** A rule that every key of the map `self` is a header's name. */
+export const headerKeys = {
+  rule: `self.all(name, name.matches(r"${HEADER_NAME}"))`,
+  message: "every key must be a header name (letters, digits and !#$%&'*+.^_`|~-)",
+} as const
+
+const restricted = [
+  'host',
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'content-length',
+]
+
+const restrictedList = restricted.map((name) => `'${name}'`).join(', ')
+
+/** A rule that header names in the list `self` are end-to-end ones that a gateway may hand on. */
+export const passableHeaders = {
+  rule: `self.all(name, !(name.lowerAscii() in [${restrictedList}]) && !name.lowerAscii().startsWith('x-forwarded-'))`,
+  message: 'Host, Content-Length, hop-by-hop headers and X-Forwarded-* can not be passed through',
+} as const
+
+export const headerForward = (readBy: Reader) =>
+  object('Headers added to each request to the remote server.', {
+    addPlaintextHeaders: Type.Optional(
+      map('Headers and their values. Not for credentials.', headerValue(readBy, 'The value.'), { rules: [headerKeys] }),
+    ),
+    addHeadersFromSecret: Type.Optional(
+      list(
+        'Headers whose values are in Secrets.',
+        object('A header.', {
+          headerName: headerName(readBy, 'Name of the header.'),
+          valueSecretRef: secretKeyRef(readBy, 'Where the value is.'),
+        }),
+        { type: { map: ['headerName'] } },
+      ),
+    ),
+  })
+
+export const passthroughHeaders = (readBy: Reader) =>
+  list('Headers of the client’s request that are passed on to backends.', headerName(readBy, 'Name of a header.'), {
+    rules: [passableHeaders],
+  })

@@ -1,0 +1,68 @@
+import { limits } from './limits.ts'
+import { secretKeyRef } from './references.ts'
+import { defaulted, duration, flag, integer, list, object, type Reader, Type, text } from './schema.ts'
+
+const hostAndPort = (readBy: Reader, description: string) =>
+  text(readBy, description, { min: 1, max: limits.url, pattern: '^[^\\s]+:[0-9]{1,5}$' })
+
+const tls = (readBy: Reader, description: string) =>
+  object(description, {
+    caCertSecretRef: Type.Optional(secretKeyRef(readBy, 'CA certificates (PEM) to trust besides the system’s.')),
+    insecureSkipVerify: defaulted(flag(readBy, 'Accept any certificate. Not for production.', { default: false })),
+  })
+
+const sentinelConfig = (readBy: Reader) =>
+  object(
+    'Redis behind Sentinel.',
+    {
+      masterName: text(readBy, 'Name of the master set.', { min: 1, max: limits.name }),
+      sentinelAddrs: Type.Optional(list('Sentinels.', hostAndPort(readBy, 'HOST:PORT of a Sentinel.'), { min: 1 })),
+      sentinelService: Type.Optional(
+        object('Service in front of the Sentinels.', {
+          name: text(readBy, 'Name of the Service.', { min: 1, max: limits.name }),
+          namespace: Type.Optional(
+            text(readBy, 'Its namespace. Absent: that of this object.', { min: 1, max: limits.label }),
+          ),
+          port: defaulted(integer(readBy, 'Port.', { minimum: 1, maximum: 65535, default: 26379 })),
+        }),
+      ),
+      db: defaulted(integer(readBy, 'Database number.', { minimum: 0, default: 0 })),
+    },
+    {
+      rules: [
+        {
+          rule: 'has(self.sentinelAddrs) != has(self.sentinelService)',
+          message: 'set exactly one of sentinelAddrs and sentinelService',
+        },
+      ],
+    },
+  )
+
+/** How Redis is reached: a single server, a cluster, or Sentinel. */
+export const redis = (readBy: Reader) =>
+  object(
+    'How Redis is reached.',
+    {
+      addr: Type.Optional(hostAndPort(readBy, 'HOST:PORT of a single server or of one node of a cluster.')),
+      sentinelConfig: Type.Optional(sentinelConfig(readBy)),
+      clusterMode: defaulted(flag(readBy, '`addr` is a node of a Redis Cluster.', { default: false })),
+      aclUserConfig: Type.Optional(
+        object('Credentials of the Redis user.', {
+          usernameSecretRef: Type.Optional(secretKeyRef(readBy, 'User name. Absent: the default user.')),
+          passwordSecretRef: secretKeyRef(readBy, 'Password.'),
+        }),
+      ),
+      tls: Type.Optional(tls(readBy, 'TLS to Redis. Absent: no TLS.')),
+      sentinelTls: Type.Optional(tls(readBy, 'TLS to the Sentinels. Absent: no TLS.')),
+      dialTimeout: defaulted(duration(readBy, 'Longest wait for a connection.', { default: '5s' })),
+      readTimeout: defaulted(duration(readBy, 'Longest wait for an answer.', { default: '3s' })),
+      writeTimeout: defaulted(duration(readBy, 'Longest wait for a write.', { default: '3s' })),
+    },
+    {
+      rules: [
+        { rule: 'has(self.addr) != has(self.sentinelConfig)', message: 'set exactly one of addr and sentinelConfig' },
+        { rule: '!self.clusterMode || has(self.addr)', message: 'clusterMode needs addr' },
+        { rule: '!has(self.sentinelTls) || has(self.sentinelConfig)', message: 'sentinelTls needs sentinelConfig' },
+      ],
+    },
+  )

@@ -1,0 +1,286 @@
+/** The registry server's configuration as fields of MCPRegistry: sources, registries, auth and the rest. */
+import { audit } from './audit.ts'
+import { limits } from './limits.ts'
+import { caBundleRef, configMapKeyRef, secretKeyRef } from './references.ts'
+import {
+  choice,
+  defaulted,
+  duration,
+  flag,
+  integer,
+  label,
+  list,
+  map,
+  object,
+  type Reader,
+  Type,
+  text,
+  url,
+} from './schema.ts'
+import { telemetryParts } from './telemetry.ts'
+
+const claims = (readBy: Reader, description: string) =>
+  Type.Optional(map(description, text(readBy, 'The value.', { max: limits.text }), { max: 32 }))
+
+const patterns = (what: string) => {
+  const globs = (description: string) =>
+    Type.Optional(list(description, text('registry', 'A pattern.', { min: 1, max: limits.name })))
+  return Type.Optional(
+    object(`By ${what}.`, {
+      include: globs('Kept; absent: all.'),
+      exclude: globs('Left out, even if `include` matches.'),
+    }),
+  )
+}
+
+const git = (readBy: Reader) =>
+  object(
+    'A file in a git repository.',
+    {
+      repository: text(readBy, 'URL of the repository.', { min: 1, max: limits.url }),
+      branch: Type.Optional(text(readBy, 'Branch.', { min: 1, max: limits.name })),
+      tag: Type.Optional(text(readBy, 'Tag.', { min: 1, max: limits.name })),
+      commit: Type.Optional(text(readBy, 'Commit.', { min: 1, max: limits.name })),
+      path: defaulted(text(readBy, 'File in the repository.', { min: 1, default: 'registry.json' })),
+      auth: Type.Optional(
+        object('Credentials.', {
+          username: text(readBy, 'User name.', { min: 1, max: limits.name }),
+          passwordSecretRef: secretKeyRef(readBy, 'Password or token.'),
+        }),
+      ),
+    },
+    {
+      rules: [
+        {
+          rule: '(has(self.branch) ? 1 : 0) + (has(self.tag) ? 1 : 0) + (has(self.commit) ? 1 : 0) <= 1',
+          message: 'set at most one of branch, tag and commit',
+        },
+      ],
+    },
+  )
+
+const api = (readBy: Reader) =>
+  object('Another registry.', {
+    endpoint: url(readBy, 'Base URL, without `/v0.1`.'),
+    timeout: defaulted(duration(readBy, 'Longest wait for an answer.', { default: '10s' })),
+    headers: Type.Optional(
+      list(
+        'Headers whose values are in Secrets.',
+        object('A header.', {
+          name: text(readBy, 'Name of the header.', { min: 1, max: limits.headerName }),
+          valueSecretRef: secretKeyRef(readBy, 'Where the value is.'),
+        }),
+        { type: { map: ['name'] } },
+      ),
+    ),
+  })
+
+const file = object(
+  'A registry file.',
+  {
+    configMapRef: Type.Optional(
+      configMapKeyRef('operator', 'A ConfigMap that holds the file.', { key: 'registry.json' }),
+    ),
+    path: Type.Optional(text('registry', 'Path in the pod.', { min: 1 })),
+    url: Type.Optional(url('later', 'Where it is fetched.')),
+    data: Type.Optional(text('later', 'The file itself (JSON).', { min: 1, max: limits.file })),
+    timeout: Type.Optional(duration('later', 'Longest wait for the URL; 30s when left out.')),
+  },
+  {
+    rules: [
+      {
+        rule: '(has(self.configMapRef) ? 1 : 0) + (has(self.path) ? 1 : 0) + (has(self.url) ? 1 : 0) + (has(self.data) ? 1 : 0) == 1',
+        message: 'set exactly one of configMapRef, path, url and data',
+      },
+      { rule: '!has(self.timeout) || has(self.url)', message: 'timeout is for url' },
+    ],
+  },
+)
+
+const kubernetes = (readBy: Reader) =>
+  object(
+    'MCP servers of the cluster.',
+    {
+      namespaces: Type.Optional(
+        list(
+          'Namespaces that are read. Absent: that of this object.',
+          text(readBy, 'A namespace.', { min: 1, max: limits.label }),
+          {
+            max: 256,
+          },
+        ),
+      ),
+    },
+    { readBy },
+  )
+
+const SOURCE_TYPES = ['git', 'api', 'file', 'managed', 'kubernetes']
+const count = (fields: readonly string[]) => fields.map((field) => `(has(self.${field}) ? 1 : 0)`).join(' + ')
+
+const source = object(
+  'A source of entries.',
+  {
+    name: label('registry', 'Unique name.'),
+    git: Type.Optional(git('later')),
+    api: Type.Optional(api('later')),
+    file: Type.Optional(file),
+    managed: Type.Optional(object('Entries are published through the admin API.', {}, { readBy: 'later' })),
+    kubernetes: Type.Optional(kubernetes('later')),
+    syncPolicy: Type.Optional(
+      object('When the source is read.', { interval: duration('registry', 'Time between two looks at the source.') }),
+    ),
+    filter: Type.Optional(object('Which entries are kept.', { names: patterns('name'), tags: patterns('tag') })),
+    claims: claims('later', 'Claims of the source; entries of git, api and file sources inherit them.'),
+  },
+  {
+    rules: [
+      { rule: `${count(SOURCE_TYPES)} == 1`, message: `set exactly one of ${SOURCE_TYPES.join(', ')}` },
+      {
+        rule: '!has(self.syncPolicy) || has(self.git) || has(self.api) || has(self.file)',
+        message: 'syncPolicy is for git, api and file',
+      },
+    ],
+  },
+)
+
+const registry = object('A registry: what consumers read under one name.', {
+  name: label('registry', 'Unique name, used in paths.'),
+  sources: list('Sources, most important first.', label('registry', 'Name of a source.'), { type: 'set', min: 1 }),
+  claims: claims('later', 'Claims that a caller needs to read it.'),
+})
+
+const provider = (readBy: Reader) =>
+  object('An issuer of tokens.', {
+    name: label(readBy, 'Name of the provider.'),
+    issuerUrl: url(readBy, 'Issuer, compared exactly with `iss`.'),
+    audience: text(readBy, 'Required in `aud`.', { min: 1, max: limits.url }),
+    jwksUrl: Type.Optional(url(readBy, 'Where the keys are. Absent: found by discovery.')),
+    clientId: Type.Optional(text(readBy, 'Client id for introspection.', { min: 1 })),
+    clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret for introspection.')),
+    introspectionUrl: Type.Optional(url(readBy, 'Introspection endpoint (RFC 7662) for opaque tokens.')),
+    caBundleRef: Type.Optional(caBundleRef(readBy, 'CA bundle for the provider.')),
+    allowPrivateIP: defaulted(flag(readBy, 'It may resolve to a private address.', { default: false })),
+    insecureAllowHTTP: defaulted(flag(readBy, 'It may be plain http beyond loopback.', { default: false })),
+  })
+
+const role = (readBy: Reader, description: string) =>
+  Type.Optional(
+    list(
+      description,
+      map('Claims that must all match; an array in the token matches by any element.', text(readBy, 'The value.'), {
+        max: 32,
+      }),
+    ),
+  )
+
+const authz = (readBy: Reader) =>
+  object(
+    'Who may do what. Absent: every authenticated caller may do everything.',
+    {
+      roles: Type.Optional(
+        object('Roles; a caller has one when any claim map of it matches.', {
+          superAdmin: role(readBy, 'May do everything and sees everything.'),
+          manageSources: role(readBy, 'Manages sources.'),
+          manageRegistries: role(readBy, 'Manages registries.'),
+          manageEntries: role(readBy, 'Publishes and deletes entries.'),
+        }),
+      ),
+      unlabelled: defaulted(
+        choice(readBy, 'Whether sources and registries without claims are open.', ['allow', 'deny'], {
+          default: 'allow',
+        }),
+      ),
+    },
+    { readBy },
+  )
+
+const auth = object(
+  'How callers are authenticated.',
+  {
+    mode: choice('registry', 'Tokens, or none at all (development).', ['oauth', 'anonymous'], {
+      laterValues: ['oauth'],
+    }),
+    oauth: Type.Optional(
+      object('Token validation.', {
+        resourceUrl: Type.Optional(url('later', 'Public URL of this server.')),
+        realm: Type.Optional(
+          text('later', 'Realm in the challenge.', { min: 1, max: limits.name, pattern: '^[^"\\\\\\r\\n]+$' }),
+        ),
+        providers: list('Issuers of tokens.', provider('later'), { type: { map: ['name'] }, min: 1, max: 16 }),
+      }),
+    ),
+    publicPaths: Type.Optional(
+      list('Paths open without a token.', text('later', 'A path.', { min: 1, max: limits.text, pattern: '^/' })),
+    ),
+    authz: Type.Optional(authz('later')),
+  },
+  {
+    rules: [
+      {
+        rule: "self.mode == 'oauth' ? has(self.oauth) : !has(self.oauth)",
+        message: 'oauth must be set when mode is oauth, and only then',
+      },
+    ],
+  },
+)
+
+const database = (readBy: Reader) =>
+  object(
+    'PostgreSQL. Absent: a SQLite file in the pod.',
+    {
+      urlSecretRef: Type.Optional(secretKeyRef(readBy, 'Connection URL, with its password.')),
+      host: Type.Optional(text(readBy, 'Host.', { min: 1, max: limits.name })),
+      port: defaulted(integer(readBy, 'Port.', { minimum: 1, maximum: 65535, default: 5432 })),
+      user: Type.Optional(text(readBy, 'User.', { min: 1, max: limits.label })),
+      passwordSecretRef: Type.Optional(secretKeyRef(readBy, 'Password.')),
+      database: Type.Optional(text(readBy, 'Database.', { min: 1, max: limits.label })),
+      sslMode: Type.Optional(
+        choice(readBy, 'TLS; require when left out.', ['disable', 'prefer', 'require', 'verify-ca', 'verify-full']),
+      ),
+    },
+    {
+      rules: [
+        {
+          rule: 'has(self.urlSecretRef) != (has(self.host) && has(self.user) && has(self.database))',
+          message: 'set urlSecretRef, or host, user and database',
+        },
+      ],
+    },
+  )
+
+const bounds = (readBy: Reader) =>
+  object('Limits of the server.', {
+    bodyBytes: Type.Optional(integer(readBy, 'Largest request body; 1 MiB when left out.', { minimum: 1024 })),
+    privateSources: Type.Optional(
+      choice(readBy, 'Whether sources created through the API may be at private addresses; deny when left out.', [
+        'allow',
+        'deny',
+      ]),
+    ),
+  })
+
+export const registryConfigFields = {
+  sources: Type.Optional(list('Sources of entries.', source, { type: { map: ['name'] }, min: 1, max: limits.list })),
+  registries: Type.Optional(
+    list('What consumers read.', registry, { type: { map: ['name'] }, min: 1, max: limits.list }),
+  ),
+  auth: Type.Optional(auth),
+  database: Type.Optional(database('later')),
+  telemetry: Type.Optional(
+    object('Telemetry of the registry.', {
+      ...telemetryParts({ signals: 'later', mounts: 'later' }),
+      serviceName: Type.Optional(
+        text('later', 'OpenTelemetry `service.name`. Absent: the object’s name.', { min: 1, max: limits.name }),
+      ),
+    }),
+  ),
+  audit: Type.Optional(audit('later')),
+  cors: Type.Optional(
+    object('Who may read from a browser.', {
+      origins: list('Origins; `*` for all.', text('registry', 'An origin.', { min: 1, max: limits.url })),
+    }),
+  ),
+  limits: Type.Optional(bounds('later')),
+}
+
+export const registryConfigNames = Object.keys(registryConfigFields)
