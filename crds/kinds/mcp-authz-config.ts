@@ -1,5 +1,5 @@
+import { age, ready } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { age, ready } from '../shared/columns.ts'
 import { choice, object, raw } from '../shared/schema.ts'
 import { configStatus, workloadKinds } from '../shared/status.ts'
 

@@ -1,6 +1,6 @@
+import { age, ready } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { authServer } from '../shared/auth-server.ts'
-import { age, ready } from '../shared/columns.ts'
 import {
   awsSts,
   bearerToken,

@@ -1,5 +1,5 @@
+import { age, ready } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { age, ready } from '../shared/columns.ts'
 import { limits } from '../shared/limits.ts'
 import { list, object, Type, text } from '../shared/schema.ts'
 import { count, oneOf, status, statusText } from '../shared/status.ts'

@@ -1,5 +1,5 @@
+import { age, ready } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { age, ready } from '../shared/columns.ts'
 import { limits } from '../shared/limits.ts'
 import { caBundleRef, secretKeyRef } from '../shared/references.ts'
 import { choice, defaulted, flag, object, Type, text, url } from '../shared/schema.ts'

@@ -1,5 +1,5 @@
+import { age, phase, ready, reason, url } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { age, phase, ready, reason, url } from '../shared/columns.ts'
 import { limits } from '../shared/limits.ts'
 import { podSettings, resourceOverrides, resources } from '../shared/pod.ts'
 import { secretKeyRef } from '../shared/references.ts'

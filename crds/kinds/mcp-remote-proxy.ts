@@ -1,5 +1,5 @@
+import { age, phase, ready, reason, url as urlColumn } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { age, phase, ready, reason, url as urlColumn } from '../shared/columns.ts'
 import { headerForward } from '../shared/headers.ts'
 import { resources } from '../shared/pod.ts'
 import { choice, defaulted, flag, object, Type, url } from '../shared/schema.ts'

@@ -1,5 +1,5 @@
+import { age, phase, ready, reason } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { age, phase, ready, reason } from '../shared/columns.ts'
 import { headerForward } from '../shared/headers.ts'
 import { caBundleRef, objectRef } from '../shared/references.ts'
 import { choice, defaulted, flag, object, Type, url } from '../shared/schema.ts'

@@ -1,5 +1,5 @@
+import { age, phase, ready, reason, url } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { age, phase, ready, reason, url } from '../shared/columns.ts'
 import { limits } from '../shared/limits.ts'
 import { args, backendReplicas, env, port, resources } from '../shared/pod.ts'
 import { objectRef } from '../shared/references.ts'

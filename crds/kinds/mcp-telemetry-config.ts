@@ -1,5 +1,5 @@
+import { age, ready } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { age, ready } from '../shared/columns.ts'
 import { object } from '../shared/schema.ts'
 import { configStatus, workloadKinds } from '../shared/status.ts'
 import { telemetryParts } from '../shared/telemetry.ts'

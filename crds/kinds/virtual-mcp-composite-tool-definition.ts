@@ -1,5 +1,5 @@
+import { age, ready, reason } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { age, ready, reason } from '../shared/columns.ts'
 import { list, object, Type } from '../shared/schema.ts'
 import { configStatus, oneOf, statusText } from '../shared/status.ts'
 import { workflowParts } from '../shared/workflow.ts'

@@ -1,7 +1,7 @@
+import { age, phase, ready, reason, url } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { authServer } from '../shared/auth-server.ts'
 import { authzConfig } from '../shared/authz.ts'
-import { age, phase, ready, reason, url } from '../shared/columns.ts'
 import { passthroughHeaders } from '../shared/headers.ts'
 import { limits } from '../shared/limits.ts'
 import { podSettings, resourceOverrides, resources } from '../shared/pod.ts'

@@ -2,6 +2,8 @@
 export const limits = {
   /** A Kubernetes object name (DNS subdomain). */
   name: 253,
+  /** The name of a workload; see crds/root.ts. */
+  workloadName: 52,
   /** A DNS label. */
   label: 63,
   url: 2048,

@@ -40,7 +40,10 @@ export const caBundleRef = (readBy: Reader, description: string) =>
 
 /** An object of one of our kinds, by name. */
 export const objectRef = (readBy: Reader, kind: string, description: string) =>
-  object(description, { name: objectName(readBy, `Name of the ${kind}.`, { refersTo: kind }) })
+  object(description, {
+    // A reference that is refused is not looked up: its kind isn't ours.
+    name: objectName(readBy, `Name of the ${kind}.`, typeof readBy === 'string' ? { refersTo: kind } : {}),
+  })
 
 /** Which OIDC configuration validates incoming tokens, and what is particular to this workload. */
 export const oidcConfigRef = (readBy: Reader) =>

@@ -1,4 +1,4 @@
-import type { Column } from '../define.ts'
+import type { Column } from './define.ts'
 
 /** Printer columns that several kinds have. */
 export const ready: Column = {

@@ -1,0 +1,45 @@
+/** The CustomResourceDefinitions as YAML: files for `kubectl apply -k`, or one text. */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { stringify } from 'yaml'
+import type { KindDeclaration } from './define.ts'
+import { kinds } from './index.ts'
+import { crdFor } from './structural.ts'
+
+/** API group of the committed files. */
+export const DEFAULT_GROUP = 'portico.dev'
+
+const yaml = (value: object) => stringify(value, { aliasDuplicateObjects: false, lineWidth: 0 })
+
+const fileName = ({ plural }: KindDeclaration) => `${plural}.yaml`
+
+/** Every file of `crds/` that is generated, by name. */
+export function crdFiles(group: string): ReadonlyMap<string, string> {
+  const declarations: readonly KindDeclaration[] = Object.values(kinds)
+  const files = new Map(declarations.map((declaration) => [fileName(declaration), yaml(crdFor(declaration, group))]))
+  const kustomization = {
+    apiVersion: 'kustomize.config.k8s.io/v1beta1',
+    kind: 'Kustomization',
+    resources: [...files.keys()].sort(),
+  }
+  return files.set('kustomization.yaml', yaml(kustomization))
+}
+
+/** All definitions as one YAML stream, in the order of their names. */
+export const crdsYaml = (group: string): string =>
+  Object.values<KindDeclaration>(kinds)
+    .toSorted((one, other) => (one.plural < other.plural ? -1 : 1))
+    .map((declaration) => yaml(crdFor(declaration, group)))
+    .join('---\n')
+
+/**
+ * Writes one file a kind and a kustomization.yaml into a folder, which is made if need be.
+ *
+ * @returns the names of the files written
+ */
+export async function writeCrds(directory: string, group: string): Promise<readonly string[]> {
+  await mkdir(directory, { recursive: true })
+  const files = crdFiles(group)
+  for (const [name, content] of files) await writeFile(join(directory, name), content)
+  return [...files.keys()]
+}

@@ -1,0 +1,21 @@
+/** Rules over a whole object that follow from its kind's role. */
+import type { KindDeclaration } from './define.ts'
+import { limits } from './shared/limits.ts'
+import type { CelRule } from './shared/schema.ts'
+
+export const VERSION = 'v1beta1'
+
+/** `apiVersion` of our objects in a group. */
+export const apiVersionOf = (group: string): string => `${group}/${VERSION}`
+
+/**
+ * A workload's name is part of the names of Services (`mcpreg-<name>`, RFC 1123 labels of at most 63) and of a
+ * StatefulSet's revision label (`<name>-<10 letters>`), so it is shorter and simpler than other names.
+ */
+const workloadName: CelRule = {
+  rule: `self.metadata.name.matches('^[a-z0-9]([a-z0-9-]{0,${limits.workloadName - 2}}[a-z0-9])?$')`,
+  message: `the name of a workload must be lower-case letters, digits and "-", at most ${limits.workloadName}: Services are named after it`,
+  fieldPath: '.metadata.name',
+}
+
+export const rootRules = ({ role }: KindDeclaration): readonly CelRule[] => (role === 'workload' ? [workloadName] : [])
