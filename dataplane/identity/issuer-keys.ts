@@ -74,6 +74,7 @@ export class IssuerKeys {
       return await keys(header, token)
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey) || !this.#mayLookForNewKeys()) throw error
+      // Everybody who comes with a new key waits for the one fetch; without an answer nobody is called invalid.
       await this.#load()
       return (this.#keys as KeySet)(header, token)
     }
@@ -88,6 +89,7 @@ export class IssuerKeys {
 
   #mayLookForNewKeys(): boolean {
     const now = performance.now()
+    if (this.#loading !== undefined || this.#failures > 0) return true
     if (now - this.#unknownKeyAt < COOLDOWN_MS) return false
     this.#unknownKeyAt = now
     return true

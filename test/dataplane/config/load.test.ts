@@ -1,0 +1,166 @@
+import { createHash } from 'node:crypto'
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
+import { gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
+import { ConfigError, configParser, findingLine, loadConfig } from '../../../dataplane/config/load.ts'
+
+const parse = configParser(gatewayConfigSchema, checkGateway)
+
+const findings = (text: string): readonly string[] => {
+  try {
+    parse(text, 'gateway.yaml')
+  } catch (error) {
+    assert.instance(error, ConfigError)
+    return (error as ConfigError).findings.map(findingLine)
+  }
+  return []
+}
+
+const good = `name: demo
+namespace: default
+incomingAuth: { type: anonymous }
+backends:
+  - name: one
+    url: http://127.0.0.1:1/mcp
+`
+
+test('a file is loaded with defaults, its hash and its folder', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'portico-load-'))
+  const file = join(folder, 'gateway.yaml')
+  await writeFile(file, good)
+  await symlink(folder, `${folder}-link`)
+  const loaded = await loadConfig(join(`${folder}-link`, 'gateway.yaml'), gatewayConfigSchema, checkGateway)
+  assert.is(loaded.config.role, 'gateway')
+  assert.is(loaded.config.backends[0]?.allowPrivateIP, true)
+  assert.is(loaded.hash, `sha256:${createHash('sha256').update(good).digest('hex')}`)
+  assert.is(loaded.directory, `${folder}-link`, 'relative paths lead through the link that was named')
+  await rm(folder, { recursive: true })
+  await rm(`${folder}-link`)
+})
+
+test('JSON is read as well, tabs and all', () => {
+  const config = parse(good)
+  assert.equal(parse(JSON.stringify(config, null, '\t')), config)
+  assert.equal(parse(JSON.stringify(config)), config)
+})
+
+test('everything that is wrong is told at once, with pointer and line', () => {
+  assert.equal(
+    findings(`name: demo
+incomingAuth:
+  type: openid
+backends:
+  - name: one
+    url: ftp://example.com
+    tiemout: 3s
+  - url: https://example.com/mcp
+    timeout: ten seconds
+extra: 1
+`),
+    [
+      'gateway.yaml:1: /namespace: is required',
+      'gateway.yaml:10: /extra: unknown field',
+      'gateway.yaml:3: /incomingAuth/type: must be one of "anonymous", "oidc"',
+      'gateway.yaml:7: /backends/0/tiemout: unknown field',
+      'gateway.yaml:6: /backends/0/url: must match pattern "^https?://"',
+      'gateway.yaml:8: /backends/1/name: is required',
+      'gateway.yaml:9: /backends/1/timeout: must match pattern "^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$"',
+    ],
+  )
+})
+
+test('YAML that can’t be read', () => {
+  assert.match(findings('name: [').join(), /^gateway\.yaml:1: /)
+  assert.match(findings('a: 1\na: 2\n').join(), /^gateway\.yaml:2: .*unique/)
+  assert.equal(findings(''), ['gateway.yaml: the file is empty'])
+  assert.equal(findings('# nothing\n'), ['gateway.yaml: the file is empty'])
+  assert.match(findings('just text').join(), /must be of type object/)
+  assert.match(findings('a: *nobody').join(), /nobody/)
+  assert.match(findings(`${good}---\n${good}`).join(), /document/i)
+  const bomb = `a: &a [x,x,x,x,x,x,x,x,x,x]\n${'bcdefgh'
+    .split('')
+    .map((name, index) => `${name}: &${name} [${`*${'abcdefgh'[index]},`.repeat(10)}]`)
+    .join('\n')}`
+  assert.match(findings(bomb).join(), /alias/i)
+})
+
+test('text stays text: no, 1.10 and dates are not read as something else', () => {
+  assert.is(parse(good.replace('demo', 'no')).name, 'no')
+  assert.is(parse(good.replace('demo', '2025-11-25')).name, '2025-11-25')
+  assert.equal(findings(good.replace('demo', '1.10')), ['gateway.yaml:1: /name: must be of type string'])
+})
+
+test('no finding holds the value that is wrong: it may be a secret in the wrong place', () => {
+  const text = good.replace('name: one', 'name: { password: hunter2-hunter2 }').replace('http://', 'hunter2-hunter2://')
+  assert.ok(findings(text).length > 0)
+  assert.not.match(findings(text).join(), /hunter2/)
+})
+
+test('a key named like a built-in property does no harm', () => {
+  assert.match(findings(`${good}__proto__: { role: proxy }\n`).join(), /__proto__: unknown field/)
+})
+
+test('a file that isn’t there', async () => {
+  const file = join(tmpdir(), 'portico-there-is-no-such-file.yaml')
+  try {
+    await loadConfig(file, gatewayConfigSchema)
+    assert.unreachable()
+  } catch (error) {
+    assert.instance(error, ConfigError)
+    assert.is((error as Error).message, `${file}: there is no such file`)
+  }
+})
+
+const oidc = (fields: string) => good.replace('{ type: anonymous }', `{ type: oidc, oidc: { ${fields} } }`)
+for (const [what, text, expected] of [
+  ['nothing wrong', good, []],
+  ['oidc without its block', good.replace('anonymous', 'oidc'), ['/incomingAuth/oidc: is required under type oidc']],
+  [
+    'anonymous with the block of oidc',
+    good.replace('anonymous', 'anonymous, oidc: { issuer: "https://a.example", audience: b }'),
+    ['/incomingAuth/oidc: has no place under type anonymous'],
+  ],
+  ['an https issuer', oidc('issuer: "https://a.example/b", audience: b'), []],
+  ['an http issuer on loopback', oidc('issuer: "http://localhost:1", audience: b'), []],
+  ['an http issuer that is allowed', oidc('issuer: "http://idp", audience: b, insecureAllowHTTP: true'), []],
+  ['an http issuer', oidc('issuer: "http://a.example", audience: b'), [/\/issuer: must be https/]],
+  [
+    'a key URL over http',
+    oidc('issuer: "https://a.b", jwksUrl: "http://a.b/k", audience: b'),
+    [/jwksUrl: must be https/],
+  ],
+  ['an issuer with a query', oidc('issuer: "https://a.example?x", audience: b'), [/\/issuer: must have no query/]],
+  ['an issuer with credentials', oidc('issuer: "https://u:p@a.example", audience: b'), [/\/issuer: must hold no cred/]],
+  [
+    'a resource URL with a fragment',
+    `${good}resourceUrl: https://a.example/mcp#x\n`,
+    [/resourceUrl: must have no frag/],
+  ],
+  ['two backends of a name', `${good}  - { name: one, url: "http://b/mcp" }\n`, [/\/backends\/1\/name: is the same/]],
+  [
+    'a proxy of two',
+    `${good}  - { name: b, url: "http://b/mcp" }\nrole: proxy\n`,
+    [/\/backends: a proxy has exactly one/],
+  ],
+  ['a URL that is none', good.replace('127.0.0.1:1', '127.0.0.1:99999'), [/\/backends\/0\/url: is not a URL/]],
+  ['a header that is ours', `${good}    headers: { Host: a }\n`, [/\/headers\/Host: this header is set by/]],
+  ['no header name', `${good}    headers: { "a b": c }\n`, [/\/headers\/a b: is not a header name/]],
+  ['a header with a line break', `${good}    headers: { a: "b\\nc: d" }\n`, [/\/headers\/a: is not a header value/]],
+  [
+    'a header twice',
+    `${good}    headers: { X-A: b }\n    headerFiles: [{ name: x-a, file: f }]\n`,
+    [/\/headerFiles\/0\/name: this header is set twice/],
+  ],
+] as const)
+  test(`rules across fields: ${what}`, () => {
+    const found = findings(text)
+    assert.is(found.length, expected.length, found.join('\n'))
+    for (const [index, part] of expected.entries())
+      assert.match(found[index] as string, part instanceof RegExp ? part : new RegExp(`: ${part}$`))
+  })
+
+test.run()

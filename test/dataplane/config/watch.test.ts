@@ -1,0 +1,227 @@
+import {
+  appendFile,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  symlink,
+  unlink,
+  writeFile,
+} from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Type from 'typebox'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { ConfigError, type Finding, type Loaded } from '../../../dataplane/config/load.ts'
+import { type WatchOptions, watchConfig } from '../../../dataplane/config/watch.ts'
+import { eventually } from '../../support/eventually.ts'
+import { mountVolume } from '../../support/mounted-volume.ts'
+
+const schema = Type.Object({ value: Type.Integer() }, { additionalProperties: false })
+interface Config {
+  value: number
+}
+
+const cleanups: (() => unknown)[] = []
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+const follow = async (file: string, options: Partial<WatchOptions<Config>> = {}) => {
+  const values: number[] = []
+  const refusals: (readonly Finding[])[] = []
+  const stop = new AbortController()
+  cleanups.push(() => stop.abort())
+  const first = await watchConfig(file, schema, {
+    onConfig: ({ config }: Loaded<Config>) => void values.push(config.value),
+    onRefused: (findings) => void refusals.push(findings),
+    signal: stop.signal,
+    ...options,
+  })
+  return { first, values, refusals, stop: () => stop.abort() }
+}
+const arrives = (values: readonly number[], value: number) =>
+  eventually(`${value} is in force`, () => values.at(-1) === value, 3_000)
+
+/** Watches that the kernel keeps for this process (proc(5), fdinfo). */
+const inotifyWatches = async (): Promise<number> => {
+  const infos = await Promise.all(
+    (await readdir('/proc/self/fdinfo')).map((fd) => readFile(`/proc/self/fdinfo/${fd}`, 'utf8').catch(() => '')),
+  )
+  return infos.join('').split('inotify wd:').length - 1
+}
+
+const folder = async () => {
+  const path = await mkdtemp(join(tmpdir(), 'portico-watch-'))
+  cleanups.push(() => rm(path, { recursive: true, force: true }))
+  return path
+}
+
+test('a volume whose ..data link is swapped', async () => {
+  const volume = await mountVolume({ 'c.yaml': 'value: 1' })
+  cleanups.push(volume.remove)
+  const { first, values } = await follow(join(volume.directory, 'c.yaml'))
+  assert.is(first.config.value, 1)
+  for (let value = 2; value < 6; value++) {
+    await volume.update({ 'c.yaml': `value: ${value}` })
+    await arrives(values, value)
+  }
+  assert.equal(values, [2, 3, 4, 5])
+})
+
+test('a file that is replaced by rename, as standalone does', async () => {
+  const file = join(await folder(), 'c.yaml')
+  await writeFile(file, 'value: 1')
+  const { values } = await follow(file)
+  for (const value of [2, 3]) {
+    await writeFile(`${file}.tmp`, `value: ${value}`)
+    await rename(`${file}.tmp`, file)
+    await arrives(values, value)
+  }
+})
+
+test('a file that is written in place, in pieces', async () => {
+  const file = join(await folder(), 'c.yaml')
+  await writeFile(file, 'value: 1')
+  const { values, refusals } = await follow(file)
+  await writeFile(file, 'value')
+  await appendFile(file, ': 2')
+  await arrives(values, 2)
+  assert.equal(refusals, [])
+})
+
+test('a file that is deleted and written anew', async () => {
+  const file = join(await folder(), 'c.yaml')
+  await writeFile(file, 'value: 1')
+  const { values, refusals } = await follow(file)
+  await unlink(file)
+  await eventually('the loss is told', () => refusals.length === 1)
+  assert.is(refusals[0]?.[0]?.message, 'there is no such file')
+  await writeFile(file, 'value: 2')
+  await arrives(values, 2)
+  assert.is(refusals.length, 1)
+})
+
+test('a link to a file elsewhere: changes there are no event here, the poll finds them', async () => {
+  const [here, elsewhere] = [await folder(), await folder()]
+  await writeFile(join(elsewhere, 'real.yaml'), 'value: 1')
+  await symlink(join(elsewhere, 'real.yaml'), join(here, 'c.yaml'))
+  const { values } = await follow(join(here, 'c.yaml'))
+  await writeFile(join(elsewhere, 'real.yaml'), 'value: 2')
+  await arrives(values, 2)
+})
+
+test('a folder that is replaced as a whole', async () => {
+  const root = await folder()
+  await mkdir(join(root, 'config'))
+  const file = join(root, 'config', 'c.yaml')
+  await writeFile(file, 'value: 1')
+  const { values } = await follow(file)
+  await rename(join(root, 'config'), join(root, 'old'))
+  await mkdir(join(root, 'config'))
+  await writeFile(file, 'value: 2')
+  await arrives(values, 2)
+})
+
+test('a wrong file is told once with everything; the old one stays, and coming back is told', async () => {
+  const volume = await mountVolume({ 'c.yaml': 'value: 1' })
+  cleanups.push(volume.remove)
+  const { values, refusals } = await follow(join(volume.directory, 'c.yaml'))
+  await volume.update({ 'c.yaml': 'value: x\nother: 1' })
+  await eventually('the refusal is told', () => refusals.length > 0)
+  // The same bytes again: a kubelet writes whole volumes anew when another key has changed.
+  const before = await readlink(join(volume.directory, '..data'))
+  await volume.update({ 'c.yaml': 'value: x\nother: 1', 'd.yaml': 'x' })
+  assert.is.not(await readlink(join(volume.directory, '..data')), before)
+  await volume.update({ 'c.yaml': 'value: 1' })
+  await arrives(values, 1)
+  assert.is(refusals.length, 1)
+  assert.equal(
+    refusals[0]?.map(({ pointer, line }) => [pointer, line]),
+    [
+      ['/other', 2],
+      ['/value', 1],
+    ],
+  )
+})
+
+test('the same content again calls nobody', async () => {
+  const file = join(await folder(), 'c.yaml')
+  await writeFile(file, 'value: 1')
+  const { values } = await follow(file)
+  await writeFile(file, 'value: 1')
+  await writeFile(`${file}.tmp`, 'value: 1')
+  await rename(`${file}.tmp`, file)
+  await writeFile(file, 'value: 2')
+  await arrives(values, 2)
+  assert.equal(values, [2])
+})
+
+test('a change while one is being put in force is put in force after it', async () => {
+  const file = join(await folder(), 'c.yaml')
+  await writeFile(file, 'value: 1')
+  const values: number[] = []
+  let running = 0
+  let release = () => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  await follow(file, {
+    async onConfig({ config }) {
+      assert.is(++running, 1, 'calls don’t overlap')
+      values.push(config.value)
+      if (config.value === 2) await held
+      running--
+    },
+  })
+  await writeFile(file, 'value: 2')
+  await arrives(values, 2)
+  await writeFile(file, 'value: 3')
+  // Nothing may happen now: there is no condition to wait for but the time in which it would.
+  await new Promise((resolve) => setTimeout(resolve, 600))
+  assert.equal(values, [2])
+  release()
+  await arrives(values, 3)
+})
+
+test('a configuration that can’t be put in force is a refusal', async () => {
+  const file = join(await folder(), 'c.yaml')
+  await writeFile(file, 'value: 1')
+  const { refusals } = await follow(file, {
+    onConfig({ config }) {
+      if (config.value === 2) throw new Error('no way')
+      throw new ConfigError([{ pointer: '/value', message: 'won’t do' }])
+    },
+  })
+  await writeFile(file, 'value: 2')
+  await eventually('it is told', () => refusals.length === 1)
+  assert.match(refusals[0]?.[0]?.message ?? '', /no way/)
+  await writeFile(file, 'value: 3')
+  await eventually('it is told', () => refusals.length === 2)
+  assert.is(refusals[1]?.[0]?.pointer, '/value')
+})
+
+test('the first load throws, and a watch that was ended leaves nothing open', async () => {
+  const file = join(await folder(), 'c.yaml')
+  await writeFile(file, 'value: x')
+  try {
+    await follow(file)
+    assert.unreachable()
+  } catch (error) {
+    assert.instance(error, ConfigError)
+  }
+  await writeFile(file, 'value: 1')
+  const before = await inotifyWatches()
+  const { stop, values } = await follow(file)
+  await eventually('the folder is watched', async () => (await inotifyWatches()) === before + 1)
+  stop()
+  await eventually('it no longer is', async () => (await inotifyWatches()) === before)
+  await writeFile(file, 'value: 2')
+  assert.equal(values, [])
+})
+
+test.run()

@@ -1,0 +1,157 @@
+import { randomUUID } from 'node:crypto'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { exportJWK, type GenerateKeyPairResult, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose'
+
+export interface IdentityProviderOptions {
+  /** Path of the issuer, such as `/tenants/a`; default none. */
+  readonly path?: string
+  /** Which discovery document is served; default the OpenID Connect one. `none`: keys alone. */
+  readonly discovery?: 'suffixed' | 'oauth-inserted' | 'openid-inserted' | 'none'
+  /** What the discovery document names as its issuer; default the issuer. */
+  readonly namedIssuer?: string
+  /** Where the discovery document says the keys are; default here. */
+  readonly jwksUri?: string
+  /** Token that its endpoints require. */
+  readonly requireBearer?: string
+  /** Port, to come back where an earlier one was; default any. */
+  readonly port?: number
+}
+
+export type Algorithm = 'RS256' | 'ES256'
+
+export interface MintOptions {
+  readonly algorithm?: Algorithm
+  /** Protected header fields that replace the usual ones; undefined drops one. */
+  readonly header?: Readonly<Record<string, unknown>>
+  /** Seconds from now; default 300. */
+  readonly expiresIn?: number
+}
+
+/** How the provider answers: as it should, with an error, with rubbish, not at all, or by a redirect. */
+export type Behaviour = 'fine' | 'error' | 'rubbish' | 'hangs' | 'redirects' | 'huge'
+
+interface SigningKey {
+  readonly kid: string
+  readonly algorithm: Algorithm
+  readonly privateKey: GenerateKeyPairResult['privateKey']
+  readonly publicJwk: JWK
+}
+
+/** A real identity provider on loopback: discovery, keys, tokens. For tests; it logs nobody in. */
+export interface IdentityProvider {
+  readonly issuer: string
+  readonly jwksUrl: string
+  readonly port: number
+  /** Requests so far, by path. */
+  readonly requests: ReadonlyMap<string, number>
+  behaviour: Behaviour
+  /** A signed token; `iss`, `sub`, `iat` and `exp` are filled in unless `claims` has them (undefined drops one). */
+  mint(claims?: Readonly<Record<string, unknown>>, options?: MintOptions): Promise<string>
+  /** New signing keys; the old ones are no longer published unless `keepOld`. */
+  rotate(options?: { readonly keepOld?: boolean }): Promise<void>
+  close(): Promise<void>
+}
+
+export async function startIdentityProvider(options: IdentityProviderOptions = {}): Promise<IdentityProvider> {
+  const { path = '', discovery = 'suffixed' } = options
+  const requests = new Map<string, number>()
+  let signing = await newKeys()
+  let published = signing
+
+  const server = createServer((request, response) => {
+    const url = request.url ?? '/'
+    requests.set(url, (requests.get(url) ?? 0) + 1)
+    if (provider.behaviour !== 'fine') return misbehave(provider.behaviour, request, response)
+    if (options.requireBearer !== undefined && request.headers.authorization !== `Bearer ${options.requireBearer}`)
+      return json(response, 401, { error: 'unauthorized' })
+    if (url === discoveryPath) return json(response, 200, metadata())
+    if (url === jwksPath) return json(response, 200, { keys: published.map(({ publicJwk }) => publicJwk) })
+    return json(response, 404, { error: 'not_found' })
+  })
+  await new Promise<void>((resolve) => server.listen(options.port ?? 0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const origin = `http://127.0.0.1:${port}`
+  const issuer = `${origin}${path}`
+  const jwksPath = `${path}/keys`
+  const discoveryPath = {
+    suffixed: `${path}/.well-known/openid-configuration`,
+    'oauth-inserted': `/.well-known/oauth-authorization-server${path}`,
+    'openid-inserted': `/.well-known/openid-configuration${path}`,
+    none: undefined,
+  }[discovery]
+
+  const metadata = () => ({
+    issuer: options.namedIssuer ?? issuer,
+    jwks_uri: options.jwksUri ?? `${origin}${jwksPath}`,
+    response_types_supported: ['code'],
+    subject_types_supported: ['public'],
+    id_token_signing_alg_values_supported: ['RS256', 'ES256'],
+  })
+
+  const provider: IdentityProvider = {
+    issuer,
+    jwksUrl: `${origin}${jwksPath}`,
+    port,
+    requests,
+    behaviour: 'fine',
+    async mint(claims = {}, { algorithm = 'RS256', header = {}, expiresIn = 300 } = {}) {
+      const key = signing.find((candidate) => candidate.algorithm === algorithm) as SigningKey
+      const now = Math.floor(Date.now() / 1000)
+      const payload = { iss: issuer, sub: 'alice', iat: now, exp: now + expiresIn, jti: randomUUID(), ...claims }
+      return new SignJWT(payload as JWTPayload)
+        .setProtectedHeader({ alg: algorithm, kid: key.kid, typ: 'JWT', ...header } as { alg: string })
+        .sign(key.privateKey)
+    },
+    async rotate({ keepOld = false } = {}) {
+      const fresh = await newKeys()
+      published = keepOld ? [...published, ...fresh] : fresh
+      signing = fresh
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+  return provider
+}
+
+async function newKeys(): Promise<readonly SigningKey[]> {
+  const algorithms: readonly Algorithm[] = ['RS256', 'ES256']
+  return Promise.all(
+    algorithms.map(async (algorithm) => {
+      const { publicKey, privateKey } = await generateKeyPair(algorithm, { extractable: true })
+      const kid = randomUUID()
+      return {
+        kid,
+        algorithm,
+        privateKey,
+        publicJwk: { ...(await exportJWK(publicKey)), kid, alg: algorithm, use: 'sig' },
+      }
+    }),
+  )
+}
+
+function misbehave(behaviour: Exclude<Behaviour, 'fine'>, request: IncomingMessage, response: ServerResponse): void {
+  switch (behaviour) {
+    case 'error':
+      json(response, 500, { error: 'server_error' })
+      return
+    case 'rubbish':
+      response.writeHead(200, { 'content-type': 'application/json' }).end('<html>not json')
+      return
+    case 'redirects':
+      response.writeHead(302, { location: `/elsewhere${request.url}` }).end()
+      return
+    case 'huge':
+      response.writeHead(200, { 'content-type': 'application/json' }).end(`{"a":"${'x'.repeat(4 * 1024 * 1024)}"}`)
+      return
+    case 'hangs':
+      return
+  }
+}
+
+function json(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+}

@@ -1,0 +1,23 @@
+import type { Logger } from 'pino'
+import { createLog } from '../../dataplane/server/log.ts'
+
+/** A real log whose lines are kept instead of written. */
+export function keptLog(): {
+  readonly log: Logger
+  readonly lines: Record<string, unknown>[]
+  readonly text: () => string
+} {
+  const raw: string[] = []
+  const lines: Record<string, unknown>[] = []
+  const log = createLog({
+    name: 'test',
+    level: 'debug',
+    destination: {
+      write(line: string) {
+        raw.push(line)
+        lines.push(JSON.parse(line))
+      },
+    },
+  })
+  return { log, lines, text: () => raw.join('') }
+}
