@@ -1,0 +1,163 @@
+import { HttpMethod, RequestContext } from '@kubernetes/client-node'
+import { request as httpRequest } from 'undici'
+import type { KubernetesObject } from '../../model/view.ts'
+import type { PooledKubeConfig } from './kube-config.ts'
+import { pathOf, type Resource } from './resource.ts'
+
+/** An answer of the API server that isn't a success: its Status object, where it sent one. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  /** HTTP status. */
+  readonly status: number
+  /** `reason` of the Status: NotFound, Conflict, Forbidden, Expired, Invalid … */
+  readonly reason: string
+  /** Seconds that the server asks to wait, from Retry-After or the Status. */
+  readonly retryAfter: number | undefined
+
+  constructor(status: number, reason: string, message: string, retryAfter?: number) {
+    super(message)
+    this.status = status
+    this.reason = reason
+    this.retryAfter = retryAfter
+  }
+}
+
+export const isNotFound = (error: unknown): boolean => error instanceof ApiError && error.status === 404
+/** The resource version is too old to list or watch from. */
+export const isGone = (error: unknown): boolean =>
+  error instanceof ApiError && (error.status === 410 || error.reason === 'Expired' || error.reason === 'Gone')
+
+type Query = Readonly<Record<string, string | number | boolean | undefined>>
+
+interface RequestOptions {
+  readonly query?: Query
+  readonly body?: unknown
+  readonly contentType?: string
+  readonly accept?: string
+  readonly signal?: AbortSignal
+  /** Milliseconds until the answer's headers, and between two pieces of its body. */
+  readonly timeout?: number
+}
+
+interface ListOf<T> {
+  metadata: { resourceVersion: string; continue?: string }
+  items: T[]
+}
+
+const TIMEOUT_MS = 30_000
+const APPLY = 'application/apply-patch+yaml'
+
+/** The Kubernetes API over pooled connections: any resource, by path. Throws ApiError for answers that aren't a success. */
+export class ApiServer {
+  readonly #config: PooledKubeConfig
+  readonly #userAgent: string
+
+  constructor(config: PooledKubeConfig, userAgent: string) {
+    this.#config = config
+    this.#userAgent = userAgent
+  }
+
+  /** Sends one request and gives the undecoded answer, whatever its status. */
+  async open(method: keyof typeof HttpMethod, path: string, options: RequestOptions = {}) {
+    const cluster = this.#config.getCurrentCluster()
+    if (!cluster) throw new Error('the kubeconfig names no cluster')
+    const url = new URL(cluster.server.replace(/\/$/, '') + path)
+    for (const [name, value] of Object.entries(options.query ?? {})) {
+      if (value !== undefined) url.searchParams.set(name, String(value))
+    }
+    const context = new RequestContext(url.href, HttpMethod[method])
+    await this.#config.applySecurityAuthentication(context)
+    const timeout = options.timeout ?? TIMEOUT_MS
+    const dispatcher = context.getDispatcher()
+    return httpRequest(url, {
+      method,
+      headers: {
+        ...context.getHeaders(),
+        accept: options.accept ?? 'application/json',
+        'user-agent': this.#userAgent,
+        ...(options.body === undefined ? {} : { 'content-type': options.contentType ?? 'application/json' }),
+      },
+      body: options.body === undefined ? null : JSON.stringify(options.body),
+      headersTimeout: timeout,
+      bodyTimeout: timeout,
+      ...(dispatcher ? { dispatcher } : {}),
+      ...(options.signal ? { signal: options.signal } : {}),
+    })
+  }
+
+  /** Sends one request and gives the decoded JSON of a success. */
+  async request<T>(method: keyof typeof HttpMethod, path: string, options: RequestOptions = {}): Promise<T> {
+    const response = await this.open(method, path, options)
+    const text = await response.body.text()
+    if (response.statusCode >= 200 && response.statusCode < 300) return JSON.parse(text) as T
+    throw errorOf(response.statusCode, text, response.headers['retry-after'])
+  }
+
+  get<T = KubernetesObject>(resource: Resource, namespace: string | undefined, name: string): Promise<T> {
+    return this.request<T>('GET', pathOf(resource, namespace, name))
+  }
+
+  /** One page of a list; pass `continue` of the last page's metadata on to get the next. */
+  list<T = KubernetesObject>(
+    resource: Resource,
+    namespace: string | undefined,
+    options: RequestOptions,
+  ): Promise<ListOf<T>> {
+    return this.request<ListOf<T>>('GET', pathOf(resource, namespace), options)
+  }
+
+  create<T = KubernetesObject>(resource: Resource, namespace: string | undefined, object: unknown): Promise<T> {
+    return this.request<T>('POST', pathOf(resource, namespace), { body: object })
+  }
+
+  /** Replaces an object; a `resourceVersion` in it makes the write conditional (409 Conflict). */
+  replace<T = KubernetesObject>(resource: Resource, namespace: string, name: string, object: unknown): Promise<T> {
+    return this.request<T>('PUT', pathOf(resource, namespace, name), { body: object })
+  }
+
+  /** Server-side apply under a field manager, taking over fields that others hold. */
+  apply<T = KubernetesObject>(
+    resource: Resource,
+    object: KubernetesObject,
+    fieldManager: string,
+    subresource?: string,
+  ): Promise<T> {
+    const { namespace, name } = object.metadata
+    return this.request<T>('PATCH', pathOf(resource, namespace, name, subresource), {
+      query: { fieldManager, force: true },
+      contentType: APPLY,
+      body: object,
+    })
+  }
+
+  mergePatch<T = KubernetesObject>(resource: Resource, namespace: string, name: string, patch: unknown): Promise<T> {
+    return this.request<T>('PATCH', pathOf(resource, namespace, name), {
+      contentType: 'application/merge-patch+json',
+      body: patch,
+    })
+  }
+
+  /** Deletes one object, only if it is still the one with this uid. One that is gone already is a success. */
+  async remove(resource: Resource, namespace: string, name: string, uid?: string): Promise<void> {
+    try {
+      await this.request('DELETE', pathOf(resource, namespace, name), {
+        body: { propagationPolicy: 'Background', ...(uid ? { preconditions: { uid } } : {}) },
+      })
+    } catch (error) {
+      if (isNotFound(error)) return
+      // The precondition failed: another object has the name now.
+      if (uid && error instanceof ApiError && error.status === 409) return
+      throw error
+    }
+  }
+}
+
+function errorOf(status: number, text: string, retryAfterHeader: string | string[] | undefined): ApiError {
+  let body: { reason?: string; message?: string; details?: { retryAfterSeconds?: number } } = {}
+  try {
+    body = JSON.parse(text)
+  } catch {}
+  const header = Number(Array.isArray(retryAfterHeader) ? retryAfterHeader[0] : retryAfterHeader)
+  const retryAfter = body.details?.retryAfterSeconds ?? (header > 0 ? header : undefined)
+  return new ApiError(status, body.reason ?? `HTTP ${status}`, body.message ?? text.slice(0, 500), retryAfter)
+}

@@ -1,0 +1,23 @@
+import type { Resource } from './resource.ts'
+
+/** Every type of object that `render` makes. Watches, RBAC rules and pruning follow from it. */
+export const childKinds: readonly Resource[] = [
+  { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' },
+  { group: '', version: 'v1', plural: 'services', kind: 'Service' },
+  { group: '', version: 'v1', plural: 'serviceaccounts', kind: 'ServiceAccount' },
+  { group: '', version: 'v1', plural: 'persistentvolumeclaims', kind: 'PersistentVolumeClaim' },
+  { group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment' },
+  { group: 'apps', version: 'v1', plural: 'statefulsets', kind: 'StatefulSet' },
+  { group: 'networking.k8s.io', version: 'v1', plural: 'networkpolicies', kind: 'NetworkPolicy' },
+  { group: 'rbac.authorization.k8s.io', version: 'v1', plural: 'roles', kind: 'Role' },
+  { group: 'rbac.authorization.k8s.io', version: 'v1', plural: 'rolebindings', kind: 'RoleBinding' },
+]
+
+const byKind = new Map(childKinds.map((resource) => [resource.kind, resource]))
+
+/** Throws a TypeError for a kind that nothing renders. */
+export function childResource(kind: string): Resource {
+  const resource = byKind.get(kind)
+  if (!resource) throw new TypeError(`not a kind of child: ${kind}`)
+  return resource
+}

@@ -1,0 +1,25 @@
+/** A resource of the Kubernetes API, as its paths need it. */
+export interface Resource {
+  /** Empty for the core group. */
+  readonly group: string
+  readonly version: string
+  readonly plural: string
+  readonly kind: string
+}
+
+export const apiVersionOf = (resource: Resource): string =>
+  resource.group ? `${resource.group}/${resource.version}` : resource.version
+
+/**
+ * Path of a collection, or of one object where `name` is given, or of its subresource. A missing namespace means all of
+ * them (collections only).
+ */
+export function pathOf(resource: Resource, namespace?: string, name?: string, subresource?: string): string {
+  const root = resource.group ? `/apis/${resource.group}/${resource.version}` : `/api/${resource.version}`
+  const parts = [root]
+  if (namespace) parts.push('namespaces', encodeURIComponent(namespace))
+  parts.push(resource.plural)
+  if (name) parts.push(encodeURIComponent(name))
+  if (subresource) parts.push(subresource)
+  return parts.join('/')
+}

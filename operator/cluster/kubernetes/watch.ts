@@ -1,0 +1,65 @@
+import { ApiError, type ApiServer } from './api-server.ts'
+import { pathOf, type Resource } from './resource.ts'
+
+export interface WatchEvent<T> {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'
+  readonly object: T
+}
+
+interface WatchOptions {
+  readonly namespace?: string
+  readonly resourceVersion: string
+  readonly labelSelector?: string
+  readonly accept?: string
+  /** Seconds after which the server ends the watch. */
+  readonly timeoutSeconds: number
+  /** Milliseconds without a byte, bookmarks included, after which the connection counts as dead. */
+  readonly idleLimit: number
+  readonly signal: AbortSignal
+}
+
+/**
+ * One watch (Kubernetes API concepts, "Efficient detection of changes"), bookmarks included. Ends when the server ends
+ * it; throws ApiError for an error status and for an ERROR event (410 Expired), any other Error for a broken connection.
+ */
+export async function* watch<T>(
+  api: ApiServer,
+  resource: Resource,
+  options: WatchOptions,
+): AsyncGenerator<WatchEvent<T>> {
+  const response = await api.open('GET', pathOf(resource, options.namespace), {
+    query: {
+      watch: true,
+      allowWatchBookmarks: true,
+      resourceVersion: options.resourceVersion,
+      timeoutSeconds: options.timeoutSeconds,
+      labelSelector: options.labelSelector,
+    },
+    signal: options.signal,
+    timeout: options.idleLimit,
+    ...(options.accept ? { accept: options.accept } : {}),
+  })
+  if (response.statusCode !== 200) {
+    const text = await response.body.text()
+    let reason = `HTTP ${response.statusCode}`
+    try {
+      reason = JSON.parse(text).reason ?? reason
+    } catch {}
+    throw new ApiError(response.statusCode, reason, text.slice(0, 500))
+  }
+  response.body.setEncoding('utf8')
+  let rest = ''
+  for await (const chunk of response.body as AsyncIterable<string>) {
+    const lines = (rest + chunk).split('\n')
+    rest = lines.pop() as string
+    for (const line of lines) {
+      if (line === '') continue
+      const event = JSON.parse(line) as { type: string; object: unknown }
+      if (event.type === 'ERROR') {
+        const status = event.object as { code?: number; reason?: string; message?: string }
+        throw new ApiError(status.code ?? 500, status.reason ?? 'Unknown', status.message ?? 'the watch failed')
+      }
+      yield event as WatchEvent<T>
+    }
+  }
+}

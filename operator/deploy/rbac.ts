@@ -1,0 +1,52 @@
+import type { KindDeclaration } from '../../crds/define.ts'
+import { childKinds } from '../cluster/kubernetes/child-kinds.ts'
+
+/** A rule of a Role or ClusterRole. */
+export interface PolicyRule {
+  readonly apiGroups: readonly string[]
+  readonly resources: readonly string[]
+  readonly verbs: readonly string[]
+}
+
+const READ = ['get', 'list', 'watch']
+
+/** Collects plurals by API group, in the order in which they come. */
+function byGroup(resources: readonly { group: string; plural: string }[]): [string, string[]][] {
+  const groups = new Map<string, string[]>()
+  for (const { group, plural } of resources) groups.set(group, [...(groups.get(group) ?? []), plural])
+  return [...groups]
+}
+
+/**
+ * What the operator may do in the namespaces that it looks after, computed from the kinds and the types of their
+ * children. No wildcard, no `escalate`, no `bind`: to give a pod a Role it must hold the same rights itself, which are
+ * the last rules.
+ */
+export function operatorRules(kinds: readonly KindDeclaration[], group: string): PolicyRule[] {
+  const plurals = kinds.map(({ plural }) => plural)
+  return [
+    // `patch`: our finalizer, by server-side apply.
+    { apiGroups: [group], resources: plurals, verbs: [...READ, 'patch'] },
+    { apiGroups: [group], resources: plurals.map((plural) => `${plural}/status`), verbs: ['patch'] },
+    // Where the admission plugin OwnerReferencesPermissionEnforcement is on, owner references ask for this.
+    { apiGroups: [group], resources: plurals.map((plural) => `${plural}/finalizers`), verbs: ['update'] },
+    ...byGroup(childKinds).map(([apiGroup, resources]) => ({
+      apiGroups: [apiGroup],
+      resources,
+      verbs: [...READ, 'create', 'patch', 'delete'],
+    })),
+    // By metadata; read only where one is referenced, for the presence of its keys.
+    { apiGroups: [''], resources: ['secrets'], verbs: READ },
+    // `patch`: the annotation that makes the kubelet update a mounted configuration.
+    { apiGroups: [''], resources: ['pods'], verbs: [...READ, 'patch'] },
+    { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create'] },
+    // Given on to the sidecar of a stdio server.
+    { apiGroups: [''], resources: ['pods/attach'], verbs: ['create', 'get'] },
+  ]
+}
+
+/** What the operator may do in its own namespace, wherever it works: leader election, and a look at its own image. */
+export const leaseRules: PolicyRule[] = [
+  { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'create', 'update'] },
+  { apiGroups: [''], resources: ['pods'], verbs: ['get'] },
+]

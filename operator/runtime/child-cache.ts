@@ -1,0 +1,95 @@
+import type { KubernetesObject, OwnerReference } from '../model/view.ts'
+import type { ReflectedStore } from './reflector.ts'
+
+const keyOf = (kind: string, namespace: string, name: string) => `${kind}/${namespace}/${name}`
+const keyOfObject = ({ kind, metadata }: KubernetesObject) => keyOf(kind, metadata.namespace ?? '', metadata.name)
+
+/** The owner that controls an object. */
+export const controllerOf = (object: KubernetesObject): OwnerReference | undefined =>
+  object.metadata.ownerReferences?.find((reference) => reference.controller === true)
+
+/** Whether `a` is an older state of the object than `b`. Versions of one resource are decimal numbers in order (KEP-5504). */
+function isOlder(a: KubernetesObject, b: KubernetesObject): boolean {
+  if (a.metadata.uid !== b.metadata.uid) return false
+  const [left = '', right = ''] = [a.metadata.resourceVersion, b.metadata.resourceVersion]
+  if (!/^[0-9]+$/.test(left) || !/^[0-9]+$/.test(right)) return false
+  return BigInt(left) < BigInt(right)
+}
+
+/** Live children of all kinds, as the watches and our own writes last showed them. */
+export class ChildCache {
+  readonly #objects = new Map<string, KubernetesObject>()
+  readonly #byOwner = new Map<string, Map<string, KubernetesObject>>()
+  readonly #onChange: (object: KubernetesObject) => void
+
+  /** `onChange` hears of every object that came, changed or went. */
+  constructor(onChange: (object: KubernetesObject) => void) {
+    this.#onChange = onChange
+  }
+
+  get(kind: string, namespace: string, name: string): KubernetesObject | undefined {
+    return this.#objects.get(keyOf(kind, namespace, name))
+  }
+
+  /** Children of the owner with this uid. */
+  ownedBy(uid: string): readonly KubernetesObject[] {
+    return [...(this.#byOwner.get(uid)?.values() ?? [])]
+  }
+
+  /** What one of our own writes gave back: seen at once, without waiting for the watch. */
+  written(object: KubernetesObject): void {
+    this.#set(keyOfObject(object), object)
+    this.#onChange(object)
+  }
+
+  /** The store of one watch. `kind` and `namespace` bound what its lists replace. */
+  store(kind: string, namespace?: string): ReflectedStore {
+    return {
+      put: (object) => this.#put(object),
+      remove: (object) => this.#drop(keyOfObject(object)),
+      replace: (objects) => {
+        const present = new Set(objects.map(keyOfObject))
+        for (const [key, object] of this.#objects) {
+          if (object.kind !== kind || (namespace && object.metadata.namespace !== namespace)) continue
+          if (!present.has(key)) this.#drop(key)
+        }
+        for (const object of objects) this.#put(object)
+      },
+    }
+  }
+
+  #put(object: KubernetesObject): void {
+    const key = keyOfObject(object)
+    const known = this.#objects.get(key)
+    if (known && (isOlder(object, known) || known.metadata.resourceVersion === object.metadata.resourceVersion)) return
+    this.#set(key, object)
+    this.#onChange(object)
+  }
+
+  #set(key: string, object: KubernetesObject): void {
+    this.#unlink(key)
+    this.#objects.set(key, object)
+    const uid = controllerOf(object)?.uid
+    if (uid === undefined) return
+    const siblings = this.#byOwner.get(uid)
+    if (siblings) siblings.set(key, object)
+    else this.#byOwner.set(uid, new Map([[key, object]]))
+  }
+
+  #drop(key: string): void {
+    const known = this.#objects.get(key)
+    if (!known) return
+    this.#unlink(key)
+    this.#objects.delete(key)
+    this.#onChange(known)
+  }
+
+  #unlink(key: string): void {
+    const known = this.#objects.get(key)
+    const uid = known && controllerOf(known)?.uid
+    if (uid === undefined) return
+    const siblings = this.#byOwner.get(uid)
+    siblings?.delete(key)
+    if (siblings?.size === 0) this.#byOwner.delete(uid)
+  }
+}

@@ -1,0 +1,149 @@
+import type { Logger } from 'pino'
+import { request } from 'undici'
+import { ApiError, type ApiServer, isNotFound } from '../cluster/kubernetes/api-server.ts'
+import { pathOf, type Resource } from '../cluster/kubernetes/resource.ts'
+import { partsOf } from './keys.ts'
+import type { Pod } from './observation.ts'
+import { KeyedQueue } from './queue.ts'
+
+const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
+const STATUS_TIMEOUT_MS = 2_000
+
+/** Reads the hash of the configuration that a pod's data plane has in force, from its admin listener's `/status`. */
+export type AskPod = (pod: Pod) => Promise<string | undefined>
+
+interface DeliveryOptions {
+  readonly api: ApiServer
+  readonly group: string
+  readonly ask: AskPod
+  /** Hash of the configuration that a workload's pods should have; undefined while there is none. */
+  readonly wantedHash: (kind: string, namespace: string, name: string) => string | undefined
+  readonly pods: (kind: string, namespace: string, name: string) => readonly Pod[]
+  readonly leading: () => boolean
+  readonly log: Logger
+}
+
+/** Port of the container port named `admin`. */
+export function adminPort(pod: Pod): number | undefined {
+  const spec = (pod['spec'] ?? {}) as { containers?: PortHolder[]; initContainers?: PortHolder[] }
+  for (const { ports = [] } of [...(spec.containers ?? []), ...(spec.initContainers ?? [])]) {
+    const admin = ports.find(({ name }) => name === 'admin')
+    if (admin) return admin.containerPort
+  }
+  return undefined
+}
+
+interface PortHolder {
+  readonly ports?: readonly { readonly name?: string; readonly containerPort: number }[]
+}
+
+/** Asks the pod at its own address: for an operator inside the cluster. */
+export const askByAddress: AskPod = async (pod) => {
+  const { podIP = '' } = pod.status ?? {}
+  const host = podIP.includes(':') ? `[${podIP}]` : podIP
+  const { body } = await request(`http://${host}:${adminPort(pod)}/status`, {
+    headersTimeout: STATUS_TIMEOUT_MS,
+    bodyTimeout: STATUS_TIMEOUT_MS,
+  })
+  return ((await body.json()) as { config?: string }).config
+}
+
+/** Asks through the API server (`pods/proxy`): for an operator outside the cluster. */
+export const askByProxy =
+  (api: ApiServer): AskPod =>
+  async (pod) => {
+    const { namespace, name } = pod.metadata
+    const path = `${pathOf(PODS, namespace, `${name}:${adminPort(pod)}`, 'proxy')}/status`
+    return (await api.request<{ config?: string }>('GET', path, { timeout: STATUS_TIMEOUT_MS })).config
+  }
+
+const isAsked = (pod: Pod): boolean =>
+  pod.status?.phase === 'Running' &&
+  !!pod.status.podIP &&
+  !pod.metadata.deletionTimestamp &&
+  adminPort(pod) !== undefined
+
+/**
+ * Brings a changed configuration to running pods. The kubelet updates a mounted ConfigMap within about a minute, but at
+ * once when the pod object changes: so an annotation of the pod is touched, and again until its data plane says that it
+ * has the configuration. Nothing is asked and nothing written while all pods have it.
+ */
+export class ConfigDelivery {
+  readonly #options: DeliveryOptions
+  readonly #queue = new KeyedQueue({ base: 500, max: 15_000 })
+  /** For each workload, the hash that each of its pods (by uid) is known to have. */
+  readonly #delivered = new Map<string, Map<string, string>>()
+  #running: Promise<void> | undefined
+
+  constructor(options: DeliveryOptions) {
+    this.#options = options
+  }
+
+  /** A workload's configuration or its pods have changed. */
+  check(key: string): void {
+    this.#queue.add(key)
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  async stop(): Promise<void> {
+    this.#queue.close()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    for (let key = await this.#queue.take(); key !== undefined; key = await this.#queue.take()) {
+      try {
+        if (!this.#options.leading() || (await this.#deliver(key))) this.#queue.forget(key)
+        else this.#queue.retry(key)
+      } catch (error) {
+        this.#options.log.debug({ key, error: String(error) }, 'configuration could not be delivered yet')
+        this.#queue.retry(key)
+      } finally {
+        this.#queue.done(key)
+      }
+    }
+  }
+
+  /** Whether every running pod has the wanted configuration. */
+  async #deliver(key: string): Promise<boolean> {
+    const { kind, namespace, name } = partsOf(key)
+    const wanted = this.#options.wantedHash(kind, namespace, name)
+    const pods = wanted === undefined ? [] : this.#options.pods(kind, namespace, name).filter(isAsked)
+    if (wanted === undefined || pods.length === 0) {
+      this.#delivered.delete(key)
+      return true
+    }
+    const before = this.#delivered.get(key)
+    const after = new Map<string, string>()
+    for (const pod of pods) {
+      const { uid = '' } = pod.metadata
+      if (before?.get(uid) === wanted || (await this.#deliverTo(pod, wanted))) after.set(uid, wanted)
+    }
+    this.#delivered.set(key, after)
+    return after.size === pods.length
+  }
+
+  async #deliverTo(pod: Pod, wanted: string): Promise<boolean> {
+    const { uid = '', namespace = '', name } = pod.metadata
+    const { api, group, ask, log } = this.#options
+    const has = await ask(pod).catch(() => undefined)
+    if (has === wanted) {
+      log.info({ pod: name, namespace, config: wanted }, 'configuration is in force')
+      return true
+    }
+    // A data plane that doesn't answer yet reads the configuration when it starts.
+    if (has === undefined) return false
+    try {
+      await api.mergePatch(PODS, namespace, name, {
+        metadata: { uid, annotations: { [`${group}/config-touched`]: new Date().toISOString() } },
+      })
+    } catch (error) {
+      if (isNotFound(error) || (error instanceof ApiError && error.status === 409)) return true
+      throw error
+    }
+    return false
+  }
+}

@@ -1,0 +1,391 @@
+import operatorPackage, {
+  type ResourceEvent,
+  ResourceEventType,
+  type ResourceMeta,
+  ResourceMetaImpl,
+} from '@dot-i/k8s-operator'
+import type { Logger } from 'pino'
+import type { KindDeclaration } from '../../crds/define.ts'
+import { kinds } from '../../crds/index.ts'
+import { ApiError, ApiServer, isNotFound } from '../cluster/kubernetes/api-server.ts'
+import { childKinds } from '../cluster/kubernetes/child-kinds.ts'
+import type { PooledKubeConfig } from '../cluster/kubernetes/kube-config.ts'
+import { pathOf, type Resource } from '../cluster/kubernetes/resource.ts'
+import { createWorld, type KubernetesObject } from '../model/index.ts'
+import { reconcile } from '../reconcile/index.ts'
+import type { Reconcile, ReconcileContext } from '../reconcile/plan.ts'
+import { configMapName } from '../render/config-map.ts'
+import { VERSION } from '../render/object.ts'
+import { Applier } from './applier.ts'
+import type { BackoffOptions } from './backoff.ts'
+import { ChildCache, controllerOf } from './child-cache.ts'
+import { type AskPod, ConfigDelivery } from './config-delivery.ts'
+import { type Dependency, onObject, onWorkload } from './dependencies.ts'
+import { EventRecorder } from './event-recorder.ts'
+import { finalizerName, keyOf, partsOf } from './keys.ts'
+import { kindStore } from './kind-store.ts'
+import { LeaderElection, type LeaseOptions } from './lease.ts'
+import { type Metrics, startMetrics } from './metrics.ts'
+import { observeWorkload } from './observation.ts'
+import { PodCache } from './pod-cache.ts'
+import { KeyedQueue } from './queue.ts'
+import { NotLeadingError, Reconciler } from './reconciler.ts'
+import { type ContentObject, ReferencedContent } from './referenced-content.ts'
+import { Watches, type WatchSettings } from './watches.ts'
+
+// The package is CommonJS: its class is the default of the default.
+const Operator = operatorPackage.default
+
+export interface ControllerOptions {
+  readonly kubeConfig: PooledKubeConfig
+  readonly context: Omit<ReconcileContext, 'now'>
+  /** Namespaces to look after; none means all. */
+  readonly namespaces: readonly string[]
+  readonly workers: number
+  /** Unique per process: the holder of the lease, the instance of events. */
+  readonly identity: string
+  /** Absent: this process is alone and leads at once. */
+  readonly lease?: Pick<LeaseOptions, 'namespace' | 'name' | 'duration' | 'renewDeadline' | 'retryPeriod'>
+  readonly log: Logger
+  readonly watchSettings?: WatchSettings
+  readonly backoff?: BackoffOptions
+  /** How the data plane of a pod is asked which configuration it has. */
+  readonly ask: (api: ApiServer) => AskPod
+  /** Milliseconds to wait for reconciles in flight at a stop. */
+  readonly grace?: number
+}
+
+const MANAGED = 'app.kubernetes.io/managed-by=portico'
+const FINALIZER_MANAGER = 'portico-finalizer'
+
+const CONTENTS = {
+  Secret: { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' },
+  ConfigMap: { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' },
+} as const
+
+/**
+ * The operator in a cluster: watches feed a world, changes become keys, workers reconcile keys while the lease is ours.
+ * On the base class of @dot-i/k8s-operator, of which the finalizer state machine and the life cycle are used; its watch
+ * (which ends the process on an error), its queue and its status requests are replaced.
+ */
+export class PorticoOperator extends Operator {
+  readonly metrics: Metrics
+  readonly #options: ControllerOptions
+  readonly #api: ApiServer
+  readonly #world = createWorld()
+  readonly #queue: KeyedQueue
+  readonly #watches: Watches
+  readonly #reconciler: Reconciler
+  readonly #children: ChildCache
+  readonly #pods: PodCache
+  readonly #resources = new Map<string, Resource>()
+  readonly #election: LeaderElection | undefined
+  readonly #delivery: ConfigDelivery
+  readonly #workers: Promise<void>[] = []
+  #synced = false
+  #stopping: Promise<void> | undefined
+
+  constructor(options: ControllerOptions) {
+    super(operatorLogger(options.log))
+    this.#options = options
+    const { kubeConfig, context, log, identity } = options
+    this.kubeConfig = kubeConfig
+    this.#api = new ApiServer(kubeConfig, 'portico-operator')
+    this.#queue = new KeyedQueue(options.backoff)
+    this.#watches = new Watches({
+      api: this.#api,
+      namespaces: options.namespaces,
+      settings: options.watchSettings ?? {},
+      log,
+    })
+    this.#children = new ChildCache((child) => this.#childChanged(child))
+    this.#pods = new PodCache((kind, namespace, name) => {
+      this.#observe(kind, namespace, name)
+      this.#delivery.check(keyOf(kind, namespace, name))
+    })
+    this.#delivery = new ConfigDelivery({
+      api: this.#api,
+      group: context.group,
+      ask: options.ask(this.#api),
+      wantedHash: (kind, namespace, name) => {
+        const configMap = this.#children.get(
+          'ConfigMap',
+          namespace,
+          configMapName({ kind, metadata: { name, namespace } }),
+        )
+        return configMap?.metadata.annotations?.[`${context.group}/config-hash`]
+      },
+      pods: (kind, namespace, name) => this.#pods.of(kind, namespace, name),
+      leading: () => this.leading,
+      log,
+    })
+    const contents = this.#contents()
+    for (const { kind, plural } of Object.values(kinds)) {
+      this.#resources.set(kind, { group: context.group, version: VERSION, plural, kind })
+    }
+    const assertLeading = () => this.#assertLeading()
+    this.#reconciler = new Reconciler({
+      api: this.#api,
+      world: this.#world,
+      resources: this.#resources,
+      reconcile: reconcile as Reconcile<KindDeclaration>,
+      context,
+      applier: new Applier({ api: this.#api, children: this.#children, group: context.group, log, assertLeading }),
+      events: new EventRecorder(this.#api, `${context.group}/operator`, identity, log),
+      contents,
+      assertLeading,
+      finalize: (object, wanted) => this.#finalize(object, wanted),
+      log,
+    })
+    this.metrics = startMetrics({
+      queue: this.#queue,
+      watches: this.#watches,
+      objects: () => this.#world.objects.all(),
+      leading: () => this.leading,
+    })
+    this.#election =
+      options.lease &&
+      new LeaderElection({
+        ...options.lease,
+        api: this.#api,
+        identity,
+        log,
+        onStarted: () => this.#enqueueAll(),
+        onStopped: () => {},
+      })
+  }
+
+  /** Whether writes are ours to make. */
+  get leading(): boolean {
+    return this.#election ? this.#election.leading : true
+  }
+
+  /** True once every watch has its first list; otherwise what is missing. */
+  get ready(): true | { reason: string } {
+    if (this.#stopping) return { reason: 'stopping' }
+    const behind = this.#watches.behind
+    if (behind.length === 0 && this.#synced) return true
+    return {
+      reason: behind.map(({ name, failure }) => `${name}: ${failure || 'not listed yet'}`).join('; ') || 'starting',
+    }
+  }
+
+  /** Starts watches, election and workers; settles once they run, whether or not the API server answers already. */
+  override async start(): Promise<void> {
+    await super.start()
+    this.#watches.start()
+    void this.#watches.synced().then(() => {
+      if (this.#stopping) return
+      this.#synced = true
+      this.#options.log.info({ objects: this.#world.objects.all().length }, 'watches are in sync')
+      for (const { kind, metadata } of this.#world.objects.all())
+        this.#observe(kind, metadata.namespace ?? '', metadata.name)
+      this.#election?.start()
+      this.#delivery.start()
+      for (let count = 0; count < this.#options.workers; count++) this.#workers.push(this.#work())
+      this.#enqueueAll()
+    })
+  }
+
+  /** Stops taking work, waits for what is in flight, gives the lease back. May be called twice. */
+  override stop(): Promise<void> {
+    this.#stopping ??= this.#stop()
+    return this.#stopping
+  }
+
+  protected override async init(): Promise<void> {
+    for (const { group, version, plural } of this.#resources.values()) {
+      await this.watchResource(group, version, plural, async ({ meta }) => {
+        this.#queue.add(keyOf(meta.kind, meta.namespace ?? '', meta.name))
+      })
+    }
+    for (const resource of childKinds) {
+      const storeOf = (namespace?: string) => this.#children.store(resource.kind, namespace)
+      this.#watches.add({ resource, labelSelector: MANAGED, storeOf })
+    }
+    const pods = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
+    this.#watches.add({ resource: pods, labelSelector: MANAGED, storeOf: (namespace) => this.#pods.store(namespace) })
+  }
+
+  /** Feeds a watch of one of our kinds into the world; `onEvent` gets every object that came, changed or went. */
+  protected override async watchResource(
+    group: string,
+    version: string,
+    plural: string,
+    onEvent: (event: ResourceEvent) => Promise<void>,
+  ): Promise<void> {
+    const resource = [...this.#resources.values()].find((known) => known.plural === plural && known.group === group)
+    if (!resource) throw new TypeError(`not a kind of ours: ${plural}.${version}.${group}`)
+    const { log } = this.#options
+    const storeOf = () =>
+      kindStore({
+        world: this.#world,
+        kind: resource.kind,
+        log,
+        onChange: (dependency) => this.#wake(dependency),
+        onObject: (type, object) => void onEvent(eventOf(plural, type, object)),
+      })
+    this.#watches.add({ resource, storeOf })
+  }
+
+  /** Where the base class sends what we don't replace. */
+  protected override getCustomResourceApiUri(
+    group: string,
+    version: string,
+    plural: string,
+    namespace?: string,
+  ): string {
+    const server = this.kubeConfig.getCurrentCluster()?.server ?? ''
+    return server + pathOf({ group, version, plural, kind: '' }, namespace)
+  }
+
+  /** Our finalizer alone, under a field manager of its own: finalizers of others are left alone. */
+  protected override async setResourceFinalizers(meta: ResourceMeta, finalizers: string[]): Promise<void> {
+    const resource = this.#resources.get(meta.kind) as Resource
+    const ours = finalizers.filter((finalizer) => finalizer === finalizerName(this.#options.context.group))
+    this.#assertLeading()
+    const { name, namespace = '' } = meta
+    const object = { apiVersion: meta.apiVersion, kind: meta.kind, metadata: { name, namespace, finalizers: ours } }
+    try {
+      await this.#api.apply(resource, object, FINALIZER_MANAGER)
+    } catch (error) {
+      if (!isNotFound(error)) throw error
+    }
+  }
+
+  /** Adds or takes away our finalizer where it is not as it should be, by the base class's state machine. */
+  async #finalize(object: KubernetesObject, wanted: boolean): Promise<void> {
+    const finalizer = finalizerName(this.#options.context.group)
+    const { finalizers = [], deletionTimestamp } = object.metadata
+    const present = finalizers.includes(finalizer)
+    if (present === wanted || (wanted && deletionTimestamp)) return
+    // The state machine writes into the object that it is handed.
+    const event = eventOf(
+      this.#resources.get(object.kind)?.plural ?? '',
+      ResourceEventType.Modified,
+      structuredClone(object),
+    )
+    if (wanted || deletionTimestamp) await this.handleResourceFinalizer(event, finalizer, async () => {})
+    else await this.setResourceFinalizers(event.meta, [])
+  }
+
+  #contents(): Map<string, ReferencedContent<unknown>> {
+    const { Secret, ConfigMap } = CONTENTS
+    const shared = (kind: string) => ({
+      api: this.#api,
+      isWanted: (namespace: string, name: string) => this.#reconciler.graph.has(onObject(kind, namespace, name)),
+      onChange: (namespace: string, name: string) => this.#wake(onObject(kind, namespace, name)),
+    })
+    const secrets = new ReferencedContent({
+      ...shared('Secret'),
+      resource: Secret,
+      into: this.#world.secrets,
+      project: ({ data = {}, metadata }: ContentObject) => ({
+        keys: new Set(Object.keys(data)),
+        revision: metadata.resourceVersion ?? '',
+      }),
+    })
+    const configMaps = new ReferencedContent({
+      ...shared('ConfigMap'),
+      resource: ConfigMap,
+      into: this.#world.configMaps,
+      project: ({ data = {} }: ContentObject) => ({ data }),
+    })
+    this.#watches.add({ resource: Secret, metadataOnly: true, storeOf: (namespace) => secrets.store(namespace) })
+    this.#watches.add({ resource: ConfigMap, metadataOnly: true, storeOf: (namespace) => configMaps.store(namespace) })
+    return new Map<string, ReferencedContent<unknown>>([
+      ['Secret', secrets],
+      ['ConfigMap', configMaps],
+    ])
+  }
+
+  #wake(dependency: Dependency): void {
+    for (const key of this.#reconciler.graph.dependents(dependency)) this.#queue.add(key)
+  }
+
+  #enqueueAll(): void {
+    if (!this.#synced) return
+    for (const { kind, metadata } of this.#world.objects.all())
+      this.#queue.add(keyOf(kind, metadata.namespace ?? '', metadata.name))
+  }
+
+  #assertLeading(): void {
+    if (!this.leading) throw new NotLeadingError('the lease is not ours')
+  }
+
+  #childChanged(child: KubernetesObject): void {
+    const owner = controllerOf(child)
+    const { namespace = '' } = child.metadata
+    if (!owner || !this.#resources.has(owner.kind)) return
+    if (child.kind === 'Deployment' || child.kind === 'StatefulSet') this.#observe(owner.kind, namespace, owner.name)
+    const key = keyOf(owner.kind, namespace, owner.name)
+    if (child.kind === 'ConfigMap') this.#delivery.check(key)
+    this.#queue.add(key)
+  }
+
+  /** Takes down what a workload's Deployment or StatefulSet and pods say now; whoever looked at it is due when it differs. */
+  #observe(kind: string, namespace: string, name: string): void {
+    const key = keyOf(kind, namespace, name)
+    const uid = this.#world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
+    const live = this.#children
+      .ownedBy(uid)
+      .find((child) => child.kind === 'Deployment' || child.kind === 'StatefulSet')
+    const before = this.#world.observations.get(key)
+    if (!live) {
+      if (this.#world.observations.delete(key)) this.#wake(onWorkload(kind, namespace, name))
+      return
+    }
+    const seen = observeWorkload(live, this.#pods.of(kind, namespace, name))
+    if (before && JSON.stringify(before) === JSON.stringify(seen)) return
+    this.#world.observations.set(key, seen)
+    this.#wake(onWorkload(kind, namespace, name))
+  }
+
+  async #work(): Promise<void> {
+    const { log } = this.#options
+    for (let key = await this.#queue.take(); key !== undefined; key = await this.#queue.take()) {
+      const started = performance.now()
+      let result: 'ok' | 'again' | 'error' | 'skipped' = 'ok'
+      try {
+        // Gaining the lease puts every key back.
+        if (!this.leading) result = 'skipped'
+        else if ((await this.#reconciler.run(key)).again) result = 'again'
+      } catch (error) {
+        result = error instanceof NotLeadingError ? 'skipped' : 'error'
+        if (result === 'error')
+          log.warn({ key, err: error, failures: this.#queue.failures(key) + 1 }, 'reconcile will be tried again')
+        const retryAfter = error instanceof ApiError ? (error.retryAfter ?? 0) * 1000 : 0
+        if (result === 'error') this.#queue.retry(key, retryAfter)
+      } finally {
+        this.metrics.reconciled(partsOf(key).kind, result, (performance.now() - started) / 1000)
+        if (result === 'ok' || result === 'skipped') this.#queue.forget(key)
+        if (result === 'again') this.#queue.retry(key)
+        this.#queue.done(key)
+      }
+    }
+  }
+
+  async #stop(): Promise<void> {
+    const { grace = 10_000, log } = this.#options
+    super.stop()
+    this.#queue.close()
+    const late = new Promise((resolve) => setTimeout(resolve, grace).unref())
+    await Promise.race([Promise.all(this.#workers), late])
+    await this.#delivery.stop()
+    await this.#election?.stop()
+    await this.#watches.stop()
+    await this.#options.kubeConfig.closePool()
+    log.info('stopped')
+  }
+}
+
+function eventOf(plural: string, type: ResourceEventType, object: KubernetesObject): ResourceEvent {
+  return { meta: ResourceMetaImpl.createWithPlural(plural, object as never), type, object: object as never }
+}
+
+const operatorLogger = (log: Logger) => ({
+  debug: (message: string) => log.debug(message),
+  info: (message: string) => log.info(message),
+  warn: (message: string) => log.warn(message),
+  error: (message: string) => log.error(message),
+})

@@ -1,0 +1,111 @@
+import { type BackoffOptions, backoffDelay } from './backoff.ts'
+
+/**
+ * A queue of keys for several workers, with the promises of client-go's work queue: a key waits at most once however
+ * often it is added; a key that is being worked on is never handed out a second time, and waits again afterwards if it
+ * was added meanwhile.
+ */
+export class KeyedQueue {
+  readonly #backoff: BackoffOptions
+  readonly #waiting = new Set<string>()
+  readonly #working = new Set<string>()
+  readonly #dirty = new Set<string>()
+  readonly #failures = new Map<string, number>()
+  readonly #timers = new Map<string, { timer: NodeJS.Timeout; due: number }>()
+  readonly #takers: ((key: string | undefined) => void)[] = []
+  #closed = false
+
+  constructor(backoff: BackoffOptions = { base: 50, max: 60_000 }) {
+    this.#backoff = backoff
+  }
+
+  /** Keys that wait now, not those whose time has not come. */
+  get depth(): number {
+    return this.#waiting.size
+  }
+
+  /** Keys being worked on. */
+  get working(): number {
+    return this.#working.size
+  }
+
+  /** Keys that wait for a retry or for a later look. */
+  get delayed(): number {
+    return this.#timers.size
+  }
+
+  add(key: string): void {
+    if (this.#closed) return
+    this.#cancelTimer(key)
+    if (this.#working.has(key)) {
+      this.#dirty.add(key)
+      return
+    }
+    if (this.#waiting.has(key)) return
+    const taker = this.#takers.shift()
+    if (taker) {
+      this.#working.add(key)
+      taker(key)
+    } else {
+      this.#waiting.add(key)
+    }
+  }
+
+  /** Adds a key after a while; an earlier time that is set already stays. */
+  addAfter(key: string, ms: number): void {
+    if (this.#closed || this.#waiting.has(key)) return
+    const due = Date.now() + ms
+    const set = this.#timers.get(key)
+    if (set && set.due <= due) return
+    this.#cancelTimer(key)
+    this.#timers.set(key, { due, timer: setTimeout(() => this.add(key), ms) })
+  }
+
+  /** Adds a key after a wait that doubles with each failure since the last `forget`; at least `atLeast` milliseconds. */
+  retry(key: string, atLeast = 0): void {
+    const failures = this.#failures.get(key) ?? 0
+    this.#failures.set(key, failures + 1)
+    this.addAfter(key, Math.max(atLeast, backoffDelay(failures, this.#backoff)))
+  }
+
+  /** The key was dealt with; its next failure waits the shortest time again. */
+  forget(key: string): void {
+    this.#failures.delete(key)
+  }
+
+  failures(key: string): number {
+    return this.#failures.get(key) ?? 0
+  }
+
+  /** The next key, once there is one; undefined when the queue was closed. The caller owes a `done`. */
+  take(): Promise<string | undefined> {
+    if (this.#closed) return Promise.resolve(undefined)
+    const [key] = this.#waiting
+    if (key === undefined) return new Promise((resolve) => this.#takers.push(resolve))
+    this.#waiting.delete(key)
+    this.#working.add(key)
+    return Promise.resolve(key)
+  }
+
+  done(key: string): void {
+    this.#working.delete(key)
+    if (this.#dirty.delete(key)) this.add(key)
+  }
+
+  /** Hands nothing out any more; takers get undefined. */
+  close(): void {
+    this.#closed = true
+    for (const { timer } of this.#timers.values()) clearTimeout(timer)
+    this.#timers.clear()
+    this.#waiting.clear()
+    this.#dirty.clear()
+    for (const taker of this.#takers.splice(0)) taker(undefined)
+  }
+
+  #cancelTimer(key: string): void {
+    const set = this.#timers.get(key)
+    if (!set) return
+    clearTimeout(set.timer)
+    this.#timers.delete(key)
+  }
+}
