@@ -1,0 +1,14 @@
+import type { EntryType } from '../store/schema.ts'
+import type { UpstreamMeta } from './official-meta.ts'
+
+/** One version of a server or a skill as it comes from a source, checked. */
+export interface IncomingVersion extends UpstreamMeta {
+  readonly type: EntryType
+  /** `namespace/name`. */
+  readonly name: string
+  readonly version: string
+  readonly title: string | null
+  readonly description: string | null
+  /** JSON text of the document. */
+  readonly document: string
+}

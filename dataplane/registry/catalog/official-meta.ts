@@ -1,0 +1,59 @@
+import { timestamp } from './timestamp.ts'
+
+/** The registry's own block beside a server document (MCP registry API v0.1). */
+export const OFFICIAL = 'io.modelcontextprotocol.registry/official'
+
+export type Status = 'active' | 'deprecated' | 'deleted'
+
+/** What an upstream says of a version beside its document. */
+export interface UpstreamMeta {
+  readonly status: Status
+  readonly statusMessage: string | null
+  readonly statusChangedAt: string | null
+  readonly publishedAt: string | null
+  /** JSON text of the other blocks, handed on as they are; null where there are none. */
+  readonly others: string | null
+}
+
+export interface OfficialMeta {
+  readonly status: Status
+  readonly statusMessage: string | null
+  readonly statusChangedAt: string
+  readonly publishedAt: string
+  readonly updatedAt: string
+  readonly isLatest: boolean
+}
+
+const STATUSES: readonly unknown[] = ['active', 'deprecated', 'deleted'] satisfies Status[]
+
+/**
+ * Reads the outer `_meta` of a list response. The upstream's status and time of publication are kept; `updatedAt` is
+ * not: ours tells when the version changed here, and whoever follows us by `updated_since` would miss what reached us
+ * later than the upstream's own time. `isLatest` is found anew.
+ */
+export function readUpstreamMeta(meta: unknown): UpstreamMeta {
+  const { [OFFICIAL]: official, ...others } = isObject(meta) ? meta : {}
+  const { status, statusMessage, statusChangedAt, publishedAt } = isObject(official) ? official : {}
+  return {
+    status: STATUSES.includes(status) ? (status as Status) : 'active',
+    statusMessage: typeof statusMessage === 'string' ? statusMessage : null,
+    statusChangedAt: timeOf(statusChangedAt),
+    publishedAt: timeOf(publishedAt),
+    others: Object.keys(others).length === 0 ? null : JSON.stringify(others),
+  }
+}
+
+/** JSON text of the outer `_meta`. Never without the official block: VS Code fails on an entry that lacks it. */
+export function writeMeta(official: OfficialMeta, others: string | null): string {
+  const { statusMessage, ...rest } = official
+  const block = JSON.stringify(statusMessage === null ? rest : { ...rest, statusMessage })
+  return `{"${OFFICIAL}":${block}${others === null ? '}' : `,${others.slice(1)}`}`
+}
+
+function timeOf(value: unknown): string | null {
+  return typeof value === 'string' ? (timestamp(value) ?? null) : null
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

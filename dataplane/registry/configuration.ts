@@ -1,0 +1,48 @@
+import type { Logger } from 'pino'
+import { checkRegistry } from '../config/check/registry.ts'
+import type { Finding } from '../config/load.ts'
+import { registryConfigSchema } from '../config/registry.ts'
+import { watchConfig } from '../config/watch.ts'
+import { type RegistrySettings, resolveSettings } from './settings.ts'
+
+/** The configuration in force, which follows its file. */
+export interface Configuration {
+  current(): RegistrySettings
+  /** What is wrong with the file as it is now; empty while it is in force. */
+  refused(): readonly Finding[]
+  /** Puts the configuration in force, and each later one, by `apply`; one that it throws at is refused. */
+  begin(apply: (settings: RegistrySettings) => Promise<void>): Promise<void>
+}
+
+/** Loads the configuration and follows it until the signal. Throws a ConfigError where the first won't do. */
+export async function followConfiguration(file: string, signal: AbortSignal, log: Logger): Promise<Configuration> {
+  const begun = Promise.withResolvers<(settings: RegistrySettings) => Promise<void>>()
+  let findings: readonly Finding[] = []
+
+  const first = await watchConfig(file, registryConfigSchema, {
+    check: checkRegistry,
+    signal,
+    async onConfig(loaded) {
+      const apply = await begun.promise
+      const next = resolveSettings(loaded)
+      await apply(next)
+      current = next
+      findings = []
+      log.info({ config: next.hash }, 'a new configuration is in force')
+    },
+    onRefused(refused) {
+      findings = refused
+      log.error({ findings }, 'the configuration is refused; the one before stays in force')
+    },
+  })
+  let current = resolveSettings(first)
+
+  return {
+    current: () => current,
+    refused: () => findings,
+    async begin(apply) {
+      await apply(current)
+      begun.resolve(apply)
+    },
+  }
+}

@@ -1,0 +1,71 @@
+import type { Logger } from 'pino'
+import { adminApp } from '../server/admin.ts'
+import { type Listener, listen } from '../server/listen.ts'
+import { createLog } from '../server/log.ts'
+import { type Observe, observeNothing } from '../telemetry/observe.ts'
+import { registryApp } from './api/app.ts'
+import { followConfiguration } from './configuration.ts'
+import { createScheduler } from './sources/scheduler.ts'
+import { readiness, statusOf } from './status.ts'
+import { openStore } from './store/index.ts'
+
+export interface ServeRegistryOptions {
+  readonly configFile: string
+  /** `HOST:PORT` of the public listener; port 0 is any free one. */
+  readonly listen: string
+  readonly adminListen: string
+  /** Where the store is kept. */
+  readonly stateDirectory: string
+  readonly log?: Logger
+  readonly observe?: Observe
+  /** What `/version` tells. */
+  readonly version?: { readonly version: string; readonly node: string; readonly apiGroup?: string }
+}
+
+export interface RunningRegistry {
+  /** `http://host:port` of the public listener. */
+  readonly url: string
+  readonly adminUrl: string
+  /** Drains the listeners, ends the syncs and closes the store. */
+  close(): Promise<void>
+}
+
+/**
+ * Serves a registry by its configuration file, which it follows.
+ * Throws a ConfigError where the file won't do, and an Error that names it where a port or the store can't be had.
+ */
+export async function serveRegistry(options: ServeRegistryOptions): Promise<RunningRegistry> {
+  const { log = createLog({ name: 'registry', level: 'info' }), observe = observeNothing } = options
+  const parts = new AsyncDisposableStack()
+  try {
+    const following = new AbortController()
+    const configuration = await followConfiguration(options.configFile, following.signal, log)
+
+    const store = parts.adopt(await openStore(options.stateDirectory, log), ({ close }) => close())
+    const scheduler = parts.adopt(createScheduler({ sync: store.syncFile, log, observe }), ({ stop }) => stop())
+    parts.defer(() => following.abort())
+    await configuration.begin(async (settings) => {
+      await store.applySettings(settings)
+      scheduler.apply(settings.schedules)
+    })
+
+    const admin = adminApp({
+      status: () => statusOf(configuration, scheduler),
+      ready: readiness(scheduler),
+      version: options.version ?? { version: 'unknown', node: process.version },
+    })
+    const app = registryApp({ reader: store.reader, origins: () => configuration.current().origins, log, observe })
+    const adminListener = parts.adopt(await listen(admin.fetch, options.adminListen), closeListener)
+    const listener = parts.adopt(await listen(app.fetch, options.listen), closeListener)
+    log.info({ url: listener.url, admin: adminListener.url }, 'the registry is served')
+
+    return { url: listener.url, adminUrl: adminListener.url, close: () => parts.disposeAsync() }
+  } catch (error) {
+    await parts.disposeAsync()
+    throw error
+  }
+}
+
+function closeListener(listener: Listener): Promise<void> {
+  return listener.close()
+}

@@ -1,0 +1,21 @@
+import type { Configuration } from './configuration.ts'
+import type { Scheduler } from './sources/scheduler.ts'
+
+/** What `/status` tells: the configuration in force, what is wrong with a later one, and how each source stands. */
+export function statusOf(configuration: Configuration, scheduler: Scheduler): object {
+  const { hash, registries } = configuration.current()
+  return { config: hash, refused: configuration.refused(), registries, sources: scheduler.states() }
+}
+
+/**
+ * Makes the readiness probe: ready once the first sync of every source has ended, one way or the other. Ready stays
+ * ready: a source that joins later takes no requests away from those that are served.
+ */
+export function readiness(scheduler: Scheduler): () => true | { reason: string } {
+  let ready = false
+  return function isReady() {
+    const waiting = ready ? [] : scheduler.states().filter(({ tried }) => !tried)
+    ready = waiting.length === 0
+    return ready || { reason: `the first sync of ${waiting.map(({ name }) => name).join(', ')} has not ended` }
+  }
+}

@@ -1,0 +1,16 @@
+import { type Kysely, sql } from 'kysely'
+import { type Migration, Migrator } from 'kysely/migration'
+import { createTables } from './migrations/0001-tables.ts'
+import type { RegistryTables } from './schema.ts'
+
+/** In order of their names. One that was ever released is never edited. */
+const migrations: Record<string, Migration> = { '0001-tables': createTables }
+
+/** Brings the database to the newest schema, in one transaction. Throws where a newer Portico has been at work. */
+export async function migrate(database: Kysely<RegistryTables>): Promise<void> {
+  const migrator = new Migrator({ db: database, provider: { getMigrations: async () => migrations } })
+  const { error } = await migrator.migrateToLatest()
+  if (error !== undefined) throw error
+  // The planner chooses by what it knows of sizes; SQLite asks for this after a change of schema.
+  await sql`analyze`.execute(database)
+}

@@ -1,0 +1,36 @@
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type RegistryTables, TOMBSTONE_RANK } from './schema.ts'
+
+/** What has changed: what a source holds, or which sources a registry has. */
+export type Changed = { readonly source: number } | { readonly registry: number }
+
+/**
+ * Brings `listing` into line with the tables that it follows from. Only rows that differ are written: after one changed
+ * entry of 30,000 that is one row a registry.
+ */
+export async function refreshListing(database: Kysely<RegistryTables>, changed: Changed): Promise<void> {
+  const wanted = wantedListing(changed)
+  await sql`
+    delete from listing where ${scope(changed)} and not exists (
+      select 1 from (${wanted}) w where w.registry_id = listing.registry_id and w.entry_id = listing.entry_id
+        and w.rank = listing.rank and w.claims_set = listing.claims_set)`.execute(database)
+  await sql`
+    insert into listing (registry_id, type, name, rank, entry_id, claims_set)
+    select w.registry_id, w.type, w.name, w.rank, w.entry_id, w.claims_set from (${wanted}) w where not exists (
+      select 1 from listing l where l.registry_id = w.registry_id and l.type = w.type and l.name = w.name
+        and l.rank = w.rank)`.execute(database)
+}
+
+function wantedListing(changed: Changed): RawBuilder<unknown> {
+  const only = 'source' in changed ? sql`rs.source_id = ${changed.source}` : sql`rs.registry_id = ${changed.registry}`
+  return sql`
+    select rs.registry_id, e.type, e.name, e.id as entry_id, e.claims_set,
+      case when e.living = 1 then rs.position else rs.position + ${sql.lit(TOMBSTONE_RANK)} end as rank
+    from registry_source rs join entry e on e.source_id = rs.source_id where ${only}`
+}
+
+function scope(changed: Changed): RawBuilder<unknown> {
+  return 'source' in changed
+    ? sql`entry_id in (select id from entry where source_id = ${changed.source})`
+    : sql`registry_id = ${changed.registry}`
+}

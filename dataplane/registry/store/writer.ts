@@ -1,0 +1,91 @@
+import { Worker } from 'node:worker_threads'
+import type { Logger } from 'pino'
+import { SourceError, type SourceErrorCode } from '../sources/source-error.ts'
+import type { FileSource, Synced } from '../sources/sync-file.ts'
+import type { StoreSettings } from './apply-settings.ts'
+
+/** What the writing thread does; every job is a promise that it answers. */
+export interface Jobs {
+  /** Resolves when the store is open and its schema the newest. */
+  open(): Promise<void>
+  applySettings(settings: StoreSettings): Promise<void>
+  /** Throws a SourceError. */
+  syncFile(source: FileSource): Promise<Synced>
+  close(): Promise<void>
+}
+
+export interface Call {
+  readonly id: number
+  readonly job: keyof Jobs
+  readonly argument: unknown
+}
+
+export type Answer =
+  | { readonly id: number; readonly result: unknown }
+  | { readonly id: number; readonly error: { readonly message: string; readonly code?: SourceErrorCode } }
+
+/** In the bundle the worker's entry stands beside the file that this module went into. */
+const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './registry-worker.js', import.meta.url)
+
+/** After this the thread is ended in the middle of what it does; its transaction is then rolled back. */
+const CLOSE_MS = 5_000
+
+interface Pending {
+  resolve(result: unknown): void
+  reject(error: Error): void
+}
+
+/**
+ * Starts the thread that writes to the store at `file`. Should the thread die, what it was asked fails, its transaction
+ * is rolled back, and the next job starts another.
+ */
+export function startWriter(file: string, log: Logger): Jobs {
+  const pending = new Map<number, Pending>()
+  let worker: Worker | undefined
+  let lastId = 0
+
+  function start(): Worker {
+    const started = new Worker(ENTRY, { workerData: { file } })
+    started.on('message', (answer: Answer) => {
+      const waiting = pending.get(answer.id)
+      pending.delete(answer.id)
+      if ('error' in answer) waiting?.reject(errorOf(answer.error))
+      else waiting?.resolve(answer.result)
+    })
+    started.on('error', (error) => log.error({ err: error }, 'the writing thread failed'))
+    started.on('exit', (exitCode) => {
+      worker = undefined
+      const left = [...pending.values()]
+      pending.clear()
+      for (const { reject } of left) reject(new Error(`the writing thread ended with code ${exitCode}`))
+    })
+    return started
+  }
+
+  function ask(job: keyof Jobs, argument?: unknown): Promise<never> {
+    worker ??= start()
+    const thread = worker
+    return new Promise<unknown>((resolve, reject) => {
+      const id = ++lastId
+      pending.set(id, { resolve, reject })
+      thread.postMessage({ id, job, argument } satisfies Call)
+    }) as Promise<never>
+  }
+
+  return {
+    open: () => ask('open'),
+    applySettings: (settings) => ask('applySettings', settings),
+    syncFile: (source) => ask('syncFile', source),
+    async close() {
+      const thread = worker
+      if (thread === undefined) return
+      const patience = setTimeout(() => thread.terminate(), CLOSE_MS)
+      await ask('close').catch((error: Error) => log.warn({ err: error }, 'the store was not closed in order'))
+      clearTimeout(patience)
+    },
+  }
+}
+
+function errorOf({ message, code }: { message: string; code?: SourceErrorCode }): Error {
+  return code === undefined ? new Error(message) : new SourceError(code, message)
+}

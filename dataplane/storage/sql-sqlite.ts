@@ -1,0 +1,93 @@
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import { SqliteAdapter, type SqliteDatabase, SqliteDialect, type SqliteStatement } from 'kysely'
+
+export interface SqliteOptions {
+  /** Path of the database file. */
+  readonly file: string
+  /** Refuses every write; the file must exist. */
+  readonly readOnly?: boolean
+}
+
+/** A lock that another process holds is waited for so long; then SQLITE_BUSY. */
+const BUSY_MS = 5_000
+/** After a big transaction the write-ahead log is cut back to this. */
+const LOG_BYTES = 64 * 1024 * 1024
+/** Pages kept in memory by one connection. */
+const CACHE_KIB = 16 * 1024
+/** Statements kept compiled by one connection; the registry's reads and writes are fewer. */
+const STATEMENTS = 256
+
+/**
+ * Kysely on `node:sqlite`.
+ *
+ * WAL, so that readers see the state before a running transaction and never wait; `synchronous=FULL`, so that a commit
+ * that was acknowledged is on the disk.
+ */
+export class NodeSqliteDialect extends SqliteDialect {
+  constructor(options: SqliteOptions) {
+    super({ database: async () => openFile(options) })
+  }
+
+  override createAdapter(): SqliteAdapter {
+    return new TransactionalAdapter()
+  }
+}
+
+/**
+ * SQLite rolls schema changes back like any other; Kysely's adapter does not count on that. With it a migration that
+ * is killed half way leaves nothing behind.
+ */
+class TransactionalAdapter extends SqliteAdapter {
+  override get supportsTransactionalDdl(): boolean {
+    return true
+  }
+}
+
+function openFile({ file, readOnly = false }: SqliteOptions): SqliteDatabase {
+  const database = new DatabaseSync(file, { readOnly, timeout: BUSY_MS })
+  try {
+    configure(database, readOnly)
+  } catch (error) {
+    database.close()
+    throw error
+  }
+  return adapt(database)
+}
+
+function configure(database: DatabaseSync, readOnly: boolean): void {
+  database.exec(`pragma cache_size = -${CACHE_KIB}; pragma temp_store = memory`)
+  if (readOnly) return
+  database.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on')
+  database.exec(`pragma journal_size_limit = ${LOG_BYTES}`)
+}
+
+/** The face that Kysely's SqliteDialect expects (better-sqlite3's), with compiled statements kept by their text. */
+function adapt(database: DatabaseSync): SqliteDatabase {
+  const compiled = new Map<string, SqliteStatement>()
+  return {
+    close: () => database.close(),
+    prepare(sql) {
+      const known = compiled.get(sql)
+      if (known !== undefined) return known
+      if (compiled.size >= STATEMENTS) compiled.clear()
+      const statement = adaptStatement(database.prepare(sql))
+      compiled.set(sql, statement)
+      return statement
+    },
+  }
+}
+
+function adaptStatement(statement: StatementSync): SqliteStatement {
+  const values = (parameters: readonly unknown[]) => parameters as readonly SQLInputValue[]
+  return {
+    reader: statement.columns().length > 0,
+    all: (parameters) => statement.all(...values(parameters)),
+    run: (parameters) => statement.run(...values(parameters)),
+    iterate: (parameters) => statement.iterate(...values(parameters)),
+  }
+}
+
+/** Whether an error came out of SQLite itself: a lock, a full disk, a damaged file. */
+export function isSqliteError(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_SQLITE_ERROR'
+}
