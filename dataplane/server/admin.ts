@@ -1,4 +1,5 @@
 import { Hono } from 'hono'
+import type { Logger } from 'pino'
 import { errorResponse } from './answer.ts'
 import { PublicError } from './errors.ts'
 
@@ -10,6 +11,7 @@ export interface AdminOptions {
   readonly version: { readonly version: string; readonly node: string; readonly apiGroup?: string }
   /** Prometheus text; undefined while there is nothing to scrape. */
   metrics?(): string | Promise<string> | undefined
+  readonly log?: Logger
 }
 
 /** The listener for probes, the operator and Prometheus. It needs no token: it is not exposed beyond the cluster. */
@@ -32,6 +34,6 @@ export function adminApp(options: AdminOptions): Hono {
     return c.body(text, 200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' })
   })
   app.notFound(() => errorResponse(new PublicError('not_found')))
-  app.onError((error) => errorResponse(error))
+  app.onError((error) => errorResponse(error, options.log))
   return app
 }

@@ -1,0 +1,252 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { Hono } from 'hono'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { adminApp } from '../../../dataplane/server/admin.ts'
+import { errorResponse, rpcError, rpcErrorResponse } from '../../../dataplane/server/answer.ts'
+import { readBody } from '../../../dataplane/server/body.ts'
+import { allowOrigins } from '../../../dataplane/server/cross-origin.ts'
+import { errorTable, PublicError } from '../../../dataplane/server/errors.ts'
+import { guardHosts, type HostGuardOptions, hostNames } from '../../../dataplane/server/hosts.ts'
+import { listen } from '../../../dataplane/server/listen.ts'
+import { type RequestVariables, requestIds } from '../../../dataplane/server/request-id.ts'
+import { keptLog } from '../../support/kept-log.ts'
+
+test('the HTTP face: code, text, details, headers; nothing else', async () => {
+  const response = errorResponse(
+    new PublicError('invalid_request', {
+      details: [{ pointer: '/a', message: 'is required' }],
+      headers: { 'Retry-After': '3' },
+      cause: new Error('detail'),
+    }),
+  )
+  assert.is(response.status, 400)
+  assert.is(response.headers.get('retry-after'), '3')
+  assert.is(response.headers.get('content-type'), 'application/json')
+  assert.equal(await response.json(), {
+    error: 'invalid_request',
+    message: 'The request is not valid.',
+    details: [{ pointer: '/a', message: 'is required' }],
+  })
+})
+
+test('anything unforeseen is internal for the caller and whole in the log', async () => {
+  const { log, lines } = keptLog()
+  for (const thrown of [new Error('secret detail'), 'secret detail', undefined, { code: 'secret detail' }]) {
+    const text = await errorResponse(thrown, log).text()
+    assert.match(text, /"internal"/)
+    assert.not.match(text, /secret detail/)
+    assert.not.match(JSON.stringify(rpcError(thrown, 1, log)), /secret detail/)
+  }
+  assert.is(lines.filter(({ level }) => level === 'error').length, 8)
+  assert.match(JSON.stringify(lines[0]), /secret detail/)
+})
+
+test('the JSON-RPC face', async () => {
+  assert.equal(rpcError(new PublicError('method_not_found'), 'a'), {
+    jsonrpc: '2.0',
+    id: 'a',
+    error: { code: -32601, message: 'This method is not known here.' },
+  })
+  assert.equal(rpcError(new PublicError('unsupported_version', { data: { supported: ['x'] } }), null).error.data, {
+    supported: ['x'],
+  })
+  assert.equal(
+    rpcError(new PublicError('invalid_params', { details: [{ pointer: '/a', message: 'b' }] }), 1).error.data,
+    {
+      details: [{ pointer: '/a', message: 'b' }],
+    },
+  )
+  const response = rpcErrorResponse(new PublicError('forbidden'), 7)
+  assert.is(response.status, 403)
+  assert.is(((await response.json()) as { id: number }).id, 7)
+  assert.is(rpcErrorResponse(new PublicError('backend_failed'), 7).status, 200)
+  assert.is(errorResponse(new PublicError('backend_failed')).status, 502, 'plain HTTP has no 200 for a failure')
+})
+
+test('texts of the table hold nothing that a header or a line could not', () => {
+  for (const [code, { http, text }] of Object.entries(errorTable)) {
+    assert.match(code, /^[a-z_]+$/)
+    assert.match(text, /^[^\n]+[.]$/)
+    assert.ok(http === 200 || (http >= 400 && http < 600), code)
+  }
+})
+
+test('the admin listener', async () => {
+  let ready: true | { reason: string } = { reason: 'no configuration yet' }
+  let metrics: string | undefined
+  const app = adminApp({
+    status: () => ({ config: 'sha256:1' }),
+    ready: () => ready,
+    version: { version: '1', node: process.version },
+    metrics: () => metrics,
+  })
+  assert.is((await app.request('/healthz')).status, 200)
+  const away = await app.request('/readyz')
+  assert.is(away.status, 503)
+  assert.equal(await away.json(), { status: 'not ready', reason: 'no configuration yet' })
+  ready = true
+  assert.is((await app.request('/readyz')).status, 200)
+  assert.equal(await (await app.request('/status')).json(), { config: 'sha256:1' })
+  assert.equal(await (await app.request('/version')).json(), { version: '1', node: process.version })
+  assert.is((await app.request('/metrics')).status, 404)
+  metrics = 'up 1\n'
+  const scraped = await app.request('/metrics')
+  assert.is(await scraped.text(), 'up 1\n')
+  assert.match(scraped.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/)
+  assert.equal(await (await app.request('/nothing')).json(), { error: 'not_found', message: 'Not found.' })
+})
+
+test('a status that fails is internal, and the probe goes on', async () => {
+  const { log, lines } = keptLog()
+  const app = adminApp({
+    status() {
+      throw new Error('detail')
+    },
+    ready: () => true,
+    version: { version: '1', node: '24' },
+    log,
+  })
+  const failed = await app.request('/status')
+  assert.is(failed.status, 500)
+  assert.not.match(await failed.text(), /detail/)
+  assert.is(lines.length, 1)
+  assert.is((await app.request('/healthz')).status, 200)
+})
+
+const guarded = (options: Partial<HostGuardOptions> = {}) => {
+  const app = new Hono()
+  app.use(
+    guardHosts({
+      allowed: () => hostNames(['https://Gateway.example:8443/mcp'], ['svc', 'demo.ns.svc:80']),
+      ...options,
+    }),
+  )
+  app.onError((error) => errorResponse(error))
+  return app.all('/', (c) => c.text('in'))
+}
+for (const [host, origin, status] of [
+  ['gateway.example', undefined, 200],
+  ['gateway.example:8443', undefined, 200],
+  ['GATEWAY.example.', undefined, 200],
+  ['demo.ns.svc', undefined, 200],
+  ['svc:4483', undefined, 200],
+  ['localhost:4483', undefined, 200],
+  ['127.0.0.1:4483', undefined, 200],
+  ['[::1]:4483', undefined, 200],
+  ['10.1.2.3', undefined, 200],
+  ['evil.example', undefined, 403],
+  ['evil.example:4483', undefined, 403],
+  ['gateway.example.evil.example', undefined, 403],
+  ['localhost.evil.example', undefined, 403],
+  ['127.0.0.1.evil.example', undefined, 403],
+  ['', undefined, 403],
+  ['a b', undefined, 403],
+  ['gateway.example@evil.example', undefined, 403],
+  ['evil.example#gateway.example', undefined, 403],
+  ['127.0.0.1:4483', 'http://localhost:6274', 200],
+  ['127.0.0.1:4483', 'http://127.0.0.1:6274', 200],
+  ['10.1.2.3:4483', 'http://10.1.2.3:4483', 200],
+  ['gateway.example', 'https://gateway.example', 200],
+  ['gateway.example', 'https://evil.example', 403],
+  ['127.0.0.1:4483', 'http://10.9.9.9', 403],
+  ['127.0.0.1:4483', 'null', 403],
+  ['127.0.0.1:4483', 'file://', 403],
+  ['127.0.0.1:4483', '', 403],
+  ['127.0.0.1:4483', 'rubbish', 403],
+] as const)
+  test(`Host ${JSON.stringify(host)}, Origin ${origin}: ${status}`, async () => {
+    const headers = { host, ...(origin === undefined ? {} : { origin }) }
+    const response = await guarded().request('/', { headers })
+    assert.is(response.status, status)
+    if (status === 403) assert.is(((await response.json()) as { error: string }).error, 'forbidden_host')
+  })
+
+test('all hosts where that is configured; any origin where things are public', async () => {
+  const headers = { host: 'evil.example', origin: 'https://evil.example' }
+  assert.is((await guarded({ allowed: () => hostNames([], ['*']) }).request('/', { headers })).status, 200)
+  assert.is((await guarded({ origins: 'any' }).request('/', { headers })).status, 403)
+  assert.is((await guarded({ origins: 'any' }).request('/', { headers: { ...headers, host: 'svc' } })).status, 200)
+})
+
+test('bodies: whole, at the limit, above it, whatever Content-Length says', async () => {
+  const app = new Hono().post('/', async (c) => c.json({ size: (await readBody(c, 1000)).length }))
+  app.onError((error) => errorResponse(error))
+  const listener = await listen(app.fetch, '127.0.0.1:0')
+  const post = (body: NonNullable<RequestInit['body']>, headers = {}) =>
+    fetch(listener.url, { method: 'POST', body, headers, duplex: 'half' } as RequestInit)
+  const chunked = (size: number) =>
+    new ReadableStream({
+      start(controller) {
+        for (let at = 0; at < size; at += 100) controller.enqueue(new Uint8Array(Math.min(100, size - at)))
+        controller.close()
+      },
+    })
+  for (const size of [0, 1, 1000])
+    for (const body of ['x'.repeat(size), chunked(size)]) assert.equal(await (await post(body)).json(), { size })
+  for (const body of ['x'.repeat(1001), chunked(1001), 'x'.repeat(2_000_000), chunked(2_000_000)]) {
+    const response = await post(body)
+    assert.is(response.status, 413)
+    assert.is(((await response.json()) as { error: string }).error, 'too_large')
+  }
+  assert.equal(await (await post('after it')).json(), { size: 8 })
+
+  // Refused by what is announced, before it is sent.
+  const socket = connect(listener.port, '127.0.0.1')
+  socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n')
+  const [answer] = (await once(socket, 'data')) as [Buffer]
+  assert.match(answer.toString(), /^HTTP\/1\.1 413 /)
+  socket.destroy()
+
+  assert.equal(await (await app.request('/', { method: 'POST', body: 'without a socket' })).json(), { size: 16 })
+  assert.is((await app.request('/', { method: 'POST', body: 'x'.repeat(1001) })).status, 413)
+  await listener.close(0)
+})
+
+test('each request has an id, in the answer and in its log lines', async () => {
+  const { log, lines } = keptLog()
+  const app = new Hono<{ Variables: RequestVariables }>()
+  app.use(requestIds(log))
+  app.get('/', (c) => {
+    c.var.log().info('a line')
+    return c.text('hello')
+  })
+  app.get('/fails', () => {
+    throw new Error('detail')
+  })
+  app.onError((error, c) => errorResponse(error, c.var.log()))
+  const given = await app.request('/', { headers: { 'x-request-id': 'abc-1' } })
+  assert.is(given.headers.get('x-request-id'), 'abc-1')
+  assert.is(lines[0]?.['requestId'], 'abc-1')
+  for (const bad of ['a b', 'x'.repeat(65), 'a"b']) {
+    const made = await app.request('/', { headers: { 'x-request-id': bad } })
+    assert.match(made.headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/)
+  }
+  const failed = await app.request('/fails')
+  assert.is(failed.status, 500)
+  assert.is(lines.at(-1)?.['requestId'], failed.headers.get('x-request-id'))
+})
+
+test('pages of other origins may read', async () => {
+  const app = new Hono()
+  app.use(allowOrigins(['https://a.example']))
+  app.get('/', (c) => c.text('hello'))
+  app.get('/fails', () => {
+    throw new PublicError('not_found')
+  })
+  app.onError((error) => errorResponse(error))
+  const from = (origin: string, path = '/', method = 'GET') =>
+    app.request(path, { method, headers: { origin, 'access-control-request-method': 'GET' } })
+  assert.is((await from('https://a.example')).headers.get('access-control-allow-origin'), 'https://a.example')
+  assert.is((await from('https://b.example')).headers.get('access-control-allow-origin'), null)
+  const failed = await from('https://a.example', '/fails')
+  assert.is(failed.status, 404)
+  assert.is(failed.headers.get('access-control-allow-origin'), 'https://a.example')
+  const preflight = await from('https://a.example', '/', 'OPTIONS')
+  assert.is(preflight.status, 204)
+  assert.is(preflight.headers.get('access-control-allow-methods'), 'GET,HEAD')
+  assert.is(preflight.headers.get('access-control-allow-credentials'), null)
+})
+
+test.run()

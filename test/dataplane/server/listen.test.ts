@@ -1,0 +1,158 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { Hono } from 'hono'
+import { streamSSE } from 'hono/streaming'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parseAddress } from '../../../dataplane/server/address.ts'
+import { type Listener, type ListenerEnv, type ListenOptions, listen } from '../../../dataplane/server/listen.ts'
+import { eventually } from '../../support/eventually.ts'
+
+const open: Listener[] = []
+test.after.each(async () => {
+  for (const listener of open.splice(0)) await listener.close(0)
+})
+const start = async (app: Hono<{ Bindings: ListenerEnv }>, address = '127.0.0.1:0', options?: ListenOptions) => {
+  const listener = await listen(app.fetch as Hono['fetch'], address, options)
+  open.push(listener)
+  return listener
+}
+const hello = () => new Hono<{ Bindings: ListenerEnv }>().get('/', (c) => c.text('hello'))
+
+/** Everything that the server sends on a raw connection until it closes it. */
+const raw = async (port: number, text: string): Promise<{ socket: Socket; answer: Promise<string> }> => {
+  const socket = connect(port, '127.0.0.1')
+  await once(socket, 'connect')
+  socket.write(text)
+  const chunks: string[] = []
+  socket.on('data', (chunk) => chunks.push(chunk.toString()))
+  socket.on('error', () => {})
+  return { socket, answer: once(socket, 'close').then(() => chunks.join('')) }
+}
+
+for (const [text, expected] of [
+  ['127.0.0.1:8080', { host: '127.0.0.1', port: 8080 }],
+  [':8081', { host: undefined, port: 8081 }],
+  ['[::1]:80', { host: '::1', port: 80 }],
+  ['localhost:0', { host: 'localhost', port: 0 }],
+] as const)
+  test(`the address ${text}`, () => assert.equal(parseAddress(text), expected))
+
+for (const text of ['8080', '', ':', 'a:b', '1.2.3.4:65536', '::1:80', 'http://a:80', 'a b:80', ':-1', '[x]:80'])
+  test(`${JSON.stringify(text)} is no address`, () => assert.throws(() => parseAddress(text), /not an address/))
+
+test('any port, loopback of either family, every address', async () => {
+  for (const [address, url] of [
+    ['127.0.0.1:0', /^http:\/\/127\.0\.0\.1:\d+$/],
+    ['[::1]:0', /^http:\/\/\[::1\]:\d+$/],
+    [':0', /^http:\/\/127\.0\.0\.1:\d+$/],
+  ] as const) {
+    const listener = await start(hello(), address)
+    assert.match(listener.url, url)
+    assert.ok(listener.port > 0)
+    assert.is(await (await fetch(listener.url)).text(), 'hello')
+  }
+})
+
+test('a taken port is named', async () => {
+  const { port } = await start(hello())
+  try {
+    await start(hello(), `127.0.0.1:${port}`)
+    assert.unreachable()
+  } catch (error) {
+    assert.is((error as Error).message, `port ${port} is taken: another process listens on 127.0.0.1:${port}`)
+    assert.is((error as NodeJS.ErrnoException).code, 'EADDRINUSE')
+  }
+})
+
+test('an address of another machine is named', async () => {
+  try {
+    await start(hello(), '192.0.2.1:0')
+    assert.unreachable()
+  } catch (error) {
+    assert.match((error as Error).message, /can’t listen on 192\.0\.2\.1:0/)
+  }
+})
+
+test('headers up to 64 KiB, then 431', async () => {
+  const { port } = await start(hello())
+  const request = (bytes: number) =>
+    raw(port, `GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: ${'x'.repeat(bytes)}\r\n\r\n`)
+  assert.match(await (await request(60 * 1024)).answer, /^HTTP\/1\.1 200 /)
+  assert.match(await (await request(66 * 1024)).answer, /^HTTP\/1\.1 431 /)
+})
+
+test('a client that sends its headers byte by byte is cut off', async () => {
+  const { port } = await start(hello(), '127.0.0.1:0', { headersTimeoutMs: 200 })
+  const { answer } = await raw(port, 'GET / HTTP/1.1\r\nHost: a\r\n')
+  assert.match(await answer, /^HTTP\/1\.1 408 /)
+})
+
+test('what is in flight is finished on close, nothing new is taken, idle connections go at once', async () => {
+  let release = () => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let arrived = false
+  const app = hello().get('/slow', async (c) => {
+    arrived = true
+    await held
+    return c.text('done')
+  })
+  const listener = await start(app)
+  const idle = await raw(listener.port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+  const slow = fetch(`${listener.url}/slow`)
+  await eventually('the request has arrived', () => arrived)
+
+  let closed = false
+  const closing = listener.close(60_000).then(() => {
+    closed = true
+  })
+  assert.match(await idle.answer, /hello/)
+  await eventually('nothing new is taken', () =>
+    fetch(listener.url).then(
+      () => false,
+      () => true,
+    ),
+  )
+  assert.not(closed)
+  release()
+  assert.is(await (await slow).text(), 'done')
+  await closing
+  await listener.close()
+})
+
+test('what does not end within the grace is cut', async () => {
+  let arrived = false
+  const app = hello().get('/never', () => {
+    arrived = true
+    return new Promise<Response>(() => {})
+  })
+  const listener = await start(app)
+  const never = fetch(`${listener.url}/never`).then(
+    () => 'answered',
+    () => 'cut',
+  )
+  await eventually('the request has arrived', () => arrived)
+  await listener.close(50)
+  assert.is(await never, 'cut')
+})
+
+test('streams end when told that the listener closes', async () => {
+  const app = hello().get('/events', (c) =>
+    streamSSE(c, async (stream) => {
+      await stream.writeSSE({ data: 'one' })
+      if (!c.env.closing.aborted) await once(c.env.closing, 'abort')
+      await stream.writeSSE({ data: 'bye' })
+    }),
+  )
+  const listener = await start(app)
+  const response = await fetch(`${listener.url}/events`)
+  const body = response.text()
+  assert.not(listener.closing.aborted)
+  await listener.close(60_000)
+  assert.ok(listener.closing.aborted)
+  assert.is(await body, 'data: one\n\ndata: bye\n\n')
+})
+
+test.run()
