@@ -92,10 +92,11 @@ function connectors(options: ConnectOptions): () => buildConnector.connector {
   }
 }
 
-function guardedLookup(options: ConnectOptions): LookupFunction {
+/** A lookup that gives no address at all where one of a name’s addresses must not be called. */
+export function guardedLookup(options: ConnectOptions, resolve = lookup as LookupFunction): LookupFunction {
   return (hostname, lookupOptions, callback) => {
-    lookup(hostname, { ...lookupOptions, all: true }, (error, found) => {
-      const addresses = found as LookupAddress[]
+    resolve(hostname, { ...lookupOptions, all: true }, (error, found) => {
+      const addresses = found as unknown as LookupAddress[]
       if (error !== null) return callback(error, [])
       const refused = addresses.find(({ address }) => !allowed(address, options))
       if (refused !== undefined) return callback(new AddressRefused(hostname, classOf(refused.address)), [])

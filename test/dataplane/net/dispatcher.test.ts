@@ -1,0 +1,174 @@
+import { readFile, rename, writeFile } from 'node:fs/promises'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import type { AddressInfo, LookupFunction } from 'node:net'
+import { join } from 'node:path'
+import { type Dispatcher, request } from 'undici'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type ConnectOptions, guardedLookup } from '../../../dataplane/net/connect.ts'
+import { AddressRefused, createDispatcher } from '../../../dataplane/net/dispatcher.ts'
+import { createGuardedFetch } from '../../../dataplane/net/guarded-fetch.ts'
+import { createAuthority } from '../../support/certificates.ts'
+import { eventually } from '../../support/eventually.ts'
+
+const cleanups: (() => unknown)[] = []
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+const started = async (server: Server, host = '127.0.0.1'): Promise<number> => {
+  await new Promise<void>((resolve) => server.listen(0, host, resolve))
+  cleanups.push(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return (server.address() as AddressInfo).port
+}
+const serve = async (listener: RequestListener) => {
+  const server = createServer(listener)
+  let connections = 0
+  server.on('connection', () => connections++)
+  return { port: await started(server), connections: () => connections }
+}
+const dispatcherOf = (origin: string, options: ConnectOptions = {}): Dispatcher => {
+  const dispatcher = createDispatcher({ origin, ...options })
+  cleanups.push(() => dispatcher.destroy())
+  return dispatcher
+}
+const get = async (origin: string, options: ConnectOptions = {}) => {
+  const { statusCode, body } = await request(origin, { dispatcher: dispatcherOf(origin, options) })
+  return { status: statusCode, text: await body.text() }
+}
+const failure = (promise: Promise<unknown>): Promise<Error & { code?: string }> =>
+  promise.then(
+    () => assert.unreachable('it was let through') as never,
+    (error) => error,
+  )
+
+test('a connection is used again, and redirects are not followed', async () => {
+  const { port, connections } = await serve((_request, response) =>
+    response.writeHead(302, { location: 'http://169.254.169.254/' }).end('moved'),
+  )
+  const origin = `http://127.0.0.1:${port}`
+  const dispatcher = dispatcherOf(origin, { allowPrivateIP: true })
+  for (let index = 0; index < 20; index++) {
+    const { statusCode, body } = await request(`${origin}/${index}`, { dispatcher })
+    assert.is(statusCode, 302)
+    await body.dump()
+  }
+  // Not one: the pool may open a second one while the first ends its answer.
+  assert.ok(connections() <= 2, `${connections()} connections`)
+})
+
+test('loopback and private addresses need a permission; metadata addresses never get one', async () => {
+  const { port, connections } = await serve((_request, response) => response.end('in'))
+  for (const [host, options, let_in] of [
+    ['127.0.0.1', {}, false],
+    ['127.0.0.1', { allowLoopback: true }, true],
+    ['127.0.0.1', { allowPrivateIP: true }, true],
+    ['localhost', {}, false],
+    ['localhost', { allowLoopback: true }, true],
+    ['[::ffff:127.0.0.1]', {}, false],
+    ['[::ffff:127.0.0.1]', { allowLoopback: true }, true],
+    ['0x7f.1', {}, false],
+    ['2130706433', {}, false],
+    ['10.0.0.1', { allowLoopback: true }, false],
+    ['169.254.169.254', { allowPrivateIP: true }, false],
+    ['[fd00:ec2::254]', { allowPrivateIP: true }, false],
+    ['[::ffff:169.254.169.254]', { allowPrivateIP: true }, false],
+    ['0.0.0.0', { allowPrivateIP: true }, false],
+    ['[::]', { allowPrivateIP: true }, false],
+  ] as const) {
+    const origin = `http://${host}:${port}`
+    if (let_in) assert.is((await get(origin, options)).text, 'in', host)
+    else {
+      const error = await failure(get(origin, options))
+      assert.instance(error, AddressRefused, `${host}: ${error}`)
+      assert.is(error.code, 'ERR_ADDRESS_REFUSED')
+    }
+  }
+  assert.is(connections(), 4, 'a refused address was not even connected to')
+})
+
+const resolve = (addresses: readonly string[], options: ConnectOptions, all: boolean) =>
+  new Promise((done) => {
+    const answers = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))
+    const lookup = ((_name, _options, callback) => callback(null, answers)) as LookupFunction
+    guardedLookup(options, lookup)('name.example', { all }, (error, ...found) => done(error ?? found))
+  })
+
+test('all addresses of a name are checked, and the checked ones are what is connected to', async () => {
+  assert.equal(await resolve(['8.8.8.8', '1.1.1.1'], {}, true), [
+    [
+      { address: '8.8.8.8', family: 4 },
+      { address: '1.1.1.1', family: 4 },
+    ],
+  ])
+  assert.equal(await resolve(['8.8.8.8', '1.1.1.1'], {}, false), ['8.8.8.8', 4])
+  for (const bad of ['10.0.0.1', '127.0.0.1', '::1', '::ffff:10.0.0.1', '169.254.169.254', 'fe80::1'])
+    for (const all of [true, false])
+      for (const addresses of [[bad], ['8.8.8.8', bad], [bad, '8.8.8.8']])
+        assert.instance(await resolve(addresses, {}, all), AddressRefused, `${addresses}`)
+  assert.instance(await resolve(['10.0.0.1', '169.254.169.254'], { allowPrivateIP: true }, true), AddressRefused)
+  assert.equal(await resolve(['10.0.0.1'], { allowPrivateIP: true }, false), ['10.0.0.1', 4])
+  assert.match(String(await resolve([], {}, false)), /no address/)
+})
+
+test('a name that isn’t there is an error of its own', async () => {
+  const error = await failure(get('http://does-not-exist.invalid'))
+  assert.match(String(error.code), /ENOTFOUND|EAI_AGAIN/)
+})
+
+test('a private CA is trusted besides the others, and followed as it changes', async () => {
+  const [first, second] = [await createAuthority(), await createAuthority()]
+  cleanups.push(first.remove, second.remove)
+  const server = createTlsServer({ key: first.key, cert: first.cert }, (_request, response) => response.end('in'))
+  const port = await started(server)
+  const origin = `https://localhost:${port}`
+
+  assert.match(String((await failure(get(origin, { allowLoopback: true }))).code), /UNABLE_TO|SELF_SIGNED/)
+  const file = join(first.directory, 'bundle.pem')
+  await writeFile(file, second.ca)
+  const dispatcher = dispatcherOf(origin, { allowLoopback: true, caBundleFile: file })
+  const attempt = () => request(origin, { dispatcher }).then(async ({ body }) => body.text())
+  assert.match(String((await failure(attempt())).code), /UNABLE_TO|SELF_SIGNED|CERT/)
+  await writeFile(`${file}.tmp`, (await readFile(file, 'utf8')) + first.ca)
+  await rename(`${file}.tmp`, file)
+  await eventually('the new bundle is used', () =>
+    attempt().then(
+      (text) => text === 'in',
+      () => false,
+    ),
+  )
+})
+
+test('a CA bundle that isn’t there or is none is an error, not a crash', async () => {
+  const { port } = await serve((_request, response) => response.end('in'))
+  const origin = `https://127.0.0.1:${port}`
+  const error = await failure(get(origin, { allowLoopback: true, caBundleFile: '/nowhere/ca.pem' }))
+  assert.match(error.message, /\/nowhere\/ca\.pem can’t be read \(ENOENT\)/)
+})
+
+test('guarded fetch: bounds of size and time, no redirects, addresses checked', async () => {
+  const { port } = await serve((request, response) => {
+    if (request.url === '/big') response.end('x'.repeat(2000))
+    else if (request.url === '/slow') response.write('x')
+    else if (request.url === '/moved') response.writeHead(302, { location: '/' }).end()
+    else response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(request.headers))
+  })
+  const origin = `http://127.0.0.1:${port}`
+  const guardedFetch = createGuardedFetch({ allowLoopback: true, maxBytes: 1000, timeoutMs: 300 })
+  cleanups.push(() => guardedFetch.close())
+  const answer = await guardedFetch(`${origin}/`, { authorization: 'Bearer x' })
+  assert.is(answer.status, 200)
+  assert.is(JSON.parse(answer.text).authorization, 'Bearer x')
+  assert.is((await guardedFetch(`${origin}/moved`)).status, 302)
+  assert.match((await failure(guardedFetch(`${origin}/big`))).message, /larger than 1000 bytes/)
+  assert.is((await failure(guardedFetch(`${origin}/slow`))).name, 'TimeoutError')
+  const strict = createGuardedFetch({})
+  cleanups.push(() => strict.close())
+  assert.instance(await failure(strict(`${origin}/`)), AddressRefused)
+})
+
+test.run()
