@@ -15,7 +15,6 @@ export const apiVersionOf = (group: string): string => `${group}/${VERSION}`
 const workloadName: CelRule = {
   rule: `self.metadata.name.matches('^[a-z0-9]([a-z0-9-]{0,${limits.workloadName - 2}}[a-z0-9])?$')`,
   message: `the name of a workload must be lower-case letters, digits and "-", at most ${limits.workloadName}: Services are named after it`,
-  fieldPath: '.metadata.name',
 }
 
 export const rootRules = ({ role }: KindDeclaration): readonly CelRule[] => (role === 'workload' ? [workloadName] : [])

@@ -39,7 +39,7 @@ const rootSchema = (declaration: KindDeclaration) => {
     properties: {
       apiVersion: plainText('Group and version of this object.'),
       kind: plainText('Kind of this object.'),
-      metadata: { description: 'Name, namespace, labels and annotations.', type: 'object' },
+      metadata: { type: 'object' },
       spec: structural(declaration.spec as SchemaNode),
       status: structural(declaration.status as SchemaNode),
     },

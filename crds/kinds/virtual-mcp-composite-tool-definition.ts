@@ -1,8 +1,8 @@
 import { age, ready, reason } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { list, object, Type } from '../shared/schema.ts'
+import { list, Type } from '../shared/schema.ts'
 import { configStatus, oneOf, statusText } from '../shared/status.ts'
-import { workflowParts } from '../shared/workflow.ts'
+import { workflow } from '../shared/workflow.ts'
 
 export const virtualMcpCompositeToolDefinition = defineKind({
   kind: 'VirtualMCPCompositeToolDefinition',
@@ -17,7 +17,7 @@ export const virtualMcpCompositeToolDefinition = defineKind({
     reason,
     age,
   ],
-  spec: object('The workflow.', workflowParts('later')),
+  spec: workflow('later'),
   status: configStatus(['VirtualMCPServer'], {
     validationStatus: Type.Optional(oneOf('Whether the workflow is valid.', ['Unknown', 'Valid', 'Invalid'])),
     validationErrors: Type.Optional(list('What is wrong with it.', statusText('An error.', { max: 4096 }))),

@@ -25,7 +25,7 @@ import {
 import { plainSessionStorage } from './session-storage.ts'
 import { SAMPLING_RATE } from './telemetry.ts'
 import { blockFor } from './union.ts'
-import { workflowParts } from './workflow.ts'
+import { workflows } from './workflow.ts'
 
 const aggregation = object(
   'How the tools of all backends become one set.',
@@ -299,12 +299,7 @@ export const virtualMcpConfig = object('Settings of the gateway.', {
   audit: Type.Optional(gatewayAudit('later')),
   backends: Type.Optional(staticBackends('later')),
   codeMode: Type.Optional(codeMode),
-  compositeTools: Type.Optional(
-    list('Workflows offered as tools.', object('A workflow.', workflowParts('later')), {
-      type: { map: ['name'] },
-      max: 32,
-    }),
-  ),
+  compositeTools: Type.Optional(workflows('later')),
   compositeToolRefs: Type.Optional(
     list(
       'Workflows of their own objects.',

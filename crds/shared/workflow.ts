@@ -3,6 +3,7 @@ import { toolAnnotations } from './aggregation.ts'
 import { limits } from './limits.ts'
 import {
   anything,
+  type CelRule,
   choice,
   defaulted,
   duration,
@@ -143,7 +144,16 @@ const output = (readBy: Reader) =>
     },
   )
 
-export const workflowParts = (readBy: Reader) => ({
+/**
+ * Within a list of workflows this rule would cost the API server more than it allows; there the check of the
+ * configuration finds it.
+ */
+const knownSteps: CelRule = {
+  rule: 'self.all(step, !has(step.dependsOn) || sets.contains(self.map(other, other.id), step.dependsOn))',
+  message: 'dependsOn names a step that is not there',
+}
+
+const parts = (readBy: Reader, rules: readonly CelRule[]) => ({
   name: text(readBy, 'Name of the tool.', { min: 1, max: 128, pattern: '^[A-Za-z0-9_.-]+$' }),
   description: Type.Optional(text(readBy, 'Description of the tool.', { max: limits.prose })),
   parameters: Type.Optional(raw(readBy, 'JSON schema of the arguments.')),
@@ -154,11 +164,13 @@ export const workflowParts = (readBy: Reader) => ({
     type: { map: ['id'] },
     min: 1,
     max: limits.steps,
-    rules: [
-      {
-        rule: 'self.all(step, !has(step.dependsOn) || step.dependsOn.all(id, self.exists(other, other.id == id)))',
-        message: 'dependsOn names a step that is not there',
-      },
-    ],
+    rules,
   }),
 })
+
+/** A workflow that is an object of its own. */
+export const workflow = (readBy: Reader) => object('The workflow.', parts(readBy, [knownSteps]))
+
+/** Workflows inside another object. */
+export const workflows = (readBy: Reader) =>
+  list('Workflows offered as tools.', object('A workflow.', parts(readBy, [])), { type: { map: ['name'] } })
