@@ -36,6 +36,8 @@ export interface Given {
   readonly positionals: readonly string[]
   /** The option's value, or its default. */
   text(option: string): string | undefined
+  /** All values of an option that may be repeated. */
+  texts(option: string): readonly string[]
   flag(option: string): boolean
 }
 
@@ -79,6 +81,7 @@ export function readArguments(command: Command, argv: readonly string[]): Given 
   const given: Given = {
     positionals,
     text: (option) => (values[option] as string | undefined) ?? command.options[option]?.default,
+    texts: (option) => [values[option] ?? []].flat() as string[],
     flag: (option) => values[option] === true,
   }
   checkChoices(command, given)

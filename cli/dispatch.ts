@@ -7,6 +7,10 @@ const commands: Readonly<Record<string, { readonly summary: string; load(): Prom
   serve: { summary: 'serves one gateway or registry from its config file', load: () => import('./serve.ts') },
   render: { summary: 'prints what manifests become in a cluster, as YAML', load: () => import('./render.ts') },
   validate: { summary: 'checks manifests: schema, rules, references', load: () => import('./validate.ts') },
+  operator: {
+    summary: 'looks after a cluster: custom resources become what runs',
+    load: () => import('./operator.ts'),
+  },
   crds: { summary: 'prints the custom resource definitions', load: () => import('./crds.ts') },
   version: { summary: 'prints version, Node and API group', load: () => import('./version.ts') },
 }
@@ -66,7 +70,8 @@ export async function dispatch(argv: readonly string[], io: Io): Promise<number>
     return await runCommand(argv, io)
   } catch (error) {
     if (error instanceof UsageError) {
-      const known = argv[0] !== undefined && Object.hasOwn(commands, argv[0]) ? `portico ${argv[0]} --help` : 'portico --help'
+      const known =
+        argv[0] !== undefined && Object.hasOwn(commands, argv[0]) ? `portico ${argv[0]} --help` : 'portico --help'
       io.err(`portico: ${error.message}; see '${known}'`)
       return 2
     }

@@ -70,7 +70,11 @@ effect at once and sessions live on; a broken one is refused with every finding 
 PORTICO_STATE_DIR (default .portico) is where a registry keeps its database.`,
   options: {
     config: { type: 'string', value: 'FILE', description: 'Configuration (YAML or JSON). Required.' },
-    listen: { type: 'string', value: 'HOST:PORT', description: 'Public listener. Default: :4483, for a registry :8080.' },
+    listen: {
+      type: 'string',
+      value: 'HOST:PORT',
+      description: 'Public listener. Default: :4483, for a registry :8080.',
+    },
     'admin-listen': { type: 'string', value: 'HOST:PORT', description: 'Probes, status, metrics. Default: :8081.' },
   },
   async run(given, io) {

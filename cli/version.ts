@@ -1,5 +1,5 @@
 import packageJson from '../package.json' with { type: 'json' }
-import { apiGroup } from './api-group.ts'
+import { apiGroup, DEFAULT_GROUP } from './api-group.ts'
 import type { Command } from './command.ts'
 
 export const command: Command = {
@@ -14,7 +14,7 @@ export const command: Command = {
     const version = {
       version: packageJson.version,
       node: process.versions.node,
-      apiGroup: apiGroup(given, io) ?? 'portico.dev',
+      apiGroup: apiGroup(given, io) ?? DEFAULT_GROUP,
     }
     io.out(
       given.text('output') === 'json'

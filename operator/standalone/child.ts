@@ -48,7 +48,6 @@ export class Child {
   readonly spec: ProcessSpec
   readonly #options: ChildOptions
   readonly #stopped = new AbortController()
-  #process: ChildProcess | undefined
   #state: ChildState = { phase: 'starting' }
   #lastLines: string[] = []
   readonly #done: Promise<void>
@@ -94,7 +93,6 @@ export class Child {
     const ended = new AbortController()
     const over = AbortSignal.any([ended.signal, this.#stopped.signal])
     const child = this.#spawn()
-    this.#process = child
     const exit = new Promise<string>((resolve) => {
       child.once('error', (error) => resolve(`can't be started: ${error.message}`))
       child.once('exit', (code, signal) => resolve(describeExit(code, signal)))
@@ -133,7 +131,8 @@ export class Child {
 
   #onLine(line: string, isOwn: boolean): void {
     const text = isOwn ? shortForm(line) : line.trimEnd()
-    if (text === undefined || text === '') return
+    // What a process says when it is told to go is no news.
+    if (text === undefined || text === '' || this.#stopped.signal.aborted) return
     const shown = this.#options.redact(text)
     this.#lastLines = [...this.#lastLines, shown].slice(-KEPT_LINES)
     this.#options.show(`${this.spec.title}: ${shown}`)

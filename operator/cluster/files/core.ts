@@ -6,13 +6,15 @@ import { isRecord, type ObjectFinding } from './metadata.ts'
 export interface CoreObject {
   readonly namespace: string
   readonly name: string
+  readonly file: string
   readonly values: ReadonlyMap<string, Buffer>
   /** Changes whenever a key or value does. */
   readonly revision: string
 }
 
 const base64 = /^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
-const keyName = /^[-._a-zA-Z0-9]{1,253}$/
+/** As the API server has it: a file name, and none that leads elsewhere. */
+const keyName = /^(?!\.\.?$|\.\.)[-._a-zA-Z0-9]{1,253}$/
 
 type Decode = (value: string) => Buffer | undefined
 const decodeText: Decode = (value) => Buffer.from(value)

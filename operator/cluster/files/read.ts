@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { kinds } from '../../../crds/index.ts'
+import { kindNamed, kinds } from '../../../crds/index.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { closest } from './closest.ts'
 import { type CoreObject, isCoreKind, readCoreObject } from './core.ts'
@@ -29,9 +29,6 @@ export interface ManifestSet {
   readonly secrets: readonly CoreObject[]
   readonly configMaps: readonly CoreObject[]
   readonly findings: readonly ManifestFinding[]
-  readonly found: FoundFiles
-  /** Files that hold an error: what they held before may be kept. */
-  readonly broken: ReadonlySet<string>
 }
 
 /** One object of a file, before it is known what it is. */
@@ -46,6 +43,12 @@ interface Candidate {
 
 const isList = (value: Record<string, unknown>) =>
   typeof value['kind'] === 'string' && value['kind'].endsWith('List') && Array.isArray(value['items'])
+
+/** What `kubectl get -o yaml` adds belongs to a live object: in a file it has no meaning, as for `kubectl apply`. */
+function withoutLiveFields(value: Record<string, unknown>, metadata: KubernetesObject['metadata']): KubernetesObject {
+  const { status: _, ...desired } = value
+  return { ...desired, metadata } as KubernetesObject
+}
 
 class Reading {
   readonly findings: ManifestFinding[] = []
@@ -128,14 +131,14 @@ class Reading {
 
     const isOurs = groupOf(apiVersion) === group.name
     if (!isOurs) {
-      if (!Object.hasOwn(kinds, kind)) return say('note', 'Ignored', '/kind', `${kind} (${apiVersion}) is not read: ignored`)
+      if (!kindNamed(kind)) return say('note', 'Ignored', '/kind', `${kind} (${apiVersion}) is not read: ignored`)
       const expected = `${group.name}/v1beta1`
       if (group.chosen) {
         return say('note', 'Ignored', '/apiVersion', `${kind} of ${apiVersion}, not ${expected}: ignored`)
       }
       return say('error', 'GroupsDiffer', '/apiVersion', `${apiVersion}: ${group.why}`)
     }
-    if (!Object.hasOwn(kinds, kind)) {
+    if (!kindNamed(kind)) {
       const meant = closest(kind, Object.keys(kinds))
       const hint = meant ? `; did you mean ${meant}?` : ''
       return say('error', 'KindUnknown', '/kind', `${group.name} has no kind ${kind}${hint}`)
@@ -170,14 +173,16 @@ class Reading {
     if (!id) return
     const { values, revision, findings } = readCoreObject(kind, candidate.value)
     this.#add(candidate, findings, id)
-    if (findings.length === 0) this.core[kind].push({ namespace: id.namespace, name: id.name, values, revision })
+    if (findings.length === 0) {
+      this.core[kind].push({ namespace: id.namespace, name: id.name, file: candidate.file, values, revision })
+    }
   }
 
   #takeManifest(candidate: Candidate, kind: string): void {
     const id = this.#identify(candidate, kind)
     if (!id) return
     const { value, document, base, file } = candidate
-    const metadata = { ...(value['metadata'] as KubernetesObject['metadata']), namespace: id.namespace }
+    const { labels, annotations } = value['metadata'] as KubernetesObject['metadata']
     for (const pointer of document.wordsReadAsBooleans) {
       if (!pointer.startsWith(`${base}/`)) continue
       const message = `${document.misreading(pointer)}; write true or false, or use quotes`
@@ -186,7 +191,12 @@ class Reading {
       ])
     }
     this.manifests.push({
-      object: { ...value, metadata } as KubernetesObject,
+      object: withoutLiveFields(value, {
+        name: id.name,
+        namespace: id.namespace,
+        ...(labels ? { labels } : {}),
+        ...(annotations ? { annotations } : {}),
+      }),
       id,
       file,
       lineOf: (pointer) => document.lineOf(base + pointer),
@@ -207,18 +217,15 @@ export function readManifests(paths: readonly string[], group?: string): Manifes
   reading.load(found)
   const own = agreedGroup(
     reading.candidates.map(({ value }) => value),
-    (kind) => Object.hasOwn(kinds, kind),
+    (kind) => kindNamed(kind) !== undefined,
     group,
   )
   for (const candidate of reading.candidates) reading.classify(candidate, own)
-  const broken = new Set(reading.findings.filter(({ severity }) => severity === 'error').map(({ file }) => file))
   return {
     group: own.name,
     manifests: reading.manifests,
     secrets: reading.core.Secret,
     configMaps: reading.core.ConfigMap,
     findings: reading.findings,
-    found,
-    broken,
   }
 }

@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { Logger } from 'pino'
+import { adminApp } from '../dataplane/server/admin.ts'
+import { type Listener, listen } from '../dataplane/server/listen.ts'
+import { createLog } from '../dataplane/server/log.ts'
+import { ApiServer } from '../operator/cluster/kubernetes/api-server.ts'
+import { loadKubeConfig, type PooledKubeConfig } from '../operator/cluster/kubernetes/kube-config.ts'
+import { askByAddress, askByProxy } from '../operator/runtime/config-delivery.ts'
+import { PorticoOperator } from '../operator/runtime/controller.ts'
+import packageJson from '../package.json' with { type: 'json' }
+import { apiGroup, DEFAULT_GROUP } from './api-group.ts'
+import { type Command, type Given, type Io, UsageError } from './command.ts'
+import { logLevel } from './log-level.ts'
+
+const LEASE = 'portico-operator'
+
+function workers(given: Given): number {
+  const text = given.text('workers') ?? ''
+  const count = Number(text)
+  if (!Number.isInteger(count) || count < 1 || count > 64)
+    throw new UsageError(`--workers ${text}: takes a number from 1 to 64`)
+  return count
+}
+
+/** The data plane's image: what is asked for, else the image that this very pod runs. */
+async function dataPlaneImage(given: Given, io: Io, kubeConfig: PooledKubeConfig): Promise<string> {
+  const { POD_NAME: name, POD_NAMESPACE: namespace } = io.env
+  const image = given.text('image')
+  if (image) return image
+  if (!name || !namespace)
+    throw new UsageError('--image is missing: outside a pod the data plane’s image can’t be told')
+  const api = new ApiServer(kubeConfig, 'portico-operator')
+  const pods = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
+  const pod = await api.get<{ spec: { containers: { image: string }[] } }>(pods, namespace, name)
+  return pod.spec.containers[0]?.image as string
+}
+
+const version = { version: packageJson.version, node: process.versions.node }
+
+async function serve(operator: PorticoOperator, given: Given, log: Logger, group: string): Promise<Listener[]> {
+  const health = adminApp({
+    ready: () => operator.ready,
+    status: () => ({ leading: operator.leading, ready: operator.ready }),
+    version: { ...version, apiGroup: group },
+    log,
+  })
+  const metrics = adminApp({
+    ready: () => operator.ready,
+    status: () => ({ leading: operator.leading }),
+    version,
+    metrics: () => operator.metrics.text(),
+    log,
+  })
+  const listeners = [await listen(health.fetch, given.text('health-listen') ?? '')]
+  listeners.push(await listen(metrics.fetch, given.text('metrics-listen') ?? ''))
+  return listeners
+}
+
+export const command: Command = {
+  name: 'operator',
+  synopsis: '[options]',
+  about: `Looks after a cluster: turns the custom resources into Deployments, Services and ConfigMaps and reports back in
+their status. Install it with 'kubectl apply -k operator/deploy/cluster'. Several replicas may run with --leader-elect:
+one works, the others wait.`,
+  options: {
+    kubeconfig: {
+      type: 'string',
+      value: 'FILE',
+      description: 'Cluster to look after. Default: KUBECONFIG, ~/.kube/config, the pod’s own.',
+    },
+    namespace: {
+      type: 'string',
+      multiple: true,
+      value: 'NAME',
+      description: 'Only this namespace; repeatable. Default: all.',
+    },
+    'api-group': { type: 'string', value: 'GROUP', description: `API group of the kinds. Default: ${DEFAULT_GROUP}.` },
+    'leader-elect': { type: 'boolean', description: `Take turns with other replicas through the Lease ${LEASE}.` },
+    workers: { type: 'string', value: 'N', default: '4', description: 'Objects that are reconciled at a time.' },
+    image: {
+      type: 'string',
+      value: 'IMAGE',
+      description: 'Image of the data plane. Default in a pod: that pod’s own.',
+    },
+    'health-listen': {
+      type: 'string',
+      value: 'HOST:PORT',
+      default: ':8081',
+      description: '/healthz, /readyz, /status, /version.',
+    },
+    'metrics-listen': { type: 'string', value: 'HOST:PORT', default: ':8080', description: '/metrics for Prometheus.' },
+  },
+  async run(given, io) {
+    if (given.positionals.length > 0) throw new UsageError(`too many arguments: ${given.positionals.join(' ')}`)
+    const group = apiGroup(given, io) ?? DEFAULT_GROUP
+    const count = workers(given)
+    const log = createLog({ name: 'operator', level: logLevel(io) })
+    const kubeConfig = loadKubeConfig(given.text('kubeconfig'))
+    const image = await dataPlaneImage(given, io, kubeConfig)
+    const { POD_NAMESPACE: ownNamespace = 'default', POD_NAME: ownName = hostname() } = io.env
+    const operator = new PorticoOperator({
+      kubeConfig,
+      context: {
+        group,
+        image,
+        addressOf: ({ namespace, name, port }) => `http://${name}.${namespace}.svc.cluster.local:${port}`,
+      },
+      namespaces: given.texts('namespace'),
+      workers: count,
+      identity: `${ownName}_${randomUUID()}`,
+      ask: io.env['KUBERNETES_SERVICE_HOST'] ? () => askByAddress : askByProxy,
+      log,
+      ...(given.flag('leader-elect') ? { lease: { namespace: ownNamespace, name: LEASE } } : {}),
+    })
+    const listeners = await serve(operator, given, log, group)
+    log.info(
+      { group, image, namespaces: given.texts('namespace'), health: listeners[0]?.url, metrics: listeners[1]?.url },
+      'started',
+    )
+    await operator.start()
+    await new Promise<void>((resolve) => {
+      if (io.stop.aborted) resolve()
+      io.stop.addEventListener('abort', () => resolve(), { once: true })
+    })
+    await operator.stop()
+    await Promise.all(listeners.map((listener) => listener.close()))
+    return 0
+  },
+}

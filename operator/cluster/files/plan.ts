@@ -1,0 +1,96 @@
+import type { NamedObservation } from '../../model/index.ts'
+import { createView } from '../../model/index.ts'
+import type { KubernetesObject } from '../../model/view.ts'
+import { reconcile } from '../../reconcile/index.ts'
+import type { Condition, Plan, ReconcileContext } from '../../reconcile/plan.ts'
+import type { CoreObject } from './core.ts'
+import type { ManifestFinding, ObjectId, Severity } from './finding.ts'
+import type { Manifest } from './read.ts'
+
+export interface Planned {
+  readonly manifest: Manifest
+  readonly plan: Plan
+}
+
+interface PlanInput {
+  readonly manifests: readonly Manifest[]
+  readonly secrets: readonly CoreObject[]
+  readonly configMaps: readonly CoreObject[]
+  readonly observations?: readonly NamedObservation[]
+  /** The status of an object as it was planned before, by `objectKey`. */
+  readonly statusOf?: (id: ObjectId) => object | undefined
+}
+
+const compare = (left: string, right: string) => (left < right ? -1 : left > right ? 1 : 0)
+
+const inOrder = (left: Manifest, right: Manifest) =>
+  compare(left.id.kind, right.id.kind) ||
+  compare(left.id.namespace, right.id.namespace) ||
+  compare(left.id.name, right.id.name)
+
+const textOf = (values: ReadonlyMap<string, Buffer>) =>
+  Object.fromEntries([...values].map(([key, value]) => [key, value.toString()]))
+
+/** Plans every object of a set of checked manifests, by kind, namespace and name. */
+export function planManifests(input: PlanInput, context: ReconcileContext): readonly Planned[] {
+  const manifests = [...input.manifests].sort(inOrder)
+  const withStatus = ({ object, id }: Manifest): KubernetesObject => {
+    const status = input.statusOf?.(id)
+    return status ? { ...object, status } : object
+  }
+  const objects = manifests.map(withStatus)
+  const view = createView({
+    objects,
+    secrets: input.secrets.map(({ namespace, name, values, revision }) => ({
+      namespace,
+      name,
+      keys: values.keys(),
+      revision,
+    })),
+    configMaps: input.configMaps.map(({ namespace, name, values }) => ({ namespace, name, data: textOf(values) })),
+    observations: input.observations ?? [],
+  })
+  return manifests.map((manifest, index) => ({
+    manifest,
+    plan: reconcile(objects[index] as KubernetesObject, view, context),
+  }))
+}
+
+/** Conditions that are False when something is wrong, apart from the `Ready` that sums them up. */
+const isProblem = ({ type, status }: Condition) => status === 'False' && type !== 'Ready'
+/** `Ready` is False for these reasons while all is well. */
+const transient = new Set(['Progressing', 'Terminating'])
+
+export interface ConditionProblem {
+  readonly severity: Severity
+  readonly reason: string
+  readonly message: string
+}
+
+/** What the conditions of a plan say that its owner should act on; each text once. */
+export function conditionProblems({ status }: Plan): readonly ConditionProblem[] {
+  const found: ConditionProblem[] = []
+  const add = (severity: Severity, { reason, message }: Condition) => {
+    if (!found.some((problem) => problem.message === message)) found.push({ severity, reason, message })
+  }
+  for (const condition of status.conditions) if (isProblem(condition)) add('error', condition)
+  const ready = status.conditions.find(({ type }) => type === 'Ready')
+  if (found.length === 0 && ready?.status === 'False' && !transient.has(ready.reason)) add('error', ready)
+  for (const condition of status.conditions) {
+    if (condition.type.endsWith('Warning') && condition.status === 'True') add('warning', condition)
+  }
+  return found
+}
+
+/** The same as findings, with the place of the object. */
+export const planFindings = (planned: readonly Planned[]): readonly ManifestFinding[] =>
+  planned.flatMap(({ manifest, plan }) =>
+    conditionProblems(plan).map(({ severity, reason, message }) => ({
+      severity,
+      reason,
+      message: `${manifest.id.kind} ${manifest.id.namespace}/${manifest.id.name}: ${message}`,
+      file: manifest.file,
+      line: manifest.lineOf('/metadata/name'),
+      object: manifest.id,
+    })),
+  )

@@ -1,0 +1,2 @@
+export type { Endpoint, Problem, Report } from './report.ts'
+export { Standalone, type StandaloneOptions } from './standalone.ts'

@@ -1,0 +1,59 @@
+import type { ObjectId } from '../cluster/files/index.ts'
+import { objectKey } from '../cluster/files/index.ts'
+import type { NamedObservation } from '../model/index.ts'
+import type { ChildOptions } from './child.ts'
+import { RunningPod } from './running-pod.ts'
+
+/** The pods that run on this machine, by workload. */
+export class PodSet {
+  readonly #options: ChildOptions
+  readonly #pods = new Map<string, RunningPod>()
+  /** Being stopped; their files go when they are gone. */
+  readonly #leaving = new Map<string, Promise<void>>()
+
+  constructor(options: ChildOptions) {
+    this.#options = options
+  }
+
+  get(id: ObjectId): RunningPod | undefined {
+    return this.#pods.get(objectKey(id))
+  }
+
+  all(): readonly RunningPod[] {
+    return [...this.#pods.values()]
+  }
+
+  /** The workload's pod; undefined while one of the same name is still leaving, which is told by `onChange`. */
+  getOrAdd(id: ObjectId, root: string): RunningPod | undefined {
+    const key = objectKey(id)
+    if (this.#leaving.has(key)) return undefined
+    let pod = this.#pods.get(key)
+    if (!pod) this.#pods.set(key, (pod = new RunningPod(id, root, this.#options)))
+    return pod
+  }
+
+  observations(): readonly NamedObservation[] {
+    return this.all().map((pod) => ({ ...pod.id, ...pod.observation }))
+  }
+
+  /** Stops the pods whose workload isn't in `wanted` and removes their files; returns whose they were. */
+  removeAllBut(wanted: ReadonlySet<string>): readonly ObjectId[] {
+    const removed: ObjectId[] = []
+    for (const [key, pod] of this.#pods) {
+      if (wanted.has(key)) continue
+      this.#pods.delete(key)
+      removed.push(pod.id)
+      const gone = pod.stop({ remove: true }).finally(() => {
+        this.#leaving.delete(key)
+        this.#options.onChange()
+      })
+      this.#leaving.set(key, gone)
+    }
+    return removed
+  }
+
+  /** Stops everything; resolves when the last process is gone. */
+  async stopAll(): Promise<void> {
+    await Promise.all([...this.all().map((pod) => pod.stop({ remove: false })), ...this.#leaving.values()])
+  }
+}

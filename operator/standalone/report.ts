@@ -1,0 +1,63 @@
+import type { ManifestFinding, ObjectId, Severity } from '../cluster/files/index.ts'
+import { conditionProblems, type Planned } from '../cluster/files/plan.ts'
+import type { RunningPod } from './running-pod.ts'
+
+export interface Endpoint extends ObjectId {
+  /** A gateway's MCP endpoint, a registry's base. */
+  readonly url: string
+  readonly admin: string
+}
+
+export interface Problem extends ObjectId {
+  readonly reason: string
+  readonly message: string
+  readonly severity: Severity
+}
+
+/** What runs and what is wrong, as `portico run` tells it. */
+export interface Report {
+  /** Everything that should serve does. */
+  readonly ready: boolean
+  readonly endpoints: readonly Endpoint[]
+  readonly problems: readonly Problem[]
+}
+
+const order = ['VirtualMCPServer', 'MCPRegistry', 'MCPServer', 'MCPRemoteProxy']
+
+const compare = (left: string, right: string) => (left < right ? -1 : left > right ? 1 : 0)
+
+const byKindAndName = (left: ObjectId, right: ObjectId) =>
+  order.indexOf(left.kind) - order.indexOf(right.kind) ||
+  compare(left.namespace, right.namespace) ||
+  compare(left.name, right.name)
+
+/** A problem of a file as a problem of the object in it, where that is known. */
+const fileProblem = ({ object, file, line, pointer, message, reason, severity }: ManifestFinding): Problem => ({
+  ...(object ?? { kind: 'File', namespace: '', name: file }),
+  reason,
+  message: `${file}:${line}: ${pointer ? `${pointer}: ` : ''}${message}`,
+  severity,
+})
+
+export function reportOf(
+  pods: readonly { readonly running: RunningPod; readonly url: string }[],
+  planned: readonly Planned[],
+  findings: readonly ManifestFinding[],
+  redact: (text: string) => string,
+): Report {
+  const endpoints = pods
+    .filter(({ running }) => running.isServing)
+    .map(({ running, url }) => ({ ...running.id, url, admin: running.pod?.adminUrl ?? '' }))
+    .sort(byKindAndName)
+  const problems = [
+    ...findings.filter(({ severity }) => severity !== 'note').map(fileProblem),
+    ...planned.flatMap(({ manifest, plan }) =>
+      conditionProblems(plan).map(({ severity, reason, message }) => ({ ...manifest.id, reason, message, severity })),
+    ),
+  ]
+  return {
+    ready: endpoints.length > 0 && pods.every(({ running }) => running.phase === 'ready'),
+    endpoints,
+    problems: problems.map((problem) => ({ ...problem, message: redact(problem.message) })),
+  }
+}

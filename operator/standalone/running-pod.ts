@@ -1,0 +1,183 @@
+import { rmSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { ObjectId } from '../cluster/files/index.ts'
+import type { WorkloadObservation } from '../model/view.ts'
+import { Child, type ChildOptions, type ProcessSpec } from './child.ts'
+import { removeSecrets, writeMounts } from './mounts.ts'
+import { isPortFree } from './ports.ts'
+import type { LocalPod } from './workload.ts'
+
+/** A data plane that took no notice of its new configuration for so long has refused it. */
+const CONFIG_PATIENCE_MS = 5_000
+/** Time between two looks at a port that is taken. */
+const PORT_PAUSE_MS = 1_000
+
+interface Obstacle {
+  readonly reason: string
+  readonly message: string
+}
+
+/** Where the data plane's public listener is, and what to say when somebody else has it. */
+export interface PublicPort {
+  readonly host: string
+  readonly port: number
+  readonly advice: string
+}
+
+export type PodPhase = 'starting' | 'ready' | 'failed'
+
+const sameSpec = (child: Child | undefined, spec: ProcessSpec | undefined) =>
+  JSON.stringify(child?.spec) === JSON.stringify(spec)
+
+/** A workload's pod on this machine: its files and processes, kept to the last pod that was applied. */
+export class RunningPod {
+  readonly id: ObjectId
+  readonly root: string
+  readonly #options: ChildOptions
+  #pod: LocalPod | undefined
+  #plane: Child | undefined
+  #server: Child | undefined
+  /** Why there is no pod to apply; set from outside. */
+  #blocked: Obstacle | undefined
+  /** What keeps the applied pod from running as it should. */
+  #obstacle: Obstacle | undefined
+  readonly #stopping = new AbortController()
+  #work = Promise.resolve()
+  #waiting = 0
+
+  constructor(id: ObjectId, root: string, options: ChildOptions) {
+    this.id = id
+    this.root = root
+    this.#options = options
+  }
+
+  get pod(): LocalPod | undefined {
+    return this.#pod
+  }
+
+  /** Whether its data plane has the public port already. */
+  get isUp(): boolean {
+    return this.#plane !== undefined
+  }
+
+  /** Whether clients are answered, whatever else is wrong. */
+  get isServing(): boolean {
+    return this.#plane?.state.phase === 'ready' && this.#server?.state.phase !== 'failed'
+  }
+
+  get phase(): PodPhase {
+    if (this.#blocked ?? this.#obstacle) return 'failed'
+    const phases = [this.#server, this.#plane].flatMap((child) => (child ? [child.state.phase] : []))
+    if (phases.includes('failed')) return 'failed'
+    return this.#waiting > 0 || !this.#plane || phases.includes('starting') ? 'starting' : 'ready'
+  }
+
+  /** The pod as the operator would see it. */
+  get observation(): WorkloadObservation {
+    const isReady = this.phase === 'ready'
+    const states = [this.#server?.state, this.#plane?.state]
+    const failed = this.#blocked ?? this.#obstacle ?? states.find((state) => state?.phase === 'failed')
+    const why = failed && 'reason' in failed ? { reason: failed.reason, message: failed.message } : {}
+    return { replicas: 1, readyReplicas: isReady ? 1 : 0, ...why }
+  }
+
+  /** Says why the pod can't be had; what runs goes on. */
+  block(reason: string, message: string): void {
+    this.#blocked = { reason, message }
+  }
+
+  /**
+   * Brings files and processes to what the pod asks for: files first, and a process is started anew only when its own
+   * specification has changed. Returns what that means, for people; undefined where nothing changes.
+   */
+  apply(pod: LocalPod, port: PublicPort): string | undefined {
+    const before = this.#pod
+    this.#pod = pod
+    this.#blocked = undefined
+    const filesChanged = writeMounts(this.root, pod.folders)
+    const restarts = JSON.stringify(before && processesOf(before)) !== JSON.stringify(processesOf(pod))
+    if (!filesChanged && !restarts) return undefined
+    this.#enqueue(() => this.#sync(pod, port))
+    if (!before) return 'started'
+    return restarts ? 'restarted' : 'reconfigured'
+  }
+
+  #enqueue(work: () => Promise<void>): void {
+    this.#waiting++
+    this.#work = this.#work
+      .then(work)
+      .catch((error: Error) => {
+        this.#obstacle = { reason: 'NotStarted', message: error.message }
+      })
+      .finally(() => {
+        this.#waiting--
+        if (!this.#stopping.signal.aborted) this.#options.onChange()
+      })
+  }
+
+  async #sync(pod: LocalPod, port: PublicPort): Promise<void> {
+    if (this.#stopping.signal.aborted || pod !== this.#pod) return
+    this.#obstacle = undefined
+    if (!sameSpec(this.#server, pod.server)) {
+      await this.#server?.stop()
+      this.#server = pod.server && new Child(pod.server, this.#options)
+    }
+    if (!sameSpec(this.#plane, pod.plane)) {
+      await this.#plane?.stop()
+      this.#plane = undefined
+      await this.#awaitPort(pod, port)
+      if (this.#stopping.signal.aborted || pod !== this.#pod) return
+      this.#plane = new Child(pod.plane, this.#options)
+    } else await this.#awaitConfig(pod)
+  }
+
+  /** Waits until the public port is free; meanwhile the port is the pod's obstacle. */
+  async #awaitPort(pod: LocalPod, { host, port, advice }: PublicPort): Promise<void> {
+    const { signal } = this.#stopping
+    while (!signal.aborted && pod === this.#pod && !(await isPortFree(host, port))) {
+      const message = `port ${port} on ${host} is taken by another process; ${advice}`
+      if (this.#obstacle?.message !== message) {
+        this.#obstacle = { reason: 'PortTaken', message }
+        this.#options.onChange()
+      }
+      await delay(PORT_PAUSE_MS, undefined, { signal }).catch(() => undefined)
+    }
+    if (this.#obstacle?.reason === 'PortTaken') this.#obstacle = undefined
+  }
+
+  /** Waits until the running data plane tells the hash of its new configuration. */
+  async #awaitConfig(pod: LocalPod): Promise<void> {
+    if (pod.configHash === undefined || this.#plane?.state.phase !== 'ready') return
+    const deadline = performance.now() + CONFIG_PATIENCE_MS
+    while (!this.#stopping.signal.aborted && pod === this.#pod) {
+      if ((await configInForce(pod.adminUrl)) === pod.configHash) return
+      if (performance.now() > deadline) {
+        const message = 'the data plane refused its new configuration and serves the last one'
+        this.#obstacle = { reason: 'ConfigRefused', message }
+        return
+      }
+      await delay(20)
+    }
+  }
+
+  /** Stops the processes; `remove` takes the files away too, otherwise those of Secrets alone. */
+  async stop({ remove }: { readonly remove: boolean }): Promise<void> {
+    this.#stopping.abort()
+    await Promise.all([this.#work, this.#plane?.stop(), this.#server?.stop()])
+    // What was being started while the stop came.
+    await Promise.all([this.#plane?.stop(), this.#server?.stop()])
+    if (remove) rmSync(this.root, { recursive: true, force: true })
+    else removeSecrets(this.root)
+  }
+}
+
+const processesOf = ({ plane, server }: LocalPod) => [plane, server]
+
+async function configInForce(adminUrl: string): Promise<unknown> {
+  try {
+    const response = await fetch(`${adminUrl}/status`, { signal: AbortSignal.timeout(2000) })
+    return ((await response.json()) as { config?: unknown }).config
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,272 @@
+import { rmSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { checkManifests } from '../cluster/files/check.ts'
+import {
+  type ManifestFinding,
+  type ManifestWatch,
+  type ObjectId,
+  objectKey,
+  readManifests,
+  watchManifests,
+} from '../cluster/files/index.ts'
+import { type Planned, planManifests } from '../cluster/files/plan.ts'
+import type { KubernetesObject } from '../model/view.ts'
+import { type Accepted, accept, nothingAccepted } from './accepted.ts'
+import { PodProblem } from './environment.ts'
+import { redactor } from './lines.ts'
+import { LocalPorts } from './local-ports.ts'
+import { podOf, servicesOf } from './pod.ts'
+import { PodSet } from './pod-set.ts'
+import { type Report, reportOf } from './report.ts'
+import { sourcesOf } from './sources.ts'
+import { StateDirectory } from './state.ts'
+import { folderOf, type LocalCommand, localPod } from './workload.ts'
+
+export interface StandaloneOptions {
+  /** Files and folders of manifests. */
+  readonly paths: readonly string[]
+  /** Folder for everything that is written. */
+  readonly state: string
+  /** Address of the listeners that people use. */
+  readonly host: string
+  readonly group: string | undefined
+  /** The command line that runs Portico itself. */
+  readonly self: readonly string[]
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** Called when the set is ready and whenever it has changed; `changes` says what changed, for people. */
+  readonly onReport: (report: Report, changes: readonly string[]) => void
+  /** Takes a line for people: warnings of the data planes, output of local commands. */
+  readonly show: (line: string) => void
+}
+
+/** A set that takes longer than this to settle is reported as it is (milliseconds). */
+const PATIENCE_MS = 10_000
+/** Nothing answers here: for Services of workloads that don't run. */
+const UNREACHABLE = 'http://127.0.0.1:9'
+
+const label = ({ kind, namespace, name }: ObjectId) => `${kind} ${namespace}/${name}`
+
+/** Manifests as they run on one machine: the loop from files to processes and back to conditions. */
+export class Standalone {
+  readonly #options: StandaloneOptions
+  readonly #state: StateDirectory
+  readonly #ports: LocalPorts
+  readonly #pods: PodSet
+  /** Service (`namespace/name`) to the workload behind it. */
+  readonly #services = new Map<string, ObjectId>()
+  readonly #statuses = new Map<string, object>()
+  /** What an earlier run wrote: it goes unless this one writes it too. */
+  #leftFolders: readonly string[]
+  #group = ''
+  #accepted: Accepted = nothingAccepted
+  #findings: readonly ManifestFinding[] = []
+  #redact: (text: string) => string = (text) => text
+  #watch: ManifestWatch | undefined
+  #running: Promise<void> | undefined
+  #isDirty = false
+  #isClosed = false
+  #unsettledSince: number | undefined
+  #impatience: NodeJS.Timeout | undefined
+  #changes: string[] = []
+  #lastReport = ''
+
+  /** Throws an Error when the state directory is in use. */
+  constructor(options: StandaloneOptions) {
+    this.#options = options
+    this.#state = new StateDirectory(resolve(options.state))
+    const { ports, folders } = this.#state.recall()
+    this.#leftFolders = folders
+    this.#ports = new LocalPorts(options.host, ports)
+    this.#pods = new PodSet({
+      environment: options.environment,
+      onChange: () => this.#settle(),
+      show: options.show,
+      redact: (text) => this.#redact(text),
+    })
+  }
+
+  /** Reads the manifests, starts what they ask for and follows their changes. */
+  start(): void {
+    this.#watch = watchManifests(this.#options.paths, () => this.#reload())
+    this.#reload()
+  }
+
+  /** Stops every process; resolves when all are gone. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearTimeout(this.#impatience)
+    this.#watch?.close()
+    await this.#running
+    await this.#pods.stopAll()
+    this.#state.release()
+  }
+
+  #reload(): void {
+    const set = readManifests(this.#options.paths, this.#options.group)
+    const { valid, findings } = checkManifests(set)
+    this.#group = set.group
+    this.#findings = [...set.findings, ...findings]
+    const now = { manifests: valid, secrets: set.secrets, configMaps: set.configMaps }
+    this.#accepted = accept(this.#accepted, now, this.#findings)
+    this.#redact = redactor(this.#accepted.secrets.flatMap(({ values }) => [...values.values()].map(String)))
+    this.#settle()
+  }
+
+  /** Level, not edge: whatever happened, everything is looked at again, and a call during a round asks for another. */
+  #settle(): void {
+    this.#isDirty = true
+    this.#running ??= this.#settleUntilClean().finally(() => {
+      this.#running = undefined
+    })
+  }
+
+  async #settleUntilClean(): Promise<void> {
+    while (this.#isDirty && !this.#isClosed) {
+      this.#isDirty = false
+      const before = JSON.stringify(this.#pods.observations())
+      const planned = await this.#round()
+      if (JSON.stringify(this.#pods.observations()) !== before) this.#isDirty = true
+      if (!this.#isDirty && !this.#isClosed) this.#report(planned)
+    }
+  }
+
+  /** From the manifests to the processes, once. */
+  async #round(): Promise<readonly Planned[]> {
+    const statusOf = (id: ObjectId) => this.#statuses.get(objectKey(id))
+    const input = { ...this.#accepted, observations: this.#pods.observations(), statusOf }
+    const context = { group: this.#group, now: new Date().toISOString(), image: 'portico' }
+    // Once to learn who has pods and Services, and again with the addresses that these got.
+    this.#learnServices(planManifests(input, { ...context, addressOf: () => UNREACHABLE }))
+    await this.#assignPorts()
+    const planned = planManifests(input, {
+      ...context,
+      addressOf: ({ namespace, name }) => this.#addressOf(`${namespace}/${name}`),
+      serverUrl: (server) => this.#serverUrl({ kind: 'MCPServer', ...server }),
+    })
+    this.#apply(planned)
+    return planned
+  }
+
+  #learnServices(planned: readonly Planned[]): void {
+    for (const { manifest, plan } of planned) {
+      if (plan.children === 'hold' || !podOf(plan.children)) continue
+      for (const name of servicesOf(plan.children)) this.#services.set(`${manifest.id.namespace}/${name}`, manifest.id)
+    }
+  }
+
+  async #assignPorts(): Promise<void> {
+    const owners = new Set([...this.#services.values()].map(objectKey))
+    const manifests = this.#accepted.manifests.filter(({ id }) => owners.has(objectKey(id)))
+    const wishes = manifests.map(({ id, object }) => ({
+      id,
+      fixed: object.metadata.annotations?.[`${this.#group}/local-port`],
+      isUp: this.#pods.get(id)?.isUp ?? false,
+    }))
+    wishes.sort((left, right) => (objectKey(left.id) < objectKey(right.id) ? -1 : 1))
+    await this.#ports.assign(wishes)
+  }
+
+  #addressOf(service: string): string {
+    const owner = this.#services.get(service)
+    return (owner && this.#ports.urlOf(owner)) ?? UNREACHABLE
+  }
+
+  #serverUrl(id: ObjectId): string {
+    const ports = this.#ports.of(id)
+    return ports ? `http://127.0.0.1:${ports.server}${this.#localCommand(id)?.path ?? '/mcp'}` : `${UNREACHABLE}/mcp`
+  }
+
+  #localCommand({ kind, namespace, name }: ObjectId): LocalCommand | undefined {
+    const key = objectKey({ kind, namespace, name })
+    const manifest = this.#accepted.manifests.find(({ id }) => objectKey(id) === key)
+    const annotations = manifest?.object.metadata.annotations ?? {}
+    const command = annotations[`${this.#group}/local-command`]
+    if (!manifest || !command) return undefined
+    const path = annotations[`${this.#group}/local-path`] ?? '/mcp'
+    return { command, path: path.startsWith('/') ? path : `/${path}`, folder: dirname(resolve(manifest.file)) }
+  }
+
+  #apply(planned: readonly Planned[]): void {
+    const wanted = new Set<string>()
+    for (const { manifest, plan } of planned) {
+      const { id } = manifest
+      this.#statuses.set(objectKey(id), plan.status)
+      // What is held keeps running as it is.
+      if (plan.children === 'hold') wanted.add(objectKey(id))
+      else if (podOf(plan.children)) {
+        wanted.add(objectKey(id))
+        this.#applyPod(id, plan.children)
+      }
+    }
+    for (const id of this.#pods.removeAllBut(wanted)) {
+      this.#statuses.delete(objectKey(id))
+      for (const [service, owner] of this.#services) {
+        if (objectKey(owner) === objectKey(id)) this.#services.delete(service)
+      }
+      this.#changes.push(`${label(id)} removed`)
+    }
+    this.#remember()
+  }
+
+  #applyPod(id: ObjectId, children: readonly KubernetesObject[]): void {
+    const root = join(this.#state.path, folderOf(id))
+    const running = this.#pods.getOrAdd(id, root)
+    const ports = this.#ports.of(id)
+    if (!running || !ports) return
+    const portProblem = this.#ports.problemOf(id)
+    if (portProblem !== undefined) return running.block('LocalPortInvalid', portProblem)
+    try {
+      const pod = localPod({
+        id,
+        children,
+        sources: sourcesOf(id, this.#accepted, children),
+        root,
+        ports,
+        local: this.#localCommand(id),
+        self: this.#options.self,
+      })
+      const advice = `end it, or choose another port with the annotation ${this.#group}/local-port on ${label(id)}`
+      const change = pod && running.apply(pod, { host: ports.host, port: ports.listen, advice })
+      if (change) this.#changes.push(`${label(id)} ${change}`)
+    } catch (error) {
+      if (!(error instanceof PodProblem)) throw error
+      running.block('NotRunnableHere', error.message)
+    }
+  }
+
+  /** Ports and folders for the next run. */
+  #remember(): void {
+    const folders = this.#pods.all().map(({ id }) => folderOf(id))
+    for (const folder of this.#leftFolders) {
+      if (!folders.includes(folder)) rmSync(join(this.#state.path, folder), { recursive: true, force: true })
+    }
+    this.#leftFolders = []
+    this.#state.remember({ ports: this.#ports.toJSON(), folders })
+  }
+
+  #report(planned: readonly Planned[]): void {
+    const pods = this.#pods.all()
+    const now = performance.now()
+    clearTimeout(this.#impatience)
+    if (pods.some(({ phase }) => phase === 'starting')) {
+      this.#unsettledSince ??= now
+      const left = this.#unsettledSince + PATIENCE_MS - now
+      if (left > 0) {
+        this.#impatience = setTimeout(() => this.#settle(), left)
+        return
+      }
+    } else this.#unsettledSince = undefined
+    const report = reportOf(
+      pods.map((running) => ({ running, url: this.#ports.urlOf(running.id) ?? '' })),
+      planned,
+      this.#findings,
+      this.#redact,
+    )
+    const text = JSON.stringify(report)
+    if (text === this.#lastReport && this.#changes.length === 0) return
+    this.#lastReport = text
+    const changes = this.#changes
+    this.#changes = []
+    this.#options.onReport(report, changes)
+  }
+}
