@@ -11,11 +11,16 @@ export interface Violation {
 /**
  * Compiles a schema into a function that lists every violation of a value and fills in the schema's defaults.
  * Messages never hold the value: it may be a secret in the wrong place.
+ *
+ * Our keyword `notYet` lists what belongs to the interface and is not served yet: fields of an object, values of an
+ * enumeration. They are refused like anything unknown, with a message that says why.
  */
 export function compile(schema: TSchema): (value: unknown) => readonly Violation[] {
   const ajv = new Ajv({
     allErrors: true,
     useDefaults: true,
+    // For `parentSchema`, where `notYet` is found.
+    verbose: true,
     // The schema parts that are shared with the CRDs carry keywords and formats of Kubernetes.
     strict: false,
     formats: { int32: true, int64: true },
@@ -26,14 +31,21 @@ export function compile(schema: TSchema): (value: unknown) => readonly Violation
   }
 }
 
-function violation({ instancePath, keyword, params, message }: ErrorObject): Violation {
+const NOT_YET = 'is not supported yet'
+
+function violation({ instancePath, keyword, params, message, parentSchema, data }: ErrorObject): Violation {
+  const notYet: readonly unknown[] = parentSchema?.['notYet'] ?? []
   const within = (property: unknown) => `${instancePath}/${escapeStep(String(property))}`
   switch (keyword) {
     case 'additionalProperties':
-      return { pointer: within(params['additionalProperty']), message: 'unknown field' }
+      return {
+        pointer: within(params['additionalProperty']),
+        message: notYet.includes(params['additionalProperty']) ? NOT_YET : 'unknown field',
+      }
     case 'required':
       return { pointer: within(params['missingProperty']), message: 'is required' }
     case 'enum':
+      if (notYet.includes(data)) return { pointer: instancePath, message: NOT_YET }
       return {
         pointer: instancePath,
         message: `must be one of ${(params['allowedValues'] as unknown[]).map((value) => JSON.stringify(value)).join(', ')}`,

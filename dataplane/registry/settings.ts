@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { parseDuration } from '../../crds/shared/duration.ts'
 import type { Loaded } from '../config/load.ts'
-import type { RegistryConfig } from '../config/registry.ts'
+import { DEFAULT_INTERVAL, type RegistryConfig } from '../config/registry.ts'
 import type { ScheduledSource } from './sources/schedule.ts'
 import type { StoreSettings } from './store/apply-settings.ts'
 
@@ -13,8 +13,6 @@ export interface RegistrySettings extends StoreSettings {
   /** Origins whose pages may read the consumer API. */
   readonly origins: readonly string[]
 }
-
-const DEFAULT_INTERVAL = '30s'
 
 /** Relative paths are relative to the configuration file's folder. */
 export function resolveSettings({ config, hash, directory }: Loaded<RegistryConfig>): RegistrySettings {

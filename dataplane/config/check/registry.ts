@@ -1,4 +1,5 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
+import { compileGlob } from '../glob.ts'
 import type { Finding } from '../load.ts'
 import type { RegistryConfig } from '../registry.ts'
 import { duplicates } from './duplicates.ts'
@@ -16,6 +17,10 @@ export function checkRegistry(config: RegistryConfig): readonly Finding[] {
         ? [{ pointer: `/sources/${index}/syncPolicy/interval`, message: 'must be at least 1s' }]
         : [],
     ),
+    ...sources.flatMap(({ filter }, index) => [
+      ...globFindings(filter?.names?.include, `/sources/${index}/filter/names/include`),
+      ...globFindings(filter?.names?.exclude, `/sources/${index}/filter/names/exclude`),
+    ]),
     ...duplicates(registries, ({ name }) => name, '/registries', '/name'),
     ...registries.flatMap((registry, index) => [
       ...duplicates(registry.sources, (name) => name, `/registries/${index}/sources`),
@@ -36,4 +41,15 @@ export function checkRegistry(config: RegistryConfig): readonly Finding[] {
         : [{ pointer: `/cors/origins/${index}`, message: 'is neither * nor an origin such as https://example.com' }],
     ),
   ]
+}
+
+function globFindings(globs: readonly string[] = [], pointer: string): readonly Finding[] {
+  return globs.flatMap((glob, index) => {
+    try {
+      compileGlob(glob)
+      return []
+    } catch (error) {
+      return [{ pointer: `${pointer}/${index}`, message: (error as TypeError).message }]
+    }
+  })
 }

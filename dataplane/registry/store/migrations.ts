@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import type { Kysely } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import { createTables } from './migrations/0001-tables.ts'
 import type { RegistryTables } from './schema.ts'
@@ -11,6 +11,4 @@ export async function migrate(database: Kysely<RegistryTables>): Promise<void> {
   const migrator = new Migrator({ db: database, provider: { getMigrations: async () => migrations } })
   const { error } = await migrator.migrateToLatest()
   if (error !== undefined) throw error
-  // The planner chooses by what it knows of sizes; SQLite asks for this after a change of schema.
-  await sql`analyze`.execute(database)
 }

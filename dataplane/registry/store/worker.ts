@@ -1,6 +1,6 @@
 /**
  * The thread that writes: it has its own connection, reads sources and applies them, so that parsing and long
- * transactions never hold up a request. `writer.ts` is its other end. This is the entry of its own bundle.
+ * transactions never hold up a request. `writer.ts` is its other end.
  */
 import { parentPort, workerData } from 'node:worker_threads'
 import { SourceError } from '../sources/source-error.ts'

@@ -24,8 +24,8 @@ export type Answer =
   | { readonly id: number; readonly result: unknown }
   | { readonly id: number; readonly error: { readonly message: string; readonly code?: SourceErrorCode } }
 
-/** In the bundle the worker's entry stands beside the file that this module went into. */
-const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './registry-worker.js', import.meta.url)
+/** This spelling is what bundle.ts looks for; it puts the worker's own bundle in its place. */
+const ENTRY = new URL('./worker.ts', import.meta.url)
 
 /** After this the thread is ended in the middle of what it does; its transaction is then rolled back. */
 const CLOSE_MS = 5_000
