@@ -3,7 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import type { KindDeclaration } from './define.ts'
-import { kinds } from './index.ts'
+import { kinds } from './kinds/index.ts'
 import { crdFor } from './structural.ts'
 
 /** API group of the committed files. */

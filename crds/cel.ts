@@ -1,0 +1,74 @@
+/** Runs `x-kubernetes-validations` as the API server does: on values with defaults, typed by their schema. */
+import { Environment } from '@marcbachmann/cel-js'
+import type { CelRule } from './shared/schema.ts'
+import { at, childSchema, isObject, type SchemaNode } from './walk.ts'
+
+/** Stands for the name `sets` of Kubernetes' set library. */
+class Sets {}
+
+const environment = new Environment()
+  .registerVariable('self', 'dyn')
+  .registerType('Sets', Sets)
+  .registerConstant('sets', 'Sets', new Sets())
+  .registerFunction('Sets.contains(list, list): bool', (_: Sets, all: unknown[], some: unknown[]) =>
+    some.every((item) => all.includes(item)),
+  )
+
+type Program = (context: { self: unknown }) => unknown
+
+/** Rules are constants of the schemas, so each text is parsed once. */
+const programs = new Map<string, Program>()
+
+function programOf({ rule }: CelRule): Program {
+  const known = programs.get(rule)
+  if (known) return known
+  const program = environment.parse(rule) as unknown as Program
+  programs.set(rule, program)
+  return program
+}
+
+/** CEL tells integers from floating point numbers; JavaScript has to be told which are meant. */
+export function celValue(node: SchemaNode | undefined, value: unknown): unknown {
+  if (typeof value === 'number') return Number.isInteger(value) && node?.type !== 'number' ? BigInt(value) : value
+  if (Array.isArray(value)) return value.map((item) => celValue(node?.items, item))
+  if (!isObject(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [key, celValue(node && childSchema(node, key), inner)]),
+  )
+}
+
+function holds(rule: CelRule, self: unknown): boolean {
+  try {
+    return programOf(rule)({ self }) === true
+  } catch {
+    // The API server refuses what it can't evaluate, too: a duration that isn't one.
+    return false
+  }
+}
+
+/** The rules that do not hold for a value, among these. */
+export const brokenRules = (rules: readonly CelRule[], self: unknown): CelRule[] =>
+  rules.filter((rule) => !holds(rule, self))
+
+/**
+ * Evaluates every rule of a schema on a value and calls back for each that does not hold.
+ *
+ * @param value with integers as BigInt; see `celValue`
+ * @param skip whether a pointer's value is not fit for its rules, because its structure is wrong already
+ */
+export function eachBrokenRule(
+  node: SchemaNode,
+  value: unknown,
+  pointer: string,
+  skip: (pointer: string) => boolean,
+  broken: (pointer: string, rule: CelRule) => void,
+): void {
+  const rules = node['x-kubernetes-validations']
+  if (rules && !skip(pointer)) for (const rule of brokenRules(rules, value)) broken(pointer, rule)
+  const descend = (child: SchemaNode | undefined, inner: unknown, step: string | number) => {
+    if (child) eachBrokenRule(child, inner, at(pointer, step), skip, broken)
+  }
+  if (Array.isArray(value)) for (const [index, item] of value.entries()) descend(node.items, item, index)
+  else if (isObject(value))
+    for (const [key, inner] of Object.entries(value)) descend(childSchema(node, key), inner, key)
+}

@@ -1,0 +1,35 @@
+import type { KindDeclaration } from './define.ts'
+import { childSchema, isObject, type SchemaNode } from './walk.ts'
+
+/**
+ * Defaults as the API server applies them: an absent or null property with a default gets it, a null without one is
+ * dropped, and defaults inside an object count only where the object is there.
+ */
+function withDefaults(node: SchemaNode, value: unknown): unknown {
+  if (Array.isArray(value)) {
+    const { items } = node
+    return items ? value.map((item) => withDefaults(items, item)) : value
+  }
+  if (!isObject(value)) return value
+  const result: Record<string, unknown> = {}
+  for (const [key, inner] of Object.entries(value)) {
+    const child = childSchema(node, key)
+    if (inner === null && child) continue
+    result[key] = child ? withDefaults(child, inner) : inner
+  }
+  for (const [key, child] of Object.entries(node.properties ?? {})) {
+    if (child.default !== undefined && !Object.hasOwn(result, key)) {
+      result[key] = withDefaults(child, structuredClone(child.default))
+    }
+  }
+  return result
+}
+
+/**
+ * A copy of an object of this kind with the defaults of its schema in `spec`. Whatever the schema doesn't know stays as
+ * it is. Does not throw, be the object valid or not.
+ */
+export function applyDefaults<O extends object>(declaration: KindDeclaration, object: O): O {
+  if (!Object.hasOwn(object, 'spec')) return { ...object }
+  return { ...object, spec: withDefaults(declaration.spec as SchemaNode, (object as { spec: unknown }).spec) }
+}

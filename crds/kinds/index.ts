@@ -1,0 +1,62 @@
+/** The kinds of Portico, one file each. */
+import type { KindDeclaration } from '../define.ts'
+import { mcpAuthzConfig } from './mcp-authz-config.ts'
+import { mcpExternalAuthConfig } from './mcp-external-auth-config.ts'
+import { mcpGroup } from './mcp-group.ts'
+import { mcpOidcConfig } from './mcp-oidc-config.ts'
+import { mcpRegistry } from './mcp-registry.ts'
+import { mcpRemoteProxy } from './mcp-remote-proxy.ts'
+import { mcpServer } from './mcp-server.ts'
+import { mcpServerEntry } from './mcp-server-entry.ts'
+import { mcpTelemetryConfig } from './mcp-telemetry-config.ts'
+import { mcpToolConfig } from './mcp-tool-config.ts'
+import { virtualMcpCompositeToolDefinition } from './virtual-mcp-composite-tool-definition.ts'
+import { virtualMcpServer } from './virtual-mcp-server.ts'
+
+export const kinds = {
+  MCPServer: mcpServer,
+  MCPRemoteProxy: mcpRemoteProxy,
+  MCPServerEntry: mcpServerEntry,
+  MCPGroup: mcpGroup,
+  VirtualMCPServer: virtualMcpServer,
+  VirtualMCPCompositeToolDefinition: virtualMcpCompositeToolDefinition,
+  MCPOIDCConfig: mcpOidcConfig,
+  MCPExternalAuthConfig: mcpExternalAuthConfig,
+  MCPAuthzConfig: mcpAuthzConfig,
+  MCPToolConfig: mcpToolConfig,
+  MCPTelemetryConfig: mcpTelemetryConfig,
+  MCPRegistry: mcpRegistry,
+} as const
+
+export type KindName = keyof typeof kinds
+
+/** The declaration of a kind by name; undefined where the kind isn't ours. */
+export const kindNamed = (name: string): KindDeclaration | undefined =>
+  Object.hasOwn(kinds, name) ? kinds[name as KindName] : undefined
+
+export type { MCPAuthzConfig } from './mcp-authz-config.ts'
+export type { MCPExternalAuthConfig } from './mcp-external-auth-config.ts'
+export type { MCPGroup } from './mcp-group.ts'
+export type { MCPOIDCConfig } from './mcp-oidc-config.ts'
+export type { MCPRegistry } from './mcp-registry.ts'
+export type { MCPRemoteProxy } from './mcp-remote-proxy.ts'
+export type { MCPServer } from './mcp-server.ts'
+export type { MCPServerEntry } from './mcp-server-entry.ts'
+export type { MCPTelemetryConfig } from './mcp-telemetry-config.ts'
+export type { MCPToolConfig } from './mcp-tool-config.ts'
+export type { VirtualMCPCompositeToolDefinition } from './virtual-mcp-composite-tool-definition.ts'
+export type { VirtualMCPServer } from './virtual-mcp-server.ts'
+export {
+  mcpAuthzConfig,
+  mcpExternalAuthConfig,
+  mcpGroup,
+  mcpOidcConfig,
+  mcpRegistry,
+  mcpRemoteProxy,
+  mcpServer,
+  mcpServerEntry,
+  mcpTelemetryConfig,
+  mcpToolConfig,
+  virtualMcpCompositeToolDefinition,
+  virtualMcpServer,
+}

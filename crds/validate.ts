@@ -1,0 +1,85 @@
+import { brokenRules, celValue, eachBrokenRule } from './cel.ts'
+import { applyDefaults } from './defaults.ts'
+import type { KindDeclaration } from './define.ts'
+import { kindNamed, kinds } from './kinds/index.ts'
+import { apiVersionOf, rootRules } from './root.ts'
+import { closest } from './shared/closest.ts'
+import type { CelRule } from './shared/schema.ts'
+import { compileStructure, type Finding } from './structure.ts'
+import { at, isObject, type SchemaNode } from './walk.ts'
+
+type Check = ReturnType<typeof compileStructure>
+
+/** Compiled validators, made at the first use of a schema: a command that validates nothing pays for none. */
+const compiled = new WeakMap<object, Check>()
+
+function structureCheck(schema: SchemaNode): Check {
+  const known = compiled.get(schema)
+  if (known) return known
+  const check = compileStructure(schema)
+  compiled.set(schema, check)
+  return check
+}
+
+const within = (pointer: string, parent: string) => pointer === parent || pointer.startsWith(`${parent}/`)
+
+/** Structure first, then the rules of every part whose structure is right. */
+function checkPart(schema: SchemaNode, value: unknown, pointer: string): Finding[] {
+  const structural = structureCheck(schema)(value).map((finding) => ({
+    ...finding,
+    pointer: pointer + finding.pointer,
+  }))
+  const wrong = structural.filter(({ unknownField }) => !unknownField)
+  const unfit = (place: string) => wrong.some((finding) => within(finding.pointer, place))
+  const findings: Finding[] = structural.map(({ pointer, message }) => ({ pointer, message }))
+  eachBrokenRule(schema, celValue(schema, value), pointer, unfit, (place, { message }) => {
+    findings.push({ pointer: place, message })
+  })
+  return findings
+}
+
+function checkRoot(declaration: KindDeclaration, object: Record<string, unknown>): Finding[] {
+  const rules: readonly CelRule[] = rootRules(declaration)
+  const metadata = isObject(object['metadata']) ? object['metadata'] : {}
+  if (rules.length === 0 || typeof metadata['name'] !== 'string') return []
+  return brokenRules(rules, { metadata }).map(({ message }) => ({ pointer: '/metadata/name', message }))
+}
+
+const byPointer = (one: Finding, other: Finding) =>
+  one.pointer === other.pointer ? 0 : one.pointer < other.pointer ? -1 : 1
+
+function unknownKind(kind: unknown): Finding {
+  const meant = typeof kind === 'string' ? closest(kind, Object.keys(kinds)) : undefined
+  return { pointer: '/kind', message: meant ? `unknown kind; did you mean ${meant}?` : 'unknown kind' }
+}
+
+/**
+ * Everything that is wrong with an object by its schema and its CEL rules, sorted by pointer, with defaults applied
+ * before as the API server does. `metadata` is not looked at but for the name, nor is `status`.
+ *
+ * @param object as read from YAML; of any shape
+ * @param group API group that our kinds belong to
+ * @returns findings with JSON pointers into the object; none for a valid one
+ */
+export function validateObject(object: unknown, group: string): Finding[] {
+  if (!isObject(object)) return [{ pointer: '', message: 'must be an object' }]
+  const declaration = typeof object['kind'] === 'string' ? kindNamed(object['kind']) : undefined
+  if (!declaration) return [unknownKind(object['kind'])]
+  const findings: Finding[] = []
+  const apiVersion = apiVersionOf(group)
+  if (object['apiVersion'] !== apiVersion) findings.push({ pointer: '/apiVersion', message: `must be ${apiVersion}` })
+  for (const field of Object.keys(object)) {
+    if (!['apiVersion', 'kind', 'metadata', 'spec', 'status'].includes(field)) {
+      findings.push({ pointer: at('', field), message: 'unknown field' })
+    }
+  }
+  findings.push(...checkRoot(declaration, object))
+  const { spec } = applyDefaults(declaration, object)
+  if (spec === undefined) findings.push({ pointer: '/spec', message: 'is required' })
+  else findings.push(...checkPart(declaration.spec as SchemaNode, spec, '/spec'))
+  return findings.sort(byPointer)
+}
+
+/** Everything that is wrong with a status of this kind by its schema. */
+export const validateStatus = (declaration: KindDeclaration, status: unknown): Finding[] =>
+  checkPart(declaration.status as SchemaNode, status, '/status').sort(byPointer)
