@@ -1,0 +1,91 @@
+/** Catalogs for benchmarks and tests: made from a seed, so that two runs see the same. */
+
+export interface GenerateOptions {
+  readonly names: number
+  /** Versions of each name, on average; at least one. */
+  readonly versions: number
+  /** Smallest and largest document, in characters of JSON. */
+  readonly bytes: readonly [number, number]
+  readonly seed?: number
+  /** Part of each name; catalogs of different prefixes share none. */
+  readonly prefix?: string
+}
+
+const WORDS =
+  'query browser file calendar ticket payment weather graph vector search image audio repository cluster metric trace secret policy queue table sheet mail chat map route translate summarise review deploy schedule'.split(
+    ' ',
+  )
+
+export interface Server {
+  readonly $schema: string
+  readonly name: string
+  readonly description: string
+  readonly title: string
+  readonly version: string
+  readonly remotes: readonly { readonly type: string; readonly url: string }[]
+  readonly _meta: Record<string, unknown>
+}
+
+/** Documents of servers; names are in no order. */
+export function* generateServers({
+  names,
+  versions,
+  bytes,
+  seed = 1,
+  prefix = 'catalog',
+}: GenerateOptions): Iterable<Server> {
+  const random = randomFrom(seed)
+  const below = (limit: number) => Math.floor(random() * limit)
+  const word = () => WORDS[below(WORDS.length)] as string
+  for (let index = 0; index < names; index++) {
+    const number = (index * 7919) % names
+    const name = `com.example.${prefix}-${word()}/${word()}-${number}`
+    const title = `${capital(word())} ${capital(word())}`
+    const count = Math.max(1, Math.round(versions * 2 * random()))
+    for (let minor = 0; minor < count; minor++) {
+      const tools = toolsOf(bytes[0] + below(bytes[1] - bytes[0] + 1), word)
+      yield {
+        $schema: 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json',
+        name,
+        description: `Lets a model ${word()} and ${word()} by ${word()} number ${number}`,
+        title,
+        version: `1.${minor}.${below(10)}`,
+        remotes: [{ type: 'streamable-http', url: `https://${word()}-${number}.example.com/mcp` }],
+        _meta: {
+          'io.modelcontextprotocol.registry/publisher-provided': {
+            'com.example': { [name]: { tags: [word(), word()], tools } },
+          },
+        },
+      }
+    }
+  }
+}
+
+/** A registry file with these servers. */
+export function registryFile(servers: Iterable<object>): string {
+  return JSON.stringify({ version: '1.0.0', meta: {}, data: { servers: [...servers] } })
+}
+
+function toolsOf(characters: number, word: () => string): readonly object[] {
+  const tools: object[] = []
+  for (let left = characters; left > 0; left -= 120)
+    tools.push({
+      name: `${word()}_${word()}`,
+      description: `Will ${word()} the ${word()} of a ${word()}`,
+      readOnly: true,
+    })
+  return tools
+}
+
+const capital = (word: string) => word.charAt(0).toUpperCase() + word.slice(1)
+
+/** mulberry32: small, and the same everywhere. */
+function randomFrom(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
