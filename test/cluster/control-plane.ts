@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
-import { mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,9 +20,38 @@ export interface ControlPlane {
   kubectl(args: readonly string[], options?: { input?: string; kubeconfig?: string }): string
   /** Writes a kubeconfig for a bearer token, towards this server or another address (a proxy before it). */
   kubeconfigFor(name: string, token: string, server?: string): string
+  /** Requests that the API server has written to its audit log: every write, with who made it. */
+  writes(): readonly AuditedWrite[]
   stopApiServer(signal?: NodeJS.Signals): Promise<void>
   startApiServer(): Promise<void>
   stop(): Promise<void>
+}
+
+/** A write as the audit log has it. */
+export interface AuditedWrite {
+  readonly verb: string
+  readonly user: string
+  readonly resource: string
+  readonly subresource: string
+  readonly namespace: string
+  readonly name: string
+  readonly code: number
+  readonly at: string
+}
+
+const AUDIT_POLICY = {
+  apiVersion: 'audit.k8s.io/v1',
+  kind: 'Policy',
+  omitStages: ['RequestReceived', 'ResponseStarted'],
+  rules: [{ level: 'Metadata', verbs: ['create', 'update', 'patch', 'delete', 'deletecollection'] }, { level: 'None' }],
+}
+
+interface AuditEvent {
+  readonly verb: string
+  readonly user: { readonly username: string }
+  readonly objectRef?: { resource?: string; subresource?: string; namespace?: string; name?: string }
+  readonly responseStatus?: { readonly code?: number }
+  readonly stageTimestamp: string
 }
 
 const ADMIN_TOKEN = 'administrator'
@@ -37,6 +66,20 @@ export function freePort(): Promise<number> {
       server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
     })
   })
+}
+
+function auditedWrite({ verb, user, objectRef = {}, responseStatus, stageTimestamp }: AuditEvent): AuditedWrite {
+  const { resource = '', subresource = '', namespace = '', name = '' } = objectRef
+  return {
+    verb,
+    user: user.username,
+    resource,
+    subresource,
+    namespace,
+    name,
+    code: responseStatus?.code ?? 0,
+    at: stageTimestamp,
+  }
 }
 
 async function ended(child: ChildProcess): Promise<void> {
@@ -92,6 +135,14 @@ export async function startControlPlane(options: { controllers?: boolean } = {})
   writeFileSync(join(directory, 'sa.pub'), keys.publicKey.export({ type: 'spki', format: 'pem' }))
   writeFileSync(join(directory, 'tokens.csv'), `${ADMIN_TOKEN},administrator,administrator,"system:masters"\n`)
 
+  writeFileSync(join(directory, 'audit-policy.json'), JSON.stringify(AUDIT_POLICY))
+
+  const writes = () =>
+    readFileSync(join(directory, 'audit.log'), 'utf8')
+      .split('\n')
+      .filter((line) => line.endsWith('}'))
+      .map((line) => auditedWrite(JSON.parse(line)))
+
   const kubeconfigFor = (name: string, token: string, address = server) => {
     const file = join(directory, `${name}.kubeconfig`)
     const config = {
@@ -133,6 +184,8 @@ export async function startControlPlane(options: { controllers?: boolean } = {})
       '--token-auth-file=tokens.csv',
       '--authorization-mode=RBAC',
       '--allow-privileged',
+      '--audit-policy-file=audit-policy.json',
+      '--audit-log-path=audit.log',
     ])
     const deadline = Date.now() + 90_000
     for (;;) {
@@ -173,6 +226,7 @@ export async function startControlPlane(options: { controllers?: boolean } = {})
     directory,
     kubectl,
     kubeconfigFor,
+    writes,
     startApiServer,
     stopApiServer: (signal = 'SIGTERM') => processes.stop('kube-apiserver', signal),
     async stop() {

@@ -1,0 +1,89 @@
+import pino from 'pino'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
+import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
+import { LeaderElection } from '../../operator/runtime/lease.ts'
+import { startCutProxy } from '../support/cut-proxy.ts'
+import { type ControlPlane, startControlPlane } from './control-plane.ts'
+import { eventually } from './operator-process.ts'
+
+let plane: ControlPlane
+let proxy: Awaited<ReturnType<typeof startCutProxy>>
+const elections: LeaderElection[] = []
+
+function candidate(identity: string, kubeconfig: string, lease: string) {
+  const transitions: string[] = []
+  const election = new LeaderElection({
+    api: new ApiServer(loadKubeConfig(kubeconfig), 'test'),
+    namespace: 'default',
+    name: lease,
+    identity,
+    log: pino({ level: 'silent' }),
+    duration: 2000,
+    renewDeadline: 1200,
+    retryPeriod: 200,
+    onStarted: () => transitions.push('started'),
+    onStopped: () => transitions.push('stopped'),
+  })
+  elections.push(election)
+  election.start()
+  return { election, transitions }
+}
+
+test.before(async () => {
+  plane = await startControlPlane({ controllers: false })
+  proxy = await startCutProxy({ host: '127.0.0.1', port: Number(new URL(plane.server).port) })
+})
+test.after.each(async () => {
+  proxy.thaw()
+  for (const election of elections.splice(0)) await election.stop()
+})
+test.after(async () => {
+  await proxy?.close()
+  await plane?.stop()
+})
+
+test('one leads, the other waits, and takes over at once when the lease is given back', async () => {
+  const first = candidate('first', plane.kubeconfig, 'given-back')
+  await eventually(() => first.election.leading, 'the first leads')
+  const second = candidate('second', plane.kubeconfig, 'given-back')
+  await eventually(
+    () => plane.kubectl(['get', 'lease', 'given-back', '-o', 'jsonpath={.spec.holderIdentity}']) === 'first',
+    'held',
+  )
+  assert.not(second.election.leading)
+  await first.election.stop()
+  assert.equal(first.transitions, ['started', 'stopped'])
+  await eventually(() => second.election.leading, 'the second takes over')
+  assert.is(plane.kubectl(['get', 'lease', 'given-back', '-o', 'jsonpath={.spec.leaseTransitions}']), '1')
+})
+
+test('a leader that is cut off stops before another starts, and is a candidate again afterwards', async () => {
+  const proxied = plane.kubeconfigFor('proxied', 'administrator', `https://127.0.0.1:${proxy.port}`)
+  const first = candidate('first', proxied, 'cut-off')
+  await eventually(() => first.election.leading, 'the first leads')
+  const second = candidate('second', plane.kubeconfig, 'cut-off')
+  let both = false
+  const watching = setInterval(() => {
+    both ||= first.election.leading && second.election.leading
+  }, 5)
+  proxy.refuse()
+  await eventually(() => second.election.leading, 'the second takes over')
+  clearInterval(watching)
+  assert.not(both)
+  proxy.thaw()
+  await second.election.stop()
+  await eventually(() => first.election.leading, 'the first leads again')
+})
+
+test('of many candidates at once one wins', async () => {
+  const many = Array.from({ length: 6 }, (_, index) => candidate(`many-${index}`, plane.kubeconfig, 'many'))
+  await eventually(() => many.some(({ election }) => election.leading), 'somebody leads')
+  for (let look = 0; look < 20; look++) {
+    assert.ok(many.filter(({ election }) => election.leading).length <= 1)
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+})
+
+test.run()

@@ -1,0 +1,170 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import pino from 'pino'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
+import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
+import type { KubernetesObject } from '../../operator/model/view.ts'
+import { Reflector, type ReflectorOptions } from '../../operator/runtime/reflector.ts'
+import { startCutProxy } from '../support/cut-proxy.ts'
+import { type ControlPlane, startControlPlane } from './control-plane.ts'
+import { eventually } from './operator-process.ts'
+
+const CONFIG_MAPS = { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' }
+const log = pino({ level: 'silent' })
+
+let plane: ControlPlane
+let proxy: Awaited<ReturnType<typeof startCutProxy>>
+let api: ApiServer
+const reflectors: Reflector[] = []
+
+/** A store that any test can look into, with what it was told. */
+function watched(options: Partial<ReflectorOptions> = {}) {
+  const objects = new Map<string, KubernetesObject>()
+  const removed: string[] = []
+  const reflector = new Reflector({
+    api,
+    resource: CONFIG_MAPS,
+    namespace: 'default',
+    log,
+    store: {
+      put: (object) => void objects.set(object.metadata.name, object),
+      remove: (object) => {
+        objects.delete(object.metadata.name)
+        removed.push(object.metadata.name)
+      },
+      replace(all) {
+        objects.clear()
+        for (const object of all) objects.set(object.metadata.name, object)
+      },
+    },
+    ...options,
+  })
+  reflectors.push(reflector)
+  reflector.start()
+  return { reflector, objects, removed }
+}
+
+const create = (name: string, value = '1') => {
+  const input = JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: { name, labels: { test: 'yes' } },
+    data: { value },
+  })
+  plane.kubectl(['apply', '-f', '-'], { input })
+}
+const remove = (name: string) => plane.kubectl(['delete', 'configmap', name, '--wait=false'])
+
+test.before(async () => {
+  plane = await startControlPlane({ controllers: false })
+  proxy = await startCutProxy({ host: '127.0.0.1', port: Number(new URL(plane.server).port) })
+  const kubeconfig = plane.kubeconfigFor('proxied', 'administrator', `https://127.0.0.1:${proxy.port}`)
+  api = new ApiServer(loadKubeConfig(kubeconfig), 'test')
+})
+
+test.after.each(async () => {
+  for (const reflector of reflectors.splice(0)) await reflector.stop()
+})
+
+test.after(async () => {
+  await proxy?.close()
+  await plane?.stop()
+})
+
+test('lists in pages, then follows what comes, changes and goes', async () => {
+  for (let count = 0; count < 7; count++) create(`page-${count}`)
+  const { reflector, objects } = watched({ pageSize: 3, labelSelector: 'test=yes' })
+  await reflector.synced
+  assert.equal(
+    [...objects.keys()].sort(),
+    [0, 1, 2, 3, 4, 5, 6].map((count) => `page-${count}`),
+  )
+  assert.is(objects.get('page-0')?.kind, 'ConfigMap')
+  create('later')
+  await eventually(() => objects.has('later'), 'a created object is seen')
+  create('later', '2')
+  await eventually(() => (objects.get('later') as any).data.value === '2', 'a change is seen')
+  remove('later')
+  await eventually(() => !objects.has('later'), 'a deletion is seen')
+  assert.is(reflector.metrics.lists, 1)
+})
+
+test('goes on where a watch ended, without a new list', async () => {
+  const { reflector, objects } = watched({ watchSeconds: 1 })
+  await reflector.synced
+  await eventually(() => reflector.metrics.watches >= 3, 'the server ends watches')
+  create('across')
+  await eventually(() => objects.has('across'), 'events are seen across watches')
+  assert.is(reflector.metrics.lists, 1)
+  assert.is(reflector.metrics.failures, 0)
+})
+
+test('a cut connection loses no deletion', async () => {
+  create('doomed')
+  const { reflector, objects, removed } = watched()
+  await reflector.synced
+  proxy.refuse()
+  remove('doomed')
+  create('meanwhile')
+  await delay(300)
+  assert.ok(objects.has('doomed'))
+  proxy.thaw()
+  await eventually(() => !objects.has('doomed') && objects.has('meanwhile'), 'the gap is made up for')
+  assert.equal(removed, ['doomed'])
+  assert.ok(reflector.metrics.failures > 0)
+  assert.is(reflector.metrics.lists, 1)
+})
+
+test('a connection that says nothing is given up', async () => {
+  const { reflector, objects } = watched({ idleLimit: 1000 })
+  await reflector.synced
+  proxy.freeze()
+  create('unheard')
+  await eventually(() => reflector.metrics.failures > 0, 'silence is noticed')
+  proxy.thaw()
+  await eventually(() => objects.has('unheard'), 'the object is seen on a new connection')
+})
+
+test('a version that the server has forgotten is listed anew, and what went meanwhile is gone', async () => {
+  create('forgotten')
+  const { reflector, objects } = watched()
+  await reflector.synced
+  proxy.refuse()
+  remove('forgotten')
+  create('since')
+  // A restarted API server has no history before its own start: 410 Gone.
+  await plane.stopApiServer('SIGKILL')
+  await plane.startApiServer()
+  for (let count = 0; count < 3; count++) create(`after-${count}`)
+  proxy.thaw()
+  await eventually(
+    () => objects.has('since') && objects.has('after-2') && !objects.has('forgotten'),
+    'the store is right again',
+  )
+  assert.is(reflector.metrics.lists, 2)
+})
+
+test('metadata alone is asked for where that is enough', async () => {
+  create('slim', 'not to be seen')
+  const { reflector, objects } = watched({ metadataOnly: true })
+  await reflector.synced
+  const object = objects.get('slim') as any
+  assert.is(object.kind, 'ConfigMap')
+  assert.is(object.data, undefined)
+  create('slim-later')
+  await eventually(() => objects.has('slim-later'), 'the watch gives metadata too')
+  assert.is((objects.get('slim-later') as any).data, undefined)
+})
+
+test('a thousand requests share a few connections', async () => {
+  const before = (await connections()).length
+  for (let count = 0; count < 200; count++) await api.get(CONFIG_MAPS, 'default', 'slim')
+  assert.ok((await connections()).length - before <= 4)
+})
+
+async function connections(): Promise<unknown[]> {
+  return process.getActiveResourcesInfo().filter((name) => name.includes('TCP'))
+}
+
+test.run()
