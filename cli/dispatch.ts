@@ -1,4 +1,4 @@
-import { closest } from '../operator/cluster/files/closest.ts'
+import { closest } from '../crds/shared/closest.ts'
 import { type Command, helpOf, type Io, readArguments, UsageError } from './command.ts'
 
 /** One file a command, loaded when it is called: a gateway's process holds nothing of the operator. */

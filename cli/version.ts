@@ -1,25 +1,23 @@
-import packageJson from '../package.json' with { type: 'json' }
-import { apiGroup, DEFAULT_GROUP } from './api-group.ts'
+import { DEFAULT_GROUP } from '../crds/index.ts'
+import { apiGroup } from './api-group.ts'
 import type { Command } from './command.ts'
+import { version } from './package-info.ts'
 
 export const command: Command = {
   name: 'version',
-  synopsis: '[--output text|json]',
-  about: 'Prints the version of Portico and Node, and the API group of its kinds.',
+  synopsis: '[options]',
+  about: 'Prints the version of Portico and of Node, and the API group of its kinds.',
   options: {
     output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
     'api-group': { type: 'string', value: 'GROUP', description: 'API group; also PORTICO_API_GROUP.' },
   },
   async run(given, io) {
-    const version = {
-      version: packageJson.version,
-      node: process.versions.node,
-      apiGroup: apiGroup(given, io) ?? DEFAULT_GROUP,
-    }
+    const group = apiGroup(given, io) ?? DEFAULT_GROUP
+    const told = { version, node: process.versions.node, apiGroup: group }
     io.out(
       given.text('output') === 'json'
-        ? `${JSON.stringify(version)}\n`
-        : `portico ${version.version}\nnode ${version.node}\napi group ${version.apiGroup}\n`,
+        ? `${JSON.stringify(told)}\n`
+        : `portico ${told.version}\nnode ${told.node}\napi group ${told.apiGroup}\n`,
     )
     return 0
   },

@@ -1,5 +1,10 @@
-import type { ManifestFinding, ObjectId, Severity } from '../cluster/files/index.ts'
-import { conditionProblems, type Planned } from '../cluster/files/plan.ts'
+import {
+  conditionProblems,
+  type ManifestFinding,
+  type ObjectId,
+  type Planned,
+  type Severity,
+} from '../cluster/files/index.ts'
 import type { RunningPod } from './running-pod.ts'
 
 export interface Endpoint extends ObjectId {

@@ -1,15 +1,16 @@
 import { rmSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { checkManifests } from '../cluster/files/check.ts'
 import {
+  checkManifests,
   type ManifestFinding,
   type ManifestWatch,
   type ObjectId,
   objectKey,
+  type Planned,
+  planManifests,
   readManifests,
   watchManifests,
 } from '../cluster/files/index.ts'
-import { type Planned, planManifests } from '../cluster/files/plan.ts'
 import type { KubernetesObject } from '../model/view.ts'
 import { type Accepted, accept, nothingAccepted } from './accepted.ts'
 import { PodProblem } from './environment.ts'

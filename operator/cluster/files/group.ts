@@ -1,5 +1,4 @@
-/** The group that is taken where nothing says otherwise. */
-export const defaultGroup = 'portico.dev'
+import { DEFAULT_GROUP } from '../../../crds/index.ts'
 
 export interface OwnGroup {
   readonly name: string
@@ -33,7 +32,7 @@ export function agreedGroup(
     if (group !== '') counts.set(group, (counts.get(group) ?? 0) + 1)
   }
   const [most] = [...counts].sort((left, right) => right[1] - left[1])
-  const name = most?.[0] ?? defaultGroup
+  const name = most?.[0] ?? DEFAULT_GROUP
   const why = `these manifests are of several API groups, mostly ${name}; choose one with --api-group`
   return { name, chosen: false, why }
 }

@@ -1,6 +1,6 @@
 import type { NamedObservation } from '../../model/index.ts'
 import { createView } from '../../model/index.ts'
-import type { KubernetesObject } from '../../model/view.ts'
+import type { ClusterView, KubernetesObject } from '../../model/view.ts'
 import { reconcile } from '../../reconcile/index.ts'
 import type { Condition, Plan, ReconcileContext } from '../../reconcile/plan.ts'
 import type { CoreObject } from './core.ts'
@@ -17,8 +17,10 @@ interface PlanInput {
   readonly secrets: readonly CoreObject[]
   readonly configMaps: readonly CoreObject[]
   readonly observations?: readonly NamedObservation[]
-  /** The status of an object as it was planned before, by `objectKey`. */
+  /** The status of an object as it was planned before. */
   readonly statusOf?: (id: ObjectId) => object | undefined
+  /** Changes the view in which an object is planned. */
+  readonly viewOf?: (view: ClusterView, manifest: Manifest) => ClusterView
 }
 
 const compare = (left: string, right: string) => (left < right ? -1 : left > right ? 1 : 0)
@@ -52,7 +54,7 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
   })
   return manifests.map((manifest, index) => ({
     manifest,
-    plan: reconcile(objects[index] as KubernetesObject, view, context),
+    plan: reconcile(objects[index] as KubernetesObject, input.viewOf?.(view, manifest) ?? view, context),
   }))
 }
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { kindNamed, kinds } from '../../../crds/index.ts'
+import { apiVersionOf, kindNamed, kinds, VERSION } from '../../../crds/index.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { closest } from './closest.ts'
+import { closest } from '../../../crds/shared/closest.ts'
 import { type CoreObject, isCoreKind, readCoreObject } from './core.ts'
 import { type ManifestDocument, parseDocuments } from './document.ts'
 import { type FoundFiles, findFiles } from './find.ts'
@@ -132,7 +132,7 @@ class Reading {
     const isOurs = groupOf(apiVersion) === group.name
     if (!isOurs) {
       if (!kindNamed(kind)) return say('note', 'Ignored', '/kind', `${kind} (${apiVersion}) is not read: ignored`)
-      const expected = `${group.name}/v1beta1`
+      const expected = apiVersionOf(group.name)
       if (group.chosen) {
         return say('note', 'Ignored', '/apiVersion', `${kind} of ${apiVersion}, not ${expected}: ignored`)
       }
@@ -143,8 +143,8 @@ class Reading {
       const hint = meant ? `; did you mean ${meant}?` : ''
       return say('error', 'KindUnknown', '/kind', `${group.name} has no kind ${kind}${hint}`)
     }
-    if (versionOf(apiVersion) !== 'v1beta1') {
-      return say('error', 'ApiVersionInvalid', '/apiVersion', `${apiVersion} is not served; use ${group.name}/v1beta1`)
+    if (versionOf(apiVersion) !== VERSION) {
+      return say('error', 'ApiVersionInvalid', '/apiVersion', `${apiVersion} is not served; use ${apiVersionOf(group.name)}`)
     }
     this.#takeManifest(candidate, kind)
   }

@@ -1,0 +1,22 @@
+import type { Inspection, ManifestFinding } from '../operator/cluster/files/index.ts'
+import type { Io } from './command.ts'
+
+/** `FILE:LINE: SEVERITY: POINTER: MESSAGE (REASON)`, without a pointer where there is none. */
+export const findingText = ({ file, line, severity, pointer, message, reason }: ManifestFinding): string =>
+  `${file}:${line}: ${severity}: ${pointer ? `${pointer}: ` : ''}${message} (${reason})`
+
+export const hasErrors = (findings: readonly ManifestFinding[]): boolean =>
+  findings.some(({ severity }) => severity === 'error')
+
+export function printFindings(findings: readonly ManifestFinding[], io: Io): void {
+  for (const finding of findings) io.err(findingText(finding))
+}
+
+const counted = (count: number, one: string) => `${count} ${one}${count === 1 ? '' : 's'}`
+
+/** One line that sums an inspection up. */
+export function summary({ set, findings }: Inspection): string {
+  const count = (severity: string) => findings.filter((finding) => finding.severity === severity).length
+  const checked = counted(set.manifests.length, 'object')
+  return `${checked} checked (${set.group}): ${counted(count('error'), 'error')}, ${counted(count('warning'), 'warning')}`
+}

@@ -1,0 +1,79 @@
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { inspectManifests, type ObjectId, type Planned } from '../operator/cluster/files/index.ts'
+import { canonicalYaml } from '../operator/render/canonical.ts'
+import { apiGroup } from './api-group.ts'
+import type { Command } from './command.ts'
+import { hasErrors, printFindings } from './findings.ts'
+import { groupOption, manifestPaths } from './manifest-paths.ts'
+import { defaultImage } from './package-info.ts'
+
+/** First line of the files we write, so that those that nothing renders to any more can be removed. */
+const MARK = '# Rendered by portico render'
+
+interface Rendered {
+  readonly id: ObjectId
+  readonly documents: readonly object[]
+}
+
+/** Children in the order of their application, then the status, as an object of its own. */
+function documentsOf({ manifest, plan }: Planned, withStatus: boolean): Rendered {
+  const { id, object } = manifest
+  const children = plan.children === 'hold' ? [] : plan.children
+  const status = {
+    apiVersion: object.apiVersion,
+    kind: id.kind,
+    metadata: { name: id.name, namespace: id.namespace },
+    status: plan.status,
+  }
+  return { id, documents: withStatus ? [...children, status] : children }
+}
+
+const stream = (documents: readonly object[]) => documents.map(canonicalYaml).join('---\n')
+
+/** A namespace holds no dot: no two objects come to one name. */
+const fileName = ({ kind, namespace, name }: ObjectId) => `${kind.toLowerCase()}-${namespace}.${name}.yaml`
+
+/** Writes one file an owner and removes those that an earlier run wrote for owners that render to nothing now. */
+function writeFolder(directory: string, rendered: readonly Rendered[]): readonly string[] {
+  mkdirSync(directory, { recursive: true })
+  const names = new Set(rendered.map(({ id }) => fileName(id)))
+  for (const name of readdirSync(directory)) {
+    if (!name.endsWith('.yaml') || names.has(name)) continue
+    if (readFileSync(join(directory, name), 'utf8').startsWith(MARK)) rmSync(join(directory, name))
+  }
+  for (const { id, documents } of rendered) {
+    const title = `${MARK} from ${id.kind} ${id.namespace}/${id.name}; edits are overwritten.\n`
+    writeFileSync(join(directory, fileName(id)), title + stream(documents))
+  }
+  return [...names].sort()
+}
+
+export const command: Command = {
+  name: 'render',
+  synopsis: 'DIR|FILE … [options]',
+  about: `Prints the Deployments, Services and so on that manifests become, as YAML: the same bytes for the same files.
+With an error nothing is rendered and the exit code is 1, so that a pipeline never applies half a set. With --status
+every object is shown with the status that the operator would write, whatever is wrong with it: that is for looking.`,
+  options: {
+    directory: { type: 'string', short: 'o', value: 'DIR', description: 'Write one file an owner into this folder.' },
+    status: { type: 'boolean', description: 'Add the status of every object.' },
+    image: { type: 'string', value: 'IMAGE', default: defaultImage, description: 'Image of the data plane.' },
+    'api-group': groupOption,
+  },
+  async run(given, io) {
+    const image = given.text('image') ?? defaultImage
+    const { planned, findings } = inspectManifests(manifestPaths(given), { group: apiGroup(given, io), image })
+    printFindings(findings, io)
+    const isWrong = hasErrors(findings)
+    const withStatus = given.flag('status')
+    if (isWrong && !withStatus) return 1
+    const rendered = planned
+      .map((plan) => documentsOf(plan, withStatus))
+      .filter(({ documents }) => documents.length > 0)
+    const directory = given.text('directory')
+    if (directory === undefined) io.out(stream(rendered.flatMap(({ documents }) => documents)))
+    else for (const name of writeFolder(directory, rendered)) io.out(`${join(directory, name)}\n`)
+    return isWrong ? 1 : 0
+  },
+}

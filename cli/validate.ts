@@ -1,0 +1,32 @@
+import { inspectManifests } from '../operator/cluster/files/index.ts'
+import { apiGroup } from './api-group.ts'
+import type { Command } from './command.ts'
+import { hasErrors, printFindings, summary } from './findings.ts'
+import { groupOption, manifestPaths } from './manifest-paths.ts'
+import { defaultImage, version } from './package-info.ts'
+import { toSarif } from './sarif.ts'
+
+export const command: Command = {
+  name: 'validate',
+  synopsis: 'DIR|FILE … [options]',
+  about: `Checks manifests as a cluster would, without one: YAML as kubectl reads it, schema, rules, references between
+objects. Secrets may be missing: they are expected in the cluster. Exits 1 when there is an error; warnings and notes
+alone exit 0. Text goes to standard error, one finding a line: FILE:LINE: SEVERITY: POINTER: MESSAGE (REASON).`,
+  options: {
+    output: { type: 'string', value: ['text', 'json', 'sarif'], default: 'text', description: 'Form of the output.' },
+    'api-group': groupOption,
+  },
+  async run(given, io) {
+    const inspection = inspectManifests(manifestPaths(given), { group: apiGroup(given, io), image: defaultImage })
+    const { findings, set } = inspection
+    const output = given.text('output')
+    if (output === 'json') {
+      io.out(`${JSON.stringify({ objects: set.manifests.length, group: set.group, findings })}\n`)
+    } else if (output === 'sarif') io.out(`${JSON.stringify(toSarif(findings, version), null, 2)}\n`)
+    else {
+      printFindings(findings, io)
+      io.out(`${summary(inspection)}\n`)
+    }
+    return hasErrors(findings) ? 1 : 0
+  },
+}

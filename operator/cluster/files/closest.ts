@@ -1,1 +1,0 @@
-export { closest } from '../../../crds/shared/closest.ts'

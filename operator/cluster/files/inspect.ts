@@ -1,0 +1,90 @@
+import type { ReconcileContext } from '../../reconcile/plan.ts'
+import { serviceAddress } from '../address.ts'
+import { assumeSecrets } from './assumed-secrets.ts'
+import { checkManifests, findUnsupported } from './check.ts'
+import type { ManifestFinding } from './finding.ts'
+import { type Planned, planFindings, planManifests } from './plan.ts'
+import { type Manifest, type ManifestSet, readManifests } from './read.ts'
+
+export interface Inspection {
+  readonly set: ManifestSet
+  /** What becomes of each valid object in a cluster that holds these objects and nothing else but Secrets. */
+  readonly planned: readonly Planned[]
+  /** Everything there is to say, by file and line. */
+  readonly findings: readonly ManifestFinding[]
+}
+
+/** Files tell no time: conditions in a status that is rendered all changed at this one. */
+const NO_TIME = '1970-01-01T00:00:00Z'
+
+const compare = (left: string | number, right: string | number) => (left < right ? -1 : left > right ? 1 : 0)
+
+const byPlace = (left: ManifestFinding, right: ManifestFinding) =>
+  compare(left.file, right.file) ||
+  compare(left.line, right.line) ||
+  compare(left.pointer ?? '', right.pointer ?? '') ||
+  compare(left.message, right.message)
+
+function assumedSecret(manifest: Manifest, namespace: string, name: string): ManifestFinding {
+  const { kind, name: owner } = manifest.id
+  return {
+    severity: 'note',
+    reason: 'SecretAssumed',
+    message: `${kind} ${namespace}/${owner}: Secret ${JSON.stringify(name)} is not in these files; it must be in the cluster`,
+    file: manifest.file,
+    line: manifest.lineOf('/metadata/name'),
+    object: manifest.id,
+  }
+}
+
+/** What the conditions repeat of the fields without a reader, which are told at their own place. */
+function withoutRepeats(findings: readonly ManifestFinding[], unsupported: readonly ManifestFinding[]) {
+  const texts = unsupported.map(({ pointer, message, reason }) =>
+    reason === 'NotYetSupported' ? `${pointer} ${message}` : `${pointer}: ${message}`,
+  )
+  return findings.filter(({ reason, severity, message }) => {
+    if (reason === 'NotYetSupported' && severity === 'warning') return false
+    if (reason !== 'NotYetSupported' && reason !== 'NotSupported') return true
+    const said = message.slice(message.indexOf(': ') + 2)
+    return texts.reduce((rest, text) => rest.replace(text, ''), said).replaceAll('; ', '') !== ''
+  })
+}
+
+/**
+ * Everything that can be known of manifests without a cluster: schema, rules, references, and what they become.
+ * The same files give the same result, byte for byte.
+ */
+export function inspectManifests(
+  paths: readonly string[],
+  options: { readonly group: string | undefined; readonly image: string },
+): Inspection {
+  const set = readManifests(paths, options.group)
+  const { valid, findings } = checkManifests(set)
+  const unsupported = findUnsupported(valid)
+  const assumed = new Map<string, ManifestFinding>()
+  const context: ReconcileContext = {
+    group: set.group,
+    now: NO_TIME,
+    image: options.image,
+    addressOf: serviceAddress,
+  }
+  const planned = planManifests(
+    {
+      manifests: valid,
+      secrets: set.secrets,
+      configMaps: set.configMaps,
+      viewOf: (view, manifest) =>
+        assumeSecrets(view, (namespace, name) => {
+          const key = `${manifest.file} ${manifest.id.kind} ${manifest.id.name} ${namespace}/${name}`
+          assumed.set(key, assumedSecret(manifest, namespace, name))
+        }),
+    },
+    context,
+  )
+  const told = withoutRepeats(planFindings(planned), unsupported)
+  return {
+    set,
+    planned,
+    findings: [...set.findings, ...findings, ...unsupported, ...told, ...assumed.values()].sort(byPlace),
+  }
+}

@@ -1,0 +1,27 @@
+import { createHash } from 'node:crypto'
+import { stringify } from 'yaml'
+
+/** JSON with the keys of every object in order of their code units and without `undefined`: one text per value. */
+export function canonicalJson(value: unknown): string {
+  if (value === null || typeof value !== 'object') return JSON.stringify(value) ?? 'null'
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
+  const fields = value as Record<string, unknown>
+  const parts: string[] = []
+  for (const key of Object.keys(fields).sort()) {
+    if (fields[key] !== undefined) parts.push(`${JSON.stringify(key)}:${canonicalJson(fields[key])}`)
+  }
+  return `{${parts.join(',')}}`
+}
+
+/** `sha256:` and the hex digest of a text's UTF-8 bytes. */
+export const sha256 = (text: string): string => `sha256:${createHash('sha256').update(text).digest('hex')}`
+
+/** The hash that stands for a value, whatever the order of its keys: `sha256:` over its canonical JSON. */
+export const hashOf = (value: unknown): string => sha256(canonicalJson(value))
+
+/**
+ * YAML, the same bytes for the same value: no folding, no anchors, keys in the order in which the value has them. Text
+ * that YAML 1.1 takes for something else is quoted (`no`, `12:30`): kubectl reads 1.1, our own loader 1.2.
+ */
+export const canonicalYaml = (value: unknown): string =>
+  stringify(value, { aliasDuplicateObjects: false, compat: 'yaml-1.1', lineWidth: 0, minContentWidth: 0 })
