@@ -1,0 +1,47 @@
+import type { ToolOverride } from '../../../crds/shared/aggregation.ts'
+import type { GatewayConfig } from '../../config/gateway.ts'
+import { editObject, memberText } from '../mcp/json.ts'
+
+/** How the configuration shapes the tools of one backend. */
+export interface Shape {
+  readonly prefix: string
+  /** Names shown, after overrides; undefined: all. */
+  readonly filter: ReadonlySet<string> | undefined
+  readonly overrides: Readonly<Record<string, ToolOverride>>
+  readonly hidden: boolean
+}
+
+const DEFAULT_PREFIX = '{workload}_'
+
+/** The shape that the configuration gives a backend's tools. A proxy has no prefix. */
+export function shapeOf({ role, aggregation = {} }: Pick<GatewayConfig, 'role' | 'aggregation'>, workload: string): Shape {
+  const own = aggregation.tools?.find((shaping) => shaping.workload === workload)
+  const format = aggregation.conflictResolutionConfig?.prefixFormat ?? DEFAULT_PREFIX
+  return {
+    prefix: role === 'proxy' ? '' : format.replaceAll('{workload}', workload),
+    filter: own?.filter === undefined ? undefined : new Set(own.filter),
+    overrides: own?.overrides ?? {},
+    hidden: aggregation.excludeAllTools === true || own?.excludeAll === true,
+  }
+}
+
+export const NO_OVERRIDE: ToolOverride = {}
+
+/** The override of one of the backend's tools. */
+export const overrideOf = ({ overrides }: Shape, name: string): ToolOverride =>
+  Object.hasOwn(overrides, name) ? (overrides[name] as ToolOverride) : NO_OVERRIDE
+
+/** The tool's JSON text with what the configuration changes, and nothing else, changed. */
+export function shapedText(text: string, shownName: string, { description, annotations }: ToolOverride): string {
+  return editObject(text, {
+    name: JSON.stringify(shownName),
+    ...(description === undefined ? {} : { description: JSON.stringify(description) }),
+    ...(annotations === undefined ? {} : { annotations: annotationsText(text, annotations) }),
+  })
+}
+
+function annotationsText(tool: string, annotations: NonNullable<ToolOverride['annotations']>): string {
+  const before = memberText(tool, 'annotations')
+  const edits = Object.entries(annotations).map(([hint, value]) => [hint, JSON.stringify(value)])
+  return editObject(before?.startsWith('{') ? before : '{}', Object.fromEntries(edits))
+}

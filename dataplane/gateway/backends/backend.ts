@@ -1,0 +1,180 @@
+import { resolve } from 'node:path'
+import type { Dispatcher } from 'undici'
+import { parseDuration } from '../../../crds/shared/duration.ts'
+import type { BackendConfig } from '../../config/gateway.ts'
+import { createDispatcher } from '../../net/dispatcher.ts'
+import type { Operation } from '../../telemetry/observe.ts'
+import type { BackendTool } from '../aggregation/tool.ts'
+import { MODERN } from '../mcp/revisions.ts'
+import { discoverText, type Era, eraOfAnswer } from './era.ts'
+import { ConfiguredHeaders } from './headers.ts'
+import { Health } from './health.ts'
+import { Link } from './link.ts'
+import { type BackendAnswer, type BackendRequest, requestBackend } from './request.ts'
+
+/** What the gateway says of itself to backends. */
+export interface Implementation {
+  readonly name: string
+  readonly version: string
+}
+
+export interface BackendOptions {
+  readonly config: BackendConfig
+  /** Folder that file paths of the configuration are relative to. */
+  readonly directory: string
+  /** Go duration for backends without their own `timeout`. */
+  readonly defaultTimeout: string
+  readonly client: Implementation
+}
+
+/** Longest wait for our own requests (opening a session, tools), whatever calls may take. */
+const OWN_TIMEOUT_MS = 10_000
+/** A legacy verdict never fails by itself: an upgraded server still answers `initialize`. */
+const LEGACY_VERDICT_MS = 5 * 60_000
+/** A caller of the modern era may not come back: its session with a legacy backend ends after this silence. */
+const IDLE_LINK_MS = 5 * 60_000
+
+/** One backend: its connections, era, sessions, health and the tools it has shown. */
+export class Backend {
+  readonly name: string
+  readonly url: URL
+  readonly path: string
+  readonly timeoutMs: number
+  readonly client: Implementation
+  readonly headers: ConfiguredHeaders
+  readonly health = new Health()
+  readonly dispatcher: Dispatcher
+  readonly callOperation: Operation
+  /** The gateway's own session with a legacy backend, for the list of tools and its changes. */
+  readonly house: Link
+  /** Undefined until a first list has come; then the last good one. */
+  tools: readonly BackendTool[] | undefined
+  era: Era | undefined
+  closed = false
+  #eraUntil = 0
+  #detecting: Promise<Era> | undefined
+  readonly #links = new Set<Link>()
+  readonly #callerLinks = new Map<string, Link>()
+
+  constructor({ config, directory, defaultTimeout, client }: BackendOptions) {
+    this.name = config.name
+    this.url = new URL(config.url)
+    this.path = this.url.pathname + this.url.search
+    this.timeoutMs = parseDuration(config.timeout ?? defaultTimeout)
+    this.client = client
+    this.headers = new ConfiguredHeaders(config, directory)
+    this.callOperation = { kind: 'backend-call', name: 'tools/call', attributes: { backend: config.name } }
+    this.dispatcher = createDispatcher({
+      origin: this.url.origin,
+      caBundleFile: config.caBundleFile === undefined ? undefined : resolve(directory, config.caBundleFile),
+      allowPrivateIP: config.allowPrivateIP ?? true,
+    })
+    this.house = this.link()
+  }
+
+  /** Revision spoken with this backend, where it is known. */
+  get revision(): string | null {
+    if (this.era === undefined) return null
+    return this.era.era === 'modern' ? MODERN : (this.house.opened?.revision ?? null)
+  }
+
+  /** A new session with this backend; not opened yet. `closeLink` must be called in the end. */
+  link(): Link {
+    const link = new Link(this)
+    this.#links.add(link)
+    return link
+  }
+
+  closeLink(link: Link): void {
+    this.#links.delete(link)
+    link.close()
+  }
+
+  /** The session with a legacy backend that all requests of one caller of the modern era share. */
+  callerLink(binding: string): Link {
+    let link = this.#callerLinks.get(binding)
+    if (link === undefined) {
+      link = this.link()
+      this.#callerLinks.set(binding, link)
+    }
+    link.usedAt = Date.now()
+    return link
+  }
+
+  /** Ends callers' sessions that have not been used for a while. */
+  sweep(now: number): void {
+    for (const [binding, link] of this.#callerLinks) {
+      if (now - link.usedAt < IDLE_LINK_MS) continue
+      this.#callerLinks.delete(binding)
+      this.closeLink(link)
+    }
+  }
+
+  /** The era, asked for where it isn't known. Rejects with a BackendFailure where the backend proves nothing. */
+  detect(): Promise<Era> {
+    if (this.era !== undefined) return Promise.resolve(this.era)
+    this.#detecting ??= this.#probe().finally(() => {
+      this.#detecting = undefined
+    })
+    return this.#detecting
+  }
+
+  /** Asks anew where the verdict is old. Calls go on with the old one meanwhile. */
+  async review(): Promise<Era> {
+    if (this.era === undefined) return this.detect()
+    if (this.era.era === 'legacy' && performance.now() > this.#eraUntil) await this.#probe()
+    return this.era
+  }
+
+  /** Forgets a verdict that an answer has refuted. */
+  doubt(): void {
+    this.era = undefined
+  }
+
+  async #probe(): Promise<Era> {
+    const answer = await this.post({ headers: this.modernHeaders('server/discover'), body: discoverText(this.client) })
+    this.era = eraOfAnswer(answer)
+    this.#eraUntil = performance.now() + LEGACY_VERDICT_MS
+    return this.era
+  }
+
+  /** Headers of a modern request, as a flat list of its own. */
+  modernHeaders(method: string): string[] {
+    return [
+      'content-type',
+      'application/json',
+      'accept',
+      'application/json, text/event-stream',
+      'mcp-protocol-version',
+      MODERN,
+      'mcp-method',
+      method,
+      ...this.headers.current().list,
+    ]
+  }
+
+  /** Sends a message of our own. */
+  post(request: Pick<BackendRequest, 'headers' | 'onHead'> & { readonly body: string }): Promise<BackendAnswer> {
+    return requestBackend({
+      dispatcher: this.dispatcher,
+      path: this.path,
+      method: 'POST',
+      timeoutMs: Math.min(this.timeoutMs, OWN_TIMEOUT_MS),
+      ...request,
+    })
+  }
+
+  /** Ends a session; whether that succeeds is of no consequence. */
+  end(headers: string[]): void {
+    const { dispatcher, path } = this
+    requestBackend({ dispatcher, path, method: 'DELETE', headers, timeoutMs: 5_000 }).catch(() => {})
+  }
+
+  /** Ends all sessions, waits for calls in flight and closes the connections. */
+  async close(): Promise<void> {
+    this.closed = true
+    this.#callerLinks.clear()
+    for (const link of this.#links) this.closeLink(link)
+    await this.dispatcher.close()
+  }
+}

@@ -1,0 +1,84 @@
+import type { Logger } from 'pino'
+import type { BackendConfig } from '../../config/gateway.ts'
+import { Backend, type BackendOptions } from './backend.ts'
+import { ToolFeed } from './tool-feed.ts'
+
+/** How long a client's first question may wait for a backend's first answer. */
+const FIRST_ANSWER_MS = 3_000
+/** How long calls in flight may go on when the gateway stops. */
+const CLOSE_MS = 5_000
+
+interface Member {
+  /** Everything that makes another backend of it when it changes. */
+  readonly key: string
+  readonly backend: Backend
+  readonly feed: ToolFeed
+}
+
+/** The backends of one gateway, in the order of the configuration. */
+export class Backends {
+  readonly #log: Logger
+  readonly #onChange: () => void
+  #members = new Map<string, Member>()
+  readonly #untried = new Set<Promise<void>>()
+  all: readonly Backend[] = []
+
+  constructor({ log, onChange }: { readonly log: Logger; readonly onChange: () => void }) {
+    this.#log = log
+    this.#onChange = onChange
+  }
+
+  get allTried(): boolean {
+    return this.#untried.size === 0
+  }
+
+  async firstLists(): Promise<void> {
+    await Promise.all(this.#untried)
+  }
+
+  refresh(backend: Backend): void {
+    const member = this.#members.get(backend.name)
+    if (member?.backend === backend) member.feed.refresh()
+  }
+
+  /** Follows the configuration. Unchanged backends stay; gives those that are gone, which are to be closed. */
+  follow(configs: readonly BackendConfig[], common: Omit<BackendOptions, 'config'>): readonly Backend[] {
+    const before = this.#members
+    this.#members = new Map()
+    for (const config of configs) {
+      const key = JSON.stringify([config, common])
+      const known = before.get(config.name)
+      if (known?.key === key) before.delete(config.name)
+      this.#members.set(config.name, known?.key === key ? known : this.#start(key, { config, ...common }))
+    }
+    this.all = [...this.#members.values()].map(({ backend }) => backend)
+    for (const { feed } of before.values()) feed.stop()
+    return [...before.values()].map(({ backend }) => backend)
+  }
+
+  #start(key: string, options: BackendOptions): Member {
+    const backend = new Backend(options)
+    const feed = new ToolFeed(backend, { onChange: this.#onChange, log: this.#log })
+    const { promise: late, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, FIRST_ANSWER_MS)
+    const tried = Promise.race([feed.tried, late]).finally(() => {
+      clearTimeout(timer)
+      this.#untried.delete(tried)
+    })
+    this.#untried.add(tried)
+    return { key, backend, feed }
+  }
+
+  /** Closes all; cuts what is still in flight after a while. */
+  async close(): Promise<void> {
+    const members = [...this.#members.values()]
+    for (const { feed } of members) feed.stop()
+    await Promise.all(
+      members.map(async ({ backend }) => {
+        const timer = setTimeout(() => void backend.dispatcher.destroy(), CLOSE_MS)
+        await backend.close().catch(() => {})
+        clearTimeout(timer)
+      }),
+    )
+  }
+}

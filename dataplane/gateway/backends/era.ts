@@ -1,0 +1,62 @@
+import { CAPABILITIES_KEY, VERSION_KEY } from '../mcp/classify.ts'
+import { isObject } from '../mcp/message.ts'
+import { legacyRevisions, MODERN } from '../mcp/revisions.ts'
+import { requestText } from '../mcp/rpc-text.ts'
+import { BackendFailure } from './failure.ts'
+import type { BackendAnswer } from './request.ts'
+
+/** Which era a backend speaks, and what it said of itself where it was asked. */
+export type Era = { readonly era: 'modern'; readonly capabilities: Readonly<Record<string, unknown>> } | { readonly era: 'legacy' }
+
+/** Codes that only a peer of the modern era gives (2026-07-28, errors). */
+const MODERN_CODES: ReadonlySet<unknown> = new Set([-32020, -32021, -32022])
+/** Statuses that say something of the credentials, the load or the path between, and nothing of the era. */
+const NO_EVIDENCE: ReadonlySet<number> = new Set([401, 403, 407, 408, 425, 429])
+
+/** `_meta` of our own requests; we relay nothing that a backend may ask of a client. */
+export const ownMeta = (client: { readonly name: string; readonly version: string }) => ({
+  [VERSION_KEY]: MODERN,
+  [CAPABILITIES_KEY]: {},
+  'io.modelcontextprotocol/clientInfo': client,
+})
+
+/** The probe: a request that every modern server answers and no legacy one knows. */
+export const discoverText = (client: { readonly name: string; readonly version: string }): string =>
+  requestText('portico-discover', 'server/discover', { _meta: ownMeta(client) })
+
+/**
+ * What the answer to the probe proves. Throws a BackendFailure where it proves nothing: such an answer is not kept.
+ */
+export function eraOfAnswer({ status, text }: BackendAnswer): Era {
+  const answer = parse(text)
+  const error = isObject(answer?.['error']) ? answer['error'] : undefined
+  if (error !== undefined && MODERN_CODES.has(error['code'])) return eraOfModernError(error)
+  if (status === 200) {
+    const result = isObject(answer?.['result']) ? answer['result'] : undefined
+    const versions = result?.['supportedVersions']
+    if (Array.isArray(versions) && versions.includes(MODERN))
+      return { era: 'modern', capabilities: isObject(result?.['capabilities']) ? result['capabilities'] : {} }
+    if (result !== undefined || error !== undefined) return { era: 'legacy' }
+    throw new BackendFailure('backend_failed', 'the answer is not JSON-RPC', { status })
+  }
+  if (status >= 400 && status < 500 && !NO_EVIDENCE.has(status)) return { era: 'legacy' }
+  throw new BackendFailure('backend_failed', `answered the probe with HTTP ${status}`, { status })
+}
+
+function eraOfModernError(error: Record<string, unknown>): Era {
+  const data = isObject(error['data']) ? error['data'] : {}
+  const supported = data['supported']
+  if (error['code'] !== -32022 || !Array.isArray(supported) || supported.includes(MODERN))
+    return { era: 'modern', capabilities: { tools: {} } }
+  if (supported.some((version) => legacyRevisions.includes(version))) return { era: 'legacy' }
+  throw new BackendFailure('backend_failed', 'speaks no protocol revision that we speak')
+}
+
+function parse(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,24 @@
+import type { ErrorCode } from '../../server/errors.ts'
+
+/** Why a backend did not answer as it should. `message` is for the log and the admin listener, never for callers. */
+export class BackendFailure extends Error {
+  override readonly name = 'BackendFailure'
+  readonly code: Extract<ErrorCode, 'backend_failed' | 'backend_unavailable' | 'backend_timeout'>
+  /** HTTP status of its answer, where there was one. */
+  readonly status: number | undefined
+
+  constructor(code: BackendFailure['code'], message: string, options: { status?: number; cause?: unknown } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.code = code
+    this.status = options.status
+  }
+}
+
+/** The failure that an error of the connection is. */
+export function connectionFailure(error: unknown): BackendFailure {
+  if (error instanceof BackendFailure) return error
+  const { code, message } = error as NodeJS.ErrnoException
+  return new BackendFailure('backend_unavailable', code === undefined ? message : `${code}: ${message}`, {
+    cause: error,
+  })
+}

@@ -1,0 +1,148 @@
+import { isObject } from '../mcp/message.ts'
+import { isLegacyRevision, legacyRevisions } from '../mcp/revisions.ts'
+import { notificationText, requestText } from '../mcp/rpc-text.ts'
+import type { Backend } from './backend.ts'
+import { BackendFailure } from './failure.ts'
+
+/** What a backend said when a session was opened. */
+export interface Opened {
+  /** Absent where the backend keeps no sessions. */
+  readonly sessionId: string | undefined
+  readonly revision: string
+  readonly capabilities: Readonly<Record<string, unknown>>
+}
+
+/** Visible ASCII (2025-11-25, session management); anything else could not be sent back. */
+const SESSION_ID = /^[\x21-\x7e]{1,1024}$/
+
+/**
+ * One session with a legacy backend: of one gateway session, of one caller of the modern era, or of the gateway
+ * itself. Opened when it is first needed; opened anew when the backend has lost it.
+ */
+export class Link {
+  readonly backend: Backend
+  opened: Opened | undefined
+  /** Milliseconds since 1970 of the last use, for links that end when they are idle. */
+  usedAt = 0
+  #opening: Promise<Opened> | undefined
+  #nextId = 0
+  #headers: string[] = []
+  #headersVersion = -1
+  #closed = false
+
+  constructor(backend: Backend) {
+    this.backend = backend
+  }
+
+  /** An id that is free on this link, as JSON text. */
+  nextId(): string {
+    return String(++this.#nextId)
+  }
+
+  /** Opens the session where it isn't open. Rejects with a BackendFailure; the next call tries again. */
+  open(): Promise<Opened> {
+    if (this.opened !== undefined) return Promise.resolve(this.opened)
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = undefined
+    })
+    return this.#opening
+  }
+
+  /** Forgets a session that the backend no longer knows. */
+  lose(opened: Opened): void {
+    if (this.opened === opened) this.opened = undefined
+  }
+
+  /** Headers of a request in this session, as a flat list of its own. */
+  headers(): string[] {
+    const { backend, opened } = this
+    const configured = backend.headers.current()
+    if (this.#headersVersion !== configured.version || this.#headers.length === 0) {
+      this.#headersVersion = configured.version
+      this.#headers = [...postHeaders(opened as Opened), ...configured.list]
+    }
+    return this.#headers.slice()
+  }
+
+  async #open(): Promise<Opened> {
+    const { backend } = this
+    let sessionId: string | undefined
+    const answer = await backend.post({
+      headers: [...BASE_HEADERS, ...backend.headers.current().list],
+      body: requestText('portico-initialize', 'initialize', {
+        protocolVersion: legacyRevisions[0],
+        capabilities: {},
+        clientInfo: backend.client,
+      }),
+      onHead(_status, headers) {
+        const header = headers['mcp-session-id']
+        if (typeof header === 'string') sessionId = header
+      },
+    })
+    const result = resultOf(answer.status, answer.text)
+    const revision = result['protocolVersion']
+    if (sessionId !== undefined && !SESSION_ID.test(sessionId))
+      throw new BackendFailure('backend_failed', 'gave a session id that can’t stand in a header')
+    if (typeof revision !== 'string' || !isLegacyRevision(revision))
+      throw new BackendFailure('backend_failed', `chose protocol revision ${JSON.stringify(revision)}`)
+    const opened: Opened = {
+      sessionId,
+      revision,
+      capabilities: isObject(result['capabilities']) ? result['capabilities'] : {},
+    }
+    await this.#notify(opened, notificationText('notifications/initialized'))
+    this.opened = opened
+    this.#headers = []
+    if (this.#closed) this.#end(opened)
+    return opened
+  }
+
+  async #notify(opened: Opened, body: string): Promise<void> {
+    await this.backend.post({ headers: [...postHeaders(opened), ...this.backend.headers.current().list], body })
+  }
+
+  /** Sends a message that needs no answer; what goes wrong is of no consequence. */
+  send(body: string): void {
+    if (this.opened !== undefined) this.#notify(this.opened, body).catch(() => {})
+  }
+
+  /** Ends the session at the backend, where there is one. */
+  close(): void {
+    this.#closed = true
+    if (this.opened !== undefined) this.#end(this.opened)
+    this.opened = undefined
+  }
+
+  #end({ sessionId, revision }: Opened): void {
+    if (sessionId === undefined) return
+    const headers = ['mcp-session-id', sessionId, 'mcp-protocol-version', revision]
+    try {
+      headers.push(...this.backend.headers.current().list)
+    } catch {
+      return
+    }
+    // A backend may refuse to end sessions (405); it then ends them by itself.
+    this.backend.end(headers)
+  }
+}
+
+const BASE_HEADERS = ['content-type', 'application/json', 'accept', 'application/json, text/event-stream']
+
+function postHeaders({ sessionId, revision }: Opened): string[] {
+  const headers = [...BASE_HEADERS, 'mcp-protocol-version', revision]
+  if (sessionId !== undefined) headers.push('mcp-session-id', sessionId)
+  return headers
+}
+
+/** The result of a JSON-RPC answer as a value. Throws a BackendFailure where it has none. */
+export function resultOf(status: number, text: string): Record<string, unknown> {
+  let message: unknown
+  try {
+    message = JSON.parse(text)
+  } catch {
+    throw new BackendFailure('backend_failed', `answered with HTTP ${status} and no JSON`, { status })
+  }
+  if (isObject(message) && isObject(message['result'])) return message['result']
+  const error = isObject(message) && isObject(message['error']) ? message['error'] : {}
+  throw new BackendFailure('backend_failed', `answered with HTTP ${status}, error ${String(error['code'])}`, { status })
+}

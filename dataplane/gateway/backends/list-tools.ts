@@ -1,0 +1,92 @@
+import { type BackendTool, readToolPage } from '../aggregation/tool.ts'
+import { isObject } from '../mcp/message.ts'
+import { requestText } from '../mcp/rpc-text.ts'
+import type { Backend } from './backend.ts'
+import { ownMeta } from './era.ts'
+import { BackendFailure } from './failure.ts'
+import { resultOf } from './link.ts'
+import type { BackendAnswer } from './request.ts'
+
+const MOST_PAGES = 200
+
+export interface Listed {
+  readonly tools: readonly BackendTool[]
+  readonly warnings: readonly string[]
+}
+
+/** Asks a backend for all of its tools. Rejects with a BackendFailure. */
+export async function listTools(backend: Backend): Promise<Listed> {
+  const { era } = await backend.review()
+  try {
+    return await (era === 'modern' ? listModern(backend) : listLegacy(backend))
+  } catch (error) {
+    // Refused as a whole: perhaps it speaks the other era by now.
+    if (refused(error)) backend.doubt()
+    throw error
+  }
+}
+
+/** Whether the backend refused the request unread: a lost session, another era. 404 says so, and many say it by 400. */
+const refused = (error: unknown): boolean =>
+  error instanceof BackendFailure && (error.status === 400 || error.status === 404 || error.status === 405)
+
+async function listModern(backend: Backend): Promise<Listed> {
+  const capabilities = backend.era?.era === 'modern' ? backend.era.capabilities : {}
+  return isObject(capabilities['tools']) ? collect((cursor) => askModern(backend, cursor)) : NONE
+}
+
+async function listLegacy(backend: Backend): Promise<Listed> {
+  const opened = await backend.house.open()
+  if (!isObject(opened.capabilities['tools'])) return NONE
+  try {
+    return await collect((cursor) => askLegacy(backend, cursor))
+  } catch (error) {
+    if (!refused(error)) throw error
+    backend.house.lose(opened)
+    await backend.house.open()
+    return collect((cursor) => askLegacy(backend, cursor))
+  }
+}
+
+const NONE: Listed = { tools: [], warnings: [] }
+
+type AskPage = (cursor: string | undefined) => Promise<BackendAnswer>
+
+async function collect(ask: AskPage): Promise<Listed> {
+  const tools: BackendTool[] = []
+  const warnings: string[] = []
+  let cursor: string | undefined
+  for (let page = 0; page < MOST_PAGES; page++) {
+    const answer = await ask(cursor)
+    resultOf(answer.status, answer.text)
+    const read = readPage(answer.text)
+    tools.push(...read.tools)
+    warnings.push(...read.warnings)
+    // A backend that gives the same cursor again would go on for ever.
+    if (read.nextCursor === undefined || read.nextCursor === cursor) return { tools, warnings }
+    cursor = read.nextCursor
+  }
+  return { tools, warnings: [...warnings, `only the first ${MOST_PAGES} pages of tools are read`] }
+}
+
+function readPage(text: string) {
+  try {
+    return readToolPage(text)
+  } catch (cause) {
+    throw new BackendFailure('backend_failed', `tools/list: ${(cause as Error).message}`, { cause })
+  }
+}
+
+const params = (cursor: string | undefined) => (cursor === undefined ? {} : { cursor })
+
+const askModern = (backend: Backend, cursor: string | undefined) =>
+  backend.post({
+    headers: backend.modernHeaders('tools/list'),
+    body: requestText('portico-tools', 'tools/list', { ...params(cursor), _meta: ownMeta(backend.client) }),
+  })
+
+const askLegacy = (backend: Backend, cursor: string | undefined) =>
+  backend.post({
+    headers: backend.house.headers(),
+    body: requestText(`portico-tools-${backend.house.nextId()}`, 'tools/list', params(cursor)),
+  })

@@ -1,0 +1,54 @@
+import { CAPABILITIES_KEY, LOG_LEVEL_KEY, VERSION_KEY } from '../mcp/classify.ts'
+import { editObject, memberText } from '../mcp/json.ts'
+import { type Message, isObject } from '../mcp/message.ts'
+import { MODERN } from '../mcp/revisions.ts'
+import { BackendFailure } from './failure.ts'
+
+/** `_meta` keys of a legacy client's call towards a modern backend. Nothing that it may ask of a client is relayed. */
+export const modernEnvelope: Readonly<Record<string, string>> = {
+  [VERSION_KEY]: JSON.stringify(MODERN),
+  [CAPABILITIES_KEY]: '{}',
+}
+
+/** Members of a modern result that mean nothing in the legacy era. */
+const MODERN_MEMBERS = { resultType: undefined, ttlMs: undefined, cacheScope: undefined }
+
+/**
+ * A modern backend's answer as a legacy client may have it. Works on bytes as Latin-1, so that nothing else changes.
+ * Throws a BackendFailure where the backend asks for something instead of answering.
+ */
+export function legacyAnswer(answer: Buffer): Buffer {
+  const text = answer.toString('latin1')
+  const result = memberText(text, 'result')
+  const type = result === undefined ? undefined : memberText(result, 'resultType')
+  if (result === undefined || type === undefined) return answer
+  if (type !== '"complete"')
+    throw new BackendFailure('backend_failed', `answered with result type ${type}, which is not relayed to this client`)
+  return Buffer.from(editObject(text, { result: editObject(result, MODERN_MEMBERS) }), 'latin1')
+}
+
+const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency']
+
+/**
+ * Whether a notification that came with the answer to a call goes on to the client: progress, and log messages from
+ * the level that a modern client asked for; to a legacy client all of them.
+ */
+export function isRelayed(notification: Record<string, unknown>, call: Message, era: 'modern' | 'legacy'): boolean {
+  if (notification['method'] === 'notifications/progress') return true
+  if (notification['method'] !== 'notifications/message') return false
+  if (era === 'legacy') return true
+  const asked = call.meta?.[LOG_LEVEL_KEY]
+  if (typeof asked !== 'string') return false
+  const { params } = notification
+  return LEVELS.indexOf(String(isObject(params) ? params['level'] : '')) >= LEVELS.indexOf(asked)
+}
+
+/** Whether two ids, as JSON text, are one: `1` and `1.0`, `"a"` and `"\u0061"`. */
+export function sameId(a: string | undefined, b: string): boolean {
+  if (a === b) return true
+  try {
+    return a !== undefined && JSON.parse(a) === JSON.parse(b)
+  } catch {
+    return false
+  }
+}

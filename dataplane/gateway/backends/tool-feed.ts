@@ -1,0 +1,95 @@
+import type { Logger } from 'pino'
+import type { BackendTool } from '../aggregation/tool.ts'
+import type { Backend } from './backend.ts'
+import { BackendFailure, connectionFailure } from './failure.ts'
+import { listTools } from './list-tools.ts'
+
+const FRESH_MS = 30_000
+const FIRST_RETRY_MS = 500
+const LONGEST_RETRY_MS = 30_000
+/** Share of a wait that is left to chance, so that replicas don't ask in step. */
+const JITTER = 0.2
+
+/**
+ * Keeps what a backend shows up to date: asks at once, then every 30 s and whenever the backend says that its list
+ * has changed; after a failure sooner, with growing pauses. No client's request ever waits for it, but for the first
+ * answer.
+ */
+export class ToolFeed {
+  readonly backend: Backend
+  /** Settles when the first attempt has ended, however it ended. */
+  readonly tried: Promise<void>
+  isTried = false
+  readonly #onChange: () => void
+  readonly #log: Logger
+  #timer: NodeJS.Timeout | undefined
+  #retryMs = FIRST_RETRY_MS
+  #running = false
+  #again = false
+  #warned = ''
+
+  constructor(backend: Backend, options: { readonly onChange: () => void; readonly log: Logger }) {
+    this.backend = backend
+    this.#onChange = options.onChange
+    this.#log = options.log
+    this.tried = this.#run()
+  }
+
+  /** Asks again now. */
+  refresh(): void {
+    if (this.#running) this.#again = true
+    else void this.#run()
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+  }
+
+  async #run(): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#running = true
+    do {
+      this.#again = false
+      await this.#ask()
+    } while (this.#again && !this.backend.closed)
+    this.#running = false
+    this.isTried = true
+  }
+
+  async #ask(): Promise<void> {
+    const { backend } = this
+    const start = performance.now()
+    let wait = FRESH_MS
+    try {
+      const { tools, warnings } = await listTools(backend)
+      backend.health.answered(performance.now() - start)
+      this.#retryMs = FIRST_RETRY_MS
+      this.#warn(warnings)
+      if (!sameTools(backend.tools, tools)) {
+        backend.tools = tools
+        this.#onChange()
+      }
+    } catch (error) {
+      if (backend.closed) return
+      const failure = error instanceof BackendFailure ? error : connectionFailure(error)
+      backend.health.failed(failure)
+      this.#log.debug({ backend: backend.name, code: failure.code, reason: failure.message }, 'no list of tools')
+      wait = this.#retryMs
+      this.#retryMs = Math.min(this.#retryMs * 2, LONGEST_RETRY_MS)
+    }
+    if (backend.closed) return
+    this.#timer = setTimeout(() => void this.#run(), wait * (1 - JITTER * Math.random()))
+    this.#timer.unref()
+  }
+
+  #warn(warnings: readonly string[]): void {
+    const text = warnings.join('; ')
+    if (text !== this.#warned && text !== '') this.#log.warn({ backend: this.backend.name, warnings }, 'tools left out')
+    this.#warned = text
+  }
+}
+
+function sameTools(before: readonly BackendTool[] | undefined, after: readonly BackendTool[]): boolean {
+  if (before?.length !== after.length) return false
+  return after.every((tool, index) => tool.text === before[index]?.text)
+}

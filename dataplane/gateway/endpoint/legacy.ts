@@ -1,0 +1,77 @@
+import { PublicError } from '../../server/errors.ts'
+import { unsupportedVersion } from '../mcp/classify.ts'
+import { isObject } from '../mcp/message.ts'
+import { isLegacyRevision, negotiateLegacy } from '../mcp/revisions.ts'
+import type { Session } from '../sessions/sessions.ts'
+import { callTool, listTools } from './tools.ts'
+import type { Turn } from './turn.ts'
+
+/** Serves a message of the legacy era: `initialize` opens a session, everything else belongs to one. */
+export function serveLegacy(turn: Turn): void | Promise<void> {
+  const { message } = turn
+  if (message.method === 'initialize' && message.kind === 'request') return initialize(turn)
+  const session = sessionOf(turn)
+  if (session instanceof Promise)
+    return session.then((found) => {
+      turn.session = found
+      serveInSession(turn)
+    })
+  turn.session = session
+  serveInSession(turn)
+}
+
+/** The session that the headers name. Throws `session_required`, `session_unknown`, `unsupported_version`. */
+export function sessionOf(turn: Turn): Session | Promise<Session> {
+  const { headers } = turn.req
+  const version = headers['mcp-protocol-version']
+  if (typeof version === 'string' && !isLegacyRevision(version)) throw unsupportedVersion(version)
+  const id = headers['mcp-session-id']
+  if (typeof id !== 'string' || id === '') throw new PublicError('session_required')
+  return turn.gateway.sessions.find(id, turn.binding)
+}
+
+async function initialize(turn: Turn): Promise<void> {
+  const { params = {} } = turn.message
+  const { protocolVersion, capabilities } = params
+  if (typeof protocolVersion !== 'string')
+    throw new PublicError('invalid_params', { message: 'params.protocolVersion must be a string.' })
+  const revision = negotiateLegacy(protocolVersion)
+  const opened = turn.gateway.sessions.open({
+    binding: turn.binding,
+    revision,
+    capabilities: isObject(capabilities) ? JSON.stringify(capabilities) : '{}',
+  })
+  const session = opened instanceof Promise ? await opened : opened
+  const result = {
+    protocolVersion: revision,
+    capabilities: { tools: { listChanged: true } },
+    serverInfo: turn.setup.serverInfo,
+  }
+  turn.result(JSON.stringify(result), ['mcp-session-id', session.record.id])
+}
+
+function serveInSession(turn: Turn): void {
+  const { message } = turn
+  // Nothing is ever asked of a client, so an answer of one answers nothing.
+  if (message.kind === 'response') return turn.accepted()
+  if (message.kind === 'notification') {
+    if (message.method === 'notifications/cancelled') cancel(turn)
+    return turn.accepted()
+  }
+  switch (message.method) {
+    case 'tools/call':
+      return callTool(turn)
+    case 'tools/list':
+      return listTools(turn)
+    case 'ping':
+      return turn.result('{}')
+    default:
+      throw new PublicError('method_not_found')
+  }
+}
+
+function cancel(turn: Turn): void {
+  const id = turn.message.params?.['requestId']
+  if (typeof id !== 'string' && typeof id !== 'number') return
+  turn.gateway.inFlight.find(turn.session as Session, JSON.stringify(id))?.cancel()
+}

@@ -1,0 +1,44 @@
+import { PublicError } from '../../server/errors.ts'
+import { ToolCall } from '../backends/tool-call.ts'
+import { checkParamHeaders } from '../mcp/param-headers.ts'
+import type { Turn } from './turn.ts'
+
+/** `tools/list`: what is there, serialized. It waits only for backends that have never been asked. */
+export function listTools(turn: Turn): void {
+  const { params } = turn.message
+  // The list has one page, so no cursor is ours.
+  if (params?.['cursor'] !== undefined)
+    throw new PublicError('invalid_params', { message: 'params.cursor is not one of ours.' })
+  if (turn.gateway.isReady) return answerList(turn)
+  turn.run(async () => {
+    await turn.gateway.firstLists()
+    answerList(turn)
+  })
+}
+
+function answerList(turn: Turn): void {
+  const { catalog } = turn.gateway
+  turn.resultBytes(turn.era === 'modern' ? catalog.modernList : catalog.legacyList)
+}
+
+/** `tools/call`: found in the catalog and relayed. */
+export function callTool(turn: Turn): void {
+  const name = turn.message.parameter('name')
+  if (name === undefined) throw new PublicError('invalid_params', { message: 'params.name must be a string.' })
+  if (turn.gateway.catalog.routes.has(name) || turn.gateway.isReady) return relay(turn, name)
+  turn.run(async () => {
+    await turn.gateway.firstLists()
+    relay(turn, name)
+  })
+}
+
+function relay(turn: Turn, name: string): void {
+  const route = turn.gateway.catalog.routes.get(name)
+  if (route === undefined) {
+    // A name that only a backend which never answered could have is not an unknown one.
+    throw new PublicError(turn.gateway.mayComeFromSilent(name) ? 'backend_unavailable' : 'unknown_tool')
+  }
+  if (turn.era === 'modern' && route.paramHeaders.length > 0)
+    checkParamHeaders(turn.req.headers, route.paramHeaders, turn.message.params?.['arguments'])
+  new ToolCall(turn, route).start()
+}

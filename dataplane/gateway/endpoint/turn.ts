@@ -1,0 +1,205 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Caller } from '../../identity/caller.ts'
+import { publicError } from '../../server/answer.ts'
+import { PublicError } from '../../server/errors.ts'
+import { checkHost } from '../../server/hosts.ts'
+import type { End, Operation, Outcome } from '../../telemetry/observe.ts'
+import type { Gateway } from '../gateway.ts'
+import { eraOf } from '../mcp/classify.ts'
+import { type Message, parseMessage } from '../mcp/message.ts'
+import { resultText } from '../mcp/rpc-text.ts'
+import { bindingOf } from '../sessions/binding.ts'
+import type { Session } from '../sessions/sessions.ts'
+import type { Setup } from '../setup.ts'
+import { checkPost, LARGEST_BODY, tooLarge } from './accept.ts'
+import { serveLegacy } from './legacy.ts'
+import { serveModern } from './modern.ts'
+import { Reply } from './reply.ts'
+
+/** Where a request's turn is found from Node's objects, so that no listener needs a closure of its own. */
+const turnKey = Symbol('turn')
+
+interface Incoming extends IncomingMessage {
+  [turnKey]?: Turn
+}
+
+interface Outgoing extends ServerResponse {
+  [turnKey]?: Turn
+}
+
+/** One request to the MCP endpoint, from its headers to its answer. */
+export class Turn {
+  readonly gateway: Gateway
+  /** What is in force for this request, whatever is reloaded meanwhile. */
+  readonly setup: Setup
+  readonly req: IncomingMessage
+  readonly reply: Reply
+  caller: Caller = { kind: 'anonymous' }
+  binding = ''
+  era: 'modern' | 'legacy' = 'legacy'
+  session: Session | undefined
+  /** Told when the client goes away before its answer is whole. */
+  onGone: { gone(): void } | undefined
+  #message: Message | undefined
+  #chunks: Buffer[] = []
+  #size = 0
+  #end: End | undefined
+
+  constructor(gateway: Gateway, req: IncomingMessage, res: ServerResponse) {
+    this.gateway = gateway
+    this.setup = gateway.setup
+    this.req = req
+    this.reply = new Reply(res)
+  }
+
+  /** The parsed body of a POST. */
+  get message(): Message {
+    return this.#message as Message
+  }
+
+  /** Checks what all methods have in common and finds out who calls; then goes on with `next`. */
+  admit(next: (turn: Turn) => void | Promise<void>): void {
+    const { headers } = this.req
+    checkHost(this.setup.hostNames, headers.host, headers.origin)
+    const caller = this.setup.authenticate(headers.authorization)
+    if (caller instanceof Promise) {
+      caller.then((known) => this.#admitted(known, next)).catch((error) => this.fail(error))
+      return
+    }
+    this.#admitted(caller, next)
+  }
+
+  #admitted(caller: Caller, next: (turn: Turn) => void | Promise<void>): void {
+    this.caller = caller
+    this.binding = bindingOf(caller)
+    this.run(next)
+  }
+
+  /** Runs a step; what it throws or rejects with becomes the answer. */
+  run(step: (turn: Turn) => void | Promise<void>): void {
+    try {
+      const running = step(this)
+      if (running !== undefined) running.catch((error) => this.fail(error))
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  /** Reads the body; `dispatch` goes on when it is whole. */
+  readBody(): void {
+    const req: Incoming = this.req
+    req[turnKey] = this
+    req.on('data', onData)
+    req.on('end', onEnd)
+    const res: Outgoing = this.reply.res
+    res[turnKey] = this
+    res.on('close', onClose)
+  }
+
+  take(chunk: Buffer): void {
+    this.#size += chunk.length
+    if (this.#size <= LARGEST_BODY) this.#chunks.push(chunk)
+    else if (!this.reply.begun) this.fail(tooLarge())
+  }
+
+  /** Parses the body and hands it to the era that it speaks. */
+  dispatch(): void {
+    if (this.reply.begun) return
+    const body = this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks)
+    this.#chunks = []
+    const message = parseMessage(body)
+    if (message === 'batch')
+      throw new PublicError('invalid_message', { message: 'Batches are not taken; send one message at a time.' })
+    this.#message = message
+    this.#end = this.gateway.observe(operationOf(message.method))
+    this.era = eraOf(message, this.req.headers)
+    if (this.era === 'modern') serveModern(this)
+    else this.run(serveLegacy)
+  }
+
+  /** Answers the request with a result, given as JSON text. */
+  result(json: string, extra?: readonly string[]): void {
+    this.reply.json(200, resultText(this.message.id as string, json), extra)
+    this.ended(OK)
+  }
+
+  /** Answers with a result that is there already serialized. */
+  resultBytes(json: Buffer): void {
+    const head = `{"jsonrpc":"2.0","id":${this.message.id},"result":`
+    const length = Buffer.byteLength(head)
+    const body = Buffer.allocUnsafe(length + json.length + 1)
+    body.write(head)
+    json.copy(body, length)
+    body[body.length - 1] = 0x7d
+    this.reply.json(200, body)
+    this.ended(OK)
+  }
+
+  /** Takes a notification: there is nothing to answer. */
+  accepted(): void {
+    this.reply.empty(202)
+    this.ended(OK)
+  }
+
+  /** Answers with what a caller may know of the error. */
+  fail(thrown: unknown): void {
+    const error = publicError(thrown, this.gateway.log)
+    const message = this.#message
+    if (this.reply.begun && message === undefined) this.reply.cut()
+    else this.reply.error(error, message?.id, this.#statusOf(error))
+    this.ended({ result: error.status === 401 || error.status === 403 ? 'denied' : 'error', code: error.code })
+  }
+
+  /**
+   * Clients of the legacy era take every other status than 200 for a failure of the transport and look at no body;
+   * so an error that belongs to a request of a living session comes with 200.
+   */
+  #statusOf(error: PublicError): number {
+    const answersRequest = this.era === 'legacy' && this.session !== undefined && this.#message?.id !== undefined
+    return answersRequest && error.status < 500 && error.status !== 403 && error.status !== 429 ? 200 : error.status
+  }
+
+  ended(outcome: Outcome): void {
+    this.onGone = undefined
+    this.#end?.(outcome)
+    this.#end = undefined
+  }
+}
+
+export const OK: Outcome = { result: 'ok' }
+
+/** Takes a POST to the MCP endpoint. */
+export function post(turn: Turn): void {
+  turn.run(startPost)
+}
+
+function startPost(turn: Turn): void {
+  checkPost(turn.req)
+  turn.admit(readBody)
+}
+
+const readBody = (turn: Turn) => turn.readBody()
+const dispatch = (turn: Turn) => turn.dispatch()
+
+function onData(this: Incoming, chunk: Buffer): void {
+  this[turnKey]?.take(chunk)
+}
+
+function onEnd(this: Incoming): void {
+  this[turnKey]?.run(dispatch)
+}
+
+function onClose(this: Outgoing): void {
+  const turn = this[turnKey]
+  if (!this.writableFinished) turn?.onGone?.gone()
+}
+
+const operations = new Map<string, Operation>(
+  ['initialize', 'ping', 'server/discover', 'tools/list', 'tools/call'].map((name) => [
+    name,
+    { kind: 'request', name },
+  ]),
+)
+const OTHER: Operation = { kind: 'request', name: 'other' }
+/** Names of methods come from callers: what we don't know is one name. */
+const operationOf = (method: string): Operation => operations.get(method) ?? OTHER

@@ -1,0 +1,138 @@
+import type { Logger } from 'pino'
+import type { GatewayConfig } from '../config/gateway.ts'
+import type { Loaded } from '../config/load.ts'
+import type { Observe } from '../telemetry/observe.ts'
+import { buildCatalog, type Catalog } from './aggregation/catalog.ts'
+import { shapeOf } from './aggregation/shape.ts'
+import { Backends } from './backends/backends.ts'
+import type { Backend } from './backends/backend.ts'
+import { InFlight } from './backends/in-flight.ts'
+import { notificationText } from './mcp/rpc-text.ts'
+import { Sessions } from './sessions/sessions.ts'
+import { createMemoryStore } from './sessions/store.ts'
+import { type Setup, setUp } from './setup.ts'
+
+export interface GatewayOptions {
+  readonly listenerUrl: string
+  readonly version: string
+  readonly log: Logger
+  readonly observe: Observe
+}
+
+const SESSION_TTL_MS = 30 * 60_000
+const SWEEP_MS = 20_000
+const DEFAULT_TIMEOUT = '30s'
+const TOOLS_CHANGED = notificationText('notifications/tools/list_changed')
+
+/** One gateway: what is in force, and what lives on while that changes. */
+export class Gateway {
+  readonly log: Logger
+  readonly observe: Observe
+  readonly sessions = new Sessions(createMemoryStore({ ttlMs: SESSION_TTL_MS }))
+  readonly inFlight = new InFlight()
+  setup: Setup
+  catalog: Catalog
+  readonly #options: GatewayOptions
+  readonly #backends: Backends
+  readonly #sweep: NodeJS.Timeout
+
+  constructor(loaded: Loaded<GatewayConfig>, options: GatewayOptions) {
+    this.log = options.log
+    this.observe = options.observe
+    this.#options = options
+    this.#backends = new Backends({ log: options.log, onChange: () => this.#show() })
+    this.setup = setUp(loaded, options)
+    this.catalog = buildCatalog(loaded.config, [])
+    this.#follow()
+    this.#sweep = setInterval(() => this.#keep(), SWEEP_MS)
+    this.#sweep.unref()
+  }
+
+  /** Puts another configuration in force. Sessions and unchanged backends live on. */
+  apply(loaded: Loaded<GatewayConfig>): void {
+    const before = this.setup
+    this.setup = setUp(loaded, this.#options, before)
+    if (before.authenticate !== this.setup.authenticate) void before.authenticate.close()
+    this.#follow()
+  }
+
+  /** Makes backends and catalog what the configuration says. */
+  #follow(): void {
+    const { config, directory, serverInfo } = this.setup
+    const gone = this.#backends.follow(config.backends, {
+      directory,
+      defaultTimeout: config.timeouts?.default ?? DEFAULT_TIMEOUT,
+      client: { name: 'portico', version: serverInfo.version },
+    })
+    this.#show()
+    for (const backend of gone) {
+      this.sessions.forget(backend)
+      backend.close().catch((error) => this.log.debug({ backend: backend.name, err: error }, 'closing a backend'))
+    }
+  }
+
+  /** Shows what the backends show now, and tells listening clients where that is something else. */
+  #show(): void {
+    const { catalog } = this
+    this.catalog = buildCatalog(this.setup.config, this.#backends.all)
+    if (this.catalog.legacyList.equals(catalog.legacyList)) return
+    if (this.catalog.warnings.length > 0) this.log.warn({ names: this.catalog.warnings }, 'tool names clash')
+    this.sessions.broadcast(TOOLS_CHANGED)
+  }
+
+  #keep(): void {
+    this.sessions.keepAlive()
+    const now = Date.now()
+    for (const backend of this.#backends.all) backend.sweep(now)
+  }
+
+  /** Whether every backend has been asked for its tools. */
+  get isReady(): boolean {
+    return this.#backends.allTried
+  }
+
+  /** Settles when every backend has been asked, or has had its time. */
+  firstLists(): Promise<void> {
+    return this.#backends.firstLists()
+  }
+
+  refreshTools(backend: Backend): void {
+    this.#backends.refresh(backend)
+  }
+
+  /** Whether a backend that has not answered yet could have a tool of this name. */
+  mayComeFromSilent(name: string): boolean {
+    return this.#backends.all.some((backend) => {
+      if (backend.tools !== undefined) return false
+      const { prefix, filter, hidden } = shapeOf(this.setup.config, backend.name)
+      return !hidden && name.startsWith(prefix) && (filter === undefined || filter.has(name.slice(prefix.length)))
+    })
+  }
+
+  /** What the admin listener tells. */
+  status(): object {
+    const shown = new Map<Backend, number>()
+    for (const { backend } of this.catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
+    return {
+      config: this.setup.hash,
+      sessions: this.sessions.count,
+      backends: this.#backends.all.map((backend) => ({
+        name: backend.name,
+        url: backend.url.href,
+        health: backend.health.state,
+        revision: backend.revision,
+        circuit: backend.health.circuit,
+        lastError: backend.health.lastError ?? null,
+        tools: shown.get(backend) ?? 0,
+        latencyMs: backend.health.latencyMs,
+      })),
+    }
+  }
+
+  /** Tells sessions, then lets go of the backends. */
+  async close(): Promise<void> {
+    clearInterval(this.#sweep)
+    this.sessions.close()
+    await Promise.all([this.#backends.close(), this.setup.authenticate.close()])
+  }
+}

@@ -1,0 +1,98 @@
+import type { HttpBindings } from '@hono/node-server'
+import { Hono } from 'hono'
+import type { Level, Logger } from 'pino'
+import manifest from '../../package.json' with { type: 'json' }
+import { checkGateway } from '../config/check/gateway.ts'
+import { type GatewayConfig, gatewayConfigSchema } from '../config/gateway.ts'
+import { findingLine, type Loaded } from '../config/load.ts'
+import { watchConfig } from '../config/watch.ts'
+import { adminApp } from '../server/admin.ts'
+import { type Listener, listen } from '../server/listen.ts'
+import { createLog } from '../server/log.ts'
+import { type Observe, observeNothing } from '../telemetry/observe.ts'
+import { Gateway } from './gateway.ts'
+import { publicApp } from './public-app.ts'
+
+export interface ServeGatewayOptions {
+  readonly configFile: string
+  /** `HOST:PORT` of the MCP endpoint. */
+  readonly listen: string
+  /** `HOST:PORT` of probes and status. */
+  readonly adminListen: string
+  /** Its level is then the caller's affair. */
+  readonly log?: Logger
+  readonly observe?: Observe
+}
+
+export interface ServedGateway {
+  /** `http://host:port`; the MCP endpoint is `/mcp` below it. */
+  readonly url: string
+  readonly adminUrl: string
+  close(): Promise<void>
+}
+
+/**
+ * Serves one gateway and follows its configuration file. Rejects with a ConfigError that holds every finding where the
+ * file won't do at the start, with an Error that names the address where a listener can't be had. Later a file that
+ * won't do is logged, and what was in force stays so.
+ */
+export async function serveGateway(options: ServeGatewayOptions): Promise<ServedGateway> {
+  const { configFile, observe = observeNothing } = options
+  const log = options.log ?? createLog({ name: 'gateway', level: 'info' })
+  const stop = new AbortController()
+  // Listeners come first: what a configuration puts in force names the address that is really listened on.
+  let gateway: Gateway | undefined
+  let app = new Hono<{ Bindings: HttpBindings }>()
+
+  const loaded = await watchConfig(configFile, gatewayConfigSchema, {
+    check: checkGateway,
+    onConfig: (next) => inForce(next),
+    onRefused: (findings) =>
+      log.error({ findings: findings.map(findingLine) }, 'the new configuration is refused, the old one serves'),
+    signal: stop.signal,
+  })
+
+  const listeners: Listener[] = []
+  try {
+    const listener = await listen((request, env) => app.fetch(request, env as HttpBindings), options.listen)
+    listeners.push(listener)
+    gateway = new Gateway(loaded, { listenerUrl: listener.url, version: manifest.version, log, observe })
+    setLevel(loaded)
+    app = publicApp(gateway)
+    const admin = adminApp({
+      status: () => running().status(),
+      ready: () => (running().isReady ? true : { reason: 'backends are being asked for their tools' }),
+      version: { version: manifest.version, node: process.version },
+    })
+    listeners.push(await listen(admin.fetch, options.adminListen))
+  } catch (error) {
+    await close()
+    throw error
+  }
+
+  function running(): Gateway {
+    return gateway as Gateway
+  }
+
+  function inForce(next: Loaded<GatewayConfig>): void {
+    setLevel(next)
+    running().apply(next)
+    log.info({ config: next.hash }, 'another configuration is in force')
+  }
+
+  function setLevel({ config }: Loaded<GatewayConfig>): void {
+    if (options.log === undefined) log.level = (config.logLevel ?? 'info') satisfies Level
+  }
+
+  async function close(): Promise<void> {
+    stop.abort()
+    // Streams would go on for ever: they end first, so that only calls in flight are waited for.
+    gateway?.sessions.endStreams()
+    await Promise.all(listeners.map((listener) => listener.close()))
+    await gateway?.close()
+  }
+
+  const [{ url }, { url: adminUrl }] = listeners as [Listener, Listener]
+  log.info({ url, adminUrl, config: loaded.hash }, 'the gateway serves')
+  return { url, adminUrl, close }
+}

@@ -1,0 +1,184 @@
+/**
+ * Finds its way in JSON text without building values, so that what is only relayed stays as it was written: integers
+ * beyond 2^53, number spellings, member order. Never throws and never loops on malformed text.
+ */
+
+const QUOTE = 0x22
+const COMMA = 0x2c
+const COLON = 0x3a
+const BACKSLASH = 0x5c
+
+const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
+
+export function skipSpace(text: string, at: number): number {
+  let index = at
+  while (index < text.length && isSpace(text.charCodeAt(index))) index++
+  return index
+}
+
+/** Index behind the string that opens at `at`, or -1 where it never closes. */
+export function skipString(text: string, at: number): number {
+  let end = text.indexOf('"', at + 1)
+  while (end !== -1) {
+    let escapes = 0
+    while (text.charCodeAt(end - 1 - escapes) === BACKSLASH) escapes++
+    if (escapes % 2 === 0) return end + 1
+    end = text.indexOf('"', end + 1)
+  }
+  return -1
+}
+
+/** Index behind the value that starts at `at`, or -1 where it never ends. */
+export function skipValue(text: string, at: number): number {
+  const first = text.charCodeAt(at)
+  if (first === QUOTE) return skipString(text, at)
+  if (first !== 0x7b && first !== 0x5b) {
+    let index = at
+    while (index < text.length) {
+      const code = text.charCodeAt(index)
+      if (code === COMMA || code === 0x7d || code === 0x5d || isSpace(code)) break
+      index++
+    }
+    return index === at ? -1 : index
+  }
+  let depth = 0
+  let index = at
+  while (index < text.length) {
+    const code = text.charCodeAt(index)
+    if (code === QUOTE) {
+      index = skipString(text, index)
+      if (index === -1) return -1
+      continue
+    }
+    if (code === 0x7b || code === 0x5b) depth++
+    else if ((code === 0x7d || code === 0x5d) && --depth === 0) return index + 1
+    index++
+  }
+  return -1
+}
+
+/**
+ * Walks the members of one object: `while (members.next()) …`. After the last one, or where the text is malformed,
+ * `next` is false; `end` is then the index behind the closing brace, or -1.
+ */
+export class Members {
+  readonly text: string
+  /** Decoded name of the member. */
+  key = ''
+  keyStart = 0
+  valueStart = 0
+  valueEnd = 0
+  end = -1
+  #at: number
+
+  /** `at` is the index of the opening brace. */
+  constructor(text: string, at: number) {
+    this.text = text
+    this.#at = text.charCodeAt(at) === 0x7b ? at + 1 : -1
+  }
+
+  next(): boolean {
+    if (this.#at === -1) return false
+    const { text } = this
+    let at = skipSpace(text, this.#at)
+    this.#at = -1
+    if (text.charCodeAt(at) === 0x7d) {
+      this.end = at + 1
+      return false
+    }
+    if (text.charCodeAt(at) !== QUOTE) return false
+    const keyEnd = skipString(text, at)
+    if (keyEnd === -1) return false
+    this.keyStart = at
+    const raw = text.slice(at + 1, keyEnd - 1)
+    this.key = raw.includes('\\') ? unescape(raw) : raw
+    at = skipSpace(text, keyEnd)
+    if (text.charCodeAt(at) !== COLON) return false
+    this.valueStart = skipSpace(text, at + 1)
+    this.valueEnd = skipValue(text, this.valueStart)
+    if (this.valueEnd === -1) return false
+    at = skipSpace(text, this.valueEnd)
+    if (text.charCodeAt(at) === COMMA) this.#at = at + 1
+    else if (text.charCodeAt(at) === 0x7d) this.#at = at
+    else return false
+    return true
+  }
+
+  /** Text of the member's value as it was written. */
+  get value(): string {
+    return this.text.slice(this.valueStart, this.valueEnd)
+  }
+}
+
+/** Walks the elements of one array: `while (elements.next()) …`; stops where the text is malformed. */
+export class Elements {
+  readonly text: string
+  valueStart = 0
+  valueEnd = 0
+  #at: number
+
+  /** `at` is the index of the opening bracket. */
+  constructor(text: string, at: number) {
+    this.text = text
+    this.#at = text.charCodeAt(at) === 0x5b ? at + 1 : -1
+  }
+
+  next(): boolean {
+    if (this.#at === -1) return false
+    this.valueStart = skipSpace(this.text, this.#at)
+    this.#at = -1
+    if (this.text.charCodeAt(this.valueStart) === 0x5d) return false
+    this.valueEnd = skipValue(this.text, this.valueStart)
+    if (this.valueEnd === -1) return false
+    const at = skipSpace(this.text, this.valueEnd)
+    if (this.text.charCodeAt(at) === COMMA) this.#at = at + 1
+    return true
+  }
+
+  /** Text of the element as it was written. */
+  get value(): string {
+    return this.text.slice(this.valueStart, this.valueEnd)
+  }
+}
+
+/** Text of the member `name` of the object that is `text`, or undefined. */
+export function memberText(text: string, name: string): string | undefined {
+  const members = new Members(text, skipSpace(text, 0))
+  while (members.next()) if (members.key === name) return members.value
+  return undefined
+}
+
+function unescape(raw: string): string {
+  try {
+    return JSON.parse(`"${raw}"`) as string
+  } catch {
+    return raw
+  }
+}
+
+/**
+ * A member name as the most lenient parsers compare it. Go's encoding/json matches names without regard to case, by
+ * Unicode simple folding: to it `ſ` is `s` and the Kelvin sign is `k`.
+ */
+export const foldName = (name: string): string => name.toUpperCase().toLowerCase()
+
+/** The object with some members replaced (by JSON text), removed (undefined) or, where absent, added at its end. */
+export function editObject(text: string, edits: Readonly<Record<string, string | undefined>>): string {
+  const members = new Members(text, skipSpace(text, 0))
+  const parts: string[] = []
+  const seen = new Set<string>()
+  while (members.next()) {
+    if (!Object.hasOwn(edits, members.key)) {
+      parts.push(text.slice(members.keyStart, members.valueEnd))
+      continue
+    }
+    if (seen.has(members.key)) continue
+    seen.add(members.key)
+    const value = edits[members.key]
+    if (value !== undefined) parts.push(text.slice(members.keyStart, members.valueStart) + value)
+  }
+  for (const [key, value] of Object.entries(edits)) {
+    if (value !== undefined && !seen.has(key)) parts.push(`${JSON.stringify(key)}:${value}`)
+  }
+  return `{${parts.join(',')}}`
+}

@@ -1,0 +1,134 @@
+import { isUtf8 } from 'node:buffer'
+import { PublicError } from '../../server/errors.ts'
+import { foldName, Members, skipSpace } from './json.ts'
+
+/** Names whose place in the text matters, so that no parser may find them twice. */
+const messageNames = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
+const paramsNames = new Set(['name', 'arguments', '_meta', 'uri', 'cursor', 'requestState', 'inputResponses', 'task'])
+
+/**
+ * One JSON-RPC message of a client, parsed once: `params` for reading, the text and the places of what may have to be
+ * rewritten for relaying. An offset pair is -1 where the member is absent.
+ */
+export class Message {
+  readonly text: string
+  readonly kind: 'request' | 'notification' | 'response'
+  /** The id as it was written, for requests: it is given back byte for byte. */
+  readonly id: string | undefined
+  readonly method: string
+  readonly params: Readonly<Record<string, unknown>> | undefined
+  idStart = -1
+  idEnd = -1
+  paramsStart = -1
+  paramsEnd = -1
+  nameStart = -1
+  nameEnd = -1
+  argumentsStart = -1
+  argumentsEnd = -1
+  metaStart = -1
+  metaEnd = -1
+
+  constructor(text: string, value: Record<string, unknown>) {
+    this.text = text
+    const { method, params, id } = value
+    this.method = typeof method === 'string' ? method : ''
+    this.kind = 'method' in value ? ('id' in value ? 'request' : 'notification') : 'response'
+    this.params = params as Record<string, unknown> | undefined
+    checkShape(value, this.kind)
+    this.#locate()
+    this.id = id === undefined ? undefined : text.slice(this.idStart, this.idEnd)
+  }
+
+  /** The request's `_meta`, where it is an object. */
+  get meta(): Readonly<Record<string, unknown>> | undefined {
+    const meta = this.params?.['_meta']
+    return isObject(meta) ? meta : undefined
+  }
+
+  /** The value of a string parameter. */
+  parameter(name: string): string | undefined {
+    const value = this.params?.[name]
+    return typeof value === 'string' ? value : undefined
+  }
+
+  #locate(): void {
+    const { text } = this
+    const top = new Members(text, skipSpace(text, 0))
+    const seen = new Set<string>()
+    while (top.next()) {
+      refuseTwin(top.key, messageNames, seen)
+      if (top.key === 'id') {
+        this.idStart = top.valueStart
+        this.idEnd = top.valueEnd
+      } else if (top.key === 'params') {
+        this.paramsStart = top.valueStart
+        this.paramsEnd = top.valueEnd
+      }
+    }
+    if (this.params === undefined) return
+    const inner = new Members(text, this.paramsStart)
+    while (inner.next()) {
+      refuseTwin(inner.key, paramsNames, seen)
+      if (inner.key === 'name') {
+        this.nameStart = inner.valueStart
+        this.nameEnd = inner.valueEnd
+      } else if (inner.key === 'arguments') {
+        this.argumentsStart = inner.valueStart
+        this.argumentsEnd = inner.valueEnd
+      } else if (inner.key === '_meta') {
+        this.metaStart = inner.valueStart
+        this.metaEnd = inner.valueEnd
+      }
+    }
+  }
+}
+
+/**
+ * Parses a request body. Throws `parse_error` where it is not JSON in UTF-8, `invalid_message` where it is not one
+ * JSON-RPC 2.0 message that every parser reads alike. A batch is given back as `'batch'`.
+ */
+export function parseMessage(body: Buffer): Message | 'batch' {
+  if (!isUtf8(body)) throw new PublicError('parse_error', { message: 'The body is not UTF-8.' })
+  const text = body.toString('utf8')
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    throw new PublicError('parse_error', { cause })
+  }
+  if (Array.isArray(value)) return 'batch'
+  if (!isObject(value)) throw new PublicError('invalid_message')
+  return new Message(text, value)
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function checkShape(value: Record<string, unknown>, kind: Message['kind']): void {
+  if (value['jsonrpc'] !== '2.0') throw new PublicError('invalid_message', { message: 'jsonrpc must be "2.0".' })
+  if (kind === 'response') {
+    if (!('result' in value) && !('error' in value)) throw new PublicError('invalid_message')
+    return
+  }
+  if (typeof value['method'] !== 'string' || value['method'] === '')
+    throw new PublicError('invalid_message', { message: 'method must be a string.' })
+  const { id, params } = value
+  if (kind === 'request' && typeof id !== 'string' && typeof id !== 'number')
+    throw new PublicError('invalid_message', { message: 'id must be a string or a number.' })
+  if (params !== undefined && !isObject(params))
+    throw new PublicError('invalid_message', { message: 'params must be an object.' })
+}
+
+/**
+ * Parsers disagree on which of two members of one name counts, and some match names without regard to case: a call
+ * that we route by one and a backend runs by the other would pass every filter. Such a message is refused.
+ */
+function refuseTwin(key: string, names: ReadonlySet<string>, seen: Set<string>): void {
+  const name = names.has(key) ? key : foldName(key)
+  if (!names.has(name)) return
+  const place = names === messageNames ? name : `params.${name}`
+  if (name !== key || seen.has(place))
+    throw new PublicError('invalid_message', { message: `${place} must appear once, in this spelling.` })
+  seen.add(place)
+}

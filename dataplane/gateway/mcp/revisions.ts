@@ -1,0 +1,22 @@
+/** Protocol revisions. The legacy era opens with `initialize`; in the modern one each request describes itself. */
+
+export const MODERN = '2026-07-28'
+
+/** Legacy revisions served over Streamable HTTP, newest first. 2024-11-05 is HTTP+SSE and is not served. */
+export const legacyRevisions: readonly string[] = ['2025-11-25', '2025-06-18', '2025-03-26']
+
+/** Every revision served here, newest first: `supported` of -32022 and of `server/discover`. */
+export const servedRevisions: readonly string[] = [MODERN, ...legacyRevisions]
+
+/** What a legacy request without a version header speaks (2025-06-18, transports). */
+export const ASSUMED_LEGACY = '2025-03-26'
+
+export const isLegacyRevision = (version: string): boolean => legacyRevisions.includes(version)
+
+/** Whether this text names a revision of the modern era, served or not: revisions are dates. */
+export const isModernRevision = (version: string): boolean =>
+  version >= MODERN && version.length === MODERN.length && /^\d{4}-\d{2}-\d{2}$/.test(version)
+
+/** The revision to answer an `initialize` with: the one asked for, or our newest legacy one. */
+export const negotiateLegacy = (requested: unknown): string =>
+  typeof requested === 'string' && isLegacyRevision(requested) ? requested : (legacyRevisions[0] as string)

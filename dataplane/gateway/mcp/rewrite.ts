@@ -1,0 +1,79 @@
+import { editObject, Members } from './json.ts'
+import type { Message } from './message.ts'
+
+/** Keys of `_meta` that describe one hop of the modern era; they mean nothing on another hop. */
+const HOP_PREFIX = 'io.modelcontextprotocol/'
+
+/** What changes in a call on its way to the backend; what is absent stays byte for byte. */
+export interface Rewrite {
+  /** JSON text of the id on the backend's hop. */
+  readonly id: string | undefined
+  /** JSON text of the tool's name at the backend. */
+  readonly name: string | undefined
+  /** JSON text of the whole `_meta`; null takes it away. */
+  readonly meta: string | null | undefined
+}
+
+/** The body for the backend: the client's own text with the rewritten members put in. */
+export function rewriteCall(message: Message, rewrite: Rewrite): string {
+  const { text } = message
+  const { id, name, meta } = rewrite
+  if (meta === null || (meta !== undefined && message.metaStart === -1)) return rewriteParams(message, rewrite)
+  // The members come in any order; a message has at most these three.
+  const cuts: Cut[] = []
+  if (id !== undefined) cuts.push([message.idStart, message.idEnd, id])
+  if (name !== undefined) cuts.push([message.nameStart, message.nameEnd, name])
+  if (meta !== undefined) cuts.push([message.metaStart, message.metaEnd, meta])
+  if (cuts.length > 1) cuts.sort(byStart)
+  let out = ''
+  let from = 0
+  for (const [start, end, value] of cuts) {
+    out += text.slice(from, start) + value
+    from = end
+  }
+  return out + text.slice(from)
+}
+
+type Cut = readonly [start: number, end: number, value: string]
+const byStart = (a: Cut, b: Cut) => a[0] - b[0]
+
+function rewriteParams(message: Message, { id, name, meta }: Rewrite): string {
+  const { text } = message
+  const params = editObject(text.slice(message.paramsStart, message.paramsEnd), {
+    ...(name === undefined ? {} : { name }),
+    _meta: meta ?? undefined,
+  })
+  const cuts: Cut[] = [[message.paramsStart, message.paramsEnd, params]]
+  if (id !== undefined) cuts.push([message.idStart, message.idEnd, id])
+  cuts.sort(byStart)
+  let out = ''
+  let from = 0
+  for (const [start, end, value] of cuts) {
+    out += text.slice(from, start) + value
+    from = end
+  }
+  return out + text.slice(from)
+}
+
+/**
+ * `_meta` as JSON text without the keys of the modern hop, for a legacy backend: a dual-era backend would take the
+ * protocol version in it for a modern request. Undefined where nothing changes, null where nothing is left.
+ */
+export function metaForLegacy(message: Message): string | null | undefined {
+  if (message.metaStart === -1) return undefined
+  const members = new Members(message.text, message.metaStart)
+  const kept: string[] = []
+  let dropped = false
+  while (members.next()) {
+    if (members.key.startsWith(HOP_PREFIX)) dropped = true
+    else kept.push(message.text.slice(members.keyStart, members.valueEnd))
+  }
+  if (!dropped) return undefined
+  return kept.length === 0 ? null : `{${kept.join(',')}}`
+}
+
+/** `_meta` as JSON text with the keys that a modern backend requires, for a legacy client's call. */
+export function metaForModern(message: Message, envelope: Readonly<Record<string, string>>): string {
+  const meta = message.metaStart === -1 ? '{}' : message.text.slice(message.metaStart, message.metaEnd)
+  return editObject(meta, envelope)
+}

@@ -1,0 +1,18 @@
+import { errorTable, type PublicError } from '../../server/errors.ts'
+
+/** JSON-RPC messages of our own as text. `id` is always JSON text, given back as the client wrote it. */
+
+export const resultText = (id: string, result: string): string => `{"jsonrpc":"2.0","id":${id},"result":${result}}`
+
+export const errorText = (id: string | undefined, error: PublicError): string =>
+  `{"jsonrpc":"2.0","id":${id ?? 'null'},"error":${JSON.stringify({
+    code: errorTable[error.code].rpc,
+    message: error.message,
+    ...(error.data === undefined ? {} : { data: error.data }),
+  })}}`
+
+export const requestText = (id: string, method: string, params: object): string =>
+  `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`
+
+export const notificationText = (method: string, params?: object): string =>
+  JSON.stringify({ jsonrpc: '2.0', method, ...(params === undefined ? {} : { params }) })

@@ -1,0 +1,91 @@
+const LF = 0x0a
+const CR = 0x0d
+const COLON = 0x3a
+const SPACE = 0x20
+
+/** Takes the parts of a server-sent event stream (WHATWG HTML, 9.2.6). */
+export interface SseReceiver {
+  /** Bytes of the event's data, in pieces; the line breaks between data lines are among them. */
+  onEventData(bytes: Buffer): void
+  /** An event with data has ended. */
+  onEventEnd(): void
+}
+
+const LINE_BREAK = Buffer.from('\n')
+const LONGEST_WORD = 16
+
+/** Where in a line: in the field's name, right behind its colon, or in the value. */
+type Place = 'name' | 'colon' | 'value'
+
+/**
+ * Splits a server-sent event stream as its bytes arrive, in any chunks, without holding an event whole. Comments, ids
+ * and retry times are dropped, and so are the data of events of another type than `message`.
+ */
+export class SseSplitter {
+  readonly #receiver: SseReceiver
+  #place: Place = 'name'
+  #name = ''
+  #type = ''
+  #hasData = false
+  #wasCR = false
+
+  constructor(receiver: SseReceiver) {
+    this.#receiver = receiver
+  }
+
+  push(chunk: Buffer): void {
+    let at = 0
+    while (at < chunk.length) {
+      const code = chunk[at] as number
+      if (this.#wasCR && code === LF) at++
+      else if (code === LF || code === CR) {
+        this.#endLine()
+        at++
+      } else if (this.#place === 'name') {
+        if (code === COLON) this.#startValue()
+        else if (this.#name.length < LONGEST_WORD) this.#name += String.fromCharCode(code)
+        at++
+      } else if (this.#place === 'colon' && code === SPACE) {
+        this.#place = 'value'
+        at++
+      } else at = this.#value(chunk, at)
+      this.#wasCR = code === CR
+    }
+  }
+
+  #startValue(): void {
+    this.#place = 'colon'
+    if (this.#name === 'event') this.#type = ''
+    else if (this.#name === 'data') this.#startData()
+  }
+
+  #startData(): void {
+    if (!this.#wanted) return
+    if (this.#hasData) this.#receiver.onEventData(LINE_BREAK)
+    this.#hasData = true
+  }
+
+  get #wanted(): boolean {
+    return this.#type === '' || this.#type === 'message'
+  }
+
+  #value(chunk: Buffer, from: number): number {
+    this.#place = 'value'
+    let end = from
+    while (end < chunk.length && chunk[end] !== LF && chunk[end] !== CR) end++
+    if (this.#name === 'data') {
+      if (this.#wanted) this.#receiver.onEventData(chunk.subarray(from, end))
+    } else if (this.#name === 'event' && this.#type.length < LONGEST_WORD) this.#type += chunk.toString('latin1', from, end)
+    return end
+  }
+
+  #endLine(): void {
+    if (this.#place === 'name' && this.#name === '') {
+      if (this.#hasData) this.#receiver.onEventEnd()
+      this.#hasData = false
+      this.#type = ''
+    } else if (this.#place === 'name' && this.#name === 'data') this.#startData()
+    this.#place = 'name'
+    this.#name = ''
+  }
+}

@@ -1,0 +1,81 @@
+import type { Logger } from 'pino'
+import type { GatewayConfig } from '../config/gateway.ts'
+import type { Loaded } from '../config/load.ts'
+import {
+  type Authenticate,
+  createAuthenticate,
+  type ProtectedResourceMetadata,
+  protectedResourceMetadata,
+  resourceMetadataUrl,
+} from '../identity/index.ts'
+import { type HostNames, hostNames } from '../server/hosts.ts'
+import type { Observe } from '../telemetry/observe.ts'
+import type { Implementation } from './backends/backend.ts'
+import { MODERN } from './mcp/revisions.ts'
+
+/** Everything that one configuration puts in force, apart from the backends; never changed, only replaced. */
+export interface Setup {
+  readonly config: GatewayConfig
+  /** Of the configuration file's bytes. */
+  readonly hash: string
+  readonly directory: string
+  readonly hostNames: HostNames
+  readonly authenticate: Authenticate & { close(): Promise<void> }
+  /** Undefined where callers are anonymous. */
+  readonly resourceMetadata: ProtectedResourceMetadata | undefined
+  readonly serverInfo: Implementation
+  /** Result of `server/discover` as JSON text. */
+  readonly discovered: string
+}
+
+export interface SetupOptions {
+  /** `http://host:port` of the public listener. */
+  readonly listenerUrl: string
+  readonly version: string
+  readonly log: Logger
+  readonly observe: Observe
+}
+
+/** Puts a configuration in force; `before` gives what need not be built anew. */
+export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, before?: Setup): Setup {
+  const { config, hash, directory } = loaded
+  const resource = config.resourceUrl ?? `${options.listenerUrl}/mcp`
+  const { oidc } = config.incomingAuth
+  const serverInfo = { name: config.name, version: options.version }
+  return {
+    config,
+    hash,
+    directory,
+    hostNames: hostNames([config.resourceUrl, options.listenerUrl], config.allowedHosts),
+    authenticate: sameAuthentication(loaded, before)
+      ? before.authenticate
+      : createAuthenticate(config.incomingAuth, {
+          resourceMetadataUrl: () => resourceMetadataUrl(resource),
+          log: options.log,
+          observe: options.observe,
+          directory,
+        }),
+    resourceMetadata:
+      oidc === undefined
+        ? undefined
+        : protectedResourceMetadata({ resource, issuers: [oidc.issuer], scopes: oidc.scopes }),
+    serverInfo,
+    discovered: discovered(serverInfo),
+  }
+}
+
+/** Keys that are known and tokens that were checked stay where nothing about them changes. */
+function sameAuthentication({ config, directory }: Loaded<GatewayConfig>, before?: Setup): before is Setup {
+  const key = (of: GatewayConfig) => JSON.stringify([of.incomingAuth, of.resourceUrl])
+  return before !== undefined && before.directory === directory && key(before.config) === key(config)
+}
+
+const discovered = (serverInfo: Implementation): string =>
+  JSON.stringify({
+    resultType: 'complete',
+    supportedVersions: [MODERN],
+    capabilities: { tools: {} },
+    ttlMs: 0,
+    cacheScope: 'private',
+    _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo },
+  })
