@@ -70,3 +70,9 @@ export interface ClusterView {
   /** Absent offline and before the workload's first start. */
   observe(kind: string, namespace: string, name: string): WorkloadObservation | undefined
 }
+
+/** A view that can also be walked from end to end; what one reconcile sees must not depend on that. */
+export interface WholeView extends ClusterView {
+  /** Every object there is, by namespace, kind and name. */
+  all(): readonly KubernetesObject[]
+}

@@ -18,6 +18,13 @@ export interface PlannedEvent {
   readonly message: string
 }
 
+/** What every status has; the other fields are those of the kind. */
+export interface PlannedStatus {
+  readonly conditions: readonly Condition[]
+  readonly observedGeneration: number
+  readonly [field: string]: unknown
+}
+
 /** Everything that follows from one object and the world around it. Complete: what isn't in it should not be there. */
 export interface Plan {
   /**
@@ -26,7 +33,7 @@ export interface Plan {
    */
   readonly children: readonly KubernetesObject[] | 'hold'
   /** The whole status. */
-  readonly status: object & { readonly conditions: readonly Condition[]; readonly observedGeneration: number }
+  readonly status: PlannedStatus
   readonly events: readonly PlannedEvent[]
   /** Whether our finalizer should be on the object. Absent on an object under deletion: it may go. */
   readonly finalizer: boolean

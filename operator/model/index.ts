@@ -1,0 +1,74 @@
+import type { KindDeclaration, ObjectOf } from '../../crds/define.ts'
+import { kinds as allKinds } from '../../crds/index.ts'
+import { createObjectIndex, type ObjectIndex } from './object-index.ts'
+import type { ConfigMapContent, KubernetesObject, SecretPresence, WholeView, WorkloadObservation } from './view.ts'
+
+export type { ObjectIndex } from './object-index.ts'
+export { byText, createObjectIndex } from './object-index.ts'
+export * from './view.ts'
+
+interface Named {
+  readonly namespace: string
+  readonly name: string
+}
+
+export type NamedSecret = Named & { readonly keys: Iterable<string>; readonly revision: string }
+export type NamedConfigMap = Named & ConfigMapContent
+export type NamedObservation = Named & { readonly kind: string } & WorkloadObservation
+
+/** The world that a view reads from. Whoever owns it changes it between two reconciles, never during one. */
+export interface World {
+  readonly objects: ObjectIndex
+  /** Keys are `namespace/name`. */
+  readonly secrets: Map<string, SecretPresence>
+  /** Keys are `namespace/name`. */
+  readonly configMaps: Map<string, ConfigMapContent>
+  /** Keys are `kind/namespace/name`. */
+  readonly observations: Map<string, WorkloadObservation>
+  readonly view: WholeView
+}
+
+/** An empty world over the given kinds, to be filled object by object. */
+export function createWorld(kinds: Readonly<Record<string, KindDeclaration>> = allKinds): World {
+  const objects = createObjectIndex(kinds)
+  const secrets = new Map<string, SecretPresence>()
+  const configMaps = new Map<string, ConfigMapContent>()
+  const observations = new Map<string, WorkloadObservation>()
+  const view: WholeView = {
+    get: <K extends KindDeclaration>(kind: K, namespace: string, name: string) =>
+      objects.get(kind.kind, namespace, name) as ObjectOf<K> | undefined,
+    list: <K extends KindDeclaration>(kind: K, namespace: string) =>
+      objects.list(kind.kind, namespace) as unknown as readonly ObjectOf<K>[],
+    all: () => objects.all(),
+    referrers: (kind, namespace, name) => objects.referrers(kind.kind, namespace, name),
+    secret: (namespace, name) => secrets.get(`${namespace}/${name}`),
+    configMap: (namespace, name) => configMaps.get(`${namespace}/${name}`),
+    observe: (kind, namespace, name) => observations.get(`${kind}/${namespace}/${name}`),
+  }
+  return { objects, secrets, configMaps, observations, view }
+}
+
+/** What a world is built from in one go; later objects of the same name replace earlier ones. */
+export interface WorldContent {
+  readonly objects: Iterable<KubernetesObject>
+  readonly secrets?: Iterable<NamedSecret>
+  readonly configMaps?: Iterable<NamedConfigMap>
+  readonly observations?: Iterable<NamedObservation>
+}
+
+/** A world filled from lists, in any order. Throws a TypeError on an object that isn't of a kind of ours. */
+export function fillWorld(content: WorldContent, kinds?: Readonly<Record<string, KindDeclaration>>): World {
+  const world = createWorld(kinds)
+  for (const object of content.objects) world.objects.put(object)
+  for (const { namespace, name, keys, revision } of content.secrets ?? [])
+    world.secrets.set(`${namespace}/${name}`, { keys: new Set(keys), revision })
+  for (const { namespace, name, data } of content.configMaps ?? [])
+    world.configMaps.set(`${namespace}/${name}`, { data })
+  for (const { kind, namespace, name, ...observation } of content.observations ?? [])
+    world.observations.set(`${kind}/${namespace}/${name}`, observation)
+  return world
+}
+
+/** The view of a world that is built from lists and doesn't change: what `render`, `validate` and tests need. */
+export const createView = (content: WorldContent, kinds?: Readonly<Record<string, KindDeclaration>>): WholeView =>
+  fillWorld(content, kinds).view

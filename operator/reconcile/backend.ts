@@ -1,0 +1,38 @@
+import { checkGateway } from '../../dataplane/config/check/gateway.ts'
+import type { BackendConfig } from '../../dataplane/config/gateway.ts'
+import type { Mounts } from '../render/mounts.ts'
+import { sortedRecord } from './mcp-tool-config.ts'
+import type { KeyRef, Resolver } from './resolver.ts'
+
+/** The spec's shape of headers for a remote server. */
+export interface HeaderForward {
+  readonly addPlaintextHeaders?: Readonly<Record<string, string>>
+  readonly addHeadersFromSecret?: readonly { readonly headerName: string; readonly valueSecretRef: KeyRef }[]
+}
+
+/** Headers of a backend; those from Secrets as files. A Secret or key that is missing becomes a problem. */
+export function backendHeaders(
+  forward: HeaderForward | undefined,
+  resolver: Resolver,
+  mounts: Mounts,
+): Pick<BackendConfig, 'headers' | 'headerFiles'> {
+  const { addPlaintextHeaders, addHeadersFromSecret = [] } = forward ?? {}
+  const headerFiles = addHeadersFromSecret
+    .filter(({ valueSecretRef }) => resolver.secretKey(valueSecretRef))
+    .map(({ headerName, valueSecretRef: { name, key } }) => ({ name: headerName, file: mounts.secretFile(name, key) }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+  return {
+    ...(addPlaintextHeaders === undefined ? {} : { headers: sortedRecord(addPlaintextHeaders) }),
+    ...(headerFiles.length === 0 ? {} : { headerFiles }),
+  }
+}
+
+/** What is wrong with one backend, so that it can be left out and the others serve. */
+export const backendFindings = (backend: BackendConfig): readonly string[] =>
+  checkGateway({
+    name: 'one',
+    namespace: 'one',
+    role: 'gateway',
+    incomingAuth: { type: 'anonymous' },
+    backends: [backend],
+  }).map(({ pointer, message }) => `${pointer.replace('/backends/0', '') || '/'} ${message}`)

@@ -1,0 +1,86 @@
+import type { KindDeclaration, ObjectOf } from '../../crds/define.ts'
+import type { ClusterView, ObjectName } from '../model/view.ts'
+import { hashOf } from '../render/canonical.ts'
+import { type Conditions, generationOf, startConditions } from './conditions.ts'
+import type { Plan, PlannedEvent, ReconcileContext } from './plan.ts'
+import { joined, type Problems, startProblems } from './problems.ts'
+import { type Resolver, startResolver } from './resolver.ts'
+
+/** Finds what is wrong with a config: in its own fields (`Valid`) and in what it refers to (`ReferencesResolved`). */
+export type CheckConfig<K extends KindDeclaration> = (object: ObjectOf<K>, resolver: Resolver) => void
+
+/** Which of the referrers are told in `referencingWorkloads`. */
+const workloadKinds: ReadonlySet<string> = new Set(['MCPServer', 'VirtualMCPServer', 'MCPRemoteProxy'])
+
+export const isWorkload = ({ kind }: ObjectName): boolean => workloadKinds.has(kind)
+
+const naming = ({ kind, name }: ObjectName) => `${kind} ${JSON.stringify(name)}`
+
+/** Who holds an object that is being deleted, for people. At most this many are named. */
+const NAMED = 20
+
+function holders(referrers: readonly ObjectName[]): string {
+  const rest = referrers.length - NAMED
+  return `still used by ${referrers.slice(0, NAMED).map(naming).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
+}
+
+/** `DeletionBlocked`, while somebody still names an object that is being deleted; the event that goes with it. */
+export function deletionBlocked(
+  object: { readonly metadata: { readonly deletionTimestamp?: string } },
+  referrers: readonly ObjectName[],
+  conditions: Conditions,
+): readonly PlannedEvent[] {
+  if (object.metadata.deletionTimestamp === undefined || referrers.length === 0) return []
+  const message = holders(referrers)
+  conditions.set('DeletionBlocked', 'True', 'StillReferenced', message)
+  return [{ type: 'Warning', reason: 'DeletionBlocked', message }]
+}
+
+/** `Valid`, `ReferencesResolved` and `Ready` of an object without pods. */
+export function settle(problems: Problems, conditions: Conditions): readonly PlannedEvent[] {
+  const invalid = problems.of('Valid')
+  const missing = problems.of('ReferencesResolved')
+  if (invalid.length > 0) conditions.set('Valid', 'False', invalid[0]?.reason ?? '', joined(invalid))
+  else conditions.set('Valid', 'True', 'ConfigValid', '')
+  if (missing.length > 0) conditions.set('ReferencesResolved', 'False', missing[0]?.reason ?? '', joined(missing))
+  else conditions.set('ReferencesResolved', 'True', 'AllFound', '')
+  const first = problems.all()[0]
+  if (first === undefined) {
+    conditions.set('Ready', 'True', 'Ready', '')
+    return []
+  }
+  const message = joined(problems.all())
+  conditions.set('Ready', 'False', first.reason, message)
+  // kstatus: waiting won't help. A missing reference may still come, so that one is in progress.
+  if (invalid.length > 0) conditions.set('Stalled', 'True', first.reason, message)
+  return [{ type: 'Warning', reason: first.reason, message }]
+}
+
+/**
+ * The plan of a config kind: no children; conditions, hash of the spec, who uses it. The finalizer is on it while
+ * anybody names it, whether that one is a workload or an entry of a catalog.
+ */
+export function planConfig<K extends KindDeclaration>(
+  kind: K,
+  check: CheckConfig<K>,
+): (object: ObjectOf<K>, view: ClusterView, context: ReconcileContext) => Plan {
+  return (object, view, context) => {
+    const { namespace, name } = object.metadata
+    const conditions = startConditions(object, context.now)
+    const problems = startProblems()
+    check(object, startResolver(view, namespace, problems))
+    const referrers = view.referrers(kind, namespace, name)
+    const events = [...settle(problems, conditions), ...deletionBlocked(object, referrers, conditions)]
+    return {
+      children: [],
+      status: {
+        conditions: conditions.list(),
+        configHash: hashOf(object.spec),
+        observedGeneration: generationOf(object),
+        referencingWorkloads: referrers.filter(isWorkload),
+      },
+      events,
+      finalizer: referrers.length > 0,
+    }
+  }
+}

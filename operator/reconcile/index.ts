@@ -1,0 +1,69 @@
+import type { KindName } from '../../crds/index.ts'
+import type { ClusterView, KubernetesObject, WholeView } from '../model/view.ts'
+import { reconcileMcpAuthzConfig } from './mcp-authz-config.ts'
+import { reconcileMcpExternalAuthConfig } from './mcp-external-auth-config.ts'
+import { reconcileMcpGroup } from './mcp-group.ts'
+import { reconcileMcpOidcConfig } from './mcp-oidc-config.ts'
+import { reconcileMcpRegistry } from './mcp-registry.ts'
+import { reconcileMcpRemoteProxy } from './mcp-remote-proxy.ts'
+import { reconcileMcpServer } from './mcp-server.ts'
+import { reconcileMcpServerEntry } from './mcp-server-entry.ts'
+import { reconcileMcpTelemetryConfig } from './mcp-telemetry-config.ts'
+import { reconcileMcpToolConfig } from './mcp-tool-config.ts'
+import type { Plan, ReconcileContext } from './plan.ts'
+import { reconcileVirtualMcpCompositeToolDefinition } from './virtual-mcp-composite-tool-definition.ts'
+import { reconcileVirtualMcpServer } from './virtual-mcp-server.ts'
+
+export type { Condition, Plan, PlannedEvent, Reconcile, ReconcileContext } from './plan.ts'
+
+/** One function a kind; each takes objects of its own kind alone. */
+const reconciles = {
+  MCPServer: reconcileMcpServer,
+  MCPRemoteProxy: reconcileMcpRemoteProxy,
+  MCPServerEntry: reconcileMcpServerEntry,
+  MCPGroup: reconcileMcpGroup,
+  VirtualMCPServer: reconcileVirtualMcpServer,
+  VirtualMCPCompositeToolDefinition: reconcileVirtualMcpCompositeToolDefinition,
+  MCPOIDCConfig: reconcileMcpOidcConfig,
+  MCPExternalAuthConfig: reconcileMcpExternalAuthConfig,
+  MCPAuthzConfig: reconcileMcpAuthzConfig,
+  MCPToolConfig: reconcileMcpToolConfig,
+  MCPTelemetryConfig: reconcileMcpTelemetryConfig,
+  MCPRegistry: reconcileMcpRegistry,
+} satisfies Record<KindName, unknown>
+
+type AnyReconcile = (object: unknown, view: ClusterView, context: ReconcileContext) => Plan
+
+/**
+ * The plan of one object. Takes an object of a kind of ours that its schema lets through, with defaults applied, as the
+ * API server and `applyDefaults` give it. Throws a TypeError on a foreign kind.
+ */
+export function reconcile(object: { readonly kind: string }, view: ClusterView, context: ReconcileContext): Plan {
+  if (!Object.hasOwn(reconciles, object.kind)) throw new TypeError(`not a kind of ours: ${object.kind}`)
+  return (reconciles[object.kind as KindName] as AnyReconcile)(object, view, context)
+}
+
+export interface PlannedObject {
+  readonly object: KubernetesObject
+  readonly plan: Plan
+}
+
+/** The plans of every object of a view, by namespace, kind and name. */
+export const planAll = (view: WholeView, context: ReconcileContext): readonly PlannedObject[] =>
+  view.all().map((object) => ({ object, plan: reconcile(object, view, context) }))
+
+/** The object with the status that its plan gives it, and without what only a cluster knows: for `render --status`. */
+export function statusOf({ object, plan }: PlannedObject): KubernetesObject {
+  const { apiVersion, kind, metadata } = object
+  const { name, namespace } = metadata
+  return {
+    apiVersion,
+    kind,
+    metadata: { name, ...(namespace === undefined ? {} : { namespace }) },
+    status: plan.status,
+  }
+}
+
+/** Base URL of a Service as pods reach it in a cluster of the usual domain. */
+export const clusterAddress: ReconcileContext['addressOf'] = ({ namespace, name, port }) =>
+  `http://${name}.${namespace}.svc.cluster.local:${port}`

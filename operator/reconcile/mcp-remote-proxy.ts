@@ -1,0 +1,96 @@
+import { type MCPRemoteProxy, mcpGroup, mcpRemoteProxy } from '../../crds/index.ts'
+import { checkGateway } from '../../dataplane/config/check/gateway.ts'
+import type { ClusterView } from '../model/view.ts'
+import { renderConfig } from '../render/config-map.ts'
+import { dataPlaneContainer, gatewayListeners } from '../render/containers.ts'
+import { ownEnvironment } from '../render/pod-settings.ts'
+import { renderResources, resourceDefaults } from '../render/resources.ts'
+import { backendHeaders } from './backend.ts'
+import { warnOfTelemetry } from './mcp-telemetry-config.ts'
+import type { Plan, ReconcileContext } from './plan.ts'
+import { type Problems, startProblems } from './problems.ts'
+import { type Assembly, assembleProxy, endpointOf } from './proxy.ts'
+import { checkName, renderChildren } from './rendering.ts'
+import { type Resolver, startResolver } from './resolver.ts'
+import { checkSupported } from './supported.ts'
+import { planWorkload, type Rendered } from './workload.ts'
+
+/** The configuration of a proxy before a remote server, with everything that is wrong noted. */
+export function assembleMcpRemoteProxy(
+  object: MCPRemoteProxy,
+  resolver: Resolver,
+  context: ReconcileContext,
+): Assembly {
+  const { spec } = object
+  const { problems } = resolver
+  checkSupported(mcpRemoteProxy, object, problems)
+  checkName(object, 'rolling', problems)
+  if (spec.groupRef) resolver.object(mcpGroup, spec.groupRef.name)
+  for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
+  const assembly = assembleProxy(
+    object,
+    (mounts) => ({
+      url: spec.remoteUrl,
+      ...backendHeaders(spec.headerForward, resolver, mounts),
+      allowPrivateIP: spec.allowPrivateEndpoint,
+    }),
+    resolver,
+    context,
+  )
+  if (!problems.none) return assembly
+  for (const { pointer, message } of checkGateway(assembly.config))
+    problems.add('Valid', 'ConfigInvalid', `configuration ${pointer} ${message}`)
+  return assembly
+}
+
+function renderMcpRemoteProxy(
+  object: MCPRemoteProxy,
+  assembly: Assembly,
+  problems: Problems,
+  context: ReconcileContext,
+): Rendered {
+  const { spec } = object
+  const config = renderConfig(object, context.group, 'gateway', assembly.config)
+  const broken: string[] = []
+  const container = dataPlaneContainer({
+    container: 'portico',
+    role: 'gateway',
+    image: context.image,
+    listeners: gatewayListeners,
+    resources: renderResources(spec.resources, resourceDefaults.gateway, broken),
+    env: ownEnvironment(spec, assembly.telemetry?.env ?? []),
+    volumeMounts: assembly.mounts.volumeMounts(),
+    sidecar: false,
+  })
+  for (const text of broken) problems.add('Valid', 'ConfigInvalid', text)
+  const children = renderChildren(
+    object,
+    {
+      settings: spec,
+      configMap: config.configMap,
+      listeners: gatewayListeners,
+      service: { port: spec.proxyPort, targetPort: 'mcp' },
+      pod: { containers: [container], volumes: assembly.mounts.volumes() },
+      shape: 'rolling',
+      replicas: spec.replicas,
+    },
+    problems,
+    context,
+  )
+  return { children, config, url: endpointOf(assembly.address) }
+}
+
+/** A proxy in front of an MCP server that runs elsewhere. */
+export function reconcileMcpRemoteProxy(object: MCPRemoteProxy, view: ClusterView, context: ReconcileContext): Plan {
+  const problems = startProblems()
+  const assembly = assembleMcpRemoteProxy(object, startResolver(view, object.metadata.namespace, problems), context)
+  return planWorkload({
+    object,
+    view,
+    context,
+    problems,
+    render: () => renderMcpRemoteProxy(object, assembly, problems, context),
+    replicas: object.spec.replicas,
+    extra: (conditions) => warnOfTelemetry(assembly.telemetry, conditions),
+  })
+}

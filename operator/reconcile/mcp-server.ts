@@ -1,0 +1,135 @@
+import { type MCPServer, mcpGroup, mcpServer } from '../../crds/index.ts'
+import { checkGateway } from '../../dataplane/config/check/gateway.ts'
+import type { ClusterView } from '../model/view.ts'
+import { hashOf } from '../render/canonical.ts'
+import { renderConfig } from '../render/config-map.ts'
+import { dataPlaneContainer, sidecarListeners } from '../render/containers.ts'
+import { ownEnvironment } from '../render/pod-settings.ts'
+import { type Resources, renderResources, resourceDefaults } from '../render/resources.ts'
+import { serverContainer } from '../render/server-container.ts'
+import { warnOfTelemetry } from './mcp-telemetry-config.ts'
+import type { Plan, ReconcileContext } from './plan.ts'
+import { type Problems, startProblems } from './problems.ts'
+import { type Assembly, assembleProxy, endpointOf } from './proxy.ts'
+import { checkName, renderChildren } from './rendering.ts'
+import { type Resolver, startResolver } from './resolver.ts'
+import { checkSupported } from './supported.ts'
+import { planWorkload, type Rendered } from './workload.ts'
+
+/** Where a server listens when the spec doesn't say. */
+const MCP_PORT = 8080
+
+/** A stdio server is attached to by the name of its one pod, so that it is a StatefulSet. */
+const shapeOf = ({ spec }: MCPServer) => (spec.transport === 'stdio' ? 'stateful' : 'rolling')
+
+function checkPorts({ spec }: MCPServer, problems: Problems): void {
+  const { mcpPort = MCP_PORT, replicas, backendReplicas } = spec
+  if (mcpPort === sidecarListeners.listen || mcpPort === sidecarListeners.admin) {
+    const text = `/spec/mcpPort: ${mcpPort} is where the proxy in the same pod listens; choose another port`
+    problems.add('Valid', 'PortTaken', text)
+  }
+  if (replicas !== undefined && backendReplicas !== undefined && replicas !== backendReplicas)
+    problems.add('Valid', 'ConfigInvalid', '/spec/backendReplicas must equal replicas: server and proxy share a pod')
+}
+
+/** The configuration of the proxy in the server's pod, with everything that is wrong noted. */
+export function assembleMcpServer(object: MCPServer, resolver: Resolver, context: ReconcileContext): Assembly {
+  const { spec, metadata } = object
+  const { problems } = resolver
+  checkSupported(mcpServer, object, problems)
+  checkName(object, shapeOf(object), problems)
+  checkPorts(object, problems)
+  if (spec.groupRef) resolver.object(mcpGroup, spec.groupRef.name)
+  for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
+  for (const { name, key } of spec.secrets ?? []) resolver.secretKey({ name, key })
+  const port = spec.mcpPort ?? MCP_PORT
+  const url = context.serverUrl?.({ namespace: metadata.namespace, name: metadata.name, port })
+  const assembly = assembleProxy(object, () => ({ url: url ?? `http://127.0.0.1:${port}/mcp` }), resolver, context)
+  if (!problems.none) return assembly
+  for (const { pointer, message } of checkGateway(assembly.config))
+    problems.add('Valid', 'ConfigInvalid', `configuration ${pointer} ${message}`)
+  return assembly
+}
+
+function resourcesOf({ spec }: MCPServer, problems: Problems): { server: Resources; proxy: Resources } {
+  const broken: string[] = []
+  const server = renderResources(spec.resources, resourceDefaults.server, broken)
+  const proxy = renderResources(spec.proxyResources, resourceDefaults.sidecar, broken)
+  for (const text of broken) problems.add('Valid', 'ConfigInvalid', text)
+  return { server, proxy }
+}
+
+/** Values of Secrets in a process's environment are read once: a changed one needs new pods. */
+function secretRevision({ spec, metadata }: MCPServer, view: ClusterView): string | undefined {
+  if (!spec.secrets?.length) return undefined
+  return hashOf(spec.secrets.map(({ name }) => [name, view.secret(metadata.namespace, name)?.revision]))
+}
+
+/** All children of a server whose configuration could be assembled. */
+export function renderMcpServer(
+  object: MCPServer,
+  assembly: Assembly,
+  view: ClusterView,
+  problems: Problems,
+  context: ReconcileContext,
+): Rendered {
+  const { spec } = object
+  const shape = shapeOf(object)
+  const config = renderConfig(object, context.group, 'gateway', assembly.config)
+  const resources = resourcesOf(object, problems)
+  const server = serverContainer({
+    image: spec.image,
+    args: spec.args,
+    env: spec.env,
+    secrets: spec.secrets,
+    port: shape === 'stateful' ? undefined : (spec.mcpPort ?? MCP_PORT),
+    resources: resources.server,
+    apiAccess: spec.serviceAccount !== undefined,
+  })
+  const proxy = dataPlaneContainer({
+    container: 'portico',
+    role: 'gateway',
+    image: context.image,
+    listeners: sidecarListeners,
+    resources: resources.proxy,
+    env: ownEnvironment(spec, assembly.telemetry?.env ?? []),
+    volumeMounts: assembly.mounts.volumeMounts(),
+    sidecar: true,
+  })
+  const revision = secretRevision(object, view)
+  const children = renderChildren(
+    object,
+    {
+      settings: spec,
+      configMap: config.configMap,
+      listeners: sidecarListeners,
+      service: { port: spec.proxyPort, targetPort: 'mcp' },
+      pod: {
+        containers: [server.container],
+        initContainers: [proxy],
+        volumes: [...assembly.mounts.volumes(), ...server.volumes],
+        ...(revision === undefined ? {} : { annotations: { [`${context.group}/secret-revision`]: revision } }),
+      },
+      shape,
+      replicas: shape === 'stateful' ? 1 : (spec.replicas ?? spec.backendReplicas),
+    },
+    problems,
+    context,
+  )
+  return { children, config, url: endpointOf(assembly.address) }
+}
+
+/** An MCP server in a container of its own, with our proxy beside it in the same pod. */
+export function reconcileMcpServer(object: MCPServer, view: ClusterView, context: ReconcileContext): Plan {
+  const problems = startProblems()
+  const assembly = assembleMcpServer(object, startResolver(view, object.metadata.namespace, problems), context)
+  return planWorkload({
+    object,
+    view,
+    context,
+    problems,
+    render: () => renderMcpServer(object, assembly, view, problems, context),
+    replicas: object.spec.replicas ?? object.spec.backendReplicas,
+    extra: (conditions) => warnOfTelemetry(assembly.telemetry, conditions),
+  })
+}

@@ -1,0 +1,208 @@
+import { mcpGroup, type VirtualMCPServer, virtualMcpServer } from '../../crds/index.ts'
+import { checkGateway } from '../../dataplane/config/check/gateway.ts'
+import type { GatewayConfig } from '../../dataplane/config/gateway.ts'
+import type { ClusterView } from '../model/view.ts'
+import { configMapName, renderConfig } from '../render/config-map.ts'
+import { dataPlaneContainer, gatewayListeners } from '../render/containers.ts'
+import { type Mounts, startMounts } from '../render/mounts.ts'
+import { ownEnvironment } from '../render/pod-settings.ts'
+import { renderResources, resourceDefaults } from '../render/resources.ts'
+import type { Conditions } from './conditions.ts'
+import { oidcSettings } from './mcp-oidc-config.ts'
+import { mountTelemetry, warnOfTelemetry } from './mcp-telemetry-config.ts'
+import { sharedShaping, sortedRecord, type ToolShaping } from './mcp-tool-config.ts'
+import { type Members, membersOf } from './members.ts'
+import type { Plan, ReconcileContext } from './plan.ts'
+import { type Problems, startProblems } from './problems.ts'
+import { type Assembly, addressOf, endpointOf, serviceHosts } from './proxy.ts'
+import { checkName, renderChildren } from './rendering.ts'
+import { type Resolver, startResolver } from './resolver.ts'
+import { warnOfSessions } from './sessions.ts'
+import { checkSupported } from './supported.ts'
+import { planWorkload, type Rendered } from './workload.ts'
+
+type Spec = VirtualMCPServer['spec']
+type GatewaySettings = NonNullable<Spec['config']>
+
+interface GatewayAssembly extends Assembly {
+  readonly members: Members
+  /** What the group is for, where it says so. */
+  readonly description: string | undefined
+}
+
+/** Whether a backend's own word on its credential counts (spec part B, outgoing rules 1 and 2). */
+function credentialsOf({ outgoingAuth }: Spec, name: string): boolean {
+  const { source = 'discovered', backends, default: others } = outgoingAuth ?? {}
+  return source === 'discovered' || (backends?.[name] ?? others)?.type === 'discovered'
+}
+
+function toolShaping(tools: NonNullable<GatewaySettings['aggregation']>['tools'], resolver: Resolver): ToolShaping[] {
+  const shaped = (tools ?? []).map(({ workload, filter, overrides, excludeAll, toolConfigRef }): ToolShaping => {
+    const shared = sharedShaping(toolConfigRef, resolver)
+    const names = filter ? [...filter].sort() : shared?.filter
+    const replaced = { ...shared?.overrides, ...overrides }
+    return {
+      workload,
+      ...(names === undefined ? {} : { filter: names }),
+      ...(Object.keys(replaced).length === 0 ? {} : { overrides: sortedRecord(replaced) }),
+      ...(excludeAll === undefined ? {} : { excludeAll }),
+    }
+  })
+  return shaped.sort((a, b) => (a.workload < b.workload ? -1 : 1))
+}
+
+function aggregationOf({ config }: Spec, resolver: Resolver): Pick<GatewayConfig, 'aggregation'> {
+  const { aggregation } = config ?? {}
+  if (!aggregation) return {}
+  const tools = toolShaping(aggregation.tools, resolver)
+  const { prefixFormat } = aggregation.conflictResolutionConfig ?? {}
+  return {
+    aggregation: {
+      ...(aggregation.conflictResolution === 'prefix' ? { conflictResolution: 'prefix' as const } : {}),
+      ...(prefixFormat === undefined ? {} : { conflictResolutionConfig: { prefixFormat } }),
+      ...(aggregation.excludeAllTools === undefined ? {} : { excludeAllTools: aggregation.excludeAllTools }),
+      ...(tools.length === 0 ? {} : { tools }),
+    },
+  }
+}
+
+function incomingAuthOf({ incomingAuth }: Spec, resolver: Resolver, mounts: Mounts): GatewayConfig['incomingAuth'] {
+  const { type, oidcConfigRef, audience } = incomingAuth
+  if (type === 'anonymous') return { type }
+  if (!oidcConfigRef) {
+    resolver.problems.add('Valid', 'ConfigInvalid', '/spec/incomingAuth/oidcConfigRef must be set when type is oidc')
+    return { type }
+  }
+  const oidc = oidcSettings(oidcConfigRef, audience, resolver, mounts)
+  return oidc ? { type, oidc } : { type }
+}
+
+/** The gateway's configuration, with everything that is wrong noted but a single backend that can't be used. */
+function assemble(object: VirtualMCPServer, resolver: Resolver, context: ReconcileContext): GatewayAssembly {
+  const { spec, metadata } = object
+  const { problems } = resolver
+  checkSupported(virtualMcpServer, object, problems)
+  checkName(object, 'rolling', problems)
+  const group = resolver.object(mcpGroup, spec.groupRef.name)
+  for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
+  if (spec.config?.groupRef !== undefined && spec.config.groupRef !== spec.groupRef.name)
+    problems.add('Valid', 'ConfigInvalid', '/spec/config/groupRef must be the same as /spec/groupRef/name')
+  const mounts = startMounts(configMapName(object))
+  const address = addressOf(object, gatewayListeners.listen, context)
+  const members = membersOf(spec.groupRef.name, {
+    resolver,
+    mounts,
+    context,
+    credentialsOf: (name) => credentialsOf(spec, name),
+  })
+  const { timeouts, logLevel } = spec.config?.operational ?? {}
+  const config: GatewayConfig = {
+    name: spec.config?.name ?? metadata.name,
+    namespace: metadata.namespace,
+    role: 'gateway',
+    resourceUrl: spec.incomingAuth.oidcConfigRef?.resourceUrl ?? endpointOf(address),
+    allowedHosts: serviceHosts(object, address),
+    incomingAuth: incomingAuthOf(spec, resolver, mounts),
+    backends: members.served.map(({ backend }) => {
+      const timeout = timeouts?.perWorkload?.[backend.name]
+      return timeout === undefined ? backend : { ...backend, timeout }
+    }),
+    ...aggregationOf(spec, resolver),
+    ...(timeouts === undefined ? {} : { timeouts: { default: timeouts.default } }),
+    ...(logLevel === undefined ? {} : { logLevel }),
+  }
+  if (problems.none) {
+    for (const { pointer, message } of checkGateway(config))
+      problems.add('Valid', 'ConfigInvalid', `configuration ${pointer} ${message}`)
+  }
+  const telemetry = mountTelemetry(spec.telemetryConfigRef, metadata.name, resolver, mounts)
+  return { config, mounts, telemetry, address, members, description: group?.spec.description }
+}
+
+function renderGateway(
+  object: VirtualMCPServer,
+  assembly: GatewayAssembly,
+  problems: Problems,
+  context: ReconcileContext,
+): Rendered {
+  const { spec } = object
+  const config = renderConfig(object, context.group, 'gateway', assembly.config)
+  const broken: string[] = []
+  const container = dataPlaneContainer({
+    container: 'vmcp',
+    role: 'gateway',
+    image: context.image,
+    listeners: gatewayListeners,
+    resources: renderResources(spec.resources, resourceDefaults.gateway, broken),
+    env: ownEnvironment(spec, assembly.telemetry?.env ?? []),
+    volumeMounts: assembly.mounts.volumeMounts(),
+    sidecar: false,
+  })
+  for (const text of broken) problems.add('Valid', 'ConfigInvalid', text)
+  const { description } = assembly
+  const children = renderChildren(
+    object,
+    {
+      settings: spec,
+      configMap: config.configMap,
+      listeners: gatewayListeners,
+      service: {
+        port: gatewayListeners.listen,
+        targetPort: 'mcp',
+        ...(description === undefined ? {} : { annotations: { [`${context.group}/description`]: description } }),
+      },
+      pod: { containers: [container], volumes: assembly.mounts.volumes() },
+      shape: 'rolling',
+      replicas: spec.replicas,
+    },
+    problems,
+    context,
+  )
+  return { children, config, url: endpointOf(assembly.address) }
+}
+
+/** `BackendsReady`: who of the group is served, and who isn't and why. One bad backend doesn't make the gateway unready. */
+function tellOfBackends({ spec }: VirtualMCPServer, { served, leftOut }: Members, conditions: Conditions): void {
+  const named = new Set([...served.map(({ backend }) => backend.name), ...leftOut.map(({ name }) => name)])
+  const strangers = Object.keys(spec.outgoingAuth?.backends ?? {})
+    .filter((name) => !named.has(name))
+    .sort()
+  const texts = [
+    ...leftOut.map(({ kind, name, message }) => `${kind} ${JSON.stringify(name)} is left out: ${message}`),
+    ...strangers.map((name) => `outgoingAuth.backends names ${JSON.stringify(name)}, which is no member of the group`),
+  ]
+  const set = (status: 'True' | 'False', reason: string, message: string) =>
+    conditions.set('BackendsReady', status, reason, message)
+  if (leftOut.length > 0) set('False', 'BackendsLeftOut', texts.join('; '))
+  else if (strangers.length > 0) set('False', 'BackendUnknown', texts.join('; '))
+  else if (served.length === 0) set('False', 'NoBackends', 'the group has no members')
+  else set('True', 'AllServed', '')
+}
+
+/** The MCP servers of a group behind one endpoint. */
+export function reconcileVirtualMcpServer(
+  object: VirtualMCPServer,
+  view: ClusterView,
+  context: ReconcileContext,
+): Plan {
+  const problems = startProblems()
+  const assembly = assemble(object, startResolver(view, object.metadata.namespace, problems), context)
+  const { spec } = object
+  return planWorkload({
+    object,
+    view,
+    context,
+    problems,
+    render: () => renderGateway(object, assembly, problems, context),
+    replicas: spec.replicas,
+    extra: (conditions) => {
+      tellOfBackends(object, assembly.members, conditions)
+      warnOfTelemetry(assembly.telemetry, conditions)
+      warnOfSessions({ ...spec, sessionStorage: spec.sessionStorage ?? spec.config?.sessionStorage }, conditions)
+    },
+    status: {
+      backendCount: assembly.members.served.length,
+      discoveredBackends: assembly.members.served.map(({ kind, backend: { name, url } }) => ({ name, kind, url })),
+    },
+  })
+}

@@ -1,0 +1,60 @@
+/** Names and labels of what we render for a workload. */
+
+/** What follows from a workload's kind: the suffix of its children and the prefix of its Service. */
+interface Naming {
+  readonly suffix: string
+  readonly component: 'server' | 'proxy' | 'gateway' | 'registry'
+}
+
+const naming: Readonly<Record<string, Naming>> = {
+  MCPServer: { suffix: 'mcp', component: 'server' },
+  MCPRemoteProxy: { suffix: 'mcprp', component: 'proxy' },
+  VirtualMCPServer: { suffix: 'vmcp', component: 'gateway' },
+  MCPRegistry: { suffix: 'mcpreg', component: 'registry' },
+}
+
+export interface Workload {
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly namespace: string; readonly uid?: string }
+}
+
+const namingOf = (kind: string): Naming => {
+  const found = naming[kind]
+  if (!found) throw new TypeError(`not a workload: ${kind}`)
+  return found
+}
+
+/** `mcp-<name>`, `mcprp-<name>`, `vmcp-<name>`, `mcpreg-<name>`. */
+export const serviceName = (kind: string, name: string): string => `${namingOf(kind).suffix}-${name}`
+
+/** Name of the Deployment or StatefulSet, NetworkPolicy and so on, or of the child with a further `part` to its name. */
+export const childName = (kind: string, name: string, part?: string): string =>
+  `${name}-${namingOf(kind).suffix}${part === undefined ? '' : `-${part}`}`
+
+/** Labels that pods are selected by: they never change in the life of a workload. */
+export const selectorOf = ({ kind, metadata }: Workload): Record<string, string> => ({
+  'app.kubernetes.io/instance': metadata.name,
+  'app.kubernetes.io/name': kind.toLowerCase(),
+})
+
+/** The recommended labels, on everything we render. */
+export const labelsOf = (workload: Workload): Record<string, string> => ({
+  'app.kubernetes.io/component': namingOf(workload.kind).component,
+  'app.kubernetes.io/instance': workload.metadata.name,
+  'app.kubernetes.io/managed-by': 'portico',
+  'app.kubernetes.io/name': workload.kind.toLowerCase(),
+  'app.kubernetes.io/part-of': 'portico',
+})
+
+/** A Service is a DNS label (63), and so is a StatefulSet's name with its revision's hash (11 more). */
+const SERVICE = 63
+const STATEFUL = 52
+
+/** What is wrong with a workload's name as a source of child names; undefined where it will do. */
+export function nameProblem(kind: string, name: string, stateful: boolean): string | undefined {
+  const { suffix } = namingOf(kind)
+  const longest = Math.min(SERVICE, stateful ? STATEFUL : SERVICE) - suffix.length - 1
+  if (name.includes('.')) return `the name ${JSON.stringify(name)} holds a dot and gives no valid Service name`
+  if (name.length > longest) return `the name is longer than ${longest} characters and gives no valid names of children`
+  return undefined
+}
