@@ -25,9 +25,6 @@ export function trackedView(view: ClusterView, seen: Set<Dependency>): ClusterVi
       seen.add(onList(kind.kind, namespace))
       return view.list(kind, namespace)
     },
-    all() {
-      throw new TypeError('a reconcile asks for what it names, never for everything')
-    },
     referrers(kind: KindDeclaration, namespace, name) {
       seen.add(onReferrers(kind.kind, namespace, name))
       return view.referrers(kind, namespace, name)
