@@ -39,7 +39,10 @@ type Part = readonly [backend: Backend, shape: Shape]
  * Builds what is shown from what the backends have shown. Deterministic: backends count in the order of their names,
  * tools are sorted by theirs; a proxy keeps its backend's order.
  */
-export function buildCatalog(config: Pick<GatewayConfig, 'role' | 'aggregation'>, backends: readonly Backend[]): Catalog {
+export function buildCatalog(
+  config: Pick<GatewayConfig, 'role' | 'aggregation'>,
+  backends: readonly Backend[],
+): Catalog {
   const shown = new Map<string, Shown>()
   const warnings: string[] = []
   const parts: Part[] = backends.map((backend) => [backend, shapeOf(config, backend.name)])

@@ -21,4 +21,3 @@ function withDigest(name: string, of: string): string {
   const digest = createHash('sha256').update(of).digest('hex').slice(0, DIGEST)
   return `${name.slice(0, LONGEST - DIGEST - 1)}_${digest}`
 }
-

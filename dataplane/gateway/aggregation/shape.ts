@@ -14,7 +14,10 @@ export interface Shape {
 const DEFAULT_PREFIX = '{workload}_'
 
 /** The shape that the configuration gives a backend's tools. A proxy has no prefix. */
-export function shapeOf({ role, aggregation = {} }: Pick<GatewayConfig, 'role' | 'aggregation'>, workload: string): Shape {
+export function shapeOf(
+  { role, aggregation = {} }: Pick<GatewayConfig, 'role' | 'aggregation'>,
+  workload: string,
+): Shape {
   const own = aggregation.tools?.find((shaping) => shaping.workload === workload)
   const format = aggregation.conflictResolutionConfig?.prefixFormat ?? DEFAULT_PREFIX
   return {

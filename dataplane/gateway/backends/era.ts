@@ -6,7 +6,9 @@ import { BackendFailure } from './failure.ts'
 import type { BackendAnswer } from './request.ts'
 
 /** Which era a backend speaks, and what it said of itself where it was asked. */
-export type Era = { readonly era: 'modern'; readonly capabilities: Readonly<Record<string, unknown>> } | { readonly era: 'legacy' }
+export type Era =
+  | { readonly era: 'modern'; readonly capabilities: Readonly<Record<string, unknown>> }
+  | { readonly era: 'legacy' }
 
 /** Codes that only a peer of the modern era gives (2026-07-28, errors). */
 const MODERN_CODES: ReadonlySet<unknown> = new Set([-32020, -32021, -32022])

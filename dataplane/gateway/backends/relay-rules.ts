@@ -1,6 +1,6 @@
 import { CAPABILITIES_KEY, LOG_LEVEL_KEY, VERSION_KEY } from '../mcp/classify.ts'
 import { editObject, memberText } from '../mcp/json.ts'
-import { type Message, isObject } from '../mcp/message.ts'
+import { isObject, type Message } from '../mcp/message.ts'
 import { MODERN } from '../mcp/revisions.ts'
 import { BackendFailure } from './failure.ts'
 

@@ -75,6 +75,5 @@ function checkName(message: Message, headers: IncomingHttpHeaders): void {
     if (value !== undefined) throw mismatch('Mcp-Name is missing.')
     return
   }
-  if (decodeHeaderValue(header, 'Mcp-Name') !== value)
-    throw mismatch(`Mcp-Name differs from params.${source}.`)
+  if (decodeHeaderValue(header, 'Mcp-Name') !== value) throw mismatch(`Mcp-Name differs from params.${source}.`)
 }

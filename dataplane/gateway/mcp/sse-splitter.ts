@@ -75,7 +75,8 @@ export class SseSplitter {
     while (end < chunk.length && chunk[end] !== LF && chunk[end] !== CR) end++
     if (this.#name === 'data') {
       if (this.#wanted) this.#receiver.onEventData(chunk.subarray(from, end))
-    } else if (this.#name === 'event' && this.#type.length < LONGEST_WORD) this.#type += chunk.toString('latin1', from, end)
+    } else if (this.#name === 'event' && this.#type.length < LONGEST_WORD)
+      this.#type += chunk.toString('latin1', from, end)
     return end
   }
 
