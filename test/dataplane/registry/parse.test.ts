@@ -1,0 +1,150 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parseCatalog } from '../../../dataplane/registry/sources/parse.ts'
+import { SourceError } from '../../../dataplane/registry/sources/source-error.ts'
+import { registryFile, server } from '../../support/registry.ts'
+
+const parse = (text: string | Buffer) => parseCatalog(Buffer.from(text as string))
+const good = server('com.example/good')
+
+test('a registry file with servers and skills', () => {
+  const skill = { namespace: 'com.example', name: 'writing', version: '1.0.0', description: 'Writes' }
+  const { versions, problems } = parse(registryFile([server('com.example/a', '1.2.3', { title: 'A' })], [skill]))
+  assert.equal(problems, [])
+  assert.equal(
+    versions.map(({ type, name, version, title, description, status }) => [
+      type,
+      name,
+      version,
+      title,
+      description,
+      status,
+    ]),
+    [
+      ['server', 'com.example/a', '1.2.3', 'A', 'About com.example/a', 'active'],
+      ['skill', 'com.example/writing', '1.0.0', null, 'Writes', 'active'],
+    ],
+  )
+})
+
+test('a list response, with what its _meta tells', () => {
+  const { versions } = parse(
+    JSON.stringify({
+      servers: [
+        {
+          server: good,
+          _meta: {
+            'io.modelcontextprotocol.registry/official': {
+              status: 'deprecated',
+              statusMessage: 'Use another.',
+              publishedAt: '2025-01-02T03:04:05.123456+01:00',
+              updatedAt: '2025-05-05T00:00:00Z',
+              isLatest: true,
+            },
+            'com.example/curation': { tier: 1 },
+          },
+        },
+      ],
+      metadata: { count: 1 },
+    }),
+  )
+  const [version] = versions
+  assert.is(version?.status, 'deprecated')
+  assert.is(version?.statusMessage, 'Use another.')
+  assert.is(version?.publishedAt, '2025-01-02T02:04:05.123Z')
+  assert.is(version?.others, '{"com.example/curation":{"tier":1}}')
+})
+
+test('a document stays as it is: order, unknown fields, numbers that JavaScript would change, awkward texts', () => {
+  const document =
+    '{"zeta":1.0,"name":"com.example/exact","version":"1","description":"…\\u0000\\ud800","_meta":{"big":12345678901234567890,"e":1e400,"__proto__":{"x":[1.50,-0.0]}},"a":null}'
+  const { versions } = parse(`{"data":{"servers":[ ${document} ]}}`)
+  assert.is(versions[0]?.document, document)
+  assert.is(versions[0]?.description, '…\ufffd')
+})
+
+test('a byte order mark is no harm', () => {
+  assert.is(parse(`\uFEFF${registryFile([good])}`).versions.length, 1)
+})
+
+test('an empty catalog is a catalog', () => {
+  assert.equal(parse(registryFile([])), { versions: [], problems: [] })
+})
+
+const left: Record<string, [unknown, string, RegExp]> = {
+  'no object': [null, '', /must be object/],
+  'a list': [[], '', /must be object/],
+  'no name': [{ ...good, name: undefined }, '', /name/],
+  'no description': [{ ...good, description: undefined }, '', /description/],
+  'no version': [{ ...good, version: undefined }, '', /version/],
+  'a number as version': [{ ...good, version: 1 }, '/version', /string/],
+  'a name without a slash': [server('good'), '/name', /namespace\/name/],
+  'a name with two': [server('a/b/c'), '/name', /namespace\/name/],
+  'a name with a blank': [server('a/b c'), '/name', /namespace\/name/],
+  'a name that is too long': [server(`a/${'b'.repeat(199)}`), '/name', /200/],
+  'the version latest': [server('a/b', 'latest'), '/version', /latest/],
+  'an empty version': [server('a/b', ''), '/version', /1 to 255/],
+  'a version with a line break': [server('a/b', '1\n2'), '/version', /1 to 255/],
+  'a version that is too long': [server('a/b', '1'.repeat(256)), '/version', /255/],
+  'packages that are no list': [{ ...good, packages: {} }, '/packages', /array/],
+  'a remote that is no object': [{ ...good, remotes: ['x'] }, '/remotes/0', /object/],
+  'a _meta that is no object': [{ ...good, _meta: [] }, '/_meta', /object/],
+  'a title that is no text': [{ ...good, title: {} }, '/title', /string/],
+  'a document that nests too deep': [{ ...good, _meta: { deep: nest(64) } }, '', /deeper/],
+  'a document that is too long': [{ ...good, _meta: { long: 'x'.repeat(2 ** 20) } }, '', /longer/],
+}
+for (const [what, [entry, pointer, message]] of Object.entries(left))
+  test(`left out: ${what}`, () => {
+    const { versions, problems } = parse(registryFile([good, entry]))
+    assert.equal(
+      versions.map(({ name }) => name),
+      ['com.example/good'],
+    )
+    assert.is(problems.length, 1)
+    assert.is(problems[0]?.pointer, `/data/servers/1${pointer}`)
+    assert.match(problems[0]?.message ?? '', message)
+  })
+
+test('left out: the second of the same version, in a list response and beside bad skills too', () => {
+  const list = parse(JSON.stringify({ servers: [{ server: good }, { server: good }, { entry: 1 }] }))
+  assert.equal(
+    list.problems.map(({ pointer }) => pointer),
+    ['/servers/1/server', '/servers/2/server'],
+  )
+  const { problems } = parse(registryFile([good], [{ namespace: 'a', version: '1' }]))
+  assert.equal(
+    problems.map(({ pointer }) => pointer),
+    ['/data/skills/0'],
+  )
+})
+
+const broken: Record<string, [string | Buffer, string]> = {
+  'an empty file': ['', 'not_json'],
+  'half a file': [registryFile([good]).slice(0, -5), 'not_json'],
+  'no UTF-8': [Buffer.from([0x22, 0xff, 0x22]), 'not_json'],
+  'a file nested without end': ['['.repeat(1e6), 'not_json'],
+  'a number': ['1', 'wrong_shape'],
+  null: ['null', 'wrong_shape'],
+  'another document': ['{"hello": 1}', 'wrong_shape'],
+  'a list of the old shape': ['[{"name": "a"}]', 'wrong_shape'],
+  'servers by name': ['{"servers": {"a": {}}}', 'wrong_shape'],
+  'data without servers': ['{"data": {}}', 'wrong_shape'],
+  'skills that are no list': [registryFile([good], {} as never), 'wrong_shape'],
+  'nothing usable in it': [registryFile([{}, {}]), 'no_usable_entry'],
+}
+for (const [what, [text, code]] of Object.entries(broken))
+  test(`refused as a whole: ${what}`, () => {
+    try {
+      parse(text)
+      assert.unreachable()
+    } catch (error) {
+      assert.instance(error, SourceError)
+      assert.is((error as SourceError).code, code)
+    }
+  })
+
+function nest(levels: number): unknown {
+  return levels === 0 ? 1 : { in: nest(levels - 1) }
+}
+
+test.run()
