@@ -1,4 +1,4 @@
-import type { ConnectionOptions } from 'node:tls'
+import { type ConnectionOptions, getCACertificates } from 'node:tls'
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import type { Logger } from 'pino'
 import { secretFile } from '../config/secret-file.ts'
@@ -38,14 +38,14 @@ export type RedisClient = Redis | Cluster
 
 /**
  * The one maker of Redis connections. Nothing is connected before the first command. While Redis is away a command
- * fails after one retry instead of waiting; reconnecting goes on behind it with back-off, up to 5 s.
+ * fails after one retry instead of waiting; reconnecting goes on behind it with back-off, up to 2 s.
  */
 export function connectRedis(config: RedisConfig, log: Logger): RedisClient {
   const client = config.mode === 'cluster' ? cluster(config) : single(config)
   let away = false
   // Without a listener ioredis prints to the console. One line per outage, not one per attempt.
   client.on('error', (error: Error) => {
-    if (!away) log.warn({ err: error }, 'Redis can’t be reached')
+    if (!away) log.warn({ err: bare(error) }, 'Redis can’t be reached')
     away = true
   })
   client.on('ready', () => {
@@ -60,15 +60,50 @@ export function redisKeyPrefix(workload: { readonly kind: string; readonly names
   return `portico:{${workload.kind}/${workload.namespace}/${workload.name}}:`
 }
 
-/** Runs commands; whatever fails in them becomes a PublicError `unavailable`, with the reason for the log. */
+/**
+ * Runs commands; whatever fails in them becomes a PublicError `unavailable`, with the reason for the log. While Redis
+ * is known to be away it says so at once instead of queueing.
+ */
 export async function withRedis<T>(client: RedisClient, run: (client: RedisClient) => Promise<T>): Promise<T> {
   try {
+    if (client.status !== 'ready') await connected(client)
     return await run(client)
   } catch (cause) {
-    if (cause instanceof PublicError) throw cause
-    throw new PublicError('unavailable', { headers: { 'Retry-After': '1' }, cause })
+    throw cause instanceof PublicError ? cause : unavailable(bare(cause))
   }
 }
+
+/**
+ * Waits for the attempt that is under way, not for the next one: a Cluster or Sentinel client would try without end,
+ * and queue meanwhile.
+ */
+function connected(client: RedisClient): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const settle = (error?: Error) => {
+      clearTimeout(deadline)
+      client.off('ready', ready)
+      client.off('close', away)
+      client.off('error', settle)
+      if (error === undefined) resolve()
+      else reject(error)
+    }
+    const ready = () => settle()
+    const away = () => settle(new Error('Redis is away'))
+    const deadline = setTimeout(away, LONGEST_CONNECT_MS)
+    if (['reconnecting', 'close', 'end'].includes(client.status)) return away()
+    client.on('ready', ready)
+    client.on('close', away)
+    client.on('error', settle)
+    if (client.status === 'wait') client.connect().catch(() => {})
+  })
+}
+
+const LONGEST_CONNECT_MS = 5_000
+
+const unavailable = (cause: unknown) => new PublicError('unavailable', { headers: { 'Retry-After': '1' }, cause })
+
+/** ioredis hangs the command with its arguments on an error, and those of HELLO and AUTH hold the password. */
+const bare = (error: unknown): Error => new Error(error instanceof Error ? error.message : String(error))
 
 function single(config: RedisConfig): Redis {
   const [first, ...others] = config.addresses.map(hostAndPort)
@@ -119,16 +154,36 @@ function optionsOf(config: RedisConfig): RedisOptions {
 
 /** ioredis takes the credentials from its options whenever it connects; so the options read the files. */
 function readCredentialsAtConnect(options: RedisOptions, { usernameFile, passwordFile }: RedisConfig): void {
-  if (usernameFile !== undefined) Object.defineProperty(options, 'username', { get: secretFile(usernameFile) })
-  if (passwordFile !== undefined) Object.defineProperty(options, 'password', { get: secretFile(passwordFile) })
+  if (usernameFile !== undefined) Object.defineProperty(options, 'username', { get: readable(usernameFile) })
+  if (passwordFile !== undefined) Object.defineProperty(options, 'password', { get: readable(passwordFile) })
+}
+
+/** ioredis would stay in `connecting` for ever if its options threw; so Redis refuses us instead, and we try again. */
+function readable(file: string): () => string {
+  const read = secretFile(file)
+  return () => {
+    try {
+      return read()
+    } catch {
+      return ''
+    }
+  }
 }
 
 const FIRST_RETRY_MS = 50
-const LAST_RETRY_MS = 5_000
+const LAST_RETRY_MS = 2_000
 const backoff = (times: number): number => Math.min(FIRST_RETRY_MS * 2 ** (times - 1), LAST_RETRY_MS)
 
 function tlsOf({ caFile, insecureSkipVerify = false }: RedisTls): ConnectionOptions {
-  return { ...(caFile === undefined ? {} : { ca: secretFile(caFile)() }), rejectUnauthorized: !insecureSkipVerify }
+  const rejectUnauthorized = !insecureSkipVerify
+  if (caFile === undefined) return { rejectUnauthorized }
+  const read = readable(caFile)
+  return {
+    rejectUnauthorized,
+    get ca() {
+      return [...getCACertificates('default'), read()].filter((pem) => pem !== '')
+    },
+  }
 }
 
 function hostAndPort(address: RedisAddress): { readonly host: string; readonly port: number } {

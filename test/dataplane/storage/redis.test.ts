@@ -1,0 +1,187 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { PublicError } from '../../../dataplane/server/errors.ts'
+import {
+  connectRedis,
+  type RedisClient,
+  type RedisConfig,
+  redisKeyPrefix,
+  withRedis,
+} from '../../../dataplane/storage/redis.ts'
+import { createAuthority } from '../../support/certificates.ts'
+import { eventually } from '../../support/eventually.ts'
+import { keptLog } from '../../support/kept-log.ts'
+import { mountVolume } from '../../support/mounted-volume.ts'
+import { freePort, type RedisServerOptions, startRedis } from '../../support/redis-server.ts'
+
+const cleanups: (() => unknown)[] = []
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+const start = async (options?: RedisServerOptions) => {
+  const server = await startRedis(options)
+  let stopped = false
+  const stop = async () => {
+    if (!stopped) await server.stop()
+    stopped = true
+  }
+  cleanups.push(stop)
+  return { ...server, stop }
+}
+const connect = (config: Partial<RedisConfig>, log = keptLog().log): RedisClient => {
+  const client = connectRedis({ mode: 'standalone', addresses: [], ...config }, log)
+  cleanups.push(() => client.disconnect())
+  return client
+}
+const works = (client: RedisClient) =>
+  withRedis(client, async (redis) => (await redis.set('k', 'v')) === 'OK' && (await redis.get('k')) === 'v').catch(
+    () => false,
+  )
+const refused = async (client: RedisClient): Promise<PublicError> => {
+  try {
+    await withRedis(client, (redis) => redis.get('k'))
+  } catch (error) {
+    assert.instance(error, PublicError)
+    return error as PublicError
+  }
+  return assert.unreachable('it answered') as never
+}
+
+test('keys of a workload share a slot', () => {
+  assert.is(
+    redisKeyPrefix({ kind: 'VirtualMCPServer', namespace: 'team', name: 'demo' }),
+    'portico:{VirtualMCPServer/team/demo}:',
+  )
+})
+
+test('nothing is connected before the first command', async () => {
+  const client = connect({ addresses: [`127.0.0.1:${await freePort()}`] })
+  assert.is(client.status, 'wait')
+})
+
+test('a single server, in the database that was named', async () => {
+  const server = await start()
+  const client = connect({ addresses: [server.address], db: 3 })
+  assert.ok(await works(client))
+  assert.is(await connect({ addresses: [server.address] }).get('k'), null)
+})
+
+test('a server that goes away gives 503 at once with one log line, and is found again', async () => {
+  const server = await start()
+  const kept = keptLog()
+  const client = connect({ addresses: [server.address] }, kept.log)
+  assert.ok(await works(client))
+  await server.stop()
+  for (let index = 0; index < 5; index++) {
+    const error = await refused(client)
+    assert.is(error.code, 'unavailable')
+    assert.is(error.status, 503)
+    assert.not.match(JSON.stringify([error.message, error.details, error.headers]), /127\.0\.0\.1/)
+  }
+  await eventually('the outage is logged', () => kept.lines.length > 0)
+  await start({ port: server.port })
+  await eventually('it works again', () => works(client))
+  assert.is(kept.lines.filter(({ level }) => level === 'warn').length, 1)
+  assert.is(kept.lines.filter(({ level }) => level === 'info').length, 1)
+})
+
+test('a server that is away at the start is found when it comes', async () => {
+  const port = await freePort()
+  const client = connect({ addresses: [`127.0.0.1:${port}`] })
+  assert.is((await refused(client)).code, 'unavailable')
+  await start({ port })
+  await eventually('it works', () => works(client))
+})
+
+test('credentials are read when a connection is opened: a rotated password is found', async () => {
+  const acl = (password: string) => ['user default off', `user portico on >${password} ~portico:* ~k +@all`]
+  const server = await start({ settings: acl('one-one-one') })
+  const volume = await mountVolume({ username: 'portico', password: 'one-one-one\n' })
+  cleanups.push(volume.remove)
+  const kept = keptLog()
+  const client = connect(
+    {
+      addresses: [server.address],
+      usernameFile: join(volume.directory, 'username'),
+      passwordFile: join(volume.directory, 'password'),
+    },
+    kept.log,
+  )
+  assert.ok(await works(client))
+  await server.stop()
+  await start({ port: server.port, settings: acl('two-two-two') })
+  await eventually('the old password is refused', () => kept.text().includes('WRONGPASS'))
+  await volume.update({ username: 'portico', password: 'two-two-two' })
+  await eventually('the new one is used', () => works(client))
+  assert.match(kept.text(), /WRONGPASS/)
+  assert.not.match(kept.text(), /one-one-one|two-two-two/)
+})
+
+test('secrets that are not there don’t keep it from connecting later', async () => {
+  const server = await start({ settings: ['requirepass three-three-three'] })
+  const volume = await mountVolume({ other: '' })
+  cleanups.push(volume.remove)
+  const client = connect({ addresses: [server.address], passwordFile: join(volume.directory, 'password') })
+  assert.is((await refused(client)).code, 'unavailable')
+  await volume.update({ password: 'three-three-three' })
+  await eventually('it works', () => works(client))
+})
+
+test('TLS with a private CA, which may come later', async () => {
+  const authority = await createAuthority()
+  cleanups.push(authority.remove)
+  const port = await freePort()
+  const file = (name: string) => join(authority.directory, name)
+  await start({
+    port,
+    settings: [
+      ...['port 0', `tls-port ${port}`, 'tls-auth-clients no'],
+      ...[`tls-cert-file ${file('cert.pem')}`, `tls-key-file ${file('key.pem')}`, `tls-ca-cert-file ${file('ca.pem')}`],
+    ],
+  })
+  const addresses = [`localhost:${port}`]
+  assert.is((await refused(connect({ addresses, tls: {} }))).code, 'unavailable')
+  assert.ok(await works(connect({ addresses, tls: { insecureSkipVerify: true } })))
+  const client = connect({ addresses, tls: { caFile: file('bundle.pem') } })
+  assert.is((await refused(client)).code, 'unavailable')
+  await writeFile(file('bundle.pem'), authority.ca)
+  await eventually('it works', () => works(client))
+})
+
+test('a cluster', async () => {
+  const server = await start({ settings: ['cluster-enabled yes', 'cluster-announce-ip 127.0.0.1'] })
+  const setUp = connect({ addresses: [server.address] })
+  await setUp.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
+  await eventually('the cluster is up', async () =>
+    String(await setUp.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+  )
+  const client = connect({ mode: 'cluster', addresses: [server.address] })
+  assert.ok(await works(client))
+  const prefix = redisKeyPrefix({ kind: 'A', namespace: 'b', name: 'c' })
+  await withRedis(client, (redis) => redis.mset({ [`${prefix}one`]: '1', [`${prefix}two`]: '2' }))
+  assert.equal(await client.mget(`${prefix}one`, `${prefix}two`), ['1', '2'])
+  await server.stop()
+  assert.is((await refused(client)).code, 'unavailable')
+})
+
+test('Sentinel tells which server is the master', async () => {
+  const master = await start()
+  const sentinel = await start({
+    sentinel: true,
+    settings: [`sentinel monitor main 127.0.0.1 ${master.port} 1`, 'sentinel down-after-milliseconds main 500'],
+  })
+  const client = connect({ mode: 'sentinel', addresses: [sentinel.address], masterName: 'main' })
+  assert.ok(await works(client))
+  assert.is(await connect({ addresses: [master.address] }).get('k'), 'v')
+  const wrong = connect({ mode: 'sentinel', addresses: [sentinel.address], masterName: 'other' })
+  assert.is((await refused(wrong)).code, 'unavailable')
+})
+
+for (const address of ['', 'a b:1', ':6379'])
+  test(`${JSON.stringify(address)} is no address`, () =>
+    assert.throws(() => connect({ addresses: [address] }), /address/))
+
+test.run()
