@@ -151,9 +151,12 @@ export function compileStructure(schema: SchemaNode): (value: unknown) => Struct
   const validate = createAjv().compile(ajvSchema(schema) as SchemaObject)
   return (value) => {
     if (validate(value)) return []
-    return (validate.errors ?? []).map((error) => ({
-      ...findingOf(error),
-      unknownField: error.keyword === 'additionalProperties',
-    }))
+    const errors = validate.errors ?? []
+    const empty = new Set(
+      errors.filter(({ keyword }) => keyword === 'minLength').map(({ instancePath }) => instancePath),
+    )
+    return errors
+      .filter(({ keyword, instancePath }) => keyword !== 'pattern' || !empty.has(instancePath))
+      .map((error) => ({ ...findingOf(error), unknownField: error.keyword === 'additionalProperties' }))
   }
 }

@@ -1,5 +1,6 @@
 import { age, ready } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
+import { httpsUnlessAllowed } from '../shared/https.ts'
 import { limits } from '../shared/limits.ts'
 import { caBundleRef, secretKeyRef } from '../shared/references.ts'
 import { choice, defaulted, flag, object, Type, text, url } from '../shared/schema.ts'
@@ -19,22 +20,32 @@ const kubernetesServiceAccount = object('Tokens of ServiceAccounts, issued by th
   namespace: Type.Optional(text('later', 'The namespace of that ServiceAccount.', { max: limits.label })),
 })
 
-const inline = object('An OpenID Connect issuer.', {
-  issuer: url('gateway', 'Issuer, compared exactly with `iss`.'),
-  jwksUrl: Type.Optional(url('gateway', 'Where the keys are. Absent: found by discovery.')),
-  caBundleRef: Type.Optional(caBundleRef('gateway', 'CA bundle for the issuer.')),
-  jwksAuthTokenPath: Type.Optional(
-    text('gateway', 'File in the pod with a bearer token for the discovery and key endpoints.', { min: 1 }),
-  ),
-  jwksAllowPrivateIP: defaulted(flag('gateway', 'The issuer may resolve to a private address.', { default: false })),
-  insecureAllowHTTP: defaulted(flag('gateway', 'The issuer may be plain http beyond loopback.', { default: false })),
-  introspectionUrl: Type.Optional(url('later', 'Introspection endpoint (RFC 7662) for opaque tokens.')),
-  clientId: Type.Optional(text('later', 'Client id for introspection.', { min: 1 })),
-  clientSecretRef: Type.Optional(secretKeyRef('later', 'Client secret; turns introspection of opaque tokens on.')),
-  protectedResourceAllowPrivateIP: defaulted(
-    flag('later', 'The protected resource may resolve to a private address.', { default: false }),
-  ),
-})
+const inline = object(
+  'An OpenID Connect issuer.',
+  {
+    issuer: url('gateway', 'Issuer, compared exactly with `iss`.'),
+    jwksUrl: Type.Optional(url('gateway', 'Where the keys are. Absent: found by discovery.')),
+    caBundleRef: Type.Optional(caBundleRef('gateway', 'CA bundle for the issuer.')),
+    jwksAuthTokenPath: Type.Optional(
+      text('gateway', 'File in the pod with a bearer token for the discovery and key endpoints.', { min: 1 }),
+    ),
+    jwksAllowPrivateIP: defaulted(flag('gateway', 'The issuer may resolve to a private address.', { default: false })),
+    insecureAllowHTTP: defaulted(flag('gateway', 'The issuer may be plain http beyond loopback.', { default: false })),
+    introspectionUrl: Type.Optional(url('later', 'Introspection endpoint (RFC 7662) for opaque tokens.')),
+    clientId: Type.Optional(text('later', 'Client id for introspection.', { min: 1 })),
+    clientSecretRef: Type.Optional(secretKeyRef('later', 'Client secret; turns introspection of opaque tokens on.')),
+    protectedResourceAllowPrivateIP: defaulted(
+      flag('later', 'The protected resource may resolve to a private address.', { default: false }),
+    ),
+  },
+  {
+    rules: httpsUnlessAllowed(
+      { name: 'issuer' },
+      { name: 'jwksUrl', optional: true },
+      { name: 'introspectionUrl', optional: true },
+    ),
+  },
+)
 
 export const mcpOidcConfig = defineKind({
   kind: 'MCPOIDCConfig',

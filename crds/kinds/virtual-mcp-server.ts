@@ -125,7 +125,7 @@ export const virtualMcpServer = defineKind({
           message: 'limits per user need callers with a name: incomingAuth.type oidc',
         },
         {
-          rule: "!has(self.config) || !has(self.config.rateLimiting) || !has(self.replicas) || self.replicas <= 1 || (has(self.sessionStorage) && self.sessionStorage.provider == 'redis')",
+          rule: "!has(self.config) || !has(self.config.rateLimiting) || !has(self.replicas) || self.replicas <= 1 || (has(self.sessionStorage) && self.sessionStorage.provider == 'redis') || (has(self.config.sessionStorage) && self.config.sessionStorage.provider == 'redis')",
           message: 'rateLimiting with several replicas needs sessionStorage.provider redis',
         },
         {

@@ -1,4 +1,5 @@
 /** The embedded authorization server: `authServerConfig` of a VirtualMCPServer, type `embeddedAuthServer` of a config. */
+import { httpsUnlessAllowed } from './https.ts'
 import { limits } from './limits.ts'
 import { redis } from './redis.ts'
 import { secretKeyRef } from './references.ts'
@@ -137,6 +138,7 @@ export const authServer = (readBy: Reader) =>
     },
     {
       rules: [
+        ...httpsUnlessAllowed({ name: 'issuer' }),
         {
           rule: '!has(self.primaryUpstreamProvider) || self.upstreamProviders.exists(provider, provider.name == self.primaryUpstreamProvider)',
           message: 'primaryUpstreamProvider must name one of upstreamProviders',

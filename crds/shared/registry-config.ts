@@ -1,5 +1,6 @@
 /** The registry server's configuration as fields of MCPRegistry: sources, registries, auth and the rest. */
 import { audit } from './audit.ts'
+import { httpsUnlessAllowed } from './https.ts'
 import { limits } from './limits.ts'
 import { caBundleRef, configMapKeyRef, secretKeyRef } from './references.ts'
 import {
@@ -150,18 +151,28 @@ const registry = object('A registry: what consumers read under one name.', {
 })
 
 const provider = (readBy: Reader) =>
-  object('An issuer of tokens.', {
-    name: label(readBy, 'Name of the provider.'),
-    issuerUrl: url(readBy, 'Issuer, compared exactly with `iss`.'),
-    audience: text(readBy, 'Required in `aud`.', { min: 1, max: limits.url }),
-    jwksUrl: Type.Optional(url(readBy, 'Where the keys are. Absent: found by discovery.')),
-    clientId: Type.Optional(text(readBy, 'Client id for introspection.', { min: 1 })),
-    clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret for introspection.')),
-    introspectionUrl: Type.Optional(url(readBy, 'Introspection endpoint (RFC 7662) for opaque tokens.')),
-    caBundleRef: Type.Optional(caBundleRef(readBy, 'CA bundle for the provider.')),
-    allowPrivateIP: defaulted(flag(readBy, 'It may resolve to a private address.', { default: false })),
-    insecureAllowHTTP: defaulted(flag(readBy, 'It may be plain http beyond loopback.', { default: false })),
-  })
+  object(
+    'An issuer of tokens.',
+    {
+      name: label(readBy, 'Name of the provider.'),
+      issuerUrl: url(readBy, 'Issuer, compared exactly with `iss`.'),
+      audience: text(readBy, 'Required in `aud`.', { min: 1, max: limits.url }),
+      jwksUrl: Type.Optional(url(readBy, 'Where the keys are. Absent: found by discovery.')),
+      clientId: Type.Optional(text(readBy, 'Client id for introspection.', { min: 1 })),
+      clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret for introspection.')),
+      introspectionUrl: Type.Optional(url(readBy, 'Introspection endpoint (RFC 7662) for opaque tokens.')),
+      caBundleRef: Type.Optional(caBundleRef(readBy, 'CA bundle for the provider.')),
+      allowPrivateIP: defaulted(flag(readBy, 'It may resolve to a private address.', { default: false })),
+      insecureAllowHTTP: defaulted(flag(readBy, 'It may be plain http beyond loopback.', { default: false })),
+    },
+    {
+      rules: httpsUnlessAllowed(
+        { name: 'issuerUrl' },
+        { name: 'jwksUrl', optional: true },
+        { name: 'introspectionUrl', optional: true },
+      ),
+    },
+  )
 
 const role = (readBy: Reader, description: string) =>
   Type.Optional(

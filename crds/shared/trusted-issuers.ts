@@ -1,3 +1,4 @@
+import { httpsUnlessAllowed } from './https.ts'
 import { limits } from './limits.ts'
 import { defaulted, duration, flag, list, object, type Reader, Type, text, url } from './schema.ts'
 
@@ -74,6 +75,7 @@ const trustedIssuer = (readBy: Reader) =>
     },
     {
       rules: [
+        ...httpsUnlessAllowed({ name: 'issuerUrl' }, { name: 'jwksUrl', optional: true }),
         { rule: '!self.allowPrivateIPs || has(self.jwksUrl)', message: 'allowPrivateIPs needs jwksUrl' },
         {
           rule: "!self.allowMayAct || !has(self.allowedDelegateClients) || !('*' in self.allowedDelegateClients)",

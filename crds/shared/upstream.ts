@@ -1,5 +1,6 @@
 /** Identity providers at which the embedded authorization server logs users in. */
 import { headerKeys, headerValue } from './headers.ts'
+import { httpsUnlessAllowed } from './https.ts'
 import { limits } from './limits.ts'
 import { caBundleRef, secretKeyRef } from './references.ts'
 import { choice, defaulted, flag, label, list, map, object, type Reader, Type, text, url } from './schema.ts'
@@ -116,6 +117,7 @@ const oauth2Config = (readBy: Reader) =>
     },
     {
       rules: [
+        ...httpsUnlessAllowed({ name: 'authorizationEndpoint' }, { name: 'tokenEndpoint' }),
         { rule: 'has(self.clientId) != has(self.dcrConfig)', message: 'set exactly one of clientId and dcrConfig' },
         {
           rule: '!(has(self.clientSecretRef) && has(self.dcrConfig))',
@@ -141,14 +143,7 @@ const oidcConfig = (readBy: Reader) =>
       additionalAuthorizationParams: additionalAuthorizationParams(readBy),
       ...connection(readBy),
     },
-    {
-      rules: [
-        {
-          rule: "self.issuerUrl.startsWith('https://') || self.insecureAllowHTTP || self.issuerUrl.matches('^http://(localhost|127[.]0[.]0[.]1|[[]::1[]])(:[0-9]+)?(/.*)?$')",
-          message: 'issuerUrl must be https, unless it is on loopback or insecureAllowHTTP is set',
-        },
-      ],
-    },
+    { rules: httpsUnlessAllowed({ name: 'issuerUrl' }) },
   )
 
 const provider = (readBy: Reader) =>

@@ -1,0 +1,16 @@
+import type { CelRule } from './schema.ts'
+
+/** A URL on a loopback host, where plain http harms nobody. */
+const LOOPBACK = '^http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?([/?].*)?$'
+
+const secure = (field: string) =>
+  `self.${field}.startsWith('https://') || self.insecureAllowHTTP || self.${field}.matches(r'${LOOPBACK}')`
+
+/** Rules that URLs beside `insecureAllowHTTP` are https, on loopback, or plain http by that choice. */
+export const httpsUnlessAllowed = (
+  ...fields: readonly { readonly name: string; readonly optional?: true }[]
+): CelRule[] =>
+  fields.map(({ name, optional }) => ({
+    rule: optional ? `!has(self.${name}) || ${secure(name)}` : secure(name),
+    message: `${name} must be https, unless it is on loopback or insecureAllowHTTP is set`,
+  }))
