@@ -133,24 +133,25 @@ export class Reconciler {
     }
     const current = world.objects.get(kind, namespace ?? '', name)
     if (current === object) world.objects.put(written)
-    if (!isTransition(object, status)) return
     const due =
       problems.length === 0
         ? plan.events
         : problems.map(({ reason, message }) => ({ type: 'Warning' as const, reason, message }))
-    for (const event of due) await events.record(object, event)
+    const told = toldBefore(object)
+    for (const event of due) if (!told.has(event.reason)) await events.record(object, event)
   }
 }
 
 const conditionsOf = (status: unknown) =>
   (status as { conditions?: readonly Condition[] } | undefined)?.conditions ?? []
 
-/** Whether a condition changed in what it says; times and counters don't count. */
-function isTransition(object: KubernetesObject, status: unknown): boolean {
-  const gist = (conditions: readonly Condition[]) =>
-    canonicalJson(conditions.map(({ type, status: is, reason }) => [type, is, reason]))
-  return gist(conditionsOf(object['status'])) !== gist(conditionsOf(status))
-}
+/** What the status that is there tells already: no news, and no event. */
+const toldBefore = (object: KubernetesObject): ReadonlySet<string> =>
+  new Set(
+    conditionsOf(object['status']).flatMap(({ type, status, reason }) =>
+      status === 'True' ? [type, reason] : [reason],
+    ),
+  )
 
 /** The plan's status with what stood in the way of its children as the reason for not being ready. */
 function withProblems(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Plan['status'] {

@@ -147,8 +147,8 @@ export class Reflector {
         signal: this.#stopping.signal,
         ...(metadataOnly ? { accept: METADATA.list } : {}),
       })
-      // Items of a list carry neither kind nor apiVersion.
-      for (const item of page.items) objects.push(this.#named(item))
+      // Items of a list carry neither kind nor apiVersion; an empty list of metadata is null.
+      for (const item of page.items ?? []) objects.push(this.#named(item))
       next = page.metadata.continue || undefined
       version = page.metadata.resourceVersion
     } while (next)

@@ -87,7 +87,8 @@ async function ended(child: ChildProcess): Promise<void> {
   await new Promise((resolve) => child.once('exit', resolve))
 }
 
-class Processes {
+/** Child processes by name, each with a log of its own in the folder. */
+export class Processes {
   readonly #component: Component
   readonly #directory: string
   readonly #running = new Map<string, ChildProcess>()
@@ -123,7 +124,13 @@ class Processes {
 }
 
 /** Starts a control plane; the caller stops it. State lives in a folder of the system's temporary one and goes with it. */
-export async function startControlPlane(options: { controllers?: boolean } = {}): Promise<ControlPlane> {
+export async function startControlPlane(
+  options: {
+    controllers?: boolean
+    /** Where pods reach the API server, which then listens on every address; without it, on loopback alone. */
+    address?: string
+  } = {},
+): Promise<ControlPlane> {
   const component = kubernetes()
   const directory = mkdtempSync(join(tmpdir(), 'portico-control-plane-'))
   const [client, peer, secure, controller] = await Promise.all([freePort(), freePort(), freePort(), freePort()])
@@ -173,9 +180,10 @@ export async function startControlPlane(options: { controllers?: boolean } = {})
     processes.start('kube-apiserver', [
       `--etcd-servers=http://127.0.0.1:${client}`,
       `--secure-port=${secure}`,
-      '--bind-address=127.0.0.1',
-      '--advertise-address=127.0.0.1',
-      '--endpoint-reconciler-type=none',
+      ...(options.address === undefined
+        ? ['--bind-address=127.0.0.1', '--advertise-address=127.0.0.1', '--endpoint-reconciler-type=none']
+        : ['--bind-address=0.0.0.0', `--advertise-address=${options.address}`]),
+      '--kubelet-preferred-address-types=InternalIP',
       '--cert-dir=certs',
       '--service-account-issuer=https://kubernetes.default.svc',
       '--service-account-key-file=sa.pub',

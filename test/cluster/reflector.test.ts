@@ -157,7 +157,14 @@ test('metadata alone is asked for where that is enough', async () => {
   assert.is((objects.get('slim-later') as any).data, undefined)
 })
 
-test('a thousand requests share a few connections', async () => {
+test('an empty list of metadata is a list', async () => {
+  const { reflector, objects } = watched({ metadataOnly: true, labelSelector: 'test=nothing-has-this' })
+  await reflector.synced
+  assert.is(objects.size, 0)
+  assert.is(reflector.metrics.failures, 0)
+})
+
+test('two hundred requests share a few connections', async () => {
   const before = (await connections()).length
   for (let count = 0; count < 200; count++) await api.get(CONFIG_MAPS, 'default', 'slim')
   assert.ok((await connections()).length - before <= 4)

@@ -41,7 +41,7 @@ interface RequestOptions {
 
 interface ListOf<T> {
   metadata: { resourceVersion: string; continue?: string }
-  items: T[]
+  items: T[] | null
 }
 
 const TIMEOUT_MS = 30_000

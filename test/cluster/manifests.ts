@@ -1,0 +1,41 @@
+/** Small manifests for the tests on a real API server. */
+const GROUP = 'portico.dev'
+
+export type Manifest = {
+  kind: string
+  metadata: { name: string; namespace: string }
+  spec: Record<string, any>
+} & Record<string, any>
+
+export function manifest(kind: string, name: string, spec: Record<string, any>, namespace = 'default'): Manifest {
+  return { apiVersion: `${GROUP}/v1beta1`, kind, metadata: { name, namespace }, spec }
+}
+
+export const group = (name = 'tools') => manifest('MCPGroup', name, { description: 'Tools of the team.' })
+
+export const telemetry = (name: string) =>
+  manifest('MCPTelemetryConfig', name, {
+    openTelemetry: { enabled: true, endpoint: 'https://otel.example:4318', tracing: { enabled: true } },
+  })
+
+const withTelemetry = (config?: string) => (config ? { telemetryConfigRef: { name: config } } : {})
+
+export const server = (name: string, config?: string, groupName = 'tools') =>
+  manifest('MCPServer', name, {
+    image: 'everything:test',
+    transport: 'streamable-http',
+    groupRef: { name: groupName },
+    ...withTelemetry(config),
+  })
+
+export const proxy = (name: string, config?: string) =>
+  manifest('MCPRemoteProxy', name, { remoteUrl: 'https://mcp.example/mcp', ...withTelemetry(config) })
+
+export const gateway = (name: string, config?: string, groupName = 'tools') =>
+  manifest('VirtualMCPServer', name, {
+    groupRef: { name: groupName },
+    incomingAuth: { type: 'anonymous' },
+    ...withTelemetry(config),
+  })
+
+export const yaml = (...manifests: readonly object[]) => manifests.map((one) => JSON.stringify(one)).join('\n---\n')

@@ -1,0 +1,303 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type ControlPlane, startControlPlane } from './control-plane.ts'
+import { gateway, group, type Manifest, manifest, proxy, server, telemetry, yaml } from './manifests.ts'
+import {
+  eventually,
+  installOperator,
+  OPERATOR_USER,
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+} from './operator-process.ts'
+
+let plane: ControlPlane
+let operator: OperatorProcess
+
+const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
+const read = (kind: string, name: string): any => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
+const exists = (kind: string, name: string) =>
+  plane.kubectl(['get', kind, name, '--ignore-not-found', '-o', 'name']) !== ''
+const condition = (kind: string, name: string, type: string) =>
+  read(kind, name).status?.conditions?.find((one: any) => one.type === type)
+const referrers = (name: string) => read('mcpotel', name).status?.referencingWorkloads
+
+/** The operator's writes from now on: call the result for what it has written since, Leases and Events left out. */
+function counting() {
+  const before = plane.writes().length
+  return () =>
+    plane
+      .writes()
+      .slice(before)
+      .filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases' && resource !== 'events')
+      .map(
+        ({ verb, resource, subresource, name }) => `${verb} ${resource}${subresource ? `/${subresource}` : ''} ${name}`,
+      )
+}
+
+/** Waits until the operator has written nothing for a second. */
+async function quiet(): Promise<void> {
+  for (let since = counting(), calm = 0; calm < 10; await delay(100)) {
+    if (since().length === 0) calm += 1
+    else {
+      since = counting()
+      calm = 0
+    }
+  }
+}
+
+test.before(async () => {
+  plane = await startControlPlane()
+  await installOperator(plane)
+  plane.kubectl(['label', 'namespace', 'default', 'pod-security.kubernetes.io/enforce=restricted'])
+  operator = await startOperator(operatorKubeconfig(plane))
+  await operator.ready()
+})
+
+test.after(async () => {
+  await operator?.stop()
+  await plane?.stop()
+})
+
+test('manifests become Deployments, Services and ConfigMaps, with status', async () => {
+  apply(group(), telemetry('main'), server('everything', 'main'), proxy('remote', 'main'), gateway('front', 'main'))
+  for (const [kind, name] of [
+    ['deployment', 'front-vmcp'],
+    ['service', 'vmcp-front'],
+    ['configmap', 'front-vmcp-config'],
+    ['deployment', 'everything-mcp'],
+    ['service', 'mcp-everything'],
+    ['deployment', 'remote-mcprp'],
+    ['service', 'mcprp-remote'],
+  ] as const) {
+    await eventually(() => exists(kind, name), `${kind} ${name}`)
+  }
+  const [owner] = read('deployment', 'front-vmcp').metadata.ownerReferences
+  assert.is(owner.kind, 'VirtualMCPServer')
+  await eventually(() => condition('vmcp', 'front', 'Valid')?.status === 'True', 'the gateway is valid')
+})
+
+test('pods pass Pod Security “restricted”: the ReplicaSet may create them', async () => {
+  const pods = await eventually(() => {
+    const { items } = JSON.parse(plane.kubectl(['get', 'pods', '-o', 'json']))
+    return items.length >= 3 && items
+  }, 'pods of three workloads')
+  assert.ok(pods.every((pod: any) => pod.metadata.labels['app.kubernetes.io/managed-by'] === 'portico'))
+})
+
+test('kubectl get mcpotel shows its columns', async () => {
+  await eventually(() => referrers('main')?.length === 3, 'three referrers')
+  const table = plane.kubectl(['get', 'mcpotel'])
+  for (const column of ['NAME', 'ENDPOINT', 'READY', 'TRACING', 'METRICS', 'AGE']) assert.match(table, column, table)
+})
+
+test('referencingWorkloads is true right after each kind is created, moved and deleted', async () => {
+  apply(telemetry('other'))
+  const everyone = [
+    { kind: 'MCPRemoteProxy', name: 'remote' },
+    { kind: 'MCPServer', name: 'everything' },
+    { kind: 'VirtualMCPServer', name: 'front' },
+  ]
+  assert.equal(referrers('main'), everyone)
+  const makers = { MCPRemoteProxy: proxy, MCPServer: server, VirtualMCPServer: gateway }
+  for (const { kind, name } of everyone) {
+    apply(makers[kind as keyof typeof makers](name, 'other'))
+    await eventually(
+      () => referrers('other')?.some((one: any) => one.kind === kind && one.name === name),
+      `${kind} moved to other`,
+      5000,
+    )
+    await eventually(() => !referrers('main')?.some((one: any) => one.kind === kind), `${kind} left main`, 5000)
+  }
+  assert.equal(referrers('other'), everyone)
+  plane.kubectl(['delete', 'mcprp', 'remote'])
+  await eventually(() => referrers('other').length === 2, 'a deleted workload is gone from the list', 5000)
+  assert.equal(referrers('other'), everyone.slice(1))
+})
+
+test('a config in use is held when it is deleted, and goes once nobody names it', async () => {
+  plane.kubectl(['delete', 'mcpotel', 'other', '--wait=false'])
+  const blocked = await eventually(() => condition('mcpotel', 'other', 'DeletionBlocked'), 'DeletionBlocked')
+  assert.match(blocked.message, 'MCPServer "everything"')
+  assert.match(blocked.message, 'VirtualMCPServer "front"')
+  apply(server('everything'), gateway('front'))
+  await eventually(() => !exists('mcpotel', 'other'), 'it goes')
+})
+
+test('two applies in a row change no child, and a steady operator writes nothing', async () => {
+  await quiet()
+  const versions = () =>
+    plane.kubectl([
+      'get',
+      'deployments,services,configmaps,networkpolicies',
+      '-o',
+      'jsonpath={range .items[*]}{.kind}/{.metadata.name}={.metadata.generation}/{.metadata.annotations}{"\\n"}{end}',
+    ])
+  const before = versions()
+  const since = counting()
+  apply(server('everything'), gateway('front'))
+  await delay(3000)
+  assert.equal(since(), [])
+  assert.is(versions(), before)
+})
+
+test('a changed spec costs one write for each changed child and at most one for each status', async () => {
+  await quiet()
+  const since = counting()
+  const changed = gateway('front')
+  changed.spec['config'] = { aggregation: { tools: [{ workload: 'everything', filter: ['echo'] }] } }
+  apply(changed)
+  await eventually(
+    () => read('configmap', 'front-vmcp-config').data['gateway.yaml'].includes('echo'),
+    'the configuration follows',
+  )
+  await quiet()
+  const writes = since().filter((write) => !write.startsWith('patch pods '))
+  assert.is(writes.filter((write) => write.startsWith('patch configmaps')).length, 1, writes.join('\n'))
+  assert.is(writes.filter((write) => write.includes('deployments')).length, 0, writes.join('\n'))
+  assert.ok(writes.filter((write) => write === 'patch virtualmcpservers/status front').length <= 1, writes.join('\n'))
+  assert.ok(writes.length <= 2, writes.join('\n'))
+})
+
+test('a deleted child comes back, a hand edit is corrected', async () => {
+  plane.kubectl(['delete', 'service', 'vmcp-front'])
+  await eventually(() => exists('service', 'vmcp-front'), 'the Service comes back')
+  plane.kubectl(['set', 'image', 'deployment/front-vmcp', 'vmcp=other:1'])
+  await eventually(
+    () =>
+      read('deployment', 'front-vmcp').spec.template.spec.containers.find((one: any) => one.name === 'vmcp').image ===
+      'portico:test',
+    'the image is put back',
+  )
+  plane.kubectl(['label', 'service', 'vmcp-front', 'app.kubernetes.io/managed-by=me', '--overwrite'])
+  await eventually(
+    () => read('service', 'vmcp-front').metadata.labels['app.kubernetes.io/managed-by'] === 'portico',
+    'a label of ours is put back, though the watch no longer selects the object',
+  )
+})
+
+test('labels, annotations, a restart and the scale of others are left alone', async () => {
+  plane.kubectl(['label', 'deployment', 'front-vmcp', 'team=platform'])
+  plane.kubectl(['annotate', 'deployment', 'front-vmcp', 'example.com/note=kept'])
+  plane.kubectl(['rollout', 'restart', 'deployment/front-vmcp'])
+  plane.kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=3'])
+  await quiet()
+  const touched = gateway('front')
+  touched.spec['config'] = { aggregation: { tools: [{ workload: 'everything', filter: ['add'] }] } }
+  apply(touched)
+  await eventually(
+    () => read('configmap', 'front-vmcp-config').data['gateway.yaml'].includes('- add'),
+    'the operator has worked since',
+  )
+  await quiet()
+  const { metadata, spec } = read('deployment', 'front-vmcp')
+  assert.is(metadata.labels.team, 'platform')
+  assert.is(metadata.annotations['example.com/note'], 'kept')
+  assert.ok(spec.template.metadata.annotations['kubectl.kubernetes.io/restartedAt'])
+  assert.is(spec.replicas, 3)
+})
+
+test('replicas that are set are kept; when they become unset the number stays', async () => {
+  const scaled = gateway('front')
+  scaled.spec['replicas'] = 2
+  apply(scaled)
+  await eventually(() => read('deployment', 'front-vmcp').spec.replicas === 2, 'two replicas')
+  plane.kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=5'])
+  await eventually(() => read('deployment', 'front-vmcp').spec.replicas === 2, 'put back to two')
+  apply(gateway('front'))
+  await quiet()
+  assert.is(read('deployment', 'front-vmcp').spec.replicas, 2)
+  plane.kubectl(['scale', 'deployment', 'front-vmcp', '--replicas=4'])
+  await quiet()
+  assert.is(read('deployment', 'front-vmcp').spec.replicas, 4)
+})
+
+test('an object of somebody else on a child’s name is left alone', async () => {
+  plane.kubectl(['create', 'configmap', 'taken-vmcp-config', '--from-literal=mine=yes'])
+  apply(gateway('taken'))
+  const ready = await eventually(() => {
+    const found = condition('vmcp', 'taken', 'Ready')
+    return found?.reason === 'NameTaken' && found
+  }, 'NameTaken')
+  assert.match(ready.message, 'ConfigMap "taken-vmcp-config" belongs to somebody else')
+  assert.equal(read('configmap', 'taken-vmcp-config').data, { mine: 'yes' })
+  plane.kubectl(['delete', 'configmap', 'taken-vmcp-config'])
+  await eventually(
+    () => condition('vmcp', 'taken', 'Ready')?.reason !== 'NameTaken',
+    'it is taken up once the name is free',
+    70_000,
+  )
+})
+
+test('a deleted workload takes its children with it', async () => {
+  plane.kubectl(['delete', 'vmcp', 'taken'])
+  await eventually(
+    () => !exists('deployment', 'taken-vmcp') && !exists('configmap', 'taken-vmcp-config'),
+    'garbage collection',
+  )
+})
+
+test('a workload deleted and created anew gets children anew', async () => {
+  plane.kubectl(['delete', 'vmcp', 'front', '--wait=true'])
+  apply(gateway('front'))
+  const uid = read('vmcp', 'front').metadata.uid
+  await eventually(
+    () => read('deployment', 'front-vmcp').metadata.ownerReferences[0].uid === uid,
+    'the new owner’s child',
+    30_000,
+  )
+})
+
+test('a missing Secret is a condition, and its arrival is noticed without anybody reading other Secrets', async () => {
+  plane.kubectl(['create', 'secret', 'generic', 'unrelated', '--from-literal=a=b'])
+  const withSecret = proxy('secretive')
+  withSecret.spec['headerForward'] = {
+    addHeadersFromSecret: [{ headerName: 'X-Key', valueSecretRef: { name: 'key', key: 'value' } }],
+  }
+  apply(withSecret)
+  const missing = await eventually(() => condition('mcprp', 'secretive', 'Ready')?.message, 'a message')
+  assert.match(missing, 'Secret "key" is missing')
+  plane.kubectl(['create', 'secret', 'generic', 'key', '--from-literal=other=1'])
+  await eventually(
+    () => condition('mcprp', 'secretive', 'Ready').message.includes('no key "value"'),
+    'the missing key is named',
+  )
+  plane.kubectl(['delete', 'secret', 'key'])
+  plane.kubectl(['create', 'secret', 'generic', 'key', '--from-literal=value=hidden-text'])
+  await eventually(() => exists('deployment', 'secretive-mcprp'), 'it is rendered')
+  const everything = plane.kubectl(['get', 'configmaps,deployments,mcprp,events', '-o', 'yaml'])
+  assert.not.match(everything, 'hidden-text')
+  assert.not.match(operator.log(), 'hidden-text')
+})
+
+test('a manifest of the wrong shape is refused by the API server with the rule’s own text', () => {
+  const wrong = manifest('VirtualMCPServer', 'wrong', { groupRef: { name: 'tools' }, incomingAuth: { type: 'oidc' } })
+  assert.throws(() => apply(wrong), /oidcConfigRef/)
+})
+
+test('events tell of transitions, once each', async () => {
+  const { items } = JSON.parse(plane.kubectl(['get', 'events', '-o', 'json']))
+  const ours = items.filter(
+    (event: any) =>
+      event.reportingComponent === 'portico.dev/operator' || event.reportingController === 'portico.dev/operator',
+  )
+  assert.is(ours.filter((event: any) => event.reason === 'NameTaken').length, 1)
+  assert.is(ours.filter((event: any) => event.reason === 'SecretKeyNotFound').length, 1)
+})
+
+test('health and metrics say what is the case', async () => {
+  const metrics = await (await fetch(operator.metrics)).text()
+  assert.match(metrics, 'portico_operator_leading 1')
+  assert.match(metrics, /portico_operator_objects\{kind="VirtualMCPServer",ready="[A-Za-z]+"\} 1/)
+  assert.match(metrics, /portico_operator_reconciles_total\{kind="MCPServer",result="ok"\} [1-9]/)
+  assert.is((await fetch(`${operator.health}/healthz`)).status, 200)
+})
+
+test('SIGTERM ends it in time with exit code 0 and nothing half done', async () => {
+  const started = Date.now()
+  await operator.stop()
+  assert.ok(Date.now() - started < 15_000)
+})
+
+test.run()
