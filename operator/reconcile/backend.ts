@@ -1,7 +1,7 @@
 import { checkGateway } from '../../dataplane/config/check/gateway.ts'
 import type { BackendConfig } from '../../dataplane/config/gateway.ts'
+import { sortedKeys } from '../render/canonical.ts'
 import type { Mounts } from '../render/mounts.ts'
-import { sortedRecord } from './mcp-tool-config.ts'
 import type { KeyRef, Resolver } from './resolver.ts'
 
 /** The spec's shape of headers for a remote server. */
@@ -22,7 +22,7 @@ export function backendHeaders(
     .map(({ headerName, valueSecretRef: { name, key } }) => ({ name: headerName, file: mounts.secretFile(name, key) }))
     .sort((a, b) => (a.name < b.name ? -1 : 1))
   return {
-    ...(addPlaintextHeaders === undefined ? {} : { headers: sortedRecord(addPlaintextHeaders) }),
+    ...(addPlaintextHeaders === undefined ? {} : { headers: sortedKeys(addPlaintextHeaders) }),
     ...(headerFiles.length === 0 ? {} : { headerFiles }),
   }
 }

@@ -3,6 +3,7 @@ import { checkRegistry } from '../../dataplane/config/check/registry.ts'
 import { ConfigError, configParser } from '../../dataplane/config/load.ts'
 import { type RegistryConfig, registryConfigSchema, type SourceConfig } from '../../dataplane/config/registry.ts'
 import type { ClusterView } from '../model/view.ts'
+import { sortedKeys } from '../render/canonical.ts'
 import { configMapName, renderConfig } from '../render/config-map.ts'
 import { dataPlaneContainer, registryListeners } from '../render/containers.ts'
 import { type Mounts, startMounts } from '../render/mounts.ts'
@@ -33,14 +34,11 @@ const parseConfig = configParser(registryConfigSchema, checkRegistry)
 function sourceOf(source: Source, resolver: Resolver, mounts: Mounts): SourceConfig {
   const { configMapRef, path = '' } = source.file ?? {}
   const found = configMapRef && resolver.configMapKey(configMapRef) !== undefined
-  const { names, tags } = source.filter ?? {}
   return {
     name: source.name,
     file: { path: found ? mounts.sourceFile(configMapRef.name, configMapRef.key) : path },
     ...(source.syncPolicy === undefined ? {} : { syncPolicy: { interval: source.syncPolicy.interval } }),
-    ...(source.filter === undefined
-      ? {}
-      : { filter: { ...(names === undefined ? {} : { names }), ...(tags === undefined ? {} : { tags }) } }),
+    ...(source.filter === undefined ? {} : { filter: sortedKeys(source.filter) }),
   }
 }
 

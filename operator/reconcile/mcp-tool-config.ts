@@ -1,5 +1,6 @@
 import { mcpToolConfig } from '../../crds/index.ts'
 import type { GatewayConfig } from '../../dataplane/config/gateway.ts'
+import { sortedKeys } from '../render/canonical.ts'
 import { type CheckConfig, planConfig } from './config.ts'
 import { referencedConfig } from './referenced-config.ts'
 import type { Resolver } from './resolver.ts'
@@ -8,7 +9,7 @@ import { checkNotRefused } from './supported.ts'
 const checkToolConfig: CheckConfig<typeof mcpToolConfig> = (object, { problems }) => {
   checkNotRefused(mcpToolConfig, object, problems)
   const seen = new Map<string, string>()
-  for (const [tool, { name = tool }] of Object.entries(object.spec.toolsOverride ?? {})) {
+  for (const [tool, { name = tool }] of Object.entries(sortedKeys(object.spec.toolsOverride ?? {}))) {
     const other = seen.get(name)
     if (other !== undefined) {
       const text = `/spec/toolsOverride: ${JSON.stringify(other)} and ${JSON.stringify(tool)} get the same name ${JSON.stringify(name)}`
@@ -32,10 +33,6 @@ export function sharedShaping(
   const { toolsFilter, toolsOverride } = config.spec
   return {
     ...(toolsFilter === undefined ? {} : { filter: [...toolsFilter].sort() }),
-    ...(toolsOverride === undefined ? {} : { overrides: sortedRecord(toolsOverride) }),
+    ...(toolsOverride === undefined ? {} : { overrides: sortedKeys(toolsOverride) }),
   }
 }
-
-/** The same record with its keys in order, so that it renders the same whatever order it came in. */
-export const sortedRecord = <T>(record: Readonly<Record<string, T>>): Record<string, T> =>
-  Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)))

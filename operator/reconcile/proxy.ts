@@ -26,8 +26,8 @@ export interface Addressed {
 export const addressOf = ({ kind, metadata }: Addressed, port: number, context: ReconcileContext): string =>
   context.addressOf({ namespace: metadata.namespace, name: serviceName(kind, metadata.name), port })
 
-/** The MCP endpoint below a base URL. */
-export const endpointOf = (address: string): string => `${address}/mcp`
+/** The MCP endpoint below a base URL, in the form that a URL parser gives it: clients compare it as text. */
+export const endpointOf = (address: string): string => new URL(`${address}/mcp`).href
 
 /** Host names under which pods know a Service, from the shortest to the one of its address. */
 export function serviceHosts({ kind, metadata }: Addressed, address: string): string[] {

@@ -1,5 +1,6 @@
 import type { KindDeclaration, ObjectOf } from '../../crds/define.ts'
 import { unsupportedFields } from '../../crds/index.ts'
+import { byText } from '../model/index.ts'
 import type { Problems } from './problems.ts'
 
 interface Unsupported {
@@ -8,9 +9,10 @@ interface Unsupported {
   readonly message: string
 }
 
-/** Fields that are set and that nobody acts on: not yet, or never, each with its pointer in the message. */
+/** Fields that are set and that nobody acts on: not yet, or never, each with its pointer in the message, by pointer. */
 export function unsupported<K extends KindDeclaration>(kind: K, object: ObjectOf<K>): readonly Unsupported[] {
-  return unsupportedFields(kind, object).map(({ pointer, reason }) =>
+  const found = unsupportedFields(kind, object).sort((a, b) => byText(a.pointer, b.pointer))
+  return found.map(({ pointer, reason }) =>
     reason === 'later'
       ? { reason: 'NotYetSupported', pointer, message: `${pointer} is not supported yet` }
       : { reason: 'NotSupported', pointer, message: `${pointer}: ${reason}` },

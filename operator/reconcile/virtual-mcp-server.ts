@@ -2,6 +2,7 @@ import { mcpGroup, type VirtualMCPServer, virtualMcpServer } from '../../crds/in
 import { checkGateway } from '../../dataplane/config/check/gateway.ts'
 import type { GatewayConfig } from '../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../model/view.ts'
+import { sortedKeys } from '../render/canonical.ts'
 import { configMapName, renderConfig } from '../render/config-map.ts'
 import { dataPlaneContainer, gatewayListeners } from '../render/containers.ts'
 import { type Mounts, startMounts } from '../render/mounts.ts'
@@ -10,7 +11,7 @@ import { renderResources, resourceDefaults } from '../render/resources.ts'
 import type { Conditions } from './conditions.ts'
 import { oidcSettings } from './mcp-oidc-config.ts'
 import { mountTelemetry, warnOfTelemetry } from './mcp-telemetry-config.ts'
-import { sharedShaping, sortedRecord, type ToolShaping } from './mcp-tool-config.ts'
+import { sharedShaping, type ToolShaping } from './mcp-tool-config.ts'
 import { type Members, membersOf } from './members.ts'
 import type { Plan, ReconcileContext } from './plan.ts'
 import { type Problems, startProblems } from './problems.ts'
@@ -44,7 +45,7 @@ function toolShaping(tools: NonNullable<GatewaySettings['aggregation']>['tools']
     return {
       workload,
       ...(names === undefined ? {} : { filter: names }),
-      ...(Object.keys(replaced).length === 0 ? {} : { overrides: sortedRecord(replaced) }),
+      ...(Object.keys(replaced).length === 0 ? {} : { overrides: sortedKeys(replaced) }),
       ...(excludeAll === undefined ? {} : { excludeAll }),
     }
   })

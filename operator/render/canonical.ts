@@ -13,6 +13,18 @@ export function canonicalJson(value: unknown): string {
   return `{${parts.join(',')}}`
 }
 
+/** A copy with the keys of every object in order, lists as they are: what people wrote, in one order of its own. */
+export function sortedKeys<T>(value: T): T {
+  if (Array.isArray(value)) return value.map(sortedKeys) as T
+  if (value === null || typeof value !== 'object') return value
+  const fields = value as Record<string, unknown>
+  return Object.fromEntries(
+    Object.keys(fields)
+      .sort()
+      .map((key) => [key, sortedKeys(fields[key])]),
+  ) as T
+}
+
 /** `sha256:` and the hex digest of a text's UTF-8 bytes. */
 export const sha256 = (text: string): string => `sha256:${createHash('sha256').update(text).digest('hex')}`
 

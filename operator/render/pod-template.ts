@@ -1,3 +1,4 @@
+import { sortedKeys } from './canonical.ts'
 import { containerFields, mergeKeys, podFields, templateFields } from './pod-template-fields.ts'
 import { canonicalQuantity } from './quantity.ts'
 
@@ -22,7 +23,7 @@ function check(value: unknown, base: unknown, pointer: string, key: string, prob
     problems.push(`${pointer}: ${shapeOf(base)} is expected here`)
   else if (Array.isArray(value)) checkItems(value, (base ?? []) as readonly unknown[], pointer, key, problems)
   else if (isFields(value)) {
-    for (const [name, field] of Object.entries(value)) {
+    for (const [name, field] of Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) {
       if (name.startsWith('$')) problems.push(`${pointer}/${name}: patch directives are not supported`)
       else check(field, isFields(base) ? base[name] : undefined, `${pointer}/${name}`, name, problems)
     }
@@ -51,7 +52,7 @@ function checkItems(
 }
 
 function unknownFields(value: Fields, known: ReadonlySet<string>, pointer: string, problems: string[]): void {
-  for (const name of Object.keys(value)) {
+  for (const name of Object.keys(value).sort()) {
     if (!known.has(name) && !name.startsWith('$')) problems.push(`${pointer}/${name}: there is no such field`)
   }
 }
@@ -115,7 +116,7 @@ export function mergePodTemplate(
   if (isFields(patch['spec'])) unknownFields(patch['spec'], podFields, '/spec', problems)
   check(patch, base, '', '', problems)
   if (problems.length > 0) return base
-  const merged = merge(base, structuredClone(patch), '') as PodTemplate
+  const merged = merge(base, sortedKeys(patch), '') as PodTemplate
   for (const [name, value] of Object.entries(kept)) {
     if (merged.metadata.labels?.[name] !== value) problems.push(`/metadata/labels/${name}: this label selects the pods`)
   }

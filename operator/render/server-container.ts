@@ -35,7 +35,8 @@ function environment(options: ServerOptions) {
   }))
   const given = options.port === undefined ? [] : listening(options.port)
   const variables = new Map<string, object>()
-  for (const variable of [...given, ...(options.env ?? []), ...fromSecrets]) variables.set(variable.name, variable)
+  for (const variable of [...given, ...(options.env ?? []).map(({ name, value }) => ({ name, value })), ...fromSecrets])
+    variables.set(variable.name, variable)
   return [...variables.values()]
 }
 
