@@ -1,6 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inspectManifests, type ObjectId, type Planned } from '../operator/cluster/files/index.ts'
+import { statusOf } from '../operator/reconcile/index.ts'
 import { canonicalYaml } from '../operator/render/canonical.ts'
 import { apiGroup } from './api-group.ts'
 import type { Command } from './command.ts'
@@ -20,13 +21,7 @@ interface Rendered {
 function documentsOf({ manifest, plan }: Planned, withStatus: boolean): Rendered {
   const { id, object } = manifest
   const children = plan.children === 'hold' ? [] : plan.children
-  const status = {
-    apiVersion: object.apiVersion,
-    kind: id.kind,
-    metadata: { name: id.name, namespace: id.namespace },
-    status: plan.status,
-  }
-  return { id, documents: withStatus ? [...children, status] : children }
+  return { id, documents: withStatus ? [...children, statusOf({ object, plan })] : children }
 }
 
 const stream = (documents: readonly object[]) => documents.map(canonicalYaml).join('---\n')

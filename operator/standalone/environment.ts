@@ -8,7 +8,7 @@ export class PodProblem extends Error {
 
 const variableName = /^[A-Za-z_][A-Za-z0-9_.-]*$/
 
-function valueOf(variable: EnvVar, sources: Sources): string | undefined {
+function variableValue(variable: EnvVar, sources: Sources): string | undefined {
   const { secretKeyRef, configMapKeyRef, fieldRef } = variable.valueFrom ?? {}
   if (fieldRef) {
     const fields: Record<string, string> = {
@@ -57,7 +57,7 @@ export function environmentOf(container: Container, sources: Sources): Record<st
     for (const [name, value] of sourceVariables(source, sources)) env[name] = value
   }
   for (const variable of container.env ?? []) {
-    const value = valueOf(variable, sources)
+    const value = variableValue(variable, sources)
     if (value !== undefined) env[variable.name] = variable.valueFrom ? value : expand(value, env)
   }
   return env

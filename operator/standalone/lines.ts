@@ -44,7 +44,8 @@ export function shortForm(line: string): string | undefined {
   }
   if (typeof entry.level !== 'string') return line
   if (!shownLevels.has(entry.level)) return undefined
-  const cause = typeof entry.err?.message === 'string' && entry.err.message !== entry.msg ? `: ${entry.err.message}` : ''
+  const cause =
+    typeof entry.err?.message === 'string' && entry.err.message !== entry.msg ? `: ${entry.err.message}` : ''
   return `${entry.level}: ${String(entry.msg ?? '')}${cause}`
 }
 
@@ -53,7 +54,9 @@ const SHORTEST_SECRET = 6
 
 /** Makes a function that takes known secret values out of a text. */
 export function redactor(values: Iterable<string>): (text: string) => string {
-  const secrets = [...new Set([...values].map((value) => value.trim()).filter((value) => value.length >= SHORTEST_SECRET))]
+  const secrets = [
+    ...new Set([...values].map((value) => value.trim()).filter((value) => value.length >= SHORTEST_SECRET)),
+  ]
   secrets.sort((left, right) => right.length - left.length)
   return (text) => secrets.reduce((shown, secret) => shown.replaceAll(secret, '[redacted]'), text)
 }

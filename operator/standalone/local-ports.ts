@@ -1,5 +1,5 @@
 import { type ObjectId, objectKey } from '../cluster/files/index.ts'
-import { isPortFree, freePort } from './ports.ts'
+import { freePort, isPortFree } from './ports.ts'
 
 /** Ports and address of one workload on this machine. */
 export interface WorkloadPorts {

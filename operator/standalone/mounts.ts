@@ -102,7 +102,9 @@ export function writeMounts(root: string, folders: readonly MountedFolder[]): bo
 /** Removes what earlier versions of a workload left in folders that hold files. */
 function removeStrangers(root: string, folders: readonly MountedFolder[]): boolean {
   const wanted = new Set(
-    foldersOf(folders).flatMap(({ path, files }) => [...(files ?? new Map()).keys()].map((name) => resolve(path, name))),
+    foldersOf(folders).flatMap(({ path, files }) =>
+      [...(files ?? new Map()).keys()].map((name) => resolve(path, name)),
+    ),
   )
   const writable = folders.filter(({ files }) => files === undefined).map(({ path }) => path)
   let removed = false

@@ -11,6 +11,8 @@ export interface Endpoint extends ObjectId {
   /** A gateway's MCP endpoint, a registry's base. */
   readonly url: string
   readonly admin: string
+  /** Names of the registries that a registry server has. */
+  readonly registries: readonly string[]
 }
 
 export interface Problem extends ObjectId {
@@ -45,14 +47,19 @@ const fileProblem = ({ object, file, line, pointer, message, reason, severity }:
 })
 
 export function reportOf(
-  pods: readonly { readonly running: RunningPod; readonly url: string }[],
+  pods: readonly { readonly running: RunningPod; readonly base: string }[],
   planned: readonly Planned[],
   findings: readonly ManifestFinding[],
   redact: (text: string) => string,
 ): Report {
   const endpoints = pods
     .filter(({ running }) => running.isServing)
-    .map(({ running, url }) => ({ ...running.id, url, admin: running.pod?.adminUrl ?? '' }))
+    .map(({ running: { id, pod }, base }) => ({
+      ...id,
+      url: pod?.role === 'registry' ? base : `${base}/mcp`,
+      admin: pod?.adminUrl ?? '',
+      registries: pod?.registries ?? [],
+    }))
     .sort(byKindAndName)
   const problems = [
     ...findings.filter(({ severity }) => severity !== 'note').map(fileProblem),

@@ -19,6 +19,7 @@ import { LocalPorts } from './local-ports.ts'
 import { podOf, servicesOf } from './pod.ts'
 import { PodSet } from './pod-set.ts'
 import { type Report, reportOf } from './report.ts'
+import { searchPath } from './search-path.ts'
 import { sourcesOf } from './sources.ts'
 import { StateDirectory } from './state.ts'
 import { folderOf, type LocalCommand, localPod } from './workload.ts'
@@ -184,7 +185,13 @@ export class Standalone {
     const command = annotations[`${this.#group}/local-command`]
     if (!manifest || !command) return undefined
     const path = annotations[`${this.#group}/local-path`] ?? '/mcp'
-    return { command, path: path.startsWith('/') ? path : `/${path}`, folder: dirname(resolve(manifest.file)) }
+    const folder = dirname(resolve(manifest.file))
+    return {
+      command,
+      path: path.startsWith('/') ? path : `/${path}`,
+      folder,
+      searchPath: searchPath(folder, process.execPath, this.#options.environment['PATH']),
+    }
   }
 
   #apply(planned: readonly Planned[]): void {
@@ -215,7 +222,10 @@ export class Standalone {
     const ports = this.#ports.of(id)
     if (!running || !ports) return
     const portProblem = this.#ports.problemOf(id)
-    if (portProblem !== undefined) return running.block('LocalPortInvalid', portProblem)
+    if (portProblem !== undefined) {
+      running.block('LocalPortInvalid', portProblem)
+      return
+    }
     try {
       const pod = localPod({
         id,
@@ -258,7 +268,7 @@ export class Standalone {
       }
     } else this.#unsettledSince = undefined
     const report = reportOf(
-      pods.map((running) => ({ running, url: this.#ports.urlOf(running.id) ?? '' })),
+      pods.map((running) => ({ running, base: this.#ports.urlOf(running.id) ?? '' })),
       planned,
       this.#findings,
       this.#redact,

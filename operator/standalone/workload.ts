@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import { parse } from 'yaml'
 import type { ObjectId } from '../cluster/files/index.ts'
 import type { KubernetesObject } from '../model/view.ts'
+import { MOUNT_ROOT } from '../render/mounts.ts'
 import type { ProcessSpec } from './child.ts'
 import { environmentOf, PodProblem } from './environment.ts'
 import type { WorkloadPorts } from './local-ports.ts'
@@ -15,6 +18,8 @@ export interface LocalCommand {
   readonly path: string
   /** The manifest's folder. */
   readonly folder: string
+  /** Where programs are looked for. */
+  readonly searchPath: string
 }
 
 export interface WorkloadInput {
@@ -38,6 +43,8 @@ export interface LocalPod {
   readonly adminUrl: string
   /** Of the configuration file, as the data plane tells it on `/status`. */
   readonly configHash: string | undefined
+  /** Names of the registries in the configuration of a registry server. */
+  readonly registries: readonly string[]
 }
 
 /** Replaces the values of options in a command line. */
@@ -58,7 +65,7 @@ function planeSpec(input: WorkloadInput, container: Container, here: (path: stri
   return {
     title: `${title(input.id)}${input.local ? ' (proxy)' : ''}`,
     run: { own: [...self, ...args] },
-    env: Object.fromEntries(env),
+    env: { PORTICO_STATE_DIR: join(root, 'writable', 'state'), ...Object.fromEntries(env) },
     cwd: root,
     readyUrl: `http://127.0.0.1:${ports.admin}/readyz`,
   }
@@ -76,15 +83,26 @@ function serverSpec(input: WorkloadInput, container: Container): ProcessSpec {
   return {
     title: title(id),
     run: { foreign: local.command },
-    env: { ...environmentOf(container, sources), HOST: '127.0.0.1', PORT: port, MCP_PORT: port },
+    env: {
+      PATH: local.searchPath,
+      ...environmentOf(container, sources),
+      HOST: '127.0.0.1',
+      PORT: port,
+      MCP_PORT: port,
+    },
     cwd: local.folder,
     readyUrl: `http://127.0.0.1:${port}${local.path}`,
   }
 }
 
-function hashOfConfig(folders: readonly MountedFolder[], role: string): string | undefined {
-  const content = folders.find(({ path }) => path.endsWith('/config'))?.files?.get(`${role}.yaml`)
-  return content && `sha256:${createHash('sha256').update(content).digest('hex')}`
+const configFile = (folders: readonly MountedFolder[], role: string) =>
+  folders.find(({ mountPath }) => mountPath === `${MOUNT_ROOT}/config`)?.files?.get(`${role}.yaml`)
+
+const hashOf = (content: Buffer) => `sha256:${createHash('sha256').update(content).digest('hex')}`
+
+function registryNames(content: Buffer): readonly string[] {
+  const { registries = [] } = parse(content.toString()) as { registries?: readonly { readonly name: string }[] }
+  return registries.map(({ name }) => name)
 }
 
 /**
@@ -103,13 +121,15 @@ export function localPod(input: WorkloadInput): LocalPod | undefined {
   }
   const { folders, here } = mountsOf(input.root, plane, pod.volumes ?? [], input.sources)
   const role = plane.args?.[1] === 'registry' ? 'registry' : 'gateway'
+  const config = configFile(folders, role)
   return {
     folders,
     plane: planeSpec(input, plane, here),
     server: server && serverSpec(input, server),
     role,
     adminUrl: `http://127.0.0.1:${input.ports.admin}`,
-    configHash: hashOfConfig(folders, role),
+    configHash: config && hashOf(config),
+    registries: role === 'registry' && config ? registryNames(config) : [],
   }
 }
 

@@ -44,7 +44,7 @@ export function checkManifests({ manifests, group }: Pick<ManifestSet, 'manifest
 export const findUnsupported = (manifests: readonly Manifest[]): readonly ManifestFinding[] =>
   manifests.flatMap((manifest) => {
     const declaration = kindNamed(manifest.id.kind)
-    const fields = declaration ? unsupportedFields(declaration, manifest.object) : []
+    const fields = declaration ? unsupportedFields(declaration, { spec: manifest.object['spec'] }) : []
     return fields.map(({ pointer, reason }): ManifestFinding => {
       const isLater = reason === 'later'
       return {

@@ -40,7 +40,7 @@ const tagsAsKubectlHasThem = (tags: Tags): Tags =>
     (tag) => typeof tag === 'string' || !(tag.tag.endsWith(':timestamp') || ('format' in tag && tag.format === 'TIME')),
   )
 
-const unescape = (token: string) => token.replaceAll('~1', '/').replaceAll('~0', '~')
+const unescapeStep = (token: string) => token.replaceAll('~1', '/').replaceAll('~0', '~')
 export const escapePointer = (key: string): string => key.replaceAll('~', '~0').replaceAll('/', '~1')
 
 const keyText = (pair: Pair) => String(isScalar(pair.key) ? pair.key.value : pair.key)
@@ -59,7 +59,7 @@ function resolve(document: Document, node: unknown): unknown {
 function placeOf(document: Document, pointer: string): Place {
   let node: unknown = document.contents
   let offset = isNode(node) ? (node.range?.[0] ?? 0) : 0
-  for (const token of pointer.split('/').slice(1).map(unescape)) {
+  for (const token of pointer.split('/').slice(1).map(unescapeStep)) {
     const parent = resolve(document, node)
     if (isMap(parent)) {
       const pair = parent.items.find((item) => keyText(item) === token)

@@ -1,5 +1,5 @@
+import { clusterAddress } from '../../reconcile/index.ts'
 import type { ReconcileContext } from '../../reconcile/plan.ts'
-import { serviceAddress } from '../address.ts'
 import { assumeSecrets } from './assumed-secrets.ts'
 import { checkManifests, findUnsupported } from './check.ts'
 import type { ManifestFinding } from './finding.ts'
@@ -66,7 +66,7 @@ export function inspectManifests(
     group: set.group,
     now: NO_TIME,
     image: options.image,
-    addressOf: serviceAddress,
+    addressOf: clusterAddress,
   }
   const planned = planManifests(
     {

@@ -1,5 +1,5 @@
-import type { Severity } from './finding.ts'
 import { escapePointer, type ManifestDocument } from './document.ts'
+import type { Severity } from './finding.ts'
 
 /** A finding before it has a file: pointers are relative to the object. */
 export interface ObjectFinding {

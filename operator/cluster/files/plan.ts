@@ -3,6 +3,7 @@ import { createView } from '../../model/index.ts'
 import type { ClusterView, KubernetesObject } from '../../model/view.ts'
 import { reconcile } from '../../reconcile/index.ts'
 import type { Condition, Plan, ReconcileContext } from '../../reconcile/plan.ts'
+import { problemConditions } from '../../reconcile/problems.ts'
 import type { CoreObject } from './core.ts'
 import type { ManifestFinding, ObjectId, Severity } from './finding.ts'
 import type { Manifest } from './read.ts'
@@ -58,8 +59,8 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
   }))
 }
 
-/** Conditions that are False when something is wrong, apart from the `Ready` that sums them up. */
-const isProblem = ({ type, status }: Condition) => status === 'False' && type !== 'Ready'
+/** Conditions that keep an object from being served as it stands when they are False. */
+const decisive: ReadonlySet<string> = new Set(problemConditions)
 /** `Ready` is False for these reasons while all is well. */
 const transient = new Set(['Progressing', 'Terminating'])
 
@@ -75,11 +76,16 @@ export function conditionProblems({ status }: Plan): readonly ConditionProblem[]
   const add = (severity: Severity, { reason, message }: Condition) => {
     if (!found.some((problem) => problem.message === message)) found.push({ severity, reason, message })
   }
-  for (const condition of status.conditions) if (isProblem(condition)) add('error', condition)
-  const ready = status.conditions.find(({ type }) => type === 'Ready')
+  const { conditions } = status
+  for (const condition of conditions) {
+    if (decisive.has(condition.type) && condition.status === 'False') add('error', condition)
+  }
+  const ready = conditions.find(({ type }) => type === 'Ready')
   if (found.length === 0 && ready?.status === 'False' && !transient.has(ready.reason)) add('error', ready)
-  for (const condition of status.conditions) {
-    if (condition.type.endsWith('Warning') && condition.status === 'True') add('warning', condition)
+  for (const condition of conditions) {
+    const { type } = condition
+    const isWarning = type.endsWith('Warning') ? condition.status === 'True' : condition.status === 'False'
+    if (isWarning && type !== 'Ready' && !decisive.has(type)) add('warning', condition)
   }
   return found
 }

@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs'
-import { apiVersionOf, kindNamed, kinds, VERSION } from '../../../crds/index.ts'
+import { kindNamed } from '../../../crds/index.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { closest } from '../../../crds/shared/closest.ts'
-import { type CoreObject, isCoreKind, readCoreObject } from './core.ts'
+import { classify } from './classify.ts'
+import { type CoreObject, readCoreObject } from './core.ts'
 import { type ManifestDocument, parseDocuments } from './document.ts'
 import { type FoundFiles, findFiles } from './find.ts'
 import type { ManifestFinding, ObjectId } from './finding.ts'
 import { objectKey } from './finding.ts'
-import { agreedGroup, groupOf, type OwnGroup, versionOf } from './group.ts'
+import { agreedGroup, type OwnGroup } from './group.ts'
 import { checkMetadata, isRecord, type ObjectFinding } from './metadata.ts'
 
 /** An object of one of our kinds and where it stands. */
@@ -113,40 +113,12 @@ class Reading {
     }
   }
 
-  /** Sorts a candidate into what it is, or says why it is none of ours. */
-  classify(candidate: Candidate, group: OwnGroup): void {
-    const { apiVersion, kind } = candidate.value
-    const say = (severity: 'error' | 'note', reason: string, pointer: string, message: string) =>
-      this.#add(candidate, [{ severity, reason, message, pointer }])
-
-    if (apiVersion === undefined && kind === undefined) {
-      const looksLikeOne = candidate.named || 'metadata' in candidate.value || 'spec' in candidate.value
-      if (looksLikeOne) say('error', 'NotAnObject', '', 'has neither apiVersion nor kind')
-      else say('note', 'Ignored', '', 'is no Kubernetes object: ignored')
-      return
-    }
-    if (typeof apiVersion !== 'string') return say('error', 'ApiVersionInvalid', '/apiVersion', 'must be set')
-    if (typeof kind !== 'string') return say('error', 'KindInvalid', '/kind', 'must be set')
-    if (apiVersion === 'v1' && isCoreKind(kind)) return this.#takeCore(candidate, kind)
-
-    const isOurs = groupOf(apiVersion) === group.name
-    if (!isOurs) {
-      if (!kindNamed(kind)) return say('note', 'Ignored', '/kind', `${kind} (${apiVersion}) is not read: ignored`)
-      const expected = apiVersionOf(group.name)
-      if (group.chosen) {
-        return say('note', 'Ignored', '/apiVersion', `${kind} of ${apiVersion}, not ${expected}: ignored`)
-      }
-      return say('error', 'GroupsDiffer', '/apiVersion', `${apiVersion}: ${group.why}`)
-    }
-    if (!kindNamed(kind)) {
-      const meant = closest(kind, Object.keys(kinds))
-      const hint = meant ? `; did you mean ${meant}?` : ''
-      return say('error', 'KindUnknown', '/kind', `${group.name} has no kind ${kind}${hint}`)
-    }
-    if (versionOf(apiVersion) !== VERSION) {
-      return say('error', 'ApiVersionInvalid', '/apiVersion', `${apiVersion} is not served; use ${apiVersionOf(group.name)}`)
-    }
-    this.#takeManifest(candidate, kind)
+  /** Takes a candidate as what it is, or says why it is none of ours. */
+  take(candidate: Candidate, group: OwnGroup): void {
+    const what = classify(candidate.value, group, candidate.named)
+    if (what.is === 'nothing') this.#add(candidate, [what.finding])
+    else if (what.is === 'core') this.#takeCore(candidate, what.kind)
+    else this.#takeManifest(candidate, what.kind)
   }
 
   #identify(candidate: Candidate, kind: string): ObjectId | undefined {
@@ -220,7 +192,7 @@ export function readManifests(paths: readonly string[], group?: string): Manifes
     (kind) => kindNamed(kind) !== undefined,
     group,
   )
-  for (const candidate of reading.candidates) reading.classify(candidate, own)
+  for (const candidate of reading.candidates) reading.take(candidate, own)
   return {
     group: own.name,
     manifests: reading.manifests,

@@ -1,0 +1,64 @@
+import type { Endpoint, Problem, Report } from '../operator/standalone/index.ts'
+
+const nameOf = ({ namespace, name }: { readonly namespace: string; readonly name: string }) =>
+  namespace === '' ? name : `${namespace}/${name}`
+
+const table = (rows: readonly (readonly string[])[]) => {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
+  return rows.map((row) => `  ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}`.trimEnd())
+}
+
+const row = ({ kind, url, admin, ...id }: Endpoint) => [kind, nameOf(id), url, `${admin}/status`]
+
+/** The exact lines that connect a client to an endpoint. */
+function connectLines({ kind, name, url, registries }: Endpoint): string[] {
+  if (kind === 'MCPRegistry') return registries.map((registry) => `curl ${url}/registry/${registry}/v0.1/servers`)
+  return [
+    `claude mcp add --transport http ${name} ${url}`,
+    `npx @modelcontextprotocol/inspector --cli ${url} --transport http --method tools/list`,
+  ]
+}
+
+/** Clients connect to gateways and registries; to single servers where there is no gateway. */
+function shownForClients(endpoints: readonly Endpoint[]): readonly Endpoint[] {
+  const hasGateway = endpoints.some(({ kind }) => kind === 'VirtualMCPServer')
+  return endpoints.filter(({ kind }) => kind === 'VirtualMCPServer' || kind === 'MCPRegistry' || !hasGateway)
+}
+
+/** The table of what is served and how to connect to it. */
+export function overviewText({ endpoints }: Report, paths: readonly string[]): string {
+  const watched = `Editing ${paths.join(', ')} changes what is served; Ctrl-C stops all.`
+  if (endpoints.length === 0) return `Nothing is served. ${watched}\n`
+  const lines = shownForClients(endpoints).flatMap(connectLines)
+  return [
+    '',
+    ...table([['KIND', 'NAME', 'URL', 'STATUS'], ...endpoints.map(row)]),
+    '',
+    'Connect a client:',
+    ...lines.map((line) => `  ${line}`),
+    '',
+    watched,
+    '',
+  ].join('\n')
+}
+
+export const problemText = ({ severity, reason, message, ...problem }: Problem): string =>
+  `${severity}: ${problem.kind} ${nameOf(problem)}: ${message} (${reason})`
+
+const texts = (report: Report | undefined) => new Set(report?.problems.map(problemText))
+
+/** What a report says that the one before didn't: one line for what changed, one for each address that is new. */
+export function changeText(report: Report, before: Report, changes: readonly string[]): string[] {
+  const known = new Set(before.endpoints.map(({ url }) => url))
+  const added = report.endpoints.filter(({ url }) => !known.has(url))
+  const solved = [...texts(before)].filter((text) => !texts(report).has(text))
+  return [
+    ...(changes.length > 0 ? [`changed: ${changes.join('; ')}`] : []),
+    ...added.map((endpoint) => `serving: ${endpoint.kind} ${nameOf(endpoint)} on ${endpoint.url}`),
+    ...solved.map((text) => `solved: ${text}`),
+  ]
+}
+
+/** The problems that the report before didn't have. */
+export const newProblems = (report: Report, before: Report | undefined): string[] =>
+  [...texts(report)].filter((text) => !texts(before).has(text))

@@ -1,0 +1,85 @@
+import { existsSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { type Report, Standalone } from '../operator/standalone/index.ts'
+import { apiGroup } from './api-group.ts'
+import type { Command, Io } from './command.ts'
+import { logLevel } from './log-level.ts'
+import { groupOption } from './manifest-paths.ts'
+import { changeText, newProblems, overviewText } from './run-text.ts'
+
+/** The sample that ships with Portico, seen from where the command was called. */
+const quickstart = () => relative(process.cwd(), join(import.meta.dirname, '..', 'samples', 'quickstart')) || '.'
+
+/** One line a report, in the shape that others rely on. */
+const jsonLine = ({ ready, endpoints, problems }: Report) =>
+  `${JSON.stringify({
+    ready,
+    endpoints: endpoints.map(({ kind, namespace, name, url, admin }) => ({ kind, namespace, name, url, admin })),
+    problems,
+  })}\n`
+
+/** Tells of each report: the whole table once, then only what has changed. */
+function textReporter(paths: readonly string[], io: Io) {
+  let before: Report | undefined
+  return (report: Report, changes: readonly string[]) => {
+    if (before) for (const line of changeText(report, before, changes)) io.out(`${line}\n`)
+    else io.out(overviewText(report, paths))
+    for (const problem of newProblems(report, before)) io.err(`portico: ${problem}`)
+    before = report
+  }
+}
+
+function jsonReporter(io: Io) {
+  let before: Report | undefined
+  return (report: Report) => {
+    io.out(jsonLine(report))
+    for (const problem of newProblems(report, before)) io.err(`portico: ${problem}`)
+    before = report
+  }
+}
+
+const untilStopped = (stop: AbortSignal) =>
+  new Promise<void>((resolve) => {
+    if (stop.aborted) resolve()
+    stop.addEventListener('abort', () => resolve(), { once: true })
+  })
+
+export const command: Command = {
+  name: 'run',
+  synopsis: '[DIR|FILE …] [options]',
+  about: `Runs manifests on this machine, without a cluster: every workload's data plane with the files that its pod would
+mount, and local MCP servers by the annotation local-command. Prints what is served and how to connect to it. Edits
+take effect at once; a broken manifest is a problem, and the version before it serves on. Ctrl-C stops everything.
+VirtualMCPServers count up from port 4483, registries from 8080; the annotation local-port fixes a port.
+Default: ${quickstart()}.`,
+  options: {
+    state: {
+      type: 'string',
+      value: 'DIR',
+      description: 'Folder for files and databases; also PORTICO_STATE_DIR. Default: .portico.',
+    },
+    host: { type: 'string', value: 'HOST', default: '127.0.0.1', description: 'Address to listen on.' },
+    output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
+    'api-group': groupOption,
+  },
+  async run(given, io) {
+    const paths = given.positionals.length > 0 ? given.positionals : [quickstart()]
+    const missing = paths.filter((path) => !existsSync(path))
+    for (const path of missing) io.err(`${path}: no such file or folder`)
+    if (missing.length > 0) return 1
+    const standalone = new Standalone({
+      paths,
+      state: given.text('state') ?? (io.env['PORTICO_STATE_DIR'] || '.portico'),
+      host: given.text('host') ?? '127.0.0.1',
+      group: apiGroup(given, io),
+      self: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
+      environment: { ...io.env, PORTICO_LOG_LEVEL: logLevel(io) },
+      onReport: given.text('output') === 'json' ? jsonReporter(io) : textReporter(paths, io),
+      show: (line) => io.err(line),
+    })
+    standalone.start()
+    await untilStopped(io.stop)
+    await standalone.close()
+    return 0
+  },
+}
