@@ -12,6 +12,7 @@ export {
   resourceMetadataPaths,
   resourceMetadataUrl,
 } from './resource-metadata.ts'
+export { resourceMetadataRoutes } from './resource-metadata-routes.ts'
 
 export interface AuthenticateOptions {
   /** Absolute URL of the protected resource metadata, told in challenges; undefined where no public URL is known. */
