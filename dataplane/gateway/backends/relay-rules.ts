@@ -2,7 +2,6 @@ import { CAPABILITIES_KEY, LOG_LEVEL_KEY, VERSION_KEY } from '../mcp/classify.ts
 import { editObject, memberText } from '../mcp/json.ts'
 import { isObject, type Message } from '../mcp/message.ts'
 import { MODERN } from '../mcp/revisions.ts'
-import { BackendFailure } from './failure.ts'
 
 /** `_meta` keys of a legacy client's call towards a modern backend. Nothing that it may ask of a client is relayed. */
 export const modernEnvelope: Readonly<Record<string, string>> = {
@@ -10,12 +9,15 @@ export const modernEnvelope: Readonly<Record<string, string>> = {
   [CAPABILITIES_KEY]: '{}',
 }
 
+/** A whole answer that the client's era has no form for. The message is for the caller. */
+export class NotRelayed extends Error {}
+
 /** Members of a modern result that mean nothing in the legacy era. */
 const MODERN_MEMBERS = { resultType: undefined, ttlMs: undefined, cacheScope: undefined }
 
 /**
  * A modern backend's answer as a legacy client may have it. Works on bytes as Latin-1, so that nothing else changes.
- * Throws a BackendFailure where the backend asks for something instead of answering.
+ * Throws NotRelayed where the backend asks for something instead of answering.
  */
 export function legacyAnswer(answer: Buffer): Buffer {
   const text = answer.toString('latin1')
@@ -23,7 +25,7 @@ export function legacyAnswer(answer: Buffer): Buffer {
   const type = result === undefined ? undefined : memberText(result, 'resultType')
   if (result === undefined || type === undefined) return answer
   if (type !== '"complete"')
-    throw new BackendFailure('backend_failed', `answered with result type ${type}, which is not relayed to this client`)
+    throw new NotRelayed(`The backend asks for something (${type}) that this client can’t be asked.`)
   return Buffer.from(editObject(text, { result: editObject(result, MODERN_MEMBERS) }), 'latin1')
 }
 

@@ -50,24 +50,24 @@ async function initialize(turn: Turn): Promise<void> {
   turn.result(JSON.stringify(result), ['mcp-session-id', session.record.id])
 }
 
+/** What is served in a session; everything else is a method that is not found. */
+const methods: Readonly<Record<string, (turn: Turn) => void>> = {
+  'tools/call': callTool,
+  'tools/list': listTools,
+  ping: (turn) => turn.result('{}'),
+}
+
 function serveInSession(turn: Turn): void {
   const { message } = turn
+  if (message.kind === 'request') {
+    const serve = Object.hasOwn(methods, message.method) ? methods[message.method] : undefined
+    if (serve === undefined) throw new PublicError('method_not_found')
+    serve(turn)
+    return
+  }
   // Nothing is ever asked of a client, so an answer of one answers nothing.
-  if (message.kind === 'response') return turn.accepted()
-  if (message.kind === 'notification') {
-    if (message.method === 'notifications/cancelled') cancel(turn)
-    return turn.accepted()
-  }
-  switch (message.method) {
-    case 'tools/call':
-      return callTool(turn)
-    case 'tools/list':
-      return listTools(turn)
-    case 'ping':
-      return turn.result('{}')
-    default:
-      throw new PublicError('method_not_found')
-  }
+  if (message.method === 'notifications/cancelled') cancel(turn)
+  turn.accepted()
 }
 
 function cancel(turn: Turn): void {

@@ -35,6 +35,11 @@ export class Reply {
     return this.res.headersSent
   }
 
+  /** Whether the answer is a stream of events, between two of them. */
+  get streaming(): boolean {
+    return this.#streaming && !this.#inEvent
+  }
+
   /** A whole answer. `extra` is a flat list of headers. */
   json(status: number, body: string | Buffer, extra?: readonly string[]): void {
     const { res } = this

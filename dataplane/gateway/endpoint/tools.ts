@@ -9,11 +9,8 @@ export function listTools(turn: Turn): void {
   // The list has one page, so no cursor is ours.
   if (params?.['cursor'] !== undefined)
     throw new PublicError('invalid_params', { message: 'params.cursor is not one of ours.' })
-  if (turn.gateway.isReady) return answerList(turn)
-  turn.run(async () => {
-    await turn.gateway.firstLists()
-    answerList(turn)
-  })
+  if (turn.gateway.isReady) answerList(turn)
+  else turn.run(() => turn.gateway.firstLists().then(() => answerList(turn)))
 }
 
 function answerList(turn: Turn): void {
@@ -25,11 +22,8 @@ function answerList(turn: Turn): void {
 export function callTool(turn: Turn): void {
   const name = turn.message.parameter('name')
   if (name === undefined) throw new PublicError('invalid_params', { message: 'params.name must be a string.' })
-  if (turn.gateway.catalog.routes.has(name) || turn.gateway.isReady) return relay(turn, name)
-  turn.run(async () => {
-    await turn.gateway.firstLists()
-    relay(turn, name)
-  })
+  if (turn.gateway.catalog.routes.has(name) || turn.gateway.isReady) relay(turn, name)
+  else turn.run(() => turn.gateway.firstLists().then(() => relay(turn, name)))
 }
 
 function relay(turn: Turn, name: string): void {

@@ -41,7 +41,10 @@ export function checkModern(message: Message, headers: IncomingHttpHeaders): voi
   const meta = message.meta
   const version = meta?.[VERSION_KEY]
   const header = headers['mcp-protocol-version']
-  if (message.kind === 'notification' && version === undefined) return checkMethod(message, headers)
+  if (message.kind === 'notification' && version === undefined) {
+    checkMethod(message, headers)
+    return
+  }
   if (typeof version !== 'string')
     throw new PublicError('invalid_params', { message: `params._meta.${VERSION_KEY} must be a string.` })
   if (message.kind === 'request' && !isObject(meta?.[CAPABILITIES_KEY]))

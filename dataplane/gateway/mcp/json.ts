@@ -91,7 +91,7 @@ export class Members {
     if (keyEnd === -1) return false
     this.keyStart = at
     const raw = text.slice(at + 1, keyEnd - 1)
-    this.key = raw.includes('\\') ? unescape(raw) : raw
+    this.key = raw.includes('\\') ? decodeName(raw) : raw
     at = skipSpace(text, keyEnd)
     if (text.charCodeAt(at) !== COLON) return false
     this.valueStart = skipSpace(text, at + 1)
@@ -148,7 +148,7 @@ export function memberText(text: string, name: string): string | undefined {
   return undefined
 }
 
-function unescape(raw: string): string {
+function decodeName(raw: string): string {
   try {
     return JSON.parse(`"${raw}"`) as string
   } catch {

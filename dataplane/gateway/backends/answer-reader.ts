@@ -1,0 +1,179 @@
+import type { Dispatcher } from 'undici'
+import type { AnswerScanner } from '../mcp/answer-scanner.ts'
+import { type SseReceiver, SseSplitter } from '../mcp/sse-splitter.ts'
+import { BackendFailure, connectionFailure } from './failure.ts'
+
+/** Takes what a backend answers to one request. */
+export interface AnswerOwner {
+  /** The scanner for the next message. */
+  scanner(): AnswerScanner
+  /** A part of an answer that is too large to be held; false asks to be drained before more comes. */
+  part(bytes: Buffer): boolean
+  /** The answer is whole. `body` is empty where it has flowed in parts. */
+  answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void
+  /** A notification came before the answer. */
+  notified(bytes: Buffer): void
+  /** The backend asks something of the client; `id` is JSON text. */
+  asked(id: string): void
+  /** An HTTP answer that holds no answer: its status is not 200, or its type none of ours. */
+  refused(status: number, text: string): void
+  failed(failure: BackendFailure): void
+  /** The HTTP exchange is over, after any of the others. */
+  ended(): void
+}
+
+/** An answer up to this size is given as a whole; a larger one flows. */
+const HELD = 64 * 1024
+/** What is neither known to be an answer nor at its end by then is not taken. */
+const LARGEST_UNKNOWN = 1024 * 1024
+
+type Form = 'json' | 'events' | 'refusal'
+
+/** Reads the answer to one relayed request, as JSON or as a stream of events, without holding a large one whole. */
+export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
+  readonly #owner: AnswerOwner
+  #controller: Dispatcher.DispatchController | undefined
+  #form: Form = 'json'
+  #status = 0
+  #splitter: SseSplitter | undefined
+  #scanner: AnswerScanner
+  #held: Buffer[] = []
+  #size = 0
+  #flowing = false
+  /** The owner has what it gets; whatever still comes is dropped. */
+  #over = false
+
+  constructor(owner: AnswerOwner) {
+    this.#owner = owner
+    this.#scanner = owner.scanner()
+  }
+
+  /** Stops reading and ends the exchange. Nothing more is told but that it ended. */
+  stop(): void {
+    this.#over = true
+    this.#controller?.abort(new Error('given up'))
+  }
+
+  /** Goes on after `part` has given false. */
+  resume(): void {
+    this.#controller?.resume()
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#over) controller.abort(new Error('given up'))
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    this.#status = status
+    const type = headers['content-type']
+    if (status !== 200 || typeof type !== 'string') this.#form = 'refusal'
+    else if (type.startsWith('application/json')) this.#form = 'json'
+    else if (type.startsWith('text/event-stream')) {
+      this.#form = 'events'
+      this.#splitter = new SseSplitter(this)
+    } else this.#form = 'refusal'
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#over) return
+    if (this.#form === 'json') this.#take(chunk)
+    else if (this.#form === 'events') this.#splitter?.push(chunk)
+    else if (this.#size < HELD) this.#hold(chunk)
+    if (!this.#flowing || this.#over) return
+    if (!this.#flow()) controller.pause()
+  }
+
+  onResponseEnd(): void {
+    if (!this.#over) this.#endOfBody()
+    this.#owner.ended()
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (!this.#over) this.#fail(connectionFailure(error))
+    this.#owner.ended()
+  }
+
+  onEventData(bytes: Buffer): void {
+    if (!this.#over) this.#take(bytes)
+  }
+
+  onEventEnd(): void {
+    if (this.#over) return
+    const scanner = this.#scanner
+    if (scanner.isAnswer) {
+      this.#finish()
+      return
+    }
+    const message = this.#release()
+    this.#scanner = this.#owner.scanner()
+    // An event without a message only gives the stream an id (2025-11-25, resumability).
+    if (!scanner.complete || !scanner.hasMethod) return
+    if (scanner.id === undefined) this.#owner.notified(message)
+    else this.#owner.asked(scanner.id)
+  }
+
+  #endOfBody(): void {
+    if (this.#form === 'json') this.#finish()
+    else if (this.#form === 'events')
+      this.#fail(new BackendFailure('backend_failed', 'the stream ended without an answer'))
+    else {
+      this.#over = true
+      this.#owner.refused(this.#status, this.#release().toString('utf8'))
+    }
+  }
+
+  /** Some bytes of the message that is being read. */
+  #take(bytes: Buffer): void {
+    const scanner = this.#scanner
+    const from = this.#held.length
+    scanner.scan(bytes, this.#held)
+    if (scanner.bad) this.#fail(new BackendFailure('backend_failed', 'sent malformed JSON'))
+    for (let index = from; index < this.#held.length; index++) this.#size += (this.#held[index] as Buffer).length
+    if (this.#size <= HELD || this.#over) return
+    if (scanner.isAnswer) this.#flowing = true
+    else if (this.#size > LARGEST_UNKNOWN)
+      this.#fail(new BackendFailure('backend_failed', 'sent a message that is too large'))
+  }
+
+  #hold(bytes: Buffer): void {
+    this.#held.push(bytes)
+    this.#size += bytes.length
+  }
+
+  #release(): Buffer {
+    const bytes = this.#held.length === 1 ? (this.#held[0] as Buffer) : Buffer.concat(this.#held)
+    this.#held = []
+    this.#size = 0
+    return bytes
+  }
+
+  #flow(): boolean {
+    let free = true
+    for (const bytes of this.#held) free = this.#owner.part(bytes)
+    this.#held = []
+    this.#size = 0
+    return free
+  }
+
+  #finish(): void {
+    const scanner = this.#scanner
+    if (!scanner.complete || !scanner.isAnswer) {
+      this.#fail(new BackendFailure('backend_failed', 'sent something that is no JSON-RPC answer'))
+      return
+    }
+    this.#over = true
+    if (this.#flowing) this.#flow()
+    this.#owner.answered(scanner, this.#release(), this.#flowing)
+  }
+
+  #fail(failure: BackendFailure): void {
+    this.#over = true
+    this.#owner.failed(failure)
+    this.#controller?.abort(failure)
+  }
+}
