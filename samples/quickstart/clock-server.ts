@@ -99,7 +99,10 @@ function clockServer(): McpServer {
       title: 'Common working hours',
       description: 'When on a day the working hours of several time zones overlap, for finding a meeting time.',
       inputSchema: z.object({
-        date: z.iso.date().describe('The day, as it is called in the first zone'),
+        date: z
+          .string()
+          .regex(/^\d{4}-\d\d-\d\d$/)
+          .describe('The day, as it is called in the first zone'),
         zones: z.array(zone).min(2).max(20),
         start: clockTime.default('09:00').describe('When work begins everywhere'),
         end: clockTime.default('17:00').describe('When it ends'),
