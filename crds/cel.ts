@@ -27,14 +27,15 @@ function programOf({ rule }: CelRule): Program {
   return program
 }
 
-/** CEL tells integers from floating point numbers; JavaScript has to be told which are meant. */
+/**
+ * A value as CEL sees it: integers as BigInt where the schema has integers, because JavaScript can't tell them from
+ * floating point numbers, and objects as Map, so that a key such as `constructor` is a key like any other.
+ */
 export function celValue(node: SchemaNode | undefined, value: unknown): unknown {
   if (typeof value === 'number') return Number.isInteger(value) && node?.type !== 'number' ? BigInt(value) : value
   if (Array.isArray(value)) return value.map((item) => celValue(node?.items, item))
   if (!isObject(value)) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [key, celValue(node && childSchema(node, key), inner)]),
-  )
+  return new Map(Object.entries(value).map(([key, inner]) => [key, celValue(node && childSchema(node, key), inner)]))
 }
 
 function holds(rule: CelRule, self: unknown): boolean {
@@ -53,7 +54,7 @@ export const brokenRules = (rules: readonly CelRule[], self: unknown): CelRule[]
 /**
  * Evaluates every rule of a schema on a value and calls back for each that does not hold.
  *
- * @param value with integers as BigInt; see `celValue`
+ * @param value made by `celValue`
  * @param skip whether a pointer's value is not fit for its rules, because its structure is wrong already
  */
 export function eachBrokenRule(
@@ -69,6 +70,5 @@ export function eachBrokenRule(
     if (child) eachBrokenRule(child, inner, at(pointer, step), skip, broken)
   }
   if (Array.isArray(value)) for (const [index, item] of value.entries()) descend(node.items, item, index)
-  else if (isObject(value))
-    for (const [key, inner] of Object.entries(value)) descend(childSchema(node, key), inner, key)
+  else if (value instanceof Map) for (const [key, inner] of value) descend(childSchema(node, key), inner, key)
 }

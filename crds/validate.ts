@@ -42,7 +42,10 @@ function checkRoot(declaration: KindDeclaration, object: Record<string, unknown>
   const rules: readonly CelRule[] = rootRules(declaration)
   const metadata = isObject(object['metadata']) ? object['metadata'] : {}
   if (rules.length === 0 || typeof metadata['name'] !== 'string') return []
-  return brokenRules(rules, { metadata }).map(({ message }) => ({ pointer: '/metadata/name', message }))
+  return brokenRules(rules, celValue(undefined, { metadata })).map(({ message }) => ({
+    pointer: '/metadata/name',
+    message,
+  }))
 }
 
 const byPointer = (one: Finding, other: Finding) =>
@@ -75,7 +78,7 @@ export function validateObject(object: unknown, group: string): Finding[] {
   }
   findings.push(...checkRoot(declaration, object))
   const { spec } = applyDefaults(declaration, object)
-  if (spec === undefined) findings.push({ pointer: '/spec', message: 'is required' })
+  if (spec === undefined || spec === null) findings.push({ pointer: '/spec', message: 'is required' })
   else findings.push(...checkPart(declaration.spec as SchemaNode, spec, '/spec'))
   return findings.sort(byPointer)
 }

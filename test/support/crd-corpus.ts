@@ -18,6 +18,7 @@ interface CorpusFile {
     readonly title: string
     readonly name?: string
     readonly set?: object
+    readonly spec?: unknown
     readonly refused?: Record<string, string> | [string, string][]
   }[]
 }
@@ -48,7 +49,7 @@ export function readCorpus(): CorpusCase[] {
         apiVersion: apiVersionOf(DEFAULT_GROUP),
         kind,
         metadata: { name: one.name ?? `case-${index}` },
-        spec: merge(base, one.set ?? {}) as object,
+        spec: (Object.hasOwn(one, 'spec') ? one.spec : merge(base, one.set ?? {})) as object,
       },
       refused: Array.isArray(one.refused) ? one.refused : Object.entries(one.refused ?? {}),
     }))
