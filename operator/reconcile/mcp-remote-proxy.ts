@@ -12,6 +12,7 @@ import { type Problems, startProblems } from './problems.ts'
 import { type Assembly, assembleProxy, endpointOf } from './proxy.ts'
 import { checkName, renderChildren } from './rendering.ts'
 import { type Resolver, startResolver } from './resolver.ts'
+import { warnOfSessions } from './sessions.ts'
 import { checkSupported } from './supported.ts'
 import { planWorkload, type Rendered } from './workload.ts'
 
@@ -91,6 +92,9 @@ export function reconcileMcpRemoteProxy(object: MCPRemoteProxy, view: ClusterVie
     problems,
     render: () => renderMcpRemoteProxy(object, assembly, problems, context),
     replicas: object.spec.replicas,
-    extra: (conditions) => warnOfTelemetry(assembly.telemetry, conditions),
+    extra: (conditions) => {
+      warnOfTelemetry(assembly.telemetry, conditions)
+      warnOfSessions(object.spec, conditions)
+    },
   })
 }

@@ -13,6 +13,7 @@ import { type Problems, startProblems } from './problems.ts'
 import { type Assembly, assembleProxy, endpointOf } from './proxy.ts'
 import { checkName, renderChildren } from './rendering.ts'
 import { type Resolver, startResolver } from './resolver.ts'
+import { warnOfSessions } from './sessions.ts'
 import { checkSupported } from './supported.ts'
 import { planWorkload, type Rendered } from './workload.ts'
 
@@ -122,6 +123,7 @@ export function renderMcpServer(
 /** An MCP server in a container of its own, with our proxy beside it in the same pod. */
 export function reconcileMcpServer(object: MCPServer, view: ClusterView, context: ReconcileContext): Plan {
   const problems = startProblems()
+  const replicas = object.spec.replicas ?? object.spec.backendReplicas
   const assembly = assembleMcpServer(object, startResolver(view, object.metadata.namespace, problems), context)
   return planWorkload({
     object,
@@ -129,7 +131,10 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
     context,
     problems,
     render: () => renderMcpServer(object, assembly, view, problems, context),
-    replicas: object.spec.replicas ?? object.spec.backendReplicas,
-    extra: (conditions) => warnOfTelemetry(assembly.telemetry, conditions),
+    replicas,
+    extra: (conditions) => {
+      warnOfTelemetry(assembly.telemetry, conditions)
+      warnOfSessions({ ...object.spec, replicas }, conditions)
+    },
   })
 }

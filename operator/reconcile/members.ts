@@ -17,6 +17,9 @@ import { joined, type Problems, startProblems } from './problems.ts'
 import { addressOf, endpointOf } from './proxy.ts'
 import { type Resolver, startResolver } from './resolver.ts'
 
+/** Kinds that are members of the group that they name; a gateway names it too and is none. */
+const memberKinds: ReadonlySet<string> = new Set(['MCPServer', 'MCPRemoteProxy', 'MCPServerEntry'])
+
 /** A member of a group that a gateway can call. */
 export interface Member {
   readonly kind: string
@@ -92,6 +95,7 @@ export function membersOf(group: string, options: MemberOptions): Members {
   const leftOut: LeftOut[] = []
   for (const member of view.referrers(mcpGroup, namespace, group)) {
     const { kind, name } = member
+    if (!memberKinds.has(kind)) continue
     const other = served.get(name)
     const backend = other ? `${other.kind} has the same name` : backendOf(member, options)
     if (typeof backend === 'string') leftOut.push({ kind, name, message: backend })
