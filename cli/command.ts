@@ -28,6 +28,8 @@ export interface Command {
   /** Paragraphs between synopsis and options. */
   readonly about: string
   readonly options: Readonly<Record<string, Option>>
+  /** Most arguments besides options; absent: any number. */
+  readonly mostOperands?: number
   /** Returns the exit code: 0 success, 1 a finding or failure. Throws a UsageError on wrong usage. */
   run(given: Given, io: Io): Promise<number>
 }
@@ -85,6 +87,8 @@ export function readArguments(command: Command, argv: readonly string[]): Given 
     flag: (option) => values[option] === true,
   }
   checkChoices(command, given)
+  const tooMany = positionals.slice(command.mostOperands ?? positionals.length)
+  if (tooMany.length > 0) throw new UsageError(`too many arguments: ${tooMany.join(' ')}`)
   return given
 }
 

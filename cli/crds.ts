@@ -1,6 +1,6 @@
 import { crdsYaml, DEFAULT_GROUP, writeCrds } from '../crds/index.ts'
 import { apiGroup } from './api-group.ts'
-import { type Command, UsageError } from './command.ts'
+import type { Command } from './command.ts'
 
 export const command: Command = {
   name: 'crds',
@@ -11,8 +11,8 @@ export const command: Command = {
     'api-group': { type: 'string', value: 'GROUP', description: 'The same as --group.' },
     directory: { type: 'string', short: 'o', value: 'DIR', description: 'Write files into this folder instead.' },
   },
+  mostOperands: 0,
   async run(given, io) {
-    if (given.positionals.length > 0) throw new UsageError(`too many arguments: ${given.positionals.join(' ')}`)
     const option = given.text('group') === undefined ? 'api-group' : 'group'
     const group = apiGroup(given, io, option) ?? DEFAULT_GROUP
     const directory = given.text('directory')

@@ -46,12 +46,12 @@ async function runCommand(argv: readonly string[], io: Io): Promise<number> {
   const entry = Object.hasOwn(commands, name) ? commands[name] : undefined
   if (!entry) throw unknownCommand(name)
   const { command } = await entry.load()
-  const given = readArguments(command, rest)
-  if (given === 'help') {
-    io.out(helpOf(command))
-    return 0
-  }
   try {
+    const given = readArguments(command, rest)
+    if (given === 'help') {
+      io.out(helpOf(command))
+      return 0
+    }
     return await command.run(given, io)
   } catch (error) {
     if (error instanceof UsageError) error.message = `${command.name}: ${error.message}`

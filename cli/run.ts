@@ -3,7 +3,7 @@ import { join, relative } from 'node:path'
 import { type Report, Standalone } from '../operator/standalone/index.ts'
 import { apiGroup } from './api-group.ts'
 import type { Command, Io } from './command.ts'
-import { logLevel } from './log-level.ts'
+import { givenLogLevel } from './log-level.ts'
 import { groupOption } from './manifest-paths.ts'
 import { changeText, newProblems, overviewText } from './run-text.ts'
 
@@ -67,13 +67,15 @@ Default: ${quickstart()}.`,
     const missing = paths.filter((path) => !existsSync(path))
     for (const path of missing) io.err(`${path}: no such file or folder`)
     if (missing.length > 0) return 1
+    // It is the data planes that go by it: a wrong one is told before any of them starts.
+    givenLogLevel(io)
     const standalone = new Standalone({
       paths,
       state: given.text('state') ?? (io.env['PORTICO_STATE_DIR'] || '.portico'),
       host: given.text('host') ?? '127.0.0.1',
       group: apiGroup(given, io),
       self: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
-      environment: { ...io.env, PORTICO_LOG_LEVEL: logLevel(io) },
+      environment: io.env,
       onReport: given.text('output') === 'json' ? jsonReporter(io) : textReporter(paths, io),
       show: (line) => io.err(line),
     })

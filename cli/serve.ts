@@ -1,7 +1,8 @@
 import { ConfigError, findingLine } from '../dataplane/config/load.ts'
 import { createLog } from '../dataplane/server/log.ts'
 import { type Command, type Given, type Io, UsageError } from './command.ts'
-import { logLevel } from './log-level.ts'
+import { givenLogLevel, logLevel } from './log-level.ts'
+import { version } from './package-info.ts'
 
 interface Served {
   readonly url: string
@@ -23,7 +24,9 @@ const planes: Readonly<
     listen: ':4483',
     async start(options, io) {
       const { serveGateway } = await import('../dataplane/gateway/index.ts')
-      return serveGateway({ ...options, log: createLog({ name: 'gateway', level: logLevel(io) }) })
+      const level = givenLogLevel(io)
+      // Without a log of ours the gateway goes by the level in its configuration.
+      return serveGateway({ ...options, ...(level ? { log: createLog({ name: 'gateway', level }) } : {}) })
     },
   },
   registry: {
@@ -32,18 +35,17 @@ const planes: Readonly<
       const { serveRegistry } = await import('../dataplane/registry/index.ts')
       const stateDirectory = io.env['PORTICO_STATE_DIR'] || '.portico'
       const log = createLog({ name: 'registry', level: logLevel(io) })
-      return serveRegistry({ ...options, stateDirectory, log })
+      return serveRegistry({ ...options, stateDirectory, log, version: { version, node: process.version } })
     },
   },
 }
 
 function readUsage(given: Given) {
-  const [name, ...more] = given.positionals
+  const [name] = given.positionals
   const what = Object.keys(planes).join(' or ')
   if (name === undefined) throw new UsageError(`what to serve is missing: ${what}`)
   const plane = Object.hasOwn(planes, name) ? planes[name] : undefined
   if (!plane) throw new UsageError(`can't serve ${name}: takes ${what}`)
-  if (more.length > 0) throw new UsageError(`too many arguments: ${more.join(' ')}`)
   const configFile = given.text('config')
   if (configFile === undefined) throw new UsageError('--config is missing')
   return {
@@ -77,6 +79,7 @@ PORTICO_STATE_DIR (default .portico) is where a registry keeps its database.`,
     },
     'admin-listen': { type: 'string', value: 'HOST:PORT', description: 'Probes, status, metrics. Default: :8081.' },
   },
+  mostOperands: 1,
   async run(given, io) {
     const { plane, options } = readUsage(given)
     let served: Served

@@ -11,6 +11,7 @@ export const command: Command = {
     output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
     'api-group': { type: 'string', value: 'GROUP', description: 'API group; also PORTICO_API_GROUP.' },
   },
+  mostOperands: 0,
   async run(given, io) {
     const group = apiGroup(given, io) ?? DEFAULT_GROUP
     const told = { version, node: process.versions.node, apiGroup: group }
