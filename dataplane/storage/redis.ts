@@ -42,15 +42,15 @@ export type RedisClient = Redis | Cluster
  */
 export function connectRedis(config: RedisConfig, log: Logger): RedisClient {
   const client = config.mode === 'cluster' ? cluster(config) : single(config)
-  let away = false
-  // Without a listener ioredis prints to the console. One line per outage, not one per attempt.
+  const told = new Set<string>()
+  // Without a listener ioredis prints to the console. A line for each reason of an outage, not for each attempt.
   client.on('error', (error: Error) => {
-    if (!away) log.warn({ err: bare(error) }, 'Redis can’t be reached')
-    away = true
+    if (!told.has(error.message)) log.warn({ err: bare(error) }, 'Redis can’t be reached')
+    told.add(error.message)
   })
   client.on('ready', () => {
-    if (away) log.info('Redis is here again')
-    away = false
+    if (told.size > 0) log.info('Redis is here again')
+    told.clear()
   })
   return client
 }
