@@ -11,18 +11,20 @@ function withDefaults(node: SchemaNode, value: unknown): unknown {
     return items ? value.map((item) => withDefaults(items, item)) : value
   }
   if (!isObject(value)) return value
-  const result: Record<string, unknown> = {}
+  const entries: [string, unknown][] = []
   for (const [key, inner] of Object.entries(value)) {
     const child = childSchema(node, key)
     if (inner === null && child) continue
-    result[key] = child ? withDefaults(child, inner) : inner
+    entries.push([key, child ? withDefaults(child, inner) : inner])
   }
+  const present = new Set(entries.map(([key]) => key))
   for (const [key, child] of Object.entries(node.properties ?? {})) {
-    if (child.default !== undefined && !Object.hasOwn(result, key)) {
-      result[key] = withDefaults(child, structuredClone(child.default))
+    if (child.default !== undefined && !present.has(key)) {
+      entries.push([key, withDefaults(child, structuredClone(child.default))])
     }
   }
-  return result
+  // Not by assignment, to which a key such as __proto__ means something else.
+  return Object.fromEntries(entries)
 }
 
 /**

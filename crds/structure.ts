@@ -152,10 +152,12 @@ export function compileStructure(schema: SchemaNode): (value: unknown) => Struct
   return (value) => {
     if (validate(value)) return []
     const errors = validate.errors ?? []
-    const empty = new Set(
-      errors.filter(({ keyword }) => keyword === 'minLength').map(({ instancePath }) => instancePath),
-    )
+    const placesOf = (keyword: string) =>
+      new Set(errors.filter((error) => error.keyword === keyword).map(({ instancePath }) => instancePath))
+    const mistyped = placesOf('type')
+    const empty = placesOf('minLength')
     return errors
+      .filter(({ keyword, instancePath }) => keyword !== 'enum' || !mistyped.has(instancePath))
       .filter(({ keyword, instancePath }) => keyword !== 'pattern' || !empty.has(instancePath))
       .map((error) => ({ ...findingOf(error), unknownField: error.keyword === 'additionalProperties' }))
   }

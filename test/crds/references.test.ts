@@ -1,0 +1,85 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { kindNamed, kinds } from '../../crds/index.ts'
+
+const CORE = ['Secret', 'ConfigMap']
+
+/** Names by kind that a spec holds. */
+function named(kind: string, spec: unknown): Record<string, readonly string[]> {
+  const declaration = kindNamed(kind)
+  if (!declaration) throw new Error(`no kind ${kind}`)
+  const all = [...declaration.references, ...declaration.coreReferences]
+  const found = all.map((reference) => [String(reference.kind), reference.names(spec as never)] as const)
+  return Object.fromEntries(found.filter(([, names]) => names.length > 0))
+}
+
+test('a reference names one of our kinds, a Secret or a ConfigMap', () => {
+  for (const { kind, references, coreReferences } of Object.values(kinds)) {
+    for (const reference of references) assert.ok(kindNamed(String(reference.kind)), `${kind} -> ${reference.kind}`)
+    for (const reference of coreReferences)
+      assert.ok(CORE.includes(String(reference.kind)), `${kind} -> ${reference.kind}`)
+  }
+})
+
+test('all three workloads name their telemetry', () => {
+  for (const kind of ['MCPServer', 'MCPRemoteProxy', 'VirtualMCPServer']) {
+    assert.equal(named(kind, { telemetryConfigRef: { name: 'otel' } }), { MCPTelemetryConfig: ['otel'] }, kind)
+  }
+})
+
+test('references of a gateway, wherever they stand', () => {
+  const ref = (name: string) => ({ name })
+  const spec = {
+    groupRef: ref('tools'),
+    incomingAuth: { oidcConfigRef: ref('idp'), authzConfigRef: ref('policies') },
+    outgoingAuth: {
+      default: { externalAuthConfigRef: ref('b') },
+      backends: { x: { externalAuthConfigRef: ref('a') }, y: { externalAuthConfigRef: ref('b') } },
+    },
+    config: {
+      aggregation: { tools: [{ workload: 'x', toolConfigRef: ref('filter') }] },
+      compositeToolRefs: [ref('flow')],
+    },
+    authServerConfig: { signingKeySecretRefs: [{ name: 'keys', key: 'a' }] },
+    imagePullSecrets: [ref('pull')],
+    embeddingServerRef: ref('not-looked-up'),
+  }
+  assert.equal(named('VirtualMCPServer', spec), {
+    MCPGroup: ['tools'],
+    MCPOIDCConfig: ['idp'],
+    MCPAuthzConfig: ['policies'],
+    MCPExternalAuthConfig: ['a', 'b'],
+    MCPToolConfig: ['filter'],
+    VirtualMCPCompositeToolDefinition: ['flow'],
+    Secret: ['keys', 'pull'],
+  })
+})
+
+test('Secrets and ConfigMaps of a server', () => {
+  const spec = {
+    secrets: [{ name: 's', key: 'k' }],
+    authServerRef: { name: 'as' },
+    externalAuthConfigRef: { name: 'auth' },
+    authzConfig: { configMap: { name: 'policies' } },
+  }
+  assert.equal(named('MCPServer', spec), {
+    MCPExternalAuthConfig: ['as', 'auth'],
+    ConfigMap: ['policies'],
+    Secret: ['s'],
+  })
+})
+
+test('an empty name is none', () => {
+  const spec = { openTelemetry: { caBundleRef: { configMapRef: { key: 'ca.crt', name: '' } } } }
+  assert.equal(named('MCPTelemetryConfig', spec), {})
+})
+
+test('it does not throw on what is no valid spec', () => {
+  for (const kind of Object.keys(kinds)) {
+    for (const spec of [undefined, null, 3, [], { config: 3, secrets: {}, groupRef: null }]) {
+      assert.equal(named(kind, spec), {}, kind)
+    }
+  }
+})
+
+test.run()

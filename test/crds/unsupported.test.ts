@@ -1,0 +1,100 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { kindNamed, unsupportedFields } from '../../crds/index.ts'
+import { declarations, isLeaf, specPlaces } from '../support/crd-schemas.ts'
+
+const of = (kind: string, spec: object) => {
+  const declaration = kindNamed(kind)
+  if (!declaration) throw new Error(`no kind ${kind}`)
+  return Object.fromEntries(unsupportedFields(declaration, { spec }).map(({ pointer, reason }) => [pointer, reason]))
+}
+
+const server = { image: 'x', transport: 'streamable-http' }
+const gateway = { groupRef: { name: 'a' }, incomingAuth: { type: 'anonymous' } }
+
+test('a plain object has nothing unsupported', () => {
+  assert.equal(of('MCPServer', server), {})
+  assert.equal(of('VirtualMCPServer', gateway), {})
+  assert.equal(of('MCPRemoteProxy', { remoteUrl: 'https://a.example' }), {})
+  assert.equal(of('MCPGroup', {}), {})
+})
+
+test('a later value counts even where it is the default', () => {
+  assert.equal(of('MCPServer', { image: 'x' }), { '/spec/transport': 'later' })
+  assert.equal(of('MCPServer', { image: 'x', transport: 'sse' }), { '/spec/transport': 'later' })
+})
+
+test('a refused value and a refused part carry their reason', () => {
+  const found = of('MCPServer', {
+    ...server,
+    proxyMode: 'sse',
+    volumes: [{ name: 'a', hostPath: '/', mountPath: '/m' }],
+  })
+  assert.equal(Object.keys(found), ['/spec/proxyMode', '/spec/volumes'])
+  assert.match(found['/spec/proxyMode'] ?? '', /streamable-http/)
+  assert.match(found['/spec/volumes'] ?? '', /podTemplateSpec/)
+})
+
+test('a part that nobody reads is one finding', () => {
+  const authzConfig = { type: 'inline', inline: { policies: ['permit(principal, action, resource);'] } }
+  assert.equal(of('MCPServer', { ...server, authzConfig }), { '/spec/authzConfig': 'later' })
+})
+
+test('what equals its default, or is empty, is not set', () => {
+  assert.equal(of('MCPServer', { ...server, audit: { enabled: false }, trustProxyHeaders: false, volumes: [] }), {})
+  assert.equal(of('VirtualMCPServer', { ...gateway, config: { codeMode: { enabled: false } } }), {})
+})
+
+test('presence alone can be a setting', () => {
+  assert.equal(of('VirtualMCPServer', { ...gateway, config: { optimizer: {} } }), { '/spec/config/optimizer': 'later' })
+  const source = { name: 'a', managed: {} }
+  assert.equal(of('MCPRegistry', { sources: [source], registries: [], auth: { mode: 'anonymous' } }), {
+    '/spec/sources/0/managed': 'later',
+  })
+})
+
+test('names in a map are part of the pointer, escaped', () => {
+  const backends = { 'a/b': { type: 'externalAuthConfigRef', externalAuthConfigRef: { name: 'x' } } }
+  assert.equal(of('VirtualMCPServer', { ...gateway, outgoingAuth: { backends } }), {
+    '/spec/outgoingAuth/backends/a~1b/type': 'later',
+    '/spec/outgoingAuth/backends/a~1b/externalAuthConfigRef': 'later',
+  })
+})
+
+test('a reference to telemetry is supported by all three workloads', () => {
+  const telemetryConfigRef = { name: 'otel', serviceName: 'tools' }
+  assert.equal(of('MCPServer', { ...server, telemetryConfigRef }), {})
+  assert.equal(of('VirtualMCPServer', { ...gateway, telemetryConfigRef }), {})
+  assert.equal(of('MCPRemoteProxy', { remoteUrl: 'https://a.example', telemetryConfigRef }), {})
+})
+
+test('it does not throw on what is no valid object', () => {
+  for (const { kind } of declarations) {
+    for (const spec of [null, 3, 'x', [], { image: [], config: 'x', sources: {}, steps: [null] }])
+      of(kind, spec as object)
+  }
+})
+
+test('each field that is later or refused is found when it is set', () => {
+  // Every leaf alone, in an object made of nothing but the way to it.
+  for (const declaration of declarations) {
+    for (const { path, node } of specPlaces(declaration)) {
+      if (!isLeaf(node) || node.readBy === undefined) continue
+      if (node.readBy !== 'later' && typeof node.readBy !== 'object') continue
+      const steps = path
+        .split('.')
+        .slice(2)
+        .flatMap((step) => step.replaceAll('[]', '\0[]').split('\0'))
+      const value: unknown =
+        node.enum?.[0] ?? (node.type === 'boolean' ? node.default !== true : node.type === 'string' ? 'x~x' : 7)
+      const spec = steps.reduceRight<unknown>(
+        (inner, step) => (step === '[]' ? [inner] : { [step === '*' ? 'k' : step]: inner }),
+        value,
+      )
+      if (node.enum && node.default === value) continue
+      assert.ok(unsupportedFields(declaration, { spec }).length > 0, path)
+    }
+  }
+})
+
+test.run()
