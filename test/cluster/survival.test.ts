@@ -1,0 +1,292 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { startCutProxy } from '../support/cut-proxy.ts'
+import { type ControlPlane, startControlPlane } from './control-plane.ts'
+import { gateway, group, type Manifest, proxy, server, telemetry, yaml } from './manifests.ts'
+import {
+  eventually,
+  installOperator,
+  OPERATOR_USER,
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+} from './operator-process.ts'
+
+let plane: ControlPlane
+let relay: Awaited<ReturnType<typeof startCutProxy>>
+let kubeconfig: string
+const running: OperatorProcess[] = []
+
+async function start(args: readonly string[] = [], file = kubeconfig): Promise<OperatorProcess> {
+  const operator = await startOperator(file, args)
+  running.push(operator)
+  await operator.ready()
+  return operator
+}
+
+const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
+const remove = (kind: string, name: string) => plane.kubectl(['delete', kind, name, '--wait=false'])
+const read = (kind: string, name: string): any => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
+const exists = (kind: string, name: string) =>
+  plane.kubectl(['get', kind, name, '--ignore-not-found', '-o', 'name']) !== ''
+const ready = (kind: string, name: string) =>
+  read(kind, name).status?.conditions?.find((one: any) => one.type === 'Ready')
+const referrers = (name: string) =>
+  (read('mcpotel', name).status?.referencingWorkloads ?? []).map((one: any) => `${one.kind}/${one.name}`)
+const names = (kind: string) =>
+  plane
+    .kubectl(['get', kind, '-o', 'name'])
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => line.slice(line.indexOf('/') + 1))
+
+test.before(async () => {
+  plane = await startControlPlane()
+  await installOperator(plane)
+  relay = await startCutProxy({ host: '127.0.0.1', port: Number(new URL(plane.server).port) })
+  kubeconfig = operatorKubeconfig(plane, 'relayed', `https://127.0.0.1:${relay.port}`)
+  apply(group(), telemetry('main'))
+})
+
+test.after.each(async () => {
+  relay.thaw()
+  for (const operator of running.splice(0)) if (!operator.exited) await operator.stop('SIGKILL')
+})
+
+test.after(async () => {
+  await relay?.close()
+  await plane?.stop()
+})
+
+test('the API server away for a minute: it waits, says that it does, and goes on', async () => {
+  const operator = await start()
+  apply(gateway('before', 'main'))
+  await eventually(() => exists('deployment', 'before-vmcp'), 'it works before')
+  await plane.stopApiServer('SIGKILL')
+  await delay(60_000)
+  assert.not(operator.exited, operator.log())
+  const lines = operator.log().split('\n').length
+  assert.ok(lines < 400, `no log storm: ${lines} lines`)
+  await plane.startApiServer()
+  apply(gateway('after', 'main'))
+  remove('vmcp', 'before')
+  await eventually(() => exists('deployment', 'after-vmcp'), 'it works again', 60_000)
+  await eventually(() => referrers('main').join() === 'VirtualMCPServer/after', 'the list is true')
+})
+
+test('a cut watch loses nothing', async () => {
+  await start()
+  await eventually(() => referrers('main').join() === 'VirtualMCPServer/after', 'in order')
+  relay.refuse()
+  apply(proxy('cut', 'main'))
+  remove('vmcp', 'after')
+  await delay(500)
+  relay.thaw()
+  await eventually(
+    () => exists('deployment', 'cut-mcprp') && !exists('deployment', 'after-vmcp'),
+    'both are noticed',
+    45_000,
+  )
+  await eventually(() => referrers('main').join() === 'MCPRemoteProxy/cut', 'the list is true')
+})
+
+test('a connection that goes silent is given up and made up for', async () => {
+  const operator = await start()
+  relay.freeze()
+  apply(proxy('silent'))
+  await delay(1000)
+  relay.cut()
+  relay.thaw()
+  await eventually(() => exists('deployment', 'silent-mcprp'), 'noticed after the thaw', 45_000)
+  assert.not(operator.exited)
+  remove('mcprp', 'silent')
+})
+
+test('a version that the server has forgotten (410 Gone) is listed anew', async () => {
+  await start()
+  relay.refuse()
+  apply(proxy('gone', 'main'))
+  remove('mcprp', 'cut')
+  await plane.stopApiServer('SIGKILL')
+  await plane.startApiServer()
+  apply(server('newer', 'main'))
+  relay.thaw()
+  await eventually(
+    () => exists('deployment', 'gone-mcprp') && exists('deployment', 'newer-mcp') && !exists('deployment', 'cut-mcprp'),
+    'all is noticed',
+    60_000,
+  )
+  await eventually(() => referrers('main').join() === 'MCPRemoteProxy/gone,MCPServer/newer', 'the list is true')
+  remove('mcprp', 'gone')
+  remove('mcpserver', 'newer')
+})
+
+test('kill -9 in the middle of work, again and again: all converges', async () => {
+  const many = Array.from({ length: 20 }, (_, index) => gateway(`many-${index}`, 'main'))
+  for (let round = 0; round < 4; round++) {
+    const operator = await start()
+    apply(...many.slice(round * 5, round * 5 + 5))
+    await delay(60 + Math.random() * 400)
+    await operator.stop('SIGKILL')
+  }
+  await start()
+  await eventually(
+    () => names('deployments').filter((name) => name.startsWith('many-')).length === 20,
+    'every Deployment',
+    60_000,
+  )
+  await eventually(() => referrers('main').length === 20, 'every referrer')
+  for (const { metadata } of many) {
+    assert.ok(exists('service', `vmcp-${metadata.name}`))
+    assert.ok(exists('configmap', `${metadata.name}-vmcp-config`))
+  }
+})
+
+test('deletions while it was down', async () => {
+  const first = await start()
+  await eventually(() => referrers('main').length === 20, 'in order')
+  await first.stop()
+  for (let index = 5; index < 20; index++) remove('vmcp', `many-${index}`)
+  plane.kubectl(['delete', 'deployment', 'many-0-vmcp', '--wait=false'])
+  apply(telemetry('unused'))
+  await start()
+  await eventually(() => referrers('main').length === 5, 'gone ones are gone from the list', 45_000)
+  await eventually(() => exists('deployment', 'many-0-vmcp'), 'a child deleted meanwhile comes back')
+  await eventually(
+    () => names('deployments').filter((name) => name.startsWith('many-')).length === 5,
+    'children went with their owners',
+    45_000,
+  )
+})
+
+test('a config deleted while it was down and no longer used goes at once', async () => {
+  const first = await start()
+  apply(telemetry('held'), gateway('holder', 'held'))
+  await eventually(
+    () => read('mcpotel', 'held').metadata.finalizers?.includes('portico.dev/in-use'),
+    'the finalizer is on',
+  )
+  await first.stop()
+  remove('mcpotel', 'held')
+  remove('vmcp', 'holder')
+  assert.ok(exists('mcpotel', 'held'))
+  await start()
+  await eventually(() => !exists('mcpotel', 'held'), 'it goes')
+})
+
+test('a malformed object among good ones harms only itself', async () => {
+  const crd = JSON.parse(plane.kubectl(['get', 'crd', 'mcpremoteproxies.portico.dev', '-o', 'json']))
+  const good = structuredClone(crd)
+  const [version] = crd.spec.versions
+  version.schema.openAPIV3Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+  const replace = (object: unknown) =>
+    plane.kubectl(['replace', '--force=false', '-f', '-'], { input: JSON.stringify(object) })
+  replace({ ...crd, metadata: { name: crd.metadata.name } })
+  const operator = await start()
+  const bad = {
+    ...proxy('malformed'),
+    spec: { remoteUrl: { not: 'a text' }, telemetryConfigRef: 'main', headerForward: 7 },
+  }
+  const empty = { ...proxy('empty'), spec: undefined } as unknown as Manifest
+  await eventually(
+    () => plane.kubectl(['apply', '--validate=false', '-f', '-'], { input: yaml(bad, empty) }),
+    'the schema is loose',
+  )
+  apply(gateway('beside', 'main'))
+  await eventually(() => exists('deployment', 'beside-vmcp'), 'the good one is served')
+  assert.not(operator.exited)
+  remove('mcprp', 'malformed')
+  remove('mcprp', 'empty')
+  replace({ ...good, metadata: { name: good.metadata.name } })
+  await eventually(() => names('mcprp').length === 0, 'the malformed ones can be deleted')
+})
+
+test('finalizers and statuses of others survive conflicts', async () => {
+  await start()
+  apply(telemetry('shared'), gateway('sharer', 'shared'))
+  await eventually(() => read('mcpotel', 'shared').metadata.finalizers?.length === 1, 'our finalizer is on')
+  plane.kubectl([
+    'patch',
+    'mcpotel',
+    'shared',
+    '--type=json',
+    '-p',
+    JSON.stringify([{ op: 'add', path: '/metadata/finalizers/-', value: 'example.com/theirs' }]),
+  ])
+  for (let edit = 0; edit < 10; edit++)
+    plane.kubectl(['annotate', 'mcpotel', 'shared', `example.com/edit=${edit}`, '--overwrite'])
+  remove('vmcp', 'sharer')
+  await eventually(
+    () => read('mcpotel', 'shared').metadata.finalizers?.join() === 'example.com/theirs',
+    'ours goes, theirs stays',
+  )
+  plane.kubectl(['patch', 'mcpotel', 'shared', '--type=merge', '-p', '{"metadata":{"finalizers":null}}'])
+  plane.kubectl([
+    'patch',
+    'mcpotel',
+    'shared',
+    '--subresource=status',
+    '--type=merge',
+    '-p',
+    '{"status":{"configHash":"forged"}}',
+  ])
+  await eventually(
+    () => read('mcpotel', 'shared').status.configHash.startsWith('sha256:'),
+    'a forged status is corrected',
+  )
+})
+
+test('a denied write is shown, harms nobody else, and heals with the rights', async () => {
+  const roleName = 'portico-operator'
+  const role = JSON.parse(plane.kubectl(['get', 'clusterrole', roleName, '-o', 'json']))
+  const withRules = (rules: unknown) =>
+    plane.kubectl(['replace', '-f', '-'], {
+      input: JSON.stringify({ apiVersion: role.apiVersion, kind: role.kind, metadata: { name: roleName }, rules }),
+    })
+  const operator = await start()
+  withRules(
+    role.rules.map((rule: any) => (rule.apiGroups[0] === 'apps' ? { ...rule, verbs: ['get', 'list', 'watch'] } : rule)),
+  )
+  await delay(500)
+  apply(gateway('denied'))
+  const condition = await eventually(
+    () => ready('vmcp', 'denied')?.reason === 'ChildRefused' && ready('vmcp', 'denied'),
+    'the refusal is shown',
+  )
+  assert.match(condition.message, 'forbidden')
+  assert.not(operator.exited)
+  apply(telemetry('unharmed'))
+  await eventually(() => read('mcpotel', 'unharmed').status?.configHash, 'others are looked after')
+  withRules(role.rules)
+  await eventually(() => exists('deployment', 'denied-vmcp'), 'it heals', 90_000)
+})
+
+test('two operators at once: one works, the other takes over, and no write is made twice', async () => {
+  const args = ['--leader-elect']
+  const operators = [await start(args), await start(args)]
+  const leading = async () => {
+    const states = await Promise.all(
+      operators.map(async (operator) =>
+        operator.exited ? false : ((await (await fetch(`${operator.health}/status`)).json()) as any).leading,
+      ),
+    )
+    return states.indexOf(true)
+  }
+  const leader = await eventually(async () => (await leading()) + 1, 'one leads', 30_000)
+  const before = plane.writes().length
+  apply(gateway('once'))
+  await eventually(() => exists('deployment', 'once-vmcp'), 'it works')
+  await delay(1000)
+  const creations = plane
+    .writes()
+    .slice(before)
+    .filter(({ user, name, code }) => user === OPERATOR_USER && name === 'once-vmcp' && code === 201)
+  assert.is(creations.filter(({ resource }) => resource === 'deployments').length, 1)
+  await operators[leader - 1]!.stop('SIGKILL')
+  apply(gateway('twice'))
+  await eventually(() => exists('deployment', 'twice-vmcp'), 'the other takes over', 40_000)
+  assert.is(await leading(), 2 - leader)
+})
+
+test.run()
