@@ -4,10 +4,10 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 .DEFAULT_GOAL := help
 INSTALLED := node_modules/.package-lock.json
 
-.PHONY: help run test check generate bench bundle clean
+.PHONY: help run test check generate bench bundle image e2e clean
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 $(INSTALLED): package.json package-lock.json
 	@echo "Installing dependencies (about half a minute the first time)"
@@ -31,6 +31,12 @@ bench: $(INSTALLED) ## Benchmarks, each a ratio in one run (ARGS="gateway")
 
 bundle: $(INSTALLED) ## dist/: what the npm package and the image ship
 	@node bundle.ts
+
+image: bundle ## Container image, by docker, podman or buildah; without one of them as dist/image/portico.tar
+	@node image/make.ts $(ARGS)
+
+e2e: bundle ## A whole Kubernetes node and the tests on it; needs root on Linux (ARGS="registry" for some)
+	@node test/e2e/run.ts $(ARGS)
 
 clean:
 	rm -rf node_modules dist .portico .cache

@@ -11,6 +11,8 @@ import { availableParallelism } from 'node:os'
 import { relative } from 'node:path'
 
 const HANG_AFTER_MS = Number(process.env['TEST_HANG_MS'] ?? 180_000)
+const FILES = process.env['TEST_FILES'] ?? 'test/**/*.test.ts'
+const JOBS = Number(process.env['TEST_JOBS'] ?? availableParallelism())
 const root = new URL('..', import.meta.url).pathname
 
 interface Result {
@@ -76,7 +78,7 @@ function runFile(file: string): Promise<Result> {
 }
 
 const words = process.argv.slice(2)
-const files = globSync('test/**/*.test.ts', { cwd: root })
+const files = globSync(FILES, { cwd: root })
   .filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
   .sort()
 if (files.length === 0) {
@@ -95,7 +97,7 @@ async function work(): Promise<void> {
     console.log(result.failed ? `${line}: ${result.verdict}\n${result.output.trimEnd()}\n` : line)
   }
 }
-await Promise.all(Array.from({ length: Math.min(availableParallelism(), files.length) }, work))
+await Promise.all(Array.from({ length: Math.min(JOBS, files.length) }, work))
 
 const passed = results.reduce((sum, result) => sum + result.passed, 0)
 const failed = results.reduce((sum, result) => sum + result.failed, 0)

@@ -1,0 +1,94 @@
+/**
+ * Container images without a container engine: an OCI image layout that is a `docker save` archive as well, in one tar.
+ * Taken by `ctr images import`, `docker load`, `podman load`, `kind load image-archive`, `skopeo copy oci-archive:`.
+ */
+import { createHash } from 'node:crypto'
+import { gzipSync } from 'node:zlib'
+import { type TarEntry, tar } from './tar.ts'
+
+export interface ImageOptions {
+  /** With its tag, such as `portico:0.1.0`. */
+  readonly name: string
+  /** From the lowest one up; equal layers of two images are stored once by whoever loads them. */
+  readonly layers: readonly (readonly TarEntry[])[]
+  readonly entrypoint: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  /** Numeric user and group, `65532:65532`. */
+  readonly user: string
+  readonly workingDir: string
+  readonly labels?: Readonly<Record<string, string>>
+  /** Smaller, and some seconds slower. */
+  readonly compress: boolean
+}
+
+const digestOf = (bytes: Uint8Array) => `sha256:${createHash('sha256').update(bytes).digest('hex')}`
+const blobPath = (digest: string) => `blobs/${digest.replace(':', '/')}`
+const json = (value: unknown) => Buffer.from(JSON.stringify(value))
+
+/** Architectures have other names in Go than in Node. */
+const architectures: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386' }
+
+/** `portico:0.1.0` as engines complete it, which is what containerd goes by. */
+function fullName(name: string): string {
+  const [first = ''] = name.split('/')
+  if (name.includes('/') && /[.:]|^localhost$/.test(first)) return name
+  return name.includes('/') ? `docker.io/${name}` : `docker.io/library/${name}`
+}
+
+/** The archive's bytes. The same files give the same bytes, and so the same image id. */
+export function imageArchive(options: ImageOptions): Buffer {
+  const blobs = new Map<string, Uint8Array>()
+  const addBlob = (mediaType: string, bytes: Uint8Array) => {
+    const digest = digestOf(bytes)
+    blobs.set(digest, bytes)
+    return { mediaType, digest, size: bytes.length }
+  }
+  const layers = options.layers.map((entries) => {
+    const plain = tar(entries)
+    const descriptor = options.compress
+      ? addBlob('application/vnd.oci.image.layer.v1.tar+gzip', gzipSync(plain))
+      : addBlob('application/vnd.oci.image.layer.v1.tar', plain)
+    return { diffId: digestOf(plain), descriptor }
+  })
+  const config = addBlob(
+    'application/vnd.oci.image.config.v1+json',
+    json({
+      architecture: architectures[process.arch] ?? process.arch,
+      os: 'linux',
+      config: {
+        User: options.user,
+        Env: Object.entries(options.env).map(([name, value]) => `${name}=${value}`),
+        Entrypoint: options.entrypoint,
+        WorkingDir: options.workingDir,
+        ...(options.labels ? { Labels: options.labels } : {}),
+      },
+      rootfs: { type: 'layers', diff_ids: layers.map(({ diffId }) => diffId) },
+    }),
+  )
+  const mediaType = 'application/vnd.oci.image.manifest.v1+json'
+  const manifest = addBlob(
+    mediaType,
+    json({ schemaVersion: 2, mediaType, config, layers: layers.map(({ descriptor }) => descriptor) }),
+  )
+  const name = fullName(options.name)
+  const annotations = {
+    'io.containerd.image.name': name,
+    'org.opencontainers.image.ref.name': name.slice(name.lastIndexOf(':') + 1),
+  }
+  const file = (path: string, content: Uint8Array): TarEntry => ({ path, type: 'file', mode: 0o644, content })
+  return tar([
+    file('oci-layout', json({ imageLayoutVersion: '1.0.0' })),
+    file('index.json', json({ schemaVersion: 2, manifests: [{ ...manifest, annotations }] })),
+    file(
+      'manifest.json',
+      json([
+        {
+          Config: blobPath(config.digest),
+          RepoTags: [options.name],
+          Layers: layers.map(({ descriptor }) => blobPath(descriptor.digest)),
+        },
+      ]),
+    ),
+    ...[...blobs].map(([digest, bytes]) => file(blobPath(digest), bytes)),
+  ])
+}

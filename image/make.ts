@@ -1,0 +1,34 @@
+/**
+ * `make image`: builds the image by the Dockerfile where a container engine answers, else writes the same content as an
+ * archive, dist/image/portico.tar. `--archive` writes the archive in any case.
+ */
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { imageArchive } from './archive.ts'
+import { IMAGE, porticoImage } from './portico.ts'
+
+const root = join(import.meta.dirname, '..')
+const ENGINES = ['docker', 'podman', 'buildah']
+
+/** An engine whose command is there and whose service answers. */
+const answeringEngine = () => ENGINES.find((engine) => spawnSync(engine, ['info'], { stdio: 'ignore' }).status === 0)
+
+function buildByEngine(engine: string, name: string): never {
+  console.log(`building ${name} with ${engine}`)
+  const { status } = spawnSync(engine, ['build', '--tag', name, '.'], { cwd: root, stdio: 'inherit' })
+  process.exit(status ?? 1)
+}
+
+const engine = process.argv.includes('--archive') ? undefined : answeringEngine()
+if (engine) buildByEngine(engine, IMAGE)
+
+const file = join(root, 'dist', 'image', 'portico.tar')
+mkdirSync(join(file, '..'), { recursive: true })
+const archive = imageArchive(porticoImage({ compress: true }))
+writeFileSync(file, archive)
+const path = relative(process.cwd(), file)
+console.log(`${path}: ${IMAGE}, ${(archive.length / 1e6).toFixed(0)} MB. To load it, one of:
+  ctr --namespace k8s.io images import ${path}
+  docker load --input ${path}
+  kind load image-archive ${path}`)

@@ -1,0 +1,85 @@
+/** What Portico's image holds; the Dockerfile says the same for engines. */
+import { spawnSync } from 'node:child_process'
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import packageJson from '../package.json' with { type: 'json' }
+import type { ImageOptions } from './archive.ts'
+import { fileOf, programAt } from './programs.ts'
+import type { TarEntry } from './tar.ts'
+
+const root = join(import.meta.dirname, '..')
+
+/** Name and tag where nobody gives others. */
+export const IMAGE = `portico:${packageJson.version}`
+export const USER = 65_532
+export const NODE_PATH = 'usr/local/bin/node'
+const PORTICO_PATH = 'usr/local/bin/portico'
+const AUTHORITIES = '/etc/ssl/certs/ca-certificates.crt'
+
+const text = (path: string, content: string, mode = 0o644): TarEntry => ({
+  path,
+  type: 'file',
+  mode,
+  content: Buffer.from(content),
+})
+
+/** What any program expects to find: accounts, name look-up, authorities, a place for passing files. */
+function system(): TarEntry[] {
+  if (!existsSync(AUTHORITIES))
+    throw new Error(`no ${AUTHORITIES} on this machine: install the package ca-certificates`)
+  return [
+    text('etc/passwd', `root:x:0:0:root:/:/sbin/nologin\nportico:x:${USER}:${USER}:portico:/tmp:/sbin/nologin\n`),
+    text('etc/group', `root:x:0:\nportico:x:${USER}:\n`),
+    text('etc/nsswitch.conf', 'hosts: files dns\n'),
+    fileOf(AUTHORITIES),
+    { path: 'tmp', type: 'folder', mode: 0o1777 },
+  ]
+}
+
+/** Node on an otherwise empty system: the lowest layer. */
+export const nodeLayer = (): TarEntry[] => [
+  ...system(),
+  ...programAt(NODE_PATH, join(root, 'node_modules', 'node', 'bin', 'node')),
+]
+
+/** Git as far as a registry's sources need it: the command and its transport over HTTP(S). */
+function gitLayer(): TarEntry[] {
+  const { status, stdout } = spawnSync('git', ['--exec-path'], { encoding: 'utf8' })
+  if (status !== 0) throw new Error('no git on this machine: registries in the image need it for their git sources')
+  const folder = stdout.trim()
+  return [
+    ...programAt('usr/bin/git', join(folder, 'git')),
+    ...programAt(`${folder.slice(1)}/git-remote-https`, join(folder, 'git-remote-https')),
+    ...programAt(`${folder.slice(1)}/git-remote-http`, join(folder, 'git-remote-http')),
+  ]
+}
+
+/** The bundle without its source maps: nothing in the image reads them. */
+function bundleLayer(): TarEntry[] {
+  const files = globSync('dist/*.{js,wasm}', { cwd: root })
+  if (!files.includes('dist/portico.js')) throw new Error('dist/ is empty: run `make bundle`')
+  return [
+    text(PORTICO_PATH, readFileSync(join(root, 'image', 'portico'), 'utf8'), 0o755),
+    fileOf('app/package.json', join(root, 'package.json')),
+    ...files.map((file) => fileOf(`app/dist/${basename(file)}`, join(root, file))),
+  ]
+}
+
+/** Portico's image from dist/. Throws where dist/ or a program of this machine is missing. */
+export function porticoImage(options: { readonly name?: string; readonly compress: boolean }): ImageOptions {
+  return {
+    name: options.name ?? IMAGE,
+    layers: [nodeLayer(), gitLayer(), bundleLayer()],
+    entrypoint: [`/${PORTICO_PATH}`],
+    env: { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: '/tmp', NODE_ENV: 'production' },
+    user: `${USER}:${USER}`,
+    workingDir: '/app',
+    labels: {
+      'org.opencontainers.image.title': packageJson.name,
+      'org.opencontainers.image.version': packageJson.version,
+      'org.opencontainers.image.licenses': packageJson.license,
+      'org.opencontainers.image.description': packageJson.description,
+    },
+    compress: options.compress,
+  }
+}

@@ -1,0 +1,3 @@
+module portico.dev/test/pause
+
+go 1.26.0

@@ -1,0 +1,38 @@
+/** What runs in the sandbox, as its first process: starts the node, then the tests (or a shell), then stops the node. */
+import { spawn } from 'node:child_process'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { startNode } from './node.ts'
+
+const [directory = '', ...args] = process.argv.slice(2)
+const root = join(import.meta.dirname, '..', '..')
+const temporary = join(directory, 'tmp')
+mkdirSync(temporary)
+// The control plane and the tests make their own folders there.
+process.env['TMPDIR'] = temporary
+
+function run(program: string, given: readonly string[], env: Readonly<Record<string, string>>): Promise<number> {
+  const child = spawn(program, given, { cwd: root, stdio: 'inherit', env: { ...process.env, ...env } })
+  // The first process of a namespace is spared signals that it doesn't ask for.
+  process.on('SIGINT', () => child.kill('SIGINT'))
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', (code) => resolve(code ?? 1))
+  })
+}
+
+const started = performance.now()
+const node = await startNode(directory)
+console.log(`node ready (${((performance.now() - started) / 1000).toFixed(1)} s)`)
+const env = { KUBECONFIG: node.kubeconfig, PORTICO_E2E: directory }
+try {
+  process.exitCode = args.includes('--shell')
+    ? await run(process.env['SHELL'] ?? '/bin/sh', [], env)
+    : await run(process.execPath, ['test/run.ts', ...args], {
+        ...env,
+        TEST_FILES: 'test/e2e/**/*.e2e.ts',
+        TEST_JOBS: '1',
+      })
+} finally {
+  await node.stop()
+}

@@ -1,0 +1,195 @@
+/**
+ * A whole Kubernetes node of host processes: the control plane, scheduler, kubelet with containerd, kube-proxy and
+ * CoreDNS. Ready in about ten seconds. It is started inside a sandbox (sandbox.ts), whose end takes it along.
+ */
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { imageArchive } from '../../image/archive.ts'
+import { kubernetes } from '../cluster/binary.ts'
+import { type ControlPlane, Processes, startControlPlane } from '../cluster/control-plane.ts'
+import { goProgram } from './go-program.ts'
+import { controlGroup, pluginFolder, prepareSandbox } from './sandbox.ts'
+
+const ADDRESS = '10.250.0.1'
+const POD_NETWORK = '10.244.0.0/24'
+const NAME = 'node'
+const PAUSE = 'localhost/pause:1'
+const NODE_COMPONENTS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubelet', 'kube-proxy']
+
+export interface Node {
+  readonly kubeconfig: string
+  readonly kubectl: ControlPlane['kubectl']
+  /** Makes an image archive known to the node. */
+  importImage(archive: string): void
+  stop(): Promise<void>
+}
+
+/** Builds what a node needs and this machine lacks; to be called outside of the sandbox, which has no way out. */
+export function buildPrograms(): void {
+  kubernetes([...NODE_COMPONENTS, 'kubectl'])
+  goProgram('dns')
+  goProgram('pause')
+}
+
+const network = (directory: string) => ({
+  cniVersion: '0.4.0',
+  name: 'pods',
+  plugins: [
+    {
+      type: 'bridge',
+      bridge: 'pods0',
+      isGateway: true,
+      isDefaultGateway: true,
+      ipMasq: false,
+      hairpinMode: true,
+      ipam: { type: 'host-local', dataDir: join(directory, 'addresses'), ranges: [[{ subnet: POD_NETWORK }]] },
+    },
+    { type: 'portmap', capabilities: { portMappings: true } },
+  ],
+})
+
+/** `restrict_oom_score_adj`: machines in machines may not lower it. The opt plugin would make a folder in /opt. */
+const containerdConfig = (directory: string) => `version = 2
+root = "${directory}/containerd"
+state = "${directory}/containerd-state"
+[grpc]
+  address = "${directory}/containerd.sock"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "${directory}/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "${PAUSE}"
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "${pluginFolder()}"
+    conf_dir = "${directory}/network"
+`
+
+const kubeletConfig = (directory: string) => ({
+  apiVersion: 'kubelet.config.k8s.io/v1beta1',
+  kind: 'KubeletConfiguration',
+  address: '0.0.0.0',
+  authentication: { anonymous: { enabled: true }, webhook: { enabled: false } },
+  authorization: { mode: 'AlwaysAllow' },
+  cgroupDriver: 'cgroupfs',
+  cgroupRoot: `/${controlGroup(directory)}`,
+  cgroupsPerQOS: false,
+  clusterDNS: [ADDRESS],
+  clusterDomain: 'cluster.local',
+  containerRuntimeEndpoint: `unix://${directory}/containerd.sock`,
+  enforceNodeAllocatable: [],
+  evictionHard: { 'nodefs.available': '1%', 'imagefs.available': '1%' },
+  failCgroupV1: false,
+  failSwapOn: false,
+  resolvConf: join(directory, 'resolv.conf'),
+  volumePluginDir: join(directory, 'volume-plugins'),
+})
+
+const corefile = (kubeconfig: string) => `.:53 {
+  bind ${ADDRESS}
+  errors
+  kubernetes cluster.local in-addr.arpa {
+    kubeconfig ${kubeconfig} c
+  }
+  cache 5
+}
+`
+
+/** Waits with a deadline; the error holds the end of the log of whoever didn't come up. */
+async function until(what: string, log: string, condition: () => boolean): Promise<void> {
+  const deadline = Date.now() + 120_000
+  while (!condition()) {
+    if (Date.now() > deadline) {
+      const end = existsSync(log) ? readFileSync(log, 'utf8').slice(-4000) : ''
+      throw new Error(`waited in vain: ${what}\n${end}`)
+    }
+    await delay(200)
+  }
+}
+
+/**
+ * Starts the node; to be called in a sandbox.
+ *
+ * @param directory the sandbox's folder, where all state goes
+ */
+export async function startNode(directory: string): Promise<Node> {
+  prepareSandbox(directory, ADDRESS)
+  const component = kubernetes([...NODE_COMPONENTS, 'kubectl'])
+  const own = (name: string): readonly [string, ...string[]] => {
+    if (name === 'containerd') return ['containerd']
+    return name === 'coredns' ? [goProgram('dns')] : component(name)
+  }
+  const processes = new Processes(own, directory)
+  const file = (name: string, content: string) => writeFileSync(join(directory, name), content)
+  mkdirSync(join(directory, 'network'))
+  file('network/10-pods.conflist', JSON.stringify(network(directory)))
+  file('containerd.toml', containerdConfig(directory))
+  file('kubelet.yaml', JSON.stringify(kubeletConfig(directory)))
+  file('resolv.conf', '')
+
+  processes.start('containerd', ['--config', 'containerd.toml'])
+  const control = await startControlPlane({ address: ADDRESS })
+  const { kubeconfig, kubectl } = control
+  file('Corefile', corefile(kubeconfig))
+  processes.start('kube-scheduler', ['--kubeconfig', kubeconfig, '--leader-elect=false', '--bind-address=127.0.0.1'])
+  processes.start('coredns', ['-conf', 'Corefile'])
+  await until('containerd listens', join(directory, 'containerd.log'), () =>
+    existsSync(join(directory, 'containerd.sock')),
+  )
+
+  const importImage = (archive: string) => {
+    const socket = ['--address', join(directory, 'containerd.sock'), '--namespace', 'k8s.io']
+    execFileSync('ctr', [...socket, 'images', 'import', archive], { stdio: ['ignore', 'ignore', 'pipe'] })
+  }
+  const pause = join(directory, 'pause.tar')
+  writeFileSync(
+    pause,
+    imageArchive({
+      name: PAUSE,
+      layers: [[{ path: 'pause', type: 'file', mode: 0o755, content: readFileSync(goProgram('pause')) }]],
+      entrypoint: ['/pause'],
+      env: { PATH: '/' },
+      user: '65535:65535',
+      workingDir: '/',
+      compress: false,
+    }),
+  )
+  importImage(pause)
+
+  processes.start('kubelet', [
+    '--config=kubelet.yaml',
+    `--kubeconfig=${kubeconfig}`,
+    `--root-dir=${join(directory, 'kubelet-root')}`,
+    `--cert-dir=${join(directory, 'kubelet-certs')}`,
+    `--hostname-override=${NAME}`,
+    `--node-ip=${ADDRESS}`,
+  ])
+  // Pods on one bridge reach each other without passing the firewall: their answers must come back through it.
+  processes.start('kube-proxy', [
+    `--kubeconfig=${kubeconfig}`,
+    `--hostname-override=${NAME}`,
+    `--cluster-cidr=${POD_NETWORK}`,
+    '--proxy-mode=iptables',
+    '--masquerade-all',
+    '--conntrack-max-per-core=0',
+    '--metrics-bind-address=127.0.0.1:10249',
+    '--healthz-bind-address=127.0.0.1:10256',
+  ])
+  await until('the node is ready', join(directory, 'kubelet.log'), () =>
+    kubectl(['get', 'nodes', '--output', 'jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}']).includes(
+      'True',
+    ),
+  )
+
+  return {
+    kubeconfig,
+    kubectl,
+    importImage,
+    async stop() {
+      for (const name of ['kubelet', 'kube-proxy', 'kube-scheduler', 'coredns', 'containerd'])
+        await processes.stop(name, 'SIGTERM')
+      await control.stop()
+    },
+  }
+}

@@ -1,0 +1,18 @@
+/**
+ * `make e2e`: a whole Kubernetes node in a sandbox, and test/e2e/*.e2e.ts on it, one process a file, one after the
+ * other. `node test/e2e/run.ts registry` for files whose path holds the word; `--shell` for a shell instead of tests.
+ */
+
+import { join } from 'node:path'
+import { buildPrograms } from './node.ts'
+import { checkMachine, runInSandbox } from './sandbox.ts'
+
+try {
+  checkMachine()
+  buildPrograms()
+  process.exitCode = await runInSandbox(join(import.meta.dirname, 'inside.ts'), process.argv.slice(2))
+} catch (error) {
+  console.error(`e2e: ${error instanceof Error ? error.message : String(error)}`)
+  console.log('0 passed, 1 failed')
+  process.exitCode = 1
+}

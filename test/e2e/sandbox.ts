@@ -1,0 +1,120 @@
+/**
+ * A place for a Kubernetes node on this machine that leaves nothing behind: network, mount and process namespaces of
+ * its own. Bridges, firewall rules and mounts go with them, and so does every process when the first one ends.
+ */
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { existsSync, globSync, mkdirSync, mkdtempSync, readdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+
+const PLUGIN_FOLDERS = ['/usr/lib/cni', '/opt/cni/bin', '/usr/libexec/cni']
+const PROGRAMS: Readonly<Record<string, string>> = {
+  containerd: 'containerd',
+  ctr: 'containerd',
+  runc: 'runc',
+  iptables: 'iptables',
+  conntrack: 'conntrack',
+  ip: 'iproute2',
+  mount: 'mount',
+  unshare: 'util-linux',
+}
+
+/** The folder of the CNI plugins; undefined where there is none. */
+export const pluginFolder = () => PLUGIN_FOLDERS.find((folder) => existsSync(join(folder, 'bridge')))
+
+/** Debian packages that a node needs and this machine lacks. */
+function missingPackages(): string[] {
+  const found = (program: string) => spawnSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' }).status === 0
+  const missing = Object.entries(PROGRAMS).flatMap(([program, name]) => (found(program) ? [] : [name]))
+  if (!pluginFolder()) missing.push('containernetworking-plugins')
+  return [...new Set(missing)]
+}
+
+/** Throws an Error that says what to do where no node can be started here. */
+export function checkMachine(): void {
+  if (process.platform !== 'linux') throw new Error('a Kubernetes node needs Linux; run this in a Linux machine')
+  if (process.getuid?.() !== 0) throw new Error('a Kubernetes node needs root: run it as `sudo make e2e`')
+  const packages = missingPackages()
+  if (packages.length > 0) throw new Error(`install what a node needs: apt-get install ${packages.join(' ')}`)
+}
+
+/** Name of the control group below which the kubelet puts containers; unlike the rest it is no namespace's. */
+export const controlGroup = (directory: string) => basename(directory)
+
+/** Removes the control groups of containers: folders that hold nothing but what the kernel shows. */
+function removeControlGroups(name: string): void {
+  const removeFolder = (folder: string) => {
+    for (const child of readdirSync(folder, { withFileTypes: true }))
+      if (child.isDirectory()) removeFolder(join(folder, child.name))
+    rmdirSync(folder)
+  }
+  for (const folder of globSync([`/sys/fs/cgroup/${name}`, `/sys/fs/cgroup/*/${name}`])) removeFolder(folder)
+}
+
+/**
+ * Runs a script of ours in a new sandbox, with the sandbox's folder as first argument, and gives its exit code.
+ * Afterwards no process, mount, network device, firewall rule, control group or file of it is left.
+ */
+export async function runInSandbox(script: string, args: readonly string[]): Promise<number> {
+  const directory = mkdtempSync(join(tmpdir(), 'portico-node-'))
+  const namespaces = ['--net', '--mount', '--propagation=private', '--pid', '--fork', '--kill-child', '--mount-proc']
+  const command = [process.execPath, '--disable-warning=ExperimentalWarning', script, directory, ...args]
+  const child = spawn('unshare', [...namespaces, '--', ...command], { stdio: 'inherit' })
+  // The terminal sends Ctrl-C to the child as well, which then stops by itself; a second one ends it.
+  let asked = false
+  process.on('SIGINT', () => {
+    if (asked) child.kill('SIGKILL')
+    asked = true
+  })
+  process.on('SIGTERM', () => child.kill('SIGKILL'))
+  try {
+    return await new Promise<number>((resolve, reject) => {
+      child.once('error', reject)
+      child.once('exit', (code) => resolve(code ?? 1))
+    })
+  } finally {
+    removeControlGroups(controlGroup(directory))
+    rmSync(directory, { recursive: true, force: true, maxRetries: 10 })
+  }
+}
+
+/** Settings of the whole machine that a kubelet wants to change; it gets files to write to. */
+const KERNEL_SETTINGS: Readonly<Record<string, string>> = {
+  'vm/overcommit_memory': '1',
+  'vm/panic_on_oom': '0',
+  'kernel/panic': '10',
+  'kernel/panic_on_oops': '1',
+  'kernel/keys/root_maxkeys': '1000000',
+  'kernel/keys/root_maxbytes': '25000000',
+}
+
+/**
+ * To be called once inside: what is written below /var/lib, /var/log and /run from here on stays in the sandbox.
+ *
+ * @param address given to the loopback device, so that pods and host processes share an address
+ */
+export function prepareSandbox(directory: string, address: string): void {
+  const run = (program: string, ...args: string[]) =>
+    execFileSync(program, args, { stdio: ['ignore', 'ignore', 'pipe'] })
+  const layers = join(directory, 'layers')
+  mkdirSync(layers)
+  run('mount', '-t', 'tmpfs', 'layers', layers)
+  for (const folder of ['/var/lib', '/var/log']) {
+    const [upper, work] = ['upper', 'work'].map((part) => join(layers, folder.replaceAll('/', '-'), part)) as [
+      string,
+      string,
+    ]
+    mkdirSync(upper, { recursive: true })
+    mkdirSync(work, { recursive: true })
+    run('mount', '-t', 'overlay', 'overlay', '-o', `lowerdir=${folder},upperdir=${upper},workdir=${work}`, folder)
+  }
+  run('mount', '-t', 'tmpfs', 'run', '/run')
+  for (const [setting, value] of Object.entries(KERNEL_SETTINGS)) {
+    const file = join(layers, setting.replaceAll('/', '-'))
+    writeFileSync(file, `${value}\n`)
+    run('mount', '--bind', file, join('/proc/sys', setting))
+  }
+  run('ip', 'link', 'set', 'lo', 'up')
+  run('ip', 'address', 'add', `${address}/32`, 'dev', 'lo')
+  writeFileSync('/proc/sys/net/ipv4/ip_forward', '1')
+}
