@@ -43,6 +43,7 @@ export class IssuerKeys {
   #failures = 0
   #retryAt = 0
   #unknownKeyAt = Number.NEGATIVE_INFINITY
+  #closed = false
 
   constructor(issuer: Issuer, log: Logger) {
     this.#issuer = issuer
@@ -61,6 +62,7 @@ export class IssuerKeys {
   }
 
   close(): Promise<void> {
+    this.#closed = true
     return this.#fetch.close()
   }
 
@@ -126,7 +128,7 @@ export class IssuerKeys {
   }
 
   #failed(error: unknown): never {
-    if (this.#failures === 0)
+    if (this.#failures === 0 && !this.#closed)
       this.#log.warn({ issuer: this.#issuer.issuer, err: error }, 'the issuer’s keys can’t be fetched')
     const backoff = Math.min(FIRST_BACKOFF_MS * 2 ** this.#failures, LAST_BACKOFF_MS)
     this.#failures += 1
