@@ -28,6 +28,11 @@ export const rooms: readonly Room[] = [
   { path: 'operator/render', mayImport: ['crds', 'operator/model', 'operator/reconcile', 'dataplane/config'] },
   { path: 'operator/reconcile', mayImport: ['crds', 'operator/model', 'operator/render', 'dataplane/config'] },
   { path: 'operator/cluster', mayImport: ['crds', 'operator/model', 'operator/reconcile', 'dataplane/config'] },
+  {
+    path: 'operator/runtime',
+    mayImport: ['crds', 'operator/model', 'operator/reconcile', 'operator/render', 'operator/cluster'],
+  },
+  { path: 'operator/deploy', mayImport: ['crds', 'operator/render', 'operator/cluster'] },
   { path: 'operator/standalone', mayImport: ['crds', 'operator', 'dataplane/config'] },
   { path: 'dataplane/config', mayImport: ['crds/shared'] },
   { path: 'dataplane/telemetry', mayImport: ['dataplane/config'] },
