@@ -65,6 +65,7 @@ export function verifyTokens(
     const issuer = issuerOf(token)
     const candidates = known.filter(({ provider }) => provider.issuer === issuer)
     let failure: unknown = new Error('a token of an issuer that is not configured')
+    let away: PublicError | undefined
     for (const { provider, keys } of candidates) {
       try {
         const { payload } = await checked(token, provider, keys)
@@ -72,11 +73,12 @@ export function verifyTokens(
         cache.set(token, caller, (caller.expiresAt + SKEW_S) * 1000)
         return caller
       } catch (error) {
-        if (error instanceof PublicError) throw error
-        failure = error
+        // An issuer that is away; another provider of the same issuer may still know the token.
+        if (error instanceof PublicError) away = error
+        else failure = error
       }
     }
-    throw refuse(problemOf(failure), failure)
+    throw away ?? refuse(problemOf(failure), failure)
   }
 
   async function observed(token: string): Promise<Caller> {

@@ -288,6 +288,14 @@ test('a token is tried with the providers of its own issuer alone', async () => 
   await verify(`Bearer ${await one.mint({ aud: AUDIENCE })}`)
 })
 
+test('a provider whose keys can’t be had does not hide another of the same issuer', async () => {
+  const idp = await start()
+  const gone = { issuer: idp.issuer, jwksUrl: `${idp.issuer}/nowhere`, audience: 'first' }
+  const verify = authenticate([gone, { issuer: idp.issuer, audience: 'second' }])
+  await verify(`Bearer ${await idp.mint({ aud: 'second' })}`)
+  assert.is((await refusal(verify(`Bearer ${await idp.mint({ aud: 'first' })}`))).code, 'unavailable')
+})
+
 test('a verified token is not kept beyond its end', async () => {
   const idp = await start()
   const verify = authenticate([idp])
