@@ -30,7 +30,7 @@ const ID_TOKEN = 'urn:ietf:params:oauth:token-type:id_token'
 export const tokenExchange = (readBy: Reader) =>
   object('Token exchange (RFC 8693).', {
     tokenUrl: url(readBy, 'Token endpoint for the exchange.'),
-    audience: text(readBy, 'Audience of the new token.', { max: limits.url }),
+    audience: Type.Optional(text(readBy, 'Audience of the new token.', { min: 1, max: limits.url })),
     clientId: Type.Optional(text(readBy, 'Client id.', { min: 1 })),
     clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret.')),
     scopes: scopes(readBy),
