@@ -47,8 +47,8 @@ export type ListingStatement = (values: VersionValues) => Promise<VersionRow[]>
 /**
  * Versions of servers that a registry shows: for each name those of one source alone, the first that has it.
  *
- * A page is a range of `listing`'s key, so its cost does not depend on how much lies before or behind it. The order ends
- * in rank because that is the key's; with one entry a name left it changes nothing.
+ * A page is a range of `listing`'s key, so its cost does not depend on how much lies before or behind it. Both orders name
+ * the rank, for it is a part of that key: without it SQLite would sort what is in order already.
  */
 export function listingStatement(database: Kysely<RegistryTables>, shape: ListingShape): ListingStatement {
   const statement = prepareStatement<Required<VersionValues>, VersionRow>((value) => {
@@ -101,7 +101,7 @@ export function listingStatement(database: Kysely<RegistryTables>, shape: Listin
         )
 
     return shape.order === 'newest'
-      ? query.orderBy('v.precedence', 'desc')
+      ? query.orderBy('l.rank').orderBy('v.precedence', 'desc')
       : query.orderBy('l.name').orderBy('l.rank').orderBy('v.precedence').limit(value('limit'))
   })
   return (values) => statement(database as never, values as Required<VersionValues>)

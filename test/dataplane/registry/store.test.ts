@@ -1,0 +1,213 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { Kysely } from 'kysely'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parseCatalog } from '../../../dataplane/registry/sources/parse.ts'
+import { applySettings, type StoreSettings } from '../../../dataplane/registry/store/apply-settings.ts'
+import { applySync } from '../../../dataplane/registry/store/apply-sync.ts'
+import { openForReading, openForWriting } from '../../../dataplane/registry/store/open.ts'
+import { createReader, type Reader } from '../../../dataplane/registry/store/read.ts'
+import type { RegistryTables } from '../../../dataplane/registry/store/schema.ts'
+import { NodeSqliteDialect } from '../../../dataplane/storage/sql-sqlite.ts'
+import { registryFile, server } from '../../support/registry.ts'
+
+let directory: string
+let database: Kysely<RegistryTables>
+let reading: Kysely<RegistryTables>
+let reader: Reader
+
+test.before.each(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'portico-store-'))
+  database = await openForWriting(join(directory, 'registry.sqlite'))
+  reading = openForReading(join(directory, 'registry.sqlite'))
+  reader = createReader(reading)
+})
+test.after.each(async () => {
+  await reading.destroy()
+  await database.destroy()
+  await rm(directory, { recursive: true })
+})
+
+const settings = (registries: Record<string, string[]>, sources = [...new Set(Object.values(registries).flat())]) =>
+  ({
+    sources,
+    registries: Object.entries(registries).map(([name, sources]) => ({ name, sources })),
+  }) satisfies StoreSettings
+
+const DAY_MS = 86_400_000
+/** `day` counts from some day on. */
+async function sync(source: string, entries: readonly string[], day = 0, text = 'text') {
+  const servers = entries.map((entry) => {
+    const [name = '', version = '1.0.0'] = entry.split('@')
+    return server(name, version, { description: `${text} of ${source}` })
+  })
+  const { versions, problems } = parseCatalog(Buffer.from(registryFile(servers)))
+  await applySync(database, {
+    source,
+    settingsHash: 'settings',
+    contentHash: `${entries}`,
+    versions,
+    problems: JSON.stringify(problems),
+    now: new Date(Date.UTC(2026, 0, 1) + day * DAY_MS).toISOString(),
+  })
+}
+
+async function list(registry: string, includeDeleted = false): Promise<string[]> {
+  const rows = await reader.list({ registry, limit: 1000, includeDeleted })
+  return rows.map(({ name, version, document }) => `${name}@${version} ${/of (\w+)/.exec(document)?.[1]}`)
+}
+
+test('who has a name: the first source of the registry, with all its versions and no other’s', async () => {
+  await applySettings(database, settings({ abc: ['a', 'b', 'c'], cba: ['c', 'b', 'a'], b: ['b'] }))
+  await sync('a', ['x/one@2.0.0'])
+  await sync('b', ['x/one@1.0.0', 'x/one@3.0.0', 'x/two'])
+  await sync('c', ['x/two@0.1.0', 'x/three'])
+  assert.equal(await list('abc'), ['x/one@2.0.0 a', 'x/three@1.0.0 c', 'x/two@1.0.0 b'])
+  assert.equal(await list('cba'), ['x/one@1.0.0 b', 'x/one@3.0.0 b', 'x/three@1.0.0 c', 'x/two@0.1.0 c'])
+  assert.equal(await list('b'), ['x/one@1.0.0 b', 'x/one@3.0.0 b', 'x/two@1.0.0 b'])
+  for (const [registry, version] of [
+    ['abc', '2.0.0'],
+    ['cba', '3.0.0'],
+  ] as const) {
+    const row = await reader.version({ registry, name: 'x/one', version: 'latest', includeDeleted: false })
+    assert.equal([row?.version, row?.is_latest], [version, 1])
+  }
+})
+
+test('tombstones take no name from a living entry, and are shown where none lives', async () => {
+  await applySettings(database, settings({ main: ['a', 'b'] }))
+  await sync('a', ['x/one@1.0.0', 'x/two@1.0.0'])
+  await sync('b', ['x/one@7.0.0'])
+  await sync('a', [])
+  assert.equal(await list('main'), ['x/one@7.0.0 b'])
+  assert.equal(await list('main', true), ['x/one@7.0.0 b', 'x/two@1.0.0 a'])
+  await sync('b', [])
+  assert.equal(await list('main'), [])
+  assert.equal(await list('main', true), ['x/one@1.0.0 a', 'x/two@1.0.0 a'])
+})
+
+test('tombstones go after thirty days, at the next sync that has something to write', async () => {
+  await applySettings(database, settings({ main: ['a'] }))
+  await sync('a', ['x/one@1.0.0', 'x/one@2.0.0', 'x/two'])
+  await sync('a', ['x/one@2.0.0'], 1)
+  await sync('a', ['x/one@2.0.0', 'x/new'], 30)
+  assert.is((await list('main', true)).length, 4)
+  await sync('a', ['x/one@2.0.0', 'x/newer'], 32)
+  assert.equal(await list('main', true), ['x/new@1.0.0 a', 'x/newer@1.0.0 a', 'x/one@2.0.0 a'])
+  const names = await database.selectFrom('entry').select('name').orderBy('name').execute()
+  assert.equal(
+    names.map(({ name }) => name),
+    ['x/new', 'x/newer', 'x/one'],
+  )
+})
+
+test('latest is found among what is there, deleted only where nothing else is', async () => {
+  await applySettings(database, settings({ main: ['a'] }))
+  const latest = async (includeDeleted = false) =>
+    (await reader.version({ registry: 'main', name: 'x/one', version: 'latest', includeDeleted }))?.version
+  await sync('a', ['x/one@1.0.0', 'x/one@1.10.0', 'x/one@1.9.0'])
+  assert.is(await latest(), '1.10.0')
+  await sync('a', ['x/one@1.0.0', 'x/one@1.9.0'], 1)
+  assert.is(await latest(), '1.9.0')
+  assert.is(await latest(true), '1.9.0')
+  await sync('a', [], 2)
+  assert.is(await latest(), undefined)
+  assert.is(await latest(true), '1.10.0')
+})
+
+test('a sync writes only what differs', async () => {
+  await applySettings(database, settings({ main: ['a'] }))
+  const times = async () =>
+    Object.fromEntries(
+      (await reader.list({ registry: 'main', limit: 10, includeDeleted: true })).map((row) => [
+        row.name,
+        row.updated_at,
+      ]),
+    )
+  const revision = () => reader.revision('main')
+  await sync('a', ['x/one', 'x/two'])
+  const before = { times: await times(), revision: await revision() }
+
+  await sync('a', ['x/two', 'x/one'], 1)
+  assert.equal({ times: await times(), revision: await revision() }, before)
+
+  await sync('a', ['x/two', 'x/one', 'x/three'], 2)
+  const after = await times()
+  assert.is(after['x/one'], before.times['x/one'])
+  assert.is(after['x/three'], '2026-01-03T00:00:00.000Z')
+  assert.is.not(await revision(), before.revision)
+})
+
+test('only registries with the source get a new revision', async () => {
+  await applySettings(database, settings({ a: ['a'], b: ['b'] }))
+  const before = [await reader.revision('a'), await reader.revision('b')]
+  await sync('a', ['x/one'])
+  assert.is.not(await reader.revision('a'), before[0])
+  assert.is(await reader.revision('b'), before[1])
+})
+
+test('settings: the same ones again write nothing; others take along what belongs to them', async () => {
+  await applySettings(database, settings({ one: ['a', 'b'], two: ['b'] }))
+  await sync('a', ['x/one'])
+  await sync('b', ['x/two'])
+  const revisions = async () => [await reader.revision('one'), await reader.revision('two')]
+  const before = await revisions()
+  await applySettings(database, settings({ one: ['a', 'b'], two: ['b'] }))
+  assert.equal(await revisions(), before)
+
+  await applySettings(database, settings({ one: ['a'] }, ['a', 'b']))
+  assert.equal(await list('one'), ['x/one@1.0.0 a'])
+  assert.is(await reader.revision('two'), undefined)
+
+  await applySettings(database, settings({ one: ['b'] }))
+  assert.equal(await list('one'), ['x/two@1.0.0 b'])
+  for (const table of ['entry', 'entry_version', 'listing'] as const)
+    assert.is((await database.selectFrom(table).selectAll().execute()).length, 1, table)
+})
+
+test('a source that is no longer there takes nothing', async () => {
+  await applySettings(database, settings({ main: ['a'] }))
+  try {
+    await sync('gone', ['x/one'])
+    assert.unreachable()
+  } catch (error) {
+    assert.match((error as Error).message, /no result/)
+  }
+})
+
+test('every read is a range of an index: nothing is scanned, nothing sorted', async () => {
+  const asked: { sql: string; parameters: readonly unknown[] }[] = []
+  const logged = new Kysely<RegistryTables>({
+    dialect: new NodeSqliteDialect({ file: join(directory, 'registry.sqlite'), readOnly: true }),
+    log({ query }) {
+      asked.push(query)
+    },
+  })
+  const watched = createReader(logged)
+  const page = { registry: 'main', limit: 10, includeDeleted: false }
+  const after = { name: 'x/one', version: '1.0.0' }
+  await watched.list(page)
+  await watched.list({ ...page, after })
+  await watched.list({ ...page, after, version: 'latest', search: 'a', updatedSince: '2026-01-01T00:00:00.000Z' })
+  await watched.list({ ...page, version: '1.0.0', includeDeleted: true })
+  await watched.versions({ registry: 'main', name: 'x/one', includeDeleted: false })
+  await watched.version({ registry: 'main', name: 'x/one', version: 'latest', includeDeleted: false })
+  await watched.version({ registry: 'main', name: 'x/one', version: '1.0.0', includeDeleted: false })
+  await watched.revision('main')
+  await logged.destroy()
+
+  assert.is(asked.length, 8)
+  const file = new DatabaseSync(join(directory, 'registry.sqlite'))
+  for (const { sql, parameters } of asked) {
+    const plan = file.prepare(`explain query plan ${sql}`).all(...(parameters as string[]))
+    const steps = plan.map(({ detail }) => String(detail))
+    for (const step of steps)
+      if (/SCAN|TEMP B-TREE|AUTOMATIC/.test(step)) assert.unreachable(`${sql}\n${steps.join('\n')}`)
+  }
+  file.close()
+})
+
+test.run()
