@@ -20,6 +20,8 @@ export interface Setup {
   readonly hash: string
   readonly directory: string
   readonly hostNames: HostNames
+  /** Host headers that `hostNames` allows, as they came. */
+  readonly knownHosts: Set<string>
   readonly authenticate: Authenticate & { close(): Promise<void> }
   /** Undefined where callers are anonymous. */
   readonly resourceMetadata: ProtectedResourceMetadata | undefined
@@ -47,6 +49,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
     hash,
     directory,
     hostNames: hostNames([config.resourceUrl, options.listenerUrl], config.allowedHosts),
+    knownHosts: new Set(),
     authenticate: sameAuthentication(loaded, before)
       ? before.authenticate
       : createAuthenticate(config.incomingAuth, {

@@ -6,6 +6,9 @@ const EVENT = Buffer.from('event: message\ndata: ')
 const EVENT_END = Buffer.from('\n\n')
 const KEEP_ALIVE = ': \n\n'
 
+/** Largest body that is copied so that it goes out together with the head. */
+const ONE_WRITE = 16 * 1024
+
 const sseHead = (extra: readonly string[]): string[] => [
   'content-type',
   'text/event-stream',
@@ -53,7 +56,9 @@ export class Reply {
     const head: (string | number)[] = ['content-type', 'application/json', 'content-length', length]
     if (extra !== undefined) head.push(...extra)
     res.writeHead(status, head as string[])
-    res.end(body)
+    // Node sends head and body in one write where the body is a string: Latin-1 is the bytes as they are.
+    if (typeof body === 'string' || body.length > ONE_WRITE) res.end(body)
+    else res.end(body.toString('latin1'), 'latin1')
   }
 
   /** An answer without a body. */

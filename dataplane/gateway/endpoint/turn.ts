@@ -27,6 +27,8 @@ interface Outgoing extends ServerResponse {
   [turnKey]?: Turn
 }
 
+const MOST_KNOWN_HOSTS = 256
+
 /** One request to the MCP endpoint, from its headers to its answer. */
 export class Turn {
   readonly gateway: Gateway
@@ -60,13 +62,21 @@ export class Turn {
   /** Checks what all methods have in common and finds out who calls; then goes on with `next`. */
   admit(next: (turn: Turn) => void | Promise<void>): void {
     const { headers } = this.req
-    checkHost(this.setup.hostNames, headers.host, headers.origin)
+    this.#checkHost(headers.host, headers.origin)
     const caller = this.setup.authenticate(headers.authorization)
     if (caller instanceof Promise) {
       caller.then((known) => this.#admitted(known, next)).catch((error) => this.fail(error))
       return
     }
     this.#admitted(caller, next)
+  }
+
+  /** The same few hosts come again and again: what was found good is remembered. */
+  #checkHost(host: string | undefined, origin: string | undefined): void {
+    const { knownHosts, hostNames } = this.setup
+    if (origin === undefined && host !== undefined && knownHosts.has(host)) return
+    checkHost(hostNames, host, origin)
+    if (host !== undefined && knownHosts.size < MOST_KNOWN_HOSTS) knownHosts.add(host)
   }
 
   #admitted(caller: Caller, next: (turn: Turn) => void | Promise<void>): void {

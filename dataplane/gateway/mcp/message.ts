@@ -2,9 +2,11 @@ import { isUtf8 } from 'node:buffer'
 import { PublicError } from '../../server/errors.ts'
 import { foldName, Members, skipSpace } from './json.ts'
 
-/** Names whose place in the text matters, so that no parser may find them twice. */
-const messageNames = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
-const paramsNames = new Set(['name', 'arguments', '_meta', 'uri', 'cursor', 'requestState', 'inputResponses', 'task'])
+/** Members whose place in the text matters, so that no parser may find them twice; each has a bit of its own. */
+const bits = (...names: string[]): ReadonlyMap<string, number> =>
+  new Map(names.map((name, index) => [name, 1 << index]))
+const messageNames = bits('jsonrpc', 'id', 'method', 'params', 'result', 'error')
+const paramsNames = bits('name', 'arguments', '_meta', 'uri', 'cursor', 'requestState', 'inputResponses', 'task')
 
 /**
  * One JSON-RPC message of a client, parsed once: `params` for reading, the text and the places of what may have to be
@@ -54,9 +56,9 @@ export class Message {
   #locate(): void {
     const { text } = this
     const top = new Members(text, skipSpace(text, 0))
-    const seen = new Set<string>()
+    let seen = 0
     while (top.next()) {
-      refuseTwin(top.key, messageNames, seen)
+      seen = withBit(seen, top.key, messageNames)
       if (top.key === 'id') {
         this.idStart = top.valueStart
         this.idEnd = top.valueEnd
@@ -67,8 +69,9 @@ export class Message {
     }
     if (this.params === undefined) return
     const inner = new Members(text, this.paramsStart)
+    seen = 0
     while (inner.next()) {
-      refuseTwin(inner.key, paramsNames, seen)
+      seen = withBit(seen, inner.key, paramsNames)
       if (inner.key === 'name') {
         this.nameStart = inner.valueStart
         this.nameEnd = inner.valueEnd
@@ -124,11 +127,13 @@ function checkShape(value: Record<string, unknown>, kind: Message['kind']): void
  * Parsers disagree on which of two members of one name counts, and some match names without regard to case: a call
  * that we route by one and a backend runs by the other would pass every filter. Such a message is refused.
  */
-function refuseTwin(key: string, names: ReadonlySet<string>, seen: Set<string>): void {
-  const name = names.has(key) ? key : foldName(key)
-  if (!names.has(name)) return
-  const place = names === messageNames ? name : `params.${name}`
-  if (name !== key || seen.has(place))
-    throw new PublicError('invalid_message', { message: `${place} must appear once, in this spelling.` })
-  seen.add(place)
+function withBit(seen: number, key: string, names: ReadonlyMap<string, number>): number {
+  const exact = names.get(key)
+  const bit = exact ?? names.get(foldName(key))
+  if (bit === undefined) return seen
+  if (exact === undefined || (seen & bit) !== 0)
+    throw new PublicError('invalid_message', {
+      message: `${JSON.stringify(key)} appears twice, or not in its right spelling.`,
+    })
+  return seen | bit
 }
