@@ -88,19 +88,20 @@ export const serviceType = defaulted(
   choice('operator', 'Type of the Service.', ['ClusterIP', 'NodePort', 'LoadBalancer'], { default: 'ClusterIP' }),
 )
 
-const metadata = (description: string) => {
-  const texts = (what: string) => map(what, text('operator', 'A value.', { max: limits.program }))
-  return object(description, {
-    annotations: Type.Optional(texts('Annotations to add.')),
-    labels: Type.Optional(texts('Labels to add.')),
-  })
+const texts = (description: string) => map(description, text('operator', 'A value.', { max: limits.program }))
+
+const metadataFields = {
+  annotations: Type.Optional(texts('Annotations to add.')),
+  labels: Type.Optional(texts('Labels to add.')),
 }
+
+const metadata = (description: string) => object(description, metadataFields)
 
 export const resourceOverrides = Type.Optional(
   object('Metadata and settings for the rendered objects.', {
     proxyDeployment: Type.Optional(
       object('The Deployment or StatefulSet.', {
-        ...metadata('').properties,
+        ...metadataFields,
         env: Type.Optional(environment('Environment variables of the data plane’s container.')),
         imagePullSecrets,
         podTemplateMetadataOverrides: Type.Optional(metadata('Metadata of the pods.')),
