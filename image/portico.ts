@@ -66,10 +66,15 @@ function bundleLayer(): TarEntry[] {
 }
 
 /** Portico's image from dist/. Throws where dist/ or a program of this machine is missing. */
-export function porticoImage(options: { readonly name?: string; readonly compress: boolean }): ImageOptions {
+export function porticoImage(options: {
+  readonly name?: string
+  readonly compress: boolean
+  /** The lowest layer, where several images share one. */
+  readonly node?: readonly TarEntry[]
+}): ImageOptions {
   return {
     name: options.name ?? IMAGE,
-    layers: [nodeLayer(), gitLayer(), bundleLayer()],
+    layers: [options.node ?? nodeLayer(), gitLayer(), bundleLayer()],
     entrypoint: [`/${PORTICO_PATH}`],
     env: { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: '/tmp', NODE_ENV: 'production' },
     user: `${USER}:${USER}`,

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { nodeImages } from '../support/e2e-images.ts'
 import { startNode } from './node.ts'
 
 const [directory = '', ...args] = process.argv.slice(2)
@@ -23,16 +24,14 @@ function run(program: string, given: readonly string[], env: Readonly<Record<str
 
 const started = performance.now()
 const node = await startNode(directory)
-console.log(`node ready (${((performance.now() - started) / 1000).toFixed(1)} s)`)
+for (const image of await nodeImages()) node.importImage(image)
+console.log(`a Kubernetes node is ready (${((performance.now() - started) / 1000).toFixed(1)} s)`)
+const tests = { TEST_FILES: 'test/e2e/**/*.e2e.ts', TEST_JOBS: '1', TEST_HANG_MS: '600000' }
 const env = { KUBECONFIG: node.kubeconfig, PORTICO_E2E: directory }
 try {
   process.exitCode = args.includes('--shell')
     ? await run(process.env['SHELL'] ?? '/bin/sh', [], env)
-    : await run(process.execPath, ['test/run.ts', ...args], {
-        ...env,
-        TEST_FILES: 'test/e2e/**/*.e2e.ts',
-        TEST_JOBS: '1',
-      })
+    : await run(process.execPath, ['test/run.ts', ...args], { ...env, ...tests })
 } finally {
   await node.stop()
 }

@@ -3,10 +3,10 @@
  * CoreDNS. Ready in about ten seconds. It is started inside a sandbox (sandbox.ts), whose end takes it along.
  */
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { imageArchive } from '../../image/archive.ts'
+import { type ImageOptions, imageArchive } from '../../image/archive.ts'
 import { kubernetes } from '../cluster/binary.ts'
 import { type ControlPlane, Processes, startControlPlane } from '../cluster/control-plane.ts'
 import { goProgram } from './go-program.ts'
@@ -21,8 +21,8 @@ const NODE_COMPONENTS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'k
 export interface Node {
   readonly kubeconfig: string
   readonly kubectl: ControlPlane['kubectl']
-  /** Makes an image archive known to the node. */
-  importImage(archive: string): void
+  /** Makes an image known to the node. */
+  importImage(image: ImageOptions): void
   stop(): Promise<void>
 }
 
@@ -96,6 +96,17 @@ const corefile = (kubeconfig: string) => `.:53 {
 }
 `
 
+/** What holds the namespaces of each pod. */
+const pauseImage = (): ImageOptions => ({
+  name: PAUSE,
+  layers: [[{ path: 'pause', type: 'file', mode: 0o755, content: readFileSync(goProgram('pause')) }]],
+  entrypoint: ['/pause'],
+  env: { PATH: '/' },
+  user: '65535:65535',
+  workingDir: '/',
+  compress: false,
+})
+
 /** Waits with a deadline; the error holds the end of the log of whoever didn't come up. */
 async function until(what: string, log: string, condition: () => boolean): Promise<void> {
   const deadline = Date.now() + 120_000
@@ -138,24 +149,14 @@ export async function startNode(directory: string): Promise<Node> {
     existsSync(join(directory, 'containerd.sock')),
   )
 
-  const importImage = (archive: string) => {
+  const importImage = (image: ImageOptions) => {
+    const archive = join(directory, 'image.tar')
+    writeFileSync(archive, imageArchive(image))
     const socket = ['--address', join(directory, 'containerd.sock'), '--namespace', 'k8s.io']
     execFileSync('ctr', [...socket, 'images', 'import', archive], { stdio: ['ignore', 'ignore', 'pipe'] })
+    rmSync(archive)
   }
-  const pause = join(directory, 'pause.tar')
-  writeFileSync(
-    pause,
-    imageArchive({
-      name: PAUSE,
-      layers: [[{ path: 'pause', type: 'file', mode: 0o755, content: readFileSync(goProgram('pause')) }]],
-      entrypoint: ['/pause'],
-      env: { PATH: '/' },
-      user: '65535:65535',
-      workingDir: '/',
-      compress: false,
-    }),
-  )
-  importImage(pause)
+  importImage(pauseImage())
 
   processes.start('kubelet', [
     '--config=kubelet.yaml',

@@ -3,9 +3,19 @@
  * its own. Bridges, firewall rules and mounts go with them, and so does every process when the first one ends.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
-import { existsSync, globSync, mkdirSync, mkdtempSync, readdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  realpathSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 
 const PLUGIN_FOLDERS = ['/usr/lib/cni', '/opt/cni/bin', '/usr/libexec/cni']
 const PROGRAMS: Readonly<Record<string, string>> = {
@@ -91,7 +101,8 @@ const KERNEL_SETTINGS: Readonly<Record<string, string>> = {
 /**
  * To be called once inside: what is written below /var/lib, /var/log and /run from here on stays in the sandbox.
  *
- * @param address given to the loopback device, so that pods and host processes share an address
+ * @param address given to the loopback device, so that pods and host processes share an address; host processes ask a
+ * name server there
  */
 export function prepareSandbox(directory: string, address: string): void {
   const run = (program: string, ...args: string[]) =>
@@ -108,7 +119,13 @@ export function prepareSandbox(directory: string, address: string): void {
     mkdirSync(work, { recursive: true })
     run('mount', '-t', 'overlay', 'overlay', '-o', `lowerdir=${folder},upperdir=${upper},workdir=${work}`, folder)
   }
+  const resolvers = realpathSync('/etc/resolv.conf')
   run('mount', '-t', 'tmpfs', 'run', '/run')
+  // systemd-resolved keeps the file below /run.
+  mkdirSync(dirname(resolvers), { recursive: true })
+  writeFileSync(resolvers, '', { flag: 'a' })
+  writeFileSync(join(layers, 'resolv.conf'), `nameserver ${address}\n`)
+  run('mount', '--bind', join(layers, 'resolv.conf'), resolvers)
   for (const [setting, value] of Object.entries(KERNEL_SETTINGS)) {
     const file = join(layers, setting.replaceAll('/', '-'))
     writeFileSync(file, `${value}\n`)
