@@ -9,11 +9,6 @@ import { type Resolver, startResolver } from './resolver.ts'
 /** Finds what is wrong with a config: in its own fields (`Valid`) and in what it refers to (`ReferencesResolved`). */
 export type CheckConfig<K extends KindDeclaration> = (object: ObjectOf<K>, resolver: Resolver) => void
 
-/** Which of the referrers are told in `referencingWorkloads`. */
-const workloadKinds: ReadonlySet<string> = new Set(['MCPServer', 'VirtualMCPServer', 'MCPRemoteProxy'])
-
-export const isWorkload = ({ kind }: ObjectName): boolean => workloadKinds.has(kind)
-
 const naming = ({ kind, name }: ObjectName) => `${kind} ${JSON.stringify(name)}`
 
 /** Who holds an object that is being deleted, for people. At most this many are named. */
@@ -77,7 +72,7 @@ export function planConfig<K extends KindDeclaration>(
         conditions: conditions.list(),
         configHash: hashOf(object.spec),
         observedGeneration: generationOf(object),
-        referencingWorkloads: referrers.filter(isWorkload),
+        referencingWorkloads: referrers,
       },
       events,
       finalizer: referrers.length > 0,

@@ -57,9 +57,14 @@ export function mountTelemetry(
 export function warnOfTelemetry(telemetry: WorkloadTelemetry | undefined, conditions: Conditions): void {
   if (!telemetry) return
   const { config } = telemetry
-  const waiting = unsupported(mcpTelemetryConfig, config).filter(({ reason }) => reason === 'NotYetSupported')
+  const waiting = unsupported(mcpTelemetryConfig, config)
+    .filter(({ reason }) => reason === 'NotYetSupported')
+    .map((field) => field.message)
+  const { enabled, sensitiveHeaders = [] } = config.spec.openTelemetry ?? {}
+  const names = sensitiveHeaders.map(({ name }) => name).sort()
+  if (enabled && names.length > 0) waiting.push(`the values of ${names.join(', ')} are mounted and not sent yet`)
   if (waiting.length === 0) return
   const title = `MCPTelemetryConfig ${JSON.stringify(config.metadata.name)}`
-  const message = `${title}: ${waiting.map((field) => field.message).join('; ')}`
+  const message = `${title}: ${waiting.join('; ')}`
   conditions.set('TelemetryWarning', 'True', 'NotYetSupported', message)
 }

@@ -1,0 +1,329 @@
+/**
+ * Nothing is accepted and ignored: each field that somebody reads changes, when it is changed, what is planned for some
+ * other thing than its own hash. The corpus below sets every such field; a new one that it doesn't set fails here too.
+ */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type KindName, kinds, unsupportedFields } from '../../../crds/index.ts'
+import { at, childSchema, isObject, type SchemaNode } from '../../../crds/walk.ts'
+import { fillWorld, type KubernetesObject, type WorldContent } from '../../../operator/model/index.ts'
+import { planAll } from '../../../operator/reconcile/index.ts'
+import { canonicalJson } from '../../../operator/render/canonical.ts'
+import { context, defaulted, worldContent } from '../../support/plans.ts'
+
+const pods = `
+  podTemplateSpec: {spec: {nodeSelector: {a: b}}}
+  imagePullSecrets: [{name: pull}]
+  serviceAccount: me
+  replicas: 1
+  serviceType: NodePort
+  sessionAffinity: None
+  networkPolicy: {enabled: true}
+  resources: {limits: {cpu: "1"}, requests: {memory: 1Gi}}
+  resourceOverrides:
+    proxyDeployment:
+      labels: {a: b}
+      annotations: {a: b}
+      env: [{name: A, value: b}]
+      imagePullSecrets: [{name: pull}]
+      podTemplateMetadataOverrides: {labels: {a: b}, annotations: {a: b}}
+    proxyService: {labels: {a: b}, annotations: {a: b}}`
+
+const proxied = `
+  proxyPort: 9000
+  groupRef: {name: tools}
+  oidcConfigRef: {name: inline, audience: a, scopes: [s], resourceUrl: https://x.example.com/mcp}
+  telemetryConfigRef: {name: otel, serviceName: s}
+  toolConfigRef: {name: short}
+  sessionStorage: {provider: memory}`
+
+const headers = `
+  headerForward:
+    addPlaintextHeaders: {a: b}
+    addHeadersFromSecret: [{headerName: c, valueSecretRef: {name: secret, key: key}}]`
+
+const corpus = `
+kind: MCPServer
+metadata: {name: server}
+spec:
+  image: x
+  transport: streamable-http
+  proxyMode: streamable-http
+  mcpPort: 9001
+  args: [a]
+  env: [{name: A, value: b}]
+  secrets: [{name: secret, key: key, targetEnvName: B}]
+  proxyResources: {limits: {cpu: "1"}, requests: {memory: 1Gi}}
+  backendReplicas: 1${proxied}${pods}
+---
+kind: MCPRemoteProxy
+metadata: {name: proxy}
+spec:
+  remoteUrl: https://example.com/mcp
+  transport: streamable-http
+  allowPrivateEndpoint: true${headers}${proxied}${pods}
+---
+kind: MCPServerEntry
+metadata: {name: entry}
+spec:
+  remoteUrl: https://example.com/mcp
+  transport: streamable-http
+  groupRef: {name: tools}
+  caBundleRef: {configMapRef: {name: ca, key: bundle.pem, optional: true}}
+  allowPrivateEndpoint: true${headers}
+---
+kind: MCPGroup
+metadata: {name: tools}
+spec: {description: Tools.}
+---
+kind: VirtualMCPServer
+metadata: {name: gateway}
+spec:
+  groupRef: {name: tools}
+  incomingAuth:
+    type: oidc
+    audience: a
+    oidcConfigRef: {name: inline, audience: a, scopes: [s], resourceUrl: https://x.example.com/mcp}
+  outgoingAuth: {source: inline, default: {type: discovered}, backends: {stranger: {type: discovered}}}
+  telemetryConfigRef: {name: otel, serviceName: s}
+  sessionStorage: {provider: memory}
+  config:
+    name: n
+    groupRef: tools
+    sessionStorage: {provider: memory}
+    aggregation:
+      conflictResolution: prefix
+      conflictResolutionConfig: {prefixFormat: "{workload}."}
+      defaultToolVisibility: allow
+      excludeAllTools: true
+      tools:
+        - workload: server
+          filter: [a]
+          excludeAll: true
+          toolConfigRef: {name: short}
+          overrides:
+            a:
+              name: b
+              description: d
+              annotations: {title: t, readOnlyHint: true, destructiveHint: true, idempotentHint: true, openWorldHint: true}
+    operational: {logLevel: debug, timeouts: {default: 10s, perWorkload: {server: 20s}}}${pods}
+---
+kind: VirtualMCPServer
+metadata: {name: inline}
+spec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}, outgoingAuth: {source: inline}}
+---
+kind: MCPServerEntry
+metadata: {name: secured}
+spec:
+  remoteUrl: https://example.com/mcp
+  transport: streamable-http
+  groupRef: {name: tools}
+  externalAuthConfigRef: {name: none}
+---
+kind: MCPOIDCConfig
+metadata: {name: inline}
+spec:
+  type: inline
+  inline:
+    issuer: https://idp.example.com
+    jwksUrl: https://idp.example.com/keys
+    caBundleRef: {configMapRef: {name: ca, key: bundle.pem, optional: true}}
+    jwksAuthTokenPath: /token
+    jwksAllowPrivateIP: true
+    insecureAllowHTTP: true
+---
+kind: MCPOIDCConfig
+metadata: {name: cluster}
+spec:
+  type: kubernetesServiceAccount
+  kubernetesServiceAccount:
+    issuer: https://kubernetes.example.com
+    jwksUrl: https://kubernetes.example.com/keys
+    useClusterAuth: true
+---
+kind: MCPServer
+metadata: {name: in-cluster}
+spec: {image: x, transport: streamable-http, oidcConfigRef: {name: cluster}}
+---
+kind: MCPToolConfig
+metadata: {name: short}
+spec:
+  toolsFilter: [a]
+  toolsOverride:
+    c:
+      name: b
+      description: d
+      annotations: {title: t, readOnlyHint: true, destructiveHint: true, idempotentHint: true, openWorldHint: true}
+---
+kind: MCPTelemetryConfig
+metadata: {name: otel}
+spec:
+  openTelemetry:
+    enabled: true
+    sensitiveHeaders: [{name: h, secretKeyRef: {name: secret, key: key}}]
+    caBundleRef: {configMapRef: {name: otel-ca, key: bundle.pem, optional: true}}
+---
+kind: MCPRegistry
+metadata: {name: fields}
+spec:
+  displayName: d
+  sources:
+    - name: one
+      file: {configMapRef: {name: ca, key: bundle.pem}}
+      syncPolicy: {interval: 1m}
+      filter: {names: {include: [a], exclude: [b]}, tags: {include: [a], exclude: [b]}}
+    - {name: two, file: {path: a.json}}
+  registries: [{name: main, sources: [one, two]}]
+  auth: {mode: anonymous}
+  cors: {origins: ["https://example.com"]}${pods}
+---
+kind: MCPRegistry
+metadata: {name: text}
+spec:
+  configYAML: |
+    {sources: [{name: disk, file: {path: a.json}}], registries: [{name: main, sources: [disk]}], auth: {mode: anonymous}}
+---
+kind: Secret
+metadata: {name: pull}
+stringData: {}
+---
+kind: Secret
+metadata: {name: secret}
+stringData: {key: a}
+---
+kind: ConfigMap
+metadata: {name: ca}
+data: {bundle.pem: "-----BEGIN CERTIFICATE-----"}
+---
+kind: ConfigMap
+metadata: {name: otel-ca}
+data: {bundle.pem: "-----BEGIN CERTIFICATE-----"}
+`
+
+/** A leaf that is set: where, by which schema, and how its parent sees it. */
+interface Leaf {
+  readonly pointer: string
+  /** Property names with `*` for list items and map keys: the field, whatever it is in. */
+  readonly field: string
+  readonly schema: SchemaNode
+  readonly value: unknown
+}
+
+function* leavesOf(schema: SchemaNode, value: unknown, pointer: string, field: string): Generator<Leaf> {
+  const isRaw = schema['x-kubernetes-preserve-unknown-fields'] === true
+  if (!isRaw && Array.isArray(value)) {
+    for (const [index, item] of value.entries())
+      yield* leavesOf(schema.items ?? {}, item, at(pointer, index), `${field}/*`)
+  } else if (!isRaw && isObject(value)) {
+    for (const [key, inner] of Object.entries(value)) {
+      const isNamed = Object.hasOwn(schema.properties ?? {}, key)
+      yield* leavesOf(childSchema(schema, key) ?? {}, inner, at(pointer, key), `${field}/${isNamed ? key : '*'}`)
+    }
+  } else yield { pointer, field, schema, value }
+}
+
+/** Every leaf that a schema has and that somebody reads. */
+function* fieldsOf(schema: SchemaNode, field: string): Generator<string> {
+  const isRaw = schema['x-kubernetes-preserve-unknown-fields'] === true
+  const { properties = {}, items, additionalProperties } = schema
+  const isLeaf = isRaw || (Object.keys(properties).length === 0 && !items && typeof additionalProperties !== 'object')
+  if (isLeaf) {
+    if (schema.readBy !== 'later' && typeof schema.readBy !== 'object') yield field
+    return
+  }
+  for (const [name, child] of Object.entries(properties)) yield* fieldsOf(child, `${field}/${name}`)
+  if (items) yield* fieldsOf(items, `${field}/*`)
+  if (typeof additionalProperties === 'object') yield* fieldsOf(additionalProperties, `${field}/*`)
+}
+
+/** Another value that the field may have and that is served; undefined where there is only the one. */
+function another({ schema, value }: Leaf): unknown {
+  if (schema.enum) {
+    const { enum: values, laterValues = [], refusedValues = {} } = schema
+    return values.find(
+      (other) => other !== value && !laterValues.includes(other) && !Object.hasOwn(refusedValues, other),
+    )
+  }
+  if (typeof value === 'boolean') return !value
+  if (typeof value === 'number') return value + 1
+  if (isObject(value)) return { spec: { nodeSelector: { other: 'x' } } }
+  const text = String(value)
+  if (/^\d+s$/.test(text)) return '11s'
+  if (/^\d+m$/.test(text)) return '2m'
+  if (/^\d+(Gi)?$/.test(text)) return text.replace(/\d+/, '7')
+  if (text.includes('a.json')) return text.replace('a.json', 'b.json')
+  return `${text}z`
+}
+
+const set = (object: unknown, pointer: string, value: unknown): unknown => {
+  const copy = structuredClone(object) as Record<string, unknown>
+  const steps = pointer
+    .split('/')
+    .slice(1)
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+  const last = steps.pop() as string
+  let parent = copy
+  for (const step of steps) parent = parent[step] as Record<string, unknown>
+  parent[last] = value
+  return copy
+}
+
+/** What is planned, but the hash of the changed object's own spec. */
+const outcome = (content: WorldContent) =>
+  canonicalJson(
+    planAll(fillWorld(content).view, context).map(({ plan }) => ({
+      ...plan,
+      status: { ...plan.status, ...(plan.children.length === 0 ? { configHash: '' } : {}) },
+    })),
+  )
+
+const content = worldContent(corpus)
+const objects = [...content.objects]
+/** Whether a ConfigMap may be absent shows where it is. */
+const without = { ...content, configMaps: [] }
+const worlds = [content, without].map((world) => ({ world, before: outcome(world) }))
+
+/** Nothing but people's eyes reads it, or the one other value it could have is not served yet. */
+const single = (leaf: Leaf) => another(leaf) === undefined
+
+test('the corpus itself is all served, but the one entry whose credential waits', () => {
+  for (const { object, plan } of planAll(fillWorld(content).view, context)) {
+    if (object.metadata.name === 'secured') continue
+    const bad = plan.status.conditions.filter(({ type, status }) => status === 'False' && type !== 'BackendsReady')
+    assert.equal(bad, [], `${object.kind} ${object.metadata.name}`)
+    assert.equal(unsupportedFields(kinds[object.kind as KindName], object as { spec?: unknown }), [])
+  }
+})
+
+for (const kind of Object.keys(kinds) as KindName[]) {
+  const own = objects.filter((object) => object.kind === kind)
+  const schema = kinds[kind].spec as SchemaNode
+  const leaves = own.flatMap((object) =>
+    [...leavesOf(schema, object['spec'], '/spec', '')].map((leaf) => ({ object, leaf })),
+  )
+
+  test(`${kind}: every field that somebody reads is in the corpus`, () => {
+    const present = new Set(leaves.map(({ leaf }) => leaf.field))
+    const waiting = new Set(['MCPAuthzConfig', 'MCPExternalAuthConfig', 'VirtualMCPCompositeToolDefinition'])
+    const absent = [...fieldsOf(schema, '')].filter((field) => !present.has(field))
+    assert.equal(waiting.has(kind) ? [] : absent, [])
+    if (waiting.has(kind)) assert.equal([...fieldsOf(schema, '')], [], 'nobody reads any of it yet')
+  })
+
+  test(`${kind}: every field that is set changes what is planned`, () => {
+    const read = new Map<string, boolean>()
+    for (const { object, leaf } of leaves) {
+      if (leaf.schema.readBy === 'later' || single(leaf) || read.get(leaf.field)) continue
+      const changed = defaulted(set(object, leaf.pointer, another(leaf)) as KubernetesObject)
+      const others = objects.map((one) => (one === object ? changed : one))
+      read.set(
+        leaf.field,
+        worlds.some(({ world, before }) => outcome({ ...world, objects: others }) !== before),
+      )
+    }
+    const ignored = [...read].filter(([, isRead]) => !isRead).map(([field]) => field)
+    assert.equal(ignored, [], 'accepted and ignored')
+  })
+}
+
+test.run()

@@ -1,0 +1,89 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { createWorld, type KubernetesObject } from '../../../operator/model/index.ts'
+import { defaulted, plansOf } from '../../support/plans.ts'
+
+const make = (kind: string, name: string, spec: object, metadata: object = {}): KubernetesObject =>
+  defaulted({ apiVersion: 'portico.dev/v1beta1', kind, metadata: { name, namespace: 'default', ...metadata }, spec })
+
+/** The least that each workload needs besides its reference. */
+const workloads = {
+  MCPServer: { image: 'x', transport: 'streamable-http' },
+  MCPRemoteProxy: { remoteUrl: 'https://example.com/mcp' },
+  VirtualMCPServer: { groupRef: { name: 'tools' }, incomingAuth: { type: 'anonymous' } },
+}
+
+for (const [kind, spec] of Object.entries(workloads)) {
+  test(`referencingWorkloads follows a ${kind} that comes, moves, lets go and is deleted`, () => {
+    const world = createWorld()
+    for (const name of ['one', 'two']) world.objects.put(make('MCPTelemetryConfig', name, {}))
+    const refer = (name: string | undefined) =>
+      world.objects.put(make(kind, 'it', name === undefined ? spec : { ...spec, telemetryConfigRef: { name } }))
+    const listed = (name: string) => plansOf(world).get(`MCPTelemetryConfig/${name}`)?.status['referencingWorkloads']
+    const it = [{ kind, name: 'it' }]
+
+    assert.equal(listed('one'), [])
+    refer('one')
+    assert.equal([listed('one'), listed('two')], [it, []])
+    refer('two')
+    assert.equal([listed('one'), listed('two')], [[], it])
+    refer(undefined)
+    assert.equal([listed('one'), listed('two')], [[], []])
+    refer('one')
+    world.objects.put(
+      make(kind, 'it', { ...spec, telemetryConfigRef: { name: 'one' } }, { deletionTimestamp: '2026-11-20T11:00:00Z' }),
+    )
+    assert.equal(listed('one'), it, 'one under deletion counts until it is gone')
+    world.objects.delete(kind, 'default', 'it')
+    assert.equal([listed('one'), listed('two')], [[], []])
+  })
+}
+
+test('referencingWorkloads is sorted by kind, then name, whatever order they came in', () => {
+  const world = createWorld()
+  world.objects.put(make('MCPTelemetryConfig', 'otel', {}))
+  const telemetryConfigRef = { name: 'otel' }
+  for (const name of ['b', 'a', 'B'])
+    for (const [kind, spec] of Object.entries(workloads).reverse())
+      world.objects.put(make(kind, name, { ...spec, telemetryConfigRef }))
+  const status = plansOf(world).get('MCPTelemetryConfig/otel')?.status
+  const listed = (status?.['referencingWorkloads'] ?? []) as { kind: string; name: string }[]
+  assert.equal(
+    listed.map(({ kind, name }) => `${kind}/${name}`),
+    [
+      'MCPRemoteProxy/B',
+      'MCPRemoteProxy/a',
+      'MCPRemoteProxy/b',
+      'MCPServer/B',
+      'MCPServer/a',
+      'MCPServer/b',
+      'VirtualMCPServer/B',
+      'VirtualMCPServer/a',
+      'VirtualMCPServer/b',
+    ],
+  )
+})
+
+test('an entry that uses a credential is told and holds it', () => {
+  const world = createWorld()
+  world.objects.put(make('MCPExternalAuthConfig', 'x', { type: 'unauthenticated' }))
+  const remote = { remoteUrl: 'https://example.com/mcp', transport: 'streamable-http', groupRef: { name: 'g' } }
+  world.objects.put(make('MCPServerEntry', 'it', { ...remote, externalAuthConfigRef: { name: 'x' } }))
+  const plan = plansOf(world).get('MCPExternalAuthConfig/x')
+  assert.is(plan?.finalizer, true)
+  assert.equal(plan?.status['referencingWorkloads'], [{ kind: 'MCPServerEntry', name: 'it' }])
+})
+
+test('the hash is that of the spec, not of its spelling', () => {
+  const world = createWorld()
+  const attributes = (spec: object) => {
+    world.objects.put(make('MCPTelemetryConfig', 'otel', spec))
+    return plansOf(world).get('MCPTelemetryConfig/otel')?.status['configHash'] as string
+  }
+  const first = attributes({ openTelemetry: { resourceAttributes: { a: '1', b: '2' } } })
+  assert.match(first, /^sha256:[0-9a-f]{64}$/)
+  assert.is(attributes({ openTelemetry: { resourceAttributes: { b: '2', a: '1' }, enabled: false } }), first)
+  assert.is.not(attributes({ openTelemetry: { resourceAttributes: { a: '1', b: '3' } } }), first)
+})
+
+test.run()

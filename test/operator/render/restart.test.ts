@@ -1,0 +1,110 @@
+/** What rolls the pods, what only reloads their configuration, and what does neither. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { canonicalJson } from '../../../operator/render/canonical.ts'
+import { childOf, configText, plansOfText } from '../../support/plans.ts'
+
+const world = (spec: string, more = '') => `kind: MCPServer
+metadata: {name: it}
+spec: {image: x, transport: streamable-http, ${spec}}
+---
+kind: MCPToolConfig
+metadata: {name: short}
+spec: {toolsFilter: [a]}
+---
+kind: MCPGroup
+metadata: {name: tools}
+spec: {}
+${more}`
+
+function look(spec: string, more?: string) {
+  const plan = plansOfText(world(spec, more)).get('MCPServer/it')
+  const { template } = childOf(plan, 'Deployment')['spec'] as {
+    template: { metadata: { annotations: Record<string, string> } }
+  }
+  return {
+    pods: canonicalJson(template),
+    hash: template.metadata.annotations['portico.dev/template-hash'],
+    config: configText(plan),
+  }
+}
+
+const secret = (value: string) => `---\nkind: Secret\nmetadata: {name: s}\nstringData: {k: ${value}}`
+
+test('a change of the configuration alone leaves the pods as they are', () => {
+  const before = look('')
+  const after = look('toolConfigRef: {name: short}')
+  assert.is.not(after.config, before.config)
+  assert.is(after.pods, before.pods)
+})
+
+test('scaling and joining a group change neither', () => {
+  const before = look('')
+  assert.equal(look('replicas: 3'), before)
+  assert.equal(look('groupRef: {name: tools}'), before)
+})
+
+test('image, arguments, environment, resources and mounts change the pods and their hash', () => {
+  const before = look('')
+  for (const spec of [
+    'args: [a]',
+    'env: [{name: A, value: b}]',
+    'resources: {limits: {memory: 1Gi}}',
+    'proxyResources: {limits: {memory: 1Gi}}',
+    'mcpPort: 9000',
+    'serviceAccount: me',
+    'podTemplateSpec: {spec: {nodeSelector: {a: b}}}',
+  ]) {
+    const after = look(spec)
+    assert.is.not(after.hash, before.hash, spec)
+  }
+})
+
+test('a changed Secret rolls the pods whose environment holds it', () => {
+  const spec = 'secrets: [{name: s, key: k}]'
+  assert.is.not(look(spec, secret('one')).hash, look(spec, secret('two')).hash)
+})
+
+test('the configuration holds references to Secrets, never a value', () => {
+  const text = `kind: MCPRemoteProxy
+metadata: {name: it}
+spec:
+  remoteUrl: https://example.com/mcp
+  headerForward: {addHeadersFromSecret: [{headerName: x, valueSecretRef: {name: s, key: k}}]}
+${secret('very-secret-value')}`
+  const plan = plansOfText(text).get('MCPRemoteProxy/it')
+  assert.match(configText(plan), '../secrets/s/k')
+  assert.not.match(canonicalJson(plan), 'very-secret-value')
+})
+
+test('of a Secret only the keys that are used are mounted, as files and never by subPath', () => {
+  const text = `kind: MCPRemoteProxy
+metadata: {name: it}
+spec:
+  remoteUrl: https://example.com/mcp
+  headerForward:
+    addHeadersFromSecret:
+      - {headerName: x, valueSecretRef: {name: long.name.with.dots, key: k}}
+      - {headerName: y, valueSecretRef: {name: long.name.with.dots, key: j}}
+---
+kind: Secret
+metadata: {name: long.name.with.dots}
+stringData: {k: a, j: b, unused: c}`
+  const plan = plansOfText(text).get('MCPRemoteProxy/it')
+  const { template } = childOf(plan, 'Deployment')['spec'] as {
+    template: { spec: { volumes: { name: string; secret?: object }[]; containers: { volumeMounts: object[] }[] } }
+  }
+  const volume = template.spec.volumes.find((candidate) => candidate.secret)
+  assert.match(volume?.name ?? '', /^portico-secret-[0-9a-f]{16}$/)
+  assert.equal(volume?.secret, {
+    secretName: 'long.name.with.dots',
+    defaultMode: 0o440,
+    items: [
+      { key: 'j', path: 'j' },
+      { key: 'k', path: 'k' },
+    ],
+  })
+  assert.not.match(canonicalJson(template), 'subPath')
+})
+
+test.run()
