@@ -4,7 +4,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 .DEFAULT_GOAL := help
 INSTALLED := node_modules/.package-lock.json
 
-.PHONY: help run test check generate bench bundle image e2e clean
+.PHONY: help run test check generate bench bundle image e2e cluster chaos clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -37,6 +37,12 @@ image: bundle ## Container image, by docker, podman or buildah; without one of t
 
 e2e: bundle ## A whole Kubernetes node and the tests on it; needs root on Linux (ARGS="registry" for some)
 	@node test/e2e/run.ts $(ARGS)
+
+cluster: $(INSTALLED) ## A real Kubernetes control plane for development; prints its kubeconfig
+	@node test/cluster/serve.ts
+
+chaos: $(INSTALLED) ## Two minutes of cut connections under changes on a real control plane
+	@CHAOS_SECONDS=120 TEST_HANG_MS=600000 node test/run.ts cluster/chaos
 
 clean:
 	rm -rf node_modules dist .portico .cache

@@ -10,7 +10,7 @@ import { globSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { relative } from 'node:path'
 
-const HANG_AFTER_MS = Number(process.env['TEST_HANG_MS'] ?? 180_000)
+const HANG_AFTER_MS = Number(process.env['TEST_HANG_MS'] ?? 420_000)
 const FILES = process.env['TEST_FILES'] ?? 'test/**/*.test.ts'
 const JOBS = Number(process.env['TEST_JOBS'] ?? availableParallelism())
 const root = new URL('..', import.meta.url).pathname
