@@ -1,0 +1,119 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type Message, parseMessage } from '../../../../dataplane/gateway/mcp/message.ts'
+import { metaForLegacy, metaForModern, rewriteCall } from '../../../../dataplane/gateway/mcp/rewrite.ts'
+import { PublicError } from '../../../../dataplane/server/errors.ts'
+
+const parse = (text: string) => parseMessage(Buffer.from(text)) as Message
+
+const codeOf = (body: string | Buffer): string => {
+  try {
+    parseMessage(Buffer.from(body))
+    return 'accepted'
+  } catch (error) {
+    return error instanceof PublicError ? error.code : String(error)
+  }
+}
+
+test('messages are told apart', () => {
+  assert.is(parse('{"jsonrpc":"2.0","id":1,"method":"ping"}').kind, 'request')
+  assert.is(parse('{"jsonrpc":"2.0","method":"notifications/initialized"}').kind, 'notification')
+  assert.is(parse('{"jsonrpc":"2.0","id":1,"result":{}}').kind, 'response')
+  assert.is(parseMessage(Buffer.from('[{}]')), 'batch')
+})
+
+test('the id is kept as it was written', () => {
+  for (const id of ['1', '"a"', '1.0', '-5', '12345678901234567890', '"\\u00e9"', '""'])
+    assert.is(parse(`{"jsonrpc":"2.0", "id" : ${id} ,"method":"m"}`).id, id)
+})
+
+const refused: readonly [string, string | Buffer, string][] = [
+  ['empty', '', 'parse_error'],
+  ['half', '{"jsonrpc":"2.0"', 'parse_error'],
+  ['trailing', '{"jsonrpc":"2.0","id":1,"method":"m"} x', 'parse_error'],
+  ['a byte order mark', '\ufeff{"jsonrpc":"2.0","id":1,"method":"m"}', 'parse_error'],
+  ['bad UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), 'parse_error'],
+  ['a string', '"x"', 'invalid_message'],
+  ['null', 'null', 'invalid_message'],
+  ['no version', '{"id":1,"method":"m"}', 'invalid_message'],
+  ['another version', '{"jsonrpc":"1.0","id":1,"method":"m"}', 'invalid_message'],
+  ['id null', '{"jsonrpc":"2.0","id":null,"method":"m"}', 'invalid_message'],
+  ['id object', '{"jsonrpc":"2.0","id":{},"method":"m"}', 'invalid_message'],
+  ['method number', '{"jsonrpc":"2.0","id":1,"method":5}', 'invalid_message'],
+  ['method empty', '{"jsonrpc":"2.0","id":1,"method":""}', 'invalid_message'],
+  ['params array', '{"jsonrpc":"2.0","id":1,"method":"m","params":[]}', 'invalid_message'],
+  ['params null', '{"jsonrpc":"2.0","id":1,"method":"m","params":null}', 'invalid_message'],
+  ['nothing of all', '{"jsonrpc":"2.0","id":1}', 'invalid_message'],
+  ['id twice', '{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}', 'invalid_message'],
+  ['method twice', '{"jsonrpc":"2.0","id":1,"method":"m","method":"n"}', 'invalid_message'],
+  ['method in capitals', '{"jsonrpc":"2.0","id":1,"method":"m","Method":"n"}', 'invalid_message'],
+  ['params in an escape', '{"jsonrpc":"2.0","id":1,"method":"m","params":{},"par\\u0061ms":{}}', 'invalid_message'],
+  ['params by a long s', '{"jsonrpc":"2.0","id":1,"method":"m","params":{},"param\u017f":{}}', 'invalid_message'],
+  ['name twice', '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","name":"b"}}', 'invalid_message'],
+  [
+    'name in capitals',
+    '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","NAME":"b"}}',
+    'invalid_message',
+  ],
+]
+for (const [name, body, code] of refused) test(`refused: ${name}`, () => assert.is(codeOf(body), code))
+
+test('an escaped name that appears once is what it says', () => {
+  const message = parse('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"n\\u0061me":"a"}}')
+  assert.is(message.parameter('name'), 'a')
+  assert.is(rewriteCall(message, { id: undefined, name: '"b"', meta: undefined }), message.text.replace('"a"', '"b"'))
+})
+
+test('deep nesting is taken', () => {
+  const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`
+  const message = parse(
+    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":${deep}}}}`,
+  )
+  assert.is(message.parameter('name'), 'a')
+})
+
+const CALL =
+  '{ "jsonrpc":"2.0", "params":{"arguments":{"n":12345678901234567890,"f":1.0,"s":"a\\"}\\\\"},"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","x/y":1e2},"name":"a_b","extra":[1, 2]} ,"method":"tools/call","id":"q"}'
+
+test('only what must change is changed', () => {
+  const message = parse(CALL)
+  assert.is(rewriteCall(message, { id: undefined, name: undefined, meta: undefined }), CALL)
+  assert.is(
+    rewriteCall(message, { id: '5', name: '"b"', meta: undefined }),
+    CALL.replace('"a_b"', '"b"').replace('"q"', '5'),
+  )
+})
+
+test('the modern envelope is taken out and put in', () => {
+  const message = parse(CALL)
+  const meta = metaForLegacy(message)
+  assert.is(meta, '{"progressToken":7,"x/y":1e2}')
+  const body = rewriteCall(message, { id: undefined, name: '"b"', meta })
+  assert.ok(body.includes('12345678901234567890') && body.includes('"f":1.0'))
+  assert.equal(JSON.parse(body).params._meta, { progressToken: 7, 'x/y': 100 })
+
+  const legacy = parse(body)
+  assert.is(metaForLegacy(legacy), undefined)
+  const envelope = metaForModern(legacy, { 'io.modelcontextprotocol/protocolVersion': '"2026-07-28"' })
+  assert.is(envelope, '{"progressToken":7,"x/y":1e2,"io.modelcontextprotocol/protocolVersion":"2026-07-28"}')
+})
+
+test('an envelope that was all there was leaves nothing behind', () => {
+  const message = parse(
+    '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"io.modelcontextprotocol/x":1}}}',
+  )
+  assert.is(metaForLegacy(message), null)
+  const body = rewriteCall(message, { id: '9', name: '"c"', meta: null })
+  assert.is(body, '{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"c"}}')
+})
+
+test('an envelope goes into a call without _meta', () => {
+  const message = parse('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"n":1.0}}}')
+  const body = rewriteCall(message, { id: undefined, name: '"b"', meta: metaForModern(message, { k: '1' }) })
+  assert.is(
+    body,
+    '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"b","arguments":{"n":1.0},"_meta":{"k":1}}}',
+  )
+})
+
+test.run()

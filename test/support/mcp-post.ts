@@ -1,0 +1,72 @@
+/** Raw requests to an MCP endpoint, for what no well-behaved client sends. */
+
+export const MODERN = '2026-07-28'
+
+const META = {
+  'io.modelcontextprotocol/protocolVersion': MODERN,
+  'io.modelcontextprotocol/clientCapabilities': {},
+}
+
+export const BASE_HEADERS = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+
+export interface RpcAnswer {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  // biome-ignore lint/suspicious/noExplicitAny: tests look at whatever came
+  readonly json: any
+}
+
+export async function post(url: string, body: string, headers: Record<string, string> = {}): Promise<RpcAnswer> {
+  return answerOf(await fetch(url, { method: 'POST', headers: { ...BASE_HEADERS, ...headers }, body }))
+}
+
+export async function answerOf(response: Response): Promise<RpcAnswer> {
+  const text = await response.text()
+  const type = response.headers.get('content-type') ?? ''
+  const json = type.startsWith('application/json') ? JSON.parse(text) : undefined
+  return { status: response.status, headers: response.headers, text, json }
+}
+
+/** A whole modern request; `edit` may change its parts. */
+export function modern(
+  method: string,
+  params: Record<string, unknown> = {},
+  id: unknown = 1,
+): { readonly body: string; readonly headers: Record<string, string> } {
+  const name = params['name'] ?? params['uri']
+  return {
+    body: JSON.stringify({ jsonrpc: '2.0', id, method, params: { _meta: META, ...params } }),
+    headers: {
+      'mcp-protocol-version': MODERN,
+      'mcp-method': method,
+      ...(typeof name === 'string' ? { 'mcp-name': name } : {}),
+    },
+  }
+}
+
+export async function postModern(
+  url: string,
+  method: string,
+  params: Record<string, unknown> = {},
+  headers: Record<string, string> = {},
+): Promise<RpcAnswer> {
+  const request = modern(method, params)
+  return post(url, request.body, { ...request.headers, ...headers })
+}
+
+export const rpc = (method: string, params: object = {}, id: unknown = 1): string =>
+  JSON.stringify({ jsonrpc: '2.0', id, method, params })
+
+/** Opens a session of the legacy era; gives the headers that its requests carry. */
+export async function openSession(
+  url: string,
+  headers: Record<string, string> = {},
+  protocolVersion = '2025-11-25',
+): Promise<Record<string, string>> {
+  const params = { protocolVersion, capabilities: {}, clientInfo: { name: 'raw', version: '1' } }
+  const { status, headers: given, json } = await post(url, rpc('initialize', params, 0), headers)
+  const session = given.get('mcp-session-id')
+  if (status !== 200 || session === null) throw new Error(`no session: ${status}`)
+  return { ...headers, 'mcp-session-id': session, 'mcp-protocol-version': json.result.protocolVersion }
+}
