@@ -1,8 +1,5 @@
 import { type Given, type Io, UsageError } from './command.ts'
 
-/** API group of our kinds where nobody chooses another. */
-export const DEFAULT_GROUP = 'portico.dev'
-
 const groupName = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$/
 
 /**

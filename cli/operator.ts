@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Logger } from 'pino'
+import { DEFAULT_GROUP } from '../crds/index.ts'
 import { adminApp } from '../dataplane/server/admin.ts'
 import { type Listener, listen } from '../dataplane/server/listen.ts'
 import { createLog } from '../dataplane/server/log.ts'
@@ -9,7 +10,7 @@ import { loadKubeConfig, type PooledKubeConfig } from '../operator/cluster/kuber
 import { askByAddress, askByProxy } from '../operator/runtime/config-delivery.ts'
 import { PorticoOperator } from '../operator/runtime/controller.ts'
 import packageJson from '../package.json' with { type: 'json' }
-import { apiGroup, DEFAULT_GROUP } from './api-group.ts'
+import { apiGroup } from './api-group.ts'
 import { type Command, type Given, type Io, UsageError } from './command.ts'
 import { logLevel } from './log-level.ts'
 

@@ -98,13 +98,13 @@ export async function eventually<T>(
   check: () => T | Promise<T>,
   what: string,
   deadline = 20_000,
-): Promise<NonNullable<T>> {
+): Promise<Exclude<T, false | '' | 0 | null | undefined>> {
   const end = Date.now() + deadline
   let last: unknown
   for (;;) {
     try {
       const value = await check()
-      if (value) return value
+      if (value) return value as Exclude<T, false | '' | 0 | null | undefined>
       last = value
     } catch (error) {
       last = error instanceof Error ? error.message : error

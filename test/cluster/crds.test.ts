@@ -1,0 +1,78 @@
+import { isDeepStrictEqual } from 'node:util'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { applyDefaults, DEFAULT_GROUP, type KindDeclaration, kindNamed, validateObject } from '../../crds/index.ts'
+import { ApiError, ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
+import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
+import { readCorpus } from '../support/crd-corpus.ts'
+import { type ControlPlane, startControlPlane } from './control-plane.ts'
+import { installOperator } from './operator-process.ts'
+
+let plane: ControlPlane
+
+test.before(async () => {
+  plane = await startControlPlane({ controllers: false })
+  await installOperator(plane)
+})
+test.after(() => plane?.stop())
+
+/** What the API server makes of an object without storing it: the defaulted spec, or its message. */
+async function verdict(api: ApiServer, plural: string, object: object): Promise<{ spec?: unknown; refused?: string }> {
+  const path = `/apis/${DEFAULT_GROUP}/v1beta1/namespaces/default/${plural}`
+  try {
+    return await api.request('POST', path, { query: { dryRun: 'All', fieldValidation: 'Strict' }, body: object })
+  } catch (error) {
+    if (error instanceof ApiError && error.status < 500) return { refused: error.message }
+    throw error
+  }
+}
+
+test('the API server and `portico validate` give the same verdict and the same defaults on the whole corpus', async () => {
+  const api = new ApiServer(loadKubeConfig(plane.kubeconfig), 'test')
+  const corpus = readCorpus()
+  assert.ok(corpus.length > 150)
+  const differences: string[] = []
+  for (const { title, object } of corpus) {
+    const declaration = kindNamed(object.kind) as KindDeclaration
+    const ours = validateObject(object, DEFAULT_GROUP)
+    const theirs = await verdict(api, declaration.plural, object)
+    if (ours.length > 0 !== (theirs.refused !== undefined)) {
+      differences.push(`${title}: ours ${JSON.stringify(ours)}, theirs ${theirs.refused ?? 'accepted'}`)
+    } else if (
+      !theirs.refused &&
+      !isDeepStrictEqual(theirs.spec, (applyDefaults(declaration, object as never) as { spec: unknown }).spec)
+    ) {
+      differences.push(`${title}: other defaults`)
+    }
+  }
+  assert.equal(differences, [])
+})
+
+test('every kind has its short name, its category and its columns', () => {
+  for (const short of [
+    'mcpotel',
+    'vmcp',
+    'mcpserver',
+    'mcprp',
+    'mcpg',
+    'mcpoidc',
+    'mcpextauth',
+    'mcptc',
+    'mcpauthz',
+    'mcpentry',
+    'mcpreg',
+    'vmcpctd',
+  ]) {
+    plane.kubectl(['get', short])
+  }
+  plane.kubectl(['get', 'portico'])
+  assert.match(plane.kubectl(['explain', 'mcpotel.spec.openTelemetry.tracing.samplingRate']), 'samplingRate <string>')
+})
+
+test('the committed CRDs are those of the default group', () => {
+  const before = plane.kubectl(['get', 'crd', '-o', 'jsonpath={.items[*].metadata.generation}'])
+  plane.kubectl(['apply', '--server-side', '-k', new URL('../../crds', import.meta.url).pathname])
+  assert.is(plane.kubectl(['get', 'crd', '-o', 'jsonpath={.items[*].metadata.generation}']), before)
+})
+
+test.run()
