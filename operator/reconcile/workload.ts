@@ -72,9 +72,17 @@ function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: Workl
   return { status: 'False', reason: first.reason, message: joined(problems) + kept, phase: 'Failed' }
 }
 
-function events(ready: Readiness): readonly PlannedEvent[] {
+/** One event for `Ready`, and one for each other condition of the kind's own that says what isn't served. */
+function eventsOf(ready: Readiness, conditions: Conditions): readonly PlannedEvent[] {
   if (ready.status === 'Unknown' || ready.phase === 'Terminating') return []
-  return [{ type: ready.status === 'True' ? 'Normal' : 'Warning', reason: ready.reason, message: ready.message }]
+  const { reason, message } = ready
+  const backends = conditions.get('BackendsReady')
+  return [
+    { type: ready.status === 'True' ? 'Normal' : 'Warning', reason, message },
+    ...(backends?.status === 'False'
+      ? [{ type: 'Warning' as const, reason: backends.reason, message: backends.message }]
+      : []),
+  ]
 }
 
 /** Renders unless a problem is known already; what rendering finds wrong is noted, and what it gave is dropped. */
@@ -135,7 +143,7 @@ export function planWorkload(plan: WorkloadPlan): Plan {
       ...served(plan, rendered),
       ...(seen === undefined ? {} : { replicas: seen.replicas, readyReplicas: seen.readyReplicas }),
     },
-    events: events(ready),
+    events: eventsOf(ready, conditions),
     finalizer: false,
   }
 }

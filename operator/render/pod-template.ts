@@ -100,6 +100,21 @@ function canonicalResources(spec: Fields, problems: string[]): void {
   }
 }
 
+/** A container without an image is one that a patch meant to change and missed. */
+function checkImages(spec: Fields, problems: string[]): void {
+  const named = (list: string) => ((spec[list] ?? []) as Fields[]).map(({ name }) => String(name))
+  for (const list of containerLists) {
+    for (const { name, image } of (spec[list] ?? []) as Fields[]) {
+      if (image !== undefined) continue
+      const elsewhere = containerLists.find((other) => other !== list && named(other).includes(String(name)))
+      const hint = elsewhere
+        ? `it is one of ${elsewhere} here`
+        : `there is none of this name; there are ${[...named('initContainers'), ...named('containers')].filter((other) => other !== name).join(', ')}`
+      problems.push(`/spec/${list}: container ${JSON.stringify(name)} has no image: ${hint}`)
+    }
+  }
+}
+
 /**
  * Our pod template with the user's merged over it. `kept` are the labels that select the pods: a template may repeat
  * them, not change them. Whatever is wrong is added to `problems`, each with its pointer in `podTemplateSpec`; the
@@ -120,6 +135,7 @@ export function mergePodTemplate(
   for (const [name, value] of Object.entries(kept)) {
     if (merged.metadata.labels?.[name] !== value) problems.push(`/metadata/labels/${name}: this label selects the pods`)
   }
+  checkImages(merged.spec, problems)
   canonicalResources(merged.spec, problems)
   return merged
 }

@@ -5,6 +5,7 @@ import { mergePodTemplate, type PodTemplate } from '../../../operator/render/pod
 const base = (): PodTemplate => ({
   metadata: { labels: { app: 'a' } },
   spec: {
+    initContainers: [{ name: 'portico', image: 'portico' }],
     containers: [
       {
         name: 'mcp',
@@ -49,6 +50,7 @@ test('containers merge by name, their lists by key, objects by field', () => {
   assert.equal(template, {
     metadata: { labels: { app: 'a' }, annotations: { team: 'x' } },
     spec: {
+      initContainers: [{ name: 'portico', image: 'portico' }],
       containers: [
         {
           name: 'mcp',
@@ -98,6 +100,16 @@ const broken: readonly (readonly [string, object, string])[] = [
   ['a text for an object', { spec: 'x' }, '/spec: an object is expected here'],
   ['a container without a name', { spec: { containers: [{ image: 'x' }] } }, '/spec/containers/0: name is missing'],
   ['a container that is none', { spec: { containers: ['mcp'] } }, '/spec/containers/0: an object is expected here'],
+  [
+    'a container that is not there',
+    { spec: { containers: [{ name: 'vmcp', env: [] }] } },
+    '/spec/containers: container "vmcp" has no image: there is none of this name; there are portico, mcp',
+  ],
+  [
+    'a sidecar among the containers',
+    { spec: { containers: [{ name: 'portico', env: [] }] } },
+    '/spec/containers: container "portico" has no image: it is one of initContainers here',
+  ],
   ['a patch directive', { spec: { volumes: [{ name: 'tmp', $patch: 'delete' }] } }, 'patch directives'],
   ['the label that selects the pods', { metadata: { labels: { app: 'b' } } }, '/metadata/labels/app'],
   [

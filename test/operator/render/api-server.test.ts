@@ -1,0 +1,49 @@
+/** Everything that is rendered, judged by a real API server: it takes it whole, and gives it back as it was. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { stringify } from 'yaml'
+import { createView, type KubernetesObject } from '../../../operator/model/index.ts'
+import { planAll } from '../../../operator/reconcile/index.ts'
+import { covers } from '../../../operator/runtime/covers.ts'
+import { type ControlPlane, startControlPlane } from '../../cluster/control-plane.ts'
+import { context, worldContent } from '../../support/plans.ts'
+
+const folder = new URL('../golden/', import.meta.url)
+const inputs = readdirSync(folder).filter((name) => name.endsWith('.in.yaml'))
+
+let plane: ControlPlane
+test.before(async () => {
+  plane = await startControlPlane()
+  plane.kubectl(['label', 'namespace', 'default', 'pod-security.kubernetes.io/enforce=restricted'])
+})
+test.after(() => plane?.stop())
+
+const childrenOf = (name: string): readonly KubernetesObject[] =>
+  planAll(createView(worldContent(readFileSync(new URL(name, folder), 'utf8'))), context).flatMap(({ plan }) =>
+    plan.children === 'hold' ? [] : plan.children,
+  )
+
+for (const name of inputs) {
+  test(`${name}: the API server takes every child, strictly, and gives back what was rendered`, () => {
+    const children = childrenOf(name)
+    if (children.length === 0) return assert.match(name, /stdio|configs/)
+    const applied = JSON.parse(
+      plane.kubectl(['apply', '--server-side', '--validate=strict', '--dry-run=server', '-f', '-', '-o', 'json'], {
+        input: children.map((child) => stringify(child)).join('---\n'),
+      }),
+    ) as KubernetesObject & { items?: KubernetesObject[] }
+    const live = applied.items ?? [applied]
+    assert.is(live.length, children.length)
+    for (const [at, child] of children.entries()) {
+      const title = `${child.kind} ${child.metadata.name}`
+      assert.is(live[at]?.metadata.name, child.metadata.name, title)
+      assert.ok(
+        covers(child, live[at] as KubernetesObject),
+        `${title} comes back otherwise: ${JSON.stringify(live[at])}`,
+      )
+    }
+  })
+}
+
+test.run()

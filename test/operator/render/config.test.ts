@@ -1,0 +1,57 @@
+/** What the operator writes is what the data plane reads: same schema, same rules, same hash. */
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
+import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
+import { gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
+import { configParser } from '../../../dataplane/config/load.ts'
+import { registryConfigSchema } from '../../../dataplane/config/registry.ts'
+import { canonicalYaml } from '../../../operator/render/canonical.ts'
+import { childOf, plansOfText } from '../../support/plans.ts'
+
+const folder = new URL('../golden/', import.meta.url)
+const parsers: Record<string, (text: string) => unknown> = {
+  'gateway.yaml': configParser(gatewayConfigSchema, checkGateway),
+  'registry.yaml': configParser(registryConfigSchema, checkRegistry),
+}
+
+test('every rendered configuration is accepted by the data plane, under the hash that the operator knows', () => {
+  const seen = new Set<string>()
+  for (const name of readdirSync(folder).filter((file) => file.endsWith('.in.yaml'))) {
+    for (const [object, plan] of plansOfText(readFileSync(new URL(name, folder), 'utf8'))) {
+      if (plan.children === 'hold' || plan.children.length === 0) continue
+      const { data, metadata } = childOf(plan, 'ConfigMap') as unknown as {
+        data: Record<string, string>
+        metadata: { annotations: Record<string, string> }
+      }
+      for (const [file, text] of Object.entries(data)) {
+        seen.add(file)
+        parsers[file]?.(text)
+        const hash = `sha256:${createHash('sha256').update(text).digest('hex')}`
+        assert.is(metadata.annotations['portico.dev/config-hash'], hash, object)
+        assert.is(plan.status['configHash'], hash, object)
+      }
+    }
+  }
+  assert.equal([...seen].sort(), ['gateway.yaml', 'registry.yaml'])
+})
+
+test('texts that YAML could read as something else come back as they were', () => {
+  const value = { a: ['no', '1.0', 'null', '0x10', '~', '', ' x ', 'a: b', '# c', '*d', '2026-11-20', 'é\n\tü', '-'] }
+  const parse = configParser({ type: 'object' } as never)
+  assert.equal(parse(canonicalYaml(value)), value)
+  const long = { text: `${'word '.repeat(200)}end` }
+  assert.equal(parse(canonicalYaml(long)), long)
+})
+
+test('a Service’s names, its address and no others are answered to', () => {
+  const text = 'kind: MCPServer\nmetadata: {name: it, namespace: team}\nspec: {image: x, transport: streamable-http}'
+  const config = parsers['gateway.yaml']?.(
+    Object.values((childOf(plansOfText(text).get('MCPServer/it'), 'ConfigMap') as unknown as { data: object }).data)[0],
+  ) as { allowedHosts: string[] }
+  assert.equal(config.allowedHosts, ['mcp-it', 'mcp-it.team', 'mcp-it.team.svc', 'mcp-it.team.svc.cluster.local'])
+})
+
+test.run()
