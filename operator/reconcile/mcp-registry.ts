@@ -120,9 +120,9 @@ function renderRegistry(
         ...(displayName === undefined ? {} : { annotations: { [`${context.group}/display-name`]: displayName } }),
       },
       pod: { containers: [container], volumes: [...mounts.volumes(), { name: STATE_VOLUME, emptyDir: {} }] },
-      // Two pods on one SQLite file would corrupt it; the store is a cache of its sources and is filled again.
+      // Two pods on one SQLite file would corrupt it.
       shape: 'recreate',
-      replicas: spec.replicas,
+      replicas: spec.replicas ?? 1,
     },
     problems,
     context,

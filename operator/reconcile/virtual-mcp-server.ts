@@ -162,22 +162,29 @@ function renderGateway(
   return { children, config, url: endpointOf(assembly.address) }
 }
 
-/** `BackendsReady`: who of the group is served, and who isn't and why. One bad backend doesn't make the gateway unready. */
-function tellOfBackends({ spec }: VirtualMCPServer, { served, leftOut }: Members, conditions: Conditions): void {
-  const named = new Set([...served.map(({ backend }) => backend.name), ...leftOut.map(({ name }) => name)])
-  const strangers = Object.keys(spec.outgoingAuth?.backends ?? {})
-    .filter((name) => !named.has(name))
-    .sort()
-  const texts = [
-    ...leftOut.map(({ kind, name, message }) => `${kind} ${JSON.stringify(name)} is left out: ${message}`),
-    ...strangers.map((name) => `outgoingAuth.backends names ${JSON.stringify(name)}, which is no member of the group`),
+/** `BackendsReady`: who of the group isn't served, and why. One bad backend doesn't make the gateway unready. */
+function tellOfBackends({ served, leftOut }: Members, conditions: Conditions): void {
+  const texts = leftOut.map(({ kind, name, message }) => `${kind} ${JSON.stringify(name)} is left out: ${message}`)
+  if (texts.length > 0) conditions.set('BackendsReady', 'False', 'BackendsLeftOut', texts.join('; '))
+  else if (served.length === 0) conditions.set('BackendsReady', 'False', 'NoBackends', 'the group has no members')
+  else conditions.set('BackendsReady', 'True', 'AllServed', '')
+}
+
+/** Settings for backends that the group doesn't have: a typing error, or a member that is yet to come. */
+function warnOfStrangers({ outgoingAuth, config }: Spec, { served, leftOut }: Members, conditions: Conditions): void {
+  const members = new Set([...served.map(({ backend }) => backend.name), ...leftOut.map(({ name }) => name)])
+  const settings: readonly (readonly [string, readonly string[]])[] = [
+    ['outgoingAuth.backends', Object.keys(outgoingAuth?.backends ?? {})],
+    ['config.aggregation.tools', (config?.aggregation?.tools ?? []).map(({ workload }) => workload)],
+    ['config.operational.timeouts.perWorkload', Object.keys(config?.operational?.timeouts?.perWorkload ?? {})],
   ]
-  const set = (status: 'True' | 'False', reason: string, message: string) =>
-    conditions.set('BackendsReady', status, reason, message)
-  if (leftOut.length > 0) set('False', 'BackendsLeftOut', texts.join('; '))
-  else if (strangers.length > 0) set('False', 'BackendUnknown', texts.join('; '))
-  else if (served.length === 0) set('False', 'NoBackends', 'the group has no members')
-  else set('True', 'AllServed', '')
+  const texts = settings.flatMap(([place, names]) =>
+    names
+      .filter((name) => !members.has(name))
+      .sort()
+      .map((name) => `${place} names ${JSON.stringify(name)}, which is no member of the group`),
+  )
+  if (texts.length > 0) conditions.set('BackendNameWarning', 'True', 'NoSuchMember', texts.join('; '))
 }
 
 /** The MCP servers of a group behind one endpoint. */
@@ -197,7 +204,8 @@ export function reconcileVirtualMcpServer(
     render: () => renderGateway(object, assembly, problems, context),
     replicas: spec.replicas,
     extra: (conditions) => {
-      tellOfBackends(object, assembly.members, conditions)
+      tellOfBackends(assembly.members, conditions)
+      warnOfStrangers(spec, assembly.members, conditions)
       warnOfTelemetry(assembly.telemetry, conditions)
       warnOfSessions({ ...spec, sessionStorage: spec.sessionStorage ?? spec.config?.sessionStorage }, conditions)
     },

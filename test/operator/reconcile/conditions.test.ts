@@ -414,7 +414,17 @@ const backends: readonly Case[] = [
     what: 'a credential for a stranger',
     given: [gateway('outgoingAuth: {backends: {nobody: {type: discovered}}}'), group, entry('a')],
     of: 'VirtualMCPServer/it',
-    says: { BackendsReady: 'False BackendUnknown: outgoingAuth.backends names "nobody", which is no member…' },
+    says: {
+      BackendsReady: 'True AllServed',
+      BackendNameWarning: 'True NoSuchMember: outgoingAuth.backends names "nobody", which is no member of the group',
+    },
+    holds: false,
+  },
+  {
+    what: 'tools of a stranger',
+    given: [gateway('config: {aggregation: {tools: [{workload: nobody, filter: [x]}]}}'), group, entry('a')],
+    of: 'VirtualMCPServer/it',
+    says: { BackendNameWarning: 'True NoSuchMember: config.aggregation.tools names "nobody"…' },
     holds: false,
   },
   {

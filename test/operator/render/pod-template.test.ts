@@ -79,6 +79,14 @@ test('null takes a field away', () => {
   assert.equal(container?.securityContext, { runAsNonRoot: true })
 })
 
+test('a volume gets another source when its own is taken away', () => {
+  const claim = { claimName: 'disk' }
+  const patch = { spec: { volumes: [{ name: 'tmp', emptyDir: null, persistentVolumeClaim: claim }] } }
+  const { template, problems } = merge(patch)
+  assert.equal(problems, [])
+  assert.equal(template.spec['volumes'], [{ name: 'tmp', persistentVolumeClaim: claim }])
+})
+
 test('neither what is given nor what it is merged over is changed', () => {
   const under = base()
   const patch = { spec: { containers: [{ name: 'mcp', resources: { limits: { memory: '1024Mi' } } }] } }
