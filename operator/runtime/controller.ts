@@ -7,7 +7,7 @@ import operatorPackage, {
 import type { Logger } from 'pino'
 import type { KindDeclaration } from '../../crds/define.ts'
 import { kinds } from '../../crds/index.ts'
-import { ApiError, ApiServer, isNotFound } from '../cluster/kubernetes/api-server.ts'
+import { ApiServer, isNotFound } from '../cluster/kubernetes/api-server.ts'
 import { childKinds } from '../cluster/kubernetes/child-kinds.ts'
 import type { PooledKubeConfig } from '../cluster/kubernetes/kube-config.ts'
 import { pathOf, type Resource } from '../cluster/kubernetes/resource.ts'
@@ -20,18 +20,19 @@ import { Applier } from './applier.ts'
 import type { BackoffOptions } from './backoff.ts'
 import { ChildCache, controllerOf } from './child-cache.ts'
 import { type AskPod, ConfigDelivery } from './config-delivery.ts'
-import { type Dependency, onObject, onWorkload } from './dependencies.ts'
+import type { Dependency } from './dependencies.ts'
 import { EventRecorder } from './event-recorder.ts'
-import { finalizerName, keyOf, partsOf } from './keys.ts'
+import { finalizerName, keyOf } from './keys.ts'
 import { kindStore } from './kind-store.ts'
 import { LeaderElection, type LeaseOptions } from './lease.ts'
 import { type Metrics, startMetrics } from './metrics.ts'
-import { observeWorkload } from './observation.ts'
 import { PodCache } from './pod-cache.ts'
 import { KeyedQueue } from './queue.ts'
 import { NotLeadingError, Reconciler } from './reconciler.ts'
-import { type ContentObject, ReferencedContent } from './referenced-content.ts'
+import { watchContents } from './watch-contents.ts'
 import { Watches, type WatchSettings } from './watches.ts'
+import { work } from './work.ts'
+import { WorkloadObserver } from './workload-observer.ts'
 
 // The package is CommonJS: its class is the default of the default.
 const Operator = operatorPackage.default
@@ -58,11 +59,6 @@ export interface ControllerOptions {
 const MANAGED = 'app.kubernetes.io/managed-by=portico'
 const FINALIZER_MANAGER = 'portico-finalizer'
 
-const CONTENTS = {
-  Secret: { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' },
-  ConfigMap: { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' },
-} as const
-
 /**
  * The operator in a cluster: watches feed a world, changes become keys, workers reconcile keys while the lease is ours.
  * On the base class of @dot-i/k8s-operator, of which the finalizer state machine and the life cycle are used; its watch
@@ -78,6 +74,7 @@ export class PorticoOperator extends Operator {
   readonly #reconciler: Reconciler
   readonly #children: ChildCache
   readonly #pods: PodCache
+  readonly #observer: WorkloadObserver
   readonly #resources = new Map<string, Resource>()
   readonly #election: LeaderElection | undefined
   readonly #delivery: ConfigDelivery
@@ -100,8 +97,14 @@ export class PorticoOperator extends Operator {
     })
     this.#children = new ChildCache((child) => this.#childChanged(child))
     this.#pods = new PodCache((kind, namespace, name) => {
-      this.#observe(kind, namespace, name)
+      this.#observer.look(kind, namespace, name)
       this.#delivery.check(keyOf(kind, namespace, name))
+    })
+    this.#observer = new WorkloadObserver({
+      world: this.#world,
+      children: this.#children,
+      pods: this.#pods,
+      onChange: (dependency) => this.#wake(dependency),
     })
     this.#delivery = new ConfigDelivery({
       api: this.#api,
@@ -119,7 +122,13 @@ export class PorticoOperator extends Operator {
       leading: () => this.leading,
       log,
     })
-    const contents = this.#contents()
+    const contents = watchContents({
+      api: this.#api,
+      world: this.#world,
+      watches: this.#watches,
+      isWanted: (dependency) => this.#reconciler.graph.has(dependency),
+      onChange: (dependency) => this.#wake(dependency),
+    })
     for (const { kind, plural } of Object.values(kinds)) {
       this.#resources.set(kind, { group: context.group, version: VERSION, plural, kind })
     }
@@ -179,10 +188,20 @@ export class PorticoOperator extends Operator {
       this.#synced = true
       this.#options.log.info({ objects: this.#world.objects.all().length }, 'watches are in sync')
       for (const { kind, metadata } of this.#world.objects.all())
-        this.#observe(kind, metadata.namespace ?? '', metadata.name)
+        this.#observer.look(kind, metadata.namespace ?? '', metadata.name)
       this.#election?.start()
       this.#delivery.start()
-      for (let count = 0; count < this.#options.workers; count++) this.#workers.push(this.#work())
+      const { workers, log } = this.#options
+      for (let count = 0; count < workers; count++)
+        this.#workers.push(
+          work({
+            queue: this.#queue,
+            reconciler: this.#reconciler,
+            leading: () => this.leading,
+            metrics: this.metrics,
+            log,
+          }),
+        )
       this.#enqueueAll()
     })
   }
@@ -269,36 +288,6 @@ export class PorticoOperator extends Operator {
     else await this.setResourceFinalizers(event.meta, [])
   }
 
-  #contents(): Map<string, ReferencedContent<unknown>> {
-    const { Secret, ConfigMap } = CONTENTS
-    const shared = (kind: string) => ({
-      api: this.#api,
-      isWanted: (namespace: string, name: string) => this.#reconciler.graph.has(onObject(kind, namespace, name)),
-      onChange: (namespace: string, name: string) => this.#wake(onObject(kind, namespace, name)),
-    })
-    const secrets = new ReferencedContent({
-      ...shared('Secret'),
-      resource: Secret,
-      into: this.#world.secrets,
-      project: ({ data = {}, metadata }: ContentObject) => ({
-        keys: new Set(Object.keys(data)),
-        revision: metadata.resourceVersion ?? '',
-      }),
-    })
-    const configMaps = new ReferencedContent({
-      ...shared('ConfigMap'),
-      resource: ConfigMap,
-      into: this.#world.configMaps,
-      project: ({ data = {} }: ContentObject) => ({ data }),
-    })
-    this.#watches.add({ resource: Secret, metadataOnly: true, storeOf: (namespace) => secrets.store(namespace) })
-    this.#watches.add({ resource: ConfigMap, metadataOnly: true, storeOf: (namespace) => configMaps.store(namespace) })
-    return new Map<string, ReferencedContent<unknown>>([
-      ['Secret', secrets],
-      ['ConfigMap', configMaps],
-    ])
-  }
-
   #wake(dependency: Dependency): void {
     for (const key of this.#reconciler.graph.dependents(dependency)) this.#queue.add(key)
   }
@@ -317,52 +306,11 @@ export class PorticoOperator extends Operator {
     const owner = controllerOf(child)
     const { namespace = '' } = child.metadata
     if (!owner || !this.#resources.has(owner.kind)) return
-    if (child.kind === 'Deployment' || child.kind === 'StatefulSet') this.#observe(owner.kind, namespace, owner.name)
+    if (child.kind === 'Deployment' || child.kind === 'StatefulSet')
+      this.#observer.look(owner.kind, namespace, owner.name)
     const key = keyOf(owner.kind, namespace, owner.name)
     if (child.kind === 'ConfigMap') this.#delivery.check(key)
     this.#queue.add(key)
-  }
-
-  /** Takes down what a workload's Deployment or StatefulSet and pods say now; whoever looked at it is due when it differs. */
-  #observe(kind: string, namespace: string, name: string): void {
-    const key = keyOf(kind, namespace, name)
-    const uid = this.#world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
-    const live = this.#children
-      .ownedBy(uid)
-      .find((child) => child.kind === 'Deployment' || child.kind === 'StatefulSet')
-    const before = this.#world.observations.get(key)
-    if (!live) {
-      if (this.#world.observations.delete(key)) this.#wake(onWorkload(kind, namespace, name))
-      return
-    }
-    const seen = observeWorkload(live, this.#pods.of(kind, namespace, name))
-    if (before && JSON.stringify(before) === JSON.stringify(seen)) return
-    this.#world.observations.set(key, seen)
-    this.#wake(onWorkload(kind, namespace, name))
-  }
-
-  async #work(): Promise<void> {
-    const { log } = this.#options
-    for (let key = await this.#queue.take(); key !== undefined; key = await this.#queue.take()) {
-      const started = performance.now()
-      let result: 'ok' | 'again' | 'error' | 'skipped' = 'ok'
-      try {
-        // Gaining the lease puts every key back.
-        if (!this.leading) result = 'skipped'
-        else if ((await this.#reconciler.run(key)).again) result = 'again'
-      } catch (error) {
-        result = error instanceof NotLeadingError ? 'skipped' : 'error'
-        if (result === 'error')
-          log.warn({ key, err: error, failures: this.#queue.failures(key) + 1 }, 'reconcile will be tried again')
-        const retryAfter = error instanceof ApiError ? (error.retryAfter ?? 0) * 1000 : 0
-        if (result === 'error') this.#queue.retry(key, retryAfter)
-      } finally {
-        this.metrics.reconciled(partsOf(key).kind, result, (performance.now() - started) / 1000)
-        if (result === 'ok' || result === 'skipped') this.#queue.forget(key)
-        if (result === 'again') this.#queue.retry(key)
-        this.#queue.done(key)
-      }
-    }
   }
 
   async #stop(): Promise<void> {
