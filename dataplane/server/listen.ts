@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
 import type { Hono } from 'hono'
 import { parseAddress } from './address.ts'
@@ -61,6 +61,7 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
       noDelay: true,
     },
   }) as Server
+  const unused = unusedConnections(server)
   await bind(server, host, port)
 
   const bound = server.address() as AddressInfo
@@ -72,7 +73,7 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
     closing: closing.signal,
     close(graceMs = 10_000) {
       closing.abort()
-      closed ??= drain(server, graceMs)
+      closed ??= drain(server, unused, graceMs)
       return closed
     },
   }
@@ -107,8 +108,23 @@ function urlHost({ address, family }: AddressInfo): string {
   return family === 'IPv6' ? `[${address}]` : address
 }
 
-async function drain(server: Server, graceMs: number): Promise<void> {
+/**
+ * Connections on which nothing has been asked yet. Clients open some in advance, and Node doesn't count them as idle:
+ * a stop would wait for them in vain.
+ */
+function unusedConnections(server: Server): ReadonlySet<Socket> {
+  const unused = new Set<Socket>()
+  server.on('connection', (socket: Socket) => {
+    unused.add(socket)
+    socket.once('close', () => unused.delete(socket))
+  })
+  server.on('request', ({ socket }: IncomingMessage) => unused.delete(socket))
+  return unused
+}
+
+async function drain(server: Server, unused: ReadonlySet<Socket>, graceMs: number): Promise<void> {
   const gone = new Promise<void>((resolve) => server.close(() => resolve()))
+  for (const socket of unused) if (socket.bytesRead === 0) socket.destroy()
   // `close` ends idle connections once; those that become idle while we wait would stay until their keep-alive ends.
   const sweep = setInterval(() => server.closeIdleConnections(), 20)
   const cut = setTimeout(() => server.closeAllConnections(), graceMs)

@@ -13,7 +13,6 @@ export interface RpcAnswer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  // biome-ignore lint/suspicious/noExplicitAny: tests look at whatever came
   readonly json: any
 }
 

@@ -122,6 +122,14 @@ test('what is in flight is finished on close, nothing new is taken, idle connect
   await listener.close()
 })
 
+test('a connection that was opened in advance and never used holds up no close', async () => {
+  const listener = await start(hello())
+  const unused = await raw(listener.port, '')
+  // Answered on a later connection, so the server has taken the unused one by now.
+  assert.is(await (await fetch(listener.url)).text(), 'hello')
+  await Promise.all([listener.close(60_000), unused.answer])
+})
+
 test('what does not end within the grace is cut', async () => {
   let arrived = false
   const app = hello().get('/never', () => {
