@@ -1,0 +1,105 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+
+const root = new URL('../..', import.meta.url).pathname
+/** The pinned Node comes first, as on a machine whose Node is new enough. */
+const env = { ...process.env, PATH: [dirname(process.execPath), process.env['PATH']].join(delimiter) }
+
+const CATALOG = {
+  version: '1.0.0',
+  meta: { last_updated: '2026-01-01T00:00:00Z' },
+  data: { servers: [{ name: 'com.example/tools', description: 'Tools.', version: '1.2.0' }] },
+}
+
+const REGISTRY = {
+  apiVersion: 'portico.dev/v1beta1',
+  kind: 'MCPRegistry',
+  metadata: { name: 'catalog' },
+  spec: {
+    sources: [{ name: 'own', file: { configMapRef: { name: 'own', key: 'registry.json' } } }],
+    registries: [{ name: 'public', sources: ['own'] }],
+    auth: { mode: 'anonymous' },
+  },
+}
+
+let elsewhere: string
+
+test.before(() => {
+  elsewhere = mkdtempSync(join(tmpdir(), 'portico-installed-'))
+  const output = execFileSync('npm', ['pack', '--pack-destination', elsewhere, '--json', '--loglevel=error'], {
+    cwd: root,
+    env,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [packed] = JSON.parse(output.slice(output.indexOf('[\n'))) as { filename: string; files: { path: string }[] }[]
+  const paths = packed?.files.map(({ path }) => path) ?? []
+  assert.ok(paths.includes('dist/portico.js') && paths.includes('bin/portico'), paths.join('\n'))
+  assert.not(
+    paths.some((path) => path.startsWith('test/') || path.startsWith('operator/')),
+    'sources stay at home',
+  )
+  writeFileSync(join(elsewhere, 'package.json'), '{"private": true}')
+  execFileSync(
+    'npm',
+    ['install', '--no-audit', '--no-fund', '--loglevel=error', join(elsewhere, packed?.filename as string)],
+    { cwd: elsewhere, env, stdio: ['ignore', 'ignore', 'inherit'] },
+  )
+})
+
+test.after(() => rmSync(elsewhere, { recursive: true, force: true }))
+
+const portico = (...args: string[]) =>
+  execFileSync(join(elsewhere, 'node_modules/.bin/portico'), args, { cwd: elsewhere, env, encoding: 'utf8' })
+
+test('it tells its version and lists its commands', () => {
+  assert.match(portico('version'), /^portico \d/)
+  assert.match(portico('--help'), 'render')
+})
+
+test('it prints the CRDs', () => {
+  assert.match(portico('crds'), 'mcptelemetryconfigs.portico.dev')
+})
+
+test('it renders and serves manifests from its bundle, worker threads included', async () => {
+  const folder = join(elsewhere, 'manifests')
+  mkdirSync(folder)
+  const data = { 'registry.json': JSON.stringify(CATALOG) }
+  const configMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'own' }, data }
+  writeFileSync(
+    join(folder, 'all.json'),
+    JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [configMap, REGISTRY] }),
+  )
+  assert.match(portico('render', folder), 'name: mcpreg-catalog')
+
+  const child = spawn(
+    join(elsewhere, 'node_modules/.bin/portico'),
+    ['run', folder, '--output', 'json', '--state', join(elsewhere, 'state')],
+    { cwd: elsewhere, env, stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+  const gone = new Promise((resolve) => child.once('exit', resolve))
+  try {
+    for await (const line of createInterface(child.stdout)) {
+      const state = JSON.parse(line) as { ready: boolean; endpoints: { kind: string; url: string }[] }
+      const registry = state.endpoints.find(({ kind }) => kind === 'MCPRegistry')
+      if (!state.ready || !registry) continue
+      const response = await fetch(`${registry.url}/registry/public/v0.1/servers`)
+      const list = (await response.json()) as { servers: { server: { name: string } }[] }
+      assert.equal(
+        list.servers.map(({ server }) => server.name),
+        ['com.example/tools'],
+      )
+      break
+    }
+  } finally {
+    child.kill('SIGTERM')
+    await gone
+  }
+})
+
+test.run()
