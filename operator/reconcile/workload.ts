@@ -49,10 +49,13 @@ interface Readiness {
 
 const trueReasons = { Valid: 'ConfigValid', ReferencesResolved: 'AllFound', PodTemplateValid: 'TemplateValid' } as const
 
+/** What the API takes as the reason of a condition; a runtime's own words may be anything. */
+const REASON = /^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/
+
 /** What the pods say. Not observed is Unknown: offline and before the first start nobody can tell. */
 function readinessOfPods(seen: WorkloadObservation | undefined, replicas: number | undefined): Readiness {
-  if (replicas === 0)
-    return { status: 'True', reason: 'Stopped', message: 'scaled to zero as the spec asks', phase: 'Stopped' }
+  if (replicas === 0 || (replicas === undefined && seen?.replicas === 0))
+    return { status: 'True', reason: 'Stopped', message: 'scaled to zero', phase: 'Stopped' }
   if (!seen) return { status: 'Unknown', reason: 'NotObserved', message: 'no pods were observed yet', phase: 'Pending' }
   const counts = `${seen.readyReplicas} of ${seen.replicas} pods are ready`
   if (seen.readyReplicas > 0 && seen.readyReplicas >= seen.replicas)
@@ -60,7 +63,8 @@ function readinessOfPods(seen: WorkloadObservation | undefined, replicas: number
   const message = seen.message === undefined ? counts : `${counts}: ${seen.message}`
   const stuck = seen.reason === undefined ? 'Pending' : 'Failed'
   const phase = seen.readyReplicas > 0 ? 'Degraded' : stuck
-  return { status: 'False', reason: seen.reason ?? 'Progressing', message, phase }
+  const { reason = 'Progressing' } = seen
+  return { status: 'False', reason: REASON.test(reason) ? reason : 'PodsNotReady', message, phase }
 }
 
 function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: WorkloadObservation | undefined): Readiness {

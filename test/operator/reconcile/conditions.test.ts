@@ -343,7 +343,19 @@ const readiness: readonly Case[] = [
     what: 'a workload scaled to zero',
     given: observed('replicas: 0, readyReplicas: 0', 'replicas: 0'),
     of: 'MCPServer/it',
-    says: { Ready: 'True Stopped: scaled to zero as the spec asks' },
+    says: { Ready: 'True Stopped: scaled to zero' },
+  },
+  {
+    what: 'a workload that an autoscaler has scaled to zero',
+    given: observed('replicas: 0, readyReplicas: 0'),
+    of: 'MCPServer/it',
+    says: { Ready: 'True Stopped: scaled to zero' },
+  },
+  {
+    what: 'a runtime’s reason that is no reason to the API',
+    given: observed('replicas: 1, readyReplicas: 0, reason: "exit status 1", message: no'),
+    of: 'MCPServer/it',
+    says: { Ready: 'False PodsNotReady: 0 of 1 pods are ready: no' },
   },
   {
     what: 'a running workload that becomes invalid',
