@@ -8,7 +8,12 @@ export interface RawRequest {
   readonly rawHeaders: readonly string[]
   readonly body: string
   /** The parsed body, where there is one. */
-  readonly message: { readonly id?: unknown; readonly method?: string; readonly params?: Record<string, unknown> }
+  readonly message: {
+    readonly id?: unknown
+    readonly method?: string
+    readonly params?: Record<string, unknown>
+    readonly error?: { readonly code: number }
+  }
 }
 
 /** Bytes of a JSON answer, or whatever the function writes by itself. */

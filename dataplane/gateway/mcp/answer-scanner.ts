@@ -168,7 +168,7 @@ export class AnswerScanner {
 
   #endId(chunk: Buffer, from: number, at: number, out: Buffer[]): number {
     this.#inId = false
-    this.id = this.#carried
+    this.id = Buffer.from(this.#carried, 'latin1').toString('utf8')
     if (this.#edits.id === undefined) return from
     out.push(this.#edits.id)
     return Math.min(at, chunk.length)

@@ -51,37 +51,138 @@ const posts: readonly Case[] = [
   { name: 'a batch', body: `[${PING}]`, status: 400, code: -32600, id: null },
   { name: 'an empty batch', body: '[]', status: 400, code: -32600, id: null },
   { name: 'text', headers: { 'content-type': 'text/plain' }, status: 415, code: -32600 },
-  { name: 'JSON with a charset', body: discover.body, headers: { ...discover.headers, 'content-type': 'application/json; charset=utf-8' }, status: 200 },
+  {
+    name: 'JSON with a charset',
+    body: discover.body,
+    headers: { ...discover.headers, 'content-type': 'application/json; charset=utf-8' },
+    status: 200,
+  },
   { name: 'takes JSON only', headers: { accept: 'application/json' }, status: 406, code: -32600 },
   { name: 'takes events only', headers: { accept: 'text/event-stream' }, status: 406, code: -32600 },
   { name: 'refuses events', headers: { accept: 'application/json, text/event-stream;q=0' }, status: 406, code: -32600 },
   { name: 'takes anything', body: discover.body, headers: { ...discover.headers, accept: '*/*' }, status: 200 },
-  { name: 'takes both, in capitals', body: discover.body, headers: { ...discover.headers, accept: 'Application/JSON, text/*' }, status: 200 },
+  {
+    name: 'takes both, in capitals',
+    body: discover.body,
+    headers: { ...discover.headers, accept: 'Application/JSON, text/*' },
+    status: 200,
+  },
   { name: 'no session', body: PING, status: 400, code: -32600, id: 1 },
   { name: 'an unknown session', body: PING, headers: { 'mcp-session-id': 'nobody' }, status: 404, code: -32600, id: 1 },
-  { name: 'an unknown legacy revision', body: PING, headers: { 'mcp-session-id': 'nobody', 'mcp-protocol-version': '1999-01-01' }, status: 400, code: -32022 },
+  {
+    name: 'an unknown legacy revision',
+    body: PING,
+    headers: { 'mcp-session-id': 'nobody', 'mcp-protocol-version': '1999-01-01' },
+    status: 400,
+    code: -32022,
+  },
   { name: 'a response without a session', body: '{"jsonrpc":"2.0","id":1,"result":{}}', status: 400, code: -32600 },
   { name: 'initialize without a version', body: rpc('initialize'), status: 400, code: -32602, id: 1 },
-  { name: 'initialize with a modern header', body: rpc('initialize', { protocolVersion: '2025-11-25' }), headers: { 'mcp-protocol-version': MODERN }, status: 400, code: -32020 },
+  {
+    name: 'initialize with a modern header',
+    body: rpc('initialize', { protocolVersion: '2025-11-25' }),
+    headers: { 'mcp-protocol-version': MODERN },
+    status: 400,
+    code: -32020,
+  },
   { name: 'a foreign origin', body: PING, headers: { origin: 'https://evil.example' }, status: 403, code: -32600 },
   { name: 'origin null', body: PING, headers: { origin: 'null' }, status: 403, code: -32600 },
-  { name: 'an own origin', body: discover.body, headers: { ...discover.headers, origin: 'http://localhost:3000' }, status: 200 },
+  {
+    name: 'an own origin',
+    body: discover.body,
+    headers: { ...discover.headers, origin: 'http://localhost:3000' },
+    status: 200,
+  },
 
   { name: 'modern: fine', body: call.body, headers: call.headers, status: 200 },
-  { name: 'modern: header without a body that agrees', body: PING, headers: { 'mcp-protocol-version': MODERN }, status: 400, code: -32602, id: 1 },
-  { name: 'modern: no version header', body: call.body, headers: without('mcp-protocol-version'), status: 400, code: -32020, id: 1 },
+  {
+    name: 'modern: header without a body that agrees',
+    body: PING,
+    headers: { 'mcp-protocol-version': MODERN },
+    status: 400,
+    code: -32602,
+    id: 1,
+  },
+  {
+    name: 'modern: no version header',
+    body: call.body,
+    headers: without('mcp-protocol-version'),
+    status: 400,
+    code: -32020,
+    id: 1,
+  },
   { name: 'modern: no method header', body: call.body, headers: without('mcp-method'), status: 400, code: -32020 },
   { name: 'modern: no name header', body: call.body, headers: without('mcp-name'), status: 400, code: -32020 },
-  { name: 'modern: another version in the header', body: call.body, headers: { ...call.headers, 'mcp-protocol-version': '2025-11-25' }, status: 400, code: -32020 },
-  { name: 'modern: another method in the header', body: call.body, headers: { ...call.headers, 'mcp-method': 'tools/list' }, status: 400, code: -32020 },
-  { name: 'modern: method in capitals', body: call.body, headers: { ...call.headers, 'mcp-method': 'Tools/Call' }, status: 400, code: -32020 },
-  { name: 'modern: another name in the header', body: call.body, headers: { ...call.headers, 'mcp-name': 'b_other' }, status: 400, code: -32020 },
-  { name: 'modern: the name in Base64', body: call.body, headers: { ...call.headers, 'mcp-name': '=?base64?Yl90?=' }, status: 200 },
-  { name: 'modern: bad Base64', body: call.body, headers: { ...call.headers, 'mcp-name': '=?base64?Yl90!?=' }, status: 400, code: -32020 },
-  { name: 'modern: an unknown revision', body: meta({ [VERSION]: '2099-01-01', [CAPABILITIES]: {} }), headers: { ...call.headers, 'mcp-protocol-version': '2099-01-01' }, status: 400, code: -32022, id: 1 },
-  { name: 'modern: a legacy revision', body: meta({ [VERSION]: '2025-06-18', [CAPABILITIES]: {} }), headers: { ...call.headers, 'mcp-protocol-version': '2025-06-18' }, status: 400, code: -32022 },
-  { name: 'modern: a revision that is no text', body: meta({ [VERSION]: 5, [CAPABILITIES]: {} }), headers: call.headers, status: 400, code: -32602 },
-  { name: 'modern: no capabilities', body: meta({ [VERSION]: MODERN }), headers: call.headers, status: 400, code: -32602 },
+  {
+    name: 'modern: another version in the header',
+    body: call.body,
+    headers: { ...call.headers, 'mcp-protocol-version': '2025-11-25' },
+    status: 400,
+    code: -32020,
+  },
+  {
+    name: 'modern: another method in the header',
+    body: call.body,
+    headers: { ...call.headers, 'mcp-method': 'tools/list' },
+    status: 400,
+    code: -32020,
+  },
+  {
+    name: 'modern: method in capitals',
+    body: call.body,
+    headers: { ...call.headers, 'mcp-method': 'Tools/Call' },
+    status: 400,
+    code: -32020,
+  },
+  {
+    name: 'modern: another name in the header',
+    body: call.body,
+    headers: { ...call.headers, 'mcp-name': 'b_other' },
+    status: 400,
+    code: -32020,
+  },
+  {
+    name: 'modern: the name in Base64',
+    body: call.body,
+    headers: { ...call.headers, 'mcp-name': '=?base64?Yl90?=' },
+    status: 200,
+  },
+  {
+    name: 'modern: bad Base64',
+    body: call.body,
+    headers: { ...call.headers, 'mcp-name': '=?base64?Yl90!?=' },
+    status: 400,
+    code: -32020,
+  },
+  {
+    name: 'modern: an unknown revision',
+    body: meta({ [VERSION]: '2099-01-01', [CAPABILITIES]: {} }),
+    headers: { ...call.headers, 'mcp-protocol-version': '2099-01-01' },
+    status: 400,
+    code: -32022,
+    id: 1,
+  },
+  {
+    name: 'modern: a legacy revision',
+    body: meta({ [VERSION]: '2025-06-18', [CAPABILITIES]: {} }),
+    headers: { ...call.headers, 'mcp-protocol-version': '2025-06-18' },
+    status: 400,
+    code: -32022,
+  },
+  {
+    name: 'modern: a revision that is no text',
+    body: meta({ [VERSION]: 5, [CAPABILITIES]: {} }),
+    headers: call.headers,
+    status: 400,
+    code: -32602,
+  },
+  {
+    name: 'modern: no capabilities',
+    body: meta({ [VERSION]: MODERN }),
+    headers: call.headers,
+    status: 400,
+    code: -32602,
+  },
   { name: 'modern: no name', ...modern('tools/call'), status: 400, code: -32602 },
   { name: 'modern: an unknown tool', ...modern('tools/call', { name: 'b_nothing' }), status: 200, code: -32602, id: 1 },
   { name: 'modern: an unknown method', ...modern('nothing/here'), status: 404, code: -32601, id: 1 },
@@ -90,8 +191,18 @@ const posts: readonly Case[] = [
   { name: 'modern: a method of Object', ...modern('constructor'), status: 404, code: -32601 },
   { name: 'modern: what is not served yet', ...modern('resources/list'), status: 404, code: -32601 },
   { name: 'modern: a cursor that is not ours', ...modern('tools/list', { cursor: 'x' }), status: 400, code: -32602 },
-  { name: 'modern: a header parameter is missing', ...modern('tools/call', { name: 'b_h', arguments: { r: 'eu' } }), status: 400, code: -32020 },
-  { name: 'modern: a session id is not looked at', body: discover.body, headers: { ...discover.headers, 'mcp-session-id': 'nobody' }, status: 200 },
+  {
+    name: 'modern: a header parameter is missing',
+    ...modern('tools/call', { name: 'b_h', arguments: { r: 'eu' } }),
+    status: 400,
+    code: -32020,
+  },
+  {
+    name: 'modern: a session id is not looked at',
+    body: discover.body,
+    headers: { ...discover.headers, 'mcp-session-id': 'nobody' },
+    status: 200,
+  },
 ]
 for (const { name, body = PING, headers = {}, status, code, id } of posts)
   test(`POST: ${name}`, async () => {
@@ -113,7 +224,10 @@ test('the answer to an unsupported version tells the supported ones', async () =
 
 test('a modern notification is taken', async () => {
   const body = JSON.stringify({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } })
-  const answer = await post(gateway.url, body, { 'mcp-protocol-version': MODERN, 'mcp-method': 'notifications/cancelled' })
+  const answer = await post(gateway.url, body, {
+    'mcp-protocol-version': MODERN,
+    'mcp-method': 'notifications/cancelled',
+  })
   assert.is(answer.status, 202)
   assert.is(answer.text, '')
 })
@@ -137,7 +251,10 @@ test('errors that belong to a request of a session come with HTTP 200', async ()
 
 test('notifications and responses in a session are taken', async () => {
   const session = await openSession(gateway.url)
-  for (const body of ['{"jsonrpc":"2.0","method":"notifications/initialized"}', '{"jsonrpc":"2.0","id":1,"result":{}}']) {
+  for (const body of [
+    '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+    '{"jsonrpc":"2.0","id":1,"result":{}}',
+  ]) {
     const { status, text } = await post(gateway.url, body, session)
     assert.is(status, 202)
     assert.is(text, '')
@@ -168,7 +285,12 @@ test('a body over 8 MiB is refused, announced or not', async () => {
       controller.close()
     },
   })
-  const answer = await fetch(gateway.url, { method: 'POST', headers: BASE_HEADERS, body: stream, duplex: 'half' } as RequestInit)
+  const answer = await fetch(gateway.url, {
+    method: 'POST',
+    headers: BASE_HEADERS,
+    body: stream,
+    duplex: 'half',
+  } as RequestInit)
   assert.is(answer.status, 413)
 })
 
@@ -230,7 +352,9 @@ test('a client that goes away in the middle of its body leaves nothing behind', 
   const { hostname, port } = new URL(gateway.url)
   await new Promise<void>((resolve) => {
     const socket = connectSocket(Number(port), hostname, () => {
-      socket.write('POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\nContent-Length: 500\r\n\r\n{"json')
+      socket.write(
+        'POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\nContent-Length: 500\r\n\r\n{"json',
+      )
       setTimeout(() => socket.destroy(), 20)
     })
     socket.once('close', () => resolve())

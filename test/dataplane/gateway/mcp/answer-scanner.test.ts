@@ -59,6 +59,10 @@ test('notifications and requests are told apart', () => {
   }
 })
 
+test('an id beyond ASCII is read whole', () => {
+  for (const size of SIZES) assert.is(read('{"id":"é日𝄞","result":{}}', size).scanner.id, '"é日𝄞"')
+})
+
 const broken = [
   '',
   'x',
