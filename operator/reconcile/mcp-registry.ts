@@ -8,11 +8,11 @@ import { configMapName, renderConfig } from '../render/config-map.ts'
 import { dataPlaneContainer, registryListeners } from '../render/containers.ts'
 import { type Mounts, startMounts } from '../render/mounts.ts'
 import { ownEnvironment } from '../render/pod-settings.ts'
-import { renderResources, resourceDefaults } from '../render/resources.ts'
+import { resourceDefaults } from '../render/resources.ts'
 import type { Plan, ReconcileContext } from './plan.ts'
 import { type Problems, startProblems } from './problems.ts'
 import { addressOf } from './proxy.ts'
-import { checkName, renderChildren } from './rendering.ts'
+import { checkName, containerResources, noteFindings, renderChildren } from './rendering.ts'
 import { type Resolver, startResolver } from './resolver.ts'
 import { checkSupported } from './supported.ts'
 import { planWorkload, type Rendered } from './workload.ts'
@@ -51,10 +51,7 @@ function fromFields({ spec }: MCPRegistry, resolver: Resolver, mounts: Mounts): 
     auth: { mode: 'anonymous' },
     ...(cors === undefined ? {} : { cors: { origins: [...cors.origins] } }),
   }
-  if (resolver.problems.none) {
-    for (const { pointer, message } of checkRegistry(config))
-      resolver.problems.add('Valid', 'ConfigInvalid', `configuration ${pointer} ${message}`)
-  }
+  if (resolver.problems.none) noteFindings(checkRegistry(config), resolver.problems)
   return config
 }
 
@@ -95,18 +92,16 @@ function renderRegistry(
 ): Rendered {
   const { spec } = object
   const config = renderConfig(object, context.group, 'registry', settings)
-  const broken: string[] = []
   const container = dataPlaneContainer({
     container: 'portico',
     role: 'registry',
     image: context.image,
     listeners: registryListeners,
-    resources: renderResources(spec.resources, resourceDefaults.registry, broken),
+    resources: containerResources(spec.resources, resourceDefaults.registry, problems),
     env: ownEnvironment(spec, [{ name: 'PORTICO_STATE_DIR', value: STATE_PATH }]),
     volumeMounts: [...mounts.volumeMounts(), { name: STATE_VOLUME, mountPath: STATE_PATH }],
     sidecar: false,
   })
-  for (const text of broken) problems.add('Valid', 'ConfigInvalid', text)
   const { displayName } = spec
   const children = renderChildren(
     object,

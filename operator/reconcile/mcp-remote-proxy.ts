@@ -4,13 +4,13 @@ import type { ClusterView } from '../model/view.ts'
 import { renderConfig } from '../render/config-map.ts'
 import { dataPlaneContainer, gatewayListeners } from '../render/containers.ts'
 import { ownEnvironment } from '../render/pod-settings.ts'
-import { renderResources, resourceDefaults } from '../render/resources.ts'
+import { resourceDefaults } from '../render/resources.ts'
 import { backendHeaders } from './backend.ts'
 import { warnOfTelemetry } from './mcp-telemetry-config.ts'
 import type { Plan, ReconcileContext } from './plan.ts'
 import { type Problems, startProblems } from './problems.ts'
 import { type Assembly, assembleProxy, endpointOf } from './proxy.ts'
-import { checkName, renderChildren } from './rendering.ts'
+import { checkName, containerResources, noteFindings, renderChildren } from './rendering.ts'
 import { type Resolver, startResolver } from './resolver.ts'
 import { warnOfSessions } from './sessions.ts'
 import { checkSupported } from './supported.ts'
@@ -38,9 +38,7 @@ export function assembleMcpRemoteProxy(
     resolver,
     context,
   )
-  if (!problems.none) return assembly
-  for (const { pointer, message } of checkGateway(assembly.config))
-    problems.add('Valid', 'ConfigInvalid', `configuration ${pointer} ${message}`)
+  if (problems.none) noteFindings(checkGateway(assembly.config), problems)
   return assembly
 }
 
@@ -52,18 +50,16 @@ function renderMcpRemoteProxy(
 ): Rendered {
   const { spec } = object
   const config = renderConfig(object, context.group, 'gateway', assembly.config)
-  const broken: string[] = []
   const container = dataPlaneContainer({
     container: 'portico',
     role: 'gateway',
     image: context.image,
     listeners: gatewayListeners,
-    resources: renderResources(spec.resources, resourceDefaults.gateway, broken),
+    resources: containerResources(spec.resources, resourceDefaults.gateway, problems),
     env: ownEnvironment(spec, assembly.telemetry?.env ?? []),
     volumeMounts: assembly.mounts.volumeMounts(),
     sidecar: false,
   })
-  for (const text of broken) problems.add('Valid', 'ConfigInvalid', text)
   const children = renderChildren(
     object,
     {

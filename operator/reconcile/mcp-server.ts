@@ -5,13 +5,13 @@ import { hashOf } from '../render/canonical.ts'
 import { renderConfig } from '../render/config-map.ts'
 import { dataPlaneContainer, sidecarListeners } from '../render/containers.ts'
 import { ownEnvironment } from '../render/pod-settings.ts'
-import { type Resources, renderResources, resourceDefaults } from '../render/resources.ts'
+import { resourceDefaults } from '../render/resources.ts'
 import { serverContainer } from '../render/server-container.ts'
 import { warnOfTelemetry } from './mcp-telemetry-config.ts'
 import type { Plan, ReconcileContext } from './plan.ts'
 import { type Problems, startProblems } from './problems.ts'
 import { type Assembly, assembleProxy, endpointOf } from './proxy.ts'
-import { checkName, renderChildren } from './rendering.ts'
+import { checkName, containerResources, noteFindings, renderChildren } from './rendering.ts'
 import { type Resolver, startResolver } from './resolver.ts'
 import { warnOfSessions } from './sessions.ts'
 import { checkSupported } from './supported.ts'
@@ -46,18 +46,8 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
   const port = spec.mcpPort ?? MCP_PORT
   const url = context.serverUrl?.({ namespace: metadata.namespace, name: metadata.name, port })
   const assembly = assembleProxy(object, () => ({ url: url ?? `http://127.0.0.1:${port}/mcp` }), resolver, context)
-  if (!problems.none) return assembly
-  for (const { pointer, message } of checkGateway(assembly.config))
-    problems.add('Valid', 'ConfigInvalid', `configuration ${pointer} ${message}`)
+  if (problems.none) noteFindings(checkGateway(assembly.config), problems)
   return assembly
-}
-
-function resourcesOf({ spec }: MCPServer, problems: Problems): { server: Resources; proxy: Resources } {
-  const broken: string[] = []
-  const server = renderResources(spec.resources, resourceDefaults.server, broken)
-  const proxy = renderResources(spec.proxyResources, resourceDefaults.sidecar, broken)
-  for (const text of broken) problems.add('Valid', 'ConfigInvalid', text)
-  return { server, proxy }
 }
 
 /** Values of Secrets in a process's environment are read once: a changed one needs new pods. */
@@ -77,14 +67,13 @@ export function renderMcpServer(
   const { spec } = object
   const shape = shapeOf(object)
   const config = renderConfig(object, context.group, 'gateway', assembly.config)
-  const resources = resourcesOf(object, problems)
   const server = serverContainer({
     image: spec.image,
     args: spec.args,
     env: spec.env,
     secrets: spec.secrets,
     port: shape === 'stateful' ? undefined : (spec.mcpPort ?? MCP_PORT),
-    resources: resources.server,
+    resources: containerResources(spec.resources, resourceDefaults.server, problems),
     apiAccess: spec.serviceAccount !== undefined,
   })
   const proxy = dataPlaneContainer({
@@ -92,7 +81,7 @@ export function renderMcpServer(
     role: 'gateway',
     image: context.image,
     listeners: sidecarListeners,
-    resources: resources.proxy,
+    resources: containerResources(spec.proxyResources, resourceDefaults.sidecar, problems),
     env: ownEnvironment(spec, assembly.telemetry?.env ?? []),
     volumeMounts: assembly.mounts.volumeMounts(),
     sidecar: true,

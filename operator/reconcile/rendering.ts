@@ -1,8 +1,10 @@
+import type { Finding } from '../../dataplane/config/load.ts'
 import type { KubernetesObject } from '../model/view.ts'
 import type { Listeners } from '../render/containers.ts'
 import { nameProblem, type Workload } from '../render/names.ts'
 import { renderNetworkPolicy } from '../render/network-policy.ts'
 import { fromSettings, type PodSettings } from '../render/pod-settings.ts'
+import { type Resources, renderResources } from '../render/resources.ts'
 import { renderService, type ServiceOptions } from '../render/service.ts'
 import { type PodOptions, renderWorkload, type WorkloadOptions } from '../render/workload.ts'
 import type { ReconcileContext } from './plan.ts'
@@ -22,6 +24,20 @@ export interface ChildrenOptions {
 export function checkName(workload: Workload, shape: WorkloadOptions['shape'], problems: Problems): void {
   const problem = nameProblem(workload.kind, workload.metadata.name, shape === 'stateful')
   if (problem !== undefined) problems.add('Valid', 'NameInvalid', problem)
+}
+
+/** Resources of a container; a quantity that is none is noted. */
+export function containerResources(set: Resources | undefined, defaults: Resources, problems: Problems): Resources {
+  const broken: string[] = []
+  const resources = renderResources(set, defaults, broken)
+  for (const text of broken) problems.add('Valid', 'ConfigInvalid', text)
+  return resources
+}
+
+/** Notes what the data plane's own rules find in a configuration that is about to be rendered. */
+export function noteFindings(findings: readonly Finding[], problems: Problems): void {
+  for (const { pointer, message } of findings)
+    problems.add('Valid', 'ConfigInvalid', `configuration ${pointer} ${message}`)
 }
 
 /** All children of a workload, in the order in which they are applied: the pods last. */

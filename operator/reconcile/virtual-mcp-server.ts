@@ -7,7 +7,7 @@ import { configMapName, renderConfig } from '../render/config-map.ts'
 import { dataPlaneContainer, gatewayListeners } from '../render/containers.ts'
 import { type Mounts, startMounts } from '../render/mounts.ts'
 import { ownEnvironment } from '../render/pod-settings.ts'
-import { renderResources, resourceDefaults } from '../render/resources.ts'
+import { resourceDefaults } from '../render/resources.ts'
 import type { Conditions } from './conditions.ts'
 import { oidcSettings } from './mcp-oidc-config.ts'
 import { mountTelemetry, warnOfTelemetry } from './mcp-telemetry-config.ts'
@@ -16,7 +16,7 @@ import { type Members, membersOf } from './members.ts'
 import type { Plan, ReconcileContext } from './plan.ts'
 import { type Problems, startProblems } from './problems.ts'
 import { type Assembly, addressOf, endpointOf, serviceHosts } from './proxy.ts'
-import { checkName, renderChildren } from './rendering.ts'
+import { checkName, containerResources, noteFindings, renderChildren } from './rendering.ts'
 import { type Resolver, startResolver } from './resolver.ts'
 import { warnOfSessions } from './sessions.ts'
 import { checkSupported } from './supported.ts'
@@ -112,10 +112,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...(timeouts === undefined ? {} : { timeouts: { default: timeouts.default } }),
     ...(logLevel === undefined ? {} : { logLevel }),
   }
-  if (problems.none) {
-    for (const { pointer, message } of checkGateway(config))
-      problems.add('Valid', 'ConfigInvalid', `configuration ${pointer} ${message}`)
-  }
+  if (problems.none) noteFindings(checkGateway(config), problems)
   const telemetry = mountTelemetry(spec.telemetryConfigRef, metadata.name, resolver, mounts)
   return { config, mounts, telemetry, address, members, description: group?.spec.description }
 }
@@ -128,18 +125,16 @@ function renderGateway(
 ): Rendered {
   const { spec } = object
   const config = renderConfig(object, context.group, 'gateway', assembly.config)
-  const broken: string[] = []
   const container = dataPlaneContainer({
     container: 'vmcp',
     role: 'gateway',
     image: context.image,
     listeners: gatewayListeners,
-    resources: renderResources(spec.resources, resourceDefaults.gateway, broken),
+    resources: containerResources(spec.resources, resourceDefaults.gateway, problems),
     env: ownEnvironment(spec, assembly.telemetry?.env ?? []),
     volumeMounts: assembly.mounts.volumeMounts(),
     sidecar: false,
   })
-  for (const text of broken) problems.add('Valid', 'ConfigInvalid', text)
   const { description } = assembly
   const children = renderChildren(
     object,
