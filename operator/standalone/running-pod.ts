@@ -92,11 +92,11 @@ export class RunningPod {
    */
   apply(pod: LocalPod, port: PublicPort): string | undefined {
     const before = this.#pod
-    this.#pod = pod
     this.#blocked = undefined
     const filesChanged = writeMounts(this.root, pod.folders)
     const restarts = JSON.stringify(before && processesOf(before)) !== JSON.stringify(processesOf(pod))
     if (!filesChanged && !restarts) return undefined
+    this.#pod = pod
     this.#enqueue(() => this.#sync(pod, port))
     if (!before) return 'started'
     return restarts ? 'restarted' : 'reconfigured'

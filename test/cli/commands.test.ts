@@ -1,0 +1,227 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parseAllDocuments } from 'yaml'
+import { dispatch } from '../../cli/dispatch.ts'
+import { temporaryFolder } from '../support/folder.ts'
+
+interface Outcome {
+  readonly code: number
+  readonly out: string
+  readonly err: string
+}
+
+async function portico(argv: readonly string[], env: Record<string, string> = {}): Promise<Outcome> {
+  let out = ''
+  let err = ''
+  const code = await dispatch(argv, {
+    out: (text) => {
+      out += text
+    },
+    err: (line) => {
+      err += `${line}\n`
+    },
+    env,
+    stop: AbortSignal.abort(),
+  })
+  return { code, out, err }
+}
+
+const group = 'apiVersion: portico.dev/v1beta1\nkind: MCPGroup\nmetadata:\n  name: g\nspec: {}\n'
+const gateway = (groupRef: string) =>
+  `apiVersion: portico.dev/v1beta1\nkind: VirtualMCPServer\nmetadata:\n  name: v\nspec:\n  groupRef:\n    name: ${groupRef}\n  incomingAuth:\n    type: anonymous\n`
+const server =
+  'apiVersion: portico.dev/v1beta1\nkind: MCPServer\nmetadata:\n  name: s\nspec:\n  image: someone/server\n  transport: streamable-http\n  groupRef:\n    name: g\n'
+
+const usage: readonly (readonly [argv: string, message: string, env?: Record<string, string>])[] = [
+  ['', "portico: a command is missing; see 'portico --help'"],
+  ['valdate', "portico: unknown command valdate; did you mean validate?; see 'portico --help'"],
+  ['constructor', "portico: unknown command constructor; see 'portico --help'"],
+  ['validate --bogus x', 'unknown option --bogus; known are --output'],
+  ['validate', "portico: validate: files or folders of manifests are missing; see 'portico validate --help'"],
+  ['validate --output xml x', 'portico: validate: --output xml: takes one of text, json, sarif'],
+  ['render', 'files or folders of manifests are missing'],
+  ['serve', 'what to serve is missing: gateway or registry'],
+  ['serve pod --config x', "can't serve pod: takes gateway or registry"],
+  ['serve gateway', '--config is missing'],
+  ['serve gateway --config', '--config'],
+  ['serve gateway more --config x', 'too many arguments: more'],
+  ['crds --group nodot', '--group nodot: a group is a DNS name with a dot'],
+  ['crds more', 'too many arguments: more'],
+  ['version more', 'too many arguments: more'],
+  ['version', 'PORTICO_API_GROUP no group: a group is a DNS name', { PORTICO_API_GROUP: 'no group' }],
+  ['run samples/quickstart', 'PORTICO_LOG_LEVEL loud: takes one of debug', { PORTICO_LOG_LEVEL: 'loud' }],
+]
+
+for (const [argv, message, env] of usage) {
+  test(`wrong usage: portico ${argv} ${JSON.stringify(env ?? {})}`, async () => {
+    const { code, out, err } = await portico(argv.split(' ').filter(Boolean), env)
+    assert.is(code, 2)
+    assert.is(out, '')
+    assert.is(err.split('\n').length, 2, 'one line')
+    assert.ok(err.includes(message), err)
+  })
+}
+
+test('every command explains itself, and the overview names them all', async () => {
+  const overview = await portico(['--help'])
+  assert.is(overview.code, 0)
+  for (const name of ['run', 'serve', 'render', 'validate', 'crds', 'version']) {
+    assert.match(overview.out, new RegExp(`^  ${name} `, 'm'))
+    const { code, out, err } = await portico([name, '--wrong', '--help'])
+    assert.equal([code, err], [0, ''])
+    assert.match(out, `Usage: portico ${name} `)
+  }
+})
+
+test('version', async () => {
+  const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string }
+  const told = await portico(['version', '--output', 'json'], { PORTICO_API_GROUP: 'mcp.example.com' })
+  assert.equal(JSON.parse(told.out), { version, node: process.versions.node, apiGroup: 'mcp.example.com' })
+  assert.match((await portico(['--version'])).out, `portico ${version}\n`)
+})
+
+test('validate: errors in one line each with file, line and pointer; exit 1', async () => {
+  using folder = temporaryFolder({ 'a.yaml': server.replace('  groupRef', '  mcpPort: 99999\n  groupRef') })
+  const { code, out, err } = await portico(['validate', folder.path])
+  assert.is(code, 1)
+  assert.match(err, `${folder.path}/a.yaml:8: error: /spec/mcpPort: must be`)
+  assert.match(out, '1 object checked (portico.dev): 1 error, 0 warnings')
+})
+
+test('validate: an unknown reference is an error at the object that makes it', async () => {
+  using folder = temporaryFolder({ 'a.yaml': `${group}---\n${gateway('nowhere')}` })
+  const { code, err } = await portico(['validate', folder.path])
+  assert.is(code, 1)
+  assert.match(
+    err,
+    /a\.yaml:10: error: VirtualMCPServer default\/v: MCPGroup "nowhere" is missing \(ReferenceNotFound\)/,
+  )
+})
+
+test('validate: a field that nobody reads yet is an error at its place, told once', async () => {
+  using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}  audit:\n    enabled: true\n` })
+  const { code, err } = await portico(['validate', folder.path])
+  assert.is(code, 1)
+  assert.match(err, /a\.yaml:1[67]: error: \/spec\/audit[^\n]*: is not supported yet \(NotYetSupported\)/)
+  assert.is(err.split('NotYetSupported').length, 2, err)
+})
+
+test('validate: a Secret that is not in the files is expected in the cluster', async () => {
+  const withSecret = `${server}  secrets:\n    - name: token\n      key: value\n      targetEnvName: TOKEN\n`
+  using folder = temporaryFolder({ 'a.yaml': `${group}---\n${withSecret}` })
+  const { code, err } = await portico(['validate', folder.path])
+  assert.is(code, 0, err)
+  assert.match(err, 'note: MCPServer default/s: Secret "token" is not in these files; it must be in the cluster')
+})
+
+test('validate: JSON and SARIF hold the findings', async () => {
+  using folder = temporaryFolder({ 'a.yaml': 'apiVersion: portico.dev/v1beta1\nkind: MCPGruop\nmetadata: {name: a}\n' })
+  const json = await portico(['validate', '--output', 'json', folder.path])
+  assert.equal([json.code, json.err], [1, ''])
+  const { findings } = JSON.parse(json.out) as { findings: { reason: string; line: number; pointer: string }[] }
+  assert.equal(
+    findings.map(({ reason, line, pointer }) => [reason, line, pointer]),
+    [['KindUnknown', 2, '/kind']],
+  )
+  const sarif = JSON.parse((await portico(['validate', '--output', 'sarif', folder.path])).out) as {
+    version: string
+    runs: { results: { ruleId: string; level: string; locations: unknown[] }[] }[]
+  }
+  assert.is(sarif.version, '2.1.0')
+  const [result] = sarif.runs[0]?.results ?? []
+  assert.equal([result?.ruleId, result?.level], ['KindUnknown', 'error'])
+  assert.equal(result?.locations, [
+    {
+      physicalLocation: { artifactLocation: { uri: `${folder.path}/a.yaml` }, region: { startLine: 2 } },
+      logicalLocations: [{ fullyQualifiedName: '/kind' }],
+    },
+  ])
+})
+
+test('render: the same bytes twice, whatever the order of the files', async () => {
+  using one = temporaryFolder({ 'a.yaml': group, 'b.yaml': server, 'c.yaml': gateway('g') })
+  using other = temporaryFolder({ 'a.yaml': gateway('g'), 'b.yaml': `${server}---\n${group}` })
+  const first = await portico(['render', one.path])
+  assert.equal([first.code, first.err], [0, ''])
+  assert.is((await portico(['render', one.path])).out, first.out)
+  assert.is((await portico(['render', other.path])).out, first.out)
+  const kinds = parseAllDocuments(first.out).map((document) => document.get('kind'))
+  assert.equal(kinds.filter((kind) => kind === 'Deployment').length, 2)
+  assert.equal(kinds.includes('VirtualMCPServer'), false)
+})
+
+test('render: what is not valid renders nothing at all', async () => {
+  using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}`, 'b.yaml': gateway('nowhere') })
+  const { code, out, err } = await portico(['render', folder.path])
+  assert.equal([code, out], [1, ''])
+  assert.match(err, 'b.yaml:4: error:')
+})
+
+test('render --status: who refers to what, and what is wrong', async () => {
+  using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}`, 'b.yaml': gateway('nowhere') })
+  const { code, out } = await portico(['render', '--status', folder.path])
+  assert.is(code, 1)
+  const statuses = parseAllDocuments(out).map((document) => document.toJS())
+  const of = (kind: string) => statuses.find((object) => object.kind === kind && object.status)?.status
+  assert.equal(of('MCPGroup').servers, ['s'])
+  const ready = of('VirtualMCPServer').conditions.find(({ type }: { type: string }) => type === 'Ready')
+  assert.equal([ready.status, ready.reason], ['False', 'ReferenceNotFound'])
+})
+
+test('render -o: a file an owner; those that nothing renders to any more go, others stay', async () => {
+  using folder = temporaryFolder({
+    'in/a.yaml': `${group}---\n${server}`,
+    'in/b.yaml': gateway('g'),
+    'out/own.yaml': 'x',
+  })
+  const out = join(folder.path, 'out')
+  await portico(['render', join(folder.path, 'in'), '-o', out])
+  assert.equal(readdirSync(out), ['mcpserver-default.s.yaml', 'own.yaml', 'virtualmcpserver-default.v.yaml'])
+  await portico(['render', join(folder.path, 'in/a.yaml'), '-o', out])
+  assert.equal(readdirSync(out), ['mcpserver-default.s.yaml', 'own.yaml'])
+})
+
+test('render: text that YAML 1.1 takes for something else is quoted', async () => {
+  using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}  env:\n    - name: A\n      value: "no"\n` })
+  assert.match((await portico(['render', folder.path])).out, /name: A\n +value: "no"\n/)
+})
+
+test('render takes the group of the manifests', async () => {
+  using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}`.replaceAll('portico.dev', 'mcp.example.com') })
+  const { code, out } = await portico(['render', folder.path])
+  assert.is(code, 0)
+  assert.match(out, 'mcp.example.com/config-hash')
+  assert.not.match(out, 'portico.dev')
+})
+
+test('crds: every kind, in the group that is asked for; -o writes what kubectl apply -k takes', async () => {
+  const { code, out } = await portico(['crds', '--group', 'mcp.example.com'])
+  assert.is(code, 0)
+  const definitions = parseAllDocuments(out).map((document) => document.toJS())
+  assert.is(definitions.length, 12)
+  assert.ok(definitions.every(({ spec }) => spec.group === 'mcp.example.com'))
+  using folder = temporaryFolder()
+  await portico(['crds', '-o', join(folder.path, 'out')], { PORTICO_API_GROUP: 'mcp.example.com' })
+  const files = readdirSync(join(folder.path, 'out'))
+  assert.is(files.length, 13)
+  assert.ok(files.includes('kustomization.yaml'))
+})
+
+test('serve: a config that will not do is refused with every finding and its line', async () => {
+  using folder = temporaryFolder({
+    'gateway.yaml': 'name: x\nnamespace: y\nincomingAuth:\n  type: nobody\nbackends: 3\n',
+  })
+  const { code, err } = await portico(['serve', 'gateway', '--config', join(folder.path, 'gateway.yaml')])
+  assert.is(code, 1)
+  assert.match(err, /gateway\.yaml:4: \/incomingAuth\/type: /)
+  assert.match(err, /gateway\.yaml:5: \/backends: /)
+})
+
+test('run: a folder that is not there', async () => {
+  const { code, err } = await portico(['run', '/nowhere/at/all'])
+  assert.equal([code, err], [1, '/nowhere/at/all: no such file or folder\n'])
+})
+
+test.run()

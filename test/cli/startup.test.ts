@@ -1,0 +1,88 @@
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
+
+const repository = join(import.meta.dirname, '..', '..')
+
+/** Has every module that the process loads told on standard error. */
+const traceLoads = `
+import { registerHooks } from 'node:module'
+import { writeSync } from 'node:fs'
+registerHooks({ load(url, context, next) { writeSync(2, 'LOADED ' + url + '\\n'); return next(url, context) } })
+`
+
+/** The modules that a command has loaded by the time that its output satisfies the condition. */
+async function modulesOf(
+  args: readonly string[],
+  until: (output: string) => boolean,
+  env: Readonly<Record<string, string>> = {},
+): Promise<string[]> {
+  const hook = `data:text/javascript,${encodeURIComponent(traceLoads)}`
+  const child = spawn(process.execPath, ['--import', hook, 'cli/main.ts', ...args], {
+    cwd: repository,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (chunk: string) => {
+      output += chunk
+    })
+  }
+  try {
+    await eventually(`portico ${args.join(' ')} is up`, () => until(output), 30_000)
+  } finally {
+    child.kill('SIGTERM')
+  }
+  return [...output.matchAll(/^LOADED (.*)$/gm)].map(([, url]) => (url as string).replace(`file://${repository}/`, ''))
+}
+
+const gatewayConfig = 'name: g\nnamespace: default\nrole: gateway\nincomingAuth: {type: anonymous}\nbackends: []\n'
+const registryConfig = `sources: [{name: s, file: {path: r.json}}]
+registries: [{name: r, sources: [s]}]
+auth: {mode: anonymous}
+`
+
+const isForeign = (module: string) =>
+  /^operator\/|^crds\/(?!shared\/|define)|client-node|dot-i|cel-js/.test(module) || module.includes('/k8s-')
+
+test('a gateway loads nothing of the operator, of the CRDs, of the Kubernetes client or of the registry', async () => {
+  using folder = temporaryFolder({ 'gateway.yaml': gatewayConfig })
+  const config = join(folder.path, 'gateway.yaml')
+  const args = ['serve', 'gateway', '--config', config, '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
+  const modules = await modulesOf(args, (output) => output.includes('"msg":"the gateway serves"'))
+  assert.ok(modules.includes('dataplane/gateway/index.ts'))
+  assert.equal(modules.filter(isForeign), [])
+  assert.equal(
+    modules.filter((module) => /dataplane\/(registry|storage)\/|kysely|node:sqlite/.test(module)),
+    [],
+  )
+})
+
+test('a registry loads nothing of the operator, of the CRDs, of the Kubernetes client or of the gateway', async () => {
+  const catalog = JSON.stringify({ data: { servers: [] } })
+  using folder = temporaryFolder({ 'registry.yaml': registryConfig, 'r.json': catalog })
+  const config = join(folder.path, 'registry.yaml')
+  const args = ['serve', 'registry', '--config', config, '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
+  const env = { PORTICO_STATE_DIR: join(folder.path, 'state') }
+  const modules = await modulesOf(args, (output) => output.includes('"msg":"the registry is served"'), env)
+  assert.ok(modules.includes('dataplane/registry/index.ts'))
+  assert.equal(modules.filter(isForeign), [])
+  assert.equal(
+    modules.filter((module) => /dataplane\/gateway\//.test(module)),
+    [],
+  )
+})
+
+test('the overview loads no command', async () => {
+  const modules = await modulesOf(['--help'], (output) => output.includes('Exit codes'))
+  assert.equal(
+    modules.filter((module) => /^(operator|dataplane)\/|node_modules/.test(module)),
+    [],
+  )
+})
+
+test.run()

@@ -1,0 +1,276 @@
+import { spawnSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { cpSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { connect, connectV1, textOf } from '../support/mcp-clients.ts'
+import { processesMarked, type Report, RunningPortico } from '../support/running-portico.ts'
+
+const repository = join(import.meta.dirname, '..', '..')
+const mark = `portico-test-${randomUUID()}`
+const env = { PORTICO_TEST_MARK: mark }
+
+const occupied: Server[] = []
+/** A server that holds a port; the port is free again when it is closed. */
+async function holdPort(): Promise<{ server: Server; port: number }> {
+  const server = createServer((_, response) => response.end('somebody else'))
+  occupied.push(server)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return { server, port: (server.address() as AddressInfo).port }
+}
+const release = (server: Server) => new Promise<unknown>((resolve) => server.close(resolve))
+
+/** A copy of the sample that may be edited, on ports that are free. */
+function copyOfSample(ports: { readonly gateway: number; readonly registry: number }) {
+  const folder = temporaryFolder()
+  const manifests = join(folder.path, 'manifests')
+  cpSync(join(repository, 'samples/quickstart'), manifests, { recursive: true })
+  symlinkSync(join(repository, 'node_modules'), join(folder.path, 'node_modules'))
+  const edit = (file: string, change: (text: string) => string) => {
+    const before = readFileSync(join(manifests, file), 'utf8')
+    const after = change(before)
+    assert.is.not(after, before, `${file} is edited`)
+    folder.write(`manifests/${file}`, after)
+    return () => folder.write(`manifests/${file}`, before)
+  }
+  const onPort = (port: number) => (text: string) =>
+    text.replace(/^(metadata:\n {2}name: \S+\n)/m, `$1  annotations:\n    portico.dev/local-port: "${port}"\n`)
+  edit('gateway.yaml', onPort(ports.gateway))
+  edit('registry.yaml', onPort(ports.registry))
+  return { ...folder, manifests, edit, state: join(folder.path, 'state'), [Symbol.dispose]: folder[Symbol.dispose] }
+}
+
+const endpoint = (report: Report, kind: string) => {
+  const found = report.endpoints.find((candidate) => candidate.kind === kind)
+  assert.ok(found, `there is a ${kind}`)
+  return found
+}
+
+const noneLeft = () =>
+  eventually('no process is left', () => processesMarked(mark).length === 0, 10_000).catch((error: Error) => {
+    throw new Error(`${error.message}\n${processesMarked(mark).join('\n')}`)
+  })
+
+const run = suite('portico run samples/quickstart')
+let sample: ReturnType<typeof copyOfSample>
+let portico: RunningPortico
+let first: Report
+let gateway: string
+
+run.before(async () => {
+  const [one, two] = await Promise.all([holdPort(), holdPort()])
+  await Promise.all([release(one.server), release(two.server)])
+  sample = copyOfSample({ gateway: one.port, registry: two.port })
+  portico = new RunningPortico([sample.manifests, '--state', sample.state], env)
+  first = await portico.ready()
+  gateway = endpoint(first, 'VirtualMCPServer').url
+  assert.is(gateway, `http://127.0.0.1:${one.port}/mcp`)
+  assert.is(endpoint(first, 'MCPRegistry').url, `http://127.0.0.1:${two.port}`)
+})
+
+run.after(async () => {
+  for (const server of occupied) server.close()
+  await portico.stop()
+  sample[Symbol.dispose]()
+})
+
+const toolNames = async (client: Awaited<ReturnType<typeof connect>>['client']) =>
+  (await client.listTools()).tools.map(({ name }) => name)
+
+run('reports exactly what interfaces.md promises, with nothing wrong', () => {
+  assert.equal(Object.keys(first), ['ready', 'endpoints', 'problems'])
+  assert.equal(first.problems, [])
+  assert.equal(
+    first.endpoints.map(({ kind, name }) => `${kind} ${name}`),
+    ['VirtualMCPServer tools', 'MCPRegistry catalog', 'MCPServer clock', 'MCPServer everything'],
+  )
+  for (const one of first.endpoints) assert.equal(Object.keys(one), ['kind', 'namespace', 'name', 'url', 'admin'])
+})
+
+for (const era of ['modern', 'legacy'] as const) {
+  run(`lists and calls tools of both backends, ${era}`, async () => {
+    const { client } = await connect(gateway, era)
+    const names = await toolNames(client)
+    assert.ok(names.includes('clock_convert_time'))
+    assert.equal(
+      names.filter((name) => name.startsWith('everything_')).sort(),
+      ['echo', 'get-structured-content', 'get-sum', 'trigger-long-running-operation'].map(
+        (name) => `everything_${name}`,
+      ),
+    )
+    const sum = await client.callTool({ name: 'everything_get-sum', arguments: { a: 2, b: 3 } })
+    assert.match(textOf(sum), '5')
+    const time = { time: '2026-11-20T15:00', from: 'Europe/Lisbon', to: ['Asia/Tokyo'] }
+    const converted = await client.callTool({ name: 'clock_convert_time', arguments: time })
+    assert.match(textOf(converted), '2026-11-21 00:00  Asia/Tokyo')
+    await client.close()
+  })
+}
+
+run('an SDK 1 client works through the proxy of a single server too', async () => {
+  const server = first.endpoints.find(({ kind, name }) => kind === 'MCPServer' && name === 'everything')
+  const { client } = await connectV1(server?.url ?? '')
+  const answer = await client.callTool({ name: 'echo', arguments: { message: 'hello' } })
+  assert.match(textOf(answer), 'hello')
+  await client.close()
+})
+
+run('the MCP Inspector’s CLI lists and calls a tool', () => {
+  for (const era of ['modern', 'legacy']) {
+    const args = ['--cli', gateway, '--transport', 'http', '--protocol-era', era, '--method', 'tools/call']
+    const call = ['--tool-name', 'everything_echo', '--tool-arg', 'message=hello']
+    const inspector = join(repository, 'node_modules/.bin/mcp-inspector')
+    const path = `${join(process.execPath, '..')}:${process.env['PATH']}`
+    const { stdout, stderr } = spawnSync(inspector, [...args, ...call], {
+      env: { ...process.env, PATH: path },
+      encoding: 'utf8',
+    })
+    assert.match(stdout, 'Echo: hello', stderr)
+  }
+})
+
+run('the registry lists real servers', async () => {
+  const { url } = endpoint(first, 'MCPRegistry')
+  const response = await fetch(`${url}/registry/public/v0.1/servers`)
+  const body = (await response.json()) as { servers: { server: { name: string } }[] }
+  assert.ok(body.servers.length >= 12)
+  assert.ok(body.servers.some(({ server }) => server.name === 'com.notion/mcp'))
+})
+
+run('a changed tool filter takes effect without a restart, the session lives on', async () => {
+  const { client, transport } = await connect(gateway, 'legacy')
+  const session = transport.sessionId
+  const undo = sample.edit('gateway.yaml', (text) => text.replace('- echo', '- get-env'))
+  await eventually('get-env is there, echo is not', async () => {
+    const names = await toolNames(client)
+    return names.includes('everything_get-env') && !names.includes('everything_echo')
+  })
+  undo()
+  await eventually('echo is back', async () => (await toolNames(client)).includes('everything_echo'))
+  assert.is(transport.sessionId, session)
+  assert.is(endpoint(portico.reports.at(-1) as Report, 'VirtualMCPServer').url, gateway)
+  await client.close()
+})
+
+const secondClock = `apiVersion: portico.dev/v1beta1
+kind: MCPServer
+metadata:
+  name: second
+  annotations:
+    portico.dev/local-command: node clock-server.ts
+spec:
+  image: portico-samples/clock:1.0.0
+  transport: streamable-http
+  groupRef:
+    name: quickstart
+`
+
+run('a backend that is added and removed, the session lives on', async () => {
+  const { client, transport } = await connect(gateway, 'legacy')
+  const session = transport.sessionId
+  const file = sample.write('manifests/second.yaml', secondClock)
+  await eventually(
+    'the new backend’s tools are there',
+    async () => (await toolNames(client)).includes('second_current_time'),
+    20_000,
+  )
+  const answer = await client.callTool({ name: 'second_current_time', arguments: { zones: ['UTC'] } })
+  assert.match(textOf(answer), 'UTC')
+  rmSync(file)
+  await eventually(
+    'its tools are gone',
+    async () => !(await toolNames(client)).some((name) => name.startsWith('second_')),
+  )
+  await portico.report(
+    'it is gone from the endpoints',
+    ({ endpoints }) => endpoints.length === 4,
+    portico.reports.findIndex(({ endpoints }) => endpoints.length === 5),
+  )
+  assert.is(transport.sessionId, session)
+  await client.close()
+})
+
+const broken: readonly (readonly [title: string, change: (text: string) => string, problem: RegExp, reason: string])[] =
+  [
+    [
+      'a field that there is not',
+      (text) => text.replace('filter:', 'filtr:'),
+      /gateway\.yaml:\d+: \/spec\/config/,
+      'SchemaInvalid',
+    ],
+    ['bad YAML', (text) => text.replace('- echo', '- [echo'), /gateway\.yaml:\d+: /, 'SyntaxInvalid'],
+    [
+      'an unknown reference',
+      (text) => text.replace('name: quickstart', 'name: nowhere'),
+      /MCPGroup "nowhere" is missing/,
+      'ReferenceNotFound',
+    ],
+  ]
+
+for (const [title, change, message, reason] of broken) {
+  run(`${title} is a problem, and the version before it serves`, async () => {
+    const { client } = await connect(gateway, 'modern')
+    const before = portico.reports.length
+    const undo = sample.edit('gateway.yaml', change)
+    const { problems } = await portico.report('the problem is told', ({ problems }) => problems.length > 0, before)
+    assert.is(problems[0]?.reason, reason)
+    assert.match(problems[0]?.message ?? '', message)
+    assert.ok((await toolNames(client)).includes('everything_echo'))
+    undo()
+    await portico.report('the problem is solved', ({ problems }) => problems.length === 0, before + 1)
+    await client.close()
+  })
+}
+
+run('another run on the same state directory is refused', async () => {
+  const other = new RunningPortico([sample.manifests, '--state', sample.state], env)
+  assert.is(await other.ended(), '1')
+  assert.match(other.errors, 'is in use by another portico run')
+})
+
+run('a port that somebody else has is named; the rest serves, and so does this one when the port is free', async () => {
+  const [taken, free] = await Promise.all([holdPort(), holdPort()])
+  await release(free.server)
+  using copy = copyOfSample({ gateway: taken.port, registry: free.port })
+  const other = new RunningPortico([copy.manifests, '--state', copy.state], env)
+  try {
+    const isTold = ({ problems }: Report) => problems.some(({ reason }) => reason === 'PortTaken')
+    const report = await other.report('the port is named', isTold)
+    const problem = report.problems.find(({ reason }) => reason === 'PortTaken')
+    assert.equal([problem?.kind, problem?.name], ['VirtualMCPServer', 'tools'])
+    assert.match(problem?.message ?? '', `port ${taken.port} on 127.0.0.1 is taken`)
+    assert.match(other.errors, `port ${taken.port}`)
+    assert.is(report.ready, false)
+    await release(taken.server)
+    await other.ready()
+  } finally {
+    await other.stop()
+  }
+})
+
+run('SIGINT stops everything within seconds', async () => {
+  assert.ok(processesMarked(mark).length >= 7)
+  await portico.stop()
+  assert.is(portico.exitCode, 0)
+  await noneLeft()
+})
+
+run('SIGKILL leaves nothing behind either, and the next run takes over', async () => {
+  portico = new RunningPortico([sample.manifests, '--state', sample.state], env)
+  await portico.ready()
+  portico.signal('SIGKILL')
+  await portico.ended()
+  await noneLeft()
+  portico = new RunningPortico([sample.manifests, '--state', sample.state], env)
+  const again = await portico.ready()
+  assert.equal(again.endpoints, first.endpoints)
+  await portico.stop()
+  await noneLeft()
+})
+
+run.run()
