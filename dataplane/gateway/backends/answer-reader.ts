@@ -14,7 +14,7 @@ export interface AnswerOwner {
   /** A notification came before the answer. */
   notified(bytes: Buffer): void
   /** The backend asks something of the client; `id` is JSON text. */
-  asked(id: string): void
+  asked(id: string, bytes: Buffer): void
   /** An HTTP answer that holds no answer: its status is not 200, or its type none of ours. */
   refused(status: number, text: string): void
   failed(failure: BackendFailure): void
@@ -114,7 +114,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     // An event without a message only gives the stream an id (2025-11-25, resumability).
     if (!scanner.complete || !scanner.hasMethod) return
     if (scanner.id === undefined) this.#owner.notified(message)
-    else this.#owner.asked(scanner.id)
+    else this.#owner.asked(scanner.id, message)
   }
 
   #endOfBody(): void {

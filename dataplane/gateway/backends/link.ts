@@ -106,6 +106,15 @@ export class Link {
     if (this.opened !== undefined) this.#notify(this.opened, body).catch(() => {})
   }
 
+  /**
+   * Answers what the backend asks; `id` is JSON text. Nothing is asked of the client: the backend is told so at once
+   * and never waits.
+   */
+  answer(method: string, id: string): void {
+    const answer = method === 'ping' ? '"result":{}' : NOBODY
+    this.send(`{"jsonrpc":"2.0","id":${id},${answer}}`)
+  }
+
   /** Ends the session at the backend, where there is one. */
   close(): void {
     this.#closed = true
@@ -125,6 +134,8 @@ export class Link {
     this.backend.end(headers)
   }
 }
+
+const NOBODY = '"error":{"code":-32601,"message":"The client behind this gateway takes no requests."}'
 
 const BASE_HEADERS = ['content-type', 'application/json', 'accept', 'application/json, text/event-stream']
 

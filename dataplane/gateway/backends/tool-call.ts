@@ -165,10 +165,9 @@ export class ToolCall implements AnswerOwner, Flying {
     else if (isRelayed(notification, message, era)) reply.message(bytes)
   }
 
-  /** The backend is told at once that nobody will answer, and never waits. */
-  asked(id: string): void {
-    const error = '{"code":-32601,"message":"The client behind this gateway takes no requests."}'
-    this.#link?.send(`{"jsonrpc":"2.0","id":${id},"error":${error}}`)
+  asked(id: string, bytes: Buffer): void {
+    const asked = parse(bytes)
+    if (isObject(asked)) this.#link?.answer(String(asked['method']), id)
   }
 
   refused(status: number, text: string): void {

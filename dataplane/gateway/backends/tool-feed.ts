@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { BackendTool } from '../aggregation/tool.ts'
 import type { Backend } from './backend.ts'
+import { ChangeStream } from './change-stream.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
 import { listTools } from './list-tools.ts'
 
@@ -22,6 +23,7 @@ export class ToolFeed {
   isTried = false
   readonly #onChange: () => void
   readonly #log: Logger
+  readonly #changes: ChangeStream
   #timer: NodeJS.Timeout | undefined
   #retryMs = FIRST_RETRY_MS
   #running = false
@@ -32,6 +34,7 @@ export class ToolFeed {
     this.backend = backend
     this.#onChange = options.onChange
     this.#log = options.log
+    this.#changes = new ChangeStream(backend, () => this.refresh())
     this.tried = this.#run()
   }
 
@@ -43,6 +46,7 @@ export class ToolFeed {
 
   stop(): void {
     clearTimeout(this.#timer)
+    this.#changes.stop()
   }
 
   async #run(): Promise<void> {
@@ -69,6 +73,7 @@ export class ToolFeed {
         backend.tools = tools
         this.#onChange()
       }
+      this.#changes.keep()
     } catch (error) {
       if (backend.closed) return
       const failure = error instanceof BackendFailure ? error : connectionFailure(error)
