@@ -9,7 +9,7 @@ interface Check {
 const bin = new URL('../node_modules/.bin/', import.meta.url).pathname
 const checks: readonly Check[] = [
   { name: 'types', command: [`${bin}tsc`, '-p', '.'] },
-  { name: 'lint', command: [`${bin}biome`, 'ci', '--error-on-warnings', '.'] },
+  { name: 'lint', command: [`${bin}biome`, 'ci', '--colors=off', '--error-on-warnings', '.'] },
   { name: 'arrows', command: [process.execPath, 'check/arrows.ts'] },
   { name: 'generated', command: [process.execPath, 'check/generate.ts', '--check'] },
 ]
