@@ -37,16 +37,20 @@ export interface RunningRegistry {
 export async function serveRegistry(options: ServeRegistryOptions): Promise<RunningRegistry> {
   const { log = createLog({ name: 'registry', level: 'info' }), observe = observeNothing } = options
   const parts = new AsyncDisposableStack()
+  const following = new AbortController()
+  // First of all the configuration is left as it is; then the parts end in the reverse order of their start.
+  const close = () => {
+    following.abort()
+    return parts.disposeAsync()
+  }
   try {
-    const following = new AbortController()
     const configuration = await followConfiguration(options.configFile, following.signal, log)
 
     const store = parts.adopt(await openStore(options.stateDirectory, log), ({ close }) => close())
     const scheduler = parts.adopt(createScheduler({ sync: store.syncFile, log, observe }), ({ stop }) => stop())
-    parts.defer(() => following.abort())
     await configuration.begin(async (settings) => {
       await store.applySettings(settings)
-      scheduler.apply(settings.schedules)
+      if (!following.signal.aborted) scheduler.apply(settings.schedules)
     })
 
     const admin = adminApp({
@@ -59,9 +63,9 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
     const listener = parts.adopt(await listen(app.fetch, options.listen), closeListener)
     log.info({ url: listener.url, admin: adminListener.url }, 'the registry is served')
 
-    return { url: listener.url, adminUrl: adminListener.url, close: () => parts.disposeAsync() }
+    return { url: listener.url, adminUrl: adminListener.url, close }
   } catch (error) {
-    await parts.disposeAsync()
+    await close()
     throw error
   }
 }

@@ -13,7 +13,12 @@ export interface Store extends Pick<Jobs, 'applySettings' | 'syncFile'> {
 export async function openStore(stateDirectory: string, log: Logger): Promise<Store> {
   const file = await storeFile(stateDirectory)
   const writer = startWriter(file, log)
-  await writer.open()
+  try {
+    await writer.open()
+  } catch (error) {
+    await writer.close()
+    throw error
+  }
   const database = openForReading(file)
   return {
     reader: createReader(database),

@@ -42,6 +42,7 @@ interface Pending {
 export function startWriter(file: string, log: Logger): Jobs {
   const pending = new Map<number, Pending>()
   let worker: Worker | undefined
+  let closed = false
   let lastId = 0
 
   function start(): Worker {
@@ -62,7 +63,9 @@ export function startWriter(file: string, log: Logger): Jobs {
     return started
   }
 
-  function ask(job: keyof Jobs, argument?: unknown): Promise<never> {
+  async function ask(job: keyof Jobs, argument?: unknown): Promise<never> {
+    if (closed) throw new Error('the store is closed')
+    closed = job === 'close'
     worker ??= start()
     const thread = worker
     return new Promise<unknown>((resolve, reject) => {
