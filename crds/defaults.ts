@@ -1,4 +1,5 @@
 import type { KindDeclaration } from './define.ts'
+import { specMayBeLeftOut } from './root.ts'
 import { childSchema, isObject, type SchemaNode } from './walk.ts'
 
 /**
@@ -32,6 +33,9 @@ function withDefaults(node: SchemaNode, value: unknown): unknown {
  * it is. Does not throw, be the object valid or not.
  */
 export function applyDefaults<O extends object>(declaration: KindDeclaration, object: O): O {
+  const { spec } = object as { spec?: unknown }
+  if ((spec === undefined || spec === null) && specMayBeLeftOut(declaration))
+    return applyDefaults(declaration, { ...object, spec: {} })
   if (!Object.hasOwn(object, 'spec')) return { ...object }
-  return { ...object, spec: withDefaults(declaration.spec as SchemaNode, (object as { spec: unknown }).spec) }
+  return { ...object, spec: withDefaults(declaration.spec as SchemaNode, spec) }
 }

@@ -18,3 +18,10 @@ const workloadName: CelRule = {
 }
 
 export const rootRules = ({ role }: KindDeclaration): readonly CelRule[] => (role === 'workload' ? [workloadName] : [])
+
+/**
+ * Whether an object of this kind may leave `spec` out: it is no workload, and nothing in it is required. The API server then fills in an empty
+ * one (a group may be nothing but a name).
+ */
+export const specMayBeLeftOut = ({ role, spec }: KindDeclaration): boolean =>
+  role !== 'workload' && ((spec as { readonly required?: readonly string[] }).required ?? []).length === 0

@@ -1,7 +1,7 @@
 /** From our schemas to the structural OpenAPI schemas of a CustomResourceDefinition. */
 
 import type { KindDeclaration } from './define.ts'
-import { rootRules, VERSION } from './root.ts'
+import { rootRules, specMayBeLeftOut, VERSION } from './root.ts'
 import type { SchemaNode } from './walk.ts'
 
 /** Keywords of our own, of which the API server must not hear. */
@@ -40,10 +40,13 @@ const rootSchema = (declaration: KindDeclaration) => {
       apiVersion: plainText('Group and version of this object.'),
       kind: plainText('Kind of this object.'),
       metadata: { type: 'object' },
-      spec: structural(declaration.spec as SchemaNode),
+      spec: {
+        ...structural(declaration.spec as SchemaNode),
+        ...(specMayBeLeftOut(declaration) ? { default: {} } : {}),
+      },
       status: structural(declaration.status as SchemaNode),
     },
-    required: ['spec'],
+    ...(specMayBeLeftOut(declaration) ? {} : { required: ['spec'] }),
     ...(rules.length === 0 ? {} : { 'x-kubernetes-validations': rules }),
   }
 }

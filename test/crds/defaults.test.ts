@@ -1,6 +1,13 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { applyDefaults, mcpServer, mcpTelemetryConfig, virtualMcpServer } from '../../crds/index.ts'
+import {
+  applyDefaults,
+  mcpGroup,
+  mcpServer,
+  mcpTelemetryConfig,
+  validateObject,
+  virtualMcpServer,
+} from '../../crds/index.ts'
 
 const telemetry = (spec: object) => (applyDefaults(mcpTelemetryConfig, { spec }) as { spec: object }).spec
 
@@ -63,6 +70,17 @@ test('items of lists and values of maps get defaults', () => {
 test('twice is the same as once', () => {
   const once = applyDefaults(mcpServer, { spec: { image: 'x', authServerRef: { name: 'a' } } })
   assert.equal(applyDefaults(mcpServer, once), once)
+})
+
+test('a group that is nothing but a name is valid, and gets an empty spec', () => {
+  const group = { apiVersion: 'portico.dev/v1beta1', kind: 'MCPGroup', metadata: { name: 'g' } }
+  assert.equal(validateObject(group, 'portico.dev'), [])
+  assert.equal((applyDefaults(mcpGroup, group) as { spec?: unknown }).spec, {})
+  const registry = { ...group, kind: 'MCPRegistry' }
+  assert.equal(
+    validateObject(registry, 'portico.dev').map(({ pointer }) => pointer),
+    ['/spec'],
+  )
 })
 
 test.run()
