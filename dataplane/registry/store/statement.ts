@@ -14,12 +14,13 @@ type Placeholder<V> = <K extends keyof V & string>(name: K) => RawBuilder<V[K]>
  * Builds a query once and runs it often, with new values for its placeholders: building and compiling costs Kysely tens
  * of microseconds, more than SQLite needs for a page.
  */
-export function prepareStatement<V extends object, R>(
+export function prepareStatement<T, V extends object, R>(
+  database: Kysely<T>,
   build: (placeholder: Placeholder<V>) => Compilable<R>,
-): (database: Kysely<never>, values: V) => Promise<R[]> {
+): (values: V) => Promise<R[]> {
   const compiled = build((name) => sql`${new Parameter(name)}`).compile() as CompiledQuery<R>
 
-  return async function runStatement(database, values) {
+  return async function runStatement(values) {
     const parameters = compiled.parameters.map((value) =>
       value instanceof Parameter ? values[value.name as keyof V] : value,
     )
