@@ -5,8 +5,8 @@ import { ToolFeed } from './tool-feed.ts'
 
 /** How long a client's first question may wait for a backend's first answer. */
 const FIRST_ANSWER_MS = 3_000
-/** How long calls in flight may go on when the gateway stops. */
-const CLOSE_MS = 5_000
+/** How long backends have to take the end of their sessions when the gateway stops; calls have been waited for before. */
+const CLOSE_MS = 1_000
 
 interface Member {
   /** Everything that makes another backend of it when it changes. */
