@@ -1,68 +1,56 @@
 import Type, { type Static } from 'typebox'
-import { duration } from '../../crds/shared/schema.ts'
+import { authSchema } from './registry-auth.ts'
+import { claims } from './registry-claims.ts'
+import { label, sourceSchema } from './registry-source.ts'
 
 /**
  * The registry's configuration file (YAML). File paths in it are relative to the file's own folder.
  *
- * What belongs to it and is not served yet stands in `notYet`: it is refused with a finding that says so.
+ * What belongs to it and is not served yet stands in `notYet`, here or in `check/registry.ts`: it is refused with a
+ * finding that says so.
  */
 
 const strict = { additionalProperties: false }
 const notYet = (...names: readonly string[]) => ({ ...strict, notYet: names })
 
-/** Time between two looks at a source whose `syncPolicy` does not say. */
-export const DEFAULT_INTERVAL = '30s'
+export { DEFAULT_INTERVAL, type SourceConfig } from './registry-source.ts'
 
-const names = Type.Object(
+/** What a registry is, besides its name: the body of the admin API has the same fields. */
+export const registryFields = {
+  sources: Type.Array(Type.String({ minLength: 1 }), { description: 'Sources, most important first.', minItems: 1 }),
+  claims: Type.Optional(claims('What a caller must hold to read it; absent or empty: everybody who is authenticated.')),
+}
+
+export const registrySchema = Type.Object({ name: label('Unique name, used in paths.'), ...registryFields }, strict)
+
+/** Largest request body where `limits.bodyBytes` does not say. */
+export const DEFAULT_BODY_BYTES = 1024 * 1024
+
+const limits = Type.Object(
   {
-    include: Type.Optional(Type.Array(Type.String({ minLength: 1 }))),
-    exclude: Type.Optional(Type.Array(Type.String({ minLength: 1 }))),
+    bodyBytes: Type.Optional(
+      Type.Integer({ description: 'Largest request body in bytes.', minimum: 1024, default: DEFAULT_BODY_BYTES }),
+    ),
+    privateSources: Type.Optional(
+      Type.Enum(['allow', 'deny'], {
+        type: 'string',
+        description: 'Whether sources that are created through the API may be at private addresses.',
+        default: 'deny',
+      }),
+    ),
   },
   strict,
 )
 
-const source = Type.Object(
-  {
-    name: Type.String({ description: 'Unique name.', pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$', maxLength: 63 }),
-    file: Type.Object(
-      { path: Type.String({ description: 'A registry file.', minLength: 1 }) },
-      notYet('url', 'data', 'timeout'),
-    ),
-    syncPolicy: Type.Optional(
-      Type.Object(
-        { interval: duration('registry', 'Time between two looks at the file.', { default: DEFAULT_INTERVAL }) },
-        strict,
-      ),
-    ),
-    filter: Type.Optional(Type.Object({ names: Type.Optional(names), tags: Type.Optional(names) }, strict)),
-  },
-  notYet('git', 'api', 'managed', 'kubernetes', 'claims'),
-)
-
-const registry = Type.Object(
-  {
-    name: Type.String({
-      description: 'Unique name, used in paths.',
-      pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$',
-      maxLength: 63,
-    }),
-    sources: Type.Array(Type.String({ minLength: 1 }), { description: 'Sources, most important first.', minItems: 1 }),
-  },
-  notYet('claims'),
-)
-
 export const registryConfigSchema = Type.Object(
   {
-    sources: Type.Array(source, { minItems: 1 }),
-    registries: Type.Array(registry, { minItems: 1 }),
-    auth: Type.Object(
-      { mode: Type.Enum(['anonymous'], { type: 'string', notYet: ['oauth'] }) },
-      notYet('oauth', 'authz', 'publicPaths'),
-    ),
+    sources: Type.Array(sourceSchema, { minItems: 1 }),
+    registries: Type.Array(registrySchema, { minItems: 1 }),
+    auth: authSchema,
     cors: Type.Optional(Type.Object({ origins: Type.Array(Type.String({ minLength: 1 })) }, strict)),
+    limits: Type.Optional(limits),
   },
-  notYet('database', 'telemetry', 'audit', 'limits'),
+  notYet('database', 'telemetry', 'audit'),
 )
 
 export type RegistryConfig = Static<typeof registryConfigSchema>
-export type SourceConfig = RegistryConfig['sources'][number]

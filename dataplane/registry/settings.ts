@@ -21,11 +21,15 @@ export function resolveSettings({ config, hash, directory }: Loaded<RegistryConf
     sources: config.sources.map(({ name }) => name),
     registries: config.registries,
     origins: config.cors?.origins ?? ['*'],
-    schedules: config.sources.map(({ name, file, syncPolicy, filter }) => ({
-      name,
-      path: resolve(directory, file.path),
-      intervalMs: parseDuration(syncPolicy?.interval ?? DEFAULT_INTERVAL),
-      filter,
-    })),
+    schedules: config.sources.flatMap(({ name, file, syncPolicy, filter }) =>
+      file?.path === undefined
+        ? []
+        : {
+            name,
+            place: { kind: 'file', path: resolve(directory, file.path) },
+            intervalMs: parseDuration(syncPolicy?.interval ?? DEFAULT_INTERVAL),
+            filter,
+          },
+    ),
   }
 }

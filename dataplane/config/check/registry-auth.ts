@@ -1,0 +1,52 @@
+import type { Finding } from '../load.ts'
+import type { AuthConfig, ProviderConfig } from '../registry-auth.ts'
+import { duplicates } from './duplicates.ts'
+import { issuerFindings } from './issuer.ts'
+import { urlFindings } from './url.ts'
+
+/** What is wrong with the `auth` block that its schema can't say. */
+export function authFindings({ mode, oauth, publicPaths = [] }: AuthConfig): readonly Finding[] {
+  return [
+    ...(mode === 'oauth' && oauth === undefined
+      ? [{ pointer: '/auth/oauth', message: 'is required in mode oauth' }]
+      : []),
+    ...(oauth?.resourceUrl === undefined ? [] : urlFindings(oauth.resourceUrl, '/auth/oauth/resourceUrl')),
+    ...duplicates(oauth?.providers ?? [], ({ name }) => name, '/auth/oauth/providers', '/name'),
+    ...(oauth?.providers ?? []).flatMap((provider, index) =>
+      providerFindings(provider, `/auth/oauth/providers/${index}`),
+    ),
+    ...publicPaths.flatMap((path, index) =>
+      isPlainPath(path)
+        ? []
+        : [
+            {
+              pointer: `/auth/publicPaths/${index}`,
+              message: 'must be a plain path below the root, such as /registry/public',
+            },
+          ],
+    ),
+  ]
+}
+
+function providerFindings(provider: ProviderConfig, at: string): readonly Finding[] {
+  const { issuerUrl, jwksUrl, introspectionUrl, clientId, clientSecretFile, insecureAllowHTTP = false } = provider
+  const plain = { insecureAllowHTTP }
+  return [
+    ...issuerFindings({ issuer: issuerUrl, ...(jwksUrl !== undefined && { jwksUrl }), ...plain }, at, 'issuerUrl'),
+    ...(introspectionUrl === undefined
+      ? []
+      : issuerFindings({ issuer: introspectionUrl, ...plain }, at, 'introspectionUrl')),
+    ...((introspectionUrl ?? clientSecretFile) !== undefined && clientId === undefined
+      ? [{ pointer: `${at}/clientId`, message: 'is required for introspection' }]
+      : []),
+    ...((introspectionUrl ?? clientId) !== undefined && clientSecretFile === undefined
+      ? [{ pointer: `${at}/clientSecretFile`, message: 'is required for introspection' }]
+      : []),
+  ]
+}
+
+/** One without escapes, empty or dot segments: it is compared with what requests name. The root would open everything. */
+function isPlainPath(path: string): boolean {
+  const segments = path.slice(1).replace(/\/$/, '').split('/')
+  return segments.every((segment) => /^[\w.~!$&'()*+,;=:@-]+$/.test(segment) && segment !== '.' && segment !== '..')
+}

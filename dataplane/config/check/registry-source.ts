@@ -1,0 +1,62 @@
+import { parseDuration } from '../../../crds/shared/duration.ts'
+import { compileGlob } from '../glob.ts'
+import type { Finding } from '../load.ts'
+import { SOURCE_KINDS, type SourceConfig } from '../registry-source.ts'
+import { urlFindings } from './url.ts'
+
+const SMALLEST_INTERVAL_MS = 1000
+
+/** Kinds of sources that nobody syncs yet. */
+const NOT_YET: readonly string[] = ['git', 'api', 'kubernetes', 'managed']
+
+/** What is wrong with a source that its schema can't say; for the configuration file and the admin API alike. */
+export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): readonly Finding[] {
+  const { git, api, file, syncPolicy, filter } = source
+  const kinds = SOURCE_KINDS.filter((kind) => source[kind] !== undefined)
+  const [kind] = kinds
+  return [
+    ...(kinds.length === 1 ? [] : [{ pointer: at, message: `must have exactly one of ${SOURCE_KINDS.join(', ')}` }]),
+    ...kinds
+      .filter((name) => NOT_YET.includes(name))
+      .map((name) => ({ pointer: `${at}/${name}`, message: 'is not supported yet' })),
+    ...(syncPolicy !== undefined && (kind === 'managed' || kind === 'kubernetes')
+      ? [{ pointer: `${at}/syncPolicy`, message: 'is for git, api and file sources' }]
+      : []),
+    ...(syncPolicy !== undefined && parseDuration(syncPolicy.interval) < SMALLEST_INTERVAL_MS
+      ? [{ pointer: `${at}/syncPolicy/interval`, message: 'must be at least 1s' }]
+      : []),
+    ...(git === undefined ? [] : gitFindings(git, `${at}/git`)),
+    ...(api === undefined ? [] : urlFindings(api.endpoint, `${at}/api/endpoint`)),
+    ...(file === undefined ? [] : fileFindings(file, `${at}/file`)),
+    ...globFindings(filter?.names?.include, `${at}/filter/names/include`),
+    ...globFindings(filter?.names?.exclude, `${at}/filter/names/exclude`),
+  ]
+}
+
+function gitFindings({ branch, tag, commit }: NonNullable<SourceConfig['git']>, at: string): readonly Finding[] {
+  const named = [branch, tag, commit].filter((name) => name !== undefined)
+  return named.length > 1 ? [{ pointer: at, message: 'must have at most one of branch, tag and commit' }] : []
+}
+
+function fileFindings({ path, url, data, timeout }: NonNullable<SourceConfig['file']>, at: string): readonly Finding[] {
+  const places = [path, url, data].filter((place) => place !== undefined)
+  return [
+    ...(places.length === 1 ? [] : [{ pointer: at, message: 'must have exactly one of path, url and data' }]),
+    ...(timeout !== undefined && url === undefined ? [{ pointer: `${at}/timeout`, message: 'is for url' }] : []),
+    ...(url === undefined
+      ? []
+      : [...urlFindings(url, `${at}/url`), { pointer: `${at}/url`, message: 'is not supported yet' }]),
+    ...(data === undefined ? [] : [{ pointer: `${at}/data`, message: 'is not supported yet' }]),
+  ]
+}
+
+function globFindings(globs: readonly string[] = [], pointer: string): readonly Finding[] {
+  return globs.flatMap((glob, index) => {
+    try {
+      compileGlob(glob)
+      return []
+    } catch (error) {
+      return [{ pointer: `${pointer}/${index}`, message: (error as TypeError).message }]
+    }
+  })
+}
