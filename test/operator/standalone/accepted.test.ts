@@ -1,0 +1,46 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { Manifest, ManifestFinding } from '../../../operator/cluster/files/index.ts'
+import { type Accepted, accept, nothingAccepted } from '../../../operator/standalone/accepted.ts'
+
+const manifest = (name: string, file: string, revision = 1): Manifest => ({
+  object: { apiVersion: 'portico.dev/v1beta1', kind: 'MCPGroup', metadata: { name }, revision },
+  id: { kind: 'MCPGroup', namespace: 'default', name },
+  file,
+  lineOf: () => 1,
+  misreading: () => undefined,
+})
+
+const set = (...manifests: Manifest[]): Accepted => ({ ...nothingAccepted, manifests })
+
+const finding = (file: string, reason = 'SchemaInvalid'): ManifestFinding => ({
+  severity: 'error',
+  reason,
+  message: '',
+  file,
+  line: 1,
+})
+
+const told = ({ manifests }: Accepted) => manifests.map(({ id, object }) => `${id.name}${object['revision']}`)
+
+const before = set(manifest('a', 'x.yaml'), manifest('b', 'x.yaml'), manifest('c', 'y.yaml'))
+
+test('what is not in the files any more is gone; a new version replaces the old one', () => {
+  assert.equal(told(accept(before, set(manifest('a', 'x.yaml', 2)), [])), ['a2'])
+})
+
+test('objects of a file with an error stay as they were, those of other files go', () => {
+  assert.equal(told(accept(before, set(manifest('a', 'x.yaml', 2)), [finding('x.yaml')])), ['a2', 'b1'])
+})
+
+test('an object that moved to another file is there once', () => {
+  const after = accept(before, set(manifest('a', 'z.yaml', 2)), [finding('x.yaml'), finding('y.yaml')])
+  assert.equal(told(after), ['a2', 'b1', 'c1'])
+})
+
+test('a folder that is away for a moment loses nothing', () => {
+  const inFolder = set(manifest('a', 'folder/x.yaml'))
+  assert.equal(told(accept(inFolder, set(), [finding('folder', 'FileMissing')])), ['a1'])
+})
+
+test.run()
