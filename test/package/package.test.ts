@@ -5,6 +5,7 @@ import { delimiter, dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { freePort } from '../support/redis-server.ts'
 
 const root = new URL('../..', import.meta.url).pathname
 /** The pinned Node comes first, as on a machine whose Node is new enough. */
@@ -16,16 +17,16 @@ const CATALOG = {
   data: { servers: [{ name: 'com.example/tools', description: 'Tools.', version: '1.2.0' }] },
 }
 
-const REGISTRY = {
+const registryOn = (port: number) => ({
   apiVersion: 'portico.dev/v1beta1',
   kind: 'MCPRegistry',
-  metadata: { name: 'catalog' },
+  metadata: { name: 'catalog', annotations: { 'portico.dev/local-port': String(port) } },
   spec: {
     sources: [{ name: 'own', file: { configMapRef: { name: 'own', key: 'registry.json' } } }],
     registries: [{ name: 'public', sources: ['own'] }],
     auth: { mode: 'anonymous' },
   },
-}
+})
 
 let elsewhere: string
 
@@ -73,7 +74,7 @@ test('it renders and serves manifests from its bundle, worker threads included',
   const configMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'own' }, data }
   writeFileSync(
     join(folder, 'all.json'),
-    JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [configMap, REGISTRY] }),
+    JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [configMap, registryOn(await freePort())] }),
   )
   assert.match(portico('render', folder), 'name: mcpreg-catalog')
 
