@@ -1,0 +1,59 @@
+import type { AuthConfig } from '../../config/registry-auth.ts'
+import type { Caller } from '../../identity/index.ts'
+import type { TokenClaims } from './claims.ts'
+import { ROLES, type Role, type RoleRules, resolveRoles } from './roles.ts'
+
+/** How much is checked: nothing; that there is a valid token; that, and claims and roles. */
+export type AuthorizationMode = 'anonymous' | 'auth-only' | 'full'
+
+/** Who acts, and what that lets them do. */
+export interface Actor {
+  readonly mode: AuthorizationMode
+  /** Undefined in anonymous mode, and for callers without a token on a public path. */
+  readonly subject: string | undefined
+  readonly claims: TokenClaims
+  readonly roles: ReadonlySet<Role>
+  /** Gates, filters and scoping by claims do not apply. */
+  readonly unrestricted: boolean
+  /** Whether sources and registries without claims are open to it. */
+  readonly unlabelled: 'allow' | 'deny'
+}
+
+const NO_CLAIMS: TokenClaims = Object.freeze({})
+const NO_ROLES: ReadonlySet<Role> = new Set()
+const EVERY_ROLE: ReadonlySet<Role> = new Set(ROLES)
+
+export function modeOf({ mode, authz }: AuthConfig): AuthorizationMode {
+  if (mode === 'anonymous') return 'anonymous'
+  return authz === undefined ? 'auth-only' : 'full'
+}
+
+/** Makes the function that tells what a caller may do. It works once a caller: callers are kept as long as their token. */
+export function createActors(auth: AuthConfig): (caller: Caller) => Actor {
+  const mode = modeOf(auth)
+  const rules: RoleRules = auth.authz?.roles ?? {}
+  const unlabelled = auth.authz?.unlabelled ?? 'allow'
+  const known = new WeakMap<Caller, Actor>()
+
+  function derive(caller: Caller): Actor {
+    const base = { mode, subject: undefined, claims: NO_CLAIMS, unlabelled }
+    if (mode === 'anonymous') return { ...base, roles: EVERY_ROLE, unrestricted: true }
+    // On a public path: whoever has no token reads, and manages nothing.
+    if (caller.kind === 'anonymous') return { ...base, roles: NO_ROLES, unrestricted: mode === 'auth-only' }
+
+    const { subject, claims } = caller
+    const roles = mode === 'auth-only' ? EVERY_ROLE : resolveRoles(claims, rules)
+    return { ...base, subject, claims, roles, unrestricted: roles.has('superAdmin') }
+  }
+
+  return function actorOf(caller) {
+    let actor = known.get(caller)
+    if (actor === undefined) known.set(caller, (actor = derive(caller)))
+    return actor
+  }
+}
+
+/** Whether the actor may do what this role is for; super-admins may do everything. */
+export function hasRole({ roles }: Actor, role: Role): boolean {
+  return roles.has(role) || roles.has('superAdmin')
+}

@@ -1,0 +1,34 @@
+/** Claims of a source, a registry or an entry: pairs of strings. */
+export type ClaimsMap = Readonly<Record<string, string>>
+
+/** Claims as they stand in a verified token. */
+export type TokenClaims = Readonly<Record<string, unknown>>
+
+/**
+ * Whether what a token holds under one key matches a required value: as that string, or as an array with that string in
+ * it. Numbers and booleans match nothing: `1`, `true` and their texts must not stand for each other.
+ */
+export function holds(claims: TokenClaims, key: string, value: string): boolean {
+  if (!Object.hasOwn(claims, key)) return false
+  const held = claims[key]
+  return held === value || (Array.isArray(held) && held.includes(value))
+}
+
+/** Containment: the caller's claims are a superset of the required ones. Nothing required is satisfied by anybody. */
+export function satisfies(claims: TokenClaims, required: ClaimsMap): boolean {
+  for (const key of Object.keys(required)) if (!holds(claims, key, required[key] as string)) return false
+  return true
+}
+
+export function isEmpty(claims: ClaimsMap): boolean {
+  return Object.keys(claims).length === 0
+}
+
+/** Whether two sets hold the same pairs, in whatever order. */
+export function sameClaims(one: ClaimsMap, other: ClaimsMap): boolean {
+  const keys = Object.keys(one)
+  return (
+    keys.length === Object.keys(other).length &&
+    keys.every((key) => Object.hasOwn(other, key) && one[key] === other[key])
+  )
+}

@@ -1,0 +1,29 @@
+import type { Actor } from './actor.ts'
+import { type ClaimsMap, isEmpty, sameClaims, satisfies } from './claims.ts'
+
+export type PublishFault = 'claims_required' | 'claims_not_subset' | 'claims_mismatch'
+
+/**
+ * What is wrong with the claims of a version that is published; undefined where nothing is. `existing` are the claims of
+ * the entry that it joins, undefined where it is the first version.
+ *
+ * 1. Claims are required, of a super-admin too, unless nobody is asked who they are or the entry has none.
+ * 2. They are a subset of the publisher's; super-admins are exempt.
+ * 3. They are those of the first version, without exception.
+ */
+export function publishFault(
+  actor: Actor,
+  claims: ClaimsMap,
+  existing: ClaimsMap | undefined,
+): PublishFault | undefined {
+  const mayBeNone = existing === undefined ? actor.mode === 'anonymous' : isEmpty(existing)
+  if (isEmpty(claims) && !mayBeNone) return 'claims_required'
+  if (!mayPublishWith(actor, claims)) return 'claims_not_subset'
+  return existing === undefined || sameClaims(claims, existing) ? undefined : 'claims_mismatch'
+}
+
+/** In auth-only mode too: what a caller publishes speaks in the caller's own name. */
+function mayPublishWith({ mode, claims: held, unrestricted }: Actor, claims: ClaimsMap): boolean {
+  const exempt = mode === 'anonymous' || (mode === 'full' && unrestricted)
+  return exempt || satisfies(held, claims)
+}
