@@ -114,11 +114,15 @@ function clockServer(): McpServer {
       const from = Math.max(...zones.map((timeZone) => instantOf(`${date}T${start}`, timeZone)))
       const until = Math.min(...zones.map((timeZone) => instantOf(`${date}T${end}`, timeZone)))
       if (from >= until) return answer({ minutes: 0, start: [], end: [] }, ['There are no common hours on that day.'])
-      const [starts, ends] = [from, until].map((instant) => zones.map((timeZone) => row(instant, timeZone)))
-      const shown = zones.map(
-        (timeZone, at) => `${starts[at]?.time.slice(11)}–${ends[at]?.time.slice(11)}  ${timeZone}`,
+      const hours = zones.map((timeZone) => ({ start: row(from, timeZone), end: row(until, timeZone) }))
+      return answer(
+        {
+          minutes: (until - from) / MINUTE,
+          start: hours.map(({ start }) => start),
+          end: hours.map(({ end }) => end),
+        },
+        hours.map(({ start, end }) => `${start.time.slice(11)}–${end.time.slice(11)}  ${start.zone}`),
       )
-      return answer({ minutes: (until - from) / MINUTE, start: starts, end: ends }, shown)
     },
   )
   return server
@@ -129,7 +133,7 @@ const isLocalHost = localhostHostValidation()
 
 const server = createServer((request, response) => {
   if (!isLocalHost(request, response)) return
-  if (new URL(request.url ?? '/', 'http://localhost').pathname === '/mcp') void handler(request, response)
+  if (request.url?.split('?')[0] === '/mcp') void handler(request, response)
   else response.writeHead(404).end()
 })
 

@@ -120,7 +120,7 @@ run('an SDK 1 client works through the proxy of a single server too', async () =
   await client.close()
 })
 
-run('the MCP Inspector’s CLI lists and calls a tool', () => {
+run('the MCP Inspector’s CLI calls a tool', () => {
   for (const era of ['modern', 'legacy']) {
     const args = ['--cli', gateway, '--transport', 'http', '--protocol-era', era, '--method', 'tools/call']
     const call = ['--tool-name', 'everything_echo', '--tool-arg', 'message=hello']
@@ -140,6 +140,24 @@ run('the registry lists real servers', async () => {
   const body = (await response.json()) as { servers: { server: { name: string } }[] }
   assert.ok(body.servers.length >= 12)
   assert.ok(body.servers.some(({ server }) => server.name === 'com.notion/mcp'))
+})
+
+run('every command in the README works', () => {
+  const readme = readFileSync(join(repository, 'samples/quickstart/README.md'), 'utf8')
+  const commands = [...readme.matchAll(/^```sh\n(.*?)^```/gms)].flatMap(([, block]) => (block ?? '').trim().split('\n'))
+  assert.ok(commands.length >= 6)
+  const registry = endpoint(first, 'MCPRegistry').url
+  const path = `${join(process.execPath, '..')}:${process.env['PATH']}`
+  for (const command of commands) {
+    const here = command.replace('http://127.0.0.1:4483/mcp', gateway).replace('http://127.0.0.1:8080', registry)
+    const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', here], {
+      cwd: repository,
+      encoding: 'utf8',
+      env: { ...process.env, PATH: path },
+    })
+    assert.is(status, 0, `${command}\n${stderr}`)
+    assert.ok(stdout.length > 40, command)
+  }
 })
 
 run('a changed tool filter takes effect without a restart, the session lives on', async () => {
