@@ -5,10 +5,10 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { freePort } from '../support/free-port.ts'
 import { type Component, kubernetes } from './binary.ts'
 
 export interface ControlPlane {
@@ -55,18 +55,6 @@ interface AuditEvent {
 }
 
 const ADMIN_TOKEN = 'administrator'
-
-/** A TCP port that was free a moment ago. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-    })
-  })
-}
 
 function auditedWrite({ verb, user, objectRef = {}, responseStatus, stageTimestamp }: AuditEvent): AuditedWrite {
   const { resource = '', subresource = '', namespace = '', name = '' } = objectRef

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
-import { createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { eventually } from './eventually.ts'
+import { freePort } from './free-port.ts'
 
 export interface EverythingServer {
   readonly url: string
@@ -37,13 +37,4 @@ export async function startEverything(): Promise<EverythingServer> {
       await ended
     },
   }
-}
-
-/** A port that was free a moment ago, for programs that can't take any. */
-export async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  return typeof address === 'object' && address !== null ? address.port : 0
 }

@@ -12,9 +12,10 @@ import {
 } from '../../../dataplane/storage/redis.ts'
 import { createAuthority } from '../../support/certificates.ts'
 import { eventually } from '../../support/eventually.ts'
+import { freePort } from '../../support/free-port.ts'
 import { keptLog } from '../../support/kept-log.ts'
 import { mountVolume } from '../../support/mounted-volume.ts'
-import { freePort, type RedisServerOptions, startRedis } from '../../support/redis-server.ts'
+import { type RedisServerOptions, startRedis } from '../../support/redis-server.ts'
 
 const cleanups: (() => unknown)[] = []
 test.after.each(async () => {
