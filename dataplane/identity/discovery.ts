@@ -17,11 +17,15 @@ export function discoveryUrls(issuer: string): readonly string[] {
   ]
 }
 
+/** What we look for in an issuer's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2). */
+export type Endpoint = 'jwks_uri' | 'introspection_endpoint'
+
 /**
- * Finds where an issuer's keys are. Throws an Error for the log: nothing answers, the document names another issuer
- * (RFC 8414 section 3.3), or its key URL would go over plain http where that is not allowed.
+ * Finds an endpoint of an issuer. Throws an Error for the log: nothing answers, the document names another issuer
+ * (RFC 8414 section 3.3), or the URL would go over plain http where that is not allowed.
  */
-export async function discoverKeysUrl(
+export async function discoverEndpoint(
+  endpoint: Endpoint,
   issuer: string,
   fetch: GuardedFetch,
   options: { readonly headers: Readonly<Record<string, string>>; readonly allowHTTP: boolean },
@@ -33,17 +37,20 @@ export async function discoverKeysUrl(
       failures.push(`${url} answered ${answer.status}`)
       continue
     }
-    return keysUrlOf(JSON.parse(answer.text), issuer, options.allowHTTP)
+    return endpointOf(JSON.parse(answer.text), endpoint, issuer, options.allowHTTP)
   }
   throw new Error(`the issuer’s metadata was not found: ${failures.join(', ')}`)
 }
 
-function keysUrlOf(document: unknown, issuer: string, allowHTTP: boolean): string {
-  const { issuer: named, jwks_uri: uri } = (document ?? {}) as { issuer?: unknown; jwks_uri?: unknown }
-  if (named !== issuer) throw new Error(`the metadata of ${issuer} name another issuer: ${JSON.stringify(named)}`)
+function endpointOf(document: unknown, endpoint: Endpoint, issuer: string, allowHTTP: boolean): string {
+  const metadata = (document ?? {}) as { issuer?: unknown } & { [name in Endpoint]?: unknown }
+  if (metadata.issuer !== issuer)
+    throw new Error(`the metadata of ${issuer} name another issuer: ${JSON.stringify(metadata.issuer)}`)
+  const uri = metadata[endpoint]
   const url = typeof uri === 'string' ? URL.parse(uri) : null
-  if (url === null) throw new Error(`the metadata of ${issuer} hold no jwks_uri`)
+  if (url === null) throw new Error(`the metadata of ${issuer} hold no ${endpoint}`)
   const acceptable = url.protocol === 'https:' || (url.protocol === 'http:' && (allowHTTP || isLoopback(url)))
-  if (!acceptable) throw new Error(`the keys of ${issuer} are at ${url.protocol}//${url.host}, which is not https`)
+  if (!acceptable)
+    throw new Error(`the ${endpoint} of ${issuer} is at ${url.protocol}//${url.host}, which is not https`)
   return url.href
 }

@@ -4,7 +4,7 @@ import { isLoopback } from '../config/check/url.ts'
 import { secretFile } from '../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
 import { PublicError } from '../server/errors.ts'
-import { discoverKeysUrl } from './discovery.ts'
+import { discoverEndpoint } from './discovery.ts'
 
 /** What is known of an issuer. File paths are absolute. */
 export interface Issuer {
@@ -114,7 +114,7 @@ export class IssuerKeys {
     const { issuer, jwksUrl, insecureAllowHTTP: allowHTTP = false } = this.#issuer
     const headers: Record<string, string> =
       this.#bearerToken === undefined ? {} : { authorization: `Bearer ${this.#bearerToken()}` }
-    const url = jwksUrl ?? (await discoverKeysUrl(issuer, this.#fetch, { headers, allowHTTP }))
+    const url = jwksUrl ?? (await discoverEndpoint('jwks_uri', issuer, this.#fetch, { headers, allowHTTP }))
     const answer = await this.#fetch(url, headers)
     if (answer.status !== 200) throw new Error(`${url} answered ${answer.status}`)
     this.#keys = createLocalJWKSet(JSON.parse(answer.text) as JSONWebKeySet)

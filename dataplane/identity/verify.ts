@@ -1,15 +1,18 @@
-import { decodeJwt, errors, type JWTPayload, type JWTVerifyResult, jwtVerify } from 'jose'
+import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyResult, jwtVerify } from 'jose'
 import type { Logger } from 'pino'
 import { PublicError } from '../server/errors.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import type { Authenticate, Caller } from './caller.ts'
 import { unauthenticated } from './challenge.ts'
+import { Introspection, type IntrospectionClient } from './introspection.ts'
 import { type Issuer, IssuerKeys } from './issuer-keys.ts'
 import { TokenCache } from './token-cache.ts'
 
 /** An issuer whose tokens are accepted, for one audience. */
 export interface Provider extends Issuer {
   readonly audience: string
+  /** Absent: its opaque tokens are not accepted. */
+  readonly introspection?: IntrospectionClient | undefined
 }
 
 export interface VerifyOptions {
@@ -38,8 +41,9 @@ const TYPES = new Set(['at+jwt', 'application/at+jwt', 'jwt', 'application/jwt']
 const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
 
 /**
- * Makes the function that verifies bearer tokens of several issuers. A token is tried with the providers of its own
- * `iss` alone; that claim is only believed once its signature has been checked.
+ * Makes the function that verifies bearer tokens of several issuers. A JWT is tried with the providers of its own
+ * `iss` alone; that claim is only believed once its signature has been checked. What is no JWT is opaque: the issuers
+ * that have an introspection client are asked about it. A JWT that fails is never asked about.
  */
 export function verifyTokens(
   providers: readonly Provider[],
@@ -47,6 +51,9 @@ export function verifyTokens(
 ): Authenticate & { close(): Promise<void> } {
   const { log, observe } = options
   const known = providers.map((provider) => ({ provider, keys: new IssuerKeys(provider, log) }))
+  const introspections = providers.flatMap(({ introspection: client, audience, ...issuer }) =>
+    client === undefined ? [] : new Introspection({ issuer, audience, client, skewS: SKEW_S, log }),
+  )
   const cache = new TokenCache()
   for (const { keys } of known) keys.warm()
 
@@ -61,7 +68,26 @@ export function verifyTokens(
       cause,
     )
 
-  async function verify(token: string): Promise<Caller> {
+  function verify(token: string): Promise<Caller> {
+    return isOpaque(token) ? verifyOpaque(token) : verifyJwt(token)
+  }
+
+  async function verifyOpaque(token: string): Promise<Caller> {
+    let away: unknown
+    for (const introspection of introspections) {
+      try {
+        const caller = await introspection.ask(token)
+        if (caller?.kind !== 'authenticated') continue
+        cache.set(token, caller, (caller.expiresAt + SKEW_S) * 1000)
+        return caller
+      } catch (error) {
+        away = error
+      }
+    }
+    throw away ?? refuse('The token is not valid.')
+  }
+
+  async function verifyJwt(token: string): Promise<Caller> {
     const issuer = issuerOf(token)
     const candidates = known.filter(({ provider }) => provider.issuer === issuer)
     let failure: unknown = new Error('a token of an issuer that is not configured')
@@ -102,9 +128,20 @@ export function verifyTokens(
   }
   return Object.assign(authenticate, {
     close: async () => {
-      await Promise.all(known.map(({ keys }) => keys.close()))
+      await Promise.all([...known.map(({ keys }) => keys), ...introspections].map((part) => part.close()))
     },
   })
+}
+
+/** Whether a token is anything but a signed JWT. Three parts of which the first is a JSON object make one, sound or not. */
+function isOpaque(token: string): boolean {
+  if (token.split('.').length !== 3) return true
+  try {
+    decodeProtectedHeader(token)
+    return false
+  } catch {
+    return true
+  }
 }
 
 /** The issuer that a token claims, unverified. Undefined where the token is no JWT. */

@@ -14,9 +14,12 @@ export interface GuardedAnswer {
   readonly text: string
 }
 
-/** GETs a document from an address that has passed the check. Follows no redirects. Throws an Error for the log. */
+/**
+ * GETs a document from an address that has passed the check, or POSTs a body there. Follows no redirects. Throws an
+ * Error for the log.
+ */
 export interface GuardedFetch {
-  (url: string, headers?: Readonly<Record<string, string>>): Promise<GuardedAnswer>
+  (url: string, headers?: Readonly<Record<string, string>>, body?: string): Promise<GuardedAnswer>
   /** Ends its connections. */
   close(): Promise<void>
 }
@@ -29,9 +32,17 @@ export function createGuardedFetch(options: GuardedFetchOptions): GuardedFetch {
   const { maxBytes = MAX_BYTES, timeoutMs = TIMEOUT_MS, ...connect } = options
   const dispatcher = new Agent({ connect: guardedConnect(connect), connections: 4, pipelining: 1, maxOrigins: 16 })
 
-  async function guardedFetch(url: string, headers: Readonly<Record<string, string>> = {}): Promise<GuardedAnswer> {
-    const signal = AbortSignal.timeout(timeoutMs)
-    const answer = await request(url, { dispatcher, signal, headers: { accept: 'application/json', ...headers } })
+  async function guardedFetch(
+    url: string,
+    headers: Readonly<Record<string, string>> = {},
+    body?: string,
+  ): Promise<GuardedAnswer> {
+    const answer = await request(url, {
+      dispatcher,
+      signal: AbortSignal.timeout(timeoutMs),
+      headers: { accept: 'application/json', ...headers },
+      ...(body !== undefined && { method: 'POST', body }),
+    })
     const chunks: Buffer[] = []
     let size = 0
     for await (const chunk of answer.body as AsyncIterable<Buffer>) {

@@ -48,14 +48,23 @@ export interface IdentityProvider {
   behaviour: Behaviour
   /** A signed token; `iss`, `sub`, `iat` and `exp` are filled in unless `claims` has them (undefined drops one). */
   mint(claims?: Readonly<Record<string, unknown>>, options?: MintOptions): Promise<string>
+  /** Where opaque tokens are asked about (RFC 7662), by `introspectionClient` alone. */
+  readonly introspectionUrl: string
+  /** An opaque token; `claims` are what introspection answers beside `active`, `iss`, `sub` and `exp`. */
+  grant(claims?: Readonly<Record<string, unknown>>): string
+  revoke(token: string): unknown
   /** New signing keys; the old ones are no longer published unless `keepOld`. */
   rotate(options?: { readonly keepOld?: boolean }): Promise<void>
   close(): Promise<void>
 }
 
+/** Has characters that must be form-encoded before they go into HTTP Basic. */
+export const introspectionClient = { id: 'the:registry', secret: 'p%ss w:rd+ü' } as const
+
 export async function startIdentityProvider(options: IdentityProviderOptions = {}): Promise<IdentityProvider> {
   const { path = '', discovery = 'suffixed' } = options
   const requests = new Map<string, number>()
+  const granted = new Map<string, Readonly<Record<string, unknown>>>()
   let signing = await newKeys()
   let published = signing
 
@@ -67,6 +76,7 @@ export async function startIdentityProvider(options: IdentityProviderOptions = {
       return json(response, 401, { error: 'unauthorized' })
     if (url === discoveryPath) return json(response, 200, metadata())
     if (url === jwksPath) return json(response, 200, { keys: published.map(({ publicJwk }) => publicJwk) })
+    if (url === `${path}/introspect`) return introspect(request, response, granted)
     return json(response, 404, { error: 'not_found' })
   })
   await new Promise<void>((resolve) => server.listen(options.port ?? 0, '127.0.0.1', resolve))
@@ -84,6 +94,7 @@ export async function startIdentityProvider(options: IdentityProviderOptions = {
   const metadata = () => ({
     issuer: options.namedIssuer ?? issuer,
     jwks_uri: options.jwksUri ?? `${origin}${jwksPath}`,
+    introspection_endpoint: provider.introspectionUrl,
     response_types_supported: ['code'],
     subject_types_supported: ['public'],
     id_token_signing_alg_values_supported: ['RS256', 'ES256'],
@@ -92,6 +103,19 @@ export async function startIdentityProvider(options: IdentityProviderOptions = {
   const provider: IdentityProvider = {
     issuer,
     jwksUrl: `${origin}${jwksPath}`,
+    introspectionUrl: `${origin}${path}/introspect`,
+    grant(claims = {}) {
+      const token = randomUUID()
+      granted.set(token, {
+        active: true,
+        iss: issuer,
+        sub: 'alice',
+        exp: Math.floor(Date.now() / 1000) + 300,
+        ...claims,
+      })
+      return token
+    },
+    revoke: (token) => granted.delete(token),
     port,
     requests,
     behaviour: 'fine',
@@ -154,6 +178,23 @@ function misbehave(behaviour: Exclude<Behaviour, 'fine'>, request: IncomingMessa
     case 'hangs':
       return
   }
+}
+
+/** Answers only to the client that has the secret, in HTTP Basic with both parts form-encoded (RFC 6749 section 2.3.1). */
+async function introspect(
+  request: IncomingMessage,
+  response: ServerResponse,
+  granted: ReadonlyMap<string, Readonly<Record<string, unknown>>>,
+): Promise<void> {
+  const encoded = [introspectionClient.id, introspectionClient.secret]
+    .map((part) => encodeURIComponent(part).replaceAll('%20', '+'))
+    .join(':')
+  const expected = `Basic ${Buffer.from(encoded).toString('base64')}`
+  if (request.method !== 'POST' || request.headers.authorization !== expected)
+    return json(response, 401, { error: 'invalid_client' })
+  let body = ''
+  for await (const chunk of request) body += chunk
+  json(response, 200, granted.get(new URLSearchParams(body).get('token') ?? '') ?? { active: false })
 }
 
 function json(response: ServerResponse, status: number, body: unknown): void {

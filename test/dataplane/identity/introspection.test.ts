@@ -1,0 +1,145 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { Authenticate } from '../../../dataplane/identity/index.ts'
+import { type Provider, verifyTokens } from '../../../dataplane/identity/verify.ts'
+import type { PublicError } from '../../../dataplane/server/errors.ts'
+import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
+import { temporaryFolder } from '../../support/folder.ts'
+import { type IdentityProvider, introspectionClient, startIdentityProvider } from '../../support/identity-provider.ts'
+import { keptLog } from '../../support/kept-log.ts'
+
+const AUDIENCE = 'https://registry.example'
+
+let idp: IdentityProvider
+let authenticate: Authenticate & { close(): Promise<void> }
+const { log, text } = keptLog()
+const folder = temporaryFolder({ 'client-secret': `${introspectionClient.secret}\n`, 'wrong-secret': 'guessed-secret' })
+const clientSecretFile = `${folder.path}/client-secret`
+
+const verifier = (...providers: Provider[]) =>
+  verifyTokens(providers, { realm: 'test', resourceMetadataUrl: () => undefined, log, observe: observeNothing })
+const provider = (rest: Partial<Provider> = {}): Provider => ({
+  issuer: idp.issuer,
+  audience: AUDIENCE,
+  introspection: { clientId: introspectionClient.id, clientSecretFile, url: idp.introspectionUrl },
+  ...rest,
+})
+const asks = () => idp.requests.get('/introspect') ?? 0
+const call = async (token: string, by: Authenticate = authenticate) => by(`Bearer ${token}`)
+const refusal = async (token: string, by: Authenticate = authenticate) => {
+  try {
+    await call(token, by)
+  } catch (error) {
+    return error as PublicError
+  }
+  throw new Error('it was accepted')
+}
+
+test.before(async () => {
+  idp = await startIdentityProvider()
+  authenticate = verifier(provider())
+})
+test.after(async () => {
+  await authenticate.close()
+  await idp.close()
+  folder[Symbol.dispose]()
+})
+
+test('an opaque token that the issuer stands for gives its claims, and is asked about once', async () => {
+  const token = idp.grant({ aud: ['other', AUDIENCE], sub: 'carol', team: 'platform' })
+  const before = asks()
+  const [caller] = await Promise.all([call(token), call(token)])
+  await call(token)
+  assert.is(asks() - before, 1)
+  assert.is(caller.kind, 'authenticated')
+  assert.is(caller.kind === 'authenticated' && caller.subject, 'carol')
+  assert.is(caller.kind === 'authenticated' && caller.claims['team'], 'platform')
+})
+
+const now = Math.floor(Date.now() / 1000)
+for (const [what, claims] of [
+  ['not active', { active: false }],
+  ['active by another word', { active: 'true' }],
+  ['without an end', { exp: undefined }],
+  ['over for longer than clocks differ', { exp: now - 60 }],
+  ['not valid yet', { nbf: now + 120 }],
+  ['for another audience', { aud: 'https://other.example' }],
+  ['for no audience', { aud: undefined }],
+  ['of another issuer', { iss: 'https://other.example' }],
+  ['without a subject', { sub: undefined }],
+  ['a refresh token', { token_use: 'refresh_token' }],
+] as const)
+  test(`an opaque token that is ${what} is refused`, async () => {
+    const { code, headers } = await refusal(idp.grant({ aud: AUDIENCE, ...claims }))
+    assert.is(code, 'unauthenticated')
+    assert.match(headers?.['WWW-Authenticate'] ?? '', /error="invalid_token"/)
+  })
+
+test('the clocks may differ by half a minute', async () => {
+  assert.is((await call(idp.grant({ aud: AUDIENCE, exp: now - 5 }))).kind, 'authenticated')
+})
+
+test('a token that nobody knows is refused', async () => {
+  assert.is((await refusal('no-such-token')).code, 'unauthenticated')
+})
+
+test('a JWT that fails is never asked about', async () => {
+  const before = asks()
+  for (const token of [
+    await idp.mint({ aud: 'https://other.example' }),
+    `${await idp.mint({ aud: AUDIENCE })}x`,
+    await idp.mint({ aud: AUDIENCE, iss: 'https://other.example' }),
+    'eyJhbGciOiJub25lIn0.e30.x',
+  ])
+    assert.is((await refusal(token)).code, 'unauthenticated')
+  assert.is(asks(), before)
+})
+
+test('the endpoint is found by discovery where it is not named', async () => {
+  const found = verifier(provider({ introspection: { clientId: introspectionClient.id, clientSecretFile } }))
+  assert.is((await call(idp.grant({ aud: AUDIENCE }), found)).kind, 'authenticated')
+  await found.close()
+})
+
+test('without a client no opaque token is accepted', async () => {
+  const without = verifier(provider({ introspection: undefined }))
+  assert.is((await refusal(idp.grant({ aud: AUDIENCE }), without)).code, 'unauthenticated')
+  await without.close()
+})
+
+test('an issuer that does not answer as it should is away; the next provider is asked all the same', async () => {
+  const other = await startIdentityProvider()
+  const both = verifier(
+    provider(),
+    provider({
+      issuer: other.issuer,
+      introspection: { clientId: introspectionClient.id, clientSecretFile, url: other.introspectionUrl },
+    }),
+  )
+  for (const behaviour of ['error', 'rubbish', 'redirects', 'huge'] as const) {
+    idp.behaviour = behaviour
+    const { code, headers } = await refusal('some-token', both)
+    assert.is(code, 'unavailable', behaviour)
+    assert.is(headers?.['Retry-After'], '1')
+    assert.is((await call(other.grant({ aud: AUDIENCE }), both)).kind, 'authenticated', behaviour)
+  }
+  idp.behaviour = 'fine'
+  assert.is((await call(idp.grant({ aud: AUDIENCE }), both)).kind, 'authenticated')
+  await both.close()
+  await other.close()
+})
+
+test('a wrong client secret is the server’s fault, not the caller’s; no secret is in the log', async () => {
+  const wrong = `${folder.path}/wrong-secret`
+  const by = verifier(
+    provider({
+      introspection: { clientId: introspectionClient.id, clientSecretFile: wrong, url: idp.introspectionUrl },
+    }),
+  )
+  const token = idp.grant({ aud: AUDIENCE })
+  assert.is((await refusal(token, by)).code, 'unavailable')
+  for (const secret of [token, 'guessed-secret', introspectionClient.secret]) assert.not.match(text(), secret)
+  await by.close()
+})
+
+test.run()
