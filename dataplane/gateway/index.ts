@@ -57,6 +57,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
     const listener = await listen((request, env) => app.fetch(request, env as HttpBindings), options.listen)
     listeners.push(listener)
     gateway = new Gateway(loaded, { listenerUrl: listener.url, version: manifest.version, log, observe })
+    if (options.log === undefined) log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
     setLevel(loaded)
     app = publicApp(gateway)
     const admin = adminApp({

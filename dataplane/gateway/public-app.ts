@@ -5,6 +5,7 @@ import { errorResponse } from '../server/answer.ts'
 import { PublicError } from '../server/errors.ts'
 import { guardHosts } from '../server/hosts.ts'
 import { get, remove } from './endpoint/listen.ts'
+import { Reply } from './endpoint/reply.ts'
 import { post, Turn } from './endpoint/turn.ts'
 import type { Gateway } from './gateway.ts'
 
@@ -30,7 +31,7 @@ export function publicApp(gateway: Gateway): App {
   app.onError((error) => errorResponse(error, gateway.log))
 
   function serve({ incoming, outgoing }: HttpBindings, handler: (turn: Turn) => void): Response {
-    handler(new Turn(gateway, incoming, outgoing))
+    handler(new Turn(gateway, incoming, new Reply(outgoing)))
     return RESPONSE_ALREADY_SENT
   }
 

@@ -48,7 +48,7 @@ export class Health {
     return this.#trying || performance.now() >= this.#openUntil ? 'half-open' : 'open'
   }
 
-  /** Mean time to an answer in milliseconds, newer answers counting more. */
+  /** Mean time to a list of tools in milliseconds, newer ones counting more; a slow tool is no slow backend. */
   get latencyMs(): number | null {
     return this.#latencyMs === undefined ? null : Math.round(this.#latencyMs * 10) / 10
   }
@@ -61,14 +61,19 @@ export class Health {
     return true
   }
 
+  /** The backend listed its tools in this time. */
+  listed(ms: number): void {
+    this.answered()
+    this.#latencyMs = this.#latencyMs === undefined ? ms : this.#latencyMs * (1 - NEWEST) + ms * NEWEST
+  }
+
   /** The backend answered, be it with a tool's error. */
-  answered(ms: number): void {
+  answered(): void {
     this.#tried = true
     this.#failures = 0
     this.#trying = false
     this.#unauthenticated = false
     this.#pauseMs = FIRST_PAUSE_MS
-    this.#latencyMs = this.#latencyMs === undefined ? ms : this.#latencyMs * (1 - NEWEST) + ms * NEWEST
   }
 
   /** The backend did not answer as it should. */

@@ -28,7 +28,6 @@ export class ToolCall implements AnswerOwner, Flying {
   readonly #turn: Turn
   readonly #route: Route
   readonly #backend: Backend
-  readonly #started: number
   readonly #observed: End
   #reader: AnswerReader | undefined
   #link: Link | undefined
@@ -44,9 +43,9 @@ export class ToolCall implements AnswerOwner, Flying {
     this.#turn = turn
     this.#route = route
     this.#backend = backend
-    this.#started = performance.now()
-    this.deadline = this.#started + backend.timeoutMs
-    this.nextSign = this.#started + SIGN_EVERY_MS
+    const now = performance.now()
+    this.deadline = now + backend.timeoutMs
+    this.nextSign = now + SIGN_EVERY_MS
     this.#observed = turn.gateway.observe(backend.callOperation)
   }
 
@@ -243,11 +242,10 @@ export class ToolCall implements AnswerOwner, Flying {
   }
 
   #succeeded(result: 'ok' | 'error'): void {
-    const now = performance.now()
-    this.#backend.health.answered(now - this.#started)
+    this.#backend.health.answered()
     this.#close(result)
     this.#turn.ended(result === 'ok' ? OK : { result })
-    this.deadline = now + LINGER_MS
+    if (!this.#ended) this.deadline = performance.now() + LINGER_MS
   }
 
   #failed(failure: BackendFailure, flowed: boolean): void {

@@ -66,7 +66,7 @@ export class ToolFeed {
     let wait = FRESH_MS
     try {
       const { tools, warnings } = await listTools(backend)
-      backend.health.answered(performance.now() - start)
+      backend.health.listed(performance.now() - start)
       this.#retryMs = FIRST_RETRY_MS
       this.#warn(warnings)
       if (!sameTools(backend.tools, tools)) {

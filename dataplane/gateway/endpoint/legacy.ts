@@ -57,7 +57,8 @@ const methods: Readonly<Record<string, (turn: Turn) => void>> = {
   ping: (turn) => turn.result('{}'),
 }
 
-function serveInSession(turn: Turn): void {
+/** Serves one message of a session that is known. */
+export function serveInSession(turn: Turn): void {
   const { message } = turn
   if (message.kind === 'request') {
     const serve = Object.hasOwn(methods, message.method) ? methods[message.method] : undefined

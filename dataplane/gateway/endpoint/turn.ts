@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Caller } from '../../identity/caller.ts'
 import { publicError } from '../../server/answer.ts'
@@ -6,15 +7,16 @@ import { checkHost } from '../../server/hosts.ts'
 import type { End, Operation, Outcome } from '../../telemetry/observe.ts'
 import type { Gateway } from '../gateway.ts'
 import { eraOf } from '../mcp/classify.ts'
-import { type Message, parseMessage } from '../mcp/message.ts'
+import { Message, parseMessage } from '../mcp/message.ts'
 import { resultText } from '../mcp/rpc-text.ts'
 import { bindingOf } from '../sessions/binding.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { Setup } from '../setup.ts'
 import { checkPost, LARGEST_BODY, tooLarge } from './accept.ts'
+import { serveBatch } from './batch.ts'
 import { serveLegacy } from './legacy.ts'
 import { serveModern } from './modern.ts'
-import { Reply } from './reply.ts'
+import type { Reply } from './reply.ts'
 
 /** Where a request's turn is found from Node's objects, so that no listener needs a closure of its own. */
 const turnKey = Symbol('turn')
@@ -47,11 +49,11 @@ export class Turn {
   #size = 0
   #end: End | undefined
 
-  constructor(gateway: Gateway, req: IncomingMessage, res: ServerResponse) {
+  constructor(gateway: Gateway, req: IncomingMessage, reply: Reply) {
     this.gateway = gateway
     this.setup = gateway.setup
     this.req = req
-    this.reply = new Reply(res)
+    this.reply = reply
   }
 
   /** The parsed body of a POST. */
@@ -112,16 +114,23 @@ export class Turn {
     else if (!this.reply.begun) this.fail(tooLarge())
   }
 
+  /** Makes the message this turn's. */
+  adopt(message: Message): void {
+    this.#message = message
+    this.#end = this.gateway.observe(operationOf(message.method))
+  }
+
   /** Parses the body and hands it to the era that it speaks. */
   dispatch(): void {
     if (this.reply.begun) return
     const body = this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks)
     this.#chunks = []
     const message = parseMessage(body)
-    if (message === 'batch')
-      throw new PublicError('invalid_message', { message: 'Batches are not taken; send one message at a time.' })
-    this.#message = message
-    this.#end = this.gateway.observe(operationOf(message.method))
+    if (!(message instanceof Message)) {
+      this.run((turn) => serveBatch(turn, message))
+      return
+    }
+    this.adopt(message)
     this.era = eraOf(message, this.req.headers)
     if (this.era === 'modern') serveModern(this)
     else this.run(serveLegacy)
@@ -153,11 +162,19 @@ export class Turn {
 
   /** Answers with what a caller may know of the error. */
   fail(thrown: unknown): void {
-    const error = publicError(thrown, this.gateway.log)
+    const error = thrown instanceof PublicError ? publicError(thrown, this.gateway.log) : this.#internal(thrown)
     const message = this.#message
-    if (this.reply.begun && message === undefined) this.reply.cut()
+    if (this.reply.begun && !this.reply.streaming) this.reply.cut()
     else this.reply.error(error, message?.id, this.#statusOf(error))
+    this.#end ??= this.gateway.observe(OTHER)
     this.ended({ result: error.status === 401 || error.status === 403 ? 'denied' : 'error', code: error.code })
+  }
+
+  /** A fault of our own: the log has what it is, the caller an id to ask by. */
+  #internal(thrown: unknown): PublicError {
+    const requestId = randomUUID()
+    const { code } = publicError(thrown, this.gateway.log.child({ requestId }))
+    return new PublicError(code, { headers: { 'x-request-id': requestId } })
   }
 
   /**

@@ -15,7 +15,8 @@ export interface AnswerEdits {
 }
 
 const NOTHING: AnswerEdits = { id: undefined, resultMember: '' }
-const LONGEST_ID = 256
+/** In bytes; a backend may write an id with more escapes than it was sent. */
+const LONGEST_ID = 8192
 const LONGEST_KEY = 32
 
 /**

@@ -1,12 +1,15 @@
 import { isUtf8 } from 'node:buffer'
 import { PublicError } from '../../server/errors.ts'
-import { foldName, Members, skipSpace } from './json.ts'
+import { Elements, foldName, Members, skipSpace } from './json.ts'
 
 /** Members whose place in the text matters, so that no parser may find them twice; each has a bit of its own. */
 const bits = (...names: string[]): ReadonlyMap<string, number> =>
   new Map(names.map((name, index) => [name, 1 << index]))
 const messageNames = bits('jsonrpc', 'id', 'method', 'params', 'result', 'error')
 const paramsNames = bits('name', 'arguments', '_meta', 'uri', 'cursor', 'requestState', 'inputResponses', 'task')
+
+/** In characters of JSON text. */
+const LONGEST_ID = 1024
 
 /**
  * One JSON-RPC message of a client, parsed once: `params` for reading, the text and the places of what may have to be
@@ -39,6 +42,8 @@ export class Message {
     checkShape(value, this.kind)
     this.#locate()
     this.id = id === undefined ? undefined : text.slice(this.idStart, this.idEnd)
+    if (this.id !== undefined && this.id.length > LONGEST_ID)
+      throw new PublicError('invalid_message', { message: 'id is too long.' })
   }
 
   /** The request's `_meta`, where it is an object. */
@@ -88,9 +93,9 @@ export class Message {
 
 /**
  * Parses a request body. Throws `parse_error` where it is not JSON in UTF-8, `invalid_message` where it is not one
- * JSON-RPC 2.0 message that every parser reads alike. A batch is given back as `'batch'`.
+ * JSON-RPC 2.0 message that every parser reads alike. A batch is given back as the texts of its elements.
  */
-export function parseMessage(body: Buffer): Message | 'batch' {
+export function parseMessage(body: Buffer): Message | readonly string[] {
   if (!isUtf8(body)) throw new PublicError('parse_error', { message: 'The body is not UTF-8.' })
   const text = body.toString('utf8')
   let value: unknown
@@ -99,9 +104,23 @@ export function parseMessage(body: Buffer): Message | 'batch' {
   } catch (cause) {
     throw new PublicError('parse_error', { cause })
   }
-  if (Array.isArray(value)) return 'batch'
+  if (Array.isArray(value)) return elementsOf(text)
+  return messageOf(text, value)
+}
+
+/** One element of a batch. Throws `invalid_message`. */
+export const parseElement = (text: string): Message => messageOf(text, JSON.parse(text))
+
+function messageOf(text: string, value: unknown): Message {
   if (!isObject(value)) throw new PublicError('invalid_message')
   return new Message(text, value)
+}
+
+function elementsOf(text: string): string[] {
+  const elements = new Elements(text, skipSpace(text, 0))
+  const texts: string[] = []
+  while (elements.next()) texts.push(elements.value)
+  return texts
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {

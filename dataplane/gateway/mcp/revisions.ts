@@ -8,8 +8,8 @@ export const legacyRevisions: readonly string[] = ['2025-11-25', '2025-06-18', '
 /** Every revision served here, newest first: `supported` of -32022 and of `server/discover`. */
 export const servedRevisions: readonly string[] = [MODERN, ...legacyRevisions]
 
-/** What a legacy request without a version header speaks (2025-06-18, transports). */
-export const ASSUMED_LEGACY = '2025-03-26'
+/** The one revision with batches; they came and went with it. */
+export const WITH_BATCHES = '2025-03-26'
 
 export const isLegacyRevision = (version: string): boolean => legacyRevisions.includes(version)
 

@@ -276,6 +276,30 @@ for (const [asked, given] of [
     assert.is((await post(gateway.url, PING, bare)).status, 200)
   })
 
+test('batches are taken in revision 2025-03-26, and refused in all others', async () => {
+  const note = '{"jsonrpc":"2.0","method":"notifications/initialized"}'
+  const call = rpc('tools/call', { name: 'b_t' }, 'c')
+  const batch = `[${rpc('ping', {}, 1)}, ${note}, ${call}, ${rpc('nothing', {}, 2)}]`
+  for (const revision of ['2025-06-18', '2025-11-25']) {
+    const { status, json } = await post(gateway.url, batch, await openSession(gateway.url, {}, revision))
+    assert.is(status, 400)
+    assert.is(json.error.code, -32600)
+  }
+  const session = await openSession(gateway.url, {}, '2025-03-26')
+  const { status, json } = await post(gateway.url, batch, session)
+  assert.is(status, 200)
+  const byId = new Map(json.map((answer: { id: unknown }) => [answer.id, answer]))
+  assert.is(byId.size, 3)
+  assert.equal(byId.get(1), { jsonrpc: '2.0', id: 1, result: {} })
+  assert.equal(byId.get('c'), { jsonrpc: '2.0', id: 'c', result: JSON.parse(OK_RESULT) })
+  assert.is((byId.get(2) as { error: { code: number } }).error.code, -32601)
+
+  assert.is((await post(gateway.url, `[${note}]`, session)).status, 202)
+  const tooMany = `[${Array(65).fill(note)}]`
+  for (const wrong of ['[]', '[5]', `[${rpc('initialize', {})}]`, `[${discover.body}]`, tooMany])
+    assert.is((await post(gateway.url, wrong, session)).status, 400, wrong.slice(0, 60))
+})
+
 test('a body over 8 MiB is refused, announced or not', async () => {
   const big = rpc('tools/list', { x: 'x'.repeat(8 * 1024 * 1024) })
   assert.is((await post(gateway.url, big)).status, 413)

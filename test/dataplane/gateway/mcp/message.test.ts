@@ -19,7 +19,7 @@ test('messages are told apart', () => {
   assert.is(parse('{"jsonrpc":"2.0","id":1,"method":"ping"}').kind, 'request')
   assert.is(parse('{"jsonrpc":"2.0","method":"notifications/initialized"}').kind, 'notification')
   assert.is(parse('{"jsonrpc":"2.0","id":1,"result":{}}').kind, 'response')
-  assert.is(parseMessage(Buffer.from('[{}]')), 'batch')
+  assert.equal(parseMessage(Buffer.from(' [{}, 1.0 ,[]]')), ['{}', '1.0', '[]'])
 })
 
 test('the id is kept as it was written', () => {
