@@ -1,0 +1,183 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type Report, Standalone } from '../../../operator/standalone/index.ts'
+import { eventually } from '../../support/eventually.ts'
+import { type TemporaryFolder, temporaryFolder } from '../../support/folder.ts'
+
+const repository = join(import.meta.dirname, '..', '..', '..')
+
+/** Standalone over the manifests of a folder, with every report that it gives. */
+class Run {
+  readonly reports: { readonly report: Report; readonly changes: readonly string[] }[] = []
+  readonly lines: string[] = []
+  readonly #standalone: Standalone
+
+  constructor(folder: TemporaryFolder) {
+    this.#standalone = new Standalone({
+      paths: [join(folder.path, 'manifests')],
+      state: join(folder.path, 'state'),
+      host: '127.0.0.1',
+      group: undefined,
+      self: [process.execPath, '--disable-warning=ExperimentalWarning', join(repository, 'cli/main.ts')],
+      environment: process.env,
+      onReport: (report, changes) => this.reports.push({ report, changes }),
+      show: (line) => this.lines.push(line),
+    })
+    this.#standalone.start()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#standalone.close()
+  }
+
+  get now(): Report | undefined {
+    return this.reports.at(-1)?.report
+  }
+
+  async until(what: string, condition: (report: Report) => boolean): Promise<Report> {
+    try {
+      await eventually(what, () => this.now !== undefined && condition(this.now), 40_000)
+    } catch (error) {
+      throw new Error(`${(error as Error).message}\n${JSON.stringify(this.now, null, 1)}\n${this.lines.join('\n')}`, {
+        cause: error,
+      })
+    }
+    return this.now as Report
+  }
+
+  /** Does something and waits for the report of what it changed. */
+  async changesAfter(edit: () => void): Promise<readonly string[]> {
+    const before = this.reports.length
+    edit()
+    const changed = () => this.reports.slice(before).flatMap(({ changes }) => changes)
+    await eventually('something changes', () => changed().length > 0, 40_000)
+    return changed()
+  }
+}
+
+const object = (kind: string, name: string, rest: string) =>
+  `apiVersion: portico.dev/v1beta1\nkind: ${kind}\nmetadata:\n  name: ${name}\n${rest}`
+
+const listening = `require('http').createServer((q, r) => r.writeHead(405).end()).listen(process.env.PORT, process.env.HOST)`
+
+const server = (name: string, command: string, spec = '') =>
+  object(
+    'MCPServer',
+    name,
+    `  annotations:\n    portico.dev/local-command: ${JSON.stringify(command)}\nspec:\n  image: someone/server\n  transport: streamable-http\n${spec}`,
+  )
+
+const secret = (name: string, value: string) =>
+  `apiVersion: v1\nkind: Secret\nmetadata:\n  name: ${name}\nstringData:\n  key: ${value}\n`
+
+const fromSecret = '  secrets:\n    - name: token\n      key: key\n      targetEnvName: TOKEN\n'
+
+const problemsOf = ({ problems }: Report) => problems.map(({ kind, name, reason }) => `${kind} ${name} ${reason}`)
+
+test('a server gets HOST, PORT and its Secrets; a changed Secret starts it again, and none is shown', async () => {
+  const command = `echo "token $TOKEN on $HOST" ; exec node -e "${listening}"`
+  using folder = temporaryFolder({
+    'manifests/server.yaml': server('one', command, fromSecret),
+    'manifests/secret.yaml': secret('token', 'first-secret'),
+  })
+  await using run = new Run(folder)
+  const { problems, endpoints } = await run.until('ready', ({ ready }) => ready)
+  assert.equal(problems, [])
+  assert.equal(
+    endpoints.map(({ kind, name }) => `${kind} ${name}`),
+    ['MCPServer one'],
+  )
+  const changes = await run.changesAfter(() => folder.write('manifests/secret.yaml', secret('token', 'second-secret')))
+  assert.equal(changes, ['MCPServer default/one restarted'])
+  await run.until('ready again', ({ ready }) => ready)
+  assert.equal(
+    run.lines.filter((line) => line.includes('token')),
+    Array(2).fill('MCPServer default/one: token [redacted] on 127.0.0.1'),
+  )
+  assert.not.match(JSON.stringify([run.reports, run.lines]), /(first|second)-secret/)
+})
+
+const proxy = object(
+  'MCPRemoteProxy',
+  'remote',
+  `spec:
+  remoteUrl: http://127.0.0.1:9/mcp
+  headerForward:
+    addHeadersFromSecret:
+      - headerName: X-Key
+        valueSecretRef: {name: token, key: key}
+`,
+)
+
+test('a Secret that is mounted is a file; a changed one is written anew, and nothing is restarted', async () => {
+  using folder = temporaryFolder({ 'manifests/a.yaml': proxy, 'manifests/s.yaml': secret('token', 'first-secret') })
+  const file = join(folder.path, 'state/mcpremoteproxy-default.remote/secrets/token/key')
+  {
+    await using run = new Run(folder)
+    await run.until('served', ({ endpoints }) => endpoints.length === 1)
+    assert.is(readFileSync(file, 'utf8'), 'first-secret')
+    const changes = await run.changesAfter(() => folder.write('manifests/s.yaml', secret('token', 'second-secret')))
+    assert.equal(changes, ['MCPRemoteProxy default/remote reconfigured'])
+    assert.is(readFileSync(file, 'utf8'), 'second-secret')
+  }
+  assert.is(existsSync(file), false, 'no secret stays on the disk')
+})
+
+test('what cannot run here is a problem of its object, and the rest runs', async () => {
+  using folder = temporaryFolder({
+    'manifests/a.yaml': [
+      object('MCPServer', 'image-only', 'spec:\n  image: someone/server\n  transport: streamable-http\n'),
+      server('missing', 'true', fromSecret),
+      server('broken', 'echo "no such option" >&2; exit 2'),
+      server('good', `exec node -e "${listening}"`),
+    ].join('---\n'),
+  })
+  await using run = new Run(folder)
+  const report = await run.until('all problems are told', ({ problems }) => problems.length === 3)
+  assert.equal(problemsOf(report), [
+    'MCPServer broken Crashed',
+    'MCPServer image-only NotRunnableHere',
+    'MCPServer missing SecretNotFound',
+  ])
+  assert.match(report.problems[0]?.message ?? '', 'exited with code 2; it said last: no such option')
+  assert.match(report.problems[1]?.message ?? '', 'the image someone/server needs a cluster')
+  assert.is(report.ready, false)
+  await run.until('the good one serves', ({ endpoints }) => endpoints.some(({ name }) => name === 'good'))
+  folder.write('manifests/a.yaml', server('good', `exec node -e "${listening}"`))
+  await run.until('nothing is wrong any more', ({ ready, problems }) => ready && problems.length === 0)
+  const left = join(folder.path, 'state/mcpserver-default.broken')
+  await eventually('its files are gone', () => !existsSync(left))
+})
+
+test('a changed command starts the server anew, a changed tool filter only tells its proxy', async () => {
+  const command = `exec node -e "${listening}"`
+  using folder = temporaryFolder({ 'manifests/a.yaml': server('one', command) })
+  await using run = new Run(folder)
+  await run.until('ready', ({ ready }) => ready)
+  const other = await run.changesAfter(() => folder.write('manifests/a.yaml', server('one', `true; ${command}`)))
+  assert.equal(other, ['MCPServer default/one restarted'])
+  await run.until('ready again', ({ ready }) => ready)
+  const filtered = await run.changesAfter(() =>
+    folder.write(
+      'manifests/a.yaml',
+      `${server('one', `true; ${command}`, '  toolConfigRef:\n    name: few\n')}---\n${object('MCPToolConfig', 'few', 'spec:\n  toolsFilter: [a]\n')}`,
+    ),
+  )
+  assert.equal(filtered, ['MCPServer default/one reconfigured'])
+  assert.equal(problemsOf(run.now as Report), [])
+})
+
+test('telemetry settings tell who refers to them after every edit', async () => {
+  const telemetry = object('MCPTelemetryConfig', 'shared', 'spec: {}\n')
+  const referring = server('one', `exec node -e "${listening}"`, '  telemetryConfigRef:\n    name: shared\n')
+  using folder = temporaryFolder({ 'manifests/a.yaml': referring })
+  await using run = new Run(folder)
+  const report = await run.until('the reference is missed', ({ problems }) => problems.length > 0)
+  assert.equal(problemsOf(report), ['MCPServer one ReferenceNotFound'])
+  folder.write('manifests/b.yaml', telemetry)
+  await run.until('it is served', ({ ready, problems }) => ready && problems.length === 0)
+})
+
+test.run()
