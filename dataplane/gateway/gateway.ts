@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { isLoopback } from '../config/check/url.ts'
 import type { GatewayConfig } from '../config/gateway.ts'
 import type { Loaded } from '../config/load.ts'
 import type { Observe } from '../telemetry/observe.ts'
@@ -87,8 +88,21 @@ export class Gateway {
   }
 
   /** Whether every backend has been asked for its tools. */
-  get isReady(): boolean {
+  get allAsked(): boolean {
     return this.#backends.allTried
+  }
+
+  /**
+   * Whether traffic may come. A proxy waits for the server in its own pod, which starts after it: a rollout would send
+   * callers to a pod that can't serve them yet. A remote server that is away makes nobody unready.
+   */
+  get isReady(): boolean {
+    return this.allAsked && !(this.isSilent && this.#backends.all.every(({ url }) => isLoopback(url)))
+  }
+
+  /** Whether this is a proxy whose server has never been reached: nothing is known of its tools, not even that it has none. */
+  get isSilent(): boolean {
+    return this.setup.config.role === 'proxy' && this.#backends.all.every(({ silent }) => silent)
   }
 
   /** Settles when every backend has been asked, or has had its time. */

@@ -78,6 +78,14 @@ export class Backend {
     return this.era.era === 'modern' ? MODERN : (this.house.opened?.revision ?? null)
   }
 
+  /** Whether it has never been reached: no list of tools, and no answer of another kind. */
+  get silent(): boolean {
+    const code = this.health.lastError?.code
+    return (
+      this.tools === undefined && (code === undefined || code === 'backend_unavailable' || code === 'backend_timeout')
+    )
+  }
+
   /** A new session with this backend; not opened yet. `closeLink` must be called in the end. */
   link(): Link {
     const link = new Link(this)

@@ -9,12 +9,14 @@ export function listTools(turn: Turn): void {
   // The list has one page, so no cursor is ours.
   if (params?.['cursor'] !== undefined)
     throw new PublicError('invalid_params', { message: 'params.cursor is not one of ours.' })
-  if (turn.gateway.isReady) answerList(turn)
+  if (turn.gateway.allAsked) answerList(turn)
   else turn.run(() => turn.gateway.firstLists().then(() => answerList(turn)))
 }
 
 function answerList(turn: Turn): void {
-  const { catalog } = turn.gateway
+  const { catalog, isSilent } = turn.gateway
+  // An empty list would be believed: a gateway in front of us keeps it for half a minute.
+  if (isSilent) throw new PublicError('backend_unavailable')
   turn.resultBytes(turn.era === 'modern' ? catalog.modernList : catalog.legacyList)
 }
 
@@ -22,7 +24,7 @@ function answerList(turn: Turn): void {
 export function callTool(turn: Turn): void {
   const name = turn.message.parameter('name')
   if (name === undefined) throw new PublicError('invalid_params', { message: 'params.name must be a string.' })
-  if (turn.gateway.catalog.routes.has(name) || turn.gateway.isReady) relay(turn, name)
+  if (turn.gateway.catalog.routes.has(name) || turn.gateway.allAsked) relay(turn, name)
   else turn.run(() => turn.gateway.firstLists().then(() => relay(turn, name)))
 }
 
