@@ -1,6 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { toolShaping } from '../../crds/shared/aggregation.ts'
 import { duration } from '../../crds/shared/schema.ts'
+import { redisSettings } from './redis.ts'
 
 /**
  * The gateway's configuration file (YAML or JSON). The operator writes it; people may. File paths in it are relative
@@ -119,3 +120,14 @@ export const gatewayConfigSchema = Type.Object(
 export type GatewayConfig = Static<typeof gatewayConfigSchema>
 export type BackendConfig = GatewayConfig['backends'][number]
 export type OidcConfig = Static<typeof oidc>
+    sessionStorage: Type.Optional(
+      Type.Object(
+        {
+          redis: Type.Optional(redisSettings),
+          keyPrefix: Type.Optional(
+            Type.String({ description: 'Before the names of all keys; all replicas have the same, no other gateway.' }),
+          ),
+        },
+        { ...strict, description: 'Where sessions are known. Without redis: in memory, for one replica.' },
+      ),
+    ),

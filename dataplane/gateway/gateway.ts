@@ -10,7 +10,7 @@ import { Backends } from './backends/backends.ts'
 import { InFlight } from './backends/in-flight.ts'
 import { notificationText } from './mcp/rpc-text.ts'
 import { Sessions } from './sessions/sessions.ts'
-import { createMemoryStore } from './sessions/store.ts'
+import { openSessionStorage, storageKey } from './sessions/storage.ts'
 import { type Setup, setUp } from './setup.ts'
 
 export interface GatewayOptions {
@@ -20,7 +20,6 @@ export interface GatewayOptions {
   readonly observe: Observe
 }
 
-const SESSION_TTL_MS = 30 * 60_000
 const SWEEP_MS = 20_000
 const DEFAULT_TIMEOUT = '30s'
 const TOOLS_CHANGED = notificationText('notifications/tools/list_changed')
@@ -29,7 +28,7 @@ const TOOLS_CHANGED = notificationText('notifications/tools/list_changed')
 export class Gateway {
   readonly log: Logger
   readonly observe: Observe
-  readonly sessions = new Sessions(createMemoryStore({ ttlMs: SESSION_TTL_MS }))
+  readonly sessions: Sessions
   readonly inFlight = new InFlight()
   setup: Setup
   catalog: Catalog
@@ -43,6 +42,11 @@ export class Gateway {
     this.#options = options
     this.#backends = new Backends({ log: options.log, onChange: () => this.#show() })
     this.setup = setUp(loaded, options)
+    this.sessions = new Sessions({
+      storage: openSessionStorage(loaded.config, loaded.directory, options.log),
+      backendNamed: (name) => this.#backends.all.find((backend) => backend.name === name),
+      onCancelled: (session, request) => this.inFlight.find(session, request)?.cancel(),
+    })
     this.catalog = buildCatalog(loaded.config, [])
     this.#follow()
     this.#sweep = setInterval(() => this.#keep(), SWEEP_MS)
@@ -54,7 +58,16 @@ export class Gateway {
     const before = this.setup
     this.setup = setUp(loaded, this.#options, before)
     if (before.authenticate !== this.setup.authenticate) void before.authenticate.close()
+    this.#followStorage(before)
     this.#follow()
+  }
+
+  #followStorage(before: Setup): void {
+    const { config, directory } = this.setup
+    if (storageKey(before.config, before.directory) === storageKey(config, directory)) return
+    this.sessions
+      .moveTo(openSessionStorage(config, directory, this.log))
+      .catch((error) => this.log.error({ err: error }, 'sessions could not be moved to the new storage'))
   }
 
   /** Makes backends and catalog what the configuration says. */
@@ -130,6 +143,7 @@ export class Gateway {
     return {
       config: this.setup.hash,
       sessions: this.sessions.count,
+      sessionStorage: this.sessions.provider,
       backends: this.#backends.all.map((backend) => ({
         name: backend.name,
         url: backend.url.href,

@@ -45,6 +45,8 @@ export const errorTable = {
   backend_failed: { http: 200, rpc: -32603, text: 'The backend did not answer as it should.' },
   backend_unavailable: { http: 200, rpc: -32603, text: 'The backend can’t be reached.' },
   backend_timeout: { http: 200, rpc: -32603, text: 'The backend did not answer in time.' },
+  client_unreachable: { http: 200, rpc: -32603, text: 'The client takes no requests at the moment.' },
+  client_timeout: { http: 200, rpc: -32603, text: 'The client did not answer in time.' },
   unavailable: { http: 503, rpc: -32603, text: 'A part that this needs is away; try again.' },
 } as const satisfies Record<string, ErrorRow>
 

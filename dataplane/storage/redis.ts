@@ -55,10 +55,7 @@ export function connectRedis(config: RedisConfig, log: Logger): RedisClient {
   return client
 }
 
-/** Prefix of every key of a workload. The braces keep all of them in one slot of a Cluster, so that scripts work. */
-export function redisKeyPrefix(workload: { readonly kind: string; readonly namespace: string; readonly name: string }) {
-  return `portico:{${workload.kind}/${workload.namespace}/${workload.name}}:`
-}
+export { redisKeyPrefix } from '../config/redis.ts'
 
 /**
  * Runs commands; whatever fails in them becomes a PublicError `unavailable`, with the reason for the log. While Redis

@@ -3,13 +3,14 @@ import type { Finding } from '../load.ts'
 import { escapeStep } from '../pointer.ts'
 import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
+import { redisFindings } from './redis.ts'
 import { urlFindings } from './url.ts'
 
 type Backend = GatewayConfig['backends'][number]
 
 /** Cross-field rules of the gateway's configuration; sees only what its schema has accepted. */
 export function checkGateway(config: GatewayConfig): readonly Finding[] {
-  const { incomingAuth, backends, aggregation, resourceUrl, role } = config
+  const { incomingAuth, backends, aggregation, resourceUrl, role, sessionStorage } = config
   return [
     ...incomingAuthFindings(incomingAuth),
     ...(resourceUrl === undefined ? [] : urlFindings(resourceUrl, '/resourceUrl')),
@@ -18,6 +19,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
       : []),
     ...duplicates(backends, ({ name }) => name, '/backends', '/name'),
     ...backends.flatMap((backend, index) => backendFindings(backend, `/backends/${index}`)),
+    ...(sessionStorage?.redis === undefined ? [] : redisFindings(sessionStorage.redis, '/sessionStorage/redis')),
     ...duplicates(aggregation?.tools ?? [], ({ workload }) => workload, '/aggregation/tools', '/workload'),
   ]
 }
@@ -48,14 +50,38 @@ const RESERVED = new Set([
   'upgrade',
 ])
 
-function backendFindings({ url, headers = {}, headerFiles = [] }: Backend, at: string): readonly Finding[] {
+/** A backend is reached by its URL, or as stdio by a command or in a container: exactly one of these. */
+function reachFindings(backend: Backend, at: string): readonly Finding[] {
+  const { url, transport, stdio } = backend
+  if (transport !== 'stdio') {
+    const findings = url === undefined ? [{ pointer: `${at}/url`, message: 'is required' }] : urlFindings(url, `${at}/url`)
+    return stdio === undefined
+      ? findings
+      : [...findings, { pointer: `${at}/stdio`, message: 'has a place under transport stdio alone' }]
+  }
+  const { command, attach, cwd, env, envFiles } = stdio ?? {}
+  if ((command === undefined) === (attach === undefined))
+    return [{ pointer: `${at}/stdio`, message: 'must name either a command or a container to attach to' }]
+  const misplaced = Object.keys(backend)
+    .filter((field) => ofHttp.has(field))
+    .map((field) => ({ pointer: `${at}/${field}`, message: 'has no place under transport stdio' }))
+  return attach !== undefined && (cwd ?? env ?? envFiles) !== undefined
+    ? [...misplaced, { pointer: `${at}/stdio`, message: 'cwd, env and envFiles belong to a command' }]
+    : misplaced
+}
+
+/** Fields of a backend that is reached over HTTP. */
+const ofHttp: ReadonlySet<string> = new Set(['allowPrivateIP', 'caBundleFile', 'headerFiles', 'headers', 'url'])
+
+function backendFindings(backend: Backend, at: string): readonly Finding[] {
+  const { headers = {}, headerFiles = [] } = backend
   const named = [
     ...Object.keys(headers).map((name) => ({ name, pointer: `${at}/headers/${escapeStep(name)}` })),
     ...headerFiles.map(({ name }, index) => ({ name, pointer: `${at}/headerFiles/${index}/name` })),
   ]
   const seen = new Set<string>()
   return [
-    ...urlFindings(url, `${at}/url`),
+    ...reachFindings(backend, at),
     ...named.flatMap(({ name, pointer }) => {
       const lower = name.toLowerCase()
       if (!HEADER_NAME.test(name)) return [{ pointer, message: 'is not a header name' }]

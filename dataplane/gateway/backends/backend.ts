@@ -2,14 +2,13 @@ import { resolve } from 'node:path'
 import type { Dispatcher } from 'undici'
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { BackendConfig } from '../../config/gateway.ts'
-import { createDispatcher } from '../../net/dispatcher.ts'
 import type { Operation } from '../../telemetry/observe.ts'
 import type { BackendTool } from '../aggregation/tool.ts'
 import { MODERN } from '../mcp/revisions.ts'
 import { discoverText, type Era, eraOfAnswer } from './era.ts'
 import { ConfiguredHeaders } from './headers.ts'
 import { Health } from './health.ts'
-import { Link } from './link.ts'
+import { Link, type LinkKeeper } from './link.ts'
 import { type BackendAnswer, type BackendRequest, requestBackend } from './request.ts'
 
 /** What the gateway says of itself to backends. */
@@ -87,9 +86,15 @@ export class Backend {
   }
 
   /** A new session with this backend; not opened yet. `closeLink` must be called in the end. */
-  link(): Link {
-    const link = new Link(this)
+  link(keeper?: LinkKeeper): Link {
+    const link = new Link(this, keeper)
     this.#links.add(link)
+  /** Lets go of a session that goes on at another replica. */
+  leaveLink(link: Link): void {
+    this.#links.delete(link)
+    link.leave()
+  }
+
     return link
   }
 

@@ -12,6 +12,15 @@ export interface Opened {
   readonly capabilities: Readonly<Record<string, unknown>>
 }
 
+/**
+ * Remembers a session with a backend for all replicas that serve the client's session. The text is what `open` has
+ * made; `claim` gives the text that is in force, undefined where the client's session has ended.
+ */
+export interface LinkKeeper {
+  recall(): string | undefined
+  claim(expected: string | undefined, value: string): string | undefined | Promise<string | undefined>
+}
+
 /** Visible ASCII (2025-11-25, session management); anything else could not be sent back. */
 const SESSION_ID = /^[\x21-\x7e]{1,1024}$/
 
@@ -29,9 +38,13 @@ export class Link {
   #headers: string[] = []
   #headersVersion = -1
   #closed = false
+  readonly #keeper: LinkKeeper | undefined
+  /** What was remembered of a session that the backend has lost. */
+  #lost: string | undefined
 
-  constructor(backend: Backend) {
+  constructor(backend: Backend, keeper?: LinkKeeper) {
     this.backend = backend
+    this.#keeper = keeper
   }
 
   /** An id that is free on this link, as JSON text. */
@@ -41,16 +54,33 @@ export class Link {
 
   /** Opens the session where it isn't open. Rejects with a BackendFailure; the next call tries again. */
   open(): Promise<Opened> {
-    if (this.opened !== undefined) return Promise.resolve(this.opened)
+    const opened = this.opened ?? this.adopt()
+    if (opened !== undefined) return Promise.resolve(opened)
     this.#opening ??= this.#open().finally(() => {
       this.#opening = undefined
     })
     return this.#opening
   }
 
+  /** Goes on with a session that another replica has opened, where there is one. */
+  adopt(): Opened | undefined {
+    const kept = this.#keeper?.recall()
+    if (this.opened === undefined && kept !== undefined && kept !== this.#lost) this.#take(kept)
+    return this.opened
+  }
+
+  #take(kept: string): void {
+    const { url, ...opened } = JSON.parse(kept) as Opened & { readonly url: string }
+    // A backend that has moved knows nothing of the sessions of the one before.
+    if (url === this.backend.url.href) this.opened = opened
+    this.#headers = []
+  }
+
   /** Forgets a session that the backend no longer knows. */
   lose(opened: Opened): void {
-    if (this.opened === opened) this.opened = undefined
+    if (this.opened !== opened) return
+    this.opened = undefined
+    this.#lost = this.#keeper?.recall()
   }
 
   /** Headers of a request in this session, as a flat list of its own. */
@@ -91,10 +121,22 @@ export class Link {
       capabilities: isObject(result['capabilities']) ? result['capabilities'] : {},
     }
     await this.#notify(opened, notificationText('notifications/initialized'))
-    this.opened = opened
+    if (this.#keeper === undefined || !(await this.#isOthers(opened))) this.opened = opened
     this.#headers = []
-    if (this.#closed) this.#end(opened)
-    return opened
+    if (this.#closed) this.close()
+    return this.opened ?? opened
+  }
+
+  /** Whether another replica was faster to open a session for the same client: then that one is used and ours ends. */
+  async #isOthers(opened: Opened): Promise<boolean> {
+    const ours = JSON.stringify({ ...opened, url: this.backend.url.href })
+    const keeper = this.#keeper as LinkKeeper
+    const inForce = await keeper.claim(this.#lost ?? keeper.recall(), ours)
+    if (inForce === ours) return false
+    this.#end(opened)
+    if (inForce === undefined) throw new BackendFailure('backend_unavailable', 'the client’s session has ended')
+    this.#take(inForce)
+    return this.opened !== undefined
   }
 
   async #notify(opened: Opened, body: string): Promise<void> {
@@ -113,6 +155,12 @@ export class Link {
   answer(method: string, id: string): void {
     const answer = method === 'ping' ? '"result":{}' : NOBODY
     this.send(`{"jsonrpc":"2.0","id":${id},${answer}}`)
+  }
+
+  /** Lets go of the session without ending it: another replica goes on with it. */
+  leave(): void {
+    this.#closed = true
+    this.opened = undefined
   }
 
   /** Ends the session at the backend, where there is one. */

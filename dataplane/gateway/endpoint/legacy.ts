@@ -66,13 +66,18 @@ export function serveInSession(turn: Turn): void {
     serve(turn)
     return
   }
-  // Nothing is ever asked of a client, so an answer of one answers nothing.
-  if (message.method === 'notifications/cancelled') cancel(turn)
+  if (message.kind === 'response' && message.id !== undefined)
+    turn.gateway.sessions.answered(turn.session as Session, message.id, message.text)
+  else if (message.method === 'notifications/cancelled') cancel(turn)
   turn.accepted()
 }
 
 function cancel(turn: Turn): void {
   const id = turn.message.params?.['requestId']
   if (typeof id !== 'string' && typeof id !== 'number') return
-  turn.gateway.inFlight.find(turn.session as Session, JSON.stringify(id))?.cancel()
+  const session = turn.session as Session
+  const request = JSON.stringify(id)
+  const call = turn.gateway.inFlight.find(session, request)
+  if (call !== undefined) call.cancel()
+  else turn.gateway.sessions.cancelElsewhere(session, request)
 }

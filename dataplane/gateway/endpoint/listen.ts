@@ -49,6 +49,7 @@ async function openStream(turn: Turn): Promise<void> {
   session.listening?.end()
   session.listening = stream
   turn.reply.stream(['mcp-session-id', session.record.id])
+  await turn.gateway.sessions.listensHere(session)
 }
 
 class SessionStream implements Listening {

@@ -1,79 +1,70 @@
 import { randomBytes } from 'node:crypto'
 import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend.ts'
-import type { Link } from '../backends/link.ts'
+import { notificationText, requestText } from '../mcp/rpc-text.ts'
+import { Asks, askerOf } from './asks.ts'
 import { sameBinding } from './binding.ts'
-import type { SessionRecord, SessionStore } from './store.ts'
+import { type NoteKeeper, Session } from './session.ts'
+import type { SessionStorage } from './storage.ts'
+import type { SessionRecord } from './store.ts'
 
-/** A stream on which a client hears what the gateway says unasked. */
-export interface Listening {
-  /** One JSON-RPC message. */
-  say(message: string): void
-  /** A sign of life. */
-  sign(): void
-  end(): void
+export { type Listening, Session } from './session.ts'
+
+export interface SessionsOptions {
+  readonly storage: SessionStorage
+  /** The backend of this name, where there is one. */
+  backendNamed(name: string): Backend | undefined
+  /** A client has cancelled a request (its id is JSON text) that another replica did not find; it may run here. */
+  onCancelled(session: Session, request: string): void
 }
 
-/** A legacy client's session as it lives in this process. */
-export class Session {
-  readonly record: SessionRecord
-  /** The GET stream, where the client has one open. */
-  listening: Listening | undefined
-  #links: Map<Backend, Link> | undefined
-
-  constructor(record: SessionRecord) {
-    this.record = record
-  }
-
-  /** This session's own session with a backend. */
-  link(backend: Backend): Link {
-    this.#links ??= new Map()
-    let link = this.#links.get(backend)
-    if (link === undefined) {
-      link = backend.link()
-      this.#links.set(backend, link)
-    }
-    return link
-  }
-
-  /** Lets go of what concerns backends that are gone. */
-  forget(backend: Backend): void {
-    this.#links?.delete(backend)
-  }
-
-  end(): void {
-    this.listening?.end()
-    for (const [backend, link] of this.#links ?? []) backend.closeLink(link)
-    this.#links = undefined
-  }
+/** How a question is put to a client. */
+export interface AskOptions {
+  readonly timeoutMs: number
+  /** Says it on a stream that is at hand, such as that of the call it belongs to; absent: on the client's GET stream. */
+  say?(message: string): void
+  /** Takes the question back. */
+  readonly signal?: AbortSignal
 }
 
 const ID_BYTES = 24
 /** Bounds the memory that somebody who only opens sessions can take. */
 const MOST = 200_000
+/** Note of the replica at which a client listens. */
+const STREAM = 'stream'
+const LOCAL = 'here'
 
 /** The sessions of legacy clients. */
-export class Sessions {
-  readonly #store: SessionStore
+export class Sessions implements NoteKeeper {
+  readonly #options: SessionsOptions
   readonly #live = new Map<string, Session>()
+  #storage: SessionStorage
+  #asks: Asks
 
-  constructor(store: SessionStore) {
-    this.#store = store
-    store.onExpired = (id) => this.#drop(id)
+  constructor(options: SessionsOptions) {
+    this.#options = options
+    this.#storage = options.storage
+    this.#asks = this.#listen(options.storage)
+  }
+
+  get #store() {
+    return this.#storage.store
   }
 
   get count(): number {
     return this.#store.size
   }
 
-  /** Opens a session. Throws `unavailable` where there are too many. */
-  open(fields: Omit<SessionRecord, 'id'>): Session | Promise<Session> {
+  get provider(): 'memory' | 'redis' {
+    return this.#store.provider
+  }
+
+  /** Opens a session. Throws `unavailable` where there are too many, or the store is away. */
+  open(fields: Omit<SessionRecord, 'id' | 'notes'>): Session | Promise<Session> {
     if (this.#store.size >= MOST) throw new PublicError('unavailable', { message: 'Too many sessions are open.' })
     const record: SessionRecord = { id: randomBytes(ID_BYTES).toString('base64url'), ...fields }
-    const session = new Session(record)
     const added = this.#store.add(record)
-    this.#live.set(record.id, session)
-    return added === undefined ? session : added.then(() => session)
+    return added === undefined ? this.#keep(record) : added.then(() => this.#keep(record))
   }
 
   /**
@@ -87,37 +78,134 @@ export class Sessions {
 
   #own(record: SessionRecord | undefined, binding: string): Session {
     if (record === undefined || !sameBinding(record.binding, binding)) throw new PublicError('session_unknown')
-    let session = this.#live.get(record.id)
-    if (session === undefined) {
-      session = new Session(record)
-      this.#live.set(record.id, session)
-    }
+    const session = this.#live.get(record.id)
+    if (session === undefined) return this.#keep(record)
+    session.record = record
     return session
   }
 
-  /** Ends a session and what hangs on it. */
-  async end(session: Session): Promise<void> {
-    this.#drop(session.record.id)
-    await this.#store.remove(session.record.id)
+  #keep(record: SessionRecord): Session {
+    const session = new Session(record, this)
+    this.#live.set(record.id, session)
+    return session
   }
 
-  #drop(id: string): void {
-    this.#live.get(id)?.end()
+  /** Ends a session and what hangs on it, wherever that was opened. */
+  async end(session: Session): Promise<void> {
+    await this.#store.remove(session.record.id)
+    for (const name of session.linked) {
+      const backend = this.#options.backendNamed(name)
+      if (backend !== undefined) session.link(backend).adopt()
+    }
+    this.#drop(session.record.id, true)
+  }
+
+  #drop(id: string, atBackends: boolean): void {
+    this.#asks.failAll(id, new PublicError('client_unreachable'))
+    this.#live.get(id)?.end(atBackends)
     this.#live.delete(id)
   }
 
-  /** Tells every listening client one message. */
+  note(session: Session, name: string, value: string | undefined): void | Promise<void> {
+    const noted = this.#store.note(session.record.id, name, value)
+    const { [name]: _, ...others } = session.record.notes ?? {}
+    session.record = { ...session.record, notes: value === undefined ? others : { ...others, [name]: value } }
+    return noted
+  }
+
+  claim(session: Session, name: string, expected: string | undefined, value: string) {
+    const claimed = this.#store.claim(session.record.id, name, expected, value)
+    return claimed instanceof Promise
+      ? claimed.then((inForce) => this.#claimed(session, name, inForce))
+      : this.#claimed(session, name, claimed)
+  }
+
+  #claimed(session: Session, name: string, inForce: string | undefined): string | undefined {
+    const { record } = session
+    if (inForce !== undefined) session.record = { ...record, notes: { ...record.notes, [name]: inForce } }
+    return inForce
+  }
+
+  /** Tells the other replicas that this session's client listens here. */
+  async listensHere(session: Session): Promise<void> {
+    const { bus } = this.#storage
+    if (bus !== undefined && session.noted(STREAM) !== bus.replica) await this.note(session, STREAM, bus.replica)
+  }
+
+  /**
+   * Tells a client something on its GET stream, at whichever replica that is. False where it certainly listens
+   * nowhere; a client that does not listen misses nothing that it could not ask for.
+   */
+  async say(session: Session, message: string, ask?: string): Promise<boolean> {
+    if (session.listening !== undefined) {
+      session.listening.say(message)
+      return true
+    }
+    const { bus } = this.#storage
+    const replica = session.noted(STREAM)
+    if (bus === undefined || replica === undefined || replica === bus.replica) return false
+    const about = ask === undefined ? {} : { ask }
+    return bus.send({ kind: 'say', session: session.record.id, text: message, ...about }, replica)
+  }
+
+  /**
+   * Asks a client something and gives its whole JSON-RPC response as text, wherever the client listens and to
+   * whichever replica it answers. Whether it has declared the capability is the caller's affair. Rejects with
+   * `client_unreachable` where it listens nowhere or its session ends, with `client_timeout` where it does not answer.
+   */
+  async ask(session: Session, method: string, params: object, options: AskOptions): Promise<string> {
+    const sessionId = session.record.id
+    const { id, answer } = this.#asks.open(sessionId, options.timeoutMs)
+    const { say = (message: string, ask?: string) => this.say(session, message, ask), signal } = options
+    const unreachable = () => this.#asks.fail(id, sessionId, new PublicError('client_unreachable'))
+    const takeBack = () => {
+      void say(notificationText('notifications/cancelled', { requestId: JSON.parse(id) }))
+      unreachable()
+    }
+    signal?.addEventListener('abort', takeBack, { once: true })
+    const heard = say(requestText(JSON.parse(id), method, params), id)
+    if (heard instanceof Promise) void heard.then((isHeard) => isHeard || unreachable())
+    try {
+      return await answer
+    } finally {
+      signal?.removeEventListener('abort', takeBack)
+    }
+  }
+
+  /** Takes what a client has answered (`id`: JSON text; `response`: the whole message) to whoever has asked. */
+  answered(session: Session, id: string, response: string): void {
+    const { bus } = this.#storage
+    const asker = askerOf(id)
+    const sessionId = session.record.id
+    if (asker === undefined) return
+    if (asker === (bus?.replica ?? LOCAL)) this.#asks.settle(id, sessionId, response)
+    else void bus?.send({ kind: 'answer', session: sessionId, ask: id, text: response }, asker)
+  }
+
+  /** Takes a cancellation of a request (JSON text of its id) that does not run here to the other replicas. */
+  cancelElsewhere(session: Session, request: string): void {
+    void this.#storage.bus?.send({ kind: 'cancel', session: session.record.id, request })
+  }
+
+  /** Tells every client that listens here one message. */
   broadcast(message: string): void {
     for (const { listening } of this.#live.values()) listening?.say(message)
   }
 
-  /** Gives listening clients a sign of life. As long as they listen, their sessions live. */
+  /** Gives clients that listen here a sign of life. As long as they listen, their sessions live. */
   keepAlive(): void {
     for (const { listening, record } of this.#live.values()) {
       if (listening === undefined) continue
       listening.sign()
-      void this.#store.find(record.id)
+      void this.#touch(record.id)
     }
+  }
+
+  /** A store that is away says nothing of a session. */
+  async #touch(id: string): Promise<void> {
+    try {
+      if ((await this.#store.find(id)) === undefined) this.#drop(id, true)
+    } catch {}
   }
 
   /** Ends all streams, for a stop; sessions live on until their time is over. */
@@ -129,10 +217,41 @@ export class Sessions {
     for (const session of this.#live.values()) session.forget(backend)
   }
 
-  /** Ends all. */
+  #listen(storage: SessionStorage): Asks {
+    const { store, bus } = storage
+    store.onGone = (id, expired) => this.#drop(id, expired)
+    bus?.on('say', ({ session, text, ask }) => {
+      const listening = this.#live.get(session)?.listening
+      if (listening !== undefined) listening.say(text)
+      else if (ask !== undefined) {
+        const asker = askerOf(ask)
+        if (asker !== undefined) void bus.send({ kind: 'unheard', session, ask }, asker)
+      }
+    })
+    bus?.on('answer', ({ session, ask, text }) => this.#asks.settle(ask, session, text))
+    bus?.on('unheard', ({ session, ask }) => this.#asks.fail(ask, session, new PublicError('client_unreachable')))
+    bus?.on('cancel', ({ session, request }) => {
+      const known = this.#live.get(session)
+      if (known !== undefined) this.#options.onCancelled(known, request)
+    })
+    return new Asks(bus?.replica ?? LOCAL)
+  }
+
+  /** Goes on with another storage. Sessions that are known here move with it. */
+  async moveTo(storage: SessionStorage): Promise<void> {
+    const before = this.#storage
+    before.store.onGone = undefined
+    this.#storage = storage
+    this.#asks = this.#listen(storage)
+    await Promise.allSettled([...this.#live.values()].map(({ record }) => storage.store.add(record)))
+    before.close()
+  }
+
+  /** Lets go of all; those in memory end, those in Redis live on at other replicas. */
   close(): void {
-    for (const session of this.#live.values()) session.end()
+    const isLast = this.#storage.bus === undefined
+    for (const session of this.#live.values()) session.end(isLast)
     this.#live.clear()
-    this.#store.close()
+    this.#storage.close()
   }
 }

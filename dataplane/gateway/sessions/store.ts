@@ -1,3 +1,6 @@
+/** What became known of a session after its opening, by name: its log level, its sessions with backends, where it listens. */
+export type Notes = Readonly<Record<string, string>>
+
 /** What makes a session of a legacy client, apart from what lives in this process: plain values, so that any store will do. */
 export interface SessionRecord {
   readonly id: string
@@ -6,69 +9,36 @@ export interface SessionRecord {
   readonly revision: string
   /** JSON text of the capabilities that the client declared. */
   readonly capabilities: string
+  /** Absent: there are none. No value is empty. */
+  readonly notes?: Notes
 }
 
 /**
  * Where sessions are known. An entry ends when it has not been touched for the store's time to live. A store that
- * answers from memory answers without a promise, so that a request need not wait for one.
+ * answers from memory answers without a promise, so that a request need not wait for one. One that is away throws
+ * `unavailable`, or rejects with it.
  */
 export interface SessionStore {
+  readonly provider: 'memory' | 'redis'
   add(record: SessionRecord): void | Promise<void>
   /** The session, which counts as a touch. */
   find(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
+  /** Writes a note or, with undefined, takes it away. A session that has ended stays so. */
+  note(id: string, name: string, value: string | undefined): void | Promise<void>
+  /**
+   * Writes a note where there is none of this name, or where it says what is `expected`. Gives what it says then;
+   * undefined where the session has ended.
+   */
+  claim(id: string, name: string, expected: string | undefined, value: string): Claimed | Promise<Claimed>
   remove(id: string): void | Promise<void>
-  /** Told of each session that ended by itself. */
-  onExpired: ((id: string) => void) | undefined
+  /**
+   * Told of each session that is no longer here: `expired` where its time was over, so that nobody else ends what
+   * hangs on it; otherwise another replica has ended it, or serves it now.
+   */
+  onGone: ((id: string, expired: boolean) => void) | undefined
+  /** Sessions that this process knows. */
   readonly size: number
   close(): void
 }
 
-interface Entry {
-  readonly record: SessionRecord
-  touchedAt: number
-}
-
-/** Keeps sessions in this process. `ttlMs`: how long one lives without a request. */
-export function createMemoryStore({ ttlMs }: { readonly ttlMs: number }): SessionStore {
-  const entries = new Map<string, Entry>()
-  const store: SessionStore = {
-    onExpired: undefined,
-    get size() {
-      return entries.size
-    },
-    add(record) {
-      entries.set(record.id, { record, touchedAt: performance.now() })
-    },
-    find(id) {
-      const entry = entries.get(id)
-      if (entry === undefined) return undefined
-      const now = performance.now()
-      if (now - entry.touchedAt > ttlMs) {
-        expire(id)
-        return undefined
-      }
-      entry.touchedAt = now
-      return entry.record
-    },
-    remove(id) {
-      entries.delete(id)
-    },
-    close() {
-      clearInterval(sweep)
-      entries.clear()
-    },
-  }
-  const expire = (id: string) => {
-    entries.delete(id)
-    store.onExpired?.(id)
-  }
-  const sweep = setInterval(
-    () => {
-      const oldest = performance.now() - ttlMs
-      for (const [id, { touchedAt }] of entries) if (touchedAt < oldest) expire(id)
-    },
-    Math.min(ttlMs, 30_000),
-  )
-  sweep.unref()
-  return store
-}
+type Claimed = string | undefined

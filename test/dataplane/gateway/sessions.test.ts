@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { createMemoryStore } from '../../../dataplane/gateway/sessions/store.ts'
+import { createMemoryStore } from '../../../dataplane/gateway/sessions/memory-store.ts'
 import { eventually } from '../../support/eventually.ts'
 import { connectV1, textOf } from '../../support/mcp-clients.ts'
 import { type McpTestServer, startMcpServer } from '../../support/mcp-dual-server.ts'
@@ -158,7 +158,7 @@ test('a stop ends streams and waits for calls', async () => {
 test('a session ends when nobody uses it, and each use puts that off', async () => {
   const expired: string[] = []
   const store = createMemoryStore({ ttlMs: 120 })
-  store.onExpired = (id) => expired.push(id)
+  store.onGone = (id) => expired.push(id)
   const record = { binding: 'anonymous', revision: '2025-11-25', capabilities: '{}' }
   store.add({ id: 'used', ...record })
   store.add({ id: 'idle', ...record })

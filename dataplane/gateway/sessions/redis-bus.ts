@@ -1,0 +1,54 @@
+import { randomBytes } from 'node:crypto'
+import { Cluster } from 'ioredis'
+import type { Logger } from 'pino'
+import type { RedisClient } from '../../storage/redis.ts'
+import type { BusKind, BusMessage, SessionBus } from './bus.ts'
+
+export interface RedisBusOptions {
+  readonly client: RedisClient
+  /** A connection of its own: one that subscribes can do nothing else. */
+  readonly subscriber: RedisClient
+  readonly prefix: string
+  readonly log: Logger
+}
+
+/** Replicas of a gateway hear each other on two channels: one of them all, one of each alone. */
+export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOptions): SessionBus {
+  const replica = randomBytes(9).toString('base64url')
+  const channelOf = (name: string) => `${prefix}replica:${name}`
+  const all = `${prefix}replicas`
+  const takers = new Map<BusKind, (message: never) => void>()
+
+  subscriber.on('message', (_channel: string, text: string) => {
+    const [from, message] = JSON.parse(text) as [string, BusMessage]
+    if (from !== replica) takers.get(message.kind)?.(message as never)
+  })
+  const subscribe = () =>
+    subscriber.subscribe(all, channelOf(replica)).catch((error) => log.debug({ err: error }, 'no word of replicas'))
+  subscriber.on('ready', () => void subscribe())
+  // What is refused now is tried again behind this, and told as an event.
+  subscriber.connect().catch(() => {})
+
+  return {
+    replica,
+    async send(message, to) {
+      try {
+        const receivers = await client.publish(
+          to === undefined ? all : channelOf(to),
+          JSON.stringify([replica, message]),
+        )
+        // In a Cluster the number is that of one node alone.
+        return receivers > 0 || client instanceof Cluster
+      } catch (error) {
+        log.debug({ err: (error as Error).message, kind: message.kind }, 'replicas can’t be told')
+        return false
+      }
+    },
+    on(kind, take) {
+      takers.set(kind, take as (message: never) => void)
+    },
+    close() {
+      subscriber.disconnect()
+    },
+  }
+}

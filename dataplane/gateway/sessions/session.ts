@@ -1,0 +1,97 @@
+import type { Backend } from '../backends/backend.ts'
+import type { Link } from '../backends/link.ts'
+import type { SessionRecord } from './store.ts'
+
+/** A stream on which a client hears what the gateway says unasked. */
+export interface Listening {
+  /** One JSON-RPC message. */
+  say(message: string): void
+  /** A sign of life. */
+  sign(): void
+  end(): void
+}
+
+/** Writes what other replicas need to serve a session. */
+export interface NoteKeeper {
+  note(session: Session, name: string, value: string | undefined): void | Promise<void>
+  claim(
+    session: Session,
+    name: string,
+    expected: string | undefined,
+    value: string,
+  ): string | undefined | Promise<string | undefined>
+}
+
+const LINK = 'link:'
+const LOG_LEVEL = 'log'
+
+/** A legacy client's session as it lives in this process. */
+export class Session {
+  /** The newest that is known here. */
+  record: SessionRecord
+  /** The GET stream, where the client has one open at this replica. */
+  listening: Listening | undefined
+  readonly #keeper: NoteKeeper
+  #links: Map<Backend, Link> | undefined
+
+  constructor(record: SessionRecord, keeper: NoteKeeper) {
+    this.record = record
+    this.#keeper = keeper
+  }
+
+  /** What was noted under this name, at whichever replica. */
+  noted(name: string): string | undefined {
+    return this.record.notes?.[name]
+  }
+
+  /** Notes something that any replica needs to serve this session; undefined takes the note away. */
+  note(name: string, value: string | undefined): void | Promise<void> {
+    return this.#keeper.note(this, name, value)
+  }
+
+  /** The lowest level of log messages that the client wants (`logging/setLevel`); undefined where it has not said. */
+  get logLevel(): string | undefined {
+    return this.noted(LOG_LEVEL)
+  }
+
+  setLogLevel(level: string): void | Promise<void> {
+    return this.note(LOG_LEVEL, level)
+  }
+
+  /** This session's own session with a backend. It is one for all replicas: what one has opened the others go on with. */
+  link(backend: Backend): Link {
+    this.#links ??= new Map()
+    let link = this.#links.get(backend)
+    if (link === undefined) {
+      const name = LINK + backend.name
+      link = backend.link({
+        recall: () => this.noted(name),
+        claim: (expected, value) => this.#keeper.claim(this, name, expected, value),
+      })
+      this.#links.set(backend, link)
+    }
+    return link
+  }
+
+  /** Names of backends with which some replica has opened a session of this one. */
+  get linked(): readonly string[] {
+    return Object.keys(this.record.notes ?? {}).flatMap((name) =>
+      name.startsWith(LINK) ? [name.slice(LINK.length)] : [],
+    )
+  }
+
+  /** Lets go of what concerns a backend that is gone. */
+  forget(backend: Backend): void {
+    this.#links?.delete(backend)
+  }
+
+  /** Ends what lives here. `atBackends`: their sessions end as well; otherwise another replica goes on with them. */
+  end(atBackends: boolean): void {
+    this.listening?.end()
+    for (const [backend, link] of this.#links ?? []) {
+      if (atBackends) backend.closeLink(link)
+      else backend.leaveLink(link)
+    }
+    this.#links = undefined
+  }
+}

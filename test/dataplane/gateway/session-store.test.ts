@@ -1,0 +1,195 @@
+/** What every store of sessions promises, held against each of them; and what Redis promises besides. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { createMemoryStore } from '../../../dataplane/gateway/sessions/memory-store.ts'
+import { createRedisBus } from '../../../dataplane/gateway/sessions/redis-bus.ts'
+import { createRedisStore } from '../../../dataplane/gateway/sessions/redis-store.ts'
+import type { SessionRecord, SessionStore } from '../../../dataplane/gateway/sessions/store.ts'
+import { connectRedis } from '../../../dataplane/storage/redis.ts'
+import { startCutProxy } from '../../support/cut-proxy.ts'
+import { eventually } from '../../support/eventually.ts'
+import { keptLog } from '../../support/kept-log.ts'
+import { type RedisServer, startRedis } from '../../support/redis-server.ts'
+
+let redis: RedisServer
+const cleanups: (() => unknown)[] = []
+test.before(async () => {
+  redis = await startRedis()
+})
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+test.after(() => redis.stop())
+
+const TTL_MS = 600
+let stores = 0
+
+/** A store as one replica has it; those with one prefix are replicas of one gateway. */
+function replica(prefix: string, address = redis.address): SessionStore {
+  const { log } = keptLog()
+  const config = { mode: 'standalone', addresses: [address], commandTimeoutMs: 300 } as const
+  const client = connectRedis(config, log)
+  const bus = createRedisBus({ client, subscriber: connectRedis(config, log), prefix, log })
+  const store = createRedisStore({ client, bus, prefix, ttlMs: TTL_MS })
+  cleanups.push(() => {
+    store.close()
+    bus.close()
+    client.disconnect()
+  })
+  return store
+}
+
+const makers: Readonly<Record<string, () => SessionStore>> = {
+  memory() {
+    const store = createMemoryStore({ ttlMs: TTL_MS })
+    cleanups.push(() => store.close())
+    return store
+  },
+  redis: () => replica(`test:{${++stores}}:`),
+}
+
+const session = (id: string): SessionRecord => ({
+  id,
+  binding: 'https://idp\0alice',
+  revision: '2025-11-25',
+  capabilities: '{"elicitation":{}}',
+})
+
+for (const [name, make] of Object.entries(makers)) {
+  test(`${name}: what was added is found until it is removed`, async () => {
+    const store = make()
+    await store.add(session('a'))
+    await store.add(session('b'))
+    assert.equal(await store.find('a'), session('a'))
+    assert.is(store.size, 2)
+    await store.remove('a')
+    assert.is(await store.find('a'), undefined)
+    assert.equal(await store.find('b'), session('b'))
+    assert.is(await store.find('never'), undefined)
+  })
+
+  test(`${name}: notes are kept, changed and taken away`, async () => {
+    const store = make()
+    await store.add(session('a'))
+    await store.note('a', 'log', 'debug')
+    await store.note('a', 'other', 'x')
+    await store.note('a', 'log', 'error')
+    assert.equal((await store.find('a'))?.notes, { log: 'error', other: 'x' })
+    await store.note('a', 'log', undefined)
+    assert.equal((await store.find('a'))?.notes, { other: 'x' })
+  })
+
+  test(`${name}: the first claim stands, and only who knows it can replace it`, async () => {
+    const store = make()
+    await store.add(session('a'))
+    assert.is(await store.claim('a', 'link:b', undefined, 'one'), 'one')
+    assert.is(await store.claim('a', 'link:b', undefined, 'two'), 'one')
+    assert.is(await store.claim('a', 'link:b', 'wrong', 'two'), 'one')
+    assert.is(await store.claim('a', 'link:b', 'one', 'two'), 'two')
+    assert.is((await store.find('a'))?.notes?.['link:b'], 'two')
+  })
+
+  test(`${name}: nothing brings a session back that has ended`, async () => {
+    const store = make()
+    await store.add(session('a'))
+    await store.remove('a')
+    await store.note('a', 'log', 'debug')
+    assert.is(await store.claim('a', 'link:b', undefined, 'one'), undefined)
+    assert.is(await store.find('a'), undefined)
+  })
+
+  test(`${name}: a session ends by itself, and each use puts that off`, async () => {
+    const store = make()
+    const gone: [string, boolean][] = []
+    store.onGone = (id, expired) => gone.push([id, expired])
+    await store.add(session('used'))
+    await store.add(session('idle'))
+    const started = performance.now()
+    await eventually('the idle one to end', async () => {
+      assert.ok(await store.find('used'))
+      return gone.length > 0
+    })
+    assert.equal(gone, [['idle', true]])
+    assert.ok(performance.now() - started > TTL_MS * 0.9)
+    assert.is(await store.find('idle'), undefined)
+    assert.is(store.size, 1)
+  })
+}
+
+test('what one replica adds and notes the others see at once', async () => {
+  const [one, two] = [replica('shared:'), replica('shared:')]
+  await one.add(session('a'))
+  assert.equal(await two.find('a'), session('a'))
+  await eventually('they hear each other', async () => {
+    await one.note('a', 'log', `level-${performance.now()}`)
+    const level = (await one.find('a'))?.notes?.['log']
+    return (await two.find('a'))?.notes?.['log'] === level
+  })
+})
+
+test('what one replica ends has ended on all', async () => {
+  const [one, two] = [replica('ended:'), replica('ended:')]
+  const gone: [string, boolean][] = []
+  two.onGone = (id, expired) => gone.push([id, expired])
+  await one.add(session('a'))
+  assert.ok(await two.find('a'))
+  await one.remove('a')
+  await eventually('it to be known', async () => (await two.find('a')) === undefined)
+  assert.is(gone.length, 1)
+  assert.is(gone[0]?.[0], 'a')
+})
+
+test('of two replicas that claim at once one wins, and both know which', async () => {
+  const [one, two] = [replica('race:'), replica('race:')]
+  for (let round = 0; round < 20; round++) {
+    await one.add(session(`s${round}`))
+    const results = await Promise.all([
+      one.claim(`s${round}`, 'link:b', undefined, 'one'),
+      two.claim(`s${round}`, 'link:b', undefined, 'two'),
+    ])
+    assert.is(results[0], results[1])
+  }
+})
+
+test('a replica that used a session last does not end what another one still uses', async () => {
+  const [one, two] = [replica('idle:'), replica('idle:')]
+  const gone: [string, boolean][] = []
+  one.onGone = (id, expired) => gone.push([id, expired])
+  await one.add(session('a'))
+  await eventually('the first to let go', async () => {
+    assert.ok(await two.find('a'))
+    return gone.length > 0
+  })
+  assert.equal(gone, [['a', false]])
+})
+
+test('Redis that is away refuses at once, Redis that is silent soon; both are found again', async () => {
+  const proxy = await startCutProxy({ host: '127.0.0.1', port: redis.port })
+  cleanups.push(() => proxy.close())
+  const store = replica('away:', `127.0.0.1:${proxy.port}`)
+  await store.add(session('a'))
+  const refused = async () => {
+    try {
+      await store.find('a')
+      return false
+    } catch (error) {
+      assert.is((error as { code: string }).code, 'unavailable')
+      return true
+    }
+  }
+  for (const failure of ['refuse', 'freeze'] as const) {
+    proxy[failure]()
+    await eventually(`${failure} to be noticed`, refused)
+    const started = performance.now()
+    for (let round = 0; round < 100; round++) await refused()
+    assert.ok(performance.now() - started < 2_000, `${failure}: 100 refusals one after another`)
+    proxy.thaw()
+    await eventually('it to be found again', async () => {
+      if (failure === 'freeze') proxy.thaw()
+      await Promise.resolve(store.add(session('a'))).catch(() => {})
+      return !(await refused())
+    })
+  }
+})
+
+test.run()
