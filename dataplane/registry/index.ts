@@ -47,7 +47,7 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
     const configuration = await followConfiguration(options.configFile, following.signal, log)
 
     const store = parts.adopt(await openStore(options.stateDirectory, log), ({ close }) => close())
-    const scheduler = parts.adopt(createScheduler({ sync: store.syncFile, log, observe }), ({ stop }) => stop())
+    const scheduler = parts.adopt(createScheduler({ sync: store.syncSource, log, observe }), ({ stop }) => stop())
     await configuration.begin(async (settings) => {
       await store.applySettings(settings)
       if (!following.signal.aborted) scheduler.apply(settings.schedules)

@@ -1,12 +1,14 @@
 import type { Logger } from 'pino'
 import { followFile, stampOf } from '../../config/follow-file.ts'
 import type { Observe } from '../../telemetry/observe.ts'
+import { backoff } from './backoff.ts'
 import type { Problem } from './read-entry.ts'
+import type { Slots } from './slots.ts'
+import type { Source, Synced } from './source.ts'
 import { SourceError } from './source-error.ts'
-import type { FileSource, Synced } from './sync-file.ts'
 
 /** A source with the time between two looks at it. */
-export interface ScheduledSource extends FileSource {
+export interface ScheduledSource extends Source {
   readonly intervalMs: number
 }
 
@@ -28,8 +30,15 @@ export interface SyncState {
   readonly problems: readonly Problem[]
 }
 
+export interface SyncCall {
+  /** Reads everything again, changed or not. */
+  readonly full: boolean
+  readonly signal: AbortSignal
+}
+
 export interface ScheduleOptions {
-  readonly sync: (source: FileSource) => Promise<Synced>
+  readonly sync: (source: Source, call: SyncCall) => Promise<Synced>
+  readonly slots: Slots
   readonly log: Logger
   readonly observe: Observe
 }
@@ -38,9 +47,12 @@ export interface ScheduleOptions {
 export interface Schedule {
   readonly source: ScheduledSource
   state(): SyncState
-  /** Runs a sync now; one that runs already is followed by another, since its look may have come too early. */
-  run(): Promise<void>
-  /** Resolves when no sync runs any more. */
+  /**
+   * Runs a sync now and resolves when it has ended. One that runs already is followed by another, since its look may
+   * have come too early.
+   */
+  run(full?: boolean): Promise<void>
+  /** Ends what runs; resolves when it has ended. */
   stop(): Promise<void>
 }
 
@@ -48,58 +60,73 @@ const SHOWN_PROBLEMS = 20
 /** A timer of node holds no longer time than this (2^31 - 1 ms, 24.8 days). */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
-/** Syncs a source now, after each change of its file, and once an interval after the last attempt. */
-export function startSchedule(source: ScheduledSource, { sync, log, observe }: ScheduleOptions): Schedule {
+const untried: SyncState = {
+  state: 'waiting',
+  tried: false,
+  lastAttempt: null,
+  lastSuccess: null,
+  nextRun: null,
+  attempts: 0,
+  error: null,
+  servers: 0,
+  skills: 0,
+  leftOut: 0,
+  problems: [],
+}
+
+/** Syncs a source now, once an interval after the last attempt, sooner after a failure, and after each change of a file. */
+export function startSchedule(source: ScheduledSource, { sync, slots, log, observe }: ScheduleOptions): Schedule {
   const stopping = new AbortController()
+  const { signal } = stopping
   let timer: NodeJS.Timeout | undefined
   let running: Promise<void> | undefined
-  let again = false
-  let state: SyncState = {
-    state: 'waiting',
-    tried: false,
-    lastAttempt: null,
-    lastSuccess: null,
-    nextRun: null,
-    attempts: 0,
-    error: null,
-    servers: 0,
-    skills: 0,
-    leftOut: 0,
-    problems: [],
-  }
+  let again: 'no' | 'yes' | 'full' = 'no'
+  let state = untried
 
-  async function attempt(): Promise<void> {
+  /** Gives how long to wait for the next. */
+  async function attempt(full: boolean): Promise<number> {
     const end = observe({ kind: 'sync', name: source.name })
-    const lastAttempt = new Date().toISOString()
-    state = { ...state, state: 'running', lastAttempt, nextRun: null, attempts: state.attempts + 1 }
+    state = { ...state, state: 'running', lastAttempt: now(), nextRun: null, attempts: state.attempts + 1 }
     try {
-      const synced = await sync(source)
+      const synced = await sync(source, { full, signal })
       state = { ...state, ...succeeded(synced) }
       if (synced.changed) log.info({ source: source.name, ...counts(state) }, 'synced')
       end({ result: 'ok' })
+      return source.intervalMs
     } catch (error) {
-      const failure = failureOf(error)
+      const { retryAfterMs, ...failure } = failureOf(error)
+      end({ result: 'error', code: failure.code })
+      if (signal.aborted) return 0
       const isNews = failure.message !== state.error?.message
       state = { ...state, state: 'failed', tried: true, error: failure }
       if (isNews) log.warn({ source: source.name, ...failure }, 'not synced; what it brought before stays')
-      end({ result: 'error', code: failure.code })
+      return backoff({ attempts: state.attempts, intervalMs: source.intervalMs, retryAfterMs })
     }
+  }
+
+  function next(): Promise<number> {
+    const full = again === 'full'
+    again = 'no'
+    return attempt(full)
   }
 
   async function runAll(): Promise<void> {
     clearTimeout(timer)
+    state = { ...state, nextRun: null }
+    let wait = 0
     do {
-      again = false
-      await attempt()
-    } while (again && !stopping.signal.aborted)
-    if (stopping.signal.aborted) return
-    const wait = Math.min(source.intervalMs, LONGEST_TIMER_MS)
+      // Only a stop makes this fail: the source is then not looked at any more.
+      wait = await slots.run(next, signal).catch(() => 0)
+    } while (again !== 'no' && !signal.aborted)
+    if (signal.aborted) return
+    wait = Math.min(wait, LONGEST_TIMER_MS)
     state = { ...state, nextRun: new Date(Date.now() + wait).toISOString() }
     timer = setTimeout(run, wait)
   }
 
-  function run(): Promise<void> {
-    if (running !== undefined) again = true
+  function run(full = false): Promise<void> {
+    if (full) again = 'full'
+    else if (again === 'no') again = 'yes'
     running ??= runAll().finally(() => {
       running = undefined
     })
@@ -107,30 +134,33 @@ export function startSchedule(source: ScheduledSource, { sync, log, observe }: S
   }
 
   // Stamped before the first look: what is written in between shows up as a change.
-  async function follow(): Promise<void> {
-    const stamp = await stampOf(source.path)
-    if (!stopping.signal.aborted) followFile(source.path, stamp, run, stopping.signal)
-    await run()
+  async function follow(path: string): Promise<void> {
+    const stamp = await stampOf(path)
+    if (!signal.aborted) followFile(path, stamp, run, signal)
+    if (!signal.aborted) await run()
   }
-  void follow()
+  if (source.place.kind === 'file') void follow(source.place.path)
+  else void run()
 
   return {
     source,
     state: () => state,
     run,
     async stop() {
-      stopping.abort()
+      stopping.abort(new SourceError('stopped', 'the sync was stopped'))
       clearTimeout(timer)
       await running
     },
   }
 }
 
+const now = () => new Date().toISOString()
+
 function succeeded({ servers, skills, problems }: Synced): Partial<SyncState> {
   return {
     state: 'ok',
     tried: true,
-    lastSuccess: new Date().toISOString(),
+    lastSuccess: now(),
     attempts: 0,
     error: null,
     servers,
@@ -144,7 +174,9 @@ function counts({ servers, skills, leftOut }: SyncState) {
   return { servers, skills, leftOut }
 }
 
-function failureOf(error: unknown): { code: string; message: string } {
+function failureOf(error: unknown) {
   const { message } = error as Error
-  return { code: error instanceof SourceError ? error.code : 'store_failed', message }
+  return error instanceof SourceError
+    ? { code: error.code, message, retryAfterMs: error.retryAfterMs }
+    : { code: 'store_failed', message, retryAfterMs: undefined }
 }

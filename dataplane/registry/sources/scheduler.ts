@@ -1,34 +1,56 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Schedule, type ScheduledSource, type ScheduleOptions, type SyncState, startSchedule } from './schedule.ts'
+import { createSlots } from './slots.ts'
 
 /** Keeps one schedule a source. */
 export interface Scheduler {
   /** Starts what is new, stops what is gone, starts anew what is set otherwise; the rest runs on. */
   apply(sources: readonly ScheduledSource[]): void
+  /** How a source stands; undefined where there is none of this name that is synced. */
+  state(name: string): SyncState | undefined
   states(): readonly ({ readonly name: string } & SyncState)[]
+  /**
+   * Begins a full pass over a source now; false where there is none of this name that is synced. With `wait` it resolves
+   * when the pass has ended, well or not: `state` tells.
+   */
+  syncNow(name: string, options?: { readonly wait?: boolean }): Promise<boolean>
   /** Stops all; resolves when no sync runs any more. */
   stop(): Promise<void>
 }
 
-export function createScheduler(options: ScheduleOptions): Scheduler {
-  let schedules: readonly Schedule[] = []
+/** Syncs that run at a time; each holds a connection or a process, and what it has read. */
+const AT_A_TIME = 4
+/** After this a sync no longer counts against them. */
+const SLOW_MS = 10_000
+
+export function createScheduler(options: Omit<ScheduleOptions, 'slots'>): Scheduler {
+  const slots = createSlots(AT_A_TIME, SLOW_MS)
+  let schedules: ReadonlyMap<string, Schedule> = new Map()
+  let ending: Promise<unknown> = Promise.resolve()
 
   return {
     apply(sources) {
-      const before = new Map(schedules.map((schedule) => [schedule.source.name, schedule]))
-      schedules = sources.map((source) => {
-        const running = before.get(source.name)
-        if (running !== undefined && isDeepStrictEqual(running.source, source)) {
-          before.delete(source.name)
-          return running
-        }
-        return startSchedule(source, options)
-      })
-      for (const schedule of before.values()) void schedule.stop()
+      const kept = new Map<string, Schedule>()
+      for (const source of sources) {
+        const before = schedules.get(source.name)
+        const same = before !== undefined && isDeepStrictEqual(before.source, source)
+        kept.set(source.name, same ? before : startSchedule(source, { ...options, slots }))
+      }
+      const gone = [...schedules].filter(([name, schedule]) => kept.get(name) !== schedule)
+      ending = Promise.all([ending, ...gone.map(([, schedule]) => schedule.stop())])
+      schedules = kept
     },
-    states: () => schedules.map((schedule) => ({ name: schedule.source.name, ...schedule.state() })),
+    state: (name) => schedules.get(name)?.state(),
+    states: () => [...schedules].map(([name, schedule]) => ({ name, ...schedule.state() })),
+    async syncNow(name, { wait = false } = {}) {
+      const schedule = schedules.get(name)
+      if (schedule === undefined) return false
+      const run = schedule.run(true)
+      if (wait) await run
+      return true
+    },
     async stop() {
-      await Promise.all(schedules.map((schedule) => schedule.stop()))
+      await Promise.all([ending, ...[...schedules.values()].map((schedule) => schedule.stop())])
     },
   }
 }

@@ -6,14 +6,33 @@ export type SourceErrorCode =
   | 'wrong_shape'
   | 'no_usable_entry'
   | 'store_failed'
+  | 'unreachable'
+  | 'timed_out'
+  | 'refused'
+  | 'rate_limited'
+  | 'upstream_failed'
+  | 'endless'
+  | 'private_address'
+  | 'no_such_ref'
+  | 'git_failed'
+  | 'forbidden'
+  | 'stopped'
+
+export interface SourceErrorOptions {
+  /** How long the other side asks us to wait. */
+  readonly retryAfterMs?: number | undefined
+  readonly cause?: unknown
+}
 
 /** Why a source could not be synced; what it brought before stays in force. The message is shown on `/status`. */
 export class SourceError extends Error {
   override readonly name = 'SourceError'
   readonly code: SourceErrorCode
+  readonly retryAfterMs: number | undefined
 
-  constructor(code: SourceErrorCode, message: string) {
-    super(message)
+  constructor(code: SourceErrorCode, message: string, { retryAfterMs, cause }: SourceErrorOptions = {}) {
+    super(message, cause === undefined ? undefined : { cause })
     this.code = code
+    this.retryAfterMs = retryAfterMs
   }
 }

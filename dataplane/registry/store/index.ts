@@ -4,7 +4,7 @@ import { createReader, type Reader } from './read.ts'
 import { type Jobs, startWriter } from './writer.ts'
 
 /** The store: reads happen here, writes in a thread of their own. */
-export interface Store extends Pick<Jobs, 'applySettings' | 'syncFile'> {
+export interface Store extends Pick<Jobs, 'applySettings' | 'syncSource'> {
   readonly reader: Reader
   close(): Promise<void>
 }
@@ -23,7 +23,7 @@ export async function openStore(stateDirectory: string, log: Logger): Promise<St
   return {
     reader: createReader(database),
     applySettings: writer.applySettings,
-    syncFile: writer.syncFile,
+    syncSource: writer.syncSource,
     async close() {
       await database.destroy()
       await writer.close()

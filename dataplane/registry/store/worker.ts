@@ -2,19 +2,23 @@
  * The thread that writes: it has its own connection, reads sources and applies them, so that parsing and long
  * transactions never hold up a request. `writer.ts` is its other end.
  */
+import { dirname } from 'node:path'
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Kysely } from 'kysely'
 import { SourceError } from '../sources/source-error.ts'
-import { syncFile } from '../sources/sync-file.ts'
+import { syncSource } from '../sources/sync-source.ts'
 import { applySettings } from './apply-settings.ts'
 import { openForWriting } from './open.ts'
 import type { RegistryTables } from './schema.ts'
-import type { Answer, Call, Jobs } from './writer.ts'
+import type { Answer, Call, Work } from './writer.ts'
 
 const port = parentPort
 if (port === null) throw new Error('this file is the entry of a worker thread')
 
 const { file } = workerData as { file: string }
+const stateDirectory = dirname(file)
+/** Of what is being done; a call can be ended from the other side. */
+const running = new Map<number, AbortController>()
 let opened: Promise<Kysely<RegistryTables>> | undefined
 
 /** The one connection. Where it can't be had, the next job tries again. */
@@ -26,22 +30,36 @@ function database(): Promise<Kysely<RegistryTables>> {
   return opened
 }
 
-const jobs: Jobs = {
+const jobs: Work = {
   open: async () => void (await database()),
   applySettings: async (settings) => applySettings(await database(), settings),
-  syncFile: async (source) => syncFile(await database(), source),
+  syncSource: async ({ source, full }, signal) =>
+    syncSource(await database(), source, { full, stateDirectory, signal }),
   close: async () => (await opened)?.destroy(),
 }
 
-port.on('message', async ({ id, job, argument }: Call) => {
-  const answer = await (jobs[job] as (argument: unknown) => Promise<unknown>)(argument).then(
+port.on('message', async (call: Call) => {
+  if ('abort' in call) {
+    running.get(call.abort)?.abort(new SourceError('stopped', 'the sync was stopped'))
+    return
+  }
+  const { id, job, argument } = call
+  const controller = new AbortController()
+  running.set(id, controller)
+  const answer = await (jobs[job] as (argument: unknown, signal: AbortSignal) => Promise<unknown>)(
+    argument,
+    controller.signal,
+  ).then(
     (result): Answer => ({ id, result }),
-    (error: Error): Answer => ({
-      id,
-      error: { message: error.message, ...(error instanceof SourceError && { code: error.code }) },
-    }),
+    (error: Error): Answer => ({ id, error: plainError(error) }),
   )
+  running.delete(id)
   port.postMessage(answer)
   // With its port closed the thread has nothing left to wait for, and ends.
   if (job === 'close') port.close()
 })
+
+function plainError(error: Error) {
+  const { message } = error
+  return error instanceof SourceError ? { message, code: error.code, retryAfterMs: error.retryAfterMs } : { message }
+}

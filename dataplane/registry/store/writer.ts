@@ -1,7 +1,8 @@
 import { Worker } from 'node:worker_threads'
 import type { Logger } from 'pino'
+import type { SyncCall } from '../sources/schedule.ts'
+import type { Source, Synced } from '../sources/source.ts'
 import { SourceError, type SourceErrorCode } from '../sources/source-error.ts'
-import type { FileSource, Synced } from '../sources/sync-file.ts'
 import type { StoreSettings } from './apply-settings.ts'
 
 /** What the writing thread does; every job is a promise that it answers. */
@@ -10,19 +11,28 @@ export interface Jobs {
   open(): Promise<void>
   applySettings(settings: StoreSettings): Promise<void>
   /** Throws a SourceError. */
-  syncFile(source: FileSource): Promise<Synced>
+  syncSource(source: Source, call: SyncCall): Promise<Synced>
   close(): Promise<void>
 }
 
-export interface Call {
-  readonly id: number
-  readonly job: keyof Jobs
-  readonly argument: unknown
+/** The same on the thread's side: what a job is told in one object, and the signal of the one that asked. */
+export interface Work extends Omit<Jobs, 'syncSource'> {
+  syncSource(argument: { readonly source: Source; readonly full: boolean }, signal: AbortSignal): Promise<Synced>
 }
+
+export type Call =
+  | { readonly id: number; readonly job: keyof Jobs; readonly argument: unknown }
+  | { readonly abort: number }
 
 export type Answer =
   | { readonly id: number; readonly result: unknown }
-  | { readonly id: number; readonly error: { readonly message: string; readonly code?: SourceErrorCode } }
+  | { readonly id: number; readonly error: PlainError }
+
+interface PlainError {
+  readonly message: string
+  readonly code?: SourceErrorCode
+  readonly retryAfterMs?: number | undefined
+}
 
 /** This spelling is what bundle.ts looks for; it puts the worker's own bundle in its place. */
 const ENTRY = new URL('./worker.ts', import.meta.url)
@@ -63,22 +73,24 @@ export function startWriter(file: string, log: Logger): Jobs {
     return started
   }
 
-  async function ask(job: keyof Jobs, argument?: unknown): Promise<never> {
+  async function ask(job: keyof Jobs, argument?: unknown, signal?: AbortSignal): Promise<never> {
     if (closed) throw new Error('the store is closed')
     closed = job === 'close'
     worker ??= start()
     const thread = worker
-    return new Promise<unknown>((resolve, reject) => {
-      const id = ++lastId
-      pending.set(id, { resolve, reject })
-      thread.postMessage({ id, job, argument } satisfies Call)
-    }) as Promise<never>
+    const id = ++lastId
+    const { promise, resolve, reject } = Promise.withResolvers<never>()
+    pending.set(id, { resolve: resolve as Pending['resolve'], reject })
+    thread.postMessage({ id, job, argument } satisfies Call)
+    const abort = () => thread.postMessage({ abort: id } satisfies Call)
+    signal?.addEventListener('abort', abort, { once: true })
+    return promise.finally(() => signal?.removeEventListener('abort', abort))
   }
 
   return {
     open: () => ask('open'),
     applySettings: (settings) => ask('applySettings', settings),
-    syncFile: (source) => ask('syncFile', source),
+    syncSource: (source, { full, signal }) => ask('syncSource', { source, full }, signal),
     async close() {
       const thread = worker
       if (thread === undefined) return
@@ -89,6 +101,6 @@ export function startWriter(file: string, log: Logger): Jobs {
   }
 }
 
-function errorOf({ message, code }: { message: string; code?: SourceErrorCode }): Error {
-  return code === undefined ? new Error(message) : new SourceError(code, message)
+function errorOf({ message, code, retryAfterMs }: PlainError): Error {
+  return code === undefined ? new Error(message) : new SourceError(code, message, { retryAfterMs })
 }

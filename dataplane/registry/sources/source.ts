@@ -1,0 +1,48 @@
+import type { SourceConfig } from '../../config/registry.ts'
+import type { Catalog } from './parse.ts'
+import type { Problem } from './read-entry.ts'
+
+/** Where a source's entries come from. Paths are absolute. */
+export type Place = { readonly kind: 'file'; readonly path: string }
+
+/** A source that is synced. */
+export interface Source {
+  readonly name: string
+  readonly place: Place
+  readonly filter?: SourceConfig['filter'] | undefined
+}
+
+/** A pass over a source, for the reader of its kind. */
+export interface Pass {
+  /**
+   * What the pass before left behind. Undefined where there was none, where the source is read otherwise since, and where
+   * everything is to be read again.
+   */
+  readonly mark: string | undefined
+  /** Where a reader keeps what it need not fetch again. */
+  readonly stateDirectory: string
+  readonly signal: AbortSignal
+}
+
+/** What a pass has found; undefined where nothing has changed since the mark. */
+export interface Content {
+  /** Whether the batches are all that the source holds; else they are what has changed. */
+  readonly complete: boolean
+  readonly batches: AsyncIterable<Catalog> | Iterable<Catalog>
+  /** The mark for the next pass; asked for after the last batch. */
+  mark(): string
+}
+
+/** Reads a source. Throws a SourceError, from the batches too. */
+export type ReadSource<P extends Place = Place> = (place: P, pass: Pass) => Promise<Content | undefined>
+
+/** What a sync has come to. */
+export interface Synced {
+  /** Whether there was anything to apply. */
+  readonly changed: boolean
+  /** Names of either type that the source has. */
+  readonly servers: number
+  readonly skills: number
+  /** What was left out. */
+  readonly problems: readonly Problem[]
+}

@@ -1,0 +1,82 @@
+import { hash } from 'node:crypto'
+import type { Kysely } from 'kysely'
+import type { IncomingVersion } from '../catalog/entry.ts'
+import { applySync } from '../store/apply-sync.ts'
+import type { RegistryTables } from '../store/schema.ts'
+import { createFilter } from './filter.ts'
+import type { Problem } from './read-entry.ts'
+import { readFile } from './read-file.ts'
+import type { Content, Place, ReadSource, Source, Synced } from './source.ts'
+import { SourceError } from './source-error.ts'
+
+export interface SyncOptions {
+  /** Reads everything again, whatever the last pass left behind. */
+  readonly full: boolean
+  readonly stateDirectory: string
+  readonly signal: AbortSignal
+}
+
+/** Goes up when the same bytes would be read differently: they are then read again though they did not change. */
+const READER_REVISION = 1
+
+const readers: { readonly [K in Place['kind']]: ReadSource<Extract<Place, { kind: K }>> } = { file: readFile }
+
+/**
+ * Reads a source and applies it to the store. What has not changed since it was applied, under the same settings, is
+ * neither parsed nor written. Throws a SourceError; the store then holds what it held.
+ */
+export async function syncSource(
+  database: Kysely<RegistryTables>,
+  source: Source,
+  { full, stateDirectory, signal }: SyncOptions,
+): Promise<Synced> {
+  const settingsHash = hash('sha256', JSON.stringify([READER_REVISION, source.place, source.filter]), 'base64url')
+  const before = await lastApplied(database, source.name)
+  const mark = !full && before?.settings_hash === settingsHash ? (before.content_hash ?? undefined) : undefined
+
+  const read = readers[source.place.kind] as ReadSource
+  const content = await read(source.place, { mark, stateDirectory, signal })
+  if (content === undefined) return outcome(before, false)
+
+  const { versions, problems } = await gather(content, createFilter(source.filter))
+  if (signal.aborted) throw new SourceError('stopped', 'the sync was stopped')
+  try {
+    await applySync(database, {
+      source: source.name,
+      settingsHash,
+      contentHash: content.mark(),
+      versions,
+      problems: JSON.stringify(problems),
+      now: new Date().toISOString(),
+    })
+    return outcome(await lastApplied(database, source.name), true)
+  } catch (error) {
+    throw new SourceError('store_failed', `the store did not take it: ${(error as Error).message}`, { cause: error })
+  }
+}
+
+async function gather({ batches }: Content, wanted: (version: IncomingVersion) => boolean) {
+  const versions: IncomingVersion[] = []
+  const problems: Problem[] = []
+  for await (const batch of batches) {
+    for (const version of batch.versions) if (wanted(version)) versions.push(version)
+    problems.push(...batch.problems)
+  }
+  return { versions, problems }
+}
+
+type Applied = Awaited<ReturnType<typeof lastApplied>>
+
+function lastApplied(database: Kysely<RegistryTables>, source: string) {
+  return database
+    .selectFrom('source')
+    .select(['settings_hash', 'content_hash', 'servers', 'skills', 'problems'])
+    .where('name', '=', source)
+    .executeTakeFirst()
+}
+
+function outcome(applied: Applied, changed: boolean): Synced {
+  if (applied === undefined) throw new SourceError('store_failed', 'the source is no longer configured')
+  const { servers, skills, problems } = applied
+  return { changed, servers, skills, problems: JSON.parse(problems) as Problem[] }
+}
