@@ -62,7 +62,7 @@ export const command: Command = {
   name: 'operator',
   synopsis: '[options]',
   about: `Looks after a cluster: turns the custom resources into Deployments, Services and ConfigMaps and reports back in
-their status. Install it with 'kubectl apply -k operator/deploy/cluster'. Several replicas may run with --leader-elect:
+their status. Install it with 'kubectl apply -k operator/deploy'. Several replicas may run with --leader-elect:
 one works, the others wait.`,
   options: {
     kubeconfig: {

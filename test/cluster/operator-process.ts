@@ -26,7 +26,7 @@ export async function installOperator(plane: ControlPlane): Promise<void> {
     writeFileSync(file, text)
   }
   for (const file of ['namespace.yaml', 'rbac.yaml'])
-    plane.kubectl(['apply', '-f', join(plane.directory, 'deploy/cluster', file)])
+    plane.kubectl(['apply', '-f', join(plane.directory, 'deploy', file)])
 }
 
 /** A kubeconfig with the operator's own token, towards the API server or towards a proxy before it. */

@@ -79,7 +79,7 @@ test('with Role alone, in its own namespace: the namespaced variant has all the 
 })
 
 test('`portico render` equals what the cluster gets, but for what the server and ownership add', async () => {
-  plane.kubectl(['apply', '-f', `${plane.directory}/deploy/cluster/rbac.yaml`])
+  plane.kubectl(['apply', '-f', `${plane.directory}/deploy/rbac.yaml`])
   operator = await startOperator(operatorKubeconfig(plane), ['--namespace', 'default'])
   await operator.ready()
   plane.kubectl(['apply', '-f', `${root}/${SAMPLES}`])
