@@ -1,0 +1,172 @@
+import Type, { type TSchema } from 'typebox'
+
+/**
+ * A server document as it may be published: server.json of 2025-12-11. The older dates differ in fields that were added
+ * since; what was published under them is judged by the same rules. Before 2025-09-16 fields had other names.
+ *
+ * Unknown fields are kept: the format grows, and publishers have their own.
+ */
+export const SCHEMA_DATES = ['2025-12-11', '2025-10-17', '2025-10-11', '2025-09-29', '2025-09-16'] as const
+
+export const schemaUrl = (date: string) => `https://static.modelcontextprotocol.io/schemas/${date}/server.schema.json`
+
+const optional = <P extends Record<string, TSchema>>(fields: P) =>
+  Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, Type.Optional(schema)]))
+const text = (description: string, maxLength = 4096) => Type.String({ description, minLength: 1, maxLength })
+const flag = (description: string) => Type.Boolean({ description })
+const many = (items: TSchema, description?: string) =>
+  Type.Array(items, { maxItems: 256, ...(description === undefined ? {} : { description }) })
+const free = (description: string) => Type.Unsafe<object>({ type: 'object', description })
+
+/** Neither `latest` nor a range: `^1.2`, `>=1`, `1.x`, `1 || 2`. */
+const VERSION = '^(?!latest$)(?![\\^~<>=])(?!.*\\|\\|)(?!.*\\s)(?!(.*\\.)?[xX*](\\.|$))[!-~\\u00a1-\\uffff]+$'
+const NO_RANGE = 'must be one version without spaces: neither `latest` nor a range'
+export const version = Type.String({
+  description: 'A version, best a semantic one; neither `latest` nor a range.',
+  pattern: VERSION,
+  says: NO_RANGE,
+  minLength: 1,
+  maxLength: 255,
+  examples: ['1.0.0'],
+})
+
+export const SERVER_NAME_PATTERN = '^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$'
+
+const input = {
+  description: Type.String({ maxLength: 4096 }),
+  isRequired: flag('It must be given.'),
+  isSecret: flag('It is shown to nobody.'),
+  format: Type.Enum(['string', 'number', 'boolean', 'filepath'], { type: 'string' }),
+  value: Type.String({ description: 'Fixed value; `{name}` stands for a variable.', maxLength: 4096 }),
+  default: Type.String({ maxLength: 4096 }),
+  placeholder: Type.String({ maxLength: 4096 }),
+  choices: many(Type.String({ maxLength: 4096 })),
+}
+const variables = Type.Unsafe<object>({ type: 'object', additionalProperties: Type.Object(optional(input)) })
+const inputs = optional({ ...input, variables })
+const keyed = Type.Object({ name: text('Name of the header or variable.', 255), ...inputs })
+
+const argument = Type.Unsafe<object>({
+  type: 'object',
+  required: ['type'],
+  discriminator: { propertyName: 'type' },
+  oneOf: [
+    {
+      type: 'object',
+      description: 'By position: `value`, or a hint of what it is.',
+      properties: {
+        type: { const: 'positional' },
+        valueHint: text('What it is.', 255),
+        isRepeated: flag('It may come more than once.'),
+        ...inputs,
+      },
+      anyOf: [{ required: ['value'] }, { required: ['valueHint'] }],
+    },
+    {
+      type: 'object',
+      description: 'By name: `--flag`.',
+      required: ['name'],
+      properties: {
+        type: { const: 'named' },
+        name: text('The flag, with its dashes.', 255),
+        isRepeated: flag('It may come more than once.'),
+        ...inputs,
+      },
+    },
+  ],
+})
+
+const headers = many(keyed, 'Headers that the client sends.')
+/** http or https, or begun by a variable. */
+const endpoint = Type.String({
+  pattern: '^(https?://|\\{)[^\\s]+$',
+  maxLength: 2048,
+  examples: ['https://example.com/mcp'],
+})
+const remote = (type: string, more: object = {}) => ({
+  type: 'object',
+  required: ['url'],
+  properties: { type: { const: type }, url: endpoint, headers, ...more },
+})
+
+const transport = Type.Unsafe<object>({
+  type: 'object',
+  required: ['type'],
+  discriminator: { propertyName: 'type' },
+  oneOf: [
+    { type: 'object', properties: { type: { const: 'stdio' } } },
+    remote('streamable-http', { variables }),
+    remote('sse', { variables }),
+  ],
+})
+
+const remotes = Type.Unsafe<object>({
+  type: 'object',
+  required: ['type'],
+  discriminator: { propertyName: 'type' },
+  oneOf: [remote('streamable-http', { variables }), remote('sse', { variables })],
+})
+
+const packages = Type.Object({
+  registryType: text('npm, pypi, oci, nuget, mcpb, cargo or another.', 64),
+  identifier: text('Name of the package there, or its URL.', 2048),
+  transport,
+  ...optional({
+    version: Type.String({
+      description: 'One version, no range.',
+      pattern: VERSION,
+      says: NO_RANGE,
+      minLength: 1,
+      maxLength: 255,
+    }),
+    registryBaseUrl: Type.String({ format: 'uri', maxLength: 2048 }),
+    fileSha256: Type.String({ pattern: '^[a-f0-9]{64}$' }),
+    runtimeHint: text('What runs it: npx, uvx, docker.', 64),
+    runtimeArguments: many(argument),
+    packageArguments: many(argument),
+    environmentVariables: many(keyed),
+  }),
+})
+
+export const icons = many(
+  Type.Object({
+    src: Type.String({ pattern: '^https://[^\\s]+$', maxLength: 255, examples: ['https://example.com/icon.png'] }),
+    ...optional({
+      mimeType: Type.Enum(['image/png', 'image/jpeg', 'image/jpg', 'image/svg+xml', 'image/webp'], { type: 'string' }),
+      sizes: many(Type.String({ pattern: '^(\\d+x\\d+|any)$' })),
+      theme: Type.Enum(['light', 'dark'], { type: 'string' }),
+    }),
+  }),
+)
+
+export const serverJson = Type.Object(
+  {
+    name: Type.String({
+      description: '`namespace/name`.',
+      pattern: SERVER_NAME_PATTERN,
+      minLength: 3,
+      maxLength: 200,
+      examples: ['com.example/weather'],
+    }),
+    description: text('What it does.', 100),
+    version,
+    ...optional({
+      $schema: Type.Enum(SCHEMA_DATES.map(schemaUrl), { type: 'string', description: 'The schema that it follows.' }),
+      title: text('Name for people.', 100),
+      repository: Type.Object({
+        url: Type.String({ format: 'uri', maxLength: 2048 }),
+        source: text('github, gitlab or another.', 64),
+        ...optional({
+          id: text('Id of the repository at its host.', 255),
+          subfolder: text('Where it is in there.', 1024),
+        }),
+      }),
+      websiteUrl: Type.String({ format: 'uri', maxLength: 2048 }),
+      icons,
+      packages: many(packages, 'How it is installed.'),
+      remotes: many(remotes, 'Where it runs already.'),
+      _meta: free('Extensions, by reverse DNS name.'),
+    }),
+  },
+  { description: 'A server document (server.json).' },
+)
