@@ -35,11 +35,57 @@ const oidc = Type.Object(
   strict,
 )
 
+const attach = Type.Object(
+  {
+    server: Type.Optional(
+      Type.String({
+        description: 'The API server.',
+        pattern: '^https?://',
+        default: 'https://kubernetes.default.svc',
+      }),
+    ),
+    namespace: Type.String({ minLength: 1 }),
+    pod: Type.String({ minLength: 1 }),
+    container: Type.String({ minLength: 1 }),
+    tokenFile: file('Token for the API server; read anew for each connection.'),
+    caFile: Type.Optional(file('PEM file of CAs trusted for the API server, besides the system’s.')),
+  },
+  { ...strict, description: 'A container whose standard input and output are attached to.' },
+)
+
+const stdio = Type.Object(
+  {
+    command: Type.Optional(
+      Type.Array(Type.String(), { minItems: 1, description: 'Program and arguments, run as our child.' }),
+    ),
+    cwd: Type.Optional(file('Folder in which the command runs; absent: that of this file.')),
+    env: Type.Optional(
+      Type.Unsafe<Record<string, string>>({
+        type: 'object',
+        description: 'Variables of the command, besides those that the gateway was given.',
+        additionalProperties: { type: 'string' },
+      }),
+    ),
+    envFiles: Type.Optional(
+      Type.Array(
+        Type.Object(
+          { name: Type.String({ minLength: 1 }), file: file('The value; surrounding white space is dropped.') },
+          strict,
+        ),
+        { description: 'Variables of the command whose values are in files.' },
+      ),
+    ),
+    attach: Type.Optional(attach),
+  },
+  { ...strict, description: 'How a server on standard input and output is reached: a command, or a container.' },
+)
+
 const backend = Type.Object(
   {
     name: Type.String({ description: 'Name in the group, prefix of its tools.', minLength: 1, maxLength: 253 }),
-    url: Type.String({ description: 'MCP endpoint.', pattern: '^https?://' }),
-    transport: Type.Optional(Type.Enum(['streamable-http'], { type: 'string', default: 'streamable-http' })),
+    url: Type.Optional(Type.String({ description: 'MCP endpoint; required but for stdio.', pattern: '^https?://' })),
+    transport: Type.Optional(Type.Enum(['streamable-http', 'stdio'], { type: 'string', default: 'streamable-http' })),
+    stdio: Type.Optional(stdio),
     caBundleFile: Type.Optional(file('PEM file of CAs trusted for this backend, besides the system’s.')),
     headers: Type.Optional(
       Type.Unsafe<Record<string, string>>({
@@ -109,17 +155,6 @@ export const gatewayConfigSchema = Type.Object(
         strict,
       ),
     ),
-    timeouts: Type.Optional(
-      Type.Object({ default: Type.Optional(duration('gateway', 'Longest wait for a backend.')) }, strict),
-    ),
-    logLevel: Type.Optional(Type.Enum(['debug', 'info', 'warn', 'error'], { type: 'string', default: 'info' })),
-  },
-  strict,
-)
-
-export type GatewayConfig = Static<typeof gatewayConfigSchema>
-export type BackendConfig = GatewayConfig['backends'][number]
-export type OidcConfig = Static<typeof oidc>
     sessionStorage: Type.Optional(
       Type.Object(
         {
@@ -131,3 +166,15 @@ export type OidcConfig = Static<typeof oidc>
         { ...strict, description: 'Where sessions are known. Without redis: in memory, for one replica.' },
       ),
     ),
+    timeouts: Type.Optional(
+      Type.Object({ default: Type.Optional(duration('gateway', 'Longest wait for a backend.')) }, strict),
+    ),
+    logLevel: Type.Optional(Type.Enum(['debug', 'info', 'warn', 'error'], { type: 'string', default: 'info' })),
+  },
+  strict,
+)
+
+export type GatewayConfig = Static<typeof gatewayConfigSchema>
+export type BackendConfig = GatewayConfig['backends'][number]
+export type StdioConfig = NonNullable<BackendConfig['stdio']>
+export type OidcConfig = Static<typeof oidc>

@@ -54,7 +54,8 @@ const RESERVED = new Set([
 function reachFindings(backend: Backend, at: string): readonly Finding[] {
   const { url, transport, stdio } = backend
   if (transport !== 'stdio') {
-    const findings = url === undefined ? [{ pointer: `${at}/url`, message: 'is required' }] : urlFindings(url, `${at}/url`)
+    const findings =
+      url === undefined ? [{ pointer: `${at}/url`, message: 'is required' }] : urlFindings(url, `${at}/url`)
     return stdio === undefined
       ? findings
       : [...findings, { pointer: `${at}/stdio`, message: 'has a place under transport stdio alone' }]
@@ -70,8 +71,8 @@ function reachFindings(backend: Backend, at: string): readonly Finding[] {
     : misplaced
 }
 
-/** Fields of a backend that is reached over HTTP. */
-const ofHttp: ReadonlySet<string> = new Set(['allowPrivateIP', 'caBundleFile', 'headerFiles', 'headers', 'url'])
+/** Fields of a backend that is reached over HTTP; `allowPrivateIP` has a default and is always there. */
+const ofHttp: ReadonlySet<string> = new Set(['caBundleFile', 'headerFiles', 'headers', 'url'])
 
 function backendFindings(backend: Backend, at: string): readonly Finding[] {
   const { headers = {}, headerFiles = [] } = backend

@@ -1,5 +1,4 @@
-import { resolve } from 'node:path'
-import type { Dispatcher } from 'undici'
+import type { Logger } from 'pino'
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { BackendConfig } from '../../config/gateway.ts'
 import type { Operation } from '../../telemetry/observe.ts'
@@ -10,6 +9,7 @@ import { ConfiguredHeaders } from './headers.ts'
 import { Health } from './health.ts'
 import { Link, type LinkKeeper } from './link.ts'
 import { type BackendAnswer, type BackendRequest, requestBackend } from './request.ts'
+import { addressOf, createTransport, type Transport } from './transport.ts'
 
 /** What the gateway says of itself to backends. */
 export interface Implementation {
@@ -24,6 +24,7 @@ export interface BackendOptions {
   /** Go duration for backends without their own `timeout`. */
   readonly defaultTimeout: string
   readonly client: Implementation
+  readonly log: Logger
 }
 
 /** Longest wait for our own requests (opening a session, tools), whatever calls may take. */
@@ -42,7 +43,7 @@ export class Backend {
   readonly client: Implementation
   readonly headers: ConfiguredHeaders
   readonly health = new Health()
-  readonly dispatcher: Dispatcher
+  readonly dispatcher: Transport
   readonly callOperation: Operation
   /** The gateway's own session with a legacy backend, for the list of tools and its changes. */
   readonly house: Link
@@ -55,19 +56,15 @@ export class Backend {
   readonly #links = new Set<Link>()
   readonly #callerLinks = new Map<string, Link>()
 
-  constructor({ config, directory, defaultTimeout, client }: BackendOptions) {
+  constructor({ config, directory, defaultTimeout, client, log }: BackendOptions) {
     this.name = config.name
-    this.url = new URL(config.url)
+    this.url = addressOf(config)
     this.path = this.url.pathname + this.url.search
     this.timeoutMs = parseDuration(config.timeout ?? defaultTimeout)
     this.client = client
     this.headers = new ConfiguredHeaders(config, directory)
     this.callOperation = { kind: 'backend-call', name: 'tools/call', attributes: { backend: config.name } }
-    this.dispatcher = createDispatcher({
-      origin: this.url.origin,
-      caBundleFile: config.caBundleFile === undefined ? undefined : resolve(directory, config.caBundleFile),
-      allowPrivateIP: config.allowPrivateIP ?? true,
-    })
+    this.dispatcher = createTransport({ config, directory, log: log.child({ backend: config.name }) })
     this.house = this.link()
   }
 
@@ -89,13 +86,13 @@ export class Backend {
   link(keeper?: LinkKeeper): Link {
     const link = new Link(this, keeper)
     this.#links.add(link)
+    return link
+  }
+
   /** Lets go of a session that goes on at another replica. */
   leaveLink(link: Link): void {
     this.#links.delete(link)
     link.leave()
-  }
-
-    return link
   }
 
   closeLink(link: Link): void {

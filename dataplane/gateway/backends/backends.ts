@@ -42,7 +42,7 @@ export class Backends {
   }
 
   /** Follows the configuration. Unchanged backends stay; gives those that are gone, which are to be closed. */
-  follow(configs: readonly BackendConfig[], common: Omit<BackendOptions, 'config'>): readonly Backend[] {
+  follow(configs: readonly BackendConfig[], common: Omit<BackendOptions, 'config' | 'log'>): readonly Backend[] {
     const before = this.#members
     this.#members = new Map()
     for (const config of configs) {
@@ -56,8 +56,8 @@ export class Backends {
     return [...before.values()].map(({ backend }) => backend)
   }
 
-  #start(key: string, options: BackendOptions): Member {
-    const backend = new Backend(options)
+  #start(key: string, options: Omit<BackendOptions, 'log'>): Member {
+    const backend = new Backend({ ...options, log: this.#log })
     const feed = new ToolFeed(backend, { onChange: this.#onChange, log: this.#log })
     const { promise: late, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, FIRST_ANSWER_MS)

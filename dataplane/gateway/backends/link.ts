@@ -1,5 +1,5 @@
 import { isObject } from '../mcp/message.ts'
-import { isLegacyRevision, legacyRevisions } from '../mcp/revisions.ts'
+import { isLegacyRevision, isOldRevision, legacyRevisions } from '../mcp/revisions.ts'
 import { notificationText, requestText } from '../mcp/rpc-text.ts'
 import type { Backend } from './backend.ts'
 import { BackendFailure } from './failure.ts'
@@ -113,7 +113,7 @@ export class Link {
     const revision = result['protocolVersion']
     if (sessionId !== undefined && !SESSION_ID.test(sessionId))
       throw new BackendFailure('backend_failed', 'gave a session id that can’t stand in a header')
-    if (typeof revision !== 'string' || !isLegacyRevision(revision))
+    if (typeof revision !== 'string' || !(isLegacyRevision(revision) || isOldRevision(revision)))
       throw new BackendFailure('backend_failed', `chose protocol revision ${JSON.stringify(revision)}`)
     const opened: Opened = {
       sessionId,

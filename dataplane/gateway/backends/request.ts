@@ -2,11 +2,12 @@ import type { Dispatcher } from 'undici'
 import { AnswerScanner } from '../mcp/answer-scanner.ts'
 import { SseSplitter } from '../mcp/sse-splitter.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
+import type { Transport } from './transport.ts'
 
 /** The gateway's own requests to a backend: opening a session, asking for the tools. Answers are held whole. */
 
 export interface BackendRequest {
-  readonly dispatcher: Dispatcher
+  readonly dispatcher: Transport
   readonly path: string
   readonly method: 'POST' | 'DELETE'
   /** Flat list of names and values. */

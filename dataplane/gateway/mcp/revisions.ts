@@ -13,6 +13,9 @@ export const WITH_BATCHES = '2025-03-26'
 
 export const isLegacyRevision = (version: string): boolean => legacyRevisions.includes(version)
 
+/** Whether a backend may choose this revision, which is no longer served: its messages are those of 2025-03-26. */
+export const isOldRevision = (version: string): boolean => version === '2024-11-05' || version === '2024-10-07'
+
 /** Whether this text names a revision of the modern era, served or not: revisions are dates. */
 export const isModernRevision = (version: string): boolean =>
   version >= MODERN && version.length === MODERN.length && /^\d{4}-\d{2}-\d{2}$/.test(version)

@@ -1,0 +1,144 @@
+import { resolve } from 'node:path'
+import { type Dispatcher, ping, request, WebSocket } from 'undici'
+import type { StdioConfig } from '../../../config/gateway.ts'
+import { secretFile } from '../../../config/secret-file.ts'
+import { createDispatcher } from '../../../net/dispatcher.ts'
+import { BackendFailure } from '../failure.ts'
+import type { OpenChannel } from './channel.ts'
+import { LineSplitter, LONGEST_LINE } from './line-splitter.ts'
+
+export interface AttachChannelOptions {
+  readonly attach: NonNullable<StdioConfig['attach']>
+  /** Folder that paths of the configuration are relative to. */
+  readonly directory: string
+  /** Told how a line began that was too long. */
+  readonly onDropped: (start: string) => void
+}
+
+/** The first byte of each frame says which of the container's streams it belongs to (Kubernetes, remotecommand). */
+const STDIN = 0
+const STDOUT = 1
+const ERROR = 3
+/** `v5` differs in that a closed standard input can be told; an API server before 1.30 speaks `v4`. */
+const PROTOCOLS = ['v5.channel.k8s.io', 'v4.channel.k8s.io']
+const OPEN_MS = 10_000
+/** Load balancers in front of an API server cut what is silent. */
+const PING_MS = 20_000
+const MOST_UNREAD = 32 * 1024 * 1024
+/** Largest frame that we send: API servers have been seen to refuse larger ones. */
+const FRAME = 32 * 1024
+
+/**
+ * A server that speaks on the standard input and output of its container, by attaching to it through the API server.
+ * Its error output is in the container's log already. When the connection ends the kubelet closes the container's
+ * input (`stdinOnce`), the server exits and is started anew: whoever attaches then begins a new conversation.
+ */
+export function attachChannel({ attach, directory, onDropped }: AttachChannelOptions): OpenChannel {
+  const { namespace, pod, container, tokenFile, caFile } = attach
+  const server = new URL(attach.server ?? 'https://kubernetes.default.svc')
+  const token = secretFile(resolve(directory, tokenFile))
+  const dispatcher = createDispatcher({
+    origin: server.origin,
+    caBundleFile: caFile === undefined ? undefined : resolve(directory, caFile),
+    allowPrivateIP: true,
+  })
+  const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/attach`
+  const query = new URLSearchParams({ container, stdin: 'true', stdout: 'true', stderr: 'false', tty: 'false' })
+  const url = new URL(`${path}?${query}`, server)
+
+  return async function openAttach(receiver) {
+    const headers = { authorization: `Bearer ${readToken(token)}` }
+    const socket = await connected(url, headers, dispatcher)
+    const lines = new LineSplitter({ line: (text) => receiver.message(text), dropped: onDropped })
+    let reason = 'the connection to the container ended'
+    const pings = setInterval(() => ping(socket), PING_MS)
+    pings.unref()
+    socket.onmessage = ({ data }) => {
+      const bytes = Buffer.from(data as ArrayBuffer)
+      if (bytes[0] === STDOUT) lines.push(bytes.subarray(1))
+      else if (bytes[0] === ERROR) reason = textOfStatus(bytes.toString('utf8', 1)) ?? reason
+    }
+    socket.onclose = () => {
+      clearInterval(pings)
+      receiver.closed(new BackendFailure('backend_unavailable', reason))
+    }
+    return {
+      send(text) {
+        if (socket.readyState !== WebSocket.OPEN) throw new BackendFailure('backend_unavailable', reason)
+        if (socket.bufferedAmount > MOST_UNREAD)
+          throw new BackendFailure('backend_unavailable', 'the server does not read its input')
+        for (const frame of framesOf(text)) socket.send(frame)
+      },
+      close: () => socket.close(),
+    }
+  }
+}
+
+/** A line as frames for the container's standard input. */
+export function framesOf(text: string): Uint8Array<ArrayBuffer>[] {
+  const bytes = Buffer.from(`${text}\n`)
+  if (bytes.length > LONGEST_LINE) throw new BackendFailure('backend_failed', 'the message is too long for the server')
+  const frames: Uint8Array<ArrayBuffer>[] = []
+  for (let at = 0; at < bytes.length; at += FRAME) {
+    const part = bytes.subarray(at, at + FRAME)
+    const frame = new Uint8Array(part.length + 1)
+    frame[0] = STDIN
+    frame.set(part, 1)
+    frames.push(frame)
+  }
+  return frames
+}
+
+function readToken(token: () => string): string {
+  try {
+    return token()
+  } catch (cause) {
+    throw new BackendFailure('backend_unavailable', (cause as Error).message, { cause })
+  }
+}
+
+async function connected(url: URL, headers: Record<string, string>, dispatcher: Dispatcher): Promise<WebSocket> {
+  const socket = new WebSocket(url.href.replace(/^http/, 'ws'), { protocols: PROTOCOLS, headers, dispatcher })
+  socket.binaryType = 'arraybuffer'
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const timer = setTimeout(() => reject(new Error(`no connection within ${OPEN_MS} ms`)), OPEN_MS)
+  socket.onopen = () => resolve()
+  socket.onerror = () => reject(new Error('the API server refused the connection'))
+  try {
+    await promise
+    return socket
+  } catch (error) {
+    socket.onclose = null
+    socket.close()
+    const message = (await refusalOf(url, headers, dispatcher)) ?? (error as Error).message
+    throw new BackendFailure('backend_unavailable', `can’t attach: ${message}`, { cause: error })
+  } finally {
+    clearTimeout(timer)
+    socket.onerror = null
+  }
+}
+
+/** Why an attach was refused: a WebSocket tells no status, the same request without the upgrade does. */
+async function refusalOf(
+  url: URL,
+  headers: Record<string, string>,
+  dispatcher: Dispatcher,
+): Promise<string | undefined> {
+  try {
+    const answer = await request(url, { dispatcher, headers, signal: AbortSignal.timeout(2_000) })
+    const text = await answer.body.text()
+    return answer.statusCode < 400 ? undefined : `HTTP ${answer.statusCode} ${textOfStatus(text) ?? ''}`.trim()
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+/** The message of a Kubernetes `Status` that is no success. */
+function textOfStatus(text: string): string | undefined {
+  try {
+    const { status, message } = JSON.parse(text) as { status?: unknown; message?: unknown }
+    return status !== 'Success' && typeof message === 'string' ? message : undefined
+  } catch {
+    return undefined
+  }
+}

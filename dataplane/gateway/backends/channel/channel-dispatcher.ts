@@ -1,0 +1,262 @@
+import { randomBytes } from 'node:crypto'
+import type { Logger } from 'pino'
+import type { Dispatcher } from 'undici'
+import { editObject, memberText } from '../../mcp/json.ts'
+import { isObject } from '../../mcp/message.ts'
+import { MODERN } from '../../mcp/revisions.ts'
+import { notificationText } from '../../mcp/rpc-text.ts'
+import { BackendFailure, connectionFailure } from '../failure.ts'
+import type { OpenChannel } from './channel.ts'
+import { Conversation, type Party } from './conversation.ts'
+import { Exchange } from './exchange.ts'
+
+export interface ChannelDispatcherOptions {
+  readonly open: OpenChannel
+  /** All share one channel, as with a process; otherwise each session opens its own. */
+  readonly shared: boolean
+  readonly log: Logger
+}
+
+/** A server that says nothing to the probe for so long speaks the legacy era (2026-07-28, stdio). */
+const PROBE_MS = 2_000
+/** A server that does not come up in this time is started anew. */
+const INITIALIZE_MS = 60_000
+const INITIALIZED = notificationText('notifications/initialized')
+/**
+ * What a shared server is told that its client can do; each request is then asked of the client that it concerns, and
+ * refused where that one can't.
+ */
+const SHARED_CAPABILITIES = '{"elicitation":{},"sampling":{}}'
+
+interface Place {
+  readonly conversation: Conversation
+  readonly party: Party
+}
+
+/** A message as its sender posted it. */
+interface Posted {
+  readonly text: string
+  /** JSON text. */
+  readonly id: string | undefined
+  readonly method: string | undefined
+  readonly params: Readonly<Record<string, unknown>>
+}
+
+/**
+ * Makes a server on a channel look like one behind Streamable HTTP, sessions included: all that calls backends stays
+ * the same for it. When the channel ends all of its sessions are lost, as with an HTTP server that was started anew.
+ */
+export class ChannelDispatcher {
+  readonly #options: ChannelDispatcherOptions
+  readonly #places = new Map<string, Place>()
+  readonly #conversations = new Set<Conversation>()
+  #current: Conversation | undefined
+  #opening: Promise<Conversation> | undefined
+  /** Set once the server has shown that it speaks the legacy era, by an answer, by silence or by its end. */
+  #probedLegacy = false
+  #closing = false
+  #drained: (() => void) | undefined
+
+  constructor(options: ChannelDispatcherOptions) {
+    this.#options = options
+    // With own channels it is HTTP+SSE, which is older than the modern era.
+    this.#probedLegacy = !options.shared
+  }
+
+  dispatch(
+    { method, headers, body }: Pick<Dispatcher.DispatchOptions, 'method' | 'headers' | 'body' | 'path'>,
+    handler: Dispatcher.DispatchHandler,
+  ): boolean {
+    const exchange = new Exchange(handler)
+    this.#serve(exchange, method, headers as readonly string[], body).catch((error) =>
+      exchange.fail(connectionFailure(error)),
+    )
+    return true
+  }
+
+  async #serve(exchange: Exchange, method: string, headers: readonly string[], body: unknown): Promise<void> {
+    if (this.#closing) throw new BackendFailure('backend_unavailable', 'the backend is being closed')
+    const place = this.#places.get(header(headers, 'mcp-session-id') ?? '')
+    if (method === 'POST') {
+      const posted = read(String(body))
+      const modern = header(headers, 'mcp-protocol-version') === MODERN
+      if (modern) await this.#modern(exchange, posted)
+      else if (posted.method === 'initialize') await this.#initialize(exchange, posted)
+      else if (place === undefined) lost(exchange, posted.id)
+      else this.#legacy(exchange, posted, place)
+    } else if (place === undefined) lost(exchange, undefined)
+    else if (method === 'GET') listen(exchange, place.party)
+    else {
+      this.#end(place)
+      exchange.answer(200)
+    }
+  }
+
+  async #modern(exchange: Exchange, { text, id, method }: Posted): Promise<void> {
+    if (this.#probedLegacy) {
+      refuseModern(exchange, id)
+      return
+    }
+    const conversation = await this.#shared()
+    if (id === undefined) {
+      conversation.send(text)
+      exchange.answer(202)
+      return
+    }
+    if (method === 'server/discover') this.#watchProbe(exchange, conversation, id)
+    conversation.ask({ text, id, party: undefined, exchange })
+  }
+
+  /** Silence is an answer to the probe, and so is the end of the server: some end on what they don't know. */
+  #watchProbe(exchange: Exchange, conversation: Conversation, id: string): void {
+    const legacy = () => {
+      if (exchange.over) return
+      this.#probedLegacy = true
+      refuseModern(exchange, id)
+    }
+    const timer = setTimeout(legacy, PROBE_MS)
+    timer.unref()
+    conversation.onEnding.add(legacy)
+  }
+
+  async #initialize(exchange: Exchange, { text, id, params }: Posted): Promise<void> {
+    const conversation = this.#options.shared ? await this.#shared() : await this.#open()
+    if (conversation.initialized === undefined) {
+      const given = memberText(text, 'params') ?? '{}'
+      const asked = this.#options.shared ? editObject(given, { capabilities: SHARED_CAPABILITIES }) : given
+      conversation.initialized = initialized(conversation, asked)
+    }
+    const answer = await conversation.initialized
+    if (exchange.over) {
+      if (!this.#options.shared) conversation.close()
+      return
+    }
+    if (memberText(answer, 'result') === undefined) {
+      conversation.close()
+      exchange.answer(200, editObject(answer, { id }))
+      return
+    }
+    const party: Party = {
+      id: randomBytes(12).toString('base64url'),
+      capabilities: isObject(params['capabilities']) ? params['capabilities'] : {},
+      subscribed: new Set(),
+      listening: undefined,
+    }
+    conversation.parties.add(party)
+    this.#places.set(party.id, { conversation, party })
+    exchange.answer(200, editObject(answer, { id }), { 'content-type': 'application/json', 'mcp-session-id': party.id })
+  }
+
+  #legacy(exchange: Exchange, { text, id, method, params }: Posted, { conversation, party }: Place): void {
+    if (method !== undefined && id !== undefined) {
+      follow(party, method, params)
+      conversation.ask({ text, id, party, exchange })
+      return
+    }
+    if (id !== undefined) conversation.answer(party, id, text)
+    else if (method === 'notifications/cancelled') conversation.cancel(party, params['requestId'], text)
+    else if (method !== 'notifications/initialized') conversation.send(text)
+    exchange.answer(202)
+  }
+
+  #end({ conversation, party }: Place): void {
+    this.#places.delete(party.id)
+    conversation.leave(party)
+    if (!this.#options.shared) conversation.close()
+  }
+
+  #shared(): Promise<Conversation> {
+    if (this.#current !== undefined) return Promise.resolve(this.#current)
+    this.#opening ??= this.#open()
+      .then((conversation) => {
+        if (!conversation.closed) this.#current = conversation
+        return conversation
+      })
+      .finally(() => {
+        this.#opening = undefined
+      })
+    return this.#opening
+  }
+
+  async #open(): Promise<Conversation> {
+    const conversation = await Conversation.open(this.#options.open, this.#options.log)
+    this.#conversations.add(conversation)
+    conversation.onClosed = () => this.#closed(conversation)
+    if (conversation.closed) this.#closed(conversation)
+    if (this.#closing) conversation.close()
+    return conversation
+  }
+
+  #closed(conversation: Conversation): void {
+    this.#conversations.delete(conversation)
+    if (this.#current === conversation) this.#current = undefined
+    for (const [id, place] of this.#places) if (place.conversation === conversation) this.#places.delete(id)
+    if (this.#conversations.size === 0) this.#drained?.()
+  }
+
+  /** Ends all channels once nothing is waited for; settles when they have ended. */
+  async close(): Promise<void> {
+    this.#closing = true
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#drained = resolve
+    for (const conversation of this.#conversations) conversation.closeWhenIdle()
+    if (this.#conversations.size > 0) await promise
+  }
+
+  /** Ends all channels now. */
+  async destroy(): Promise<void> {
+    this.#closing = true
+    for (const conversation of this.#conversations) conversation.close()
+  }
+}
+
+/** Asks for the handshake and completes it; the channel ends where that takes too long. */
+async function initialized(conversation: Conversation, params: string): Promise<string> {
+  const timer = setTimeout(() => conversation.close(), INITIALIZE_MS)
+  timer.unref()
+  try {
+    const answer = await conversation.askOwn('initialize', params)
+    if (memberText(answer, 'result') !== undefined) conversation.send(INITIALIZED)
+    return answer
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function listen(exchange: Exchange, party: Party): void {
+  party.listening?.end()
+  party.listening = exchange
+  exchange.onAborted = () => {
+    if (party.listening === exchange) party.listening = undefined
+  }
+  exchange.stream()
+}
+
+/** Notes of which resources a party wants to hear. */
+function follow(party: Party, method: string, { uri }: Posted['params']): void {
+  if (typeof uri !== 'string') return
+  if (method === 'resources/subscribe') party.subscribed.add(uri)
+  else if (method === 'resources/unsubscribe') party.subscribed.delete(uri)
+}
+
+const lost = (exchange: Exchange, id: string | undefined) =>
+  exchange.answer(404, `{"jsonrpc":"2.0","id":${id ?? 'null'},"error":{"code":-32001,"message":"Session not found"}}`)
+
+const refuseModern = (exchange: Exchange, id: string | undefined) =>
+  exchange.answer(400, `{"jsonrpc":"2.0","id":${id ?? 'null'},"error":{"code":-32000,"message":"No session"}}`)
+
+function read(text: string): Posted {
+  const value = JSON.parse(text) as Record<string, unknown>
+  const { method, params } = value
+  return {
+    text,
+    id: memberText(text, 'id'),
+    method: typeof method === 'string' ? method : undefined,
+    params: isObject(params) ? params : {},
+  }
+}
+
+function header(headers: readonly string[], name: string): string | undefined {
+  for (let at = 0; at < headers.length; at += 2) if (headers[at]?.toLowerCase() === name) return headers[at + 1]
+  return undefined
+}

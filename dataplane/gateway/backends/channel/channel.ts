@@ -1,0 +1,20 @@
+import type { BackendFailure } from '../failure.ts'
+
+/** A two-way way of whole JSON-RPC messages to a server that does not answer HTTP requests one by one. */
+export interface Channel {
+  /** Sends one message. Throws a BackendFailure where that can't be. */
+  send(text: string): void
+  /** Ends it; `closed` is told afterwards. */
+  close(): void
+}
+
+/** Takes what comes on a channel. */
+export interface ChannelReceiver {
+  /** One message, or what stands in the place of one: servers print other things too. */
+  message(text: string): void
+  /** The channel is over, for good. Told once, and never before the channel was open. */
+  closed(reason: BackendFailure): void
+}
+
+/** Opens a channel. Rejects with a BackendFailure where there is none now. */
+export type OpenChannel = (receiver: ChannelReceiver) => Promise<Channel>

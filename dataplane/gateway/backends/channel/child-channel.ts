@@ -1,0 +1,109 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { resolve } from 'node:path'
+import type { Logger } from 'pino'
+import type { StdioConfig } from '../../../config/gateway.ts'
+import { secretFile } from '../../../config/secret-file.ts'
+import { BackendFailure } from '../failure.ts'
+import type { OpenChannel } from './channel.ts'
+import { LineSplitter } from './line-splitter.ts'
+
+/** What a server that does not read may leave unread before it counts as hung. */
+const MOST_UNREAD = 32 * 1024 * 1024
+/** From the end of its input to SIGTERM, and from there to SIGKILL. */
+const GRACE_MS = 500
+const LONGEST_LOGGED = 2_000
+
+export interface ChildChannelOptions {
+  readonly stdio: StdioConfig & { readonly command: readonly string[] }
+  /** Folder that paths of the configuration are relative to. */
+  readonly directory: string
+  readonly log: Logger
+}
+
+/**
+ * A server that runs as our child and speaks on its standard input and output; what it writes on the error output goes
+ * to the log. It leads a process group, so that what it starts ends with it.
+ */
+export function childChannel({ stdio, directory, log }: ChildChannelOptions): OpenChannel {
+  const [file, ...args] = stdio.command as [string, ...string[]]
+  const secrets = (stdio.envFiles ?? []).map(({ name, file }) => ({ name, read: secretFile(resolve(directory, file)) }))
+
+  return async function openChild(receiver) {
+    const child = spawn(file, args, {
+      cwd: stdio.cwd === undefined ? directory : resolve(directory, stdio.cwd),
+      // Not a setting that is read: a program needs its PATH and HOME, and gets what we were given.
+      env: { ...process.env, ...stdio.env, ...readAll(secrets) },
+      detached: true,
+      stdio: ['pipe', 'pipe', 'pipe'],
+    })
+    await started(child)
+    const { stdin, stdout, stderr } = child
+    const lines = new LineSplitter({
+      line: (text) => receiver.message(text),
+      dropped: (start) => log.warn({ start }, 'the server wrote a line that is too long; it is dropped'),
+    })
+    stdout.on('data', (chunk: Buffer) => lines.push(chunk))
+    const errors = new LineSplitter(
+      {
+        line: (text) => log.info({ stderr: text.slice(0, LONGEST_LOGGED) }, 'the server says'),
+        dropped: (text) => log.info({ stderr: text }, 'the server says'),
+      },
+      LONGEST_LOGGED * 8,
+    )
+    stderr.on('data', (chunk: Buffer) => errors.push(chunk))
+    // A server that is gone can't read; its exit says so.
+    stdin.on('error', () => {})
+    let timer: NodeJS.Timeout | undefined
+    child.once('close', (code, signal) => {
+      clearTimeout(timer)
+      signalGroup(child, 'SIGKILL')
+      const end = signal === null ? `exited with code ${code}` : `was ended by ${signal}`
+      receiver.closed(new BackendFailure('backend_unavailable', `the server ${end}`))
+    })
+    // Who left grandchildren with its output open is over all the same.
+    child.once('exit', () => {
+      signalGroup(child, 'SIGKILL')
+    })
+    return {
+      send(text) {
+        if (!stdin.writable) throw new BackendFailure('backend_unavailable', 'the server has ended')
+        if (stdin.writableLength > MOST_UNREAD)
+          throw new BackendFailure('backend_unavailable', 'the server does not read its input')
+        stdin.write(`${text}\n`)
+      },
+      close() {
+        stdin.end()
+        timer = setTimeout(() => {
+          signalGroup(child, 'SIGTERM')
+          timer = setTimeout(() => signalGroup(child, 'SIGKILL'), GRACE_MS)
+        }, GRACE_MS)
+      },
+    }
+  }
+}
+
+function readAll(secrets: readonly { readonly name: string; readonly read: () => string }[]): Record<string, string> {
+  try {
+    return Object.fromEntries(secrets.map(({ name, read }) => [name, read()]))
+  } catch (cause) {
+    throw new BackendFailure('backend_unavailable', (cause as Error).message, { cause })
+  }
+}
+
+function started(child: ChildProcess): Promise<void> {
+  return new Promise((resolve, reject) => {
+    child.once('spawn', resolve)
+    child.once('error', (cause) =>
+      reject(new BackendFailure('backend_unavailable', `the server can’t be started: ${cause.message}`, { cause })),
+    )
+  })
+}
+
+function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, signal)
+  } catch {
+    // The group is gone.
+  }
+}

@@ -1,0 +1,295 @@
+import type { Logger } from 'pino'
+import { AnswerScanner } from '../../mcp/answer-scanner.ts'
+import { editObject, memberText } from '../../mcp/json.ts'
+import { isObject } from '../../mcp/message.ts'
+import { notificationText } from '../../mcp/rpc-text.ts'
+import { BackendFailure } from '../failure.ts'
+import type { Channel, ChannelReceiver, OpenChannel } from './channel.ts'
+import type { Exchange } from './exchange.ts'
+
+/** One of those who talk through a conversation. */
+export interface Party {
+  readonly id: string
+  /** What it said of itself when it was opened: what it may be asked. */
+  readonly capabilities: Readonly<Record<string, unknown>>
+  /** Resources of whose changes it wants to hear. */
+  readonly subscribed: Set<string>
+  /** Its GET stream, where it has one open. */
+  listening: Exchange | undefined
+}
+
+interface Pending {
+  /** Undefined for the gateway's own requests. */
+  readonly party: Party | undefined
+  readonly exchange: Exchange | undefined
+  /** The id and progress token that the asker chose, as JSON text. */
+  readonly id: string
+  readonly token: string | undefined
+  answered(text: string): void
+  failed(failure: BackendFailure): void
+}
+
+/** A request on its way into a conversation. */
+export interface Asked {
+  readonly text: string
+  readonly id: string
+  readonly party: Party | undefined
+  readonly exchange: Exchange
+}
+
+/** Capability of a client that a server's request needs. */
+const needed: Readonly<Record<string, string>> = {
+  'elicitation/create': 'elicitation',
+  'roots/list': 'roots',
+  'sampling/createMessage': 'sampling',
+}
+const SUBSCRIPTION_KEY = 'io.modelcontextprotocol/subscriptionId'
+const LONGEST_LOGGED = 200
+/** Lines of noise that are logged of one conversation. */
+const MOST_NOISE = 20
+
+/**
+ * The one conversation that a channel carries, shared by many: ids and progress tokens on the channel are ours, so that
+ * no two parties' meet, and each answer finds who asked. What a server says unasked goes to who it clearly concerns.
+ */
+export class Conversation {
+  readonly parties = new Set<Party>()
+  /** The server's answer to `initialize`, once it was asked. */
+  initialized: Promise<string> | undefined
+  closed = false
+  onClosed: (() => void) | undefined
+  /** Told when it ends, before who waits for answers is. */
+  readonly onEnding = new Set<() => void>()
+  readonly #log: Logger
+  readonly #pending = new Map<number, Pending>()
+  /** Whom the server asked, by the id of its request. */
+  readonly #asked = new Map<string, Party>()
+  #channel: Channel | undefined
+  #lastId = 0
+  #noise = 0
+  #closesWhenIdle = false
+
+  private constructor(log: Logger) {
+    this.#log = log
+  }
+
+  /** Opens a channel and talks on it. Rejects with a BackendFailure. */
+  static async open(openChannel: OpenChannel, log: Logger): Promise<Conversation> {
+    const conversation = new Conversation(log)
+    const receiver: ChannelReceiver = {
+      message: (text) => conversation.#take(text),
+      closed: (reason) => conversation.#end(reason),
+    }
+    conversation.#channel = await openChannel(receiver)
+    return conversation
+  }
+
+  /** Passes a party's request on; its answer goes to its exchange. */
+  ask({ text, id, party, exchange }: Asked): void {
+    if (exchange.over) return
+    const own = ++this.#lastId
+    const params = memberText(text, 'params')
+    const meta = params === undefined ? undefined : memberText(params, '_meta')
+    const token = meta === undefined ? undefined : memberText(meta, 'progressToken')
+    const edits: Record<string, string> = { id: String(own) }
+    if (token !== undefined)
+      edits['params'] = editObject(params as string, {
+        _meta: editObject(meta as string, { progressToken: String(own) }),
+      })
+    this.#pending.set(own, {
+      party,
+      exchange,
+      id,
+      token,
+      answered: (answer) => exchange.answer(200, editObject(answer, { id })),
+      failed: (failure) => exchange.fail(failure),
+    })
+    exchange.onAborted = () => {
+      this.#settle(own)
+      // A party of the modern era cancels by going away; here that takes a message (2026-07-28, stdio).
+      if (party === undefined) this.#tell(notificationText('notifications/cancelled', { requestId: own }))
+    }
+    try {
+      this.send(editObject(text, edits))
+    } catch (error) {
+      this.#settle(own)
+      throw error
+    }
+  }
+
+  /** A request of our own. Gives the whole answer. */
+  askOwn(method: string, params: string): Promise<string> {
+    const own = ++this.#lastId
+    return new Promise((resolve, reject) => {
+      this.#pending.set(own, {
+        party: undefined,
+        exchange: undefined,
+        id: String(own),
+        token: undefined,
+        answered: resolve,
+        failed: reject,
+      })
+      this.send(`{"jsonrpc":"2.0","id":${own},"method":${JSON.stringify(method)},"params":${params}}`)
+    })
+  }
+
+  /** Passes a party's wish on that its request be given up. */
+  cancel(party: Party, requestId: unknown, text: string): void {
+    const id = JSON.stringify(requestId)
+    for (const [own, pending] of this.#pending) {
+      if (pending.party !== party || pending.id !== id) continue
+      const params = memberText(text, 'params') as string
+      this.send(editObject(text, { params: editObject(params, { requestId: String(own) }) }))
+      return
+    }
+  }
+
+  /** Passes a party's answer on, where it was that party that was asked. */
+  answer(party: Party, id: string, text: string): void {
+    if (this.#asked.get(id) !== party) return
+    this.#asked.delete(id)
+    this.send(text)
+  }
+
+  /** Throws a BackendFailure where the conversation is over. */
+  send(text: string): void {
+    if (this.closed || this.#channel === undefined)
+      throw new BackendFailure('backend_unavailable', 'the connection to the server is over')
+    // What was written with line breaks is one line on the channel.
+    this.#channel.send(/[\r\n]/.test(text) ? text.replaceAll(/[\r\n]/g, ' ') : text)
+  }
+
+  #tell(text: string): void {
+    try {
+      this.send(text)
+    } catch {
+      // It is over; nobody waits for this.
+    }
+  }
+
+  leave(party: Party): void {
+    this.parties.delete(party)
+    party.listening?.end()
+    for (const [id, asked] of this.#asked) if (asked === party) this.#refuse(id, 'The client has gone.')
+  }
+
+  close(): void {
+    this.#channel?.close()
+  }
+
+  /** Ends once all requests are answered. */
+  closeWhenIdle(): void {
+    this.#closesWhenIdle = true
+    if (this.#pending.size === 0) this.close()
+  }
+
+  #settle(own: number): Pending | undefined {
+    const pending = this.#pending.get(own)
+    this.#pending.delete(own)
+    if (this.#closesWhenIdle && this.#pending.size === 0) this.close()
+    return pending
+  }
+
+  #end(reason: BackendFailure): void {
+    if (this.closed) return
+    this.closed = true
+    for (const ending of this.onEnding) ending()
+    const pending = [...this.#pending.values()]
+    this.#pending.clear()
+    for (const { failed } of pending) failed(reason)
+    for (const party of this.parties) party.listening?.end()
+    this.parties.clear()
+    this.onClosed?.()
+  }
+
+  #take(text: string): void {
+    const scanner = new AnswerScanner()
+    scanner.scan(Buffer.from(text), [])
+    if (!scanner.complete || !(scanner.hasMethod || scanner.isAnswer)) this.#ignore(text)
+    else if (scanner.isAnswer) this.#answered(scanner.id, text)
+    else this.#told(scanner.id, text)
+  }
+
+  /** Servers print banners and traces where only messages should be. */
+  #ignore(text: string): void {
+    if (++this.#noise <= MOST_NOISE)
+      this.#log.warn({ line: text.slice(0, LONGEST_LOGGED) }, 'the server wrote something that is no message')
+  }
+
+  #answered(id: string | undefined, text: string): void {
+    this.#settle(Number(id))?.answered(text)
+  }
+
+  #told(id: string | undefined, text: string): void {
+    let message: unknown
+    try {
+      message = JSON.parse(text)
+    } catch {
+      this.#ignore(text)
+      return
+    }
+    if (!isObject(message) || typeof message['method'] !== 'string') return
+    const params = isObject(message['params']) ? message['params'] : {}
+    if (id !== undefined) this.#askedFor(message['method'], id, text)
+    else this.#notified(message['method'], params, text)
+  }
+
+  /** The server asks. Only who can't be another is asked: an answer of somebody else's user would be a leak. */
+  #askedFor(method: string, id: string, text: string): void {
+    if (method === 'ping') {
+      this.#tell(`{"jsonrpc":"2.0","id":${id},"result":{}}`)
+      return
+    }
+    const capability = Object.hasOwn(needed, method) ? needed[method] : undefined
+    const { party, exchange } = this.#concerned() ?? {}
+    if (capability === undefined || party?.capabilities[capability] === undefined || exchange === undefined) {
+      this.#refuse(id, 'No client can be asked this now.')
+      return
+    }
+    this.#asked.set(id, party)
+    exchange.event(text)
+  }
+
+  #refuse(id: string, message: string): void {
+    this.#asked.delete(id)
+    this.#tell(`{"jsonrpc":"2.0","id":${id},"error":{"code":-32601,"message":${JSON.stringify(message)}}}`)
+  }
+
+  /** The only one who waits for an answer, or who is the only one there is. */
+  #concerned(): { readonly party: Party | undefined; readonly exchange: Exchange | undefined } | undefined {
+    const [first, second] = this.#pending.values()
+    if (first !== undefined && second === undefined) return first
+    const [party, other] = this.parties
+    if (party === undefined || other !== undefined) return undefined
+    return { party, exchange: party.listening ?? first?.exchange }
+  }
+
+  #notified(method: string, params: Record<string, unknown>, text: string): void {
+    if (method === 'notifications/progress') {
+      const pending = this.#pending.get(Number(params['progressToken']))
+      if (pending?.token === undefined) return
+      const edited = editObject(memberText(text, 'params') as string, { progressToken: pending.token })
+      pending.exchange?.event(editObject(text, { params: edited }))
+      return
+    }
+    const meta = params['_meta']
+    const subscription = isObject(meta) ? meta[SUBSCRIPTION_KEY] : undefined
+    if (subscription !== undefined) this.#subscribed(Number(subscription), text)
+    else if (method === 'notifications/message' || method === 'notifications/cancelled')
+      this.#concerned()?.exchange?.event(text)
+    else {
+      const uri = method === 'notifications/resources/updated' ? params['uri'] : undefined
+      for (const { listening, subscribed } of this.parties)
+        if (uri === undefined || subscribed.has(String(uri))) listening?.event(text)
+    }
+  }
+
+  /** Something for one subscription of the modern era. */
+  #subscribed(own: number, text: string): void {
+    const pending = this.#pending.get(own)
+    if (pending === undefined) return
+    const params = memberText(text, 'params') as string
+    const meta = editObject(memberText(params, '_meta') as string, { [SUBSCRIPTION_KEY]: pending.id })
+    pending.exchange?.event(editObject(text, { params: editObject(params, { _meta: meta }) }))
+  }
+}

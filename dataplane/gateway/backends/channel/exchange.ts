@@ -1,0 +1,87 @@
+import type { Dispatcher } from 'undici'
+
+const EVENT_STREAM = { 'content-type': 'text/event-stream' }
+const JSON_TYPE = { 'content-type': 'application/json' }
+
+/** One HTTP exchange as undici's handlers know it, played by us: a request came, and its answer is given in parts. */
+export class Exchange implements Dispatcher.DispatchController {
+  readonly rawHeaders = null
+  readonly rawTrailers = null
+  paused = false
+  aborted = false
+  reason: Error | null = null
+  /** Told when the other side has given up before the answer was whole. */
+  onAborted: (() => void) | undefined
+  readonly #handler: Dispatcher.DispatchHandler
+  #streaming = false
+  #over = false
+
+  constructor(handler: Dispatcher.DispatchHandler) {
+    this.#handler = handler
+    handler.onRequestStart?.(this, {})
+  }
+
+  get over(): boolean {
+    return this.#over
+  }
+
+  abort(reason: Error): void {
+    if (this.aborted || this.#over) return
+    this.aborted = true
+    this.reason = reason
+    this.#over = true
+    this.onAborted?.()
+    // As undici does it: never from within the call that aborts.
+    queueMicrotask(() => this.#handler.onResponseError?.(this, reason))
+  }
+
+  /** Nothing is held back: what is given is here as a whole already. */
+  pause(): void {
+    this.paused = true
+  }
+
+  resume(): void {
+    this.paused = false
+  }
+
+  /** A whole answer. */
+  answer(status: number, body = '', headers: Readonly<Record<string, string>> = JSON_TYPE): void {
+    if (this.#streaming) {
+      this.event(body)
+      this.end()
+      return
+    }
+    if (this.#over) return
+    const handler = this.#handler
+    handler.onResponseStart?.(this, status, { ...headers })
+    if (!this.aborted && body !== '') handler.onResponseData?.(this, Buffer.from(body))
+    this.end()
+  }
+
+  /** Makes the answer a stream of events. */
+  stream(): void {
+    if (this.#streaming || this.#over) return
+    this.#streaming = true
+    this.#handler.onResponseStart?.(this, 200, { ...EVENT_STREAM })
+  }
+
+  /** One message on the stream. */
+  event(text: string): void {
+    this.stream()
+    if (this.#over) return
+    // In JSON a line break is white space; in an event it would end the data.
+    this.#handler.onResponseData?.(this, Buffer.from(`data: ${text.replaceAll(/[\r\n]/g, ' ')}\n\n`))
+  }
+
+  end(): void {
+    if (this.#over) return
+    this.#over = true
+    this.#handler.onResponseEnd?.(this, {})
+  }
+
+  fail(error: Error): void {
+    if (this.#over) return
+    this.#over = true
+    this.#handler.onResponseError?.(this, error)
+  }
+}

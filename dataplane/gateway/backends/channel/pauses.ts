@@ -1,0 +1,43 @@
+import { BackendFailure } from '../failure.ts'
+import type { OpenChannel } from './channel.ts'
+
+const FIRST_PAUSE_MS = 250
+const LONGEST_PAUSE_MS = 30_000
+/** What held for so long was no failed start. */
+const STEADY_MS = 10_000
+
+/**
+ * Opens a channel at most once in a while: at once after one that held, otherwise with growing pauses. Who asks within
+ * a pause is refused at once, so that nobody waits for a server that keeps dying.
+ */
+export function withPauses(open: OpenChannel): OpenChannel {
+  let pauseMs = 0
+  let notBefore = 0
+
+  return async function openUnlessPaused(receiver) {
+    const left = notBefore - performance.now()
+    if (left > 0)
+      throw new BackendFailure(
+        'backend_unavailable',
+        `ended too soon; started anew in ${Math.ceil(left)} ms at the earliest`,
+      )
+    const pause = () => {
+      pauseMs = Math.min(Math.max(pauseMs * 2, FIRST_PAUSE_MS), LONGEST_PAUSE_MS)
+      notBefore = performance.now() + pauseMs
+    }
+    const startedAt = performance.now()
+    try {
+      return await open({
+        message: (text) => receiver.message(text),
+        closed(reason) {
+          if (performance.now() - startedAt < STEADY_MS) pause()
+          else pauseMs = 0
+          receiver.closed(reason)
+        },
+      })
+    } catch (error) {
+      pause()
+      throw error
+    }
+  }
+}

@@ -1,0 +1,61 @@
+import { resolve } from 'node:path'
+import type { Logger } from 'pino'
+import type { Dispatcher } from 'undici'
+import type { BackendConfig } from '../../config/gateway.ts'
+import { createDispatcher } from '../../net/dispatcher.ts'
+import { attachChannel } from './channel/attach-channel.ts'
+import type { OpenChannel } from './channel/channel.ts'
+import { ChannelDispatcher } from './channel/channel-dispatcher.ts'
+import { childChannel } from './channel/child-channel.ts'
+import { withPauses } from './channel/pauses.ts'
+
+/** What requests to a backend go through; whatever its transport, it looks like Streamable HTTP. */
+export interface Transport extends Pick<Dispatcher, 'dispatch'> {
+  /** Waits for what is on its way, then ends the connections. */
+  close(): Promise<void>
+  /** Ends the connections now. */
+  destroy(): Promise<void>
+}
+
+interface TransportOptions {
+  readonly config: BackendConfig
+  /** Folder that file paths of the configuration are relative to. */
+  readonly directory: string
+  readonly log: Logger
+}
+
+/** The address for people and, over HTTP, for requests. */
+export function addressOf({ name, url, stdio }: BackendConfig): URL {
+  if (url !== undefined) return new URL(url)
+  const { attach } = stdio ?? {}
+  return new URL(
+    attach === undefined
+      ? `stdio:${encodeURIComponent(name)}`
+      : `stdio://${attach.namespace}/${attach.pod}/${attach.container}`,
+  )
+}
+
+/** Builds the way to a backend; nothing is opened yet. */
+export function createTransport(options: TransportOptions): Transport {
+  const { config, directory, log } = options
+  if (config.transport === 'stdio')
+    return new ChannelDispatcher({ open: withPauses(stdioChannel(options)), shared: true, log })
+  return createDispatcher({
+    origin: addressOf(config).origin,
+    caBundleFile: config.caBundleFile === undefined ? undefined : resolve(directory, config.caBundleFile),
+    allowPrivateIP: config.allowPrivateIP ?? true,
+  })
+}
+
+function stdioChannel({ config, directory, log }: TransportOptions): OpenChannel {
+  const { stdio = {} } = config
+  const { attach, command } = stdio
+  if (attach !== undefined)
+    return attachChannel({
+      attach,
+      directory,
+      onDropped: (start) => log.warn({ start }, 'the server wrote a line that is too long; it is dropped'),
+    })
+  if (command === undefined) throw new TypeError(`backend ${config.name}: stdio needs a command or attach`)
+  return childChannel({ stdio: { ...stdio, command }, directory, log })
+}

@@ -1,0 +1,91 @@
+/**
+ * A server on standard input and output as they are met in the wild: legacy, prints a banner, and misbehaves on demand.
+ * Started as a program; `MODE` chooses how it takes the probe: `ends` ends on it, `silent` says nothing.
+ */
+import { createInterface } from 'node:readline'
+
+const mode = process.env['MODE'] ?? ''
+const write = (text: string) => process.stdout.write(`${text}\n`)
+const send = (message: object) => write(JSON.stringify({ jsonrpc: '2.0', ...message }))
+
+write('Welcome to the raw server! {not json')
+console.error('the raw server starts')
+
+const tools = ['echo', 'noise', 'die', 'huge', 'ask', 'env', 'count', 'slow', 'progress'].map((name) => ({
+  name,
+  inputSchema: { type: 'object' },
+}))
+let initialized = 0
+let asking: { id: unknown } | undefined
+const cancelled = new Set<unknown>()
+
+const text = (value: string) => ({ content: [{ type: 'text', text: value }] })
+
+function call(id: unknown, name: string, args: Record<string, unknown>, meta: { progressToken?: unknown }): void {
+  switch (name) {
+    case 'noise':
+      write('DEBUG: something happened')
+      write('{"torn": ')
+      write('')
+      break
+    case 'die':
+      process.stdout.write('{"jsonrpc":"2.0","id":', () => process.exit(3))
+      return
+    case 'huge':
+      write(`{"jsonrpc":"2.0","method":"x","params":{"fill":"${'x'.repeat(17 * 1024 * 1024)}"}}`)
+      break
+    case 'ask':
+      asking = { id }
+      send({ id: 'srv-1', method: 'elicitation/create', params: { message: 'who?', requestedSchema: {} } })
+      return
+    case 'env':
+      send({ id, result: text(`${process.env['PLAIN']} ${process.env['SECRET']} ${process.cwd()}`) })
+      return
+    case 'count':
+      send({ id, result: text(String(initialized)) })
+      return
+    case 'slow':
+      setTimeout(() => send({ id, result: text(cancelled.has(id) ? 'cancelled' : 'done') }), Number(args['ms']))
+      return
+    case 'progress':
+      send({ method: 'notifications/progress', params: { progressToken: meta.progressToken, progress: 1, total: 2 } })
+      break
+  }
+  send({ id, result: text(String(args['message'] ?? 'ok')) })
+}
+
+createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params = {}, result, error } = JSON.parse(line)
+  if (method === undefined) {
+    if (id === 'srv-1') send({ id: asking?.id, result: text(error ? `refused ${error.code}` : JSON.stringify(result)) })
+    return
+  }
+  switch (method) {
+    case 'server/discover':
+      if (mode === 'ends') process.exit(1)
+      if (mode !== 'silent') send({ id, error: { code: -32601, message: 'Method not found' } })
+      break
+    case 'initialize':
+      initialized++
+      send({
+        id,
+        result: {
+          protocolVersion: '2024-11-05',
+          capabilities: { tools: {} },
+          serverInfo: { name: 'raw', version: '1' },
+        },
+      })
+      break
+    case 'tools/list':
+      send({ id, result: { tools } })
+      break
+    case 'tools/call':
+      call(id, params.name, params.arguments ?? {}, params._meta ?? {})
+      break
+    case 'notifications/cancelled':
+      cancelled.add(params.requestId)
+      break
+    case 'ping':
+      send({ id, result: {} })
+  }
+})
