@@ -39,7 +39,8 @@ export class Link {
   #headersVersion = -1
   #closed = false
   readonly #keeper: LinkKeeper | undefined
-  /** What was remembered of a session that the backend has lost. */
+  /** How the open session is remembered, and the last one that the backend has lost. */
+  #kept: string | undefined
   #lost: string | undefined
 
   constructor(backend: Backend, keeper?: LinkKeeper) {
@@ -73,6 +74,7 @@ export class Link {
     const { url, ...opened } = JSON.parse(kept) as Opened & { readonly url: string }
     // A backend that has moved knows nothing of the sessions of the one before.
     if (url === this.backend.url.href) this.opened = opened
+    this.#kept = kept
     this.#headers = []
   }
 
@@ -80,7 +82,7 @@ export class Link {
   lose(opened: Opened): void {
     if (this.opened !== opened) return
     this.opened = undefined
-    this.#lost = this.#keeper?.recall()
+    this.#lost = this.#kept
   }
 
   /** Headers of a request in this session, as a flat list of its own. */
@@ -96,6 +98,7 @@ export class Link {
 
   async #open(): Promise<Opened> {
     const { backend } = this
+    const remembered = this.#keeper?.recall()
     let sessionId: string | undefined
     const answer = await backend.post({
       headers: [...BASE_HEADERS, ...backend.headers.current().list],
@@ -121,17 +124,18 @@ export class Link {
       capabilities: isObject(result['capabilities']) ? result['capabilities'] : {},
     }
     await this.#notify(opened, notificationText('notifications/initialized'))
-    if (this.#keeper === undefined || !(await this.#isOthers(opened))) this.opened = opened
+    if (this.#keeper === undefined || !(await this.#isOthers(opened, remembered))) this.opened = opened
     this.#headers = []
     if (this.#closed) this.close()
     return this.opened ?? opened
   }
 
   /** Whether another replica was faster to open a session for the same client: then that one is used and ours ends. */
-  async #isOthers(opened: Opened): Promise<boolean> {
+  async #isOthers(opened: Opened, remembered: string | undefined): Promise<boolean> {
     const ours = JSON.stringify({ ...opened, url: this.backend.url.href })
     const keeper = this.#keeper as LinkKeeper
-    const inForce = await keeper.claim(this.#lost ?? keeper.recall(), ours)
+    const inForce = await keeper.claim(remembered, ours)
+    this.#kept = ours
     if (inForce === ours) return false
     this.#end(opened)
     if (inForce === undefined) throw new BackendFailure('backend_unavailable', 'the client’s session has ended')

@@ -1,0 +1,330 @@
+/** Several replicas of one gateway on one Redis: any of them serves any request of a session. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type Session, Sessions } from '../../../dataplane/gateway/sessions/sessions.ts'
+import { openSessionStorage } from '../../../dataplane/gateway/sessions/storage.ts'
+import { startCutProxy } from '../../support/cut-proxy.ts'
+import { eventually } from '../../support/eventually.ts'
+import { GatewayReplica } from '../../support/gateway-replica.ts'
+import { startIdentityProvider } from '../../support/identity-provider.ts'
+import { keptLog } from '../../support/kept-log.ts'
+import { connect, connectV1, textOf } from '../../support/mcp-clients.ts'
+import { type McpTestServer, startMcpServer } from '../../support/mcp-dual-server.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from '../../support/mcp-gateway.ts'
+import { openSession, post, postModern, rpc } from '../../support/mcp-post.ts'
+import { type RedisServer, startRedis } from '../../support/redis-server.ts'
+import { startTcpFront } from '../../support/tcp-front.ts'
+
+let redis: RedisServer
+let backend: McpTestServer
+const cleanups: (() => unknown)[] = []
+test.before(async () => {
+  redis = await startRedis()
+  backend = await startMcpServer({ name: 'b', mode: 'sessions' })
+})
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+test.after(async () => {
+  await backend.close()
+  await redis.stop()
+})
+
+let gateways = 0
+const configOf = (address = redis.address): TestConfig => ({
+  name: `g${gateways}`,
+  backends: [{ name: 'b', url: backend.url }],
+  sessionStorage: { redis: { addresses: [address], dialTimeout: '1s', readTimeout: '500ms', writeTimeout: '500ms' } },
+})
+
+/** Two replicas of a gateway of their own, both ready. */
+async function twoReplicas(more: Partial<TestConfig> = {}): Promise<[GatewayUnderTest, GatewayUnderTest]> {
+  gateways++
+  const replicas = [await startGateway({ ...configOf(), ...more }), await startGateway({ ...configOf(), ...more })]
+  cleanups.push(() => Promise.all(replicas.map((replica) => replica.close())))
+  for (const replica of replicas)
+    await eventually('its tools', async () => (await replica.status()).backends.every(({ tools }) => tools > 0))
+  backend.seen.length = 0
+  return replicas as [GatewayUnderTest, GatewayUnderTest]
+}
+
+const echo = (message: string) => rpc('tools/call', { name: 'b_echo', arguments: { message } })
+const backendSessions = () => new Set(backend.calls('tools/call').map(({ headers }) => headers['mcp-session-id']))
+
+test('a session that one replica has opened the other one serves, in the same session with the backend', async () => {
+  const [one, two] = await twoReplicas()
+  const session = await openSession(one.url)
+  assert.is(textOf((await post(one.url, echo('1'), session)).json.result), 'b: 1')
+  assert.is(textOf((await post(two.url, echo('2'), session)).json.result), 'b: 2')
+  assert.is(textOf((await post(one.url, echo('3'), session)).json.result), 'b: 3')
+  assert.is(backendSessions().size, 1)
+  assert.is(backend.calls('initialize').length, 1)
+  assert.equal([(await one.status()).sessions, (await two.status()).sessions], [1, 1])
+})
+
+test('DELETE at a replica that has never seen the session ends it everywhere, at the backend too', async () => {
+  const [one, two] = await twoReplicas()
+  const session = await openSession(one.url)
+  await post(one.url, echo('1'), session)
+  const [id] = backendSessions()
+  backend.seen.length = 0
+  assert.is((await fetch(two.url, { method: 'DELETE', headers: session })).status, 204)
+  await eventually('the first to know', async () => (await post(one.url, rpc('ping'), session)).status === 404)
+  assert.is((await post(two.url, rpc('ping'), session)).status, 404)
+  await eventually('the backend’s session to end', () =>
+    backend.seen.some(({ method, headers }) => method === 'DELETE' && headers['mcp-session-id'] === id),
+  )
+})
+
+test('two first calls that race on two replicas settle on one session with the backend', async () => {
+  const [one, two] = await twoReplicas()
+  for (let round = 0; round < 5; round++) {
+    const session = await openSession(one.url)
+    backend.seen.length = 0
+    const answers = await Promise.all([post(one.url, echo('1'), session), post(two.url, echo('2'), session)])
+    assert.equal(
+      answers.map(({ json }) => textOf(json.result)),
+      ['b: 1', 'b: 2'],
+    )
+    await Promise.all([post(one.url, echo('3'), session), post(two.url, echo('4'), session)])
+    assert.is(backendSessions().size, 1)
+  }
+})
+
+test('a backend that has lost the session is initialized anew once, whichever replica notices', async () => {
+  const [one, two] = await twoReplicas()
+  const session = await openSession(one.url)
+  await post(one.url, echo('1'), session)
+  await post(two.url, echo('2'), session)
+  backend.forget()
+  backend.seen.length = 0
+  assert.is(textOf((await post(one.url, echo('3'), session)).json.result), 'b: 3')
+  assert.is(textOf((await post(two.url, echo('4'), session)).json.result), 'b: 4')
+  const alive = backend.calls('tools/call').slice(-1)[0]?.headers['mcp-session-id']
+  assert.is(textOf((await post(one.url, echo('5'), session)).json.result), 'b: 5')
+  assert.is(backend.calls('tools/call').slice(-1)[0]?.headers['mcp-session-id'], alive)
+})
+
+test('a session is its owner’s on every replica, with whichever token, and nobody else’s', async () => {
+  const idp = await startIdentityProvider()
+  cleanups.push(() => idp.close())
+  const audience = 'https://gateway.example/mcp'
+  const oidc = { issuer: idp.issuer, audience, allowPrivateIP: true }
+  const [one, two] = await twoReplicas({ resourceUrl: audience, incomingAuth: { type: 'oidc', oidc } })
+  const bearer = async (sub: string) => ({ authorization: `Bearer ${await idp.mint({ aud: audience, sub })}` })
+  const session = await openSession(one.url, await bearer('alice'))
+  for (const { url } of [one, two, one, two]) {
+    const renewed = { ...session, ...(await bearer('alice')) }
+    assert.is((await post(url, rpc('ping'), renewed)).status, 200)
+    assert.is((await post(url, rpc('ping'), { ...session, ...(await bearer('mallory')) })).status, 404)
+  }
+})
+
+test('while Redis is away sessions get 503 at once, the stateless era goes on, and both recover', async () => {
+  gateways++
+  const proxy = await startCutProxy({ host: '127.0.0.1', port: redis.port })
+  const gateway = await startGateway(configOf(`127.0.0.1:${proxy.port}`))
+  cleanups.push(
+    () => gateway.close(),
+    () => proxy.close(),
+  )
+  const session = await openSession(gateway.url)
+  assert.is((await post(gateway.url, rpc('ping'), session)).status, 200)
+  const initialize = rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {} })
+  for (const failure of ['refuse', 'freeze'] as const) {
+    proxy[failure]()
+    await eventually('503', async () => (await post(gateway.url, rpc('ping'), session)).status === 503, 10_000)
+    const refused = await post(gateway.url, initialize)
+    assert.is(refused.status, 503)
+    assert.is(refused.headers.get('retry-after'), '1')
+    assert.not.match(refused.text, /127\.0\.0\.1|redis/i)
+    const { json } = await postModern(gateway.url, 'tools/call', { name: 'b_echo', arguments: { message: 'x' } })
+    assert.is(textOf(json.result), 'b: x')
+    proxy.thaw()
+    await eventually('200', async () => (await post(gateway.url, rpc('ping'), session)).status === 200, 10_000)
+  }
+})
+
+test('sessions survive a change from memory to Redis', async () => {
+  gateways++
+  const { sessionStorage, ...memory } = configOf()
+  const one = await startGateway(memory)
+  cleanups.push(() => one.close())
+  const session = await openSession(one.url)
+  await post(one.url, echo('1'), session)
+  await one.configure({ ...memory, ...(sessionStorage ? { sessionStorage } : {}) })
+  await eventually('Redis to be in force', async () => JSON.stringify(await one.status()).includes('"redis"'))
+  const two = await startGateway(configOf())
+  cleanups.push(() => two.close())
+  await eventually('both serve it', async () => (await post(two.url, rpc('ping'), session)).status === 200)
+  assert.is((await post(one.url, echo('2'), session)).status, 200)
+})
+
+/** The sessions of one replica without a gateway around them. */
+function replicaOf(name: string): Sessions {
+  const config = { name, namespace: 'x', role: 'gateway', incomingAuth: { type: 'anonymous' }, ...configOf() } as const
+  const sessions = new Sessions({
+    storage: openSessionStorage({ ...config, name }, '.', keptLog().log),
+    backendNamed: () => undefined,
+    onCancelled: (session, request) => cancelled.push([session.record.id, request]),
+  })
+  cleanups.push(() => sessions.close())
+  return sessions
+}
+const cancelled: [string, string][] = []
+
+const fresh = { binding: 'anonymous', revision: '2025-11-25', capabilities: '{}' }
+
+/** A client that listens at one replica and answers at another. */
+async function listenAt(at: Sessions, id: string, answerAt?: Sessions): Promise<string[]> {
+  const heard: string[] = []
+  const session = await at.find(id, 'anonymous')
+  session.listening = {
+    say(message) {
+      heard.push(message)
+      const { id: ask } = JSON.parse(message)
+      if (ask === undefined || answerAt === undefined) return
+      const response = JSON.stringify({ jsonrpc: '2.0', id: ask, result: { action: 'accept' } })
+      void Promise.resolve(answerAt.find(id, 'anonymous')).then((found) =>
+        answerAt.answered(found, JSON.stringify(ask), response),
+      )
+    },
+    sign() {},
+    end() {},
+  }
+  await at.listensHere(session)
+  return heard
+}
+
+/** Both have subscribed once one hears the other. */
+async function bothListen(one: Sessions, two: Sessions): Promise<void> {
+  const session = await one.open(fresh)
+  for (const [speaker, at] of [
+    [one, two],
+    [two, one],
+  ] as const) {
+    const heard = await listenAt(at, session.record.id)
+    await eventually('they hear each other', async () => {
+      await speaker.say(await speaker.find(session.record.id, 'anonymous'), '{}')
+      return heard.length > 0
+    })
+    ;(await at.find(session.record.id, 'anonymous')).listening = undefined
+  }
+}
+
+test('a message finds its client at another replica, an answer its asker', async () => {
+  const [one, two, three] = [replicaOf('m'), replicaOf('m'), replicaOf('m')]
+  await bothListen(one, two)
+  await bothListen(two, three)
+  const opened = await one.open(fresh)
+  const { id } = opened.record
+  const heard = await listenAt(two, id, three)
+  await eventually('the note of the stream', async () => {
+    const session = await one.find(id, 'anonymous')
+    return (await one.say(session, '{"method":"hello"}')) && heard.length > 0
+  })
+  const session = (await one.find(id, 'anonymous')) as Session
+  const answer = await one.ask(session, 'elicitation/create', { message: 'who?' }, { timeoutMs: 5_000 })
+  assert.equal(JSON.parse(answer).result, { action: 'accept' })
+  assert.is(JSON.parse(heard.at(-1) as string).params.message, 'who?')
+})
+
+test('asking fails at once where nobody listens, after its time where nobody answers, and when taken back', async () => {
+  const [one, two] = [replicaOf('n'), replicaOf('n')]
+  await bothListen(one, two)
+  const { record } = await one.open(fresh)
+  const codeOf = async (asking: Promise<string>) => {
+    try {
+      return await asking
+    } catch (error) {
+      return (error as { code: string }).code
+    }
+  }
+  const session = () => one.find(record.id, 'anonymous') as Session | Promise<Session>
+  assert.is(await codeOf(one.ask(await session(), 'x', {}, { timeoutMs: 60_000 })), 'client_unreachable')
+  const heard = await listenAt(two, record.id)
+  await eventually('the note of the stream', async () => {
+    await one.say(await session(), '{}')
+    return heard.length > 0
+  })
+  assert.is(await codeOf(one.ask(await session(), 'x', {}, { timeoutMs: 50 })), 'client_timeout')
+  const takeBack = new AbortController()
+  const asking = codeOf(one.ask(await session(), 'x', {}, { timeoutMs: 60_000, signal: takeBack.signal }))
+  takeBack.abort()
+  assert.is(await asking, 'client_unreachable')
+  await eventually('the client to be told', () => heard.some((text) => text.includes('notifications/cancelled')))
+  ;(await two.find(record.id, 'anonymous')).listening = undefined
+  assert.is(await codeOf(one.ask(await session(), 'x', {}, { timeoutMs: 60_000 })), 'client_unreachable')
+})
+
+test('only the client that was asked can answer', async () => {
+  const one = replicaOf('o')
+  const [asked, other] = [await one.open(fresh), await one.open(fresh)]
+  let id = ''
+  const asking = one.ask(
+    asked,
+    'x',
+    {},
+    { timeoutMs: 5_000, say: (message) => (id = JSON.stringify(JSON.parse(message).id)) },
+  )
+  one.answered(other, id, '{"result":"forged"}')
+  one.answered(asked, id, '{"result":"right"}')
+  assert.is(await asking, '{"result":"right"}')
+})
+
+test('a cancellation reaches the replica that runs the request', async () => {
+  const [one, two] = [replicaOf('c'), replicaOf('c')]
+  await bothListen(one, two)
+  const { record } = await one.open(fresh)
+  const at = await two.find(record.id, 'anonymous')
+  cancelled.length = 0
+  two.cancelElsewhere(at, '7')
+  await eventually('it arrives', () => cancelled.length > 0)
+  assert.equal(cancelled, [[record.id, '7']])
+})
+
+test('a replica killed in mid-session costs its clients nothing but their streams', async () => {
+  gateways++
+  const directory = await mkdtemp(join(tmpdir(), 'portico-replicas-'))
+  cleanups.push(() => rm(directory, { recursive: true }))
+  const configFile = join(directory, 'gateway.yaml')
+  const config = { namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' }, ...configOf() }
+  await writeFile(configFile, JSON.stringify(config))
+  const [one, two] = await Promise.all([GatewayReplica.start(configFile), GatewayReplica.start(configFile)])
+  cleanups.push(() => Promise.all([one.end(), two.end()]))
+  const front = await startTcpFront(one.port)
+  cleanups.push(() => front.close())
+  const url = `http://127.0.0.1:${front.port}/mcp`
+
+  const first = await connectV1(url)
+  const second = await connect(url, 'legacy')
+  const clients = [first.client, second.client]
+  let changes = 0
+  first.client.fallbackNotificationHandler = async ({ method }) => {
+    if (method === 'notifications/tools/list_changed') changes++
+  }
+  for (const client of clients)
+    assert.is(textOf(await client.callTool({ name: 'b_echo', arguments: { message: '1' } })), 'b: 1')
+  backend.seen.length = 0
+  front.choose(two.port)
+  await one.end('SIGKILL')
+  for (const client of clients)
+    assert.is(textOf(await client.callTool({ name: 'b_echo', arguments: { message: '2' } })), 'b: 2')
+  assert.is(backend.calls('initialize').length, 0, 'the sessions with the backend go on as well')
+  // The client has opened its stream again by itself, at the replica that is left: what changes there it hears.
+  let added = 0
+  await eventually(
+    'news of a tool',
+    async () => {
+      backend.addTool(`late-${added++}`)
+      return changes > 0
+    },
+    15_000,
+  )
+  for (const client of clients) await client.close()
+})
+
+test.run()

@@ -1,0 +1,40 @@
+import { connect, createServer, type Socket } from 'node:net'
+
+/** A load balancer: one address in front of several ports, each new connection to the one that is chosen. */
+export interface TcpFront {
+  readonly port: number
+  /** Where new connections go. Old ones stay. */
+  choose(port: number): void
+  close(): Promise<void>
+}
+
+export async function startTcpFront(first: number): Promise<TcpFront> {
+  let chosen = first
+  const sockets = new Set<Socket>()
+  const server = createServer((inner) => {
+    const outer = connect(chosen, '127.0.0.1')
+    for (const socket of [inner, outer]) {
+      sockets.add(socket)
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        sockets.delete(socket)
+        inner.destroy()
+        outer.destroy()
+      })
+    }
+    inner.pipe(outer)
+    outer.pipe(inner)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  return {
+    port: typeof address === 'object' && address !== null ? address.port : 0,
+    choose(port) {
+      chosen = port
+    },
+    close() {
+      for (const socket of sockets) socket.destroy()
+      return new Promise((resolve) => server.close(() => resolve()))
+    },
+  }
+}
