@@ -11,6 +11,8 @@ export interface Container {
   readonly name: string
   readonly image?: string
   readonly args?: readonly string[]
+  /** It speaks on its standard input and output. */
+  readonly stdin?: boolean
   readonly env?: readonly EnvVar[]
   readonly envFrom?: readonly EnvSource[]
   readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string; readonly subPath?: string }[]

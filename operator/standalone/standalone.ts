@@ -12,6 +12,7 @@ import {
   watchManifests,
 } from '../cluster/files/index.ts'
 import type { KubernetesObject } from '../model/view.ts'
+import type { ServerCommand } from '../reconcile/plan.ts'
 import { type Accepted, accept, nothingAccepted } from './accepted.ts'
 import { PodProblem } from './environment.ts'
 import { redactor } from './lines.ts'
@@ -64,7 +65,8 @@ export class Standalone {
   #findings: readonly ManifestFinding[] = []
   #redact: (text: string) => string = (text) => text
   #watch: ManifestWatch | undefined
-  #running: Promise<void> | undefined
+  #settled: Promise<void> = Promise.resolve()
+  #isSettling = false
   #isDirty = false
   #isClosed = false
   #unsettledSince: number | undefined
@@ -98,7 +100,7 @@ export class Standalone {
     this.#isClosed = true
     clearTimeout(this.#impatience)
     this.#watch?.close()
-    await this.#running
+    await this.#settled
     await this.#pods.stopAll()
     this.#state.release()
   }
@@ -117,19 +119,25 @@ export class Standalone {
   /** Level, not edge: whatever happened, everything is looked at again, and a call during a round asks for another. */
   #settle(): void {
     this.#isDirty = true
-    this.#running ??= this.#settleUntilClean().finally(() => {
-      this.#running = undefined
-    })
+    if (!this.#isSettling && !this.#isClosed) this.#settled = this.#settleUntilClean()
   }
 
   async #settleUntilClean(): Promise<void> {
+    this.#isSettling = true
     while (this.#isDirty && !this.#isClosed) {
       this.#isDirty = false
       const before = JSON.stringify(this.#pods.observations())
-      const planned = await this.#round()
-      if (JSON.stringify(this.#pods.observations()) !== before) this.#isDirty = true
-      if (!this.#isDirty && !this.#isClosed) this.#report(planned)
+      try {
+        const planned = await this.#round()
+        if (JSON.stringify(this.#pods.observations()) !== before) this.#isDirty = true
+        if (!this.#isDirty && !this.#isClosed) this.#report(planned)
+      } catch (error) {
+        // A fault of ours: what runs goes on, and the next change tries again.
+        this.#options.show(this.#redact(`portico: ${(error as Error).stack ?? String(error)}`))
+      }
     }
+    // In the same step as the last look at `isDirty`, so that no call falls between.
+    this.#isSettling = false
   }
 
   /** From the manifests to the processes, once. */
@@ -144,6 +152,7 @@ export class Standalone {
       ...context,
       addressOf: ({ namespace, name }) => this.#addressOf(`${namespace}/${name}`),
       serverUrl: (server) => this.#serverUrl({ kind: 'MCPServer', ...server }),
+      serverCommand: (server) => this.#serverCommand({ kind: 'MCPServer', ...server }),
     })
     this.#apply(planned)
     return planned
@@ -176,6 +185,12 @@ export class Standalone {
   #serverUrl(id: ObjectId): string {
     const ports = this.#ports.of(id)
     return ports ? `http://127.0.0.1:${ports.server}${this.#localCommand(id)?.path ?? '/mcp'}` : `${UNREACHABLE}/mcp`
+  }
+
+  #serverCommand(id: ObjectId): ServerCommand | undefined {
+    const local = this.#localCommand(id)
+    if (!local) return undefined
+    return { command: ['/bin/sh', '-c', local.command], cwd: local.folder, env: { PATH: local.searchPath } }
   }
 
   #localCommand({ kind, namespace, name }: ObjectId): LocalCommand | undefined {

@@ -71,7 +71,8 @@ function planeSpec(input: WorkloadInput, container: Container, here: (path: stri
   }
 }
 
-function serverSpec(input: WorkloadInput, container: Container): ProcessSpec {
+/** The server's process; undefined for one on standard input and output, which is our data plane's own child. */
+function serverSpec(input: WorkloadInput, container: Container): ProcessSpec | undefined {
   const { id, local, ports, sources } = input
   if (!local) {
     const image = container.image ? ` ${container.image}` : ''
@@ -79,6 +80,7 @@ function serverSpec(input: WorkloadInput, container: Container): ProcessSpec {
       `the image${image} needs a cluster: the annotation local-command says what to start here in its place`,
     )
   }
+  if (container.stdin) return undefined
   const port = String(ports.server)
   return {
     title: title(id),

@@ -1,5 +1,5 @@
 import { type FSWatcher, statSync, watch } from 'node:fs'
-import { dirname } from 'node:path'
+import { basename, dirname, extname } from 'node:path'
 import { findFiles } from './find.ts'
 
 interface WatchOptions {
@@ -21,6 +21,9 @@ const fingerprint = (paths: readonly string[]) =>
     })
     .join('\n')
 
+/** A manifest, or something without an ending, such as a folder. */
+const mayMatter = (name: string) => /\.(ya?ml|json)$/i.test(name) || extname(name) === ''
+
 /**
  * Calls back whenever the files under the given paths may have changed: once for a burst of events. Folders are watched
  * rather than files, because editors replace files by renaming; a slow poll covers what sends no events and folders
@@ -32,6 +35,7 @@ export function watchManifests(
   { quietMs = 60, pollMs = 2000 }: WatchOptions = {},
 ): ManifestWatch {
   const watchers = new Map<string, FSWatcher>()
+  const named = new Set(paths.map((path) => basename(path)))
   let last = fingerprint(paths)
   let quiet: NodeJS.Timeout | undefined
 
@@ -56,20 +60,22 @@ export function watchManifests(
     }
   }
 
-  const look = () => {
+  const look = (isTold: boolean) => {
     follow()
     const now = fingerprint(paths)
-    if (now === last) return
+    // An event is believed: two versions of the same length within one tick of the clock have the same fingerprint.
+    if (now === last && !isTold) return
     last = now
     onChange()
   }
 
-  function schedule() {
+  function schedule(_event: string, name: string | null) {
+    if (name !== null && !mayMatter(name) && !named.has(name)) return
     clearTimeout(quiet)
-    quiet = setTimeout(look, quietMs)
+    quiet = setTimeout(look, quietMs, true)
   }
 
-  const poll = setInterval(look, pollMs)
+  const poll = setInterval(look, pollMs, false)
   follow()
   return {
     close() {
