@@ -1,0 +1,67 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { changeText, newProblems, overviewText } from '../../cli/run-text.ts'
+import type { Endpoint, Problem, Report } from '../../operator/standalone/index.ts'
+
+const endpoint = (kind: string, name: string, port: number, registries: string[] = []): Endpoint => ({
+  kind,
+  namespace: 'default',
+  name,
+  url: `http://127.0.0.1:${port}${kind === 'MCPRegistry' ? '' : '/mcp'}`,
+  admin: `http://127.0.0.1:${port + 1}`,
+  registries,
+})
+
+const problem = (name: string, message: string): Problem => ({
+  kind: 'MCPServer',
+  namespace: 'default',
+  name,
+  reason: 'Crashed',
+  message,
+  severity: 'error',
+})
+
+const report = (endpoints: Endpoint[], problems: Problem[] = []): Report => ({ ready: true, endpoints, problems })
+
+const gateway = endpoint('VirtualMCPServer', 'tools', 4483)
+const server = endpoint('MCPServer', 'clock', 5000)
+const registry = endpoint('MCPRegistry', 'catalog', 8080, ['public', 'internal'])
+
+test('the table, and the lines that connect a client', () => {
+  assert.is(
+    overviewText(report([gateway, registry, server]), ['samples/quickstart']),
+    `
+  KIND              NAME             URL                        STATUS
+  VirtualMCPServer  default/tools    http://127.0.0.1:4483/mcp  http://127.0.0.1:4484/status
+  MCPRegistry       default/catalog  http://127.0.0.1:8080      http://127.0.0.1:8081/status
+  MCPServer         default/clock    http://127.0.0.1:5000/mcp  http://127.0.0.1:5001/status
+
+Connect a client:
+  claude mcp add --transport http tools http://127.0.0.1:4483/mcp
+  npx @modelcontextprotocol/inspector --cli http://127.0.0.1:4483/mcp --transport http --method tools/list
+  curl http://127.0.0.1:8080/registry/public/v0.1/servers
+  curl http://127.0.0.1:8080/registry/internal/v0.1/servers
+
+Editing samples/quickstart changes what is served; Ctrl-C stops all.
+`,
+  )
+})
+
+test('without a gateway a client connects to the servers themselves; nothing served is said', () => {
+  assert.match(overviewText(report([server]), ['.']), 'claude mcp add --transport http clock http://127.0.0.1:5000/mcp')
+  assert.is(overviewText(report([]), ['x']), 'Nothing is served. Editing x changes what is served; Ctrl-C stops all.\n')
+})
+
+test('after a reload only what has changed is told', () => {
+  const before = report([gateway], [problem('clock', 'exited with code 1')])
+  const after = report([gateway, server], [problem('other', 'exited with code 2')])
+  assert.equal(changeText(after, before, ['MCPServer default/clock started']), [
+    'changed: MCPServer default/clock started',
+    'serving: MCPServer default/clock on http://127.0.0.1:5000/mcp',
+    'solved: error: MCPServer default/clock: exited with code 1 (Crashed)',
+  ])
+  assert.equal(newProblems(after, before), ['error: MCPServer default/other: exited with code 2 (Crashed)'])
+  assert.equal(changeText(after, after, []), [])
+})
+
+test.run()
