@@ -55,7 +55,7 @@ export const mcpServer = defineKind({
       transport: defaulted(
         choice('proxy', 'How the server speaks.', ['stdio', 'streamable-http', 'sse'], {
           default: 'stdio',
-          laterValues: ['stdio', 'sse'],
+          laterValues: ['sse'],
         }),
       ),
       proxyMode: defaulted(

@@ -1,9 +1,12 @@
 import { type MCPServer, mcpGroup, mcpServer } from '../../crds/index.ts'
 import { checkGateway } from '../../dataplane/config/check/gateway.ts'
+import type { BackendConfig } from '../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../model/view.ts'
+import { attachRights } from '../render/attach-rights.ts'
 import { hashOf } from '../render/canonical.ts'
 import { renderConfig } from '../render/config-map.ts'
 import { dataPlaneContainer, sidecarListeners } from '../render/containers.ts'
+import type { Mounts } from '../render/mounts.ts'
 import { ownEnvironment } from '../render/pod-settings.ts'
 import { resourceDefaults } from '../render/resources.ts'
 import { serverContainer } from '../render/server-container.ts'
@@ -14,6 +17,7 @@ import { type Assembly, assembleProxy, endpointOf } from './proxy.ts'
 import { checkName, containerResources, noteFindings, renderChildren } from './rendering.ts'
 import { type Resolver, startResolver } from './resolver.ts'
 import { warnOfSessions } from './sessions.ts'
+import { stdioBackend } from './stdio-backend.ts'
 import { checkSupported } from './supported.ts'
 import { planWorkload, type Rendered } from './workload.ts'
 
@@ -23,14 +27,27 @@ const MCP_PORT = 8080
 /** A stdio server is attached to by the name of its one pod, so that it is a StatefulSet. */
 const shapeOf = ({ spec }: MCPServer) => (spec.transport === 'stdio' ? 'stateful' : 'rolling')
 
+const replicasOf = ({ replicas, backendReplicas }: MCPServer['spec']) => replicas ?? backendReplicas
+
 function checkPorts({ spec }: MCPServer, problems: Problems): void {
-  const { mcpPort = MCP_PORT, replicas, backendReplicas } = spec
+  const { mcpPort = MCP_PORT, replicas, backendReplicas, transport } = spec
   if (mcpPort === sidecarListeners.listen || mcpPort === sidecarListeners.admin) {
     const text = `/spec/mcpPort: ${mcpPort} is where the proxy in the same pod listens; choose another port`
     problems.add('Valid', 'PortTaken', text)
   }
   if (replicas !== undefined && backendReplicas !== undefined && replicas !== backendReplicas)
     problems.add('Valid', 'ConfigInvalid', '/spec/backendReplicas must equal replicas: server and proxy share a pod')
+  if (transport === 'stdio' && (replicas ?? backendReplicas ?? 1) > 1)
+    problems.add('Valid', 'ConfigInvalid', '/spec/replicas must not be above 1: a stdio server has one conversation')
+}
+
+/** The server as its proxy beside it reaches it. */
+function backendOf(object: MCPServer, mounts: Mounts, context: ReconcileContext): Omit<BackendConfig, 'name'> {
+  const { spec, metadata } = object
+  if (spec.transport === 'stdio') return stdioBackend(object, mounts, context)
+  const port = spec.mcpPort ?? MCP_PORT
+  const url = context.serverUrl?.({ namespace: metadata.namespace, name: metadata.name, port })
+  return { url: url ?? `http://127.0.0.1:${port}/mcp` }
 }
 
 /** The configuration of the proxy in the server's pod, with everything that is wrong noted. */
@@ -43,9 +60,7 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
   if (spec.groupRef) resolver.object(mcpGroup, spec.groupRef.name)
   for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
   for (const { name, key } of spec.secrets ?? []) resolver.secretKey({ name, key })
-  const port = spec.mcpPort ?? MCP_PORT
-  const url = context.serverUrl?.({ namespace: metadata.namespace, name: metadata.name, port })
-  const assembly = assembleProxy(object, () => ({ url: url ?? `http://127.0.0.1:${port}/mcp` }), resolver, context)
+  const assembly = assembleProxy(object, (mounts) => backendOf(object, mounts, context), resolver, context)
   if (problems.none) noteFindings(checkGateway(assembly.config), problems)
   return assembly
 }
@@ -87,10 +102,11 @@ export function renderMcpServer(
     sidecar: true,
   })
   const revision = secretRevision(object, view)
+  const rights = shape === 'stateful' ? attachRights(object, context.group, spec.serviceAccount) : undefined
   const children = renderChildren(
     object,
     {
-      settings: spec,
+      settings: rights === undefined ? spec : { ...spec, serviceAccount: rights.serviceAccount },
       configMap: config.configMap,
       listeners: sidecarListeners,
       service: { port: spec.proxyPort, targetPort: 'mcp' },
@@ -101,18 +117,18 @@ export function renderMcpServer(
         ...(revision === undefined ? {} : { annotations: { [`${context.group}/secret-revision`]: revision } }),
       },
       shape,
-      replicas: shape === 'stateful' ? 1 : (spec.replicas ?? spec.backendReplicas),
+      replicas: shape === 'stateful' ? Math.min(1, replicasOf(spec) ?? 1) : replicasOf(spec),
     },
     problems,
     context,
   )
-  return { children, config, url: endpointOf(assembly.address) }
+  return { children: [...(rights?.children ?? []), ...children], config, url: endpointOf(assembly.address) }
 }
 
 /** An MCP server in a container of its own, with our proxy beside it in the same pod. */
 export function reconcileMcpServer(object: MCPServer, view: ClusterView, context: ReconcileContext): Plan {
   const problems = startProblems()
-  const replicas = object.spec.replicas ?? object.spec.backendReplicas
+  const replicas = replicasOf(object.spec)
   const assembly = assembleMcpServer(object, startResolver(view, object.metadata.namespace, problems), context)
   return planWorkload({
     object,

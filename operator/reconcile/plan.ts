@@ -39,6 +39,13 @@ export interface Plan {
   readonly finalizer: boolean
 }
 
+/** A program in the place of a container. */
+export interface ServerCommand {
+  readonly command: readonly string[]
+  readonly cwd: string
+  readonly env: Readonly<Record<string, string>>
+}
+
 /** What `reconcile` is handed besides the object and the world. */
 export interface ReconcileContext {
   /** API group, also the prefix of annotations, labels and finalizers. */
@@ -54,6 +61,11 @@ export interface ReconcileContext {
    * `http://127.0.0.1:<port>/mcp`. Standalone, where servers share one machine, tells where it started this one.
    */
   readonly serverUrl?: (server: { readonly namespace: string; readonly name: string; readonly port: number }) => string
+  /**
+   * How our data plane starts an MCPServer that speaks on its standard input and output. Absent, as in pods: it
+   * attaches to the container beside it. Standalone, where there are no containers, tells the local command.
+   */
+  readonly serverCommand?: (server: { readonly namespace: string; readonly name: string }) => ServerCommand | undefined
 }
 
 /** Pure and synchronous: the same object, view and context always give the same plan. */

@@ -19,8 +19,8 @@ test('a plain object has nothing unsupported', () => {
   assert.equal(of('MCPGroup', {}), {})
 })
 
-test('a later value counts even where it is the default', () => {
-  assert.equal(of('MCPServer', { image: 'x' }), { '/spec/transport': 'later' })
+test('a value that is not served yet is one finding', () => {
+  assert.equal(of('MCPServer', { image: 'x' }), {})
   assert.equal(of('MCPServer', { image: 'x', transport: 'sse' }), { '/spec/transport': 'later' })
 })
 

@@ -1,44 +1,108 @@
-/** A stdio server isn't served yet, so that no plan shows its pod; the shape of it is held here until one does. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { MCPServer } from '../../../crds/index.ts'
-import { createView } from '../../../operator/model/index.ts'
-import { assembleMcpServer, renderMcpServer } from '../../../operator/reconcile/mcp-server.ts'
-import { startProblems } from '../../../operator/reconcile/problems.ts'
-import { startResolver } from '../../../operator/reconcile/resolver.ts'
-import { context, defaulted } from '../../support/plans.ts'
+import { parse } from 'yaml'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { childOf, condition, configText, context, plansOf, plansOfText, worldOf } from '../../support/plans.ts'
 
-const object = defaulted({
-  apiVersion: 'portico.dev/v1beta1',
-  kind: 'MCPServer',
-  metadata: { name: 'time', namespace: 'default' },
-  spec: { image: 'time', transport: 'stdio', replicas: 1 },
-}) as unknown as MCPServer
+const server = (more = '') => `
+kind: MCPServer
+metadata: {name: time}
+spec:
+  image: time${more}
+`
+
+interface Pod {
+  readonly serviceAccountName?: string
+  readonly automountServiceAccountToken: boolean
+  readonly containers: readonly Container[]
+  readonly initContainers: readonly Container[]
+}
+
+interface Container {
+  readonly name: string
+  readonly stdin?: boolean
+  readonly stdinOnce?: boolean
+  readonly env?: object
+  readonly ports?: object
+  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[]
+}
+
+const podOf = (text: string) => {
+  const workload = childOf(plansOfText(text).get('MCPServer/time'), 'StatefulSet')
+  return workload['spec'] as { serviceName: string; replicas: number; template: { spec: Pod } }
+}
 
 test('a stdio server is a StatefulSet of one pod whose standard input closes with its proxy', () => {
-  const view = createView({ objects: [] })
-  const problems = startProblems()
-  const assembly = assembleMcpServer(object, startResolver(view, 'default', problems), context)
-  assert.equal(
-    problems.all().map(({ reason }) => reason),
-    ['NotYetSupported'],
-  )
-  const { children } = renderMcpServer(object, assembly, view, problems, context)
-  const pods = children.find(({ kind }) => kind === 'StatefulSet')
-  assert.is(pods?.metadata.name, 'time-mcp')
-  const spec = pods?.['spec'] as { serviceName: string; replicas: number; template: { spec: { containers: object[] } } }
-  assert.is(spec.serviceName, 'mcp-time')
-  assert.is(spec.replicas, 1)
-  const [server] = spec.template.spec.containers as {
-    stdin: boolean
-    stdinOnce: boolean
-    env?: object
-    ports?: object
-  }[]
-  assert.is(server?.stdin, true)
-  assert.is(server?.stdinOnce, true)
-  assert.is(server?.ports, undefined)
-  assert.is(server?.env, undefined)
+  const { serviceName, replicas, template } = podOf(server())
+  assert.is(serviceName, 'mcp-time')
+  assert.is(replicas, 1)
+  const [mcp] = template.spec.containers
+  assert.is(mcp?.stdin, true)
+  assert.is(mcp?.stdinOnce, true)
+  assert.is(mcp?.ports, undefined)
+  assert.is(mcp?.env, undefined)
+})
+
+test('its proxy alone has a token, and the token lets it attach to that pod alone', () => {
+  const plan = plansOfText(server()).get('MCPServer/time')
+  const { template } = podOf(server())
+  const { containers, initContainers, serviceAccountName, automountServiceAccountToken } = template.spec
+  assert.is(automountServiceAccountToken, false)
+  assert.is(serviceAccountName, 'time-mcp')
+  assert.not(containers[0]?.volumeMounts.some(({ name }) => name === 'portico-cluster'))
+  assert.ok(initContainers[0]?.volumeMounts.some(({ mountPath }) => mountPath === '/etc/portico/cluster'))
+  assert.equal(childOf(plan, 'Role')['rules'], [
+    { apiGroups: [''], resources: ['pods/attach'], resourceNames: ['time-mcp-0'], verbs: ['create', 'get'] },
+  ])
+  assert.equal(childOf(plan, 'RoleBinding')['subjects'], [
+    { kind: 'ServiceAccount', name: 'time-mcp', namespace: 'default' },
+  ])
+  const { backends } = parse(configText(plan)) as GatewayConfig
+  assert.equal(backends, [
+    {
+      name: 'time',
+      transport: 'stdio',
+      stdio: {
+        attach: {
+          namespace: 'default',
+          pod: 'time-mcp-0',
+          container: 'mcp',
+          tokenFile: '../cluster/token',
+          caFile: '../cluster/ca.crt',
+        },
+      },
+    },
+  ])
+})
+
+test('a ServiceAccount that was chosen gets the right and is not made', () => {
+  const plan = plansOfText(server('\n  serviceAccount: mine')).get('MCPServer/time')
+  assert.throws(() => childOf(plan, 'ServiceAccount'))
+  assert.equal((childOf(plan, 'RoleBinding')['subjects'] as { name: string }[])[0]?.name, 'mine')
+})
+
+test('it has one pod, or none', () => {
+  assert.is(podOf(server('\n  replicas: 0')).replicas, 0)
+  const plan = plansOfText(server('\n  replicas: 2')).get('MCPServer/time')
+  assert.match(condition(plan, 'Ready') ?? '', '/spec/replicas must not be above 1')
+})
+
+test('where there are no containers it is the local command, with the variables of the container', () => {
+  const text = `${server(`
+  env: [{name: A, value: b}]
+  secrets: [{name: api, key: token, targetEnvName: TOKEN}]`)}---
+kind: Secret
+metadata: {name: api}
+stringData: {token: x}
+`
+  const local = { command: ['/bin/sh', '-c', 'serve'], cwd: '/srv', env: { PATH: '/bin' } }
+  const plan = plansOf(worldOf(text), { ...context, serverCommand: () => local }).get('MCPServer/time')
+  const { backends } = parse(configText(plan)) as GatewayConfig
+  assert.equal(backends[0]?.stdio, {
+    ...local,
+    env: { PATH: '/bin', A: 'b' },
+    envFiles: [{ name: 'TOKEN', file: '../secrets/api/token' }],
+  })
 })
 
 test.run()
