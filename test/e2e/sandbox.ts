@@ -133,5 +133,7 @@ export function prepareSandbox(directory: string, address: string): void {
   }
   run('ip', 'link', 'set', 'lo', 'up')
   run('ip', 'address', 'add', `${address}/32`, 'dev', 'lo')
+  // Services have addresses that no device has: without a route the firewall never gets to see what goes there.
+  run('ip', 'route', 'add', 'default', 'dev', 'lo', 'src', address)
   writeFileSync('/proc/sys/net/ipv4/ip_forward', '1')
 }

@@ -1,0 +1,205 @@
+/** The quickstart, applied as it is, on a node that runs its pods: install, apply, use, change, break, heal. */
+import { readFileSync } from 'node:fs'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
+import {
+  apply,
+  containersOf,
+  createNamespace,
+  get,
+  installOperator,
+  isReady,
+  killContainer,
+  kubectl,
+  type Pod,
+  podsOf,
+  until,
+  untilReady,
+} from '../support/e2e-cluster.ts'
+import { connect, connectV1, textOf } from '../support/mcp-clients.ts'
+
+const NAMESPACE = 'quickstart'
+const sample = (name: string) => parse(readFileSync(`samples/quickstart/${name}.yaml`, 'utf8'))
+
+interface Listed {
+  readonly items: { readonly metadata: { readonly name: string; readonly namespace: string } }[]
+}
+
+const names = ({ items }: Listed) => items.map(({ metadata }) => metadata.name).sort()
+
+/** A pod's identity and how often its containers have started: the same before and after means no restart. */
+const livesOf = (pods: readonly Pod[]) =>
+  pods.map((pod) => [pod.metadata.uid, containersOf(pod).map(({ name, restartCount }) => [name, restartCount])])
+
+let gatewayUrl = ''
+let everythingUrl = ''
+let registryUrl = ''
+
+test('the operator runs under its own RBAC in a restricted namespace, and one of two leads', async () => {
+  await installOperator()
+  const lease = get<{ spec: { holderIdentity?: string } }>('lease', 'portico-operator', '--namespace', 'portico-system')
+  const pods = names(get<Listed>('pods', '--namespace', 'portico-system'))
+  assert.is(pods.length, 2)
+  assert.ok(pods.some((name) => lease.spec.holderIdentity?.startsWith(`${name}_`)))
+})
+
+test('the samples become Ready in a restricted namespace', async () => {
+  createNamespace(NAMESPACE)
+  kubectl(['apply', '--namespace', NAMESPACE, '--filename', 'samples/quickstart'])
+  ;[gatewayUrl, everythingUrl, registryUrl] = await Promise.all([
+    untilReady(NAMESPACE, 'VirtualMCPServer', 'tools'),
+    untilReady(NAMESPACE, 'MCPServer', 'everything'),
+    untilReady(NAMESPACE, 'MCPRegistry', 'catalog'),
+    untilReady(NAMESPACE, 'MCPServer', 'clock'),
+    untilReady(NAMESPACE, 'MCPGroup', 'quickstart'),
+  ])
+  const pods = get<{ items: Pod[] }>('pods', '--namespace', NAMESPACE).items
+  assert.is(pods.length, 4)
+  await until('all pods are Ready', NAMESPACE, () =>
+    get<{ items: Pod[] }>('pods', '--namespace', NAMESPACE).items.every(isReady),
+  )
+})
+
+test('kubectl get shows the columns', () => {
+  const rows = (resource: string) => {
+    const [head = '', ...lines] = kubectl(['get', resource, '--namespace', NAMESPACE]).trim().split('\n')
+    return { head: head.trim().split(/\s+/), text: lines.join('\n') }
+  }
+  const gateways = rows('vmcp')
+  assert.equal(gateways.head.slice(0, 5), ['NAME', 'PHASE', 'URL', 'BACKENDS', 'READY'])
+  assert.match(gateways.text, new RegExp(`^tools +Ready +${gatewayUrl} +2 +True`))
+  assert.match(rows('mcpserver').text, /^clock +Ready +True +1 /m)
+  assert.match(rows('mcpreg').text, /^catalog +Ready /)
+  assert.match(rows('mcpg').text, /^quickstart +2 /)
+  assert.match(rows('mcpotel').text, /^shared /)
+  const { status } = get<{ status: { referencingWorkloads: object } }>('mcpotel', 'shared', '--namespace', NAMESPACE)
+  assert.equal(status.referencingWorkloads, [
+    { kind: 'MCPServer', name: 'clock' },
+    { kind: 'MCPServer', name: 'everything' },
+    { kind: 'VirtualMCPServer', name: 'tools' },
+  ])
+})
+
+test('every workload has its NetworkPolicy', () => {
+  const policies = names(get<Listed>('networkpolicies', '--namespace', NAMESPACE))
+  assert.equal(policies, ['catalog-mcpreg', 'clock-mcp', 'everything-mcp', 'tools-vmcp'])
+})
+
+for (const era of ['modern', 'legacy'] as const) {
+  test(`a client of the ${era} era calls tools through the gateway’s Service`, async () => {
+    const { client } = await connect(gatewayUrl, era)
+    try {
+      const shown = (await client.listTools()).tools.map(({ name }) => name)
+      assert.ok(shown.includes('clock_convert_time') && shown.includes('everything_echo'), shown.join(' '))
+      assert.not.ok(shown.includes('everything_get-env'))
+      const echoed = await client.callTool({ name: 'everything_echo', arguments: { message: 'hello' } })
+      assert.match(textOf(echoed), /hello/)
+      const time = { time: '2026-11-20T15:00', from: 'Europe/Lisbon', to: ['Asia/Tokyo'] }
+      const converted = await client.callTool({ name: 'clock_convert_time', arguments: time })
+      assert.match(textOf(converted), /00:00/)
+    } finally {
+      await client.close()
+    }
+  })
+
+  test(`a client of the ${era} era calls a tool through a server’s own Service`, async () => {
+    const { client } = await connect(everythingUrl, era)
+    try {
+      assert.match(textOf(await client.callTool({ name: 'echo', arguments: { message: 'hi' } })), /hi/)
+    } finally {
+      await client.close()
+    }
+  })
+}
+
+test('the registry answers through its Service', async () => {
+  const response = await fetch(`${registryUrl}/registry/public/v0.1/servers?limit=100`)
+  assert.is(response.status, 200)
+  const { servers } = (await response.json()) as { servers: { server: { name: string } }[] }
+  assert.ok(servers.some(({ server }) => server.name === 'io.github.github/github-mcp-server'))
+})
+
+test('a changed tool filter reaches the running pod in under 5 s, and the session lives on', async () => {
+  const before = livesOf(podsOf(NAMESPACE, 'VirtualMCPServer', 'tools'))
+  const { client, transport } = await connectV1(gatewayUrl)
+  try {
+    const session = transport.sessionId
+    const shows = async (name: string) => (await client.listTools()).tools.some((tool) => tool.name === name)
+    assert.not.ok(await shows('everything_get-env'))
+    const gateway = sample('gateway')
+    gateway.spec.config.aggregation.tools[0].filter.push('get-env')
+    apply(NAMESPACE, gateway)
+    await until('the session sees the tool', NAMESPACE, () => shows('everything_get-env'), 5_000)
+    assert.ok(session)
+    assert.is(transport.sessionId, session)
+    assert.equal(livesOf(podsOf(NAMESPACE, 'VirtualMCPServer', 'tools')), before)
+  } finally {
+    await client.close()
+  }
+})
+
+test('a changed catalog reaches the registry without a restart', async () => {
+  const before = livesOf(podsOf(NAMESPACE, 'MCPRegistry', 'catalog'))
+  const catalog = sample('catalog')
+  const content = JSON.parse(catalog.data['registry.json'])
+  content.data.servers.push({ ...content.data.servers[0], name: 'com.example/added' })
+  catalog.data['registry.json'] = JSON.stringify(content)
+  apply(NAMESPACE, catalog)
+  await until('the registry lists the server', NAMESPACE, async () => {
+    const response = await fetch(`${registryUrl}/registry/public/v0.1/servers/com.example%2Fadded/versions/latest`)
+    await response.text()
+    return response.status === 200
+  })
+  assert.equal(livesOf(podsOf(NAMESPACE, 'MCPRegistry', 'catalog')), before)
+})
+
+/** Calls a tool on new connections until one succeeds. */
+const answers = async (url: string, tool: string) => {
+  try {
+    const { client } = await connect(url, 'modern')
+    try {
+      return textOf(await client.callTool({ name: tool, arguments: { message: 'again' } })).includes('again')
+    } finally {
+      await client.close()
+    }
+  } catch {
+    return false
+  }
+}
+
+test('a killed sidecar comes back beside its server', async () => {
+  const [pod] = podsOf(NAMESPACE, 'MCPServer', 'everything') as [Pod]
+  const sidecar = containersOf(pod).find(({ name }) => name === 'portico')
+  assert.ok(sidecar)
+  killContainer(sidecar)
+  await until('the sidecar has restarted', NAMESPACE, () => {
+    const [now] = podsOf(NAMESPACE, 'MCPServer', 'everything')
+    if (!now || now.metadata.uid !== pod.metadata.uid) return false
+    return isReady(now) && containersOf(now).some(({ name, restartCount }) => name === 'portico' && restartCount === 1)
+  })
+  await until('a call succeeds', NAMESPACE, () => answers(everythingUrl, 'echo'))
+  await until('a call through the gateway succeeds', NAMESPACE, () => answers(gatewayUrl, 'everything_echo'))
+})
+
+test('a deleted pod is replaced, and status says so', async () => {
+  const [pod] = podsOf(NAMESPACE, 'VirtualMCPServer', 'tools') as [Pod]
+  kubectl(['delete', 'pod', pod.metadata.name, '--namespace', NAMESPACE, '--wait=false'])
+  await until('another pod is Ready', NAMESPACE, () =>
+    podsOf(NAMESPACE, 'VirtualMCPServer', 'tools').some(
+      (other) => other.metadata.uid !== pod.metadata.uid && isReady(other),
+    ),
+  )
+  await untilReady(NAMESPACE, 'VirtualMCPServer', 'tools')
+  await until('a call succeeds', NAMESPACE, () => answers(gatewayUrl, 'everything_echo'))
+})
+
+test('deleted samples leave nothing behind', async () => {
+  kubectl(['delete', '--namespace', NAMESPACE, '--filename', 'samples/quickstart', '--timeout', '60s'])
+  const children = 'deployments,statefulsets,services,configmaps,networkpolicies,pods'
+  const left = () =>
+    names(get<Listed>(children, '--namespace', NAMESPACE)).filter((name) => name !== 'kube-root-ca.crt')
+  await until('children are gone', NAMESPACE, () => left().length === 0)
+})
+
+test.run()
