@@ -1,7 +1,6 @@
-import { resolve } from 'node:path'
-import { parseDuration } from '../../crds/shared/duration.ts'
 import type { Loaded } from '../config/load.ts'
-import { DEFAULT_INTERVAL, type RegistryConfig } from '../config/registry.ts'
+import type { RegistryConfig } from '../config/registry.ts'
+import { scheduleOf } from './sources/place.ts'
 import type { ScheduledSource } from './sources/schedule.ts'
 import type { StoreSettings } from './store/apply-settings.ts'
 
@@ -21,15 +20,6 @@ export function resolveSettings({ config, hash, directory }: Loaded<RegistryConf
     sources: config.sources.map(({ name }) => name),
     registries: config.registries,
     origins: config.cors?.origins ?? ['*'],
-    schedules: config.sources.flatMap(({ name, file, syncPolicy, filter }) =>
-      file?.path === undefined
-        ? []
-        : {
-            name,
-            place: { kind: 'file', path: resolve(directory, file.path) },
-            intervalMs: parseDuration(syncPolicy?.interval ?? DEFAULT_INTERVAL),
-            filter,
-          },
-    ),
+    schedules: config.sources.flatMap((source) => scheduleOf(source, { directory, publicOnly: false }) ?? []),
   }
 }

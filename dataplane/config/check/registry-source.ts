@@ -7,7 +7,7 @@ import { urlFindings } from './url.ts'
 const SMALLEST_INTERVAL_MS = 1000
 
 /** Kinds of sources that nobody syncs yet. */
-const NOT_YET: readonly string[] = ['git', 'api', 'kubernetes', 'managed']
+const NOT_YET: readonly string[] = ['kubernetes', 'managed']
 
 /** What is wrong with a source that its schema can't say; for the configuration file and the admin API alike. */
 export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): readonly Finding[] {
@@ -33,9 +33,17 @@ export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): 
   ]
 }
 
-function gitFindings({ branch, tag, commit }: NonNullable<SourceConfig['git']>, at: string): readonly Finding[] {
+function gitFindings(
+  { repository, branch, tag, commit }: NonNullable<SourceConfig['git']>,
+  at: string,
+): readonly Finding[] {
   const named = [branch, tag, commit].filter((name) => name !== undefined)
-  return named.length > 1 ? [{ pointer: at, message: 'must have at most one of branch, tag and commit' }] : []
+  return [
+    ...(named.length > 1 ? [{ pointer: at, message: 'must have at most one of branch, tag and commit' }] : []),
+    ...(/^https?:/i.test(repository)
+      ? urlFindings(repository, `${at}/repository`)
+      : [{ pointer: `${at}/repository`, message: 'must be an http or https URL' }]),
+  ]
 }
 
 function fileFindings({ path, url, data, timeout }: NonNullable<SourceConfig['file']>, at: string): readonly Finding[] {
@@ -43,10 +51,7 @@ function fileFindings({ path, url, data, timeout }: NonNullable<SourceConfig['fi
   return [
     ...(places.length === 1 ? [] : [{ pointer: at, message: 'must have exactly one of path, url and data' }]),
     ...(timeout !== undefined && url === undefined ? [{ pointer: `${at}/timeout`, message: 'is for url' }] : []),
-    ...(url === undefined
-      ? []
-      : [...urlFindings(url, `${at}/url`), { pointer: `${at}/url`, message: 'is not supported yet' }]),
-    ...(data === undefined ? [] : [{ pointer: `${at}/data`, message: 'is not supported yet' }]),
+    ...(url === undefined ? [] : urlFindings(url, `${at}/url`)),
   ]
 }
 

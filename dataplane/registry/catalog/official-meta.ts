@@ -43,6 +43,12 @@ export function readUpstreamMeta(meta: unknown): UpstreamMeta {
   }
 }
 
+/** When an upstream last changed a version, by its outer `_meta`. */
+export function upstreamTime(meta: unknown): string | undefined {
+  const official = isObject(meta) ? meta[OFFICIAL] : undefined
+  return isObject(official) ? (timeOf(official['updatedAt']) ?? undefined) : undefined
+}
+
 /** JSON text of the outer `_meta`. Never without the official block: VS Code fails on an entry that lacks it. */
 export function writeMeta(official: OfficialMeta, others: string | null): string {
   const { statusMessage, ...rest } = official

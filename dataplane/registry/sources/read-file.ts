@@ -1,14 +1,14 @@
 import { hash } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import { parseCatalog } from './parse.ts'
-import type { Content, Pass, Place } from './source.ts'
+import type { Content, Pass, PlaceOf } from './source.ts'
 import { SourceError } from './source-error.ts'
 
 /** Above this a registry file is refused: it is held in memory as a whole. */
 export const LARGEST_FILE = 256 * 1024 * 1024
 
 /** Reads a registry file on this machine. */
-export async function readFile({ path }: Extract<Place, { kind: 'file' }>, pass: Pass): Promise<Content | undefined> {
+export async function readFile({ path }: PlaceOf<'file'>, pass: Pass): Promise<Content | undefined> {
   return contentOf(await readBounded(path), pass)
 }
 

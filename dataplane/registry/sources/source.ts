@@ -2,8 +2,33 @@ import type { SourceConfig } from '../../config/registry.ts'
 import type { Catalog } from './parse.ts'
 import type { Problem } from './read-entry.ts'
 
-/** Where a source's entries come from. Paths are absolute. */
-export type Place = { readonly kind: 'file'; readonly path: string }
+/** Where a source's entries come from. Paths are absolute; secrets stay in their files. */
+export type Place =
+  | { readonly kind: 'file'; readonly path: string }
+  | ({ readonly kind: 'url'; readonly url: string; readonly timeoutMs: number } & Reach)
+  | { readonly kind: 'inline'; readonly text: string }
+  | ({
+      readonly kind: 'api'
+      readonly endpoint: string
+      readonly timeoutMs: number
+      readonly headersFile?: string
+    } & Reach)
+  | ({
+      readonly kind: 'git'
+      readonly repository: string
+      /** `HEAD`, or in full: `refs/heads/main`. With `commit`, none. */
+      readonly ref?: string
+      readonly commit?: string
+      readonly path: string
+      readonly auth?: { readonly username: string; readonly passwordFile: string }
+    } & Reach)
+
+export interface Reach {
+  /** Held to public addresses: the source was created by a caller of the API, who may not make us look around here. */
+  readonly publicOnly: boolean
+}
+
+export type PlaceOf<K extends Place['kind']> = Extract<Place, { kind: K }>
 
 /** A source that is synced. */
 export interface Source {
@@ -14,12 +39,14 @@ export interface Source {
 
 /** A pass over a source, for the reader of its kind. */
 export interface Pass {
+  /** Name of the source. */
+  readonly source: string
   /**
    * What the pass before left behind. Undefined where there was none, where the source is read otherwise since, and where
    * everything is to be read again.
    */
   readonly mark: string | undefined
-  /** Where a reader keeps what it need not fetch again. */
+  /** A reader may keep files there while it runs. */
   readonly stateDirectory: string
   readonly signal: AbortSignal
 }

@@ -4,9 +4,13 @@ import type { IncomingVersion } from '../catalog/entry.ts'
 import { applySync } from '../store/apply-sync.ts'
 import type { RegistryTables } from '../store/schema.ts'
 import { createFilter } from './filter.ts'
+import { readApi } from './read-api.ts'
 import type { Problem } from './read-entry.ts'
 import { readFile } from './read-file.ts'
-import type { Content, Place, ReadSource, Source, Synced } from './source.ts'
+import { readGit } from './read-git.ts'
+import { readInline } from './read-inline.ts'
+import { readUrl } from './read-url.ts'
+import type { Content, Place, PlaceOf, ReadSource, Source, Synced } from './source.ts'
 import { SourceError } from './source-error.ts'
 
 export interface SyncOptions {
@@ -19,7 +23,16 @@ export interface SyncOptions {
 /** Goes up when the same bytes would be read differently: they are then read again though they did not change. */
 const READER_REVISION = 1
 
-const readers: { readonly [K in Place['kind']]: ReadSource<Extract<Place, { kind: K }>> } = { file: readFile }
+/** Of what was left out so many are kept, to be told. */
+const MOST_PROBLEMS = 1000
+
+const readers: { readonly [K in Place['kind']]: ReadSource<PlaceOf<K>> } = {
+  file: readFile,
+  url: readUrl,
+  inline: readInline,
+  git: readGit,
+  api: readApi,
+}
 
 /**
  * Reads a source and applies it to the store. What has not changed since it was applied, under the same settings, is
@@ -35,7 +48,7 @@ export async function syncSource(
   const mark = !full && before?.settings_hash === settingsHash ? (before.content_hash ?? undefined) : undefined
 
   const read = readers[source.place.kind] as ReadSource
-  const content = await read(source.place, { mark, stateDirectory, signal })
+  const content = await read(source.place, { source: source.name, mark, stateDirectory, signal })
   if (content === undefined) return outcome(before, false)
 
   const { versions, problems } = await gather(content, createFilter(source.filter))
@@ -45,6 +58,7 @@ export async function syncSource(
       source: source.name,
       settingsHash,
       contentHash: content.mark(),
+      complete: content.complete,
       versions,
       problems: JSON.stringify(problems),
       now: new Date().toISOString(),
@@ -55,14 +69,16 @@ export async function syncSource(
   }
 }
 
+/** An upstream that changes while it is paged through gives a version twice; the later one counts. */
 async function gather({ batches }: Content, wanted: (version: IncomingVersion) => boolean) {
-  const versions: IncomingVersion[] = []
+  const versions = new Map<string, IncomingVersion>()
   const problems: Problem[] = []
   for await (const batch of batches) {
-    for (const version of batch.versions) if (wanted(version)) versions.push(version)
-    problems.push(...batch.problems)
+    for (const version of batch.versions)
+      if (wanted(version)) versions.set(`${version.type} ${version.name} ${version.version}`, version)
+    problems.push(...batch.problems.slice(0, MOST_PROBLEMS - problems.length))
   }
-  return { versions, problems }
+  return { versions: [...versions.values()], problems }
 }
 
 type Applied = Awaited<ReturnType<typeof lastApplied>>

@@ -7,11 +7,13 @@ import { inChunks } from './chunks.ts'
 import { refreshListing } from './refresh-listing.ts'
 import type { EntryType, EntryVersionTable, RegistryTables } from './schema.ts'
 
-/** All that a source holds now. */
+/** What a source holds now, or what has changed in it. */
 export interface SourceContent {
   readonly source: string
   readonly settingsHash: string
   readonly contentHash: string
+  /** Whether these are all of its versions: what is not among them has left the source. */
+  readonly complete: boolean
   /** No two of the same type, name and version. */
   readonly versions: readonly IncomingVersion[]
   /** JSON list of what was left out. */
@@ -37,7 +39,7 @@ interface KnownEntry {
 }
 
 /**
- * Makes the store hold exactly this content for a source, in one transaction: whoever reads sees the state before or
+ * Makes the store hold this content for a source, in one transaction: whoever reads sees the state before or
  * after, and a process that is killed leaves the state before. Writes only what differs.
  *
  * What is gone becomes a tombstone, so that those who mirror us by `updated_since` learn of it.
@@ -53,7 +55,7 @@ export function applySync(database: Kysely<RegistryTables>, content: SourceConte
     const known = await loadKnown(transaction, source)
     await insertEntries(transaction, source, content.versions, known)
     const touched = await writeVersions(transaction, content, known)
-    await buryVanished(transaction, content.now, known, touched)
+    if (content.complete) await buryVanished(transaction, content.now, known, touched)
     await purgeTombstones(transaction, content.now, known, touched)
     if (touched.size > 0) {
       await settleEntries(transaction, [...touched])
@@ -202,23 +204,21 @@ async function renewRevisions(database: Database, source: number): Promise<void>
 async function recordContent(
   database: Database,
   source: number,
-  { settingsHash, contentHash, problems, versions }: SourceContent,
+  { settingsHash, contentHash, problems }: SourceContent,
 ): Promise<void> {
+  const count = (type: EntryType) =>
+    sql<number>`(select count(*) from entry where source_id = ${source} and type = ${type} and living = 1)`
   await database
     .updateTable('source')
     .set({
       settings_hash: settingsHash,
       content_hash: contentHash,
       problems,
-      servers: countNames(versions, 'server'),
-      skills: countNames(versions, 'skill'),
+      servers: count('server'),
+      skills: count('skill'),
     })
     .where('id', '=', source)
     .execute()
-}
-
-function countNames(versions: readonly IncomingVersion[], type: EntryType): number {
-  return new Set(versions.filter((version) => version.type === type).map(({ name }) => name)).size
 }
 
 /** Over everything that came in, so that an equal hash means an equal row. */

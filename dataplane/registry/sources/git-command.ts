@@ -1,0 +1,103 @@
+import { spawn } from 'node:child_process'
+import { SourceError } from './source-error.ts'
+
+export interface GitOptions {
+  /** Settings beyond ours, `key: value`; they go by the environment, so that no process list shows them. */
+  readonly settings?: readonly (readonly [string, string])[]
+  readonly timeoutMs: number
+  readonly maxBytes: number
+  readonly signal: AbortSignal
+}
+
+/** What git says beyond this is cut off. */
+const LONGEST_COMPLAINT = 4096
+
+/** Nothing of this machine's configuration counts, nobody is asked for a password, and only http and https are spoken. */
+const SETTINGS: readonly (readonly [string, string])[] = [
+  ['protocol.allow', 'never'],
+  ['protocol.http.allow', 'always'],
+  ['protocol.https.allow', 'always'],
+  ['core.hooksPath', '/dev/null'],
+  ['credential.helper', ''],
+  ['http.lowSpeedLimit', '1'],
+  ['http.lowSpeedTime', '30'],
+  ['gc.auto', '0'],
+]
+
+/** Runs git and gives what it wrote. Throws a SourceError; its message holds no credentials, since git gets none to tell. */
+export async function git(args: readonly string[], options: GitOptions): Promise<Buffer> {
+  const { timeoutMs, maxBytes, signal } = options
+  signal.throwIfAborted()
+  // A group of its own: the helpers that git starts end with it.
+  const child = spawn('git', args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true, env: environment(options) })
+  let refused: Error | undefined
+  const end = (reason: Error) => {
+    refused ??= reason
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
+    } catch {
+      // It has ended by itself.
+    }
+  }
+  const onAbort = () => end(signal.reason as Error)
+  const timer = setTimeout(() => end(new SourceError('timed_out', `git did not end within ${timeoutMs} ms`)), timeoutMs)
+  signal.addEventListener('abort', onAbort, { once: true })
+
+  const chunks: Buffer[] = []
+  let size = 0
+  let complaint = ''
+  child.stdout.on('data', (chunk: Buffer) => {
+    size += chunk.length
+    if (size > maxBytes) end(new SourceError('too_large', `the file has more than ${maxBytes} bytes`))
+    else chunks.push(chunk)
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    complaint = (complaint + text).slice(0, LONGEST_COMPLAINT)
+  })
+  try {
+    const { promise, resolve, reject } = Promise.withResolvers<number | null>()
+    child.once('error', (error: NodeJS.ErrnoException) =>
+      reject(new SourceError('git_failed', error.code === 'ENOENT' ? 'git is not installed' : error.message)),
+    )
+    child.once('close', resolve)
+    const exitCode = await promise
+    if (refused !== undefined) throw refused
+    if (exitCode !== 0) throw failureOf(complaint, exitCode)
+    return Buffer.concat(chunks)
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+/** The rest of the environment says where git and the trusted certificates are, and which proxy to take. */
+function environment({ settings = [] }: GitOptions): NodeJS.ProcessEnv {
+  const all = [...SETTINGS, ...settings]
+  return {
+    ...process.env,
+    GIT_TERMINAL_PROMPT: '0',
+    GIT_ASKPASS: '/bin/false',
+    GIT_CONFIG_NOSYSTEM: '1',
+    GIT_CONFIG_GLOBAL: '/dev/null',
+    GIT_CONFIG_COUNT: String(all.length),
+    ...Object.fromEntries(
+      all.flatMap(([key, value], index) => [
+        [`GIT_CONFIG_KEY_${index}`, key],
+        [`GIT_CONFIG_VALUE_${index}`, value],
+      ]),
+    ),
+    LC_ALL: 'C',
+  }
+}
+
+function failureOf(complaint: string, exitCode: number | null): SourceError {
+  const line =
+    complaint.split('\n').findLast((text) => /^(fatal|error):/.test(text)) ?? `git ended with code ${exitCode}`
+  const message = line.replace(/^(fatal|error): /, '').slice(0, 300)
+  if (/Authentication failed|could not read Username|returned error: 40[13]/.test(complaint))
+    return new SourceError('forbidden', `the repository does not let us in: ${message}`)
+  if (/returned error: 429/.test(complaint)) return new SourceError('rate_limited', message)
+  if (/Could not resolve|Failed to connect|Connection refused|timed out|unable to access|not found/i.test(complaint))
+    return new SourceError('unreachable', message)
+  return new SourceError('git_failed', message)
+}

@@ -1,0 +1,7 @@
+/** Milliseconds that a Retry-After header asks to wait: seconds or a date (RFC 9110 section 10.2.3). */
+export function retryAfterOf(header: string | string[] | undefined, now: number): number | undefined {
+  if (typeof header !== 'string') return undefined
+  if (/^\d{1,9}$/.test(header)) return Number(header) * 1000
+  const date = Date.parse(header)
+  return Number.isNaN(date) ? undefined : Math.max(0, date - now)
+}
