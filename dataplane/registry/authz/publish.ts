@@ -23,7 +23,7 @@ export function publishFault(
 }
 
 /** In auth-only mode too: what a caller publishes speaks in the caller's own name. */
-function mayPublishWith({ mode, claims: held, unrestricted }: Actor, claims: ClaimsMap): boolean {
+export function mayPublishWith({ mode, claims: held, unrestricted }: Actor, claims: ClaimsMap): boolean {
   const exempt = mode === 'anonymous' || (mode === 'full' && unrestricted)
   return exempt || satisfies(held, claims)
 }

@@ -1,0 +1,115 @@
+import type { Context } from 'hono'
+import { PublicError } from '../../../server/errors.ts'
+import { mayManage } from '../../authz/access.ts'
+import { isVersion } from '../../catalog/names.ts'
+import { bodyReader, invalid } from '../body.ts'
+import { type Api, now } from '../context.ts'
+import type { Operation, RegistryEnv } from '../operation.ts'
+import type { EntryRecord } from '../ports.ts'
+import { claimsAnswer, claimsBody, entryName, entryType, sourceQuery, versionName } from '../schemas/admin.ts'
+import { param } from './reach.ts'
+
+/** Entries that are there: their claims and versions. */
+export function entryOperations(api: Api): readonly Operation[] {
+  const { writer, limits } = api
+  const readClaims = bodyReader(claimsBody, () => limits().bodyBytes)
+  const common = { tag: 'entries', role: 'manageEntries', query: { source: sourceQuery } } as const
+  const claims = {
+    ...common,
+    path: '/v1/entries/{type}/{entry}/claims',
+    parameters: { type: entryType, entry: entryName },
+  }
+
+  return [
+    {
+      ...claims,
+      id: 'getClaims',
+      method: 'get',
+      summary: 'Tells the claims of an entry.',
+      answers: { 200: { description: 'The claims.', schema: claimsAnswer } },
+      errors: ['forbidden_claims', 'not_found', 'invalid_request', 'source_required'],
+      async handle(c) {
+        const { claims } = await managedEntry(api, c)
+        return c.json({ claims })
+      },
+    },
+    {
+      ...claims,
+      id: 'putClaims',
+      method: 'put',
+      summary: 'Replaces the claims of every version of an entry; `{}` clears them.',
+      body: claimsBody,
+      answers: { 204: { description: 'Replaced.' } },
+      errors: ['forbidden_claims', 'read_only', 'not_found', 'source_required', 'conflict'],
+      async handle(c) {
+        const entry = await changeableEntry(api, c)
+        const { claims } = (await readClaims(c)).value
+        if (!mayManage(c.var.actor, claims)) throw new PublicError('forbidden_claims')
+        settle(await writer.setClaims({ ...keyOf(entry), claims, expect: entry.claims, at: now() }))
+        return c.body(null, 204)
+      },
+    },
+    {
+      ...common,
+      id: 'deleteVersion',
+      method: 'delete',
+      path: '/v1/entries/{type}/{entry}/versions/{version}',
+      parameters: { ...claims.parameters, version: versionName },
+      summary: 'Deletes a version; it may be published again.',
+      answers: { 204: { description: 'Deleted.' } },
+      errors: ['forbidden_claims', 'read_only', 'not_found', 'invalid_request', 'source_required', 'conflict'],
+      async handle(c) {
+        const version = param(c, 'version')
+        if (!isVersion(version))
+          throw invalid([{ pointer: '/version', message: 'must be one version of 1 to 255 characters, not `latest`' }])
+        const entry = await changeableEntry(api, c)
+        settle(await writer.deleteVersion({ ...keyOf(entry), version, expect: entry.claims, at: now() }))
+        return c.body(null, 204)
+      },
+    },
+  ]
+}
+
+interface Found extends EntryRecord {
+  readonly isManaged: boolean
+}
+
+/**
+ * The entry that a path means, where the caller holds its claims. A name may be in several sources: the managed one is
+ * meant, and among several of these the one that the caller can manage, or that `source` names.
+ */
+async function managedEntry({ reader }: Api, c: Context<RegistryEnv>): Promise<Found> {
+  const { actor } = c.var
+  const type = param(c, 'type')
+  const name = param(c, 'entry') || `${param(c, 'namespace')}/${param(c, 'short')}`
+  const source = c.req.query('source') || undefined
+  if (type !== 'server' && type !== 'skill') throw invalid([{ pointer: '/type', message: 'must be server or skill' }])
+
+  const [entries, sources] = await Promise.all([reader.entriesNamed(type, name), reader.sources()])
+  const managedSources = new Set(sources.filter(({ config }) => config.managed !== undefined).map((one) => one.name))
+  const named = entries
+    .filter((entry) => source === undefined || entry.source === source)
+    .map((entry) => ({ ...entry, isManaged: managedSources.has(entry.source) }))
+  const managed = named.filter(({ isManaged }) => isManaged)
+  const candidates = managed.length > 0 ? managed : named.slice(0, 1)
+  if (candidates.length === 0) throw new PublicError('not_found')
+
+  const [first, second] = candidates.filter(({ claims }) => mayManage(actor, claims))
+  if (first === undefined) throw new PublicError('forbidden_claims')
+  if (second !== undefined) throw new PublicError('source_required')
+  return first
+}
+
+async function changeableEntry(api: Api, c: Context<RegistryEnv>): Promise<Found> {
+  const entry = await managedEntry(api, c)
+  if (!entry.isManaged) throw new PublicError('read_only')
+  return entry
+}
+
+const keyOf = ({ source, type, name }: EntryRecord) => ({ source, type, name })
+
+function settle(outcome: 'done' | 'not_found' | 'changed'): void {
+  if (outcome === 'not_found') throw new PublicError('not_found')
+  if (outcome === 'changed')
+    throw new PublicError('conflict', { message: 'The entry’s claims were changed meanwhile.' })
+}

@@ -1,0 +1,40 @@
+import { PublicError } from '../../../server/errors.ts'
+import type { Actor } from '../../authz/actor.ts'
+import { explain } from '../../authz/explain.ts'
+import { bodyReader } from '../body.ts'
+import type { Api } from '../context.ts'
+import type { Operation } from '../operation.ts'
+import { explainAnswer, explainBody } from '../schemas/admin.ts'
+
+/** `POST /v1/explain`: may this caller see that, and why (not). */
+export function explainOperation({ reader, identity, limits }: Api): Operation {
+  const read = bodyReader(explainBody, () => limits().bodyBytes)
+
+  function subjectOf(actor: Actor, claims: Readonly<Record<string, unknown>> | undefined): Actor {
+    if (claims === undefined) return actor
+    if (!actor.unrestricted) throw new PublicError('forbidden_role')
+    const subject = typeof claims['sub'] === 'string' ? claims['sub'] : 'somebody'
+    const caller = { kind: 'authenticated', issuer: '', subject, claims, expiresAt: 0 } as const
+    return identity.actors()(caller)
+  }
+
+  return {
+    id: 'explain',
+    tag: 'identity',
+    method: 'post',
+    path: '/v1/explain',
+    summary: 'Tells whether the caller, or one with other claims, sees an entry in a registry, and why.',
+    body: explainBody,
+    answers: { 200: { description: 'The checks, in their order.', schema: explainAnswer } },
+    errors: ['forbidden_role', 'not_found'],
+    async handle(c) {
+      const { registry: name, type, name: entryName, claims } = (await read(c)).value
+      const subject = subjectOf(c.var.actor, claims)
+      const registry = await reader.registry(name)
+      if (registry === undefined) throw new PublicError('not_found')
+      const found = await reader.entriesNamed(type, entryName)
+      const entries = registry.sources.flatMap((source) => found.filter((entry) => entry.source === source))
+      return c.json(explain(subject, { registry, entries, tellsAll: c.var.actor.unrestricted }))
+    },
+  }
+}

@@ -1,0 +1,97 @@
+import type { Context } from 'hono'
+import { decodeEntryCursor, encodeEntryCursor } from '../../catalog/entry-cursor.ts'
+import { invalid } from '../body.ts'
+import type { Api } from '../context.ts'
+import type { Operation, RegistryEnv } from '../operation.ts'
+import type { EntryPage, EntryRecord } from '../ports.ts'
+import {
+  cursor,
+  limit,
+  registryEntriesAnswer,
+  registryName,
+  sourceEntriesAnswer,
+  sourceName,
+} from '../schemas/admin.ts'
+import { param, reached } from './reach.ts'
+import { entryShape } from './shape.ts'
+
+const DEFAULT_LIMIT = 30
+const LARGEST_LIMIT = 100
+
+/** All that a source or a registry holds, unshadowed, with claims: for those who manage it. */
+export function listingOperations({ reader }: Api): readonly Operation[] {
+  return [
+    {
+      id: 'listSourceEntries',
+      tag: 'sources',
+      role: 'manageSources',
+      method: 'get',
+      path: '/v1/sources/{source}/entries',
+      parameters: { source: sourceName },
+      query: { cursor, limit },
+      summary: 'Lists the entries of a source.',
+      answers: { 200: { description: 'A page of entries, by type and name.', schema: sourceEntriesAnswer } },
+      errors: ['not_found', 'invalid_request'],
+      async handle(c) {
+        const { name } = reached(c.var.actor, await reader.source(param(c, 'source')))
+        const page = pageOf(c, `source ${name}`)
+        return answerPage(c, page, await reader.entriesOfSource(name, oneMore(page)), entryShape)
+      },
+    },
+    {
+      id: 'listRegistryEntries',
+      tag: 'registries',
+      role: 'manageRegistries',
+      method: 'get',
+      path: '/v1/registries/{registry}/entries',
+      parameters: { registry: registryName },
+      query: { cursor, limit },
+      summary: 'Lists the entries of all sources of a registry, those that are covered by others too.',
+      answers: { 200: { description: 'A page of entries, by type, name and source.', schema: registryEntriesAnswer } },
+      errors: ['not_found', 'invalid_request'],
+      async handle(c) {
+        const { name } = reached(c.var.actor, await reader.registry(param(c, 'registry')))
+        const page = pageOf(c, `registry ${name}`)
+        const entries = await reader.entriesOfRegistry(name, oneMore(page))
+        return answerPage(c, page, entries, (entry) => ({ ...entryShape(entry), source: entry.source }))
+      },
+    },
+  ]
+}
+
+interface Page extends EntryPage {
+  /** What its cursors belong to. */
+  readonly owner: string
+}
+
+/** One more than was asked for tells whether there is a next page. */
+const oneMore = ({ limit, after }: Page): EntryPage => ({ limit: limit + 1, after })
+
+function pageOf(c: Context<RegistryEnv>, owner: string): Page {
+  const limitText = c.req.query('limit') || String(DEFAULT_LIMIT)
+  const limit = /^\d+$/.test(limitText) ? Number(limitText) : 0
+  const cursorText = c.req.query('cursor') || undefined
+  const after = cursorText === undefined ? undefined : decodeEntryCursor(cursorText, owner)
+  const findings = [
+    ...(limit >= 1 && limit <= LARGEST_LIMIT
+      ? []
+      : [{ pointer: '/limit', message: `must be a whole number from 1 to ${LARGEST_LIMIT}` }]),
+    ...(cursorText !== undefined && after === undefined
+      ? [{ pointer: '/cursor', message: 'is not a cursor of this list' }]
+      : []),
+  ]
+  if (findings.length > 0) throw invalid(findings)
+  return { limit, after, owner }
+}
+
+function answerPage(
+  c: Context<RegistryEnv>,
+  { limit, owner }: Page,
+  found: readonly EntryRecord[],
+  shape: (entry: EntryRecord) => object,
+): Response {
+  const entries = found.slice(0, limit)
+  const last = found.length > limit ? entries.at(-1) : undefined
+  const metadata = { count: entries.length, ...(last !== undefined && { nextCursor: encodeEntryCursor(last, owner) }) }
+  return c.json({ entries: entries.map(shape), metadata })
+}

@@ -1,0 +1,22 @@
+import { ROLES } from '../../authz/roles.ts'
+import type { Api } from '../context.ts'
+import type { Operation } from '../operation.ts'
+import { meAnswer } from '../schemas/admin.ts'
+
+/** `GET /v1/me`: who the caller is here. Without authentication there is nobody to tell about. */
+export function meOperation({ identity }: Api): Operation {
+  return {
+    id: 'me',
+    tag: 'identity',
+    method: 'get',
+    path: '/v1/me',
+    summary: 'Tells the caller’s subject and roles.',
+    answers: { 200: { description: 'The caller.', schema: meAnswer } },
+    errors: [],
+    async handle(c) {
+      const { subject, roles } = c.var.actor
+      if (subject === undefined) throw identity.challenge()
+      return c.json({ subject, roles: ROLES.filter((role) => roles.has(role)) })
+    },
+  }
+}

@@ -1,0 +1,33 @@
+import type { Context } from 'hono'
+import { PublicError } from '../../../server/errors.ts'
+import { mayManage, mayReach } from '../../authz/access.ts'
+import type { Actor } from '../../authz/actor.ts'
+import type { ClaimsMap } from '../../authz/claims.ts'
+import type { RegistryEnv } from '../operation.ts'
+import type { Origin } from '../ports.ts'
+
+interface Guarded {
+  readonly claims: ClaimsMap
+  readonly origin: Origin
+}
+
+/** The thing where the actor may know of it. One that is hidden answers as one that isn't there. */
+export function reached<T extends Guarded>(actor: Actor, found: T | undefined): T {
+  if (found === undefined || !mayReach(actor, found.claims)) throw new PublicError('not_found')
+  return found
+}
+
+/** The same for a change: what the configuration file has made is changed there alone, by super-admins too. */
+export function changeable<T extends Guarded>(actor: Actor, found: T | undefined): T {
+  const thing = reached(actor, found)
+  if (thing.origin === 'config') throw new PublicError('read_only')
+  return thing
+}
+
+/** Refuses claims that the actor does not hold; taking all away is open to whoever may change the thing. */
+export function checkGrant(actor: Actor, claims: ClaimsMap): void {
+  if (!mayManage(actor, claims)) throw new PublicError('claims_not_subset')
+}
+
+/** A parameter of the path, decoded once. */
+export const param = (c: Context<RegistryEnv>, name: string): string => c.req.param(name) ?? ''

@@ -1,0 +1,50 @@
+import { isIP } from 'node:net'
+import { sourceFindings } from '../../../config/check/registry-source.ts'
+import { isLoopback } from '../../../config/check/url.ts'
+import type { SourceConfig } from '../../../config/registry.ts'
+import { classOf } from '../../../net/address.ts'
+import type { ErrorDetail } from '../../../server/errors.ts'
+
+type Source = Omit<SourceConfig, 'name'>
+
+/**
+ * What is wrong with a source that comes through the API. Whoever may create sources may not make this server read its
+ * own files, send them elsewhere, or call into the network that it stands in.
+ */
+export function apiSourceFindings(source: Source, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
+  return [...sourceFindings(source, ''), ...localFindings(source), ...addressFindings(source, privateSources)]
+}
+
+function localFindings({ git, api, file }: Source): readonly ErrorDetail[] {
+  return [
+    [file?.path, '/file/path'],
+    [git?.auth, '/git/auth'],
+    [api?.headersFile, '/api/headersFile'],
+  ].flatMap(([value, pointer]) =>
+    value === undefined
+      ? []
+      : [{ pointer: pointer as string, message: 'names a file of the server: only its configuration may' }],
+  )
+}
+
+function addressFindings({ git, api, file }: Source, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
+  const places = [
+    [git?.repository, '/git/repository'],
+    [api?.endpoint, '/api/endpoint'],
+    [file?.url, '/file/url'],
+  ] as const
+  return places.flatMap(([text, pointer]) => {
+    if (text === undefined) return []
+    const url = URL.parse(text)
+    if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:'))
+      return [{ pointer, message: 'must be an http or https URL' }]
+    if (privateSources === 'allow' || isPublic(url)) return []
+    return [{ pointer, message: 'is not a public address' }]
+  })
+}
+
+/** A name is looked up when it is called; what stands here literally is judged here. */
+function isPublic(url: URL): boolean {
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  return !isLoopback(url) && (isIP(host) === 0 || classOf(host) === 'public')
+}

@@ -1,0 +1,160 @@
+import { kindOf } from '../../../config/registry-source.ts'
+import { PublicError } from '../../../server/errors.ts'
+import { mayReach } from '../../authz/access.ts'
+import { bodyReader, invalid } from '../body.ts'
+import { type Api, now } from '../context.ts'
+import type { Operation } from '../operation.ts'
+import {
+  newSourceBody,
+  sourceAnswer,
+  sourceBody,
+  sourceName,
+  sourcesAnswer,
+  syncState,
+  wait,
+} from '../schemas/admin.ts'
+import { changeable, checkGrant, param, reached } from './reach.ts'
+import { sourceShape, syncShape } from './shape.ts'
+import { apiSourceFindings } from './source-body.ts'
+
+/** Sources: where entries come from. */
+export function sourceOperations(api: Api): readonly Operation[] {
+  const { reader, writer, syncs, limits } = api
+  const largest = () => limits().bodyBytes
+  const readNew = bodyReader(newSourceBody, largest, (body) => apiSourceFindings(body, limits().privateSources))
+  const readChanged = bodyReader(sourceBody, largest, (body) => apiSourceFindings(body, limits().privateSources))
+  const common = { tag: 'sources', role: 'manageSources' } as const
+  const one = { ...common, path: '/v1/sources/{source}', parameters: { source: sourceName } }
+  const shape = async (name: string) => {
+    const source = await reader.source(name)
+    if (source === undefined) throw new PublicError('not_found')
+    return sourceShape(source, syncs.stateOf(name))
+  }
+
+  return [
+    {
+      ...common,
+      id: 'listSources',
+      method: 'get',
+      path: '/v1/sources',
+      summary: 'Lists the sources that the caller may manage.',
+      answers: { 200: { description: 'The sources, by name.', schema: sourcesAnswer } },
+      errors: [],
+      async handle(c) {
+        const sources = await reader.sources()
+        const reachable = sources.filter(({ claims }) => mayReach(c.var.actor, claims))
+        return c.json({ sources: reachable.map((source) => sourceShape(source, syncs.stateOf(source.name))) })
+      },
+    },
+    {
+      ...common,
+      id: 'createSource',
+      method: 'post',
+      path: '/v1/sources',
+      summary: 'Creates a source.',
+      body: newSourceBody,
+      answers: { 201: { description: 'Created.', schema: sourceAnswer } },
+      errors: ['claims_not_subset', 'conflict'],
+      async handle(c) {
+        const { name, claims = {}, ...config } = (await readNew(c)).value
+        checkGrant(c.var.actor, claims)
+        const outcome = await writer.putSource({ name, config, claims, create: true, at: now() })
+        if (outcome === 'taken') throw new PublicError('conflict', { message: 'There is a source of this name.' })
+        await syncs.changed()
+        return c.json(await shape(name), 201, { location: `/v1/sources/${name}` })
+      },
+    },
+    {
+      ...one,
+      id: 'getSource',
+      method: 'get',
+      summary: 'Tells of a source: how it is set and how its syncs stand.',
+      answers: { 200: { description: 'The source.', schema: sourceAnswer } },
+      errors: ['not_found'],
+      async handle(c) {
+        const source = reached(c.var.actor, await reader.source(param(c, 'source')))
+        return c.json(sourceShape(source, syncs.stateOf(source.name)))
+      },
+    },
+    {
+      ...one,
+      id: 'putSource',
+      method: 'put',
+      summary: 'Creates a source, or replaces its settings and claims.',
+      body: sourceBody,
+      answers: {
+        200: { description: 'Changed.', schema: sourceAnswer },
+        201: { description: 'Created.', schema: sourceAnswer },
+      },
+      errors: ['not_found', 'claims_not_subset', 'read_only', 'conflict'],
+      async handle(c) {
+        const name = param(c, 'source')
+        const existing = await reader.source(name)
+        if (existing !== undefined) changeable(c.var.actor, existing)
+        const { name: named = name, claims = {}, ...config } = (await readChanged(c)).value
+        checkName(name, named)
+        checkGrant(c.var.actor, claims)
+        if (existing !== undefined && kindOf(existing.config) !== kindOf(config))
+          throw invalid([
+            { pointer: `/${kindOf(config)}`, message: `is not what this source is: ${kindOf(existing.config)}` },
+          ])
+
+        const create = existing === undefined
+        const outcome = await writer.putSource({ name, config, claims, create, at: now() })
+        if (outcome !== 'done') throw new PublicError('conflict', { message: 'The source was changed meanwhile.' })
+        await syncs.changed()
+        return c.json(await shape(name), create ? 201 : 200)
+      },
+    },
+    {
+      ...one,
+      id: 'deleteSource',
+      method: 'delete',
+      summary: 'Deletes a source with all its entries.',
+      answers: { 204: { description: 'Deleted.' } },
+      errors: ['not_found', 'read_only', 'conflict'],
+      async handle(c) {
+        const { name } = changeable(c.var.actor, await reader.source(param(c, 'source')))
+        const outcome = await writer.removeSource({ name })
+        if (outcome === 'in_use') throw new PublicError('conflict', { message: 'A registry uses this source.' })
+        if (outcome === 'not_found') throw new PublicError('not_found')
+        await syncs.changed()
+        return c.body(null, 204)
+      },
+    },
+    {
+      ...common,
+      id: 'syncSource',
+      method: 'post',
+      path: '/v1/sources/{source}/sync',
+      parameters: one.parameters,
+      summary: 'Starts a full pass over a source.',
+      query: { wait },
+      answers: {
+        200: { description: 'The pass has ended.', schema: syncState },
+        202: { description: 'The pass was started.', schema: syncState },
+      },
+      errors: ['not_found', 'conflict'],
+      async handle(c) {
+        const { name } = reached(c.var.actor, await reader.source(param(c, 'source')))
+        const waits = c.req.query('wait') || 'false'
+        if (waits !== 'true' && waits !== 'false')
+          throw invalid([{ pointer: '/wait', message: 'must be true or false' }])
+        if (syncs.stateOf(name) === undefined)
+          throw new PublicError('conflict', { message: 'Nothing is synced into this source.' })
+        const ended = syncs.run(name)
+        if (waits === 'true') await ended
+        const state = syncs.stateOf(name)
+        if (state === undefined) throw new PublicError('not_found')
+        return c.json(syncShape(state), waits === 'true' ? 200 : 202)
+      },
+    },
+  ]
+}
+
+/** A PUT can't rename, and a name that is created must be one. */
+export function checkName(inPath: string, inBody: string): void {
+  if (inBody !== inPath) throw invalid([{ pointer: '/name', message: 'is not the name in the path' }])
+  if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(inPath) || inPath.length > 63)
+    throw invalid([{ pointer: '/name', message: 'must be a lower-case DNS label of at most 63 characters' }])
+}

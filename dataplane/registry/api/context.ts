@@ -1,0 +1,30 @@
+import type { Actor } from '../authz/actor.ts'
+import type { Visibility } from '../authz/visibility.ts'
+import type { Identity } from '../identity.ts'
+import type { SyncState } from '../sources/schedule.ts'
+import type { Reader } from '../store/read.ts'
+import type { AdminReader, AdminWriter } from './ports.ts'
+
+/** How the syncs of sources stand, and what starts one. */
+export interface Syncs {
+  /** Undefined where this source is not synced. */
+  stateOf(source: string): SyncState | undefined
+  /** Runs a full pass now and resolves when it has ended, one way or the other. */
+  run(source: string): Promise<void>
+  /** To be called when a source was created, changed or removed. */
+  changed(): Promise<void>
+}
+
+/** What the operations of the API work with. */
+export interface Api {
+  readonly reader: Reader & AdminReader
+  readonly writer: AdminWriter
+  readonly identity: Identity
+  readonly syncs: Syncs
+  visibilityOf(actor: Actor): Visibility
+  /** Of the configuration in force. */
+  limits(): { readonly bodyBytes: number; readonly privateSources: 'allow' | 'deny' }
+}
+
+/** Now, in the form that the store holds: UTC with milliseconds. */
+export const now = () => new Date().toISOString()

@@ -1,0 +1,137 @@
+import Type, { type TSchema } from 'typebox'
+import { registryFields, registrySchema } from '../../../config/registry.ts'
+import { ROLES } from '../../../config/registry-auth.ts'
+import { claims } from '../../../config/registry-claims.ts'
+import { label, sourceFields, sourceSchema } from '../../../config/registry-source.ts'
+import { serverJson } from './server-json.ts'
+import { skillJson } from './skill.ts'
+
+/** Bodies and answers of the admin API. */
+
+const strict = { additionalProperties: false }
+const time = Type.String({ format: 'date-time' })
+const timeOrNull = Type.Union([time, Type.Null()])
+const text = Type.String()
+const count = Type.Integer({ minimum: 0 })
+
+export const claimsMap = claims('Claims.')
+export const entryType = Type.Enum(['server', 'skill'], { type: 'string' })
+export const entryName = Type.String({
+  description: '`namespace/name`, its slash as `%2F`.',
+  minLength: 1,
+  maxLength: 255,
+})
+export const versionName = Type.String({ description: 'A version.', minLength: 1, maxLength: 255 })
+export const sourceQuery = Type.String({
+  description: 'Name of the source, where the name is in several managed ones.',
+  maxLength: 63,
+})
+export const sourceName = label('Name of the source.')
+export const registryName = label('Name of the registry.')
+
+const origin = Type.Enum(['config', 'api'], {
+  type: 'string',
+  description: 'What the configuration file has made is changed there alone.',
+})
+const managed = { claims: claimsMap, origin, createdAt: time, updatedAt: time }
+
+export const wait = Type.Boolean({ description: 'Answer only when the pass has ended.', default: false })
+
+export const cursor = Type.String({ description: '`nextCursor` of the page before.', maxLength: 2048 })
+export const limit = Type.Integer({ description: 'Entries of a page.', minimum: 1, maximum: 100, default: 30 })
+
+export const syncState = Type.Object({
+  state: Type.Enum(['waiting', 'running', 'ok', 'failed'], { type: 'string' }),
+  lastAttempt: timeOrNull,
+  lastSuccess: timeOrNull,
+  nextRun: timeOrNull,
+  attempts: Type.Integer({ minimum: 0, description: 'Since the last success.' }),
+  error: Type.Union([Type.Object({ code: text, message: text }), Type.Null()]),
+  servers: count,
+  skills: count,
+})
+
+/** What comes out is what went in; its shape was checked then. */
+const shown = (fields: Readonly<Record<string, TSchema>>) =>
+  Object.fromEntries(
+    Object.keys(fields)
+      .filter((name) => name !== 'claims')
+      .map((name) => [name, Type.Optional(Type.Unsafe<object>({ type: 'object' }))]),
+  )
+export const sourceAnswer = Type.Object({
+  name: text,
+  ...shown(sourceFields),
+  ...managed,
+  sync: Type.Optional(syncState),
+})
+export const sourcesAnswer = Type.Object({ sources: Type.Array(sourceAnswer) })
+
+export const registryAnswer = Type.Object({ name: text, sources: Type.Array(text), ...managed })
+export const registriesAnswer = Type.Object({ registries: Type.Array(registryAnswer) })
+
+/** The name stands in the path; where the body has one too, it must be the same. */
+export const sourceBody = Type.Object({ name: Type.Optional(label('Name of the source.')), ...sourceFields }, strict)
+export const newSourceBody = sourceSchema
+export const registryBody = Type.Object(
+  { name: Type.Optional(label('Name of the registry.')), ...registryFields },
+  strict,
+)
+export const newRegistryBody = registrySchema
+
+const versionSummary = Type.Object({
+  version: text,
+  title: Type.Optional(text),
+  description: Type.Optional(text),
+  createdAt: time,
+  updatedAt: time,
+})
+const metadata = Type.Object({ count, nextCursor: Type.Optional(text) })
+const entry = { type: entryType, name: text, claims: claimsMap, versions: Type.Array(versionSummary) }
+export const sourceEntriesAnswer = Type.Object({ entries: Type.Array(Type.Object(entry)), metadata })
+export const registryEntriesAnswer = Type.Object({
+  entries: Type.Array(Type.Object({ ...entry, source: text })),
+  metadata,
+})
+
+const publication = { claims: Type.Optional(claimsMap), source: Type.Optional(label('The managed source.')) }
+export const publishBody = Type.Object(
+  { server: Type.Optional(serverJson), skill: Type.Optional(skillJson), ...publication },
+  strict,
+)
+export const publishAnswer = Type.Object({
+  server: Type.Optional(Type.Unsafe<object>({ type: 'object' })),
+  skill: Type.Optional(Type.Unsafe<object>({ type: 'object' })),
+  claims: claimsMap,
+  source: text,
+})
+
+export const claimsBody = Type.Object({ claims: claimsMap }, strict)
+export const claimsAnswer = Type.Object({ claims: claimsMap })
+
+export const meAnswer = Type.Object({ subject: text, roles: Type.Array(Type.Enum([...ROLES], { type: 'string' })) })
+
+export const explainBody = Type.Object(
+  {
+    registry: Type.String({ minLength: 1, maxLength: 63 }),
+    type: entryType,
+    name: Type.String({ minLength: 1, maxLength: 255 }),
+    claims: Type.Optional(
+      Type.Unsafe<Record<string, unknown>>({
+        type: 'object',
+        description: 'Claims of another caller, as they would stand in a token; for super-admins.',
+      }),
+    ),
+  },
+  strict,
+)
+export const explainAnswer = Type.Object({
+  visible: Type.Boolean(),
+  checks: Type.Array(
+    Type.Object({
+      check: Type.Enum(['registry', 'entry', 'precedence'], { type: 'string' }),
+      subject: text,
+      allowed: Type.Boolean(),
+      reason: text,
+    }),
+  ),
+})

@@ -1,0 +1,80 @@
+import { mayReach, maySee } from './access.ts'
+import type { Actor } from './actor.ts'
+import { type ClaimsMap, holds, isEmpty } from './claims.ts'
+
+export interface Check {
+  readonly check: 'registry' | 'entry' | 'precedence'
+  /** The registry, or the source that the entry is in. */
+  readonly subject: string
+  readonly allowed: boolean
+  readonly reason: string
+}
+
+export interface Explanation {
+  readonly visible: boolean
+  readonly checks: readonly Check[]
+}
+
+export interface Explained {
+  readonly registry: { readonly name: string; readonly claims: ClaimsMap }
+  /** The entries of the name, by the order of their sources in the registry. */
+  readonly entries: readonly { readonly source: string; readonly claims: ClaimsMap }[]
+  /** Whether the one who asks may learn of entries and claims that the actor does not see. */
+  readonly tellsAll: boolean
+}
+
+/** Why an actor sees an entry in a registry, or why not: the checks of a read, in their order. */
+export function explain(actor: Actor, { registry, entries, tellsAll }: Explained): Explanation {
+  const passes = mayReach(actor, registry.claims)
+  const gate: Check = {
+    check: 'registry',
+    subject: registry.name,
+    allowed: passes,
+    reason: reasonOf(actor, registry.claims, passes, tellsAll, 'the registry'),
+  }
+  if (!passes) return { visible: false, checks: [gate] }
+
+  const seen = entries.map((entry) => ({ ...entry, allowed: maySee(actor, entry.claims) }))
+  const told = tellsAll ? seen : seen.filter(({ allowed }) => allowed)
+  const checks = told.map(
+    ({ source, claims, allowed }): Check => ({
+      check: 'entry',
+      subject: source,
+      allowed,
+      reason: reasonOf(actor, claims, allowed, tellsAll, 'the entry'),
+    }),
+  )
+  const winner = seen.find(({ allowed }) => allowed)
+  if (winner === undefined)
+    return {
+      visible: false,
+      checks: [
+        gate,
+        ...checks,
+        ...(checks.length > 0
+          ? []
+          : [{ check: 'entry', subject: registry.name, allowed: false, reason: NOT_THERE } as const]),
+      ],
+    }
+  const precedence: Check = {
+    check: 'precedence',
+    subject: winner.source,
+    allowed: true,
+    reason: 'the first source of the registry in which the caller sees the name',
+  }
+  return { visible: true, checks: [gate, ...checks, precedence] }
+}
+
+/** One text for what isn't there and for what is hidden. */
+const NOT_THERE = 'the registry has no entry of this name that the caller may see'
+
+function reasonOf(actor: Actor, claims: ClaimsMap, allowed: boolean, tellsAll: boolean, what: string): string {
+  if (actor.mode === 'anonymous') return 'authentication is off'
+  if (actor.mode === 'auth-only') return 'authorization is not configured'
+  if (actor.unrestricted) return 'super-admins pass every claim check'
+  if (isEmpty(claims)) return allowed ? `${what} has no claims and is open` : `${what} has no claims`
+  if (allowed) return `the caller holds every claim of ${what}`
+  if (!tellsAll) return `the caller lacks a claim of ${what}`
+  const missing = Object.entries(claims).filter(([key, value]) => !holds(actor.claims, key, value))
+  return `the caller lacks ${missing.map(([key, value]) => `${key}=${value}`).join(', ')}`
+}
