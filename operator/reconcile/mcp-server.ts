@@ -52,7 +52,7 @@ function backendOf(object: MCPServer, mounts: Mounts, context: ReconcileContext)
 
 /** The configuration of the proxy in the server's pod, with everything that is wrong noted. */
 export function assembleMcpServer(object: MCPServer, resolver: Resolver, context: ReconcileContext): Assembly {
-  const { spec, metadata } = object
+  const { spec } = object
   const { problems } = resolver
   checkSupported(mcpServer, object, problems)
   checkName(object, shapeOf(object), problems)

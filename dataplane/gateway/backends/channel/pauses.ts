@@ -13,30 +13,29 @@ const STEADY_MS = 10_000
 export function withPauses(open: OpenChannel): OpenChannel {
   let pauseMs = 0
   let notBefore = 0
+  let lastReason = ''
+
+  function pause({ message }: Error): void {
+    pauseMs = Math.min(Math.max(pauseMs * 2, FIRST_PAUSE_MS), LONGEST_PAUSE_MS)
+    notBefore = performance.now() + pauseMs
+    lastReason = message
+  }
 
   return async function openUnlessPaused(receiver) {
-    const left = notBefore - performance.now()
-    if (left > 0)
-      throw new BackendFailure(
-        'backend_unavailable',
-        `ended too soon; started anew in ${Math.ceil(left)} ms at the earliest`,
-      )
-    const pause = () => {
-      pauseMs = Math.min(Math.max(pauseMs * 2, FIRST_PAUSE_MS), LONGEST_PAUSE_MS)
-      notBefore = performance.now() + pauseMs
-    }
+    const left = Math.ceil(notBefore - performance.now())
+    if (left > 0) throw new BackendFailure('backend_unavailable', `${lastReason}; not tried again for ${left} ms`)
     const startedAt = performance.now()
     try {
       return await open({
         message: (text) => receiver.message(text),
         closed(reason) {
-          if (performance.now() - startedAt < STEADY_MS) pause()
+          if (performance.now() - startedAt < STEADY_MS) pause(reason)
           else pauseMs = 0
           receiver.closed(reason)
         },
       })
     } catch (error) {
-      pause()
+      pause(error as Error)
       throw error
     }
   }
