@@ -19,6 +19,8 @@ export interface LoadOptions {
   readonly origin: string
   readonly workers: number
   readonly seconds: number
+  /** Ends sooner, when each worker has sent so many. */
+  readonly each?: number
   /** Requests per second over all workers; absent: as fast as answers come. */
   readonly rate?: number
   request(worker: number, count: number): LoadRequest
@@ -33,12 +35,16 @@ export async function load(options: LoadOptions): Promise<LoadResult> {
   return { requests: latencies.length, seconds: (performance.now() - start) / 1000, latencies }
 }
 
-async function work({ origin, workers, rate, request }: LoadOptions, worker: number, until: number): Promise<number[]> {
+async function work(
+  { origin, workers, rate, each = Number.POSITIVE_INFINITY, request }: LoadOptions,
+  worker: number,
+  until: number,
+): Promise<number[]> {
   const client = new Client(origin, { pipelining: 1 })
   const latencies: number[] = []
   const every = rate === undefined ? 0 : (workers / rate) * 1000
   let next = performance.now() + (every * worker) / workers
-  for (let count = 0; performance.now() < until; count++) {
+  for (let count = 0; performance.now() < until && count < each; count++) {
     if (every > 0) {
       const wait = next - performance.now()
       if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait))

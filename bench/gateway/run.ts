@@ -1,7 +1,8 @@
 /**
- * How much CPU a relayed call takes, beside the same call made directly, in one run. Two backends of 20 tools each,
- * distinct arguments, every answer checked. CPU time is the gateway process's own, so that other load on the machine
- * changes little. Usage: run.ts [seconds a measurement]
+ * How much processor time a relayed call takes, beside the same call made directly and through the least that a proxy
+ * does, in one run. Two backends of 20 tools each, distinct arguments, every answer checked. Processor time is the
+ * process's own, so that other load on the machine changes little; what is measured in milliseconds is worth something
+ * on an idle machine alone. Usage: run.ts [seconds a measurement]
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -10,28 +11,37 @@ import { join } from 'node:path'
 import { type LoadRequest, load, percentile } from './load.ts'
 import { type Era, openSession, toolCall, toolsList } from './requests.ts'
 
-const SECONDS = Number(process.argv[2] ?? 4)
+const SECONDS = Number(process.argv[2] ?? 3)
+/** Until V8 has compiled the hot path for good; before that its compiler takes more than the work itself. */
+const WARM_UP = { workers: 16, seconds: 60, each: 5_000 }
 const eras: readonly Era[] = ['modern', 'legacy']
+
+/** A process of the set-up. */
+interface Part {
+  readonly child: ChildProcess
+  readonly origin: string
+}
 
 interface Told {
   readonly cpu: { readonly user: number; readonly system: number }
-  readonly calls: number
-  readonly rss: number
+  readonly calls?: number
 }
 
-const spawned: ChildProcess[] = []
+type Build = (session: string | undefined, worker: number, count: number) => LoadRequest
 
-async function start(script: string, ...args: string[]): Promise<{ child: ChildProcess; port: number }> {
-  const child = fork(new URL(script, import.meta.url), args, { stdio: 'inherit', execArgv: [] })
-  spawned.push(child)
+const running: ChildProcess[] = []
+
+async function start(script: string, ...args: string[]): Promise<Part> {
+  const child = fork(new URL(script, import.meta.url), args, { stdio: 'inherit' })
+  running.push(child)
   const { port } = await new Promise<{ port: number }>((resolve, reject) => {
     child.once('message', (message) => resolve(message as { port: number }))
     child.once('exit', () => reject(new Error(`${script} did not start`)))
   })
-  return { child, port }
+  return { child, origin: `http://127.0.0.1:${port}` }
 }
 
-function ask(child: ChildProcess): Promise<Told> {
+function ask({ child }: Part): Promise<Told> {
   return new Promise((resolve) => {
     child.once('message', (message) => resolve(message as Told))
     child.send('tell')
@@ -40,91 +50,86 @@ function ask(child: ChildProcess): Promise<Told> {
 
 const cpuSeconds = ({ cpu }: Told): number => (cpu.user + cpu.system) / 1e6
 
-function row(name: string, values: Record<string, number | string>): void {
-  const cells = Object.entries(values).map(
-    ([key, value]) => `${key} ${typeof value === 'number' ? value.toFixed(value < 10 ? 2 : 0) : value}`,
-  )
-  console.log(`${name.padEnd(34)} ${cells.join('   ')}`)
+const shown = (value: number): string => value.toFixed(value < 10 ? 2 : 0).padStart(7)
+
+/** Everything of one era: its backends, the gateway over them, a bare proxy before the first. */
+async function startEra(era: Era, directory: string) {
+  const backends = [await start('bare-backend.ts', era), await start('bare-backend.ts', era)]
+  const configFile = join(directory, `${era}.yaml`)
+  const config = {
+    name: 'bench',
+    namespace: 'default',
+    role: 'gateway',
+    incomingAuth: { type: 'anonymous' },
+    backends: backends.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp` })),
+  }
+  await writeFile(configFile, JSON.stringify(config))
+  const proxy = await start('bare-proxy.ts', new URL(backends[0]?.origin as string).port)
+  return { backends, proxy, gateway: await start('gateway-process.ts', configFile) }
 }
 
 async function measureEra(era: Era, directory: string): Promise<void> {
-  const backends = [await start('bare-backend.ts', era), await start('bare-backend.ts', era)]
-  const configFile = join(directory, `${era}.yaml`)
-  await writeFile(
-    configFile,
-    JSON.stringify({
-      name: 'bench',
-      namespace: 'default',
-      role: 'gateway',
-      incomingAuth: { type: 'anonymous' },
-      backends: backends.map(({ port }, index) => ({ name: `b${index}`, url: `http://127.0.0.1:${port}/mcp` })),
-    }),
-  )
-  const gateway = await start('gateway-process.ts', configFile)
-  const origins = { direct: `http://127.0.0.1:${backends[0]?.port}`, gateway: `http://127.0.0.1:${gateway.port}` }
-  const sessionsOf = (origin: string, workers: number) =>
-    Promise.all(
+  const { backends, proxy, gateway } = await startEra(era, directory)
+  const direct: Build = (session, worker, count) => toolCall(era, session, `tool_${count % 20}`, worker, count)
+  const relayed: Build = (session, worker, count) =>
+    toolCall(era, session, `b${(worker + count) % 2}_tool_${count % 20}`, worker, count)
+  const list: Build = (session) => toolsList(era, session)
+
+  async function calls(): Promise<number> {
+    const told = await Promise.all(backends.map(ask))
+    return told.reduce((sum, { calls = 0 }) => sum + calls, 0)
+  }
+
+  async function measure(name: string, part: Part, workers: number, build: Build, rate?: number) {
+    // The bare proxy knows no sessions; neither does the bare backend behind it.
+    const sessions = await Promise.all(
       Array.from({ length: workers }, () =>
-        era === 'legacy' ? openSession(`${origin}/mcp`) : Promise.resolve(undefined),
+        era === 'legacy' && part !== proxy ? openSession(`${part.origin}/mcp`) : undefined,
       ),
     )
-  const prefixed = (worker: number, count: number) => `b${(worker + count) % 2}_tool_${count % 20}`
-  const plain = (_worker: number, count: number) => `tool_${count % 20}`
-
-  async function measure(
-    name: string,
-    origin: string,
-    workers: number,
-    build: (session: string | undefined, worker: number, count: number) => LoadRequest,
-    options: { seconds?: number; rate?: number; quiet?: boolean } = {},
-  ) {
-    const sessions = await sessionsOf(origin, workers)
     const request = (worker: number, count: number) => build(sessions[worker], worker, count)
-    const counted = async () =>
-      (await Promise.all(backends.map(({ child }) => ask(child)))).reduce((sum, { calls }) => sum + calls, 0)
-    const before = await ask(gateway.child)
-    const callsBefore = await counted()
+    const [before, callsBefore] = [await ask(part), await calls()]
     const result = await load({
-      origin,
+      origin: part.origin,
       workers,
-      seconds: options.seconds ?? SECONDS,
+      seconds: SECONDS,
       request,
-      ...(options.rate ? { rate: options.rate } : {}),
+      ...(rate === undefined ? {} : { rate }),
     })
-    const after = await ask(gateway.child)
-    const calls = (await counted()) - callsBefore
+    const [after, callsAfter] = [await ask(part), await calls()]
     const cpu = cpuSeconds(after) - cpuSeconds(before)
-    if (options.quiet) return
-    row(name, {
-      'req/s': result.requests / result.seconds,
-      ...(origin === origins.gateway
-        ? { 'per CPU-second': result.requests / cpu, 'µs CPU': (cpu / result.requests) * 1e6 }
-        : {}),
-      'p50 ms': percentile(result.latencies, 0.5),
-      'p99 ms': percentile(result.latencies, 0.99),
-      'backend requests a call': calls / result.requests,
-    })
+    console.log(
+      [
+        name.padEnd(36),
+        `${shown(result.requests / cpu)} a CPU-second`,
+        `${shown((cpu / result.requests) * 1e6)} µs CPU`,
+        `${shown(result.requests / result.seconds)} a second`,
+        `p50 ${shown(percentile(result.latencies, 0.5))} ms`,
+        `p99 ${shown(percentile(result.latencies, 0.99))} ms`,
+        `${((callsAfter - callsBefore) / result.requests).toFixed(2)} backend calls each`,
+      ].join('  '),
+    )
   }
 
-  const callGateway = (session: string | undefined, worker: number, count: number) =>
-    toolCall(era, session, prefixed(worker, count), worker, count)
-  const callDirect = (session: string | undefined, worker: number, count: number) =>
-    toolCall(era, session, plain(worker, count), worker, count)
-  await measure('warm-up', origins.gateway, 8, callGateway, { seconds: 2, quiet: true })
+  const backend = backends[0] as Part
+  const session = era === 'legacy' ? await openSession(`${gateway.origin}/mcp`) : undefined
+  await load({ origin: proxy.origin, ...WARM_UP, request: (worker, count) => direct(undefined, worker, count) })
+  await load({ origin: gateway.origin, ...WARM_UP, request: (worker, count) => relayed(session, worker, count) })
   for (const workers of [1, 8, 32]) {
-    await measure(`${era} tools/call direct ×${workers}`, origins.direct, workers, callDirect)
-    await measure(`${era} tools/call gateway ×${workers}`, origins.gateway, workers, callGateway)
+    await measure(`${era}: tools/call ×${workers}, direct`, backend, workers, direct)
+    await measure(`${era}: tools/call ×${workers}, bare proxy`, proxy, workers, direct)
+    await measure(`${era}: tools/call ×${workers}, gateway`, gateway, workers, relayed)
   }
-  await measure(`${era} tools/call direct 2000/s`, origins.direct, 8, callDirect, { rate: 2000 })
-  await measure(`${era} tools/call gateway 2000/s`, origins.gateway, 8, callGateway, { rate: 2000 })
-  await measure(`${era} tools/list gateway ×8`, origins.gateway, 8, (session) => toolsList(era, session))
-  for (const { child } of [...backends, gateway]) child.disconnect()
+  await measure(`${era}: tools/call 2000/s, direct`, backend, 8, direct, 2000)
+  await measure(`${era}: tools/call 2000/s, gateway`, gateway, 8, relayed, 2000)
+  await measure(`${era}: tools/list ×8, gateway`, gateway, 8, list)
+  for (const { child } of [...backends, proxy, gateway]) child.disconnect()
 }
 
 const directory = await mkdtemp(join(tmpdir(), 'portico-bench-'))
 try {
   for (const era of eras) await measureEra(era, directory)
 } finally {
-  for (const child of spawned) if (child.connected) child.disconnect()
+  for (const child of running) if (child.connected) child.disconnect()
   await rm(directory, { recursive: true })
 }
