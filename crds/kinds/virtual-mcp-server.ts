@@ -1,5 +1,6 @@
 import { age, phase, ready, reason, url } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
+import { allowedHosts } from '../shared/allowed-hosts.ts'
 import { authServer } from '../shared/auth-server.ts'
 import { authzConfig } from '../shared/authz.ts'
 import { passthroughHeaders } from '../shared/headers.ts'
@@ -97,12 +98,13 @@ export const virtualMcpServer = defineKind({
     {
       groupRef: objectRef('operator', 'MCPGroup', 'The group whose members are the backends.'),
       incomingAuth,
+      allowedHosts: Type.Optional(allowedHosts('gateway')),
       outgoingAuth: Type.Optional(outgoingAuth),
       authServerConfig: Type.Optional(authServer('later')),
       telemetryConfigRef: Type.Optional(telemetryConfigRef()),
       config: Type.Optional(virtualMcpConfig),
-      passthroughHeaders: Type.Optional(passthroughHeaders('later')),
-      sessionStorage: Type.Optional(sessionStorage('gateway', 'later')),
+      passthroughHeaders: Type.Optional(passthroughHeaders('gateway')),
+      sessionStorage: Type.Optional(sessionStorage('gateway')),
       resources: resources('Resources of the gateway’s container.'),
       resourceOverrides,
       ...podSettings,

@@ -30,14 +30,22 @@ const restricted = [
   'transfer-encoding',
   'upgrade',
   'content-length',
+  'content-type',
+  'content-encoding',
+  'accept',
+  'last-event-id',
+  // Credentials of the client are for us: what a backend may have is decided by its own configuration.
+  'authorization',
+  'cookie',
+  'forwarded',
 ]
 
 const restrictedList = restricted.map((name) => `'${name}'`).join(', ')
 
 /** A rule that header names in the list `self` are end-to-end ones that a gateway may hand on. */
 export const passableHeaders = {
-  rule: `self.all(name, !(name.lowerAscii() in [${restrictedList}]) && !name.lowerAscii().startsWith('x-forwarded-'))`,
-  message: 'Host, Content-Length, hop-by-hop headers and X-Forwarded-* can not be passed through',
+  rule: `self.all(name, !(name.lowerAscii() in [${restrictedList}]) && !name.lowerAscii().startsWith('x-forwarded-') && !name.lowerAscii().startsWith('mcp-'))`,
+  message: 'Host, credentials, X-Forwarded-* and headers of the connection or the protocol can not be passed through',
 } as const
 
 export const headerForward = (readBy: Reader) =>

@@ -2,7 +2,7 @@ import { limits } from './limits.ts'
 import { secretKeyRef } from './references.ts'
 import { defaulted, duration, flag, integer, list, object, type Reader, Type, text } from './schema.ts'
 
-const hostAndPort = (readBy: Reader, description: string) =>
+export const hostAndPort = (readBy: Reader, description: string) =>
   text(readBy, description, { min: 1, max: limits.url, pattern: '^[^\\s]+:[0-9]{1,5}$' })
 
 const tls = (readBy: Reader, description: string) =>

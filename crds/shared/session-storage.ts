@@ -1,25 +1,23 @@
 import { limits } from './limits.ts'
-import { redis } from './redis.ts'
+import { hostAndPort, redis } from './redis.ts'
 import { secretKeyRef } from './references.ts'
 import { choice, defaulted, integer, object, type Reader, Type, text } from './schema.ts'
 
-const fields = (readBy: Reader, redisReadBy: Reader) => ({
-  provider: choice(readBy, 'Where sessions are kept.', ['memory', 'redis'], {
-    ...(redisReadBy === 'later' ? { laterValues: ['redis'] } : {}),
-  }),
-  address: Type.Optional(text(redisReadBy, 'HOST:PORT of Redis.', { min: 1, max: limits.url })),
-  db: defaulted(integer(redisReadBy, 'Database number.', { minimum: 0, default: 0 })),
-  keyPrefix: Type.Optional(text(redisReadBy, 'Put before the names of all keys.', { max: limits.name })),
+const fields = (readBy: Reader) => ({
+  provider: choice(readBy, 'Where sessions are kept.', ['memory', 'redis']),
+  address: Type.Optional(hostAndPort(readBy, 'HOST:PORT of Redis.')),
+  db: defaulted(integer(readBy, 'Database number.', { minimum: 0, default: 0 })),
+  keyPrefix: Type.Optional(text(readBy, 'Put before the names of all keys.', { max: limits.name })),
 })
 
 /** Where sessions and rate-limit counters are kept. */
-export const sessionStorage = (readBy: Reader, redisReadBy: Reader) =>
+export const sessionStorage = (readBy: Reader) =>
   object(
     'Where sessions and counters are kept. Absent: in memory.',
     {
-      ...fields(readBy, redisReadBy),
-      passwordRef: Type.Optional(secretKeyRef(redisReadBy, 'Password of Redis.')),
-      redis: Type.Optional(redis(redisReadBy)),
+      ...fields(readBy),
+      passwordRef: Type.Optional(secretKeyRef(readBy, 'Password of Redis.')),
+      redis: Type.Optional(redis(readBy)),
     },
     {
       rules: [
@@ -31,12 +29,20 @@ export const sessionStorage = (readBy: Reader, redisReadBy: Reader) =>
           rule: "self.provider == 'redis' || !has(self.redis)",
           message: 'redis is for provider redis',
         },
+        {
+          rule: '!has(self.passwordRef) || has(self.address)',
+          message: 'passwordRef goes with address; beside redis set redis.aclUserConfig',
+        },
+        {
+          rule: '!has(self.redis) || !has(self.redis.sentinelConfig) || self.db == 0',
+          message: 'under Sentinel the database is redis.sentinelConfig.db',
+        },
       ],
     },
   )
 
 /** The same in `config.sessionStorage` of a VirtualMCPServer: without a password. */
-export const plainSessionStorage = (readBy: Reader, redisReadBy: Reader) =>
-  object('Where sessions and counters are kept.', fields(readBy, redisReadBy), {
+export const plainSessionStorage = (readBy: Reader) =>
+  object('Where sessions and counters are kept.', fields(readBy), {
     rules: [{ rule: "self.provider != 'redis' || has(self.address)", message: 'provider redis needs address' }],
   })

@@ -176,7 +176,7 @@ export const virtualMcpConfig = object('Settings of the gateway.', {
   ),
   groupRef: Type.Optional(objectName('operator', 'The group; the same as `spec.groupRef.name`.')),
   metadata: Type.Optional(map('Metadata of the gateway.', text('later', 'A value.'))),
-  passthroughHeaders: Type.Optional(passthroughHeaders('later')),
+  passthroughHeaders: Type.Optional(passthroughHeaders('gateway')),
   aggregation: Type.Optional(aggregation),
   operational: Type.Optional(operational),
   audit: Type.Optional(gatewayAudit('later')),
@@ -194,6 +194,6 @@ export const virtualMcpConfig = object('Settings of the gateway.', {
   outgoingAuth: Type.Optional(outgoingAuth('later')),
   optimizer: Type.Optional(optimizer('later')),
   rateLimiting: Type.Optional(rateLimiting('later')),
-  sessionStorage: Type.Optional(plainSessionStorage('gateway', 'later')),
+  sessionStorage: Type.Optional(plainSessionStorage('gateway')),
   telemetry: Type.Optional(telemetry('later')),
 })

@@ -1,4 +1,6 @@
 /** Settings that MCPServer and MCPRemoteProxy share: both are one server behind one proxy. */
+
+import { allowedHosts } from './allowed-hosts.ts'
 import { audit } from './audit.ts'
 import { authzConfig } from './authz.ts'
 import { limits } from './limits.ts'
@@ -11,6 +13,7 @@ import { notBoth } from './union.ts'
 
 export const proxySettings = {
   proxyPort: defaulted(integer('operator', 'Port of the Service.', { minimum: 1, maximum: 65535, default: 8080 })),
+  allowedHosts: Type.Optional(allowedHosts('proxy')),
   groupRef: Type.Optional(objectRef('operator', 'MCPGroup', 'The group that it is a member of.')),
   oidcConfigRef: Type.Optional(oidcConfigRef('proxy')),
   telemetryConfigRef: Type.Optional(telemetryConfigRef()),
@@ -29,7 +32,7 @@ export const proxySettings = {
     }),
   ),
   trustProxyHeaders: defaulted(flag('later', 'Believe X-Forwarded-* of a proxy in front.', { default: false })),
-  sessionStorage: Type.Optional(sessionStorage('proxy', 'later')),
+  sessionStorage: Type.Optional(sessionStorage('proxy')),
   rateLimiting: Type.Optional(rateLimiting('later')),
   resourceOverrides,
   ...podSettings,

@@ -155,6 +155,11 @@ export const gatewayConfigSchema = Type.Object(
         strict,
       ),
     ),
+    passthroughHeaders: Type.Optional(
+      Type.Array(Type.String({ minLength: 1 }), {
+        description: 'Headers of a client’s request that are passed on with its call; never credentials.',
+      }),
+    ),
     sessionStorage: Type.Optional(
       Type.Object(
         {

@@ -35,6 +35,7 @@ export class Gateway {
   readonly #options: GatewayOptions
   readonly #backends: Backends
   readonly #sweep: NodeJS.Timeout
+  readonly #closing = new AbortController()
 
   constructor(loaded: Loaded<GatewayConfig>, options: GatewayOptions) {
     this.log = options.log
@@ -155,6 +156,17 @@ export class Gateway {
         latencyMs: backend.health.latencyMs,
       })),
     }
+  }
+
+  /** Aborted when the gateway begins to stop: what would go on for ever ends here, and nothing of that kind begins. */
+  get closing(): AbortSignal {
+    return this.#closing.signal
+  }
+
+  /** Begins to stop: ends streams, so that clients open them elsewhere; calls go on. */
+  drain(): void {
+    this.#closing.abort()
+    this.sessions.endStreams()
   }
 
   /** Tells sessions, then lets go of the backends. */

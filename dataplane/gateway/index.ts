@@ -32,6 +32,13 @@ export interface ServedGateway {
 }
 
 /**
+ * Longest wait for calls in flight when the gateway stops. A pod has 30 s for all of it, of which 5 s pass before it is
+ * told to stop, so that load balancers have heard of it.
+ */
+const GRACE_MS = 22_000
+const ADMIN_GRACE_MS = 1_000
+
+/**
  * Serves one gateway and follows its configuration file. Rejects with a ConfigError that holds every finding where the
  * file won't do at the start, with an Error that names the address where a listener can't be had. Later a file that
  * won't do is logged, and what was in force stays so.
@@ -62,7 +69,10 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
     app = publicApp(gateway)
     const admin = adminApp({
       status: () => running().status(),
-      ready: () => (running().isReady ? true : { reason: 'backends are being asked for their tools' }),
+      ready() {
+        if (running().closing.aborted) return { reason: 'the gateway is stopping' }
+        return running().isReady ? true : { reason: 'backends are being asked for their tools' }
+      },
       version: { version: manifest.version, node: process.version },
     })
     listeners.push(await listen(admin.fetch, options.adminListen))
@@ -87,9 +97,12 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
 
   async function close(): Promise<void> {
     stop.abort()
-    // Streams would go on for ever: they end first, so that only calls in flight are waited for.
-    gateway?.sessions.endStreams()
-    await Promise.all(listeners.map((listener) => listener.close()))
+    const [publicListener, adminListener] = listeners
+    // Streams would go on for ever: they end first, so that clients go elsewhere and calls alone are waited for.
+    gateway?.drain()
+    await publicListener?.close(GRACE_MS)
+    // Probes are answered to the end: not ready, but alive.
+    await adminListener?.close(ADMIN_GRACE_MS)
     await gateway?.close()
   }
 

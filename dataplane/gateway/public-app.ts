@@ -1,6 +1,7 @@
 import type { HttpBindings } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { Hono } from 'hono'
+import { resourceMetadataRoutes } from '../identity/index.ts'
 import { errorResponse } from '../server/answer.ts'
 import { PublicError } from '../server/errors.ts'
 import { guardHosts } from '../server/hosts.ts'
@@ -10,8 +11,6 @@ import { post, Turn } from './endpoint/turn.ts'
 import type { Gateway } from './gateway.ts'
 
 type App = Hono<{ Bindings: HttpBindings }>
-
-const METADATA = '/.well-known/oauth-protected-resource'
 
 /** What the MCP endpoint serves, by HTTP method. */
 const methods: Readonly<Record<string, (turn: Turn) => void>> = { POST: post, GET: get, DELETE: remove }
@@ -25,9 +24,11 @@ export function publicApp(gateway: Gateway): App {
   const app: App = new Hono()
   app.all('/mcp', ({ env }) => serve(env))
 
-  const guard = guardHosts({ allowed: () => gateway.setup.hostNames, origins: 'any' })
-  app.get(METADATA, guard, metadata)
-  app.get(`${METADATA}/*`, guard, metadata)
+  app.use('/.well-known/*', guardHosts({ allowed: () => gateway.setup.hostNames, origins: 'any' }))
+  app.route(
+    '/',
+    resourceMetadataRoutes(() => gateway.setup.resourceMetadata),
+  )
   app.notFound(() => errorResponse(new PublicError('not_found')))
   app.onError((error) => errorResponse(error, gateway.log))
 
@@ -35,12 +36,6 @@ export function publicApp(gateway: Gateway): App {
     const handler = methods[incoming.method ?? ''] ?? refuseMethod
     handler(new Turn(gateway, incoming, new Reply(outgoing)))
     return RESPONSE_ALREADY_SENT
-  }
-
-  function metadata(): Response {
-    const document = gateway.setup.resourceMetadata
-    if (document === undefined) return errorResponse(new PublicError('not_found'))
-    return Response.json(document, { headers: { 'cache-control': 'no-store', 'access-control-allow-origin': '*' } })
   }
 
   return app

@@ -26,6 +26,8 @@ export interface Setup {
   /** Undefined where callers are anonymous. */
   readonly resourceMetadata: ProtectedResourceMetadata | undefined
   readonly serverInfo: Implementation
+  /** Headers of a client's request that go on to backends, in lower case. */
+  readonly passedHeaders: readonly string[]
   /** Result of `server/discover` as JSON text. */
   readonly discovered: string
 }
@@ -63,6 +65,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
         ? undefined
         : protectedResourceMetadata({ resource, issuers: [oidc.issuer], scopes: oidc.scopes }),
     serverInfo,
+    passedHeaders: (config.passthroughHeaders ?? []).map((name) => name.toLowerCase()),
     discovered: discovered(serverInfo),
   }
 }

@@ -7,6 +7,7 @@ import { mountTelemetry, type TelemetryReference, type WorkloadTelemetry } from 
 import { sharedShaping } from './mcp-tool-config.ts'
 import type { ReconcileContext } from './plan.ts'
 import type { Resolver } from './resolver.ts'
+import { type SessionStorageSpec, sessionStorageOf } from './session-storage.ts'
 
 /** A data-plane configuration and the files that go with it. */
 export interface Assembly {
@@ -42,6 +43,8 @@ interface ProxyObject extends Addressed {
     readonly oidcConfigRef?: OidcReference
     readonly telemetryConfigRef?: TelemetryReference
     readonly toolConfigRef?: { readonly name: string }
+    readonly allowedHosts?: readonly string[]
+    readonly sessionStorage?: SessionStorageSpec
   }
 }
 
@@ -53,7 +56,7 @@ export function assembleProxy(
   context: ReconcileContext,
 ): Assembly {
   const { name, namespace } = object.metadata
-  const { proxyPort, oidcConfigRef, telemetryConfigRef, toolConfigRef } = object.spec
+  const { proxyPort, oidcConfigRef, telemetryConfigRef, toolConfigRef, allowedHosts = [] } = object.spec
   const mounts = startMounts(configMapName(object))
   const address = addressOf(object, proxyPort, context)
   const backend = { name, ...backendOf(mounts) }
@@ -64,11 +67,12 @@ export function assembleProxy(
     namespace,
     role: 'proxy',
     resourceUrl: oidcConfigRef?.resourceUrl ?? endpointOf(address),
-    allowedHosts: serviceHosts(object, address),
+    allowedHosts: [...serviceHosts(object, address), ...allowedHosts],
     // Where oidc is asked for and can't be had there is a problem, and the configuration goes nowhere.
     incomingAuth: oidcConfigRef ? { type: 'oidc', ...(oidc ? { oidc } : {}) } : { type: 'anonymous' },
     backends: [backend],
     ...(shaping === undefined ? {} : { aggregation: { tools: [{ workload: name, ...shaping }] } }),
+    ...sessionStorageOf(object, object.spec.sessionStorage, resolver, mounts),
   }
   return { config, mounts, telemetry: mountTelemetry(telemetryConfigRef, name, resolver, mounts), address }
 }

@@ -18,6 +18,7 @@ import { type Problems, startProblems } from './problems.ts'
 import { type Assembly, addressOf, endpointOf, serviceHosts } from './proxy.ts'
 import { checkName, containerResources, noteFindings, renderChildren } from './rendering.ts'
 import { type Resolver, startResolver } from './resolver.ts'
+import { type SessionStorageSpec, sessionStorageOf } from './session-storage.ts'
 import { warnOfSessions } from './sessions.ts'
 import { checkSupported } from './supported.ts'
 import { planWorkload, type Rendered } from './workload.ts'
@@ -67,6 +68,15 @@ function aggregationOf({ config }: Spec, resolver: Resolver): Pick<GatewayConfig
   }
 }
 
+const storageOf = ({ sessionStorage, config }: Spec): SessionStorageSpec | undefined =>
+  sessionStorage ?? config?.sessionStorage
+
+/** Headers that either place names, each once. */
+function passthroughOf({ passthroughHeaders = [], config }: Spec): Pick<GatewayConfig, 'passthroughHeaders'> {
+  const names = [...passthroughHeaders, ...(config?.passthroughHeaders ?? [])].map((name) => name.toLowerCase())
+  return names.length === 0 ? {} : { passthroughHeaders: [...new Set(names)].sort() }
+}
+
 function incomingAuthOf({ incomingAuth }: Spec, resolver: Resolver, mounts: Mounts): GatewayConfig['incomingAuth'] {
   const { type, oidcConfigRef, audience } = incomingAuth
   if (type === 'anonymous') return { type }
@@ -102,13 +112,15 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     namespace: metadata.namespace,
     role: 'gateway',
     resourceUrl: spec.incomingAuth.oidcConfigRef?.resourceUrl ?? endpointOf(address),
-    allowedHosts: serviceHosts(object, address),
+    allowedHosts: [...serviceHosts(object, address), ...(spec.allowedHosts ?? [])],
     incomingAuth: incomingAuthOf(spec, resolver, mounts),
     backends: members.served.map(({ backend }) => {
       const timeout = timeouts?.perWorkload?.[backend.name]
       return timeout === undefined ? backend : { ...backend, timeout }
     }),
     ...aggregationOf(spec, resolver),
+    ...passthroughOf(spec),
+    ...sessionStorageOf(object, storageOf(spec), resolver, mounts),
     ...(timeouts === undefined ? {} : { timeouts: { default: timeouts.default } }),
     ...(logLevel === undefined ? {} : { logLevel }),
   }
@@ -202,7 +214,7 @@ export function reconcileVirtualMcpServer(
       tellOfBackends(assembly.members, conditions)
       warnOfStrangers(spec, assembly.members, conditions)
       warnOfTelemetry(assembly.telemetry, conditions)
-      warnOfSessions({ ...spec, sessionStorage: spec.sessionStorage ?? spec.config?.sessionStorage }, conditions)
+      warnOfSessions({ ...spec, sessionStorage: storageOf(spec) }, conditions)
     },
     status: {
       backendCount: assembly.members.served.length,

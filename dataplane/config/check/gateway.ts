@@ -3,6 +3,7 @@ import type { Finding } from '../load.ts'
 import { escapeStep } from '../pointer.ts'
 import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
+import { passthroughFindings } from './passthrough.ts'
 import { redisFindings } from './redis.ts'
 import { urlFindings } from './url.ts'
 
@@ -10,7 +11,7 @@ type Backend = GatewayConfig['backends'][number]
 
 /** Cross-field rules of the gateway's configuration; sees only what its schema has accepted. */
 export function checkGateway(config: GatewayConfig): readonly Finding[] {
-  const { incomingAuth, backends, aggregation, resourceUrl, role, sessionStorage } = config
+  const { incomingAuth, backends, aggregation, resourceUrl, role, sessionStorage, passthroughHeaders } = config
   return [
     ...incomingAuthFindings(incomingAuth),
     ...(resourceUrl === undefined ? [] : urlFindings(resourceUrl, '/resourceUrl')),
@@ -19,6 +20,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
       : []),
     ...duplicates(backends, ({ name }) => name, '/backends', '/name'),
     ...backends.flatMap((backend, index) => backendFindings(backend, `/backends/${index}`)),
+    ...passthroughFindings(passthroughHeaders ?? [], '/passthroughHeaders'),
     ...(sessionStorage?.redis === undefined ? [] : redisFindings(sessionStorage.redis, '/sessionStorage/redis')),
     ...duplicates(aggregation?.tools ?? [], ({ workload }) => workload, '/aggregation/tools', '/workload'),
   ]

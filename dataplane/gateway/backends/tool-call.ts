@@ -13,6 +13,7 @@ import type { Backend } from './backend.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
 import type { Flying } from './in-flight.ts'
 import type { Link, Opened } from './link.ts'
+import { passHeaders } from './pass-headers.ts'
 import { refusalOf } from './refusal.ts'
 import { isRelayed, legacyAnswer, modernEnvelope, NotRelayed, sameId } from './relay-rules.ts'
 
@@ -118,6 +119,8 @@ export class ToolCall implements AnswerOwner, Flying {
   }
 
   #send(headers: string[], body: string): void {
+    const { setup, req } = this.#turn
+    if (setup.passedHeaders.length > 0) passHeaders(headers, setup.passedHeaders, req.headers)
     this.#attempts++
     this.#ended = false
     const reader = new AnswerReader(this)

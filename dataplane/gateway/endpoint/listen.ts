@@ -44,6 +44,8 @@ function refuseModern(turn: Turn): void {
 
 async function openStream(turn: Turn): Promise<void> {
   const session = await sessionOf(turn)
+  if (turn.gateway.closing.aborted)
+    throw new PublicError('unavailable', { headers: { 'retry-after': '1', connection: 'close' } })
   const stream = new SessionStream(turn, session)
   // A client that comes again has lost its old stream, whether or not that is known here yet.
   session.listening?.end()

@@ -35,14 +35,41 @@ const proxied = `
   oidcConfigRef: {name: inline, audience: a, scopes: [s], resourceUrl: https://x.example.com/mcp}
   telemetryConfigRef: {name: otel, serviceName: s}
   toolConfigRef: {name: short}
-  sessionStorage: {provider: memory}`
+  allowedHosts: [tools.example.com]
+  sessionStorage: {provider: redis, address: "redis:6379", db: 1, keyPrefix: x, passwordRef: {name: secret, key: key}}`
 
 const headers = `
   headerForward:
     addPlaintextHeaders: {a: b}
     addHeadersFromSecret: [{headerName: c, valueSecretRef: {name: secret, key: key}}]`
 
-const corpus = `
+const key = '{name: secret, key: key}'
+const timeouts = 'dialTimeout: 4s, readTimeout: 2s, writeTimeout: 2s'
+const tls = `{caCertSecretRef: ${key}, insecureSkipVerify: true}`
+
+/** The ways to Redis that exclude each other, each in an object of its own. */
+const redisWays = [
+  `{addr: "redis:6379", clusterMode: true, aclUserConfig: {usernameSecretRef: ${key}, passwordSecretRef: ${key}}, tls: ${tls}, ${timeouts}}`,
+  `{sentinelConfig: {masterName: m, sentinelAddrs: ["redis:26379"], db: 1}, sentinelTls: ${tls}}`,
+  '{sentinelConfig: {masterName: m, sentinelService: {name: redis, namespace: x, port: 1}}}',
+]
+const onRedis = Object.entries({
+  MCPServer: 'image: x, transport: streamable-http',
+  MCPRemoteProxy: 'remoteUrl: "https://example.com/mcp"',
+  VirtualMCPServer: 'groupRef: {name: tools}, incomingAuth: {type: anonymous}',
+})
+  .flatMap(([kind, required]) =>
+    redisWays.map(
+      (redis, index) => `
+kind: ${kind}
+metadata: {name: redis-${index}}
+spec: {${required}, sessionStorage: {provider: redis, redis: ${redis}}}
+---`,
+    ),
+  )
+  .join('')
+
+const corpus = `${onRedis}
 kind: MCPServer
 metadata: {name: server}
 spec:
@@ -86,11 +113,13 @@ spec:
     oidcConfigRef: {name: inline, audience: a, scopes: [s], resourceUrl: https://x.example.com/mcp}
   outgoingAuth: {source: inline, default: {type: discovered}, backends: {stranger: {type: discovered}}}
   telemetryConfigRef: {name: otel, serviceName: s}
-  sessionStorage: {provider: memory}
+  passthroughHeaders: [x-tenant]
+  allowedHosts: [tools.example.com]
+  sessionStorage: {provider: redis, address: "redis:6379", db: 1, keyPrefix: x, passwordRef: {name: secret, key: key}}
   config:
     name: n
     groupRef: tools
-    sessionStorage: {provider: memory}
+    passthroughHeaders: [x-request]
     aggregation:
       conflictResolution: prefix
       conflictResolutionConfig: {prefixFormat: "{workload}."}
@@ -110,7 +139,11 @@ spec:
 ---
 kind: VirtualMCPServer
 metadata: {name: inline}
-spec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}, outgoingAuth: {source: inline}}
+spec:
+  groupRef: {name: tools}
+  incomingAuth: {type: anonymous}
+  outgoingAuth: {source: inline}
+  config: {sessionStorage: {provider: redis, address: "redis:6379", db: 1, keyPrefix: x}}
 ---
 kind: MCPServerEntry
 metadata: {name: secured}

@@ -1,0 +1,19 @@
+import type { IncomingHttpHeaders } from 'node:http'
+
+/**
+ * Adds the headers of a client's request that the configuration passes on (`names`, in lower case) to those of a
+ * request to a backend, a flat list. What is there already stays: the configuration's own headers win.
+ */
+export function passHeaders(headers: string[], names: readonly string[], from: IncomingHttpHeaders): void {
+  for (const name of names) {
+    const value = from[name]
+    if (value === undefined || isThere(headers, name)) continue
+    headers.push(name, Array.isArray(value) ? value.join(', ') : value)
+  }
+}
+
+function isThere(headers: readonly string[], name: string): boolean {
+  for (let index = 0; index < headers.length; index += 2)
+    if ((headers[index] as string).toLowerCase() === name) return true
+  return false
+}
