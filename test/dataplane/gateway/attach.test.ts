@@ -85,10 +85,10 @@ test('a container that ends in the middle of a message is attached to anew', asy
 test('a token that is refused is said so on /status; a new one is read', async () => {
   kubelet.token = 'second'
   kubelet.cut()
-  await answers('modern').catch(() => {})
   await eventually(
     'the refusal',
     async () => {
+      await answers('modern').catch(() => {})
       const { backends } = await gateway.status()
       return backends[0]?.lastError?.message.includes('HTTP 403 cannot create pods/attach') ?? false
     },
