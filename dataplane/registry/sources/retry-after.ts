@@ -2,6 +2,6 @@
 export function retryAfterOf(header: string | string[] | undefined, now: number): number | undefined {
   if (typeof header !== 'string') return undefined
   if (/^\d{1,9}$/.test(header)) return Number(header) * 1000
-  const date = Date.parse(header)
+  const date = /^[A-Z][a-z]{2}/.test(header) ? Date.parse(header) : Number.NaN
   return Number.isNaN(date) ? undefined : Math.max(0, date - now)
 }

@@ -1,0 +1,136 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { backoff } from '../../../dataplane/registry/sources/backoff.ts'
+import { parseHeaders } from '../../../dataplane/registry/sources/headers-file.ts'
+import { createHttpGet } from '../../../dataplane/registry/sources/http-get.ts'
+import { publicAddress } from '../../../dataplane/registry/sources/public-address.ts'
+import { retryAfterOf } from '../../../dataplane/registry/sources/retry-after.ts'
+import type { SyncCall } from '../../../dataplane/registry/sources/schedule.ts'
+import { createScheduler } from '../../../dataplane/registry/sources/scheduler.ts'
+import { createSlots } from '../../../dataplane/registry/sources/slots.ts'
+import { SourceError } from '../../../dataplane/registry/sources/source-error.ts'
+import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
+import { eventually } from '../../support/eventually.ts'
+import { keptLog } from '../../support/kept-log.ts'
+
+const never = new AbortController().signal
+
+test('so many at a time, the others in order; a slow one gives its place up', async () => {
+  const slots = createSlots(1, 50)
+  const order: string[] = []
+  const stuck = Promise.withResolvers<void>()
+  const first = slots.run(async () => {
+    order.push('stuck')
+    await stuck.promise
+  }, never)
+  const others = ['b', 'c'].map((name) => slots.run(async () => void order.push(name), never))
+  assert.equal(order, [])
+  await Promise.all(others)
+  assert.equal(order, ['stuck', 'b', 'c'])
+  stuck.resolve()
+  await first
+  await slots.run(async () => void order.push('d'), never)
+  assert.is(order.length, 4)
+})
+
+test('who waits can leave', async () => {
+  const slots = createSlots(1, 10_000)
+  const stuck = Promise.withResolvers<void>()
+  const first = slots.run(() => stuck.promise, never)
+  const leaving = new AbortController()
+  const second = slots.run(async () => assert.unreachable(), leaving.signal).catch((error: Error) => error.message)
+  leaving.abort(new Error('left'))
+  assert.is(await second, 'left')
+  stuck.resolve()
+  await first
+  assert.is(await slots.run(async () => 'free again', never), 'free again')
+})
+
+test('waits after failures double up to a bound, with jitter; Retry-After is the least, within reason', () => {
+  const wait = (attempts: number, intervalMs: number, random = 0, retryAfterMs?: number) =>
+    backoff({ attempts, intervalMs, retryAfterMs }, random)
+  assert.equal(
+    [1, 2, 3, 30].map((attempts) => wait(attempts, 30_000)),
+    [2_000, 4_000, 8_000, 300_000],
+  )
+  assert.is(wait(1, 1_000), 1_000)
+  assert.is(wait(30, 3_600_000), 3_600_000)
+  assert.is(wait(1, 30_000, 1), 2_500)
+  assert.is(wait(1, 30_000, 0, 60_000), 60_000)
+  assert.is(wait(1, 30_000, 0, 1e12), 3_600_000)
+})
+
+test('Retry-After: seconds or a date', () => {
+  const now = Date.parse('2026-01-01T00:00:00Z')
+  assert.is(retryAfterOf('120', now), 120_000)
+  assert.is(retryAfterOf('Thu, 01 Jan 2026 00:01:00 GMT', now), 60_000)
+  assert.is(retryAfterOf('Wed, 31 Dec 2025 00:00:00 GMT', now), 0)
+  for (const odd of [undefined, 'soon', '-1', ['1', '2']]) assert.is(retryAfterOf(odd, now), undefined)
+})
+
+test('a headers file tells the line that is none, never what stands there', () => {
+  assert.equal(parseHeaders('# c\n\nAuthorization: Bearer a:b\r\nX-A:  1 \n'), {
+    authorization: 'Bearer a:b',
+    'x-a': '1',
+  })
+  for (const text of ['secret', ': secret', 'a b: secret', 'X: se\u0000cret']) {
+    try {
+      parseHeaders(`X-A: 1\n${text}`)
+      assert.unreachable()
+    } catch (error) {
+      assert.instance(error, SourceError)
+      assert.match((error as Error).message, 'line 2')
+      assert.not.match((error as Error).message, 'cret')
+    }
+  }
+})
+
+test('a source that is held to public addresses reaches none of this machine', async () => {
+  await using get = createHttpGet({ publicOnly: true, timeoutMs: 1_000, maxBytes: 1_000, signal: never })
+  for (const url of ['http://127.0.0.1:1/', 'http://localhost:1/', 'http://10.0.0.1/', 'http://169.254.169.254/']) {
+    const code = await get(url, {}).then(
+      () => 'reached',
+      (error: SourceError) => error.code,
+    )
+    assert.is(code, 'private_address', url)
+    assert.is(
+      await publicAddress(new URL(url)).then(
+        () => 'public',
+        (error: SourceError) => error.code,
+      ),
+      'private_address',
+    )
+  }
+})
+
+test('a sync that is asked for is a full pass; waited for or not; what runs is ended by a stop', async () => {
+  const calls: SyncCall[] = []
+  const hold = Promise.withResolvers<void>()
+  const scheduler = createScheduler({
+    log: keptLog().log,
+    observe: observeNothing,
+    async sync(_source, call) {
+      calls.push(call)
+      if (calls.length === 3) {
+        call.signal.addEventListener('abort', () => hold.reject(call.signal.reason))
+        await hold.promise
+      }
+      return { changed: false, servers: 1, skills: 0, problems: [] }
+    },
+  })
+  scheduler.apply([{ name: 'own', place: { kind: 'inline', text: '{}' }, intervalMs: 3_600_000 }])
+  await eventually('the first', () => scheduler.state('own')?.state === 'ok')
+  assert.equal(
+    calls.map(({ full }) => full),
+    [false],
+  )
+  assert.is(await scheduler.syncNow('own', { wait: true }), true)
+  assert.is(calls[1]?.full, true)
+  assert.is(await scheduler.syncNow('none'), false)
+  assert.is(await scheduler.syncNow('own'), true)
+  await eventually('the third', () => calls.length === 3)
+  await scheduler.stop()
+  assert.is(calls[2]?.signal.aborted, true)
+})
+
+test.run()

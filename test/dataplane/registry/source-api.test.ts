@@ -1,0 +1,210 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../support/eventually.ts'
+import { labels, official, registryFile, server, startRegistry, type TestRegistry } from '../../support/registry.ts'
+import { registryOf } from '../../support/source-registry.ts'
+import { type Held, json, listOf, startUpstream, type Upstream } from '../../support/upstream.ts'
+
+let upstream: Upstream
+let registry: TestRegistry | undefined
+let held: Held[]
+
+test.before.each(async () => {
+  held = ['a', 'b', 'c', 'd', 'e'].map((name, index) => ({
+    server: server(`com.example/${name}`),
+    updatedAt: `2026-01-01T00:00:0${index}.000Z`,
+  }))
+  upstream = await startUpstream(listOf(() => held))
+})
+test.after.each(async () => {
+  await registry?.close()
+  registry = undefined
+  await upstream.close()
+})
+
+const start = (rest: object = {}, options: Parameters<typeof registryOf>[1] = {}) =>
+  registryOf({ api: { endpoint: `${upstream.url}/`, ...rest } }, options)
+const names = async (query = '') => labels(await (registry as TestRegistry).list(`/servers${query}`))
+const shows = (wanted: string) =>
+  eventually(
+    wanted,
+    async () => (await names()).map((label) => label.replace(/^com.example\/(.*)@.*/, '$1')).join('') === wanted,
+    20_000,
+  )
+const settled = (state: string) =>
+  eventually(state, async () => (await (registry as TestRegistry).source('own')).state === state, 20_000)
+
+test('all pages are read, then only what has changed; deletions are honoured', async () => {
+  registry = await start()
+  await shows('abcde')
+  assert.equal(
+    upstream.requests.slice(0, 3).map(({ url }) => url.searchParams.get('cursor')),
+    [null, '2', '4'],
+  )
+
+  held = held.map((one) =>
+    one.server.name === 'com.example/b' ? { ...one, status: 'deleted', updatedAt: '2026-02-01T00:00:00.000Z' } : one,
+  )
+  held.push({ server: server('com.example/f'), updatedAt: '2026-02-01T00:00:01.000Z' })
+  await shows('acdef')
+  const changes = upstream.requests.filter(({ url }) => url.searchParams.has('updated_since'))
+  assert.ok(changes.length > 0)
+  for (const { url } of changes) assert.is(url.searchParams.get('include_deleted'), 'true')
+
+  const { servers } = await registry.list('/servers?include_deleted=true&search=example%2Fb')
+  assert.equal(
+    servers.map((one) => official(one).status),
+    ['deleted'],
+  )
+})
+
+test('nothing new is one request and no write', async () => {
+  registry = await start()
+  await shows('abcde')
+  const etag = (await registry.get('/servers')).headers.get('etag')
+  const before = upstream.requests.length
+  await eventually('some looks', () => upstream.requests.length >= before + 3, 20_000)
+  await settled('ok')
+  assert.is((await registry.get('/servers')).headers.get('etag'), etag)
+  // The second pass sees what lies in the overlap; from the third on nothing is news.
+  assert.ok(registry.log.lines.filter(({ msg }) => msg === 'synced').length <= 2)
+})
+
+test('an upstream without times is read whole, and what vanishes from it goes', async () => {
+  held = held.map(({ server }) => ({ server }))
+  registry = await start()
+  await shows('abcde')
+  held = held.slice(2)
+  await shows('cde')
+  assert.ok(upstream.requests.every(({ url }) => !url.searchParams.has('updated_since')))
+})
+
+test('too many requests: Retry-After is waited for, then the pass goes on where it was', async () => {
+  const answer = upstream.answer
+  let refused = 0
+  upstream.answer = (url, response, request) => {
+    if (url.searchParams.get('cursor') === '2' && refused++ === 0)
+      response.writeHead(429, { 'retry-after': '1' }).end('slow down')
+    else answer(url, response, request)
+  }
+  registry = await start()
+  await shows('abcde')
+  const seconds = upstream.requests.filter(({ url }) => url.searchParams.get('cursor') === '2')
+  assert.ok((seconds[1]?.at ?? 0) - (seconds[0]?.at ?? 0) >= 990)
+  assert.is((await registry.source('own')).state, 'ok')
+})
+
+test('a long Retry-After puts the next sync off', async () => {
+  upstream.answer = (_url, response) => response.writeHead(503, { 'retry-after': '600' }).end()
+  registry = await start()
+  await settled('failed')
+  const { error, nextRun } = await registry.source('own')
+  assert.is(error?.code, 'upstream_failed')
+  assert.ok(Date.parse(nextRun ?? '') - Date.now() > 590_000)
+})
+
+test('a failure in the middle changes nothing', async () => {
+  registry = await start()
+  await shows('abcde')
+  const answer = upstream.answer
+  held = held.slice(0, 3)
+  upstream.answer = (url, response, request) =>
+    url.searchParams.has('cursor') ? void response.writeHead(404).end() : answer(url, response, request)
+  // Other settings: everything is read again.
+  await registry.folder.configure({
+    sources: [{ name: 'own', api: { endpoint: upstream.url, timeout: '5s' }, syncPolicy: { interval: '1s' } }],
+    registries: [{ name: 'main', sources: ['own'] }],
+    auth: { mode: 'anonymous' },
+  })
+  await settled('failed')
+  assert.is((await registry.source('own')).error?.code, 'refused')
+  assert.is((await names()).length, 5)
+  upstream.answer = answer
+  await shows('abc')
+})
+
+for (const { name, answer, code } of [
+  {
+    name: 'a cursor that comes again',
+    answer: (_url, response) => json(response, { servers: [], metadata: { nextCursor: 'again' } }),
+    code: 'endless',
+  },
+  { name: 'what is no list', answer: (_url, response) => json(response, { items: [] }), code: 'wrong_shape' },
+  { name: 'what is no JSON', answer: (_url, response) => void response.end('<html>'), code: 'not_json' },
+  { name: 'a 403', answer: (_url, response) => void response.writeHead(403).end(), code: 'forbidden' },
+  {
+    name: 'a redirect to nowhere',
+    answer: (_url, response) => void response.writeHead(302, { location: 'ftp://127.0.0.1/' }).end(),
+    code: 'refused',
+  },
+] satisfies { name: string; answer: Upstream['answer']; code: string }[])
+  test(`${name} fails the pass`, async () => {
+    upstream.answer = answer
+    registry = await start()
+    await settled('failed')
+    assert.is((await registry.source('own')).error?.code, code)
+  })
+
+test('headers come from a file that is read anew, and are not sent to another host', async () => {
+  const other = await startUpstream((_url, response) => json(response, { servers: [], metadata: {} }))
+  registry = await start(
+    { headersFile: '../headers' },
+    { files: { headers: '# for the upstream\nAuthorization: Bearer one\nX-Team: red\n' } },
+  )
+  await shows('abcde')
+  assert.is(upstream.requests[0]?.headers.authorization, 'Bearer one')
+  assert.is(upstream.requests[0]?.headers['x-team'], 'red')
+  await registry.folder.write('headers', 'Authorization: Bearer two\n')
+  await eventually('the other token', () => upstream.requests.at(-1)?.headers.authorization === 'Bearer two', 20_000)
+
+  upstream.answer = (url, response) => void response.writeHead(307, { location: `${other.url}${url.pathname}` }).end()
+  await eventually('the redirect was followed', () => other.requests.length > 0, 20_000)
+  assert.is(other.requests[0]?.headers.authorization, undefined)
+  await other.close()
+})
+
+test('an upstream that hangs times out and holds up no other source', async () => {
+  upstream.answer = () => undefined
+  const api = { endpoint: upstream.url, timeout: '300ms' }
+  registry = await registryOf(
+    { file: { path: '../good.json' } },
+    { files: { 'good.json': registryFile([server('com.example/good')]) } },
+  )
+  await registry.folder.configure({
+    sources: [
+      ...Array.from({ length: 8 }, (_, index) => ({ name: `stuck${index}`, api, syncPolicy: { interval: '1s' } })),
+      { name: 'own', file: { path: '../good.json' }, syncPolicy: { interval: '1s' } },
+    ],
+    registries: [{ name: 'main', sources: ['own'] }],
+    auth: { mode: 'anonymous' },
+  })
+  const codes = async () => (await registry?.status())?.sources.map(({ error }) => error?.code)
+  await eventually('it is told', async () => (await codes())?.includes('timed_out') === true, 30_000)
+  await shows('good')
+})
+
+test('a server of ours is a source of another, with its times, statuses and deletions', async () => {
+  const first = await startRegistry({ up: registryFile([server('com.example/x'), server('com.example/y')]) })
+  registry = await registryOf({ api: { endpoint: `${first.url}/registry/main` } })
+  await shows('xy')
+  assert.is(
+    official(await registry.one('/servers/com.example%2Fx/versions/latest')).publishedAt,
+    official(await first.one('/servers/com.example%2Fx/versions/latest')).publishedAt,
+  )
+  await first.folder.write('up.json', registryFile([server('com.example/y'), server('com.example/z')]))
+  await shows('yz')
+  await first.close()
+})
+
+test('a stop ends a pass that waits', async () => {
+  upstream.answer = () => undefined
+  registry = await start({ timeout: '5m' })
+  await eventually('it asks', () => upstream.requests.length > 0)
+  const begun = performance.now()
+  await registry.stop()
+  assert.ok(performance.now() - begun < 4_000)
+  await registry.folder.remove()
+  registry = undefined
+})
+
+test.run()

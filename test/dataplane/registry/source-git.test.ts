@@ -1,0 +1,128 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../support/eventually.ts'
+import { type GitServer, startGitServer } from '../../support/git-server.ts'
+import { labels, registryFile, server, type TestRegistry } from '../../support/registry.ts'
+import { registryOf } from '../../support/source-registry.ts'
+
+const a1 = registryFile([server('com.example/a')])
+const ab = registryFile([server('com.example/a'), server('com.example/b')])
+
+let git: GitServer
+let registry: TestRegistry | undefined
+test.before.each(async () => {
+  git = await startGitServer()
+})
+test.after.each(async () => {
+  await registry?.close()
+  registry = undefined
+  await git.close()
+})
+
+const shows = (wanted: readonly string[]) =>
+  eventually(
+    `${wanted}`,
+    async () => JSON.stringify(labels(await (registry as TestRegistry).list('/servers'))) === JSON.stringify(wanted),
+    20_000,
+  )
+const settled = (state: string) =>
+  eventually(state, async () => (await (registry as TestRegistry).source('own')).state === state, 20_000)
+const fetches = () => git.requests.filter((url) => url.includes('git-upload-pack') && !url.includes('?')).length
+
+test('a branch is followed; an unchanged one is asked for and not fetched; nothing stays on the disk', async () => {
+  git.commit({ 'registry.json': a1 })
+  registry = await registryOf({ git: { repository: git.url, branch: 'main' } })
+  await shows(['com.example/a@1.0.0'])
+
+  // A look is one request for the refs (protocol 2 asks by POST too); a fetch is one more.
+  const looks = git.requests.length
+  const { lastAttempt } = await registry.source('own')
+  await eventually('another look', async () => (await registry?.source('own'))?.lastAttempt !== lastAttempt)
+  await eventually('its end', async () => (await registry?.source('own'))?.state === 'ok')
+  assert.ok(git.requests.length > looks)
+  const packs = fetches()
+  const perLook = git.requests.length - looks
+
+  git.commit({ 'registry.json': ab })
+  await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+  assert.ok(git.requests.length - looks > perLook, 'a change is fetched')
+  assert.ok(fetches() > packs)
+  await settled('ok')
+  assert.equal(await readdir(join(registry.folder.stateDirectory, 'git')).catch(() => []), [])
+})
+
+test('a tag, a commit, another path', async () => {
+  const first = git.commit({ 'other.json': a1 })
+  git.tag('v1', first)
+  git.commit({ 'other.json': ab })
+  for (const place of [{ tag: 'v1' }, { commit: first }]) {
+    registry = await registryOf({ git: { repository: git.url, path: 'other.json', ...place } })
+    await shows(['com.example/a@1.0.0'])
+    await registry.close()
+  }
+  registry = undefined
+})
+
+test('without a ref the repository’s default branch is read', async () => {
+  git.commit({ 'registry.json': a1 })
+  registry = await registryOf({ git: { repository: git.url } })
+  await shows(['com.example/a@1.0.0'])
+})
+
+test('credentials come from a file that is read anew, and show up nowhere', async () => {
+  git.commit({ 'registry.json': a1 })
+  git.protect('bot:right-secret')
+  registry = await registryOf(
+    { git: { repository: git.url, auth: { username: 'bot', passwordFile: '../password' } } },
+    { files: { password: 'wrong-secret\n' } },
+  )
+  await settled('failed')
+  const { error } = await registry.source('own')
+  assert.is(error?.code, 'forbidden')
+  await registry.folder.write('password', 'right-secret\n')
+  await shows(['com.example/a@1.0.0'])
+  const told = JSON.stringify([registry.log.lines, await registry.status()])
+  for (const secret of ['wrong-secret', 'right-secret', Buffer.from('bot:right-secret').toString('base64')])
+    assert.not.ok(told.includes(secret))
+})
+
+for (const { name, place, code } of [
+  { name: 'a branch that is not there', place: { branch: 'nowhere' }, code: 'no_such_ref' },
+  { name: 'a file that is not there', place: { path: 'nowhere.json' }, code: 'file_missing' },
+])
+  test(`${name} is told, and what was there stays`, async () => {
+    git.commit({ 'registry.json': a1 })
+    registry = await registryOf({ git: { repository: git.url, ...place } })
+    await settled('failed')
+    assert.is((await registry.source('own')).error?.code, code)
+    await registry.folder.configure({
+      sources: [{ name: 'own', git: { repository: git.url }, syncPolicy: { interval: '1s' } }],
+      registries: [{ name: 'main', sources: ['own'] }],
+      auth: { mode: 'anonymous' },
+    })
+    await shows(['com.example/a@1.0.0'])
+  })
+
+test('a repository that is away: what it brought stays, and is retried', async () => {
+  git.commit({ 'registry.json': a1 })
+  registry = await registryOf({ git: { repository: git.url } })
+  await shows(['com.example/a@1.0.0'])
+  git.protect('nobody:knows')
+  await settled('failed')
+  await shows(['com.example/a@1.0.0'])
+  git.protect(undefined)
+  await settled('ok')
+})
+
+test('a file of this machine is no repository', async () => {
+  try {
+    registry = await registryOf({ git: { repository: 'file:///etc' } })
+    assert.unreachable()
+  } catch (error) {
+    assert.match((error as Error).message, 'http')
+  }
+})
+
+test.run()

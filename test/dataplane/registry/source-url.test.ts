@@ -1,0 +1,77 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../support/eventually.ts'
+import { labels, registryFile, server, type TestRegistry } from '../../support/registry.ts'
+import { registryOf } from '../../support/source-registry.ts'
+import { startUpstream, type Upstream } from '../../support/upstream.ts'
+
+const file = (...names: string[]) => registryFile(names.map((name) => server(`com.example/${name}`)))
+
+let upstream: Upstream
+let registry: TestRegistry | undefined
+test.after.each(async () => {
+  await registry?.close()
+  registry = undefined
+  await upstream?.close()
+})
+
+const shows = (wanted: readonly string[]) =>
+  eventually(
+    `${wanted}`,
+    async () => JSON.stringify(labels(await (registry as TestRegistry).list('/servers'))) === JSON.stringify(wanted),
+    20_000,
+  )
+
+test('a file at a URL is asked for with its validators; unchanged it is neither sent nor read', async () => {
+  let text = file('a')
+  upstream = await startUpstream((_url, response, request) => {
+    const etag = `"${text.length}"`
+    if (request.headers['if-none-match'] === etag) response.writeHead(304).end()
+    else response.writeHead(200, { etag, 'last-modified': 'Thu, 01 Jan 2026 00:00:00 GMT' }).end(text)
+  })
+  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
+  await shows(['com.example/a@1.0.0'])
+  await eventually('a second look', () => upstream.requests.length >= 2, 10_000)
+  assert.is(upstream.requests[1]?.headers['if-none-match'], `"${file('a').length}"`)
+  assert.is(upstream.requests[1]?.headers['if-modified-since'], 'Thu, 01 Jan 2026 00:00:00 GMT')
+  text = file('a', 'bb')
+  await shows(['com.example/a@1.0.0', 'com.example/bb@1.0.0'])
+  assert.is(registry.log.lines.filter(({ msg }) => msg === 'synced').length, 2)
+})
+
+test('a redirect is followed', async () => {
+  upstream = await startUpstream((url, response) =>
+    url.pathname === '/here'
+      ? response.writeHead(200).end(file('a'))
+      : response.writeHead(302, { location: '/here' }).end(),
+  )
+  registry = await registryOf({ file: { url: `${upstream.url}/there` } })
+  await shows(['com.example/a@1.0.0'])
+})
+
+test('inline data is served, and what it is changed to', async () => {
+  upstream = await startUpstream(() => undefined)
+  registry = await registryOf({ file: { data: file('a') } })
+  await shows(['com.example/a@1.0.0'])
+  await registry.folder.configure({
+    sources: [{ name: 'own', file: { data: file('b') } }],
+    registries: [{ name: 'main', sources: ['own'] }],
+    auth: { mode: 'anonymous' },
+  })
+  await shows(['com.example/b@1.0.0'])
+})
+
+test('a filter that is edited acts at once, without a change of the data', async () => {
+  upstream = await startUpstream((_url, response) => void response.writeHead(200).end(file('a', 'b')))
+  const source = { file: { url: `${upstream.url}/registry.json` } }
+  registry = await registryOf(source, { interval: '1h' })
+  await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+  await registry.folder.configure({
+    sources: [{ name: 'own', ...source, syncPolicy: { interval: '1h' }, filter: { names: { exclude: ['*/b'] } } }],
+    registries: [{ name: 'main', sources: ['own'] }],
+    auth: { mode: 'anonymous' },
+  })
+  await shows(['com.example/a@1.0.0'])
+})
+
+test.run()

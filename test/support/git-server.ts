@@ -1,0 +1,110 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** A repository behind git's own smart HTTP backend, on loopback. */
+export interface GitServer {
+  /** URL of the repository. */
+  readonly url: string
+  /** `path?query` of each request so far. */
+  readonly requests: string[]
+  /** Makes a commit of these files on a branch and gives its id. */
+  commit(files: Readonly<Record<string, string>>, branch?: string): string
+  tag(name: string, commit: string): void
+  /** From then on only `user:password` is let in; undefined: everybody. */
+  protect(credentials: string | undefined): void
+  close(): Promise<void>
+}
+
+export async function startGitServer(): Promise<GitServer> {
+  const root = mkdtempSync(join(tmpdir(), 'portico-git-'))
+  const work = join(root, 'work')
+  const requests: string[] = []
+  let credentials: string | undefined
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-C', work, '-c', 'user.name=t', '-c', 'user.email=t@example.com', ...args], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    }).trim()
+  execFileSync('git', ['init', '--quiet', '--initial-branch=main', work])
+
+  const server = createServer((request, response) => {
+    requests.push(request.url ?? '')
+    const expected = credentials && `Basic ${Buffer.from(credentials).toString('base64')}`
+    if (expected !== undefined && request.headers.authorization !== expected) {
+      response.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end()
+      return
+    }
+    answer(work, request, response)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/.git`,
+    requests,
+    commit(files, branch = 'main') {
+      if (git('branch', '--show-current') !== branch) git('checkout', '--quiet', '-B', branch)
+      for (const [name, text] of Object.entries(files)) writeFileSync(join(work, name), text)
+      git('add', '--all')
+      git('commit', '--quiet', '--allow-empty', '-m', 'change')
+      return git('rev-parse', 'HEAD')
+    },
+    tag: (name, commit) => void git('tag', '--annotate', '-m', name, name, commit),
+    protect(wanted) {
+      credentials = wanted
+    },
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+      rmSync(root, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Runs `git http-backend` as CGI (RFC 3875). */
+function answer(root: string, request: IncomingMessage, response: ServerResponse): void {
+  const url = new URL(request.url ?? '', 'http://localhost')
+  const child = spawn('git', ['http-backend'], {
+    env: {
+      ...process.env,
+      GIT_PROJECT_ROOT: root,
+      GIT_HTTP_EXPORT_ALL: '1',
+      PATH_INFO: url.pathname,
+      QUERY_STRING: url.search.slice(1),
+      REQUEST_METHOD: request.method,
+      CONTENT_TYPE: request.headers['content-type'] ?? '',
+      HTTP_CONTENT_ENCODING: request.headers['content-encoding'] ?? '',
+      GIT_PROTOCOL: (request.headers['git-protocol'] as string) ?? '',
+      REMOTE_ADDR: '127.0.0.1',
+    },
+    stdio: ['pipe', 'pipe', 'ignore'],
+  })
+  request.pipe(child.stdin)
+  let head = Buffer.alloc(0)
+  let begun = false
+  child.stdout.on('data', (chunk: Buffer) => {
+    if (begun) {
+      response.write(chunk)
+      return
+    }
+    head = Buffer.concat([head, chunk])
+    const end = head.indexOf('\r\n\r\n')
+    if (end < 0) return
+    const headers = head
+      .subarray(0, end)
+      .toString()
+      .split('\r\n')
+      .map((line) => line.split(': ') as [string, string])
+    const status = headers.find(([name]) => name === 'Status')?.[1]
+    response.writeHead(
+      status === undefined ? 200 : Number.parseInt(status, 10),
+      headers.filter(([name]) => name !== 'Status').flat(),
+    )
+    begun = true
+    response.write(head.subarray(end + 4))
+  })
+  child.stdout.on('end', () => response.end())
+}
