@@ -1,5 +1,6 @@
 import type { Loaded } from '../config/load.ts'
-import type { RegistryConfig } from '../config/registry.ts'
+import { DEFAULT_BODY_BYTES, type RegistryConfig } from '../config/registry.ts'
+import type { AuthConfig } from '../config/registry-auth.ts'
 import { scheduleOf } from './sources/place.ts'
 import type { ScheduledSource } from './sources/schedule.ts'
 import type { StoreSettings } from './store/apply-settings.ts'
@@ -8,7 +9,10 @@ import type { StoreSettings } from './store/apply-settings.ts'
 export interface RegistrySettings extends StoreSettings {
   readonly hash: string
   readonly schedules: readonly ScheduledSource[]
-  readonly registries: RegistryConfig['registries']
+  readonly auth: AuthConfig
+  /** Folder that paths are relative to. */
+  readonly directory: string
+  readonly limits: { readonly bodyBytes: number; readonly privateSources: 'allow' | 'deny' }
   /** Origins whose pages may read the consumer API. */
   readonly origins: readonly string[]
 }
@@ -17,8 +21,14 @@ export interface RegistrySettings extends StoreSettings {
 export function resolveSettings({ config, hash, directory }: Loaded<RegistryConfig>): RegistrySettings {
   return {
     hash,
-    sources: config.sources.map(({ name }) => name),
-    registries: config.registries,
+    directory,
+    auth: config.auth,
+    limits: {
+      bodyBytes: config.limits?.bodyBytes ?? DEFAULT_BODY_BYTES,
+      privateSources: config.limits?.privateSources ?? 'deny',
+    },
+    sources: config.sources.map(({ name, claims = {}, ...rest }) => ({ name, claims, config: rest })),
+    registries: config.registries.map(({ claims = {}, ...registry }) => ({ ...registry, claims })),
     origins: config.cors?.origins ?? ['*'],
     schedules: config.sources.flatMap((source) => scheduleOf(source, { directory, publicOnly: false }) ?? []),
   }

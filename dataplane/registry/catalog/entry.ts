@@ -1,3 +1,4 @@
+import type { ClaimsMap } from '../authz/claims.ts'
 import type { EntryType } from '../store/schema.ts'
 import type { UpstreamMeta } from './official-meta.ts'
 
@@ -9,6 +10,8 @@ export interface IncomingVersion extends UpstreamMeta {
   readonly version: string
   readonly title: string | null
   readonly description: string | null
+  /** Of the entry, where the source does not decide: Kubernetes entries carry their own. Absent: the source's. */
+  readonly claims?: ClaimsMap
   /** JSON text of the document. */
   readonly document: string
 }

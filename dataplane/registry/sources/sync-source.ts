@@ -1,16 +1,16 @@
 import { hash } from 'node:crypto'
 import type { Kysely } from 'kysely'
-import type { IncomingVersion } from '../catalog/entry.ts'
-import { applySync } from '../store/apply-sync.ts'
+import { stageSync } from '../store/apply-sync.ts'
 import type { RegistryTables } from '../store/schema.ts'
 import { createFilter } from './filter.ts'
+import { readKubernetes } from './kubernetes/read.ts'
 import { readApi } from './read-api.ts'
 import type { Problem } from './read-entry.ts'
 import { readFile } from './read-file.ts'
 import { readGit } from './read-git.ts'
 import { readInline } from './read-inline.ts'
 import { readUrl } from './read-url.ts'
-import type { Content, Place, PlaceOf, ReadSource, Source, Synced } from './source.ts'
+import type { Place, PlaceOf, ReadSource, Source, Synced } from './source.ts'
 import { SourceError } from './source-error.ts'
 
 export interface SyncOptions {
@@ -32,6 +32,7 @@ const readers: { readonly [K in Place['kind']]: ReadSource<PlaceOf<K>> } = {
   inline: readInline,
   git: readGit,
   api: readApi,
+  kubernetes: readKubernetes,
 }
 
 /**
@@ -51,34 +52,33 @@ export async function syncSource(
   const content = await read(source.place, { source: source.name, mark, stateDirectory, signal })
   if (content === undefined) return outcome(before, false)
 
-  const { versions, problems } = await gather(content, createFilter(source.filter))
+  const staging = await stored(stageSync(database, source.name))
+  const wanted = createFilter(source.filter)
+  const problems: Problem[] = []
+  for await (const batch of content.batches) {
+    if (signal.aborted) throw new SourceError('stopped', 'the sync was stopped')
+    await stored(staging.add(batch.versions.filter(wanted)))
+    problems.push(...batch.problems.slice(0, MOST_PROBLEMS - problems.length))
+  }
   if (signal.aborted) throw new SourceError('stopped', 'the sync was stopped')
-  try {
-    await applySync(database, {
-      source: source.name,
+  await stored(
+    staging.finish({
       settingsHash,
-      contentHash: content.mark(),
+      mark: content.mark(),
       complete: content.complete,
-      versions,
       problems: JSON.stringify(problems),
       now: new Date().toISOString(),
-    })
-    return outcome(await lastApplied(database, source.name), true)
+    }),
+  )
+  return outcome(await lastApplied(database, source.name), true)
+}
+
+async function stored<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer
   } catch (error) {
     throw new SourceError('store_failed', `the store did not take it: ${(error as Error).message}`, { cause: error })
   }
-}
-
-/** An upstream that changes while it is paged through gives a version twice; the later one counts. */
-async function gather({ batches }: Content, wanted: (version: IncomingVersion) => boolean) {
-  const versions = new Map<string, IncomingVersion>()
-  const problems: Problem[] = []
-  for await (const batch of batches) {
-    for (const version of batch.versions)
-      if (wanted(version)) versions.set(`${version.type} ${version.name} ${version.version}`, version)
-    problems.push(...batch.problems.slice(0, MOST_PROBLEMS - problems.length))
-  }
-  return { versions: [...versions.values()], problems }
 }
 
 type Applied = Awaited<ReturnType<typeof lastApplied>>

@@ -1,267 +1,214 @@
-import { hash, randomUUID } from 'node:crypto'
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { isPostgres } from '../../storage/sql.ts'
 import type { IncomingVersion } from '../catalog/entry.ts'
-import { precedence } from '../catalog/precedence.ts'
-import { searchText } from '../catalog/search-text.ts'
 import { inChunks } from './chunks.ts'
 import { refreshListing } from './refresh-listing.ts'
-import type { EntryType, EntryVersionTable, RegistryTables } from './schema.ts'
+import type { RegistryTables } from './schema.ts'
+import { renewRevisions, settleEntries } from './settle-entries.ts'
+import { stageVersions } from './stage-versions.ts'
 
-/** What a source holds now, or what has changed in it. */
-export interface SourceContent {
-  readonly source: string
+/** What a pass over a source ends with. */
+export interface PassEnd {
   readonly settingsHash: string
-  readonly contentHash: string
-  /** Whether these are all of its versions: what is not among them has left the source. */
+  /** The mark of what was read: the next pass is handed it. */
+  readonly mark: string
+  /** Whether the batches were all that the source holds; else they were what has changed. */
   readonly complete: boolean
-  /** No two of the same type, name and version. */
-  readonly versions: readonly IncomingVersion[]
   /** JSON list of what was left out. */
   readonly problems: string
   /** UTC with milliseconds. */
   readonly now: string
 }
 
+/** A pass over a source that is being written. */
+export interface Staging {
+  /**
+   * Takes a batch: what is in the store as it is costs nothing, the rest is laid aside on the disk. Of two that are the
+   * same version the later counts: an upstream may change while it is paged through.
+   */
+  add(versions: readonly IncomingVersion[]): Promise<void>
+  /**
+   * Puts all batches in force at once: whoever reads sees the state before or after, and a process that is killed leaves
+   * the state before. Writes only what differs. What a complete pass did not bring becomes a tombstone, so that those who
+   * mirror us by `updated_since` learn of it.
+   */
+  finish(end: PassEnd): Promise<void>
+}
+
 /** How long a version that left its source is told of under `include_deleted` and `updated_since`. */
 const TOMBSTONE_MS = 30 * 24 * 60 * 60 * 1000
 
-interface Known {
-  readonly id: number
-  readonly contentHash: string
-  readonly goneAt: string | null
-  /** Whether the content at hand has it. */
-  seen: boolean
-}
-
-interface KnownEntry {
-  id: number
-  readonly versions: Map<string, Known>
-}
-
-/**
- * Makes the store hold this content for a source, in one transaction: whoever reads sees the state before or
- * after, and a process that is killed leaves the state before. Writes only what differs.
- *
- * What is gone becomes a tombstone, so that those who mirror us by `updated_since` learn of it.
- */
-export function applySync(database: Kysely<RegistryTables>, content: SourceContent): Promise<void> {
-  return database.transaction().execute(async (transaction) => {
-    const { id: source } = await transaction
-      .selectFrom('source')
-      .select('id')
-      .where('name', '=', content.source)
-      .executeTakeFirstOrThrow()
-
-    const known = await loadKnown(transaction, source)
-    await insertEntries(transaction, source, content.versions, known)
-    const touched = await writeVersions(transaction, content, known)
-    if (content.complete) await buryVanished(transaction, content.now, known, touched)
-    await purgeTombstones(transaction, content.now, known, touched)
-    if (touched.size > 0) {
-      await settleEntries(transaction, [...touched])
-      await refreshListing(transaction, { source })
-      await renewRevisions(transaction, source)
-    }
-    await recordContent(transaction, source, content)
-  })
-}
-
 type Database = Kysely<RegistryTables>
 
-const keyOf = (type: EntryType, name: string) => `${type} ${name}`
+/**
+ * Begins to write a pass over a source. Memory does not grow with the documents: each batch is on the disk before the
+ * next. What an earlier pass laid aside and did not finish is dropped. Throws where there is no such source.
+ */
+export async function stageSync(database: Database, name: string): Promise<Staging> {
+  const { id: source } = await database
+    .selectFrom('source')
+    .select('id')
+    .where('name', '=', name)
+    .executeTakeFirstOrThrow()
+  await database.transaction().execute((transaction) => dropStaged(transaction, source))
+  /** Numbers of versions that the store has and that the pass has met. */
+  const seen = new Set<number>()
 
-async function loadKnown(database: Database, source: number): Promise<Map<string, KnownEntry>> {
-  const rows = await database
-    .selectFrom('entry as e')
-    .leftJoin('entry_version as v', 'v.entry_id', 'e.id')
-    .select(['e.id as entry_id', 'e.type', 'e.name', 'v.id', 'v.version', 'v.content_hash', 'v.gone_at'])
-    .where('e.source_id', '=', source)
-    .execute()
-  const known = new Map<string, KnownEntry>()
-  for (const { entry_id, type, name, id, version, content_hash, gone_at } of rows) {
-    const key = keyOf(type, name)
-    let entry = known.get(key)
-    if (entry === undefined) known.set(key, (entry = { id: entry_id, versions: new Map() }))
-    if (id !== null && version !== null && content_hash !== null)
-      entry.versions.set(version, { id, contentHash: content_hash, goneAt: gone_at, seen: false })
+  return {
+    add: (versions) => stageVersions(database, source, versions, seen),
+    finish: (end) =>
+      database.transaction().execute(async (transaction) => {
+        await lockSource(transaction, source)
+        const touched = new Set([
+          // First: what comes in now was not in the store when it was met.
+          ...(end.complete ? await buryVanished(transaction, source, end.now, seen) : []),
+          ...(await enterStaged(transaction, source, end.now)),
+          ...(await purgeTombstones(transaction, source, end.now)),
+        ])
+        if (touched.size > 0) {
+          await settleEntries(transaction, [...touched])
+          await refreshListing(transaction, { source })
+          await renewRevisions(transaction, [source])
+        }
+        await recordPass(transaction, source, end)
+      }),
   }
-  return known
 }
 
-async function insertEntries(
+/** The same for a source that is at hand as a whole. */
+export async function applySync(
   database: Database,
-  source: number,
-  versions: readonly IncomingVersion[],
-  known: Map<string, KnownEntry>,
+  { source, versions, ...end }: PassEnd & { readonly source: string; readonly versions: readonly IncomingVersion[] },
 ): Promise<void> {
-  const fresh = new Map<string, { source_id: number; type: EntryType; name: string }>()
-  for (const { type, name } of versions) {
-    const key = keyOf(type, name)
-    if (!known.has(key)) fresh.set(key, { source_id: source, type, name })
-  }
-  await inChunks([...fresh.values()], async (rows) => {
-    const inserted = await database.insertInto('entry').values(rows).returning(['id', 'type', 'name']).execute()
-    for (const { id, type, name } of inserted) known.set(keyOf(type, name), { id, versions: new Map() })
-  })
+  const staging = await stageSync(database, source)
+  await staging.add(versions)
+  await staging.finish(end)
 }
 
-/** Inserts and updates versions; returns the entries that they belong to. */
-async function writeVersions(
-  database: Database,
-  { versions, now }: SourceContent,
-  known: ReadonlyMap<string, KnownEntry>,
-): Promise<Set<number>> {
-  const touched = new Set<number>()
-  const fresh: NewVersion[] = []
+async function dropStaged(database: Database, source: number): Promise<void> {
+  await sql`
+    delete from document where id in (
+      select document_id from staged_version where source_id = ${source} and document_id is not null)`.execute(database)
+  await database.deleteFrom('staged_version').where('source_id', '=', source).execute()
+}
 
-  for (const incoming of versions) {
-    const entry = known.get(keyOf(incoming.type, incoming.name)) as KnownEntry
-    const before = entry.versions.get(incoming.version)
-    const contentHash = hashOf(incoming)
-    if (before === undefined) fresh.push(newVersion(entry.id, incoming, contentHash, now))
-    else {
-      before.seen = true
-      if (before.contentHash === contentHash && before.goneAt === null) continue
-      await updateVersion(database, before.id, newVersion(entry.id, incoming, contentHash, now), incoming)
-    }
-    touched.add(entry.id)
-  }
-  await inChunks(fresh, (rows) => database.insertInto('entry_version').values(rows).execute())
-  return touched
+/** Those who write to one source do so one after the other; on SQLite there is one writer anyway. */
+export async function lockSource(database: Database, source: number): Promise<void> {
+  if (isPostgres(database))
+    await database.selectFrom('source').select('id').where('id', '=', source).forUpdate().execute()
+}
+
+/** Brings what is staged into the tables; returns the entries that it belongs to. */
+async function enterStaged(database: Database, source: number, now: string): Promise<number[]> {
+  const mine = sql`s.source_id = ${source}`
+  await sql`
+    insert into entry (source_id, type, name, claims_set)
+    select s.source_id, s.type, s.name, coalesce(min(s.claims_set), (select claims_set from source where id = ${source}))
+    from staged_version s where ${mine} and not exists (
+      select 1 from entry e where e.source_id = s.source_id and e.type = s.type and e.name = s.name)
+    group by s.source_id, s.type, s.name order by s.type, s.name`.execute(database)
+  await sql`
+    update entry set claims_set = s.claims_set from staged_version s
+    where ${mine} and ${sameEntry(sql`entry`)} and s.claims_set is not null and entry.claims_set <> s.claims_set`.execute(
+    database,
+  )
+  await sql`
+    delete from document where id in (
+      select v.document_id from staged_version s join entry e on ${sameEntry(sql`e`)}
+        join entry_version v on v.entry_id = e.id and v.precedence = s.precedence where ${mine})`.execute(database)
+  // What the source does not tell is kept: when it was published, and when its status changed if it did not.
+  await sql`
+    update entry_version set
+      status = s.status, status_message = s.status_message,
+      status_changed_at = coalesce(s.status_changed_at,
+        case when entry_version.status = s.status then entry_version.status_changed_at else ${now} end),
+      published_at = coalesce(s.published_at, entry_version.published_at), updated_at = ${now}, gone_at = null,
+      title = s.title, description = s.description, search_text = s.search_text, content_hash = s.content_hash,
+      other_meta = s.other_meta, document_id = s.document_id
+    from staged_version s join entry e on ${sameEntry(sql`e`)}
+    where ${mine} and entry_version.entry_id = e.id and entry_version.precedence = s.precedence`.execute(database)
+  await sql`
+    insert into entry_version (entry_id, version, precedence, status, status_message, status_changed_at, published_at,
+      updated_at, title, description, search_text, content_hash, other_meta, document_id)
+    select e.id, s.version, s.precedence, s.status, s.status_message,
+      coalesce(s.status_changed_at, s.published_at, ${now}), coalesce(s.published_at, ${now}),
+      ${now}, s.title, s.description, s.search_text, s.content_hash, s.other_meta, s.document_id
+    from staged_version s join entry e on ${sameEntry(sql`e`)}
+    where ${mine} and not exists (
+      select 1 from entry_version v where v.entry_id = e.id and v.precedence = s.precedence)
+    order by s.type, s.name, s.precedence`.execute(database)
+
+  const { rows } = await sql<{ id: number }>`
+    select distinct e.id from staged_version s join entry e on ${sameEntry(sql`e`)} where ${mine}`.execute(database)
+  await database.deleteFrom('staged_version').where('source_id', '=', source).execute()
+  return rows.map(({ id }) => id)
+}
+
+function sameEntry(entry: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`${entry}.source_id = s.source_id and ${entry}.type = s.type and ${entry}.name = s.name`
 }
 
 async function buryVanished(
   database: Database,
+  source: number,
   now: string,
-  known: ReadonlyMap<string, KnownEntry>,
-  touched: Set<number>,
-): Promise<void> {
-  const vanished: number[] = []
-  for (const entry of known.values())
-    for (const version of entry.versions.values())
-      if (!version.seen && version.goneAt === null) {
-        vanished.push(version.id)
-        touched.add(entry.id)
-      }
-  await inChunks(vanished, (ids) =>
+  seen: ReadonlySet<number>,
+): Promise<number[]> {
+  const present = await database
+    .selectFrom('entry as e')
+    .innerJoin('entry_version as v', 'v.entry_id', 'e.id')
+    .select(['v.id', 'v.entry_id'])
+    .where('e.source_id', '=', source)
+    .where('v.gone_at', 'is', null)
+    .execute()
+  const vanished = present.filter(({ id }) => !seen.has(id))
+  await inChunks(vanished, (rows) =>
     database
       .updateTable('entry_version')
       .set({ status: 'deleted', status_message: null, status_changed_at: now, updated_at: now, gone_at: now })
-      .where('id', 'in', ids)
+      .where(
+        'id',
+        'in',
+        rows.map(({ id }) => id),
+      )
       .execute(),
   )
+  return vanished.map(({ entry_id }) => entry_id)
 }
 
 /** Old tombstones go for good, and entries that have no version left with them. */
-async function purgeTombstones(
-  database: Database,
-  now: string,
-  known: ReadonlyMap<string, KnownEntry>,
-  touched: Set<number>,
-): Promise<void> {
+async function purgeTombstones(database: Database, source: number, now: string): Promise<number[]> {
   const before = new Date(Date.parse(now) - TOMBSTONE_MS).toISOString()
-  const isOld = ({ seen, goneAt }: Known) => !seen && goneAt !== null && goneAt < before
-  const entries: number[] = []
-  const versions: number[] = []
-  for (const entry of known.values()) {
-    const all = [...entry.versions.values()]
-    const old = all.filter(isOld).map(({ id }) => id)
-    if (old.length === 0) continue
-    versions.push(...old)
-    // An entry that was touched already has a version that came in just now.
-    if (old.length === all.length && !touched.has(entry.id)) entries.push(entry.id)
-    touched.add(entry.id)
-  }
-  await inChunks(versions, (ids) => database.deleteFrom('entry_version').where('id', 'in', ids).execute())
-  await inChunks(entries, (ids) => database.deleteFrom('entry').where('id', 'in', ids).execute())
-}
-
-/** Finds the latest version and whether any is left: what is in the source before tombstones, then not deleted, then newest. */
-async function settleEntries(database: Database, entries: readonly number[]): Promise<void> {
-  await inChunks(entries, (ids) =>
-    sql`
-      update entry set
-        latest_id = (
-          select v.id from entry_version v where v.entry_id = entry.id order by
-            case when v.gone_at is null then 0 else 1 end, case when v.status = 'deleted' then 1 else 0 end,
-            v.precedence desc limit 1),
-        living = case when exists (
-          select 1 from entry_version v where v.entry_id = entry.id and v.gone_at is null) then 1 else 0 end
-      where id in (${sql.join(ids)})`.execute(database),
-  )
-}
-
-async function renewRevisions(database: Database, source: number): Promise<void> {
-  await database
-    .updateTable('registry')
-    .set({ revision: randomUUID() })
-    .where('id', 'in', (select) =>
-      select.selectFrom('registry_source').select('registry_id').where('source_id', '=', source),
-    )
+  const old = await database
+    .selectFrom('entry_version as v')
+    .innerJoin('entry as e', 'e.id', 'v.entry_id')
+    .select(['v.id', 'v.entry_id', 'v.document_id'])
+    .where('v.gone_at', '<', before)
+    .where('e.source_id', '=', source)
     .execute()
+  await inChunks(old, async (rows) => {
+    const columns = <K extends 'id' | 'document_id' | 'entry_id'>(name: K) => rows.map((row) => row[name])
+    await database.deleteFrom('entry_version').where('id', 'in', columns('id')).execute()
+    await database.deleteFrom('document').where('id', 'in', columns('document_id')).execute()
+    await sql`
+      delete from entry where id in (${sql.join(columns('entry_id'))}) and not exists (
+        select 1 from entry_version v where v.entry_id = entry.id)`.execute(database)
+  })
+  return old.map(({ entry_id }) => entry_id)
 }
 
-async function recordContent(
-  database: Database,
-  source: number,
-  { settingsHash, contentHash, problems }: SourceContent,
-): Promise<void> {
-  const count = (type: EntryType) =>
-    sql<number>`(select count(*) from entry where source_id = ${source} and type = ${type} and living = 1)`
+async function recordPass(database: Database, source: number, { settingsHash, mark, problems }: PassEnd) {
+  const count = (type: string) => sql<number>`(
+    select count(*) from entry e where e.source_id = source.id and e.type = ${type} and e.living = 1)`
   await database
     .updateTable('source')
     .set({
       settings_hash: settingsHash,
-      content_hash: contentHash,
+      content_hash: mark,
       problems,
       servers: count('server'),
       skills: count('skill'),
     })
     .where('id', '=', source)
     .execute()
-}
-
-/** Over everything that came in, so that an equal hash means an equal row. */
-function hashOf(incoming: IncomingVersion): string {
-  const { document, others, status, statusMessage, statusChangedAt, publishedAt } = incoming
-  const rest = JSON.stringify([status, statusMessage, statusChangedAt, publishedAt, others])
-  return hash('sha256', `${rest}\n${document}`, 'base64url')
-}
-
-/** What the source does not tell is kept: when it was published, and when its status changed if it did not. */
-async function updateVersion(database: Database, id: number, row: NewVersion, incoming: IncomingVersion) {
-  const { published_at, status_changed_at, ...columns } = row
-  await database
-    .updateTable('entry_version')
-    .set({ ...columns, ...(incoming.publishedAt !== null && { published_at }) })
-    .set((set) => ({
-      status_changed_at:
-        incoming.statusChangedAt ??
-        set.case().when('status', '=', row.status).then(set.ref('status_changed_at')).else(row.updated_at).end(),
-    }))
-    .where('id', '=', id)
-    .execute()
-}
-
-type NewVersion = Omit<EntryVersionTable, 'id'>
-
-function newVersion(entry: number, incoming: IncomingVersion, contentHash: string, now: string): NewVersion {
-  const { name, version, title, description } = incoming
-  return {
-    entry_id: entry,
-    version,
-    precedence: precedence(version),
-    status: incoming.status,
-    status_message: incoming.statusMessage,
-    status_changed_at: incoming.statusChangedAt ?? incoming.publishedAt ?? now,
-    published_at: incoming.publishedAt ?? now,
-    updated_at: now,
-    gone_at: null,
-    title,
-    description,
-    search_text: searchText(name, title, description),
-    content_hash: contentHash,
-    other_meta: incoming.others,
-    document: incoming.document,
-  }
 }

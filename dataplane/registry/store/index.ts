@@ -1,32 +1,56 @@
 import type { Logger } from 'pino'
+import type { Jobs } from './jobs.ts'
 import { openForReading, storeFile } from './open.ts'
 import { createReader, type Reader } from './read.ts'
-import { type Jobs, startWriter } from './writer.ts'
+import type { AdminWriter } from './records.ts'
+import { createSnapshot } from './snapshot.ts'
+import { startWriter } from './writer.ts'
 
 /** The store: reads happen here, writes in a thread of their own. */
-export interface Store extends Pick<Jobs, 'applySettings' | 'syncSource'> {
+export interface Store extends Pick<Jobs, 'applySettings' | 'syncSource' | 'recordSync'> {
   readonly reader: Reader
+  readonly writer: AdminWriter
   close(): Promise<void>
 }
 
 /** Opens the store in this folder. Throws an Error that names what can't be had. */
 export async function openStore(stateDirectory: string, log: Logger): Promise<Store> {
   const file = await storeFile(stateDirectory)
-  const writer = startWriter(file, log)
+  const jobs = startWriter(file, log)
   try {
-    await writer.open()
+    await jobs.open()
   } catch (error) {
-    await writer.close()
+    await jobs.close()
     throw error
   }
   const database = openForReading(file)
+  const snapshot = await createSnapshot(database)
+
+  /** What has asked for a change reads it from then on. */
+  const seen = <A extends unknown[], R>(job: (...args: A) => Promise<R>) =>
+    async function writeAndSee(...args: A): Promise<R> {
+      const outcome = await job(...args)
+      await snapshot.refresh()
+      return outcome
+    }
   return {
-    reader: createReader(database),
-    applySettings: writer.applySettings,
-    syncSource: writer.syncSource,
+    reader: createReader(database, snapshot),
+    applySettings: seen(jobs.applySettings),
+    syncSource: seen(jobs.syncSource),
+    recordSync: seen(jobs.recordSync),
+    writer: {
+      publish: seen(jobs.publish),
+      setClaims: seen(jobs.setClaims),
+      deleteVersion: seen(jobs.deleteVersion),
+      setStatus: seen(jobs.setStatus),
+      putSource: seen(jobs.putSource),
+      removeSource: seen(jobs.removeSource),
+      putRegistry: seen(jobs.putRegistry),
+      removeRegistry: seen(jobs.removeRegistry),
+    },
     async close() {
       await database.destroy()
-      await writer.close()
+      await jobs.close()
     },
   }
 }

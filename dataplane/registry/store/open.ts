@@ -14,7 +14,7 @@ export async function storeFile(stateDirectory: string): Promise<string> {
       cause: error,
     })
   }
-  return join(stateDirectory, 'registry.sqlite')
+  return join(stateDirectory, 'catalog.sqlite')
 }
 
 /** Opens the store for writing, with the newest schema. */

@@ -1,22 +1,28 @@
 import type { Kysely } from 'kysely'
 import { PublicError } from '../../server/errors.ts'
 import { isDatabaseError } from '../../storage/sql.ts'
+import type { Visible } from '../authz/visibility.ts'
 import type { Position } from '../catalog/cursor.ts'
 import { precedence } from '../catalog/precedence.ts'
 import { likePattern } from '../catalog/search-text.ts'
-import {
-  type ListingShape,
-  type ListingStatement,
-  listingStatement,
-  type VersionRow,
-  type VersionValues,
-} from './listing-statement.ts'
-import type { RegistryTables } from './schema.ts'
-import { prepareStatement } from './statement.ts'
+import { createListPage } from './list-page.ts'
+import { createOneName } from './one-name.ts'
+import { createAdminReader } from './read-admin.ts'
+import type { AdminReader } from './records.ts'
+import type { EntryType, RegistryTables } from './schema.ts'
+import type { Snapshot } from './snapshot.ts'
+import type { FilterValues, VersionFilter, VersionRow } from './version-columns.ts'
+
+interface Scope {
+  readonly registry: string
+  readonly type: EntryType
+  /** What the caller sees: a name is that of the first source whose entry is visible. */
+  readonly visible: Visible
+  readonly includeDeleted: boolean
+}
 
 /** What a page is asked for. */
-export interface ListQuery {
-  readonly registry: string
+export interface ListQuery extends Scope {
   readonly limit: number
   readonly after?: Position | undefined
   readonly search?: string | undefined
@@ -24,75 +30,64 @@ export interface ListQuery {
   readonly updatedSince?: string | undefined
   /** `latest` or one version. */
   readonly version?: string | undefined
-  readonly includeDeleted: boolean
 }
 
-export interface VersionQuery {
-  readonly registry: string
+export interface VersionQuery extends Scope {
   readonly name: string
   /** `latest` or one version. */
   readonly version: string
-  readonly includeDeleted: boolean
 }
 
-/** Reads what registries show. Each answer comes from one statement, so from one state of the store. */
-export interface Reader {
-  /** Up to `limit` versions by name and precedence. */
+/** Reads what registries show. Each answer comes from one state of the store. Throws a PublicError `unavailable`. */
+export interface Reader extends AdminReader, Pick<Snapshot, 'claimsSets'> {
+  /** Up to `limit` versions by name and precedence; none where there is no such registry. */
   list(query: ListQuery): Promise<readonly VersionRow[]>
-  /** All versions of one server, newest first. */
+  /** All versions of one entry, newest first. */
   versions(query: Omit<VersionQuery, 'version'>): Promise<readonly VersionRow[]>
   version(query: VersionQuery): Promise<VersionRow | undefined>
-  /** The registry's revision; undefined where there is no such registry. */
+  /** The registry's revision, without a query; undefined where there is no such registry. */
   revision(registry: string): Promise<string | undefined>
 }
 
-/** Statements are compiled when a query of their shape first comes; there are few shapes. */
-export function createReader(database: Kysely<RegistryTables>): Reader {
-  const statements = new Map<string, ListingStatement>()
-
-  const revisionOf = prepareStatement<RegistryTables, { registry: string }, { revision: string }>(database, (value) =>
-    database.selectFrom('registry').select('revision').where('name', '=', value('registry')),
-  )
-
-  function run(shape: ListingShape, values: VersionValues): Promise<readonly VersionRow[]> {
-    const key = JSON.stringify(shape)
-    let statement = statements.get(key)
-    if (statement === undefined) statements.set(key, (statement = listingStatement(database, shape)))
-    return available(statement(values))
-  }
+export function createReader(database: Kysely<RegistryTables>, snapshot: Snapshot): Reader {
+  const listPage = createListPage(database)
+  const oneName = createOneName(database)
+  const idOf = (registry: string) => snapshot.registries().get(registry)?.id
 
   return {
-    list({ registry, limit, after, search, updatedSince, version, includeDeleted }) {
-      return run(
-        {
-          order: 'name',
-          version: versionShape(version),
-          after: after !== undefined,
-          search: search !== undefined,
-          updatedSince: updatedSince !== undefined,
-          includeDeleted,
-        },
-        {
-          registry,
-          limit,
-          ...(after && { afterName: after.name, afterPrecedence: precedence(after.version) }),
-          ...(search !== undefined && { pattern: likePattern(search) }),
-          ...(updatedSince !== undefined && { updatedSince }),
-          ...exactly(version),
-        },
-      )
+    ...createAdminReader(database, snapshot, available),
+    claimsSets: snapshot.claimsSets,
+    async list({ registry, type, visible, limit, after, search, updatedSince, version, includeDeleted }) {
+      const id = idOf(registry)
+      // No stored text has such a character, and PostgreSQL takes none.
+      if (id === undefined || search?.includes('\0')) return []
+      const filter: VersionFilter = {
+        version: versionShape(version),
+        search: search !== undefined,
+        updatedSince: updatedSince !== undefined,
+        includeDeleted,
+      }
+      const values: FilterValues = {
+        ...(search !== undefined && { pattern: likePattern(search) }),
+        ...(updatedSince !== undefined && { updatedSince }),
+        ...exactly(version),
+      }
+      const position = after && { name: after.name, precedence: precedence(after.version) }
+      return available(listPage({ registry: id, type, visible, limit, after: position, filter, values }))
     },
-    versions({ registry, name, includeDeleted }) {
-      return run({ order: 'newest', one: true, includeDeleted }, { registry, name })
+    async versions({ registry, ...query }) {
+      const id = idOf(registry)
+      return id === undefined ? [] : available(oneName({ ...query, registry: id, version: 'all', values: {} }))
     },
-    async version({ registry, name, version, includeDeleted }) {
-      const shape = { order: 'newest', one: true, version: versionShape(version), includeDeleted } as const
-      const [row] = await run(shape, { registry, name, ...exactly(version) })
+    async version({ registry, version, ...query }) {
+      const id = idOf(registry)
+      if (id === undefined) return undefined
+      const values = exactly(version) ?? {}
+      const [row] = await available(oneName({ ...query, registry: id, version: versionShape(version), values }))
       return row
     },
     async revision(registry) {
-      const [row] = await available(revisionOf({ registry }))
-      return row?.revision
+      return snapshot.registries().get(registry)?.revision
     },
   }
 }
@@ -106,7 +101,7 @@ function exactly(version: string | undefined): { precedence: string } | undefine
 }
 
 /** A database that fails is away, as far as the caller can know. */
-async function available<T>(answer: Promise<T>): Promise<T> {
+export async function available<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer
   } catch (error) {

@@ -16,9 +16,9 @@ type Placeholder<V> = <K extends keyof V & string>(name: K) => RawBuilder<V[K]>
  */
 export function prepareStatement<T, V extends object, R>(
   database: Kysely<T>,
-  build: (placeholder: Placeholder<V>) => Compilable<R>,
+  build: (placeholder: Placeholder<V>) => Compilable<R> | RawBuilder<R>,
 ): (values: V) => Promise<R[]> {
-  const compiled = build((name) => sql`${new Parameter(name)}`).compile() as CompiledQuery<R>
+  const compiled = build((name) => sql`${new Parameter(name)}`).compile(database) as CompiledQuery<R>
 
   return async function runStatement(values) {
     const parameters = compiled.parameters.map((value) =>

@@ -8,9 +8,11 @@ import type { Kysely } from 'kysely'
 import { SourceError } from '../sources/source-error.ts'
 import { syncSource } from '../sources/sync-source.ts'
 import { applySettings } from './apply-settings.ts'
+import { createGroupCommit } from './group-commit.ts'
+import type { Work } from './jobs.ts'
 import { openForWriting } from './open.ts'
 import type { RegistryTables } from './schema.ts'
-import type { Answer, Call, Work } from './writer.ts'
+import type { Answer, Call } from './writer.ts'
 
 const port = parentPort
 if (port === null) throw new Error('this file is the entry of a worker thread')
@@ -30,11 +32,25 @@ function database(): Promise<Kysely<RegistryTables>> {
   return opened
 }
 
+const commit = createGroupCommit(database)
+
 const jobs: Work = {
   open: async () => void (await database()),
   applySettings: async (settings) => applySettings(await database(), settings),
   syncSource: async ({ source, full }, signal) =>
     syncSource(await database(), source, { full, stateDirectory, signal }),
+  async recordSync({ source, state }) {
+    const store = await database()
+    await store.updateTable('source').set({ sync_state: state }).where('name', '=', source).execute()
+  },
+  publish: (publication) => commit('publish', publication),
+  setClaims: (change) => commit('setClaims', change),
+  deleteVersion: (change) => commit('deleteVersion', change),
+  setStatus: (change) => commit('setStatus', change),
+  putSource: (change) => commit('putSource', change),
+  removeSource: (change) => commit('removeSource', change),
+  putRegistry: (change) => commit('putRegistry', change),
+  removeRegistry: (change) => commit('removeRegistry', change),
   close: async () => (await opened)?.destroy(),
 }
 

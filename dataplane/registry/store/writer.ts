@@ -1,24 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import type { Logger } from 'pino'
-import type { SyncCall } from '../sources/schedule.ts'
-import type { Source, Synced } from '../sources/source.ts'
 import { SourceError, type SourceErrorCode } from '../sources/source-error.ts'
-import type { StoreSettings } from './apply-settings.ts'
-
-/** What the writing thread does; every job is a promise that it answers. */
-export interface Jobs {
-  /** Resolves when the store is open and its schema the newest. */
-  open(): Promise<void>
-  applySettings(settings: StoreSettings): Promise<void>
-  /** Throws a SourceError. */
-  syncSource(source: Source, call: SyncCall): Promise<Synced>
-  close(): Promise<void>
-}
-
-/** The same on the thread's side: what a job is told in one object, and the signal of the one that asked. */
-export interface Work extends Omit<Jobs, 'syncSource'> {
-  syncSource(argument: { readonly source: Source; readonly full: boolean }, signal: AbortSignal): Promise<Synced>
-}
+import type { Jobs } from './jobs.ts'
 
 export type Call =
   | { readonly id: number; readonly job: keyof Jobs; readonly argument: unknown }
@@ -91,6 +74,15 @@ export function startWriter(file: string, log: Logger): Jobs {
     open: () => ask('open'),
     applySettings: (settings) => ask('applySettings', settings),
     syncSource: (source, { full, signal }) => ask('syncSource', { source, full }, signal),
+    recordSync: (record) => ask('recordSync', record),
+    publish: (publication) => ask('publish', publication),
+    setClaims: (change) => ask('setClaims', change),
+    deleteVersion: (change) => ask('deleteVersion', change),
+    setStatus: (change) => ask('setStatus', change),
+    putSource: (change) => ask('putSource', change),
+    removeSource: (change) => ask('removeSource', change),
+    putRegistry: (change) => ask('putRegistry', change),
+    removeRegistry: (change) => ask('removeRegistry', change),
     async close() {
       const thread = worker
       if (thread === undefined) return

@@ -74,7 +74,7 @@ async function servedGeneration({ url }: Running): Promise<string> {
 
 test('a process that is killed in the middle of a sync leaves the state before or after, whole', async () => {
   const folder = await registryFolder()
-  const log = join(folder.stateDirectory, 'registry.sqlite-wal')
+  const log = join(folder.stateDirectory, 'catalog.sqlite-wal')
   const logBytes = () => statSync(log, { throwIfNoEntry: false })?.size ?? 0
   await folder.write('own.json', generation(1))
   await folder.configure(configOf({ own: 'own.json' }))
@@ -109,7 +109,7 @@ test('a process that is killed in the middle of a sync leaves the state before o
 
 /** The generation that a store without its process holds: one alone, whole, and undamaged. */
 function onlyGeneration({ stateDirectory }: RegistryFolder): number {
-  const database = new DatabaseSync(join(stateDirectory, 'registry.sqlite'))
+  const database = new DatabaseSync(join(stateDirectory, 'catalog.sqlite'))
   try {
     assert.equal({ ...database.prepare('pragma integrity_check').get() }, { integrity_check: 'ok' })
     assert.equal(database.prepare('pragma foreign_key_check').all(), [])

@@ -116,7 +116,7 @@ test('a state directory that can’t be had is named', async () => {
 
 test('a store that is no database is named', async () => {
   await mkdir(folder.stateDirectory)
-  await writeFile(join(folder.stateDirectory, 'registry.sqlite'), 'not a database, '.repeat(100))
+  await writeFile(join(folder.stateDirectory, 'catalog.sqlite'), 'not a database, '.repeat(100))
   const { message } = await failure(serve())
   assert.match(message, /registry\.sqlite can’t be opened: file is not a database/)
 })
@@ -179,7 +179,7 @@ test('a store that is away is 503 with a clear body, and back when it is', async
   const { folder: its } = registry
   // A second connection takes the place of a damaged disk: the table is gone, and comes back.
   const { DatabaseSync } = await import('node:sqlite')
-  const database = new DatabaseSync(join(its.stateDirectory, 'registry.sqlite'))
+  const database = new DatabaseSync(join(its.stateDirectory, 'catalog.sqlite'))
   database.exec('alter table listing rename to elsewhere')
   for (const path of ['/servers', '/servers/a%2Fb/versions', '/servers/a%2Fb/versions/latest']) {
     const response = await registry.get(path)

@@ -11,6 +11,7 @@ import { applySync } from '../../../dataplane/registry/store/apply-sync.ts'
 import { openForReading, openForWriting } from '../../../dataplane/registry/store/open.ts'
 import { createReader, type Reader } from '../../../dataplane/registry/store/read.ts'
 import type { RegistryTables } from '../../../dataplane/registry/store/schema.ts'
+import { createSnapshot } from '../../../dataplane/registry/store/snapshot.ts'
 import { NodeSqliteDialect } from '../../../dataplane/storage/sql-sqlite.ts'
 import { registryFile, server } from '../../support/registry.ts'
 
@@ -21,9 +22,9 @@ let reader: Reader
 
 test.before.each(async () => {
   directory = await mkdtemp(join(tmpdir(), 'portico-store-'))
-  database = await openForWriting(join(directory, 'registry.sqlite'))
-  reading = openForReading(join(directory, 'registry.sqlite'))
-  reader = createReader(reading)
+  database = await openForWriting(join(directory, 'catalog.sqlite'))
+  reading = openForReading(join(directory, 'catalog.sqlite'))
+  await refresh()
 })
 test.after.each(async () => {
   await reading.destroy()
@@ -31,11 +32,23 @@ test.after.each(async () => {
   await rm(directory, { recursive: true })
 })
 
+/** What a request would know of the store by now. */
+async function refresh(): Promise<void> {
+  reader = createReader(reading, await createSnapshot(reading))
+}
+
 const settings = (registries: Record<string, string[]>, sources = [...new Set(Object.values(registries).flat())]) =>
   ({
-    sources,
-    registries: Object.entries(registries).map(([name, sources]) => ({ name, sources })),
+    sources: sources.map((name) => ({ name, config: { file: { path: `${name}.json` } }, claims: {} })),
+    registries: Object.entries(registries).map(([name, sources]) => ({ name, sources, claims: {} })),
   }) satisfies StoreSettings
+
+async function configure(...args: Parameters<typeof settings>): Promise<void> {
+  await applySettings(database, settings(...args))
+  await refresh()
+}
+
+const servers = { type: 'server', visible: 'all' } as const
 
 const DAY_MS = 86_400_000
 /** `day` counts from some day on. */
@@ -48,7 +61,7 @@ async function sync(source: string, entries: readonly string[], day = 0, text = 
   await applySync(database, {
     source,
     settingsHash: 'settings',
-    contentHash: `${entries}`,
+    mark: `${entries}`,
     complete: true,
     versions,
     problems: JSON.stringify(problems),
@@ -57,12 +70,12 @@ async function sync(source: string, entries: readonly string[], day = 0, text = 
 }
 
 async function list(registry: string, includeDeleted = false): Promise<string[]> {
-  const rows = await reader.list({ registry, limit: 1000, includeDeleted })
+  const rows = await reader.list({ ...servers, registry, limit: 1000, includeDeleted })
   return rows.map(({ name, version, document }) => `${name}@${version} ${/of (\w+)/.exec(document)?.[1]}`)
 }
 
 test('who has a name: the first source of the registry, with all its versions and no other’s', async () => {
-  await applySettings(database, settings({ abc: ['a', 'b', 'c'], cba: ['c', 'b', 'a'], b: ['b'] }))
+  await configure({ abc: ['a', 'b', 'c'], cba: ['c', 'b', 'a'], b: ['b'] })
   await sync('a', ['x/one@2.0.0'])
   await sync('b', ['x/one@1.0.0', 'x/one@3.0.0', 'x/two'])
   await sync('c', ['x/two@0.1.0', 'x/three'])
@@ -73,13 +86,13 @@ test('who has a name: the first source of the registry, with all its versions an
     ['abc', '2.0.0'],
     ['cba', '3.0.0'],
   ] as const) {
-    const row = await reader.version({ registry, name: 'x/one', version: 'latest', includeDeleted: false })
+    const row = await reader.version({ ...servers, registry, name: 'x/one', version: 'latest', includeDeleted: false })
     assert.equal([row?.version, row?.is_latest], [version, 1])
   }
 })
 
 test('tombstones take no name from a living entry, and are shown where none lives', async () => {
-  await applySettings(database, settings({ main: ['a', 'b'] }))
+  await configure({ main: ['a', 'b'] })
   await sync('a', ['x/one@1.0.0', 'x/two@1.0.0'])
   await sync('b', ['x/one@7.0.0'])
   await sync('a', [])
@@ -91,7 +104,7 @@ test('tombstones take no name from a living entry, and are shown where none live
 })
 
 test('tombstones go after thirty days, at the next sync that has something to write', async () => {
-  await applySettings(database, settings({ main: ['a'] }))
+  await configure({ main: ['a'] })
   await sync('a', ['x/one@1.0.0', 'x/one@2.0.0', 'x/two'])
   await sync('a', ['x/one@2.0.0'], 1)
   await sync('a', ['x/one@2.0.0', 'x/new'], 30)
@@ -106,9 +119,9 @@ test('tombstones go after thirty days, at the next sync that has something to wr
 })
 
 test('latest is found among what is there, deleted only where nothing else is', async () => {
-  await applySettings(database, settings({ main: ['a'] }))
+  await configure({ main: ['a'] })
   const latest = async (includeDeleted = false) =>
-    (await reader.version({ registry: 'main', name: 'x/one', version: 'latest', includeDeleted }))?.version
+    (await reader.version({ ...servers, registry: 'main', name: 'x/one', version: 'latest', includeDeleted }))?.version
   await sync('a', ['x/one@1.0.0', 'x/one@1.10.0', 'x/one@1.9.0'])
   assert.is(await latest(), '1.10.0')
   await sync('a', ['x/one@1.0.0', 'x/one@1.9.0'], 1)
@@ -120,15 +133,18 @@ test('latest is found among what is there, deleted only where nothing else is', 
 })
 
 test('a sync writes only what differs', async () => {
-  await applySettings(database, settings({ main: ['a'] }))
+  await configure({ main: ['a'] })
   const times = async () =>
     Object.fromEntries(
-      (await reader.list({ registry: 'main', limit: 10, includeDeleted: true })).map((row) => [
+      (await reader.list({ ...servers, registry: 'main', limit: 10, includeDeleted: true })).map((row) => [
         row.name,
         row.updated_at,
       ]),
     )
-  const revision = () => reader.revision('main')
+  const revision = async () => {
+    await refresh()
+    return reader.revision('main')
+  }
   await sync('a', ['x/one', 'x/two'])
   const before = { times: await times(), revision: await revision() }
 
@@ -143,34 +159,38 @@ test('a sync writes only what differs', async () => {
 })
 
 test('only registries with the source get a new revision', async () => {
-  await applySettings(database, settings({ a: ['a'], b: ['b'] }))
+  await configure({ a: ['a'], b: ['b'] })
   const before = [await reader.revision('a'), await reader.revision('b')]
   await sync('a', ['x/one'])
+  await refresh()
   assert.is.not(await reader.revision('a'), before[0])
   assert.is(await reader.revision('b'), before[1])
 })
 
 test('settings: the same ones again write nothing; others take along what belongs to them', async () => {
-  await applySettings(database, settings({ one: ['a', 'b'], two: ['b'] }))
+  await configure({ one: ['a', 'b'], two: ['b'] })
   await sync('a', ['x/one'])
   await sync('b', ['x/two'])
-  const revisions = async () => [await reader.revision('one'), await reader.revision('two')]
+  const revisions = async () => {
+    await refresh()
+    return [await reader.revision('one'), await reader.revision('two')]
+  }
   const before = await revisions()
-  await applySettings(database, settings({ one: ['a', 'b'], two: ['b'] }))
+  await configure({ one: ['a', 'b'], two: ['b'] })
   assert.equal(await revisions(), before)
 
-  await applySettings(database, settings({ one: ['a'] }, ['a', 'b']))
+  await configure({ one: ['a'] }, ['a', 'b'])
   assert.equal(await list('one'), ['x/one@1.0.0 a'])
   assert.is(await reader.revision('two'), undefined)
 
-  await applySettings(database, settings({ one: ['b'] }))
+  await configure({ one: ['b'] })
   assert.equal(await list('one'), ['x/two@1.0.0 b'])
   for (const table of ['entry', 'entry_version', 'listing'] as const)
     assert.is((await database.selectFrom(table).selectAll().execute()).length, 1, table)
 })
 
 test('a source that is no longer there takes nothing', async () => {
-  await applySettings(database, settings({ main: ['a'] }))
+  await configure({ main: ['a'] })
   try {
     await sync('gone', ['x/one'])
     assert.unreachable()
@@ -180,33 +200,39 @@ test('a source that is no longer there takes nothing', async () => {
 })
 
 test('every read is a range of an index: nothing is scanned, nothing sorted', async () => {
+  await configure({ main: ['a', 'b'] })
+  await sync('a', ['x/one', 'x/two'])
   const asked: { sql: string; parameters: readonly unknown[] }[] = []
   const logged = new Kysely<RegistryTables>({
-    dialect: new NodeSqliteDialect({ file: join(directory, 'registry.sqlite'), readOnly: true }),
+    dialect: new NodeSqliteDialect({ file: join(directory, 'catalog.sqlite'), readOnly: true }),
     log({ query }) {
       asked.push(query)
     },
   })
-  const watched = createReader(logged)
-  const page = { registry: 'main', limit: 10, includeDeleted: false }
-  const after = { name: 'x/one', version: '1.0.0' }
-  await watched.list(page)
-  await watched.list({ ...page, after })
-  await watched.list({ ...page, after, version: 'latest', search: 'a', updatedSince: '2026-01-01T00:00:00.000Z' })
-  await watched.list({ ...page, version: '1.0.0', includeDeleted: true })
-  await watched.versions({ registry: 'main', name: 'x/one', includeDeleted: false })
-  await watched.version({ registry: 'main', name: 'x/one', version: 'latest', includeDeleted: false })
-  await watched.version({ registry: 'main', name: 'x/one', version: '1.0.0', includeDeleted: false })
-  await watched.revision('main')
+  const watched = createReader(logged, await createSnapshot(reading))
+  for (const visible of ['all', [0], [0, 1, 2, 3, 4]] as const) {
+    const scope = { type: 'server', visible, registry: 'main', includeDeleted: false } as const
+    const page = { ...scope, limit: 10 }
+    const after = { name: 'x/one', version: '0.1.0' }
+    await watched.list(page)
+    await watched.list({ ...page, after })
+    await watched.list({ ...page, after, version: 'latest', search: 'a', updatedSince: '2026-01-01T00:00:00.000Z' })
+    await watched.list({ ...page, version: '1.0.0', includeDeleted: true })
+    await watched.versions({ ...scope, name: 'x/one' })
+    await watched.version({ ...scope, name: 'x/one', version: 'latest' })
+    await watched.version({ ...scope, name: 'x/one', version: '1.0.0' })
+  }
   await logged.destroy()
 
-  assert.is(asked.length, 8)
-  const file = new DatabaseSync(join(directory, 'registry.sqlite'))
+  assert.ok(asked.length >= 3 * 11, `${asked.length} statements`)
+  const file = new DatabaseSync(join(directory, 'catalog.sqlite'))
   for (const { sql, parameters } of asked) {
     const plan = file.prepare(`explain query plan ${sql}`).all(...(parameters as string[]))
     const steps = plan.map(({ detail }) => String(detail))
+    // A list that comes with the query is read as a whole.
     for (const step of steps)
-      if (/SCAN|TEMP B-TREE|AUTOMATIC/.test(step)) assert.unreachable(`${sql}\n${steps.join('\n')}`)
+      if (/SCAN (?!json_each|c\b|\(subquery)|TEMP B-TREE|AUTOMATIC/.test(step))
+        assert.unreachable(`${sql}\n${steps.join('\n')}`)
   }
   file.close()
 })

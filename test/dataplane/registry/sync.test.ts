@@ -206,7 +206,7 @@ withRegistry(
   'the same bytes again write nothing and are not parsed; other bytes with the same entries write none of them',
   () => startRegistry({ own: registryFile([a1, { name: 'bad' }]) }),
   async (registry) => {
-    const database = new DatabaseSync(join(registry.folder.stateDirectory, 'registry.sqlite'), { readOnly: true })
+    const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
     const commits = () => database.prepare('pragma data_version').get()?.['data_version']
     const attempt = async () => (await registry.source('own')).lastAttempt
     const before = { commits: commits(), attempt: await attempt() }

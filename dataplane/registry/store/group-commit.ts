@@ -1,0 +1,95 @@
+import type { Kysely } from 'kysely'
+import { deleteVersion, setClaims, setStatus } from './change-entry.ts'
+import { putRegistry, putSource, removeRegistry, removeSource } from './change-settings.ts'
+import { publishAll } from './publish.ts'
+import type { AdminWriter, Publication } from './records.ts'
+import type { RegistryTables } from './schema.ts'
+
+type Database = Kysely<RegistryTables>
+
+/** Changes that need no more than a transaction that is open. */
+const changes: {
+  readonly [K in Exclude<keyof AdminWriter, 'publish'>]: (
+    database: Database,
+    change: Parameters<AdminWriter[K]>[0],
+  ) => ReturnType<AdminWriter[K]>
+} = { setClaims, deleteVersion, setStatus, putSource, removeSource, putRegistry, removeRegistry }
+
+interface Asked {
+  readonly change: keyof AdminWriter
+  readonly argument: unknown
+  resolve(outcome: unknown): void
+  reject(error: unknown): void
+}
+
+/** Most changes in one transaction: it holds the others up for so long. */
+const MOST = 64
+
+/**
+ * Makes the function that writes changes in the order they come. What comes while a transaction runs goes into the next
+ * one together: a wait for the disk is shared by all of them, and each is answered when it is over.
+ */
+export function createGroupCommit(database: () => Promise<Database>) {
+  const queue: Asked[] = []
+  let running = false
+
+  async function writeQueued(): Promise<void> {
+    running = true
+    try {
+      for (let group = queue.splice(0, MOST); group.length > 0; group = queue.splice(0, MOST)) await writeGroup(group)
+    } finally {
+      running = false
+    }
+  }
+
+  async function writeGroup(group: readonly Asked[]): Promise<void> {
+    try {
+      const outcomes = await transact(await database(), group)
+      for (const [index, { resolve }] of group.entries()) resolve(outcomes[index])
+    } catch (error) {
+      // One that can't be written takes no other down with it.
+      if (group.length === 1) group[0]?.reject(error)
+      else for (const one of group) await writeGroup([one])
+    }
+  }
+
+  return function commitChange<K extends keyof AdminWriter>(
+    change: K,
+    argument: Parameters<AdminWriter[K]>[0],
+  ): ReturnType<AdminWriter[K]> {
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>()
+    queue.push({ change, argument, resolve, reject })
+    // What has come with the same turn of the event loop goes along.
+    if (!running) {
+      running = true
+      setImmediate(writeQueued)
+    }
+    return promise as ReturnType<AdminWriter[K]>
+  }
+}
+
+function transact(database: Database, group: readonly Asked[]): Promise<unknown[]> {
+  return database.transaction().execute(async (transaction) => {
+    const outcomes: unknown[] = []
+    for (let at = 0; at < group.length; ) {
+      const { change, argument } = group[at] as Asked
+      if (change !== 'publish') {
+        outcomes.push(
+          await (changes[change] as (database: Database, argument: unknown) => unknown)(transaction, argument),
+        )
+        at++
+        continue
+      }
+      const end = group.findIndex((asked, index) => index > at && asked.change !== 'publish')
+      const run = group.slice(at, end < 0 ? group.length : end)
+      outcomes.push(
+        ...(await publishAll(
+          transaction,
+          run.map((asked) => asked.argument as Publication),
+        )),
+      )
+      at += run.length
+    }
+    return outcomes
+  })
+}

@@ -1,0 +1,115 @@
+import { type Kysely, sql } from 'kysely'
+import { isPostgres } from '../../storage/sql.ts'
+import { type Candidate, type CandidateQuery, createCandidates } from './candidates.ts'
+import { numberLists } from './number-list.ts'
+import type { RegistryTables } from './schema.ts'
+import { prepareStatement } from './statement.ts'
+import {
+  type FilterValues,
+  type VersionFilter,
+  type VersionRow,
+  versionColumns,
+  versionConditions,
+} from './version-columns.ts'
+
+export interface PageQuery extends Pick<CandidateQuery, 'registry' | 'type' | 'visible'> {
+  readonly limit: number
+  readonly after: { readonly name: string; readonly precedence: string } | undefined
+  readonly filter: VersionFilter
+  readonly values: FilterValues
+}
+
+type Values = Required<FilterValues> & {
+  readonly registry: number
+  readonly entries: unknown
+  readonly limit: number
+  readonly afterPrecedence: string
+}
+
+/** Most entries that are looked at by one statement. */
+const MOST = 1_000
+/** A store that changes faster than a page is read is taken as it is after so many attempts. */
+const ATTEMPTS = 5
+
+/**
+ * Makes the function that reads a page: first the entries by name, by ranges of an index, then their versions. Both tell
+ * the registry's revision; where it changed in between the page is read again, so that it is of one state.
+ */
+export function createListPage(database: Kysely<RegistryTables>): (query: PageQuery) => Promise<VersionRow[]> {
+  const candidates = createCandidates(database)
+  const versions = createVersions(database)
+
+  async function attempt(query: PageQuery): Promise<{ readonly rows: VersionRow[]; readonly torn: boolean }> {
+    const { registry, type, visible, limit, after, filter, values } = query
+    const rows: VersionRow[] = []
+    let from = after?.name ?? ''
+    let afterPrecedence = after?.precedence ?? ''
+    let revision: string | undefined
+    for (let size = limit; ; size = Math.min(size * 4, MOST)) {
+      const found = await candidates({ registry, type, visible, from, size, includeDeleted: filter.includeDeleted })
+      const [first] = found
+      const last = found.at(-1)
+      if (first === undefined || last === undefined) return { rows, torn: false }
+      revision ??= first.revision
+      // Only on the page's first name are there versions that came before.
+      if (first.name !== after?.name) afterPrecedence = ''
+      rows.push(...(await versions(found, filter, { registry, limit: limit - rows.length, afterPrecedence, values })))
+      if (first.revision !== revision || rows.some((row) => row.revision !== revision)) return { rows, torn: true }
+      if (rows.length >= limit || found.length < size) return { rows, torn: false }
+      from = `${last.name}\u0001`
+      afterPrecedence = ''
+    }
+  }
+
+  return async function readPage(query) {
+    for (let left = ATTEMPTS; ; left--) {
+      const { rows, torn } = await attempt(query)
+      if (!torn || left === 0) return rows
+    }
+  }
+}
+
+interface VersionsOptions {
+  readonly registry: number
+  readonly limit: number
+  /** Of the first entry's versions only those behind this one. */
+  readonly afterPrecedence: string
+  readonly values: FilterValues
+}
+
+function createVersions(database: Kysely<RegistryTables>) {
+  const statements = new Map<string, (values: Values) => Promise<VersionRow[]>>()
+  const lists = numberLists(database)
+  // SQLite reads in the order of the list and stops at the limit; to be told to sort would make it read all of them.
+  const order = isPostgres(database) ? sql`order by c.key, v.precedence` : sql``
+
+  function statement(filter: VersionFilter) {
+    const key = JSON.stringify(filter)
+    let prepared = statements.get(key)
+    if (prepared === undefined)
+      statements.set(
+        key,
+        (prepared = prepareStatement<RegistryTables, Values, VersionRow>(
+          database,
+          (value) => sql<VersionRow>`
+            select ${versionColumns}, (select revision from registry where id = ${value('registry')}) as revision
+            from ${lists.table(value('entries'))} c
+              cross join entry e
+              cross join entry_version v
+              cross join document d
+            where e.id = c.value and v.entry_id = e.id and d.id = v.document_id
+              and (c.key > 0 or v.precedence > ${value('afterPrecedence')})
+              ${versionConditions(filter, value)}
+            ${order} limit ${value('limit')}`,
+        )),
+      )
+    return prepared
+  }
+
+  return function readVersions(found: readonly Candidate[], filter: VersionFilter, options: VersionsOptions) {
+    const { values, ...rest } = options
+    const entries = lists.value(found.map(({ entry_id }) => entry_id))
+    // The shape says which placeholders there are, and the values come by the same shape.
+    return statement(filter)({ ...values, ...rest, entries } as Values)
+  }
+}

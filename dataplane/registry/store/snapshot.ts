@@ -1,0 +1,144 @@
+import type { Kysely } from 'kysely'
+import type { ClaimsMap } from '../authz/claims.ts'
+import type { SyncState } from '../sources/schedule.ts'
+import type { RegistryRecord, SourceRecord } from './records.ts'
+import type { RegistryTables } from './schema.ts'
+
+/** What each request needs of the store and what is small: kept in memory, read anew after each change. */
+export interface Snapshot {
+  /** The sets of claims that entries, sources and registries carry; the revision changes whenever one is added. */
+  claimsSets(): {
+    readonly revision: number
+    readonly sets: readonly { readonly id: number; readonly claims: ClaimsMap }[]
+  }
+  sources(): ReadonlyMap<string, SourceRecord>
+  registries(): ReadonlyMap<string, RegistryRecord & { readonly id: number }>
+  /** Reads what has changed up to now; calls that come at once share one reading. */
+  refresh(): Promise<void>
+}
+
+interface State {
+  readonly claims: ReadonlyMap<number, ClaimsMap>
+  readonly claimsSets: ReturnType<Snapshot['claimsSets']>
+  readonly sources: ReturnType<Snapshot['sources']>
+  readonly registries: ReturnType<Snapshot['registries']>
+}
+
+const NOTHING: State = {
+  claims: new Map(),
+  claimsSets: { revision: -1, sets: [] },
+  sources: new Map(),
+  registries: new Map(),
+}
+
+export async function createSnapshot(database: Kysely<RegistryTables>): Promise<Snapshot> {
+  let state = NOTHING
+  let running: Promise<void> | undefined
+  let next: Promise<void> | undefined
+
+  async function read(): Promise<void> {
+    state = await readState(database, state)
+  }
+
+  /** What runs may have begun before the change that is asked for. */
+  function refresh(): Promise<void> {
+    if (running !== undefined) {
+      next ??= running
+        .catch(() => {})
+        .then(() => {
+          next = undefined
+          return refresh()
+        })
+      return next
+    }
+    running = read().finally(() => {
+      running = undefined
+    })
+    return running
+  }
+
+  await refresh()
+  return {
+    claimsSets: () => state.claimsSets,
+    sources: () => state.sources,
+    registries: () => state.registries,
+    refresh,
+  }
+}
+
+async function readState(database: Kysely<RegistryTables>, before: State): Promise<State> {
+  const sources = await database.selectFrom('source').select(SOURCE_COLUMNS).orderBy('name').execute()
+  const registries = await database.selectFrom('registry').selectAll().orderBy('name').execute()
+  const order = await database
+    .selectFrom('registry_source as rs')
+    .innerJoin('source as s', 's.id', 'rs.source_id')
+    .select(['rs.registry_id', 's.name'])
+    .orderBy('rs.position')
+    .execute()
+  // Last: whatever set the rows above carry was there before them.
+  const { claims, claimsSets } = await readClaims(database, before)
+  const claimsOf = (set: number) => claims.get(set) as ClaimsMap
+  const bySource = Map.groupBy(order, ({ registry_id }) => registry_id)
+  return {
+    claims,
+    claimsSets,
+    sources: new Map(
+      sources.map(({ name, origin, config, claims_set, created_at, updated_at, sync_state }) => [
+        name,
+        {
+          name,
+          origin,
+          config: JSON.parse(config),
+          claims: claimsOf(claims_set),
+          createdAt: created_at,
+          updatedAt: updated_at,
+          sync: sync_state === null ? undefined : (JSON.parse(sync_state) as SyncState),
+        },
+      ]),
+    ),
+    registries: new Map(
+      registries.map(({ id, name, origin, claims_set, created_at, updated_at, revision }) => [
+        name,
+        {
+          id,
+          name,
+          origin,
+          claims: claimsOf(claims_set),
+          createdAt: created_at,
+          updatedAt: updated_at,
+          revision,
+          sources: (bySource.get(id) ?? []).map((source) => source.name),
+        },
+      ]),
+    ),
+  }
+}
+
+const SOURCE_COLUMNS = [
+  'name',
+  'origin',
+  'config',
+  'claims_set',
+  'created_at',
+  'updated_at',
+  'sync_state',
+] as const satisfies readonly (keyof RegistryTables['source'])[]
+
+/** Sets are added and never changed: only new ones are read. */
+async function readClaims(
+  database: Kysely<RegistryTables>,
+  before: State,
+): Promise<Pick<State, 'claims' | 'claimsSets'>> {
+  const { revision } = before.claimsSets
+  const rows = await database.selectFrom('claims_set').selectAll().where('id', '>', revision).orderBy('id').execute()
+  if (rows.length === 0) return before
+  const claims = new Map(before.claims)
+  for (const row of rows) claims.set(row.id, JSON.parse(row.claims))
+  return {
+    claims,
+    claimsSets: {
+      revision: rows.at(-1)?.id ?? revision,
+      sets: [...claims].map(([id, claims]) => ({ id, claims })),
+    },
+  }
+}

@@ -1,0 +1,100 @@
+import type { Kysely } from 'kysely'
+import type { IncomingVersion } from '../catalog/entry.ts'
+import { allocateIds } from './allocate-ids.ts'
+import { inChunks } from './chunks.ts'
+import { canonicalClaims, internClaims } from './claims-sets.ts'
+import type { RegistryTables } from './schema.ts'
+import { incomingColumns } from './version-row.ts'
+
+type Database = Kysely<RegistryTables>
+type Columns = ReturnType<typeof incomingColumns>
+
+/** Lays versions aside that differ from those in the store, and adds to `seen` those that the store has. */
+export function stageVersions(
+  database: Database,
+  source: number,
+  versions: readonly IncomingVersion[],
+  seen: Set<number>,
+): Promise<void> {
+  return inChunks(versions, (chunk) =>
+    database.transaction().execute(async (transaction) => {
+      const rows = new Map<string, { readonly incoming: IncomingVersion; readonly columns: Columns }>()
+      for (const incoming of chunk) {
+        const columns = incomingColumns(incoming)
+        rows.set(keyOf(columns), { incoming, columns })
+      }
+      const names = [...new Set(chunk.map(({ name }) => name))]
+      const known = await loadKnown(transaction, source, names)
+      await unstage(transaction, source, names, (key) => rows.has(key))
+      const fresh = [...rows].flatMap(([key, row]) => {
+        const before = known.get(key)
+        if (before !== undefined) seen.add(before.id)
+        const same = before?.gone_at === null && before.content_hash === row.columns.content_hash
+        return same ? [] : row
+      })
+      if (fresh.length === 0) return
+
+      const documents = await allocateIds(transaction, 'document', fresh.length)
+      const sets = await internClaims(
+        transaction,
+        fresh.flatMap(({ incoming: { claims } }) => (claims === undefined ? [] : [claims])),
+      )
+      await transaction
+        .insertInto('document')
+        .values(
+          fresh.map(({ incoming: { document } }, index) => ({
+            id: documents[index] as number,
+            source_id: source,
+            text: document,
+          })),
+        )
+        .execute()
+      await transaction
+        .insertInto('staged_version')
+        .values(
+          fresh.map(({ incoming: { claims }, columns }, index) => ({
+            source_id: source,
+            ...columns,
+            claims_set: claims === undefined ? null : (sets.get(canonicalClaims(claims)) as number),
+            document_id: documents[index] as number,
+          })),
+        )
+        .execute()
+    }),
+  )
+}
+
+const keyOf = ({ type, name, precedence }: { type: string; name: string; precedence: string }) =>
+  `${type} ${name} ${precedence}`
+
+async function loadKnown(database: Database, source: number, names: readonly string[]) {
+  const rows = await database
+    .selectFrom('entry as e')
+    .innerJoin('entry_version as v', 'v.entry_id', 'e.id')
+    .select(['e.type', 'e.name', 'v.id', 'v.precedence', 'v.content_hash', 'v.gone_at'])
+    .where('e.source_id', '=', source)
+    .where('e.type', 'in', ['server', 'skill'])
+    .where('e.name', 'in', names)
+    .execute()
+  return new Map(rows.map((row) => [keyOf(row), row]))
+}
+
+/** Takes back what an earlier batch laid aside of the same versions. */
+async function unstage(database: Database, source: number, names: readonly string[], again: (key: string) => boolean) {
+  const rows = await database
+    .selectFrom('staged_version')
+    .select(['type', 'name', 'precedence', 'document_id'])
+    .where('source_id', '=', source)
+    .where('type', 'in', ['server', 'skill'])
+    .where('name', 'in', names)
+    .execute()
+  for (const row of rows) {
+    if (!again(keyOf(row))) continue
+    await database.deleteFrom('document').where('id', '=', row.document_id).execute()
+    await database
+      .deleteFrom('staged_version')
+      .where('document_id', '=', row.document_id)
+      .where('source_id', '=', source)
+      .execute()
+  }
+}
