@@ -58,8 +58,29 @@ const file = Type.Object(
 
 const kubernetes = Type.Object(
   {
-    namespaces: Type.Optional(
-      Type.Array(Type.String({ minLength: 1, maxLength: 63 }), { description: 'Absent: that of this server.' }),
+    namespaces: Type.Array(Type.String({ pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$', maxLength: 63 }), {
+      description: 'Namespaces that are read.',
+      minItems: 1,
+      maxItems: 256,
+      uniqueItems: true,
+    }),
+    group: Type.Optional(
+      Type.String({
+        description: 'API group of the kinds, and prefix of the annotations.',
+        pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
+        maxLength: 253,
+        default: 'portico.dev',
+      }),
+    ),
+    apiServer: Type.Optional(
+      Type.Object(
+        {
+          url: url('Base URL.'),
+          tokenFile: text('File of the bearer token; read anew each time.'),
+          caFile: text('PEM file of the CA.'),
+        },
+        { description: 'The API server; absent: that of the pod this runs in.', ...strict },
+      ),
     ),
   },
   { description: 'MCP servers of the cluster.', ...strict },

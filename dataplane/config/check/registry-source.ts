@@ -6,9 +6,6 @@ import { urlFindings } from './url.ts'
 
 const SMALLEST_INTERVAL_MS = 1000
 
-/** Kinds of sources that nobody syncs yet. */
-const NOT_YET: readonly string[] = ['kubernetes', 'managed']
-
 /** What is wrong with a source that its schema can't say; for the configuration file and the admin API alike. */
 export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): readonly Finding[] {
   const { git, api, file, syncPolicy, filter } = source
@@ -16,9 +13,6 @@ export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): 
   const [kind] = kinds
   return [
     ...(kinds.length === 1 ? [] : [{ pointer: at, message: `must have exactly one of ${SOURCE_KINDS.join(', ')}` }]),
-    ...kinds
-      .filter((name) => NOT_YET.includes(name))
-      .map((name) => ({ pointer: `${at}/${name}`, message: 'is not supported yet' })),
     ...(syncPolicy !== undefined && (kind === 'managed' || kind === 'kubernetes')
       ? [{ pointer: `${at}/syncPolicy`, message: 'is for git, api and file sources' }]
       : []),

@@ -7,6 +7,15 @@ import type { Place } from './source.ts'
 const FILE_TIMEOUT = '30s'
 const API_TIMEOUT = '10s'
 const REGISTRY_FILE = 'registry.json'
+const API_GROUP = 'portico.dev'
+/** Where a pod finds its API server, its token and the cluster's CA. */
+const IN_CLUSTER = {
+  url: 'https://kubernetes.default.svc',
+  tokenFile: '/var/run/secrets/kubernetes.io/serviceaccount/token',
+  caFile: '/var/run/secrets/kubernetes.io/serviceaccount/ca.crt',
+}
+/** A cluster is followed; this finds what a watch has missed. */
+const CLUSTER_INTERVAL = '5m'
 
 export interface PlaceOptions {
   /** What relative paths are relative to. */
@@ -20,10 +29,14 @@ export function scheduleOf(source: SourceConfig, options: PlaceOptions): Schedul
   const place = placeOf(source, options)
   if (place === undefined) return undefined
   const { name, syncPolicy, filter } = source
-  return { name, place, intervalMs: parseDuration(syncPolicy?.interval ?? DEFAULT_INTERVAL), filter }
+  const interval = syncPolicy?.interval ?? (place.kind === 'kubernetes' ? CLUSTER_INTERVAL : DEFAULT_INTERVAL)
+  return { name, place, intervalMs: parseDuration(interval), filter }
 }
 
-function placeOf({ git, api, file }: SourceConfig, { directory, publicOnly }: PlaceOptions): Place | undefined {
+function placeOf(
+  { git, api, file, kubernetes }: SourceConfig,
+  { directory, publicOnly }: PlaceOptions,
+): Place | undefined {
   if (git !== undefined) {
     const { repository, branch, tag, commit, path = REGISTRY_FILE, auth } = git
     return {
@@ -49,6 +62,18 @@ function placeOf({ git, api, file }: SourceConfig, { directory, publicOnly }: Pl
   if (file?.url !== undefined)
     return { kind: 'url', url: file.url, timeoutMs: parseDuration(file.timeout ?? FILE_TIMEOUT), publicOnly }
   if (file?.data !== undefined) return { kind: 'inline', text: file.data }
+  if (kubernetes !== undefined) {
+    const { apiServer, group = API_GROUP, namespaces } = kubernetes
+    const { url, tokenFile, caFile } = apiServer ?? IN_CLUSTER
+    return {
+      kind: 'kubernetes',
+      group,
+      namespaces,
+      server: url,
+      tokenFile: resolve(directory, tokenFile),
+      caFile: resolve(directory, caFile),
+    }
+  }
   return undefined
 }
 

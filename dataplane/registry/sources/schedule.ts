@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import { followFile, stampOf } from '../../config/follow-file.ts'
 import type { Observe } from '../../telemetry/observe.ts'
 import { backoff } from './backoff.ts'
+import { followKubernetes } from './kubernetes/follow.ts'
 import type { Problem } from './read-entry.ts'
 import type { Slots } from './slots.ts'
 import type { Source, Synced } from './source.ts'
@@ -74,7 +75,7 @@ const untried: SyncState = {
   problems: [],
 }
 
-/** Syncs a source now, once an interval after the last attempt, sooner after a failure, and after each change of a file. */
+/** Syncs a source now, once an interval after the last attempt, sooner after a failure, and after each change of a file or a cluster. */
 export function startSchedule(source: ScheduledSource, { sync, slots, log, observe }: ScheduleOptions): Schedule {
   const stopping = new AbortController()
   const { signal } = stopping
@@ -140,7 +141,10 @@ export function startSchedule(source: ScheduledSource, { sync, slots, log, obser
     if (!signal.aborted) await run()
   }
   if (source.place.kind === 'file') void follow(source.place.path)
-  else void run()
+  else if (source.place.kind === 'kubernetes') {
+    followKubernetes(source.place, run, signal)
+    void run()
+  } else void run()
 
   return {
     source,

@@ -22,6 +22,15 @@ export type Place =
       readonly path: string
       readonly auth?: { readonly username: string; readonly passwordFile: string }
     } & Reach)
+  | {
+      readonly kind: 'kubernetes'
+      /** API group of the kinds, and prefix of the annotations. */
+      readonly group: string
+      readonly namespaces: readonly string[]
+      readonly server: string
+      readonly tokenFile: string
+      readonly caFile: string
+    }
 
 export interface Reach {
   /** Held to public addresses: the source was created by a caller of the API, who may not make us look around here. */

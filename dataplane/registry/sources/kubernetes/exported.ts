@@ -1,0 +1,94 @@
+import { hash } from 'node:crypto'
+import type { ClaimsMap } from '../../authz/claims.ts'
+import type { IncomingVersion } from '../../catalog/entry.ts'
+import { isObject } from '../../catalog/official-meta.ts'
+import type { Catalog } from '../parse.ts'
+import { type Problem, readServer } from '../read-entry.ts'
+
+/** A custom resource, as far as it matters here. */
+export interface Exportable {
+  readonly kind: string
+  readonly metadata: {
+    readonly name: string
+    readonly namespace: string
+    readonly uid: string
+    readonly annotations?: Readonly<Record<string, string>>
+    readonly deletionTimestamp?: string
+  }
+  readonly spec?: { readonly transport?: string }
+}
+
+const SCHEMA = 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json'
+const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
+const DEFAULT_VERSION = '1.0.0'
+
+/**
+ * The entries of a cluster: what says `registry-export: "true"` in its annotations, which have the API group as their
+ * prefix. An object whose annotations won't do is left out and told of; claims that can't be read never become none.
+ */
+export function exportedEntries(objects: readonly Exportable[], group: string): Catalog {
+  const versions: IncomingVersion[] = []
+  const problems: Problem[] = []
+  const owners = new Map<string, string>()
+  for (const object of objects) {
+    if (object.metadata.annotations?.[`${group}/registry-export`] !== 'true') continue
+    if (object.metadata.deletionTimestamp !== undefined) continue
+    const pointer = `/${object.kind}/${object.metadata.namespace}/${object.metadata.name}`
+    const entry = entryOf(object, group, pointer)
+    if ('message' in entry) problems.push(entry)
+    else if (owners.has(entry.name))
+      problems.push({ pointer, message: `has the name of ${owners.get(entry.name)}, which keeps it` })
+    else {
+      owners.set(entry.name, pointer)
+      versions.push(entry)
+    }
+  }
+  return { versions, problems }
+}
+
+function entryOf(object: Exportable, group: string, pointer: string): IncomingVersion | Problem {
+  const { kind, metadata, spec } = object
+  const { annotations = {}, namespace, name, uid } = metadata
+  const annotation = (short: string) => annotations[`${group}/${short}`]
+  const claims = claimsOf(annotation('authz-claims') ?? annotations['authz-claims'])
+  if (claims === undefined) return { pointer, message: 'authz-claims must be a JSON object of strings' }
+  const url = annotation('registry-url')
+  if (url === undefined || !/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
+    return { pointer, message: 'registry-url must be an http or https URL' }
+  const description = annotation('registry-description')
+  if (!description) return { pointer, message: 'registry-description is missing' }
+
+  const publisher = group.split('.').reverse().join('.')
+  const title = annotation('registry-title')
+  const document = {
+    $schema: SCHEMA,
+    name: `${publisher}.k8s.${namespace}/${name}`,
+    ...(title && { title }),
+    description,
+    version: annotation('registry-version') || DEFAULT_VERSION,
+    remotes: [{ type: spec?.transport === 'sse' ? 'sse' : 'streamable-http', url }],
+    _meta: {
+      [PUBLISHER_PROVIDED]: { [publisher]: { [url]: { metadata: { kubernetes: { kind, namespace, name, uid } } } } },
+    },
+  }
+  const entry = readServer(document, undefined, pointer)
+  return 'message' in entry ? entry : { ...entry, claims }
+}
+
+/** Undefined where the text is no JSON object of strings. */
+function claimsOf(text: string | undefined): ClaimsMap | undefined {
+  if (text === undefined) return {}
+  try {
+    const claims: unknown = JSON.parse(text)
+    return isObject(claims) && Object.values(claims).every((value) => typeof value === 'string')
+      ? (claims as ClaimsMap)
+      : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The same content has the same hash, in whatever order the cluster lists it. */
+export function hashOf({ versions, problems }: Catalog): string {
+  return hash('sha256', JSON.stringify([versions, problems]), 'base64url')
+}

@@ -1,0 +1,102 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { PlaceOf } from '../source.ts'
+import { type Cluster, EXPORTED_KINDS, openCluster } from './cluster.ts'
+import { listObjects } from './read.ts'
+
+/** Events come in bursts; one look does for all of them. */
+const SETTLE_MS = 200
+const WATCH_S = 300
+/** After this without a byte the connection counts as dead: bookmarks come about once a minute. */
+const IDLE_MS = 120_000
+const RETRY_MS = 1_000
+const LONGEST_RETRY_MS = 30_000
+/** How often a kind that the API server does not know is looked for. */
+const ABSENT_MS = 30_000
+
+/**
+ * Calls `look` some time after anything changes among the exported kinds of these namespaces, and after each time that
+ * changes may have been missed. Ends with the signal.
+ */
+export function followKubernetes(place: PlaceOf<'kubernetes'>, look: () => void, signal: AbortSignal): void {
+  const cluster = openCluster(place)
+  let settle: NodeJS.Timeout | undefined
+  const changed = () => {
+    settle ??= setTimeout(() => {
+      settle = undefined
+      look()
+    }, SETTLE_MS)
+  }
+  signal.addEventListener(
+    'abort',
+    () => {
+      clearTimeout(settle)
+      void cluster[Symbol.asyncDispose]()
+    },
+    { once: true },
+  )
+  for (const { plural } of EXPORTED_KINDS)
+    for (const namespace of place.namespaces) void followKind(cluster, plural, namespace, changed, signal)
+}
+
+async function followKind(
+  cluster: Cluster,
+  plural: string,
+  namespace: string,
+  changed: () => void,
+  signal: AbortSignal,
+): Promise<void> {
+  let retry = RETRY_MS
+  while (!signal.aborted) {
+    try {
+      const list = await listObjects(cluster, plural, namespace, signal)
+      if (list === undefined) await delay(ABSENT_MS, undefined, { signal })
+      else {
+        changed()
+        retry = RETRY_MS
+        await watchFrom(cluster, plural, namespace, list.metadata.resourceVersion, changed, signal)
+      }
+    } catch {
+      // What is wrong shows at the source: its next look meets the same.
+      await delay(retry * (1 + Math.random() / 4), undefined, { signal }).catch(() => undefined)
+      retry = Math.min(retry * 2, LONGEST_RETRY_MS)
+    }
+  }
+}
+
+/** Watches until the server says that it can't go on from where it was (410), or the connection breaks. */
+async function watchFrom(
+  cluster: Cluster,
+  plural: string,
+  namespace: string,
+  resourceVersion: string,
+  changed: () => void,
+  signal: AbortSignal,
+): Promise<void> {
+  let from = resourceVersion
+  while (!signal.aborted) {
+    const query = {
+      watch: 'true',
+      allowWatchBookmarks: 'true',
+      resourceVersion: from,
+      timeoutSeconds: String(WATCH_S),
+    }
+    const body = await cluster.get(plural, namespace, query, { signal, idleMs: IDLE_MS })
+    if (body === undefined) return
+    body.setEncoding('utf8')
+    let rest = ''
+    for await (const chunk of body as AsyncIterable<string>) {
+      const lines = (rest + chunk).split('\n')
+      rest = lines.pop() as string
+      for (const line of lines) {
+        if (line === '') continue
+        const { type, object } = JSON.parse(line) as {
+          type: string
+          object: { metadata?: { resourceVersion?: string } }
+        }
+        if (type === 'ERROR') return
+        from = object.metadata?.resourceVersion ?? from
+        if (type !== 'BOOKMARK') changed()
+      }
+    }
+  }
+}
