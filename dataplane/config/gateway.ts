@@ -84,7 +84,9 @@ const backend = Type.Object(
   {
     name: Type.String({ description: 'Name in the group, prefix of its tools.', minLength: 1, maxLength: 253 }),
     url: Type.Optional(Type.String({ description: 'MCP endpoint; required but for stdio.', pattern: '^https?://' })),
-    transport: Type.Optional(Type.Enum(['streamable-http', 'stdio'], { type: 'string', default: 'streamable-http' })),
+    transport: Type.Optional(
+      Type.Enum(['streamable-http', 'sse', 'stdio'], { type: 'string', default: 'streamable-http' }),
+    ),
     stdio: Type.Optional(stdio),
     caBundleFile: Type.Optional(file('PEM file of CAs trusted for this backend, besides the system’s.')),
     headers: Type.Optional(

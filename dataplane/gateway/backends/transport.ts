@@ -8,6 +8,7 @@ import type { OpenChannel } from './channel/channel.ts'
 import { ChannelDispatcher } from './channel/channel-dispatcher.ts'
 import { childChannel } from './channel/child-channel.ts'
 import { withPauses } from './channel/pauses.ts'
+import { sseChannel } from './channel/sse-channel.ts'
 
 /** What requests to a backend go through; whatever its transport, it looks like Streamable HTTP. */
 export interface Transport extends Pick<Dispatcher, 'dispatch'> {
@@ -23,6 +24,8 @@ interface TransportOptions {
   readonly directory: string
   readonly log: Logger
 }
+
+const MOST_STREAMS = 4096
 
 /** The address for people and, over HTTP, for requests. */
 export function addressOf({ name, url, stdio }: BackendConfig): URL {
@@ -40,11 +43,17 @@ export function createTransport(options: TransportOptions): Transport {
   const { config, directory, log } = options
   if (config.transport === 'stdio')
     return new ChannelDispatcher({ open: withPauses(stdioChannel(options)), shared: true, log })
-  return createDispatcher({
-    origin: addressOf(config).origin,
+  const url = addressOf(config)
+  const dispatcher = createDispatcher({
+    origin: url.origin,
     caBundleFile: config.caBundleFile === undefined ? undefined : resolve(directory, config.caBundleFile),
     allowPrivateIP: config.allowPrivateIP ?? true,
+    // Each session holds a stream of its own.
+    ...(config.transport === 'sse' ? { connections: MOST_STREAMS } : {}),
   })
+  if (config.transport !== 'sse') return dispatcher
+  const open = sseChannel({ url, dispatcher })
+  return new ChannelDispatcher({ open, shared: false, log, release: () => dispatcher.destroy() })
 }
 
 function stdioChannel({ config, directory, log }: TransportOptions): OpenChannel {

@@ -7,8 +7,8 @@ const SPACE = 0x20
 export interface SseReceiver {
   /** Bytes of the event's data, in pieces; the line breaks between data lines are among them. */
   onEventData(bytes: Buffer): void
-  /** An event with data has ended. */
-  onEventEnd(): void
+  /** An event with data has ended; `type` is empty where the stream names none. */
+  onEventEnd(type: string): void
 }
 
 const LINE_BREAK = Buffer.from('\n')
@@ -19,18 +19,21 @@ type Place = 'name' | 'colon' | 'value'
 
 /**
  * Splits a server-sent event stream as its bytes arrive, in any chunks, without holding an event whole. Comments, ids
- * and retry times are dropped, and so are the data of events of another type than `message`.
+ * and retry times are dropped, and so are the data of events of another type than `message`,
+ * but for `types`.
  */
 export class SseSplitter {
   readonly #receiver: SseReceiver
+  readonly #types: ReadonlySet<string> | undefined
   #place: Place = 'name'
   #name = ''
   #type = ''
   #hasData = false
   #wasCR = false
 
-  constructor(receiver: SseReceiver) {
+  constructor(receiver: SseReceiver, types?: ReadonlySet<string>) {
     this.#receiver = receiver
+    this.#types = types
   }
 
   push(chunk: Buffer): void {
@@ -66,7 +69,7 @@ export class SseSplitter {
   }
 
   get #wanted(): boolean {
-    return this.#type === '' || this.#type === 'message'
+    return this.#type === '' || this.#type === 'message' || this.#types?.has(this.#type) === true
   }
 
   #value(chunk: Buffer, from: number): number {
@@ -82,7 +85,7 @@ export class SseSplitter {
 
   #endLine(): void {
     if (this.#place === 'name' && this.#name === '') {
-      if (this.#hasData) this.#receiver.onEventEnd()
+      if (this.#hasData) this.#receiver.onEventEnd(this.#type)
       this.#hasData = false
       this.#type = ''
     } else if (this.#place === 'name' && this.#name === 'data') this.#startData()

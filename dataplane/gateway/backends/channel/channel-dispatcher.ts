@@ -15,6 +15,8 @@ export interface ChannelDispatcherOptions {
   /** All share one channel, as with a process; otherwise each session opens its own. */
   readonly shared: boolean
   readonly log: Logger
+  /** Called when all channels have ended for good. */
+  release?(): Promise<void>
 }
 
 /** A server that says nothing to the probe for so long speaks the legacy era (2026-07-28, stdio). */
@@ -40,6 +42,8 @@ interface Posted {
   readonly id: string | undefined
   readonly method: string | undefined
   readonly params: Readonly<Record<string, unknown>>
+  /** Flat list. */
+  readonly headers: readonly string[]
 }
 
 /**
@@ -78,7 +82,7 @@ export class ChannelDispatcher {
     if (this.#closing) throw new BackendFailure('backend_unavailable', 'the backend is being closed')
     const place = this.#places.get(header(headers, 'mcp-session-id') ?? '')
     if (method === 'POST') {
-      const posted = read(String(body))
+      const posted = read(String(body), headers)
       const modern = header(headers, 'mcp-protocol-version') === MODERN
       if (modern) await this.#modern(exchange, posted)
       else if (posted.method === 'initialize') await this.#initialize(exchange, posted)
@@ -92,7 +96,7 @@ export class ChannelDispatcher {
     }
   }
 
-  async #modern(exchange: Exchange, { text, id, method }: Posted): Promise<void> {
+  async #modern(exchange: Exchange, { text, id, method, headers }: Posted): Promise<void> {
     if (this.#probedLegacy) {
       refuseModern(exchange, id)
       return
@@ -104,7 +108,7 @@ export class ChannelDispatcher {
       return
     }
     if (method === 'server/discover') this.#watchProbe(exchange, conversation, id)
-    conversation.ask({ text, id, party: undefined, exchange })
+    conversation.ask({ text, id, party: undefined, exchange, headers })
   }
 
   /** Silence is an answer to the probe, and so is the end of the server: some end on what they don't know. */
@@ -119,8 +123,8 @@ export class ChannelDispatcher {
     conversation.onEnding.add(legacy)
   }
 
-  async #initialize(exchange: Exchange, { text, id, params }: Posted): Promise<void> {
-    const conversation = this.#options.shared ? await this.#shared() : await this.#open()
+  async #initialize(exchange: Exchange, { text, id, params, headers }: Posted): Promise<void> {
+    const conversation = this.#options.shared ? await this.#shared() : await this.#open(headers)
     if (conversation.initialized === undefined) {
       const given = memberText(text, 'params') ?? '{}'
       const asked = this.#options.shared ? editObject(given, { capabilities: SHARED_CAPABILITIES }) : given
@@ -147,10 +151,10 @@ export class ChannelDispatcher {
     exchange.answer(200, editObject(answer, { id }), { 'content-type': 'application/json', 'mcp-session-id': party.id })
   }
 
-  #legacy(exchange: Exchange, { text, id, method, params }: Posted, { conversation, party }: Place): void {
+  #legacy(exchange: Exchange, { text, id, method, params, headers }: Posted, { conversation, party }: Place): void {
     if (method !== undefined && id !== undefined) {
       follow(party, method, params)
-      conversation.ask({ text, id, party, exchange })
+      conversation.ask({ text, id, party, exchange, headers })
       return
     }
     if (id !== undefined) conversation.answer(party, id, text)
@@ -167,7 +171,7 @@ export class ChannelDispatcher {
 
   #shared(): Promise<Conversation> {
     if (this.#current !== undefined) return Promise.resolve(this.#current)
-    this.#opening ??= this.#open()
+    this.#opening ??= this.#open([])
       .then((conversation) => {
         if (!conversation.closed) this.#current = conversation
         return conversation
@@ -178,8 +182,8 @@ export class ChannelDispatcher {
     return this.#opening
   }
 
-  async #open(): Promise<Conversation> {
-    const conversation = await Conversation.open(this.#options.open, this.#options.log)
+  async #open(headers: readonly string[]): Promise<Conversation> {
+    const conversation = await Conversation.open(this.#options.open, headers, this.#options.log)
     this.#conversations.add(conversation)
     conversation.onClosed = () => this.#closed(conversation)
     if (conversation.closed) this.#closed(conversation)
@@ -201,6 +205,7 @@ export class ChannelDispatcher {
     this.#drained = resolve
     for (const conversation of this.#conversations) conversation.closeWhenIdle()
     if (this.#conversations.size > 0) await promise
+    await this.#options.release?.()
   }
 
   /** Ends all channels now. */
@@ -245,7 +250,7 @@ const lost = (exchange: Exchange, id: string | undefined) =>
 const refuseModern = (exchange: Exchange, id: string | undefined) =>
   exchange.answer(400, `{"jsonrpc":"2.0","id":${id ?? 'null'},"error":{"code":-32000,"message":"No session"}}`)
 
-function read(text: string): Posted {
+function read(text: string, headers: readonly string[]): Posted {
   const value = JSON.parse(text) as Record<string, unknown>
   const { method, params } = value
   return {
@@ -253,6 +258,7 @@ function read(text: string): Posted {
     id: memberText(text, 'id'),
     method: typeof method === 'string' ? method : undefined,
     params: isObject(params) ? params : {},
+    headers,
   }
 }
 

@@ -2,8 +2,11 @@ import type { BackendFailure } from '../failure.ts'
 
 /** A two-way way of whole JSON-RPC messages to a server that does not answer HTTP requests one by one. */
 export interface Channel {
-  /** Sends one message. Throws a BackendFailure where that can't be. */
-  send(text: string): void
+  /**
+   * Sends one message, with the headers of who sends it where the channel has any. Throws, or rejects, with a
+   * BackendFailure where that can't be.
+   */
+  send(text: string, headers?: readonly string[]): void | Promise<void>
   /** Ends it; `closed` is told afterwards. */
   close(): void
 }
@@ -16,5 +19,8 @@ export interface ChannelReceiver {
   closed(reason: BackendFailure): void
 }
 
-/** Opens a channel. Rejects with a BackendFailure where there is none now. */
-export type OpenChannel = (receiver: ChannelReceiver) => Promise<Channel>
+/**
+ * Opens a channel; `headers` is a flat list, those of the request that it is opened for. Rejects with a BackendFailure
+ * where there is none now.
+ */
+export type OpenChannel = (receiver: ChannelReceiver, headers: readonly string[]) => Promise<Channel>

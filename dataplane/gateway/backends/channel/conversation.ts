@@ -3,7 +3,7 @@ import { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
 import { isObject } from '../../mcp/message.ts'
 import { notificationText } from '../../mcp/rpc-text.ts'
-import { BackendFailure } from '../failure.ts'
+import { BackendFailure, connectionFailure } from '../failure.ts'
 import type { Channel, ChannelReceiver, OpenChannel } from './channel.ts'
 import type { Exchange } from './exchange.ts'
 
@@ -35,6 +35,8 @@ export interface Asked {
   readonly id: string
   readonly party: Party | undefined
   readonly exchange: Exchange
+  /** Flat list of the request's headers. */
+  readonly headers: readonly string[]
 }
 
 /** Capability of a client that a server's request needs. */
@@ -74,18 +76,18 @@ export class Conversation {
   }
 
   /** Opens a channel and talks on it. Rejects with a BackendFailure. */
-  static async open(openChannel: OpenChannel, log: Logger): Promise<Conversation> {
+  static async open(openChannel: OpenChannel, headers: readonly string[], log: Logger): Promise<Conversation> {
     const conversation = new Conversation(log)
     const receiver: ChannelReceiver = {
       message: (text) => conversation.#take(text),
       closed: (reason) => conversation.#end(reason),
     }
-    conversation.#channel = await openChannel(receiver)
+    conversation.#channel = await openChannel(receiver, headers)
     return conversation
   }
 
   /** Passes a party's request on; its answer goes to its exchange. */
-  ask({ text, id, party, exchange }: Asked): void {
+  ask({ text, id, party, exchange, headers }: Asked): void {
     if (exchange.over) return
     const own = ++this.#lastId
     const params = memberText(text, 'params')
@@ -102,18 +104,26 @@ export class Conversation {
       id,
       token,
       answered: (answer) => exchange.answer(200, editObject(answer, { id })),
-      failed: (failure) => exchange.fail(failure),
+      failed: (failure) => {
+        if (failure.status === undefined) exchange.fail(failure)
+        else exchange.answer(failure.status, '')
+      },
     })
     exchange.onAborted = () => {
       this.#settle(own)
       // A party of the modern era cancels by going away; here that takes a message (2026-07-28, stdio).
       if (party === undefined) this.#tell(notificationText('notifications/cancelled', { requestId: own }))
     }
+    this.#sendFor(own, editObject(text, edits), headers)
+  }
+
+  /** Sends a request; where that fails, so does the request. */
+  #sendFor(own: number, text: string, headers?: readonly string[]): void {
+    const failed = (error: unknown) => this.#settle(own)?.failed(connectionFailure(error))
     try {
-      this.send(editObject(text, edits))
+      this.#put(text, headers)?.catch(failed)
     } catch (error) {
-      this.#settle(own)
-      throw error
+      failed(error)
     }
   }
 
@@ -129,7 +139,7 @@ export class Conversation {
         answered: resolve,
         failed: reject,
       })
-      this.send(`{"jsonrpc":"2.0","id":${own},"method":${JSON.stringify(method)},"params":${params}}`)
+      this.#sendFor(own, `{"jsonrpc":"2.0","id":${own},"method":${JSON.stringify(method)},"params":${params}}`)
     })
   }
 
@@ -151,12 +161,17 @@ export class Conversation {
     this.send(text)
   }
 
-  /** Throws a BackendFailure where the conversation is over. */
-  send(text: string): void {
+  /** Sends what needs no answer; whether it arrives is of no consequence. Throws where the conversation is over. */
+  send(text: string, headers?: readonly string[]): void {
+    this.#put(text, headers)?.catch(() => {})
+  }
+
+  #put(text: string, headers?: readonly string[]): Promise<void> | undefined {
     if (this.closed || this.#channel === undefined)
       throw new BackendFailure('backend_unavailable', 'the connection to the server is over')
     // What was written with line breaks is one line on the channel.
-    this.#channel.send(/[\r\n]/.test(text) ? text.replaceAll(/[\r\n]/g, ' ') : text)
+    const sent = this.#channel.send(/[\r\n]/.test(text) ? text.replaceAll(/[\r\n]/g, ' ') : text, headers)
+    return sent instanceof Promise ? sent : undefined
   }
 
   #tell(text: string): void {

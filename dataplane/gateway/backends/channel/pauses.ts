@@ -21,19 +21,22 @@ export function withPauses(open: OpenChannel): OpenChannel {
     lastReason = message
   }
 
-  return async function openUnlessPaused(receiver) {
+  return async function openUnlessPaused(receiver, headers) {
     const left = Math.ceil(notBefore - performance.now())
     if (left > 0) throw new BackendFailure('backend_unavailable', `${lastReason}; not tried again for ${left} ms`)
     const startedAt = performance.now()
     try {
-      return await open({
-        message: (text) => receiver.message(text),
-        closed(reason) {
-          if (performance.now() - startedAt < STEADY_MS) pause(reason)
-          else pauseMs = 0
-          receiver.closed(reason)
+      return await open(
+        {
+          message: (text) => receiver.message(text),
+          closed(reason) {
+            if (performance.now() - startedAt < STEADY_MS) pause(reason)
+            else pauseMs = 0
+            receiver.closed(reason)
+          },
         },
-      })
+        headers,
+      )
     } catch (error) {
       pause(error as Error)
       throw error

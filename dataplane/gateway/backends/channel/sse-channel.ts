@@ -1,0 +1,179 @@
+import type { Dispatcher } from 'undici'
+import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
+import { BackendFailure, connectionFailure } from '../failure.ts'
+import { requestBackend } from '../request.ts'
+import type { Transport } from '../transport.ts'
+import type { Channel, ChannelReceiver, OpenChannel } from './channel.ts'
+import { LONGEST_LINE } from './line-splitter.ts'
+
+export interface SseChannelOptions {
+  /** Of the stream. */
+  readonly url: URL
+  readonly dispatcher: Transport
+}
+
+/** From the request for the stream to its first event, and for one message to be taken. */
+const PATIENCE_MS = 10_000
+
+/**
+ * A server of revision 2024-11-05 (HTTP+SSE): it says on a stream where messages are posted, and answers on the stream.
+ * When the stream ends the session is over; the next one is opened anew.
+ */
+export function sseChannel({ url, dispatcher }: SseChannelOptions): OpenChannel {
+  return function openSse(receiver, headers) {
+    const { promise, resolve, reject } = Promise.withResolvers<Channel>()
+    const own = ownHeaders(headers)
+    const stream = new Stream({
+      receiver,
+      opened: (endpoint) => resolve(new SseChannel(endpoint, own, dispatcher, stream)),
+      refused: reject,
+      url,
+    })
+    dispatcher.dispatch(
+      { path: url.pathname + url.search, method: 'GET', headers: ['accept', 'text/event-stream', ...own] },
+      stream,
+    )
+    return promise
+  }
+}
+
+class SseChannel implements Channel {
+  readonly #path: string
+  readonly #headers: readonly string[]
+  readonly #dispatcher: Transport
+  readonly #stream: Stream
+
+  constructor(endpoint: URL, headers: readonly string[], dispatcher: Transport, stream: Stream) {
+    this.#path = endpoint.pathname + endpoint.search
+    this.#headers = headers
+    this.#dispatcher = dispatcher
+    this.#stream = stream
+  }
+
+  async send(text: string, headers?: readonly string[]): Promise<void> {
+    const own = headers === undefined ? this.#headers : ownHeaders(headers)
+    const { status } = await requestBackend({
+      dispatcher: this.#dispatcher,
+      path: this.#path,
+      method: 'POST',
+      headers: ['content-type', 'application/json', ...own],
+      body: text,
+      timeoutMs: PATIENCE_MS,
+    })
+    if (status >= 200 && status < 300) return
+    // The server knows nothing of this stream any more. Who sent the message hears of it first, as of a lost session.
+    if (status === 404) setImmediate(() => this.close())
+    throw new BackendFailure('backend_failed', `refused a message with HTTP ${status}`, { status })
+  }
+
+  close(): void {
+    this.#stream.stop()
+  }
+}
+
+interface StreamOptions {
+  readonly receiver: ChannelReceiver
+  readonly url: URL
+  opened(endpoint: URL): void
+  refused(failure: BackendFailure): void
+}
+
+const TYPES: ReadonlySet<string> = new Set(['endpoint'])
+
+/** The stream, from its request to its end. */
+class Stream implements Dispatcher.DispatchHandler, SseReceiver {
+  readonly #options: StreamOptions
+  readonly #splitter = new SseSplitter(this, TYPES)
+  readonly #timer: NodeJS.Timeout
+  #controller: Dispatcher.DispatchController | undefined
+  #state: 'opening' | 'open' | 'over' = 'opening'
+  #event: Buffer[] = []
+  #size = 0
+
+  constructor(options: StreamOptions) {
+    this.#options = options
+    this.#timer = setTimeout(() => {
+      this.#end(new BackendFailure('backend_timeout', `named no endpoint within ${PATIENCE_MS} ms`))
+    }, PATIENCE_MS)
+  }
+
+  stop(): void {
+    this.#end(new BackendFailure('backend_unavailable', 'the stream was ended'))
+  }
+
+  #end(reason: BackendFailure): void {
+    if (this.#state === 'over') return
+    clearTimeout(this.#timer)
+    const wasOpen = this.#state === 'open'
+    this.#state = 'over'
+    this.#controller?.abort(reason)
+    if (wasOpen) this.#options.receiver.closed(reason)
+    else this.#options.refused(reason)
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#state === 'over') controller.abort(new Error('no longer wanted'))
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    if (status !== 200) this.#end(new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status }))
+    else if (!String(headers['content-type']).startsWith('text/event-stream'))
+      this.#end(new BackendFailure('backend_failed', 'gave no stream of events'))
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#state !== 'over') this.#splitter.push(chunk)
+  }
+
+  onResponseEnd(): void {
+    this.#end(new BackendFailure('backend_unavailable', 'the stream ended'))
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#end(connectionFailure(error))
+  }
+
+  onEventData(bytes: Buffer): void {
+    this.#size += bytes.length
+    if (this.#size <= LONGEST_LINE) this.#event.push(bytes)
+  }
+
+  onEventEnd(type: string): void {
+    const text = this.#size <= LONGEST_LINE ? Buffer.concat(this.#event).toString('utf8') : ''
+    this.#event = []
+    this.#size = 0
+    if (type === 'endpoint') this.#endpoint(text)
+    else if (text !== '' && this.#state === 'open') this.#options.receiver.message(text)
+  }
+
+  /** Only the server itself may be posted to: credentials go along. */
+  #endpoint(text: string): void {
+    if (this.#state !== 'opening') return
+    const { url } = this.#options
+    const endpoint = URL.canParse(text, url.href) ? new URL(text, url) : undefined
+    if (endpoint?.origin !== url.origin) {
+      this.#end(new BackendFailure('backend_failed', 'named an endpoint of another origin'))
+      return
+    }
+    clearTimeout(this.#timer)
+    this.#state = 'open'
+    this.#options.opened(endpoint)
+  }
+}
+
+/** Headers of other revisions, and those that each request has of its own, are left out. */
+const notOwn: ReadonlySet<string> = new Set(['accept', 'content-type', 'mcp-session-id', 'mcp-protocol-version'])
+
+function ownHeaders(headers: readonly string[]): string[] {
+  const own: string[] = []
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    const name = headers[at] as string
+    if (!notOwn.has(name.toLowerCase())) own.push(name, headers[at + 1] as string)
+  }
+  return own
+}
