@@ -20,7 +20,6 @@ export const mcpRemoteProxy = defineKind({
       transport: defaulted(
         choice('proxy', 'How the remote server speaks.', ['sse', 'streamable-http'], {
           default: 'streamable-http',
-          laterValues: ['sse'],
         }),
       ),
       allowPrivateEndpoint: defaulted(

@@ -22,7 +22,7 @@ export const mcpServerEntry = defineKind({
   ],
   spec: object('The remote server.', {
     remoteUrl: url('gateway', 'MCP endpoint of the remote server.'),
-    transport: choice('gateway', 'How the remote server speaks.', ['sse', 'streamable-http'], { laterValues: ['sse'] }),
+    transport: choice('gateway', 'How the remote server speaks.', ['sse', 'streamable-http']),
     groupRef: objectRef('operator', 'MCPGroup', 'The group that it is a member of.'),
     externalAuthConfigRef: Type.Optional(
       objectRef('later', 'MCPExternalAuthConfig', 'How the credential towards the server is got.'),

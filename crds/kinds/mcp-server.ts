@@ -55,7 +55,6 @@ export const mcpServer = defineKind({
       transport: defaulted(
         choice('proxy', 'How the server speaks.', ['stdio', 'streamable-http', 'sse'], {
           default: 'stdio',
-          laterValues: ['sse'],
         }),
       ),
       proxyMode: defaulted(

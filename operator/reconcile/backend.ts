@@ -27,6 +27,10 @@ export function backendHeaders(
   }
 }
 
+/** How a server behind a URL speaks; nothing where it is the usual way. */
+export const httpTransport = (transport: string | undefined): Pick<BackendConfig, 'transport'> =>
+  transport === 'sse' ? { transport } : {}
+
 /** What is wrong with one backend, so that it can be left out and the others serve. */
 export const backendFindings = (backend: BackendConfig): readonly string[] =>
   checkGateway({

@@ -5,7 +5,7 @@ import { renderConfig } from '../render/config-map.ts'
 import { dataPlaneContainer, gatewayListeners } from '../render/containers.ts'
 import { ownEnvironment } from '../render/pod-settings.ts'
 import { resourceDefaults } from '../render/resources.ts'
-import { backendHeaders } from './backend.ts'
+import { backendHeaders, httpTransport } from './backend.ts'
 import { warnOfTelemetry } from './mcp-telemetry-config.ts'
 import type { Plan, ReconcileContext } from './plan.ts'
 import { type Problems, startProblems } from './problems.ts'
@@ -32,6 +32,7 @@ export function assembleMcpRemoteProxy(
     object,
     (mounts) => ({
       url: spec.remoteUrl,
+      ...httpTransport(spec.transport),
       ...backendHeaders(spec.headerForward, resolver, mounts),
       allowPrivateIP: spec.allowPrivateEndpoint,
     }),

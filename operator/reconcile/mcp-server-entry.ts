@@ -2,7 +2,7 @@ import { type MCPServerEntry, mcpGroup, mcpServerEntry } from '../../crds/index.
 import type { BackendConfig } from '../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../model/view.ts'
 import { type Mounts, startMounts } from '../render/mounts.ts'
-import { backendFindings, backendHeaders } from './backend.ts'
+import { backendFindings, backendHeaders, httpTransport } from './backend.ts'
 import { caBundleFile } from './ca-bundle.ts'
 import { generationOf, startConditions } from './conditions.ts'
 import { settle } from './config.ts'
@@ -18,6 +18,7 @@ export function entryBackend(object: MCPServerEntry, resolver: Resolver, mounts:
   return {
     name: metadata.name,
     url: spec.remoteUrl,
+    ...httpTransport(spec.transport),
     ...(ca === undefined ? {} : { caBundleFile: ca }),
     ...backendHeaders(spec.headerForward, resolver, mounts),
     allowPrivateIP: spec.allowPrivateEndpoint,

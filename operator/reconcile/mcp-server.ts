@@ -10,6 +10,7 @@ import type { Mounts } from '../render/mounts.ts'
 import { ownEnvironment } from '../render/pod-settings.ts'
 import { resourceDefaults } from '../render/resources.ts'
 import { serverContainer } from '../render/server-container.ts'
+import { httpTransport } from './backend.ts'
 import { warnOfTelemetry } from './mcp-telemetry-config.ts'
 import type { Plan, ReconcileContext } from './plan.ts'
 import { type Problems, startProblems } from './problems.ts'
@@ -47,7 +48,8 @@ function backendOf(object: MCPServer, mounts: Mounts, context: ReconcileContext)
   if (spec.transport === 'stdio') return stdioBackend(object, mounts, context)
   const port = spec.mcpPort ?? MCP_PORT
   const url = context.serverUrl?.({ namespace: metadata.namespace, name: metadata.name, port })
-  return { url: url ?? `http://127.0.0.1:${port}/mcp` }
+  const path = spec.transport === 'sse' ? '/sse' : '/mcp'
+  return { url: url ?? `http://127.0.0.1:${port}${path}`, ...httpTransport(spec.transport) }
 }
 
 /** The configuration of the proxy in the server's pod, with everything that is wrong noted. */

@@ -199,7 +199,8 @@ export class Standalone {
     const annotations = manifest?.object.metadata.annotations ?? {}
     const command = annotations[`${this.#group}/local-command`]
     if (!manifest || !command) return undefined
-    const path = annotations[`${this.#group}/local-path`] ?? '/mcp'
+    const usual = (manifest.object['spec'] as { transport?: string }).transport === 'sse' ? '/sse' : '/mcp'
+    const path = annotations[`${this.#group}/local-path`] ?? usual
     const folder = dirname(resolve(manifest.file))
     return {
       command,

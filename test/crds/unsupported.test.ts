@@ -20,8 +20,8 @@ test('a plain object has nothing unsupported', () => {
 })
 
 test('a value that is not served yet is one finding', () => {
-  assert.equal(of('MCPServer', { image: 'x' }), {})
-  assert.equal(of('MCPServer', { image: 'x', transport: 'sse' }), { '/spec/transport': 'later' })
+  const outgoingAuth = { default: { type: 'externalAuthConfigRef' } }
+  assert.equal(of('VirtualMCPServer', { ...gateway, outgoingAuth }), { '/spec/outgoingAuth/default/type': 'later' })
 })
 
 test('a refused value and a refused part carry their reason', () => {

@@ -1,0 +1,43 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { configText, plansOfText } from '../../support/plans.ts'
+
+const plans = plansOfText(`
+kind: MCPGroup
+metadata: {name: tools}
+---
+kind: MCPServer
+metadata: {name: server}
+spec: {image: x, transport: sse, mcpPort: 9000}
+---
+kind: MCPRemoteProxy
+metadata: {name: proxy}
+spec: {remoteUrl: "https://example.com/events", transport: sse}
+---
+kind: MCPServerEntry
+metadata: {name: entry}
+spec: {remoteUrl: "https://example.com/events", transport: sse, groupRef: {name: tools}}
+---
+kind: VirtualMCPServer
+metadata: {name: gateway}
+spec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}}
+`)
+
+const backendOf = (name: string) => (parse(configText(plans.get(name))) as GatewayConfig).backends[0]
+
+test('a server that speaks HTTP+SSE is asked where such servers listen', () => {
+  assert.equal(backendOf('MCPServer/server'), { name: 'server', url: 'http://127.0.0.1:9000/sse', transport: 'sse' })
+})
+
+for (const [owner, backend] of [
+  ['MCPRemoteProxy/proxy', 'proxy'],
+  ['VirtualMCPServer/gateway', 'entry'],
+] as const)
+  test(`${owner}: a remote one is asked at its own URL`, () => {
+    const { name, url, transport } = backendOf(owner) ?? {}
+    assert.equal([name, url, transport], [backend, 'https://example.com/events', 'sse'])
+  })
+
+test.run()
