@@ -4,7 +4,11 @@ import { type Listener, listen } from '../server/listen.ts'
 import { createLog } from '../server/log.ts'
 import { type Observe, observeNothing } from '../telemetry/observe.ts'
 import { registryApp } from './api/app.ts'
+import { createVisibility } from './authz/visibility.ts'
 import { followConfiguration } from './configuration.ts'
+import { createIdentity } from './identity.ts'
+import type { RegistrySettings } from './settings.ts'
+import { scheduleOf } from './sources/place.ts'
 import { createScheduler } from './sources/scheduler.ts'
 import { readiness, statusOf } from './status.ts'
 import { openStore } from './store/index.ts'
@@ -47,18 +51,41 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
     const configuration = await followConfiguration(options.configFile, following.signal, log)
 
     const store = parts.adopt(await openStore(options.stateDirectory, log), ({ close }) => close())
+    const identity = parts.adopt(createIdentity({ log, observe }), ({ close }) => close())
     const scheduler = parts.adopt(createScheduler({ sync: store.syncSource, log, observe }), ({ stop }) => stop())
+    const schedule = async (settings: RegistrySettings) => {
+      const created = (await store.reader.sources()).filter(({ origin }) => origin === 'api')
+      const { directory, limits } = settings
+      const reach = { directory, publicOnly: limits.privateSources === 'deny' }
+      const schedules = created.flatMap(({ name, config }) => scheduleOf({ name, ...config }, reach) ?? [])
+      if (!following.signal.aborted) scheduler.apply([...settings.schedules, ...schedules])
+    }
     await configuration.begin(async (settings) => {
       await store.applySettings(settings)
-      if (!following.signal.aborted) scheduler.apply(settings.schedules)
+      identity.apply(settings.auth, settings.directory)
+      await schedule(settings)
     })
 
-    const admin = adminApp({
-      status: () => statusOf(configuration, scheduler),
-      ready: readiness(scheduler),
-      version: options.version ?? { version: 'unknown', node: process.version },
+    const version = options.version ?? { version: 'unknown', node: process.version }
+    const admin = adminApp({ status: () => statusOf(configuration, scheduler), ready: readiness(scheduler), version })
+    const app = registryApp({
+      api: {
+        reader: store.reader,
+        writer: store.writer,
+        identity,
+        visibilityOf: createVisibility(store.reader.claimsSets),
+        limits: () => configuration.current().limits,
+        syncs: {
+          stateOf: scheduler.state,
+          run: scheduler.syncNow,
+          changed: () => schedule(configuration.current()),
+        },
+      },
+      origins: () => configuration.current().origins,
+      version: version.version,
+      log,
+      observe,
     })
-    const app = registryApp({ reader: store.reader, origins: () => configuration.current().origins, log, observe })
     const adminListener = parts.adopt(await listen(admin.fetch, options.adminListen), closeListener)
     const listener = parts.adopt(await listen(app.fetch, options.listen), closeListener)
     log.info({ url: listener.url, admin: adminListener.url }, 'the registry is served')

@@ -7,15 +7,10 @@ import { sourceFindings } from './registry-source.ts'
 /** Cross-field rules of the registry's configuration; sees only what its schema has accepted. */
 export function checkRegistry(config: RegistryConfig): readonly Finding[] {
   const { sources, registries } = config
-  const notYet = (pointer: string) => [{ pointer, message: 'is not supported yet' }]
   const known = new Set(sources.map(({ name }) => name))
   return [
     ...duplicates(sources, ({ name }) => name, '/sources', '/name'),
     ...sources.flatMap((source, index) => sourceFindings(source, `/sources/${index}`)),
-    ...sources.flatMap(({ claims }, index) => (claims === undefined ? [] : notYet(`/sources/${index}/claims`))),
-    ...registries.flatMap(({ claims }, index) => (claims === undefined ? [] : notYet(`/registries/${index}/claims`))),
-    ...(config.limits === undefined ? [] : notYet('/limits')),
-    ...(config.auth.mode === 'oauth' ? notYet('/auth/mode') : []),
     ...duplicates(registries, ({ name }) => name, '/registries', '/name'),
     ...registries.flatMap((registry, index) => [
       ...duplicates(registry.sources, (name) => name, `/registries/${index}/sources`),

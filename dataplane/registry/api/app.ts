@@ -1,54 +1,60 @@
-import { type Handler, Hono } from 'hono'
+import type { IncomingMessage } from 'node:http'
+import { Hono } from 'hono'
 import type { Logger } from 'pino'
+import { resourceMetadataRoutes } from '../../identity/index.ts'
 import { errorResponse } from '../../server/answer.ts'
 import { PublicError } from '../../server/errors.ts'
-import { type RequestVariables, requestIds } from '../../server/request-id.ts'
+import { requestIds } from '../../server/request-id.ts'
 import type { Observe } from '../../telemetry/observe.ts'
-import type { Reader } from '../store/read.ts'
+import { entryOperations } from './admin/entries.ts'
+import { explainOperation } from './admin/explain.ts'
+import { listingOperations } from './admin/listings.ts'
+import { meOperation } from './admin/me.ts'
+import { publishOperation } from './admin/publish.ts'
+import { registryOperations } from './admin/registries.ts'
+import { sourceOperations } from './admin/sources.ts'
+import { catalogOperations } from './catalog.ts'
+import type { Api } from './context.ts'
 import { crossOrigin } from './cross-origin.ts'
-import { getVersion } from './get-version.ts'
-import { listServers } from './list-servers.ts'
-import { listVersions } from './list-versions.ts'
-import { observeRequest } from './observe-request.ts'
-
-export type RegistryEnv = { Variables: RequestVariables }
+import { mount } from './mount.ts'
+import { openApiRoutes } from './openapi-routes.ts'
+import type { RegistryEnv } from './operation.ts'
 
 export interface RegistryAppOptions {
-  readonly reader: Reader
+  readonly api: Api
   /** Origins whose pages may read; asked on each request, so that they follow the configuration. */
   origins(): readonly string[]
+  /** Of this program, for the API's description. */
+  readonly version: string
   readonly log: Logger
   readonly observe: Observe
 }
 
-const SERVERS = '/registry/:registry/v0.1/servers'
-/** Some clients, and proxies that decode paths, send the slash of a name as it is. */
-const NAMES = [`${SERVERS}/:name`, `${SERVERS}/:namespace/:short`]
-
-/** The public face of the registry: the consumer API (MCP registry API v0.1). */
-export function registryApp({ reader, origins, log, observe }: RegistryAppOptions): Hono<RegistryEnv> {
+/** The public face of the registry: the consumer API, the admin API and their descriptions. */
+export function registryApp({ api, origins, version, log, observe }: RegistryAppOptions): Hono<RegistryEnv> {
+  const operations = [
+    ...catalogOperations(api),
+    ...sourceOperations(api),
+    ...registryOperations(api),
+    ...listingOperations(api),
+    publishOperation(api),
+    ...entryOperations(api),
+    meOperation(api),
+    explainOperation(api),
+  ]
   const app = new Hono<RegistryEnv>()
   app.use(requestIds(log))
   app.use('/registry/*', crossOrigin(origins))
-
-  const serve = (name: string, paths: readonly string[], handler: Handler<RegistryEnv>) => {
-    for (const path of paths) {
-      app.get(path, observeRequest(observe, name), handler)
-      app.all(path, refuseMethod)
-    }
-  }
-  serve('servers', [SERVERS], listServers(reader))
-  serve(
-    'versions',
-    NAMES.map((path) => `${path}/versions`),
-    listVersions(reader),
+  app.route(
+    '/',
+    resourceMetadataRoutes(() => api.identity.metadata()),
   )
-  serve(
-    'version',
-    NAMES.map((path) => `${path}/versions/:version`),
-    getVersion(reader),
-  )
-  serve('me', ['/v1/me'], refuseAnonymous)
+  app.route('/', openApiRoutes(operations, version))
+  app.use(async function identify(c, next) {
+    c.set('actor', await api.identity.actorOf(c.req.header('authorization'), rawPath(c.env, c.req.path)))
+    await next()
+  })
+  mount(app, operations, { observe, challenge: api.identity.challenge })
 
   app.notFound(() => {
     throw new PublicError('not_found')
@@ -61,11 +67,8 @@ export function registryApp({ reader, origins, log, observe }: RegistryAppOption
   return app
 }
 
-function refuseMethod(): never {
-  throw new PublicError('method_not_allowed', { headers: { allow: 'GET, HEAD, OPTIONS' } })
-}
-
-/** Without authentication no request has an identity to tell of. */
-function refuseAnonymous(): never {
-  throw new PublicError('unauthenticated', { headers: { 'www-authenticate': 'Bearer' } })
+/** The path as it was sent, without the query: Hono's is decoded in part, and dot segments are resolved in it. */
+function rawPath(env: unknown, path: string): string {
+  const { incoming } = (env ?? {}) as { incoming?: IncomingMessage }
+  return (incoming?.url ?? path).split('?', 1)[0] as string
 }

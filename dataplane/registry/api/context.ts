@@ -3,21 +3,21 @@ import type { Visibility } from '../authz/visibility.ts'
 import type { Identity } from '../identity.ts'
 import type { SyncState } from '../sources/schedule.ts'
 import type { Reader } from '../store/read.ts'
-import type { AdminReader, AdminWriter } from './ports.ts'
+import type { AdminWriter } from '../store/records.ts'
 
 /** How the syncs of sources stand, and what starts one. */
 export interface Syncs {
   /** Undefined where this source is not synced. */
   stateOf(source: string): SyncState | undefined
-  /** Runs a full pass now and resolves when it has ended, one way or the other. */
-  run(source: string): Promise<void>
+  /** Begins a full pass now; false where there is nothing to sync. With `wait` it resolves when the pass has ended. */
+  run(source: string, options: { readonly wait: boolean }): Promise<boolean>
   /** To be called when a source was created, changed or removed. */
   changed(): Promise<void>
 }
 
 /** What the operations of the API work with. */
 export interface Api {
-  readonly reader: Reader & AdminReader
+  readonly reader: Reader
   readonly writer: AdminWriter
   readonly identity: Identity
   readonly syncs: Syncs

@@ -3,7 +3,8 @@ import { type ErrorDetail, PublicError } from '../../server/errors.ts'
 import { decodeCursor, queryDigest } from '../catalog/cursor.ts'
 import { isServerName, isVersion } from '../catalog/names.ts'
 import { timestamp } from '../catalog/timestamp.ts'
-import type { ListQuery, Reader, VersionQuery } from '../store/read.ts'
+import type { ListQuery, VersionQuery } from '../store/read.ts'
+import type { EntryType } from '../store/schema.ts'
 
 const DEFAULT_LIMIT = 30
 const LARGEST_LIMIT = 100
@@ -17,27 +18,22 @@ class Findings {
     this.details.push({ pointer: `/${field}`, message })
   }
 
-  /**
-   * Throws a PublicError where there is one. A registry that isn't there comes first: who may not know of it learns
-   * nothing by a bad query.
-   */
-  async settle(reader: Reader, registry: string): Promise<void> {
+  /** Throws a PublicError where there is one. */
+  settle(): void {
     if (this.details.length === 0) return
-    if ((await reader.revision(registry)) === undefined) throw new PublicError('not_found')
     const [{ pointer, message }] = this.details as [ErrorDetail]
     throw new PublicError('invalid_request', { message: `${pointer.slice(1)} ${message}`, details: this.details })
   }
 }
 
 /** A page that was asked for, and the digest that its cursor must carry. */
-export interface PageQuery extends ListQuery {
+export interface PageQuery extends Omit<ListQuery, 'type' | 'visible'> {
   readonly digest: string
 }
 
 /** Reads the query of a list. Unknown parameters are passed over and empty ones count as absent, as clients send both. */
-export async function pageQuery(c: Context, reader: Reader): Promise<PageQuery> {
+export function pageQuery(c: Context, registry: string, type: EntryType): PageQuery {
   const findings = new Findings()
-  const registry = param(c, 'registry')
   const search = given(c, 'search')
   const version = given(c, 'version')
   const limit = limitOf(given(c, 'limit'), findings)
@@ -48,26 +44,25 @@ export async function pageQuery(c: Context, reader: Reader): Promise<PageQuery> 
     findings.add('search', `must have at most ${LONGEST_SEARCH} characters`)
   if (version !== undefined && version !== 'latest' && !isVersion(version)) findings.add('version', VERSION_RULE)
 
-  const digest = queryDigest({ registry, search, version, updatedSince, includeDeleted })
+  const digest = queryDigest({ registry, type, search, version, updatedSince, includeDeleted })
   const cursor = given(c, 'cursor')
   const after = cursor === undefined ? undefined : decodeCursor(cursor, digest)
   if (cursor !== undefined && after === undefined && findings.details.length === 0)
     findings.add('cursor', 'is not a cursor of this list and query')
 
-  await findings.settle(reader, registry)
+  findings.settle()
   return { registry, limit, after, search, updatedSince, version, includeDeleted, digest }
 }
 
 /** Reads which version of which server is asked for. Without a version in the path all are. */
-export async function versionQuery(c: Context, reader: Reader): Promise<VersionQuery> {
+export function versionQuery(c: Context, registry: string): Omit<VersionQuery, 'type' | 'visible'> {
   const findings = new Findings()
-  const registry = param(c, 'registry')
-  const name = param(c, 'name') || `${param(c, 'namespace')}/${param(c, 'short')}`
+  const name = param(c, 'entry') || `${param(c, 'namespace')}/${param(c, 'short')}`
   const version = param(c, 'version') || 'latest'
   const includeDeleted = flagOf(c, findings)
   if (!isServerName(name)) findings.add('name', 'must be namespace/name of letters, digits and . _ -, 3 to 200 long')
   if (version !== 'latest' && !isVersion(version)) findings.add('version', VERSION_RULE)
-  await findings.settle(reader, registry)
+  findings.settle()
   return { registry, name, version, includeDeleted }
 }
 

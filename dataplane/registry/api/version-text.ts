@@ -1,8 +1,9 @@
 import { writeMeta } from '../catalog/official-meta.ts'
-import type { VersionRow } from '../store/listing-statement.ts'
+import type { EntryType } from '../store/schema.ts'
+import type { VersionRow } from '../store/version-columns.ts'
 
-/** JSON text of `{server, _meta}`. The document goes in as it came: it is not parsed on the way. */
-export function versionText(row: VersionRow): string {
+/** JSON text of `{server, _meta}`, or `skill`. The document goes in as it came: it is not parsed on the way. */
+export function versionText(type: EntryType, row: VersionRow): string {
   const meta = writeMeta(
     {
       status: row.status,
@@ -14,11 +15,11 @@ export function versionText(row: VersionRow): string {
     },
     row.other_meta,
   )
-  return `{"server":${row.document},"_meta":${meta}}`
+  return `{"${type}":${row.document},"_meta":${meta}}`
 }
 
-/** JSON text of `{servers, metadata}`; `count` is the page's. */
-export function listText(rows: readonly VersionRow[], nextCursor?: string): string {
+/** JSON text of `{servers, metadata}`, or `skills`; `count` is the page's. */
+export function listText(type: EntryType, rows: readonly VersionRow[], nextCursor?: string): string {
   const metadata = JSON.stringify({ count: rows.length, nextCursor })
-  return `{"servers":[${rows.map(versionText).join(',')}],"metadata":${metadata}}`
+  return `{"${type}s":[${rows.map((row) => versionText(type, row)).join(',')}],"metadata":${metadata}}`
 }

@@ -87,7 +87,6 @@ const unknown = [
   '/registry/main/v0.1',
   '/registry/main/v0.2/servers',
   '/registry/main/servers',
-  '/v1/sources',
   '/nothing',
 ]
 for (const path of unknown)

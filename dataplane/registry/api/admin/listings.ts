@@ -1,9 +1,9 @@
 import type { Context } from 'hono'
 import { decodeEntryCursor, encodeEntryCursor } from '../../catalog/entry-cursor.ts'
+import type { EntryPage, EntryRecord } from '../../store/records.ts'
 import { invalid } from '../body.ts'
 import type { Api } from '../context.ts'
 import type { Operation, RegistryEnv } from '../operation.ts'
-import type { EntryPage, EntryRecord } from '../ports.ts'
 import {
   cursor,
   limit,
@@ -47,7 +47,12 @@ export function listingOperations({ reader }: Api): readonly Operation[] {
       parameters: { registry: registryName },
       query: { cursor, limit },
       summary: 'Lists the entries of all sources of a registry, those that are covered by others too.',
-      answers: { 200: { description: 'A page of entries, by type, name and source.', schema: registryEntriesAnswer } },
+      answers: {
+        200: {
+          description: 'A page of entries, by type, name and the order of sources.',
+          schema: registryEntriesAnswer,
+        },
+      },
       errors: ['not_found', 'invalid_request'],
       async handle(c) {
         const { name } = reached(c.var.actor, await reader.registry(param(c, 'registry')))

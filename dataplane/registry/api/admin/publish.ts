@@ -5,10 +5,10 @@ import { isEmpty } from '../../authz/claims.ts'
 import { mayPublishWith, publishFault } from '../../authz/publish.ts'
 import { parseExactly } from '../../sources/parse-exactly.ts'
 import { readServer, readSkill } from '../../sources/read-entry.ts'
+import type { SourceRecord } from '../../store/records.ts'
 import { bodyReader, invalid } from '../body.ts'
 import { type Api, now } from '../context.ts'
 import type { Operation } from '../operation.ts'
-import type { SourceRecord } from '../ports.ts'
 import { publishAnswer, publishBody } from '../schemas/admin.ts'
 
 interface Documents {

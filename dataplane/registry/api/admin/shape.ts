@@ -1,5 +1,5 @@
 import type { SyncState } from '../../sources/schedule.ts'
-import type { EntryRecord, RegistryRecord, SourceRecord } from '../ports.ts'
+import type { EntryRecord, RegistryRecord, SourceRecord } from '../../store/records.ts'
 
 /** What the admin API shows of what the store holds. */
 

@@ -140,10 +140,8 @@ export function sourceOperations(api: Api): readonly Operation[] {
         const waits = c.req.query('wait') || 'false'
         if (waits !== 'true' && waits !== 'false')
           throw invalid([{ pointer: '/wait', message: 'must be true or false' }])
-        if (syncs.stateOf(name) === undefined)
+        if (!(await syncs.run(name, { wait: waits === 'true' })))
           throw new PublicError('conflict', { message: 'Nothing is synced into this source.' })
-        const ended = syncs.run(name)
-        if (waits === 'true') await ended
         const state = syncs.stateOf(name)
         if (state === undefined) throw new PublicError('not_found')
         return c.json(syncShape(state), waits === 'true' ? 200 : 202)
