@@ -2,14 +2,16 @@ import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { kubernetes } from '../cluster/binary.ts'
 import { PORTICO_IMAGE } from './e2e-images.ts'
-import { eventually } from './eventually.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const OPERATOR_NAMESPACE = 'portico-system'
 /** What a kubectl that waits is given, in milliseconds: images are there, but two cores start every pod. */
 const PATIENCE = 120_000
+/** Each look is a kubectl of its own: more of them would keep the pods from starting. */
+const POLL_MS = 250
 
 const kubeconfig = process.env['KUBECONFIG']
 if (!kubeconfig) throw new Error('these tests run on the node that test/e2e/run.ts starts')
@@ -101,11 +103,14 @@ export async function until(
   condition: () => boolean | Promise<boolean>,
   ms = PATIENCE,
 ): Promise<void> {
-  try {
-    await eventually(what, condition, ms)
-  } catch (error) {
-    const told = [namespace, OPERATOR_NAMESPACE].map((name) => explain(name)).join('\n')
-    throw new Error(`${(error as Error).message}\n${told}`)
+  const deadline = performance.now() + ms
+  while (!(await condition())) {
+    if (performance.now() > deadline) {
+      const told = [...new Set([namespace, OPERATOR_NAMESPACE])].map(explain).join('\n')
+      // uvu prints the message and the stack, which repeats it.
+      throw Object.assign(new Error(`waited ${ms} ms in vain: ${what}\n${told}`), { stack: '' })
+    }
+    await delay(POLL_MS)
   }
 }
 
@@ -151,8 +156,14 @@ export function killContainer({ containerID = '' }: ContainerStatus): void {
   for (const process_ of found) process.kill(Number(process_), 'SIGKILL')
 }
 
-/** Installs CRDs and operator as the documentation says, with this checkout's image; both replicas are Ready after it. */
-export async function installOperator(): Promise<void> {
+/**
+ * Applies one of the two installations of operator/deploy with this checkout's image, the namespaced one in the given
+ * namespace; both replicas are Ready after it. Gives what takes it away again, CRDs apart.
+ */
+export async function installOperator(
+  variant: 'cluster' | 'namespaced',
+  namespace = OPERATOR_NAMESPACE,
+): Promise<() => void> {
   const folder = mkdtempSync(join(tmpdir(), 'install-'))
   const [newName, newTag] = PORTICO_IMAGE.split(/:(?=[^:]*$)/)
   writeFileSync(
@@ -160,19 +171,25 @@ export async function installOperator(): Promise<void> {
     JSON.stringify({
       apiVersion: 'kustomize.config.k8s.io/v1beta1',
       kind: 'Kustomization',
-      resources: [relative(folder, join(root, 'operator/deploy'))],
+      ...(variant === 'namespaced' ? { namespace } : {}),
+      resources: [relative(folder, join(root, 'operator/deploy', variant === 'cluster' ? '' : variant))],
       images: [{ name: 'portico', newName, newTag }],
     }),
   )
-  createNamespace(OPERATOR_NAMESPACE)
+  createNamespace(namespace)
   kubectl(['apply', '--server-side', '--kustomize', folder])
-  await until('the operator is Ready', OPERATOR_NAMESPACE, () => {
+  await until('the operator is Ready', namespace, () => {
     const { status } = get<{ status: { readyReplicas?: number } }>(
       'deployment',
       'portico-operator',
       '--namespace',
-      OPERATOR_NAMESPACE,
+      namespace,
     )
     return status.readyReplicas === 2
   })
+  return () =>
+    void kubectl([
+      ...['delete', '--kustomize', folder, '--ignore-not-found', '--timeout', '60s'],
+      ...['--selector', 'app.kubernetes.io/part-of=portico'],
+    ])
 }

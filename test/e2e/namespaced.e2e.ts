@@ -1,0 +1,58 @@
+/** The installation that needs no rights beyond its own namespace. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { apply, createNamespace, get, installOperator, kubectl, podsOf, untilReady } from '../support/e2e-cluster.ts'
+import { connect, textOf } from '../support/mcp-clients.ts'
+
+const NAMESPACE = 'team'
+const OTHER = 'strangers'
+
+interface Named {
+  readonly items: { readonly metadata: { readonly name: string } }[]
+}
+
+let uninstall = () => {}
+
+test('the operator looks after its own namespace without any ClusterRole', async () => {
+  kubectl(['apply', '--server-side', '--kustomize', 'crds'])
+  uninstall = await installOperator('namespaced', NAMESPACE)
+  const roles = get<Named>('clusterroles,clusterrolebindings').items.map(({ metadata }) => metadata.name)
+  assert.equal(
+    roles.filter((name) => name.includes('portico')),
+    [],
+  )
+  kubectl(['apply', '--namespace', NAMESPACE, '--filename', 'samples/quickstart/group.yaml'])
+  kubectl(['apply', '--namespace', NAMESPACE, '--filename', 'samples/quickstart/telemetry.yaml'])
+  kubectl(['apply', '--namespace', NAMESPACE, '--filename', 'samples/quickstart/everything.yaml'])
+  const url = await untilReady(NAMESPACE, 'MCPServer', 'everything')
+  const { client } = await connect(url, 'auto')
+  try {
+    assert.match(textOf(await client.callTool({ name: 'echo', arguments: { message: 'hello' } })), /hello/)
+  } finally {
+    await client.close()
+  }
+})
+
+test('objects of other namespaces are none of its business', async () => {
+  createNamespace(OTHER)
+  apply(OTHER, { apiVersion: 'portico.dev/v1beta1', kind: 'MCPGroup', metadata: { name: 'theirs' }, spec: {} })
+  apply(NAMESPACE, { apiVersion: 'portico.dev/v1beta1', kind: 'MCPGroup', metadata: { name: 'ours' }, spec: {} })
+  await untilReady(NAMESPACE, 'MCPGroup', 'ours')
+  const theirs = get<{ status?: object; metadata: { finalizers?: string[] } }>('mcpg', 'theirs', '--namespace', OTHER)
+  assert.is(theirs.status, undefined)
+  assert.is(theirs.metadata.finalizers, undefined)
+  assert.is(podsOf(OTHER, 'MCPServer', 'everything').length, 0)
+})
+
+test('what it made goes with its objects', () => {
+  kubectl(['delete', 'mcpserver,mcpg,mcpotel', '--all', '--namespace', NAMESPACE, '--timeout', '60s'])
+  kubectl(['delete', 'mcpg', '--all', '--namespace', OTHER, '--timeout', '60s'])
+  uninstall()
+  const left = get<Named>('deployments,roles,rolebindings', '--namespace', NAMESPACE).items
+  assert.equal(
+    left.map(({ metadata }) => metadata.name).filter((name) => name.startsWith('portico')),
+    [],
+  )
+})
+
+test.run()
