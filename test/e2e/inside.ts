@@ -4,7 +4,9 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { nodeImages } from '../support/e2e-images.ts'
 import { startNode } from './node.ts'
+import { endWithParent } from './sandbox.ts'
 
+endWithParent()
 const [directory = '', ...args] = process.argv.slice(2)
 const root = join(import.meta.dirname, '..', '..')
 const temporary = join(directory, 'tmp')

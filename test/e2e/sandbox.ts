@@ -14,6 +14,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
+import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 
@@ -69,7 +70,10 @@ export async function runInSandbox(script: string, args: readonly string[]): Pro
   const directory = mkdtempSync(join(tmpdir(), 'portico-node-'))
   const namespaces = ['--net', '--mount', '--propagation=private', '--pid', '--fork', '--kill-child', '--mount-proc']
   const command = [process.execPath, '--disable-warning=ExperimentalWarning', script, directory, ...args]
-  const child = spawn('unshare', [...namespaces, '--', ...command], { stdio: 'inherit' })
+  // The pipe closes when this process ends, however it ends; see `endWithParent`.
+  const child = spawn('unshare', [...namespaces, '--', ...command], {
+    stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
+  })
   // The terminal sends Ctrl-C to the child as well, which then stops by itself; a second one ends it.
   let asked = false
   process.on('SIGINT', () => {
@@ -86,6 +90,14 @@ export async function runInSandbox(script: string, args: readonly string[]): Pro
     removeControlGroups(controlGroup(directory))
     rmSync(directory, { recursive: true, force: true, maxRetries: 10 })
   }
+}
+
+/** To be called once inside: ends the sandbox's first process, and so all others, when whoever started it is gone. */
+export function endWithParent(): void {
+  const parent = new Socket({ fd: 3 })
+  parent.once('close', () => process.exit(1))
+  parent.resume()
+  parent.unref()
 }
 
 /** Settings of the whole machine that a kubelet wants to change; it gets files to write to. */
