@@ -4,7 +4,7 @@ import { limits } from '../shared/limits.ts'
 import { podSettings, resourceOverrides, resources } from '../shared/pod.ts'
 import { secretKeyRef } from '../shared/references.ts'
 import { registryConfigFields, registryConfigNames } from '../shared/registry-config.ts'
-import { list, object, raw, Type, text } from '../shared/schema.ts'
+import { list, object, objectName, raw, Type, text } from '../shared/schema.ts'
 import { workloadStatus } from '../shared/status.ts'
 
 const anyField = registryConfigNames.map((name) => `has(self.${name})`).join(' || ')
@@ -34,6 +34,11 @@ export const mcpRegistry = defineKind({
         }),
       ),
       ...registryConfigFields,
+      storage: Type.Optional(
+        object('Where the store is kept. Absent: in the pod, where what was published is lost with it.', {
+          claimName: objectName('operator', 'A PersistentVolumeClaim of this namespace.'),
+        }),
+      ),
       resources: resources('Resources of the registry’s container.'),
       resourceOverrides,
       ...podSettings,

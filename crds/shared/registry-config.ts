@@ -83,9 +83,9 @@ const file = object(
       configMapKeyRef('operator', 'A ConfigMap that holds the file.', { key: 'registry.json' }),
     ),
     path: Type.Optional(text('registry', 'Path in the pod.', { min: 1 })),
-    url: Type.Optional(url('later', 'Where it is fetched.')),
-    data: Type.Optional(text('later', 'The file itself (JSON).', { min: 1, max: limits.file })),
-    timeout: Type.Optional(duration('later', 'Longest wait for the URL; 30s when left out.')),
+    url: Type.Optional(url('registry', 'Where it is fetched.')),
+    data: Type.Optional(text('registry', 'The file itself (JSON).', { min: 1, max: limits.file })),
+    timeout: Type.Optional(duration('registry', 'Longest wait for the URL; 30s when left out.')),
   },
   {
     rules: [
@@ -122,16 +122,16 @@ const source = object(
   'A source of entries.',
   {
     name: label('registry', 'Unique name.'),
-    git: Type.Optional(git('later')),
-    api: Type.Optional(api('later')),
+    git: Type.Optional(git('registry')),
+    api: Type.Optional(api('registry')),
     file: Type.Optional(file),
-    managed: Type.Optional(object('Entries are published through the admin API.', {}, { readBy: 'later' })),
-    kubernetes: Type.Optional(kubernetes('later')),
+    managed: Type.Optional(object('Entries are published through the admin API.', {}, { readBy: 'registry' })),
+    kubernetes: Type.Optional(kubernetes('registry')),
     syncPolicy: Type.Optional(
       object('When the source is read.', { interval: duration('registry', 'Time between two looks at the source.') }),
     ),
     filter: Type.Optional(object('Which entries are kept.', { names: patterns('name'), tags: patterns('tag') })),
-    claims: claims('later', 'Claims of the source; entries of git, api and file sources inherit them.'),
+    claims: claims('registry', 'Claims of the source; entries of git, api and file sources inherit them.'),
   },
   {
     rules: [
@@ -147,7 +147,7 @@ const source = object(
 const registry = object('A registry: what consumers read under one name.', {
   name: label('registry', 'Unique name, used in paths.'),
   sources: list('Sources, most important first.', label('registry', 'Name of a source.'), { type: 'set', min: 1 }),
-  claims: claims('later', 'Claims that a caller needs to read it.'),
+  claims: claims('registry', 'Claims that a caller needs to read it.'),
 })
 
 const provider = (readBy: Reader) =>
@@ -208,22 +208,20 @@ const authz = (readBy: Reader) =>
 const auth = object(
   'How callers are authenticated.',
   {
-    mode: choice('registry', 'Tokens, or none at all (development).', ['oauth', 'anonymous'], {
-      laterValues: ['oauth'],
-    }),
+    mode: choice('registry', 'Tokens, or none at all (development).', ['oauth', 'anonymous']),
     oauth: Type.Optional(
       object('Token validation.', {
-        resourceUrl: Type.Optional(url('later', 'Public URL of this server.')),
+        resourceUrl: Type.Optional(url('registry', 'Public URL of this server.')),
         realm: Type.Optional(
-          text('later', 'Realm in the challenge.', { min: 1, max: limits.name, pattern: '^[^"\\\\\\r\\n]+$' }),
+          text('registry', 'Realm in the challenge.', { min: 1, max: limits.name, pattern: '^[^"\\\\\\r\\n]+$' }),
         ),
-        providers: list('Issuers of tokens.', provider('later'), { type: { map: ['name'] }, min: 1, max: 16 }),
+        providers: list('Issuers of tokens.', provider('registry'), { type: { map: ['name'] }, min: 1, max: 16 }),
       }),
     ),
     publicPaths: Type.Optional(
-      list('Paths open without a token.', text('later', 'A path.', { min: 1, max: limits.text, pattern: '^/' })),
+      list('Paths open without a token.', text('registry', 'A path.', { min: 1, max: limits.text, pattern: '^/' })),
     ),
-    authz: Type.Optional(authz('later')),
+    authz: Type.Optional(authz('registry')),
   },
   {
     rules: [
@@ -291,7 +289,7 @@ export const registryConfigFields = {
       origins: list('Origins; `*` for all.', text('registry', 'An origin.', { min: 1, max: limits.url })),
     }),
   ),
-  limits: Type.Optional(bounds('later')),
+  limits: Type.Optional(bounds('registry')),
 }
 
 export const registryConfigNames = Object.keys(registryConfigFields)

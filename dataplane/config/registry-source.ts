@@ -42,6 +42,15 @@ const api = Type.Object(
     endpoint: url('Base URL, without `/v0.1`.'),
     timeout: Type.Optional(duration('registry', 'Longest wait for an answer.', { default: '10s' })),
     headersFile: Type.Optional(text('File of headers that are sent along, one `Name: value` a line.')),
+    headers: Type.Optional(
+      Type.Array(
+        Type.Object(
+          { name: text('Name of the header.', 128), valueFile: text('File of its value; read anew each time.') },
+          strict,
+        ),
+        { description: 'Headers whose values are in files of their own.', maxItems: 64 },
+      ),
+    ),
   },
   { description: 'Another registry (MCP registry API v0.1).', ...strict },
 )
@@ -53,7 +62,7 @@ const file = Type.Object(
     data: Type.Optional(Type.String({ description: 'The registry file itself (JSON).', minLength: 1 })),
     timeout: Type.Optional(duration('registry', 'Longest wait for the URL; 30s when left out.')),
   },
-  { description: 'A registry file: exactly one of `path`, `url` and `data`.', ...strict },
+  { description: 'A registry file.', ...strict, exactlyOne: ['path', 'url', 'data'] },
 )
 
 const kubernetes = Type.Object(
@@ -66,10 +75,9 @@ const kubernetes = Type.Object(
     }),
     group: Type.Optional(
       Type.String({
-        description: 'API group of the kinds, and prefix of the annotations.',
+        description: 'API group of the kinds, and prefix of the annotations; absent: portico.dev.',
         pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
         maxLength: 253,
-        default: 'portico.dev',
       }),
     ),
     apiServer: Type.Optional(
@@ -118,7 +126,10 @@ export const sourceFields = {
   ),
 }
 
-export const sourceSchema = Type.Object({ name: label('Unique name.'), ...sourceFields }, strict)
+export const sourceSchema = Type.Object(
+  { name: label('Unique name.'), ...sourceFields },
+  { ...strict, exactlyOne: SOURCE_KINDS },
+)
 
 export type SourceConfig = Static<typeof sourceSchema>
 

@@ -1,17 +1,27 @@
-import { type MCPRegistry, mcpRegistry } from '../../crds/index.ts'
+import {
+  type MCPRegistry,
+  mcpRegistry,
+  mcpRemoteProxy,
+  mcpServer,
+  mcpServerEntry,
+  virtualMcpServer,
+} from '../../crds/index.ts'
 import { checkRegistry } from '../../dataplane/config/check/registry.ts'
 import { ConfigError, configParser } from '../../dataplane/config/load.ts'
-import { type RegistryConfig, registryConfigSchema, type SourceConfig } from '../../dataplane/config/registry.ts'
+import { type RegistryConfig, registryConfigSchema } from '../../dataplane/config/registry.ts'
 import type { ClusterView } from '../model/view.ts'
 import { sortedKeys } from '../render/canonical.ts'
 import { configMapName, renderConfig } from '../render/config-map.ts'
 import { dataPlaneContainer, registryListeners } from '../render/containers.ts'
 import { type Mounts, startMounts } from '../render/mounts.ts'
 import { ownEnvironment } from '../render/pod-settings.ts'
+import { registryRights } from '../render/registry-rights.ts'
 import { resourceDefaults } from '../render/resources.ts'
 import type { Plan, ReconcileContext } from './plan.ts'
 import { type Problems, startProblems } from './problems.ts'
 import { addressOf } from './proxy.ts'
+import { authOf } from './registry-auth.ts'
+import { apiServerOf, sourceOf } from './registry-source.ts'
 import { checkName, containerResources, noteFindings, renderChildren } from './rendering.ts'
 import { type Resolver, startResolver } from './resolver.ts'
 import { checkSupported } from './supported.ts'
@@ -21,35 +31,28 @@ import { planWorkload, type Rendered } from './workload.ts'
 const STATE_PATH = '/var/lib/portico'
 const STATE_VOLUME = 'portico-state'
 
+/** Kinds that a Kubernetes source reads. */
+const EXPORTED_KINDS = [mcpServer, mcpRemoteProxy, virtualMcpServer, mcpServerEntry]
+
 interface RegistryAssembly {
   readonly config: RegistryConfig
   readonly mounts: Mounts
 }
 
-type Source = NonNullable<MCPRegistry['spec']['sources']>[number]
-
 const parseConfig = configParser(registryConfigSchema, checkRegistry)
 
-/** A source of the configuration file. What the data plane can't read yet was noted when the fields were checked. */
-function sourceOf(source: Source, resolver: Resolver, mounts: Mounts): SourceConfig {
-  const { configMapRef, path = '' } = source.file ?? {}
-  const found = configMapRef && resolver.configMapKey(configMapRef) !== undefined
-  return {
-    name: source.name,
-    file: { path: found ? mounts.sourceFile(configMapRef.name, configMapRef.key) : path },
-    ...(source.syncPolicy === undefined ? {} : { syncPolicy: { interval: source.syncPolicy.interval } }),
-    ...(source.filter === undefined ? {} : { filter: sortedKeys(source.filter) }),
-  }
-}
-
-function fromFields({ spec }: MCPRegistry, resolver: Resolver, mounts: Mounts): RegistryConfig {
-  const { sources = [], registries = [], auth, cors } = spec
-  if (auth?.mode !== 'anonymous') resolver.problems.add('Valid', 'ConfigInvalid', '/spec/auth/mode must be anonymous')
+function fromFields({ spec }: MCPRegistry, resolver: Resolver, mounts: Mounts, group: string): RegistryConfig {
+  const { sources = [], registries = [], auth = { mode: 'anonymous' }, cors, limits } = spec
   const config: RegistryConfig = {
-    sources: sources.map((source) => sourceOf(source, resolver, mounts)),
-    registries: registries.map(({ name, sources: names }) => ({ name, sources: [...names] })),
-    auth: { mode: 'anonymous' },
-    ...(cors === undefined ? {} : { cors: { origins: [...cors.origins] } }),
+    sources: sources.map((source) => sourceOf(source, resolver, mounts, group)),
+    registries: registries.map(({ name, sources: names, claims }) => ({
+      name,
+      sources: [...names],
+      ...(claims && { claims: sortedKeys(claims) }),
+    })),
+    auth: authOf(auth, resolver, mounts),
+    ...(cors && { cors: { origins: [...cors.origins] } }),
+    ...(limits && { limits: sortedKeys(limits) }),
   }
   if (resolver.problems.none) noteFindings(checkRegistry(config), resolver.problems)
   return config
@@ -57,9 +60,16 @@ function fromFields({ spec }: MCPRegistry, resolver: Resolver, mounts: Mounts): 
 
 const nothing: RegistryConfig = { sources: [], registries: [], auth: { mode: 'anonymous' } }
 
-function fromText(text: string, problems: Problems): RegistryConfig {
+function fromText(text: string, problems: Problems, mounts: Mounts, group: string): RegistryConfig {
   try {
-    return parseConfig(text)
+    const config = parseConfig(text)
+    // A pod of ours has its token elsewhere than others, and only where a source needs it.
+    const sources = config.sources.map(({ kubernetes, ...source }) =>
+      kubernetes === undefined
+        ? source
+        : { ...source, kubernetes: { apiServer: apiServerOf(mounts), group, ...kubernetes } },
+    )
+    return { ...config, sources }
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     for (const { pointer, message, line } of error.findings) {
@@ -70,7 +80,7 @@ function fromText(text: string, problems: Problems): RegistryConfig {
   }
 }
 
-function assemble(object: MCPRegistry, resolver: Resolver): RegistryAssembly {
+function assemble(object: MCPRegistry, resolver: Resolver, group: string): RegistryAssembly {
   const { spec } = object
   const { problems } = resolver
   checkSupported(mcpRegistry, object, problems)
@@ -80,7 +90,9 @@ function assemble(object: MCPRegistry, resolver: Resolver): RegistryAssembly {
     problems.add('Valid', 'ConfigInvalid', '/spec/replicas: a registry with its store in the pod has one replica')
   const mounts = startMounts(configMapName(object))
   const config =
-    spec.configYAML === undefined ? fromFields(object, resolver, mounts) : fromText(spec.configYAML, problems)
+    spec.configYAML === undefined
+      ? fromFields(object, resolver, mounts, group)
+      : fromText(spec.configYAML, problems, mounts, group)
   return { config, mounts }
 }
 
@@ -102,11 +114,14 @@ function renderRegistry(
     volumeMounts: [...mounts.volumeMounts(), { name: STATE_VOLUME, mountPath: STATE_PATH }],
     sidecar: false,
   })
-  const { displayName } = spec
+  const { displayName, storage } = spec
+  const readsCluster = settings.sources.some(({ kubernetes }) => kubernetes !== undefined)
+  const rights = readsCluster ? registryRights(object, context.group, EXPORTED_KINDS, spec.serviceAccount) : undefined
+  const store = storage ? { persistentVolumeClaim: { claimName: storage.claimName } } : { emptyDir: {} }
   const children = renderChildren(
     object,
     {
-      settings: spec,
+      settings: rights === undefined ? spec : { ...spec, serviceAccount: rights.serviceAccount },
       configMap: config.configMap,
       listeners: registryListeners,
       service: {
@@ -114,7 +129,7 @@ function renderRegistry(
         targetPort: 'http',
         ...(displayName === undefined ? {} : { annotations: { [`${context.group}/display-name`]: displayName } }),
       },
-      pod: { containers: [container], volumes: [...mounts.volumes(), { name: STATE_VOLUME, emptyDir: {} }] },
+      pod: { containers: [container], volumes: [...mounts.volumes(), { name: STATE_VOLUME, ...store }] },
       // Two pods on one SQLite file would corrupt it.
       shape: 'recreate',
       replicas: spec.replicas ?? 1,
@@ -122,13 +137,17 @@ function renderRegistry(
     problems,
     context,
   )
-  return { children, config, url: addressOf(object, registryListeners.listen, context) }
+  return {
+    children: [...(rights?.children ?? []), ...children],
+    config,
+    url: addressOf(object, registryListeners.listen, context),
+  }
 }
 
 /** A registry server. */
 export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, context: ReconcileContext): Plan {
   const problems = startProblems()
-  const assembly = assemble(object, startResolver(view, object.metadata.namespace, problems))
+  const assembly = assemble(object, startResolver(view, object.metadata.namespace, problems), context.group)
   return planWorkload({
     object,
     view,

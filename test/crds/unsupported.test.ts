@@ -47,10 +47,6 @@ test('what equals its default, or is empty, is not set', () => {
 
 test('presence alone can be a setting', () => {
   assert.equal(of('VirtualMCPServer', { ...gateway, config: { optimizer: {} } }), { '/spec/config/optimizer': 'later' })
-  const source = { name: 'a', managed: {} }
-  assert.equal(of('MCPRegistry', { sources: [source], registries: [], auth: { mode: 'anonymous' } }), {
-    '/spec/sources/0/managed': 'later',
-  })
 })
 
 test('names in a map are part of the pointer, escaped', () => {

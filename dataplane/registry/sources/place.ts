@@ -49,13 +49,16 @@ function placeOf(
     }
   }
   if (api !== undefined) {
-    const { endpoint, timeout = API_TIMEOUT, headersFile } = api
+    const { endpoint, timeout = API_TIMEOUT, headersFile, headers } = api
     return {
       kind: 'api',
       endpoint,
       timeoutMs: parseDuration(timeout),
       publicOnly,
       ...(headersFile !== undefined && { headersFile: resolve(directory, headersFile) }),
+      ...(headers && {
+        headers: headers.map(({ name, valueFile }) => ({ name, valueFile: resolve(directory, valueFile) })),
+      }),
     }
   }
   if (file?.path !== undefined) return { kind: 'file', path: resolve(directory, file.path) }

@@ -44,7 +44,7 @@ export async function readApi(place: PlaceOf<'api'>, pass: Pass): Promise<Conten
   const query = changes?.since === undefined ? '' : changesQuery(changes.since)
   let newest = changes?.since
 
-  const headers = await headersOf(place.headersFile)
+  const headers = await headersOf(place)
   const pages = readPages(get, `${base(place.endpoint)}/v0.1/servers?limit=${PAGE_SIZE}${query}`, headers, signal)
   try {
     const { value: first } = (await pages.next()) as { value: Fetched }
@@ -138,13 +138,21 @@ function changesQuery(since: string): string {
 /** People give the base with or without the slash at its end. */
 const base = (endpoint: string) => endpoint.replace(/\/+$/, '')
 
-async function headersOf(file: string | undefined): Promise<Readonly<Record<string, string>>> {
-  if (file === undefined) return {}
+async function headersOf({ headersFile, headers = [] }: PlaceOf<'api'>): Promise<Readonly<Record<string, string>>> {
+  const lines = await Promise.all(
+    headers.map(async ({ name, valueFile }) => `${name}: ${(await readText(valueFile)).trim()}`),
+  )
+  return {
+    ...(headersFile === undefined ? {} : parseHeaders(await readText(headersFile))),
+    ...parseHeaders(lines.join('\n')),
+  }
+}
+
+async function readText(file: string): Promise<string> {
   try {
-    return parseHeaders(await readFile(file, 'utf8'))
+    return await readFile(file, 'utf8')
   } catch (error) {
-    if (error instanceof SourceError) throw error
     const { code } = error as NodeJS.ErrnoException
-    throw new SourceError('file_unreadable', `the headers file can’t be read (${code})`)
+    throw new SourceError('file_unreadable', `a file of headers can’t be read (${code})`)
   }
 }

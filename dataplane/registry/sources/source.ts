@@ -12,6 +12,7 @@ export type Place =
       readonly endpoint: string
       readonly timeoutMs: number
       readonly headersFile?: string
+      readonly headers?: readonly { readonly name: string; readonly valueFile: string }[]
     } & Reach)
   | ({
       readonly kind: 'git'

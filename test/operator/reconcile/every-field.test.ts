@@ -202,13 +202,63 @@ spec:
   displayName: d
   sources:
     - name: one
-      file: {configMapRef: {name: ca, key: bundle.pem}}
+      file: {path: a.json}
       syncPolicy: {interval: 1m}
       filter: {names: {include: [a], exclude: [b]}, tags: {include: [a], exclude: [b]}}
     - {name: two, file: {path: a.json}}
-  registries: [{name: main, sources: [one, two]}]
-  auth: {mode: anonymous}
+    - {name: three, file: {url: "https://example.com/registry.json", timeout: 5s}}
+    - {name: four, file: {data: "{}"}}
+    - name: five
+      git:
+        repository: https://git.example.com/catalog.git
+        branch: main
+        path: a.json
+        auth: {username: bot, passwordSecretRef: {name: secret, key: key}}
+      claims: {team: red}
+    - {name: six, git: {repository: "https://git.example.com/catalog.git", tag: v1}}
+    - {name: seven, git: {repository: "https://git.example.com/catalog.git", commit: ${'a'.repeat(40)}}}
+    - name: eight
+      api:
+        endpoint: https://registry.example.com
+        timeout: 5s
+        headers: [{name: Authorization, valueSecretRef: {name: secret, key: key}}]
+    - {name: nine, managed: {}}
+    - {name: ten, kubernetes: {namespaces: [a, b]}}
+  registries: [{name: main, sources: [one, two, three, four, five, six, seven, eight, nine, ten], claims: {org: acme}}]
+  auth:
+    mode: oauth
+    publicPaths: [/registry/open]
+    oauth:
+      resourceUrl: https://registry.example.com
+      realm: r
+      providers:
+        - name: idp
+          issuerUrl: https://idp.example.com
+          audience: a
+          jwksUrl: https://idp.example.com/keys
+          clientId: c
+          clientSecretRef: {name: secret, key: key}
+          introspectionUrl: https://idp.example.com/introspect
+          caBundleRef: {configMapRef: {name: ca, key: bundle.pem, optional: true}}
+          allowPrivateIP: true
+          insecureAllowHTTP: true
+    authz:
+      roles:
+        superAdmin: [{role: a}]
+        manageSources: [{role: b}]
+        manageRegistries: [{role: c}]
+        manageEntries: [{role: d}]
+      unlabelled: deny
+  limits: {bodyBytes: 2048, privateSources: allow}
+  storage: {claimName: store}
   cors: {origins: ["https://example.com"]}${pods}
+---
+kind: MCPRegistry
+metadata: {name: mapped}
+spec:
+  sources: [{name: one, file: {configMapRef: {name: ca, key: bundle.pem}}}]
+  registries: [{name: main, sources: [one]}]
+  auth: {mode: anonymous}
 ---
 kind: MCPRegistry
 metadata: {name: text}
@@ -247,7 +297,7 @@ function* leavesOf(schema: SchemaNode, value: unknown, pointer: string, field: s
   if (!isRaw && Array.isArray(value)) {
     for (const [index, item] of value.entries())
       yield* leavesOf(schema.items ?? {}, item, at(pointer, index), `${field}/*`)
-  } else if (!isRaw && isObject(value)) {
+  } else if (!isRaw && isObject(value) && Object.keys(value).length > 0) {
     for (const [key, inner] of Object.entries(value)) {
       const isNamed = Object.hasOwn(schema.properties ?? {}, key)
       yield* leavesOf(childSchema(schema, key) ?? {}, inner, at(pointer, key), `${field}/${isNamed ? key : '*'}`)
@@ -279,6 +329,8 @@ function another({ schema, value }: Leaf): unknown {
   }
   if (typeof value === 'boolean') return !value
   if (typeof value === 'number') return value + 1
+  // There or not there: what it changes shows in what is refused without it.
+  if (isObject(value) && Object.keys(value).length === 0) return undefined
   if (isObject(value)) return { spec: { nodeSelector: { other: 'x' } } }
   const text = String(value)
   if (/^\d+s$/.test(text)) return '11s'
