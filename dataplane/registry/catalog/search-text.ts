@@ -11,9 +11,18 @@ export function searchText(...fields: readonly (string | null)[]): string {
     .join('\n')
 }
 
+/** A term as it stands in a search text. */
+export function foldTerm(term: string): string {
+  return fold(term).replace(/\s+/g, ' ')
+}
+
 /** The LIKE pattern (escaped by `\`) that finds a term anywhere. */
 export function likePattern(term: string): string {
-  return `%${fold(term)
-    .replace(/\s+/g, ' ')
-    .replace(/[\\%_]/g, '\\$&')}%`
+  return `%${foldTerm(term).replace(/[\\%_]/g, '\\$&')}%`
+}
+
+/** Each three characters that follow each other in a folded term, once; none in a shorter one. */
+export function trigrams(term: string): string[] {
+  const characters = Array.from(term)
+  return [...new Set(characters.slice(2).map((_, index) => characters.slice(index, index + 3).join('')))]
 }

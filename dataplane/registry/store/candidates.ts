@@ -32,19 +32,28 @@ interface Values {
   readonly [set: `set${number}`]: number
 }
 
+/** The next entries by name. */
+export interface Candidates {
+  readonly found: readonly Candidate[]
+  /** The last name that was looked at; undefined where there are no more. */
+  readonly last: string | undefined
+  readonly more: boolean
+}
+
 /** Sets in one statement of SQLite, which takes 500 parts at most; a caller who sees more gets several, merged. */
 const LARGEST_GROUP = 64
 /** The number of no set. */
 const NO_SET = -1
 
+type Row = Candidate & { readonly rank: number }
+
 /**
  * Makes the function that finds the next entries by name. For a caller who sees some sets of claims it merges one range
- * of the index (registry, type, set, name) for each: what the caller does not see costs nothing.
+ * of the index (registry, type, set, name) for each: what the caller does not see costs nothing. Rows come by name and
+ * rank, so that the first of a name is the one that is shown.
  */
-export function createCandidates(
-  database: Kysely<RegistryTables>,
-): (query: CandidateQuery) => Promise<readonly Candidate[]> {
-  const statements = new Map<string, (values: Values) => Promise<Candidate[]>>()
+export function createCandidates(database: Kysely<RegistryTables>): (query: CandidateQuery) => Promise<Candidates> {
+  const statements = new Map<string, (values: Values) => Promise<Row[]>>()
   const lists = numberLists(database)
   const postgres = isPostgres(database)
 
@@ -54,37 +63,41 @@ export function createCandidates(
     if (prepared === undefined)
       statements.set(
         key,
-        (prepared = prepareStatement<RegistryTables, Values, Candidate>(database, (value) =>
+        (prepared = prepareStatement<RegistryTables, Values, Row>(database, (value) =>
           parts === 'all'
             ? everything(value, includeDeleted)
             : postgres
               ? rangePerRow(value, lists, includeDeleted)
-              : rangePerPart(value, lists, includeDeleted, parts),
+              : rangePerPart(value, includeDeleted, parts),
         )),
       )
     return prepared
   }
 
-  return async function findCandidates({ visible, includeDeleted, ...values }) {
+  async function readRows({ visible, includeDeleted, ...values }: CandidateQuery): Promise<Row[]> {
     if (visible === 'all') return statement('all', includeDeleted)(values)
-    const sets = lists.value(visible)
-    if (postgres) return statement(1, includeDeleted)({ ...values, sets })
+    if (postgres) return statement(1, includeDeleted)({ ...values, sets: lists.value(visible) })
 
-    const found: Candidate[] = []
+    const rows: Row[] = []
     for (let at = 0; at < visible.length; at += LARGEST_GROUP) {
       const group = visible.slice(at, at + LARGEST_GROUP)
       // Few sizes, so few statements.
       const parts = 2 ** Math.ceil(Math.log2(group.length))
-      const numbered = Object.fromEntries(
-        Array.from({ length: parts }, (_, index) => [`set${index}`, group[index] ?? NO_SET]),
-      )
-      found.push(...(await statement(parts, includeDeleted)({ ...values, sets, ...numbered })))
+      const sets = Array.from({ length: parts }, (_, index) => [`set${index}`, group[index] ?? NO_SET])
+      rows.push(...(await statement(parts, includeDeleted)({ ...values, ...Object.fromEntries(sets) })))
     }
-    if (visible.length <= LARGEST_GROUP) return found
-    return found
-      .sort((one, other) => Buffer.compare(Buffer.from(one.name), Buffer.from(other.name)))
-      .slice(0, values.size)
+    return visible.length <= LARGEST_GROUP ? rows : rows.sort(byNameAndRank).slice(0, values.size)
   }
+
+  return async function findCandidates(query) {
+    const rows = await readRows(query)
+    const found = rows.filter(({ name }, index) => rows[index - 1]?.name !== name)
+    return { found, last: rows.at(-1)?.name, more: rows.length >= query.size }
+  }
+}
+
+function byNameAndRank(one: Row, other: Row): number {
+  return Buffer.compare(Buffer.from(one.name), Buffer.from(other.name)) || one.rank - other.rank
 }
 
 type Placeholder = (name: keyof Values & string) => RawBuilder<unknown>
@@ -97,25 +110,19 @@ const range = (value: Placeholder, includeDeleted: boolean) => sql`
   l.registry_id = ${value('registry')} and l.type = ${value('type')} and l.name >= ${value('from')}
   ${includeDeleted ? sql`` : sql`and l.rank < ${sql.lit(TOMBSTONE_RANK)}`}`
 
-/** No better one of the same name, as far as the caller sees. */
-const wins = (seen: RawBuilder<unknown>) => sql`
-  not exists (select 1 from listing b where b.registry_id = l.registry_id and b.type = l.type and b.name = l.name
-    and b.rank < l.rank ${seen})`
-
-function everything(value: Placeholder, includeDeleted: boolean): RawBuilder<Candidate> {
-  return sql<Candidate>`
-    select l.name, l.entry_id, ${revision(value)} from listing l
-    where ${range(value, includeDeleted)} and ${wins(sql``)} order by l.name, l.rank limit ${value('size')}`
+function everything(value: Placeholder, includeDeleted: boolean): RawBuilder<Row> {
+  return sql<Row>`
+    select l.name, l.rank, l.entry_id, ${revision(value)} from listing l
+    where ${range(value, includeDeleted)} order by l.name, l.rank limit ${value('size')}`
 }
 
-function rangePerPart(value: Placeholder, lists: NumberLists, includeDeleted: boolean, parts: number) {
-  const seen = sql`and b.claims_set in (${lists.select(value('sets'))})`
+function rangePerPart(value: Placeholder, includeDeleted: boolean, parts: number): RawBuilder<Row> {
   // Without a limit of its own: each part is in order by its index, and SQLite takes from them as it merges.
   const part = (index: number) => sql`
-    select l.name, l.rank, l.entry_id from listing l where ${range(value, includeDeleted)}
-      and l.claims_set = ${value(`set${index}`)} and ${wins(seen)}`
-  return sql<Candidate>`
-    select c.name, c.entry_id, ${revision(value)} from (
+    select l.name, l.rank, l.entry_id from listing l
+    where ${range(value, includeDeleted)} and l.claims_set = ${value(`set${index}`)}`
+  return sql<Row>`
+    select c.name, c.rank, c.entry_id, ${revision(value)} from (
       ${sql.join(
         Array.from({ length: parts }, (_, index) => part(index)),
         sql` union all `,
@@ -123,11 +130,10 @@ function rangePerPart(value: Placeholder, lists: NumberLists, includeDeleted: bo
       order by name, rank limit ${value('size')}) c`
 }
 
-function rangePerRow(value: Placeholder, lists: NumberLists, includeDeleted: boolean): RawBuilder<Candidate> {
-  const seen = sql`and b.claims_set = any(array(${lists.select(value('sets'))}))`
-  return sql<Candidate>`
-    select c.name, c.entry_id, ${revision(value)} from ${lists.table(value('sets'))} s cross join lateral (
-      select l.name, l.rank, l.entry_id from listing l where ${range(value, includeDeleted)}
-        and l.claims_set = s.value and ${wins(seen)} order by l.name, l.rank limit ${value('size')}) c
+function rangePerRow(value: Placeholder, lists: NumberLists, includeDeleted: boolean): RawBuilder<Row> {
+  return sql<Row>`
+    select c.name, c.rank, c.entry_id, ${revision(value)} from ${lists.table(value('sets'))} s cross join lateral (
+      select l.name, l.rank, l.entry_id from listing l
+      where ${range(value, includeDeleted)} and l.claims_set = s.value order by l.name, l.rank limit ${value('size')}) c
     order by c.name, c.rank limit ${value('size')}`
 }

@@ -1,6 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 import { isPostgres } from '../../storage/sql.ts'
+import { foldTerm, trigrams } from '../catalog/search-text.ts'
 import { type Candidate, type CandidateQuery, createCandidates } from './candidates.ts'
+import { createFindVersions } from './find-versions.ts'
+import { createFoundPage } from './found-page.ts'
 import { numberLists } from './number-list.ts'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
@@ -17,6 +20,8 @@ export interface PageQuery extends Pick<CandidateQuery, 'registry' | 'type' | 'v
   readonly after: { readonly name: string; readonly precedence: string } | undefined
   readonly filter: VersionFilter
   readonly values: FilterValues
+  /** What is searched for, as it was written. */
+  readonly term: string | undefined
 }
 
 type Values = Required<FilterValues> & {
@@ -28,16 +33,28 @@ type Values = Required<FilterValues> & {
 
 /** Most entries that are looked at by one statement. */
 const MOST = 1_000
+/** After so many entries in a row without a match an index is asked where the next one is. */
+const PATIENCE = 1_000
+const SHORT_PATIENCE = 100
 /** A store that changes faster than a page is read is taken as it is after so many attempts. */
 const ATTEMPTS = 5
 
 /**
- * Makes the function that reads a page: first the entries by name, by ranges of an index, then their versions. Both tell
+ * Makes the function that reads a page. Where a search or `updatedSince` finds little, by its index; else first the entries by name, by ranges of an index, then their versions. Both tell
  * the registry's revision; where it changed in between the page is read again, so that it is of one state.
  */
 export function createListPage(database: Kysely<RegistryTables>): (query: PageQuery) => Promise<VersionRow[]> {
   const candidates = createCandidates(database)
   const versions = createVersions(database)
+  const find = createFindVersions(database)
+  const foundPage = createFoundPage(database)
+
+  /** What an index finds, where that is little: to walk by name would pass over nearly everything. */
+  async function findFew({ values, term }: PageQuery): Promise<readonly number[] | undefined> {
+    const byTerm = term === undefined ? undefined : await find.byTerm(term)
+    if (byTerm !== undefined || values.updatedSince === undefined) return byTerm
+    return find.byChange(values.updatedSince)
+  }
 
   async function attempt(query: PageQuery): Promise<{ readonly rows: VersionRow[]; readonly torn: boolean }> {
     const { registry, type, visible, limit, after, filter, values } = query
@@ -45,29 +62,55 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
     let from = after?.name ?? ''
     let afterPrecedence = after?.precedence ?? ''
     let revision: string | undefined
+    let passed = 0
+    let patience = isShort(query.term) ? SHORT_PATIENCE : PATIENCE
     for (let size = limit; ; size = Math.min(size * 4, MOST)) {
-      const found = await candidates({ registry, type, visible, from, size, includeDeleted: filter.includeDeleted })
+      const { found, last, more } = await candidates({
+        registry,
+        type,
+        visible,
+        from,
+        size,
+        includeDeleted: filter.includeDeleted,
+      })
       const [first] = found
-      const last = found.at(-1)
       if (first === undefined || last === undefined) return { rows, torn: false }
       revision ??= first.revision
       // Only on the page's first name are there versions that came before.
       if (first.name !== after?.name) afterPrecedence = ''
-      rows.push(...(await versions(found, filter, { registry, limit: limit - rows.length, afterPrecedence, values })))
-      if (first.revision !== revision || rows.some((row) => row.revision !== revision)) return { rows, torn: true }
-      if (rows.length >= limit || found.length < size) return { rows, torn: false }
-      from = `${last.name}\u0001`
+      const met = await versions(found, filter, { registry, limit: limit - rows.length, afterPrecedence, values })
+      rows.push(...met)
+      if (first.revision !== revision || met.some((row) => row.revision !== revision)) return { rows, torn: true }
+      if (rows.length >= limit || !more) return { rows, torn: false }
+      from = `${last}\u0001`
       afterPrecedence = ''
+      passed = met.length === 0 ? passed + found.length : 0
+      if (passed < patience) continue
+      // Matches may all lie in another part of the names.
+      const next = await find.nextName(query.term, values.updatedSince, from)
+      if (next === undefined) return { rows, torn: false }
+      if (next === null) continue
+      from = next
+      passed = 0
+      patience *= 2
     }
   }
 
-  return async function readPage(query) {
+  async function walk(query: PageQuery): Promise<VersionRow[]> {
     for (let left = ATTEMPTS; ; left--) {
       const { rows, torn } = await attempt(query)
       if (!torn || left === 0) return rows
     }
   }
+
+  return async function readPage(query) {
+    // Nearly everything has a short term, and to ask an index for it is dear: the walk asks when it meets nothing.
+    const found = isShort(query.term) ? undefined : await findFew(query)
+    return found === undefined ? walk(query) : found.length === 0 ? [] : foundPage(found, query)
+  }
 }
+
+const isShort = (term: string | undefined) => term !== undefined && trigrams(foldTerm(term)).length === 0
 
 interface VersionsOptions {
   readonly registry: number

@@ -73,7 +73,7 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
         ...exactly(version),
       }
       const position = after && { name: after.name, precedence: precedence(after.version) }
-      return available(listPage({ registry: id, type, visible, limit, after: position, filter, values }))
+      return available(listPage({ registry: id, type, visible, limit, after: position, filter, values, term: search }))
     },
     async versions({ registry, ...query }) {
       const id = idOf(registry)

@@ -1,0 +1,86 @@
+import { type Kysely, sql } from 'kysely'
+import type { PageQuery } from './list-page.ts'
+import { numberLists } from './number-list.ts'
+import type { RegistryTables } from './schema.ts'
+import { prepareStatement } from './statement.ts'
+import {
+  type FilterValues,
+  type VersionFilter,
+  type VersionRow,
+  versionColumns,
+  versionConditions,
+} from './version-columns.ts'
+
+type Values = Required<FilterValues> & {
+  readonly registry: number
+  readonly type: string
+  readonly versions: unknown
+  readonly sets: unknown
+  readonly limit: number
+  readonly afterName: string
+  readonly afterPrecedence: string
+}
+
+/**
+ * Makes the function that reads a page of versions that an index has found: those that the registry shows the caller, in
+ * order. It looks at each of them, so they must be few.
+ */
+export function createFoundPage(database: Kysely<RegistryTables>) {
+  const statements = new Map<string, (values: Values) => Promise<VersionRow[]>>()
+  const lists = numberLists(database)
+
+  function statement(filter: VersionFilter, all: boolean) {
+    const key = `${JSON.stringify(filter)} ${all}`
+    let prepared = statements.get(key)
+    if (prepared === undefined)
+      statements.set(
+        key,
+        (prepared = prepareStatement<RegistryTables, Values, VersionRow>(database, (value) => {
+          const sees = (table: string) =>
+            all ? sql`` : sql`and ${sql.ref(`${table}.claims_set`)} in (${lists.select(value('sets'))})`
+          // The documents are read for those alone that are on the page.
+          return sql<VersionRow>`
+            select ${versionColumns}, (select revision from registry where id = ${value('registry')}) as revision
+            from (
+              select v.id, l.name, v.precedence
+              from ${lists.table(value('versions'))} f
+                cross join entry_version v
+                cross join entry e
+                cross join listing l
+              where v.id = f.value and e.id = v.entry_id and l.entry_id = e.id
+                and l.registry_id = ${value('registry')} and l.type = ${value('type')} ${sees('l')}
+                and (l.name > ${value('afterName')}
+                  or l.name = ${value('afterName')} and v.precedence > ${value('afterPrecedence')})
+                ${versionConditions(filter, value)}
+                and not exists (
+                  select 1 from listing b where b.registry_id = l.registry_id and b.type = l.type and b.name = l.name
+                    and b.rank < l.rank ${sees('b')})
+              order by l.name, v.precedence limit ${value('limit')}) p
+              cross join entry_version v
+              cross join entry e
+              cross join document d
+            where v.id = p.id and e.id = v.entry_id and d.id = v.document_id
+            order by p.name, p.precedence`
+        })),
+      )
+    return prepared
+  }
+
+  return function readFound(versions: readonly number[], query: PageQuery): Promise<VersionRow[]> {
+    const { registry, type, visible, limit, after, filter, values } = query
+    const all = visible === 'all'
+    return statement(
+      filter,
+      all,
+    )({
+      ...values,
+      registry,
+      type,
+      limit,
+      versions: lists.value(versions),
+      sets: all ? undefined : lists.value(visible),
+      afterName: after?.name ?? '',
+      afterPrecedence: after?.precedence ?? '',
+    } as Values)
+  }
+}
