@@ -8,7 +8,7 @@ const SMALLEST_INTERVAL_MS = 1000
 
 /** What is wrong with a source that its schema can't say; for the configuration file and the admin API alike. */
 export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): readonly Finding[] {
-  const { git, api, file, syncPolicy, filter } = source
+  const { git, api, file, kubernetes, syncPolicy, filter } = source
   const kinds = SOURCE_KINDS.filter((kind) => source[kind] !== undefined)
   const [kind] = kinds
   return [
@@ -22,6 +22,9 @@ export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): 
     ...(git === undefined ? [] : gitFindings(git, `${at}/git`)),
     ...(api === undefined ? [] : urlFindings(api.endpoint, `${at}/api/endpoint`)),
     ...(file === undefined ? [] : fileFindings(file, `${at}/file`)),
+    ...(kubernetes?.apiServer === undefined
+      ? []
+      : urlFindings(kubernetes.apiServer.url, `${at}/kubernetes/apiServer/url`)),
     ...globFindings(filter?.names?.include, `${at}/filter/names/include`),
     ...globFindings(filter?.names?.exclude, `${at}/filter/names/exclude`),
   ]

@@ -126,12 +126,17 @@ const errorSchema = {
 /** Words of ours that are no JSON Schema. */
 const OWN: ReadonlySet<string> = new Set(['readBy', 'says', 'notYet'])
 
-/** A schema as it is published. */
+/**
+ * A schema as it is published. Our keyword `exactlyOne` names properties of which one must be there: a check says so to
+ * callers in better words than a schema could.
+ */
 function plain(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(plain)
   if (typeof schema !== 'object' || schema === null) return schema
+  const { exactlyOne, ...rest } = schema as { exactlyOne?: readonly string[] }
+  const rule = exactlyOne === undefined ? {} : { oneOf: exactlyOne.map((name) => ({ required: [name] })) }
   return Object.fromEntries(
-    Object.entries(schema)
+    Object.entries({ ...rest, ...rule })
       .filter(([key]) => !OWN.has(key) && !key.startsWith('x-kubernetes-') && !key.startsWith('~'))
       .map(([key, value]) => [key, plain(value)]),
   )

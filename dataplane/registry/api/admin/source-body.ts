@@ -15,16 +15,21 @@ export function apiSourceFindings(source: Source, privateSources: 'allow' | 'den
   return [...sourceFindings(source, ''), ...localFindings(source), ...addressFindings(source, privateSources)]
 }
 
-function localFindings({ git, api, file }: Source): readonly ErrorDetail[] {
-  return [
-    [file?.path, '/file/path'],
-    [git?.auth, '/git/auth'],
-    [api?.headersFile, '/api/headersFile'],
-  ].flatMap(([value, pointer]) =>
-    value === undefined
-      ? []
-      : [{ pointer: pointer as string, message: 'names a file of the server: only its configuration may' }],
-  )
+/** Whatever is named `…File` is one of this machine, in every kind of source that there is or will be. */
+function localFindings(source: Source): readonly ErrorDetail[] {
+  const pointers = [...(source.file?.path === undefined ? [] : ['/file/path']), ...fileFields(source, '')]
+  return pointers.map((pointer) => ({
+    pointer,
+    message: 'names a file of the server: only its configuration may',
+  }))
+}
+
+function fileFields(value: unknown, at: string): readonly string[] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([key, member]) => [
+    ...(key.endsWith('File') ? [`${at}/${key}`] : []),
+    ...fileFields(member, `${at}/${key}`),
+  ])
 }
 
 function addressFindings({ git, api, file }: Source, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {

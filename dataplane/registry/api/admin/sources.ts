@@ -134,7 +134,7 @@ export function sourceOperations(api: Api): readonly Operation[] {
         200: { description: 'The pass has ended.', schema: syncState },
         202: { description: 'The pass was started.', schema: syncState },
       },
-      errors: ['not_found', 'conflict'],
+      errors: ['not_found', 'conflict', 'invalid_request'],
       async handle(c) {
         const { name } = reached(c.var.actor, await reader.source(param(c, 'source')))
         const waits = c.req.query('wait') || 'false'

@@ -2,7 +2,7 @@ import Type, { type TSchema } from 'typebox'
 import { registryFields, registrySchema } from '../../../config/registry.ts'
 import { ROLES } from '../../../config/registry-auth.ts'
 import { claims } from '../../../config/registry-claims.ts'
-import { label, sourceFields, sourceSchema } from '../../../config/registry-source.ts'
+import { label, SOURCE_KINDS, sourceFields, sourceSchema } from '../../../config/registry-source.ts'
 import { serverJson } from './server-json.ts'
 import { skillJson } from './skill.ts'
 
@@ -21,7 +21,12 @@ export const entryName = Type.String({
   minLength: 1,
   maxLength: 255,
 })
-export const versionName = Type.String({ description: 'A version.', minLength: 1, maxLength: 255 })
+export const versionName = Type.String({
+  description: 'A version, not `latest`.',
+  pattern: '^(?!latest$)[^\\u0000-\\u001f\\u007f-\\u009f]+$',
+  minLength: 1,
+  maxLength: 255,
+})
 export const sourceQuery = Type.String({
   description: 'Name of the source, where the name is in several managed ones.',
   maxLength: 63,
@@ -70,7 +75,10 @@ export const registryAnswer = Type.Object({ name: text, sources: Type.Array(text
 export const registriesAnswer = Type.Object({ registries: Type.Array(registryAnswer) })
 
 /** The name stands in the path; where the body has one too, it must be the same. */
-export const sourceBody = Type.Object({ name: Type.Optional(label('Name of the source.')), ...sourceFields }, strict)
+export const sourceBody = Type.Object(
+  { name: Type.Optional(label('Name of the source.')), ...sourceFields },
+  { ...strict, exactlyOne: SOURCE_KINDS },
+)
 export const newSourceBody = sourceSchema
 export const registryBody = Type.Object(
   { name: Type.Optional(label('Name of the registry.')), ...registryFields },
@@ -96,7 +104,7 @@ export const registryEntriesAnswer = Type.Object({
 const publication = { claims: Type.Optional(claimsMap), source: Type.Optional(label('The managed source.')) }
 export const publishBody = Type.Object(
   { server: Type.Optional(serverJson), skill: Type.Optional(skillJson), ...publication },
-  strict,
+  { ...strict, exactlyOne: ['server', 'skill'] },
 )
 export const publishAnswer = Type.Object({
   server: Type.Optional(Type.Unsafe<object>({ type: 'object' })),

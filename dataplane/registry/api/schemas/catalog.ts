@@ -10,7 +10,7 @@ export const entryParameter = Type.String({
   description: '`namespace/name`, its slash as `%2F`.',
   minLength: 3,
   maxLength: 200,
-  pattern: '^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$',
+  examples: ['com.example/weather'],
 })
 export const versionParameter = Type.String({ description: 'A version or `latest`.', minLength: 1, maxLength: 255 })
 
@@ -20,8 +20,9 @@ export const listParameters = {
   limit: Type.Integer({ description: 'Versions of a page.', minimum: 1, maximum: 100, default: 30 }),
   search: Type.String({ description: 'Text in name, title or description, in any case.', maxLength: 200 }),
   updated_since: Type.String({
-    description: 'Only what changed later (RFC 3339); deleted versions too.',
-    format: 'date-time',
+    description: 'Only what changed later (RFC 3339); deleted versions too. Empty: as if it were absent.',
+    pattern: '^(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?(Z|[+-]\\d\\d:\\d\\d))?$',
+    examples: ['2026-11-20T00:00:00Z'],
   }),
   version: Type.String({ description: 'A version or `latest`.', maxLength: 255 }),
   include_deleted: includeDeleted,

@@ -451,7 +451,16 @@ test('a source that the API makes may neither read this machine nor look around 
     [{ git: { repository: 'ext::sh -c whoami' } }, '/git/repository'],
     [
       { git: { repository: 'https://example.com/a.git', auth: { username: 'a', passwordFile: '/etc/shadow' } } },
-      '/git/auth',
+      '/git/auth/passwordFile',
+    ],
+    [
+      {
+        kubernetes: {
+          namespaces: ['a'],
+          apiServer: { url: 'https://10.0.0.1', tokenFile: '/run/t', caFile: '/run/c' },
+        },
+      },
+      '/kubernetes/apiServer/tokenFile',
     ],
     [{}, ''],
     [{ managed: {}, git: { repository: 'https://example.com/a.git' } }, ''],
