@@ -4,10 +4,13 @@ import type { GatewayConfig } from '../config/gateway.ts'
 import type { Loaded } from '../config/load.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import { buildCatalog, type Catalog } from './aggregation/catalog.ts'
+import { buildOfferCatalog, type OfferCatalog } from './aggregation/offer-catalog.ts'
 import { shapeOf } from './aggregation/shape.ts'
 import type { Backend } from './backends/backend.ts'
 import { Backends } from './backends/backends.ts'
 import { InFlight } from './backends/in-flight.ts'
+import { relayUnasked } from './backends/unasked.ts'
+import { type ChangedList, Listeners } from './endpoint/listeners.ts'
 import { notificationText } from './mcp/rpc-text.ts'
 import { Sessions } from './sessions/sessions.ts'
 import { openSessionStorage, storageKey } from './sessions/storage.ts'
@@ -22,7 +25,6 @@ export interface GatewayOptions {
 
 const SWEEP_MS = 20_000
 const DEFAULT_TIMEOUT = '30s'
-const TOOLS_CHANGED = notificationText('notifications/tools/list_changed')
 
 /** One gateway: what is in force, and what lives on while that changes. */
 export class Gateway {
@@ -30,8 +32,11 @@ export class Gateway {
   readonly observe: Observe
   readonly sessions: Sessions
   readonly inFlight = new InFlight()
+  /** Modern clients that listen. */
+  readonly listeners = new Listeners()
   setup: Setup
   catalog: Catalog
+  offers: OfferCatalog
   readonly #options: GatewayOptions
   readonly #backends: Backends
   readonly #sweep: NodeJS.Timeout
@@ -46,9 +51,11 @@ export class Gateway {
     this.sessions = new Sessions({
       storage: openSessionStorage(loaded.config, loaded.directory, options.log),
       backendNamed: (name) => this.#backends.all.find((backend) => backend.name === name),
+      onHeard: (session, link, bytes) => relayUnasked(this, session, link, bytes),
       onCancelled: (session, request) => this.inFlight.find(session, request)?.cancel(),
     })
     this.catalog = buildCatalog(loaded.config, [])
+    this.offers = buildOfferCatalog(loaded.config, [])
     this.#follow()
     this.#sweep = setInterval(() => this.#keep(), SWEEP_MS)
     this.#sweep.unref()
@@ -88,15 +95,28 @@ export class Gateway {
 
   /** Shows what the backends show now, and tells listening clients where that is something else. */
   #show(): void {
-    const { catalog } = this
-    this.catalog = buildCatalog(this.setup.config, this.#backends.all)
-    if (this.catalog.legacyList.equals(catalog.legacyList)) return
-    if (this.catalog.warnings.length > 0) this.log.warn({ names: this.catalog.warnings }, 'tool names clash')
-    this.sessions.broadcast(TOOLS_CHANGED)
+    const { catalog, offers } = this
+    const { config } = this.setup
+    this.catalog = buildCatalog(config, this.#backends.all)
+    this.offers = buildOfferCatalog(config, this.#backends.all)
+    if (!this.catalog.legacyList.equals(catalog.legacyList)) {
+      if (this.catalog.warnings.length > 0) this.log.warn({ names: this.catalog.warnings }, 'tool names clash')
+      this.#changed('tools')
+    }
+    const { lists } = this.offers
+    if (!lists.prompts.legacy.equals(offers.lists.prompts.legacy)) this.#changed('prompts')
+    const same = (kind: 'resources' | 'templates') => lists[kind].legacy.equals(offers.lists[kind].legacy)
+    if (!same('resources') || !same('templates')) this.#changed('resources')
+  }
+
+  #changed(list: ChangedList): void {
+    this.sessions.broadcast(notificationText(`notifications/${list}/list_changed`))
+    this.listeners.changed(list)
   }
 
   #keep(): void {
     this.sessions.keepAlive()
+    this.listeners.keepAlive()
     const now = Date.now()
     for (const backend of this.#backends.all) backend.sweep(now)
   }
@@ -167,6 +187,7 @@ export class Gateway {
   drain(): void {
     this.#closing.abort()
     this.sessions.endStreams()
+    this.listeners.end()
   }
 
   /** Tells sessions, then lets go of the backends. */

@@ -11,7 +11,6 @@ import {
 import { type HostNames, hostNames } from '../server/hosts.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import type { Implementation } from './backends/backend.ts'
-import { MODERN } from './mcp/revisions.ts'
 
 /** Everything that one configuration puts in force, apart from the backends; never changed, only replaced. */
 export interface Setup {
@@ -28,8 +27,6 @@ export interface Setup {
   readonly serverInfo: Implementation
   /** Headers of a client's request that go on to backends, in lower case. */
   readonly passedHeaders: readonly string[]
-  /** Result of `server/discover` as JSON text. */
-  readonly discovered: string
 }
 
 export interface SetupOptions {
@@ -66,7 +63,6 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
         : protectedResourceMetadata({ resource, issuers: [oidc.issuer], scopes: oidc.scopes }),
     serverInfo,
     passedHeaders: (config.passthroughHeaders ?? []).map((name) => name.toLowerCase()),
-    discovered: discovered(serverInfo),
   }
 }
 
@@ -75,13 +71,3 @@ function sameAuthentication({ config, directory }: Loaded<GatewayConfig>, before
   const key = (of: GatewayConfig) => JSON.stringify([of.incomingAuth, of.resourceUrl])
   return before !== undefined && before.directory === directory && key(before.config) === key(config)
 }
-
-const discovered = (serverInfo: Implementation): string =>
-  JSON.stringify({
-    resultType: 'complete',
-    supportedVersions: [MODERN],
-    capabilities: { tools: {} },
-    ttlMs: 0,
-    cacheScope: 'private',
-    _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo },
-  })

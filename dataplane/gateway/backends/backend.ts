@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { BackendConfig } from '../../config/gateway.ts'
 import type { Operation } from '../../telemetry/observe.ts'
+import type { BackendItem } from '../aggregation/list-page.ts'
 import type { BackendTool } from '../aggregation/tool.ts'
 import { MODERN } from '../mcp/revisions.ts'
 import { discoverText, type Era, eraOfAnswer } from './era.ts'
@@ -49,8 +50,14 @@ export class Backend {
   readonly house: Link
   /** Undefined until a first list has come; then the last good one. */
   tools: readonly BackendTool[] | undefined
+  prompts: readonly BackendItem[] = []
+  resources: readonly BackendItem[] = []
+  templates: readonly BackendItem[] = []
+  /** As of the last time it was asked for its lists. */
+  capabilitiesBefore: Readonly<Record<string, unknown>> = {}
   era: Era | undefined
   closed = false
+  #capabilities: Readonly<Record<string, unknown>> = {}
   #eraUntil = 0
   #detecting: Promise<Era> | undefined
   readonly #links = new Set<Link>()
@@ -74,6 +81,13 @@ export class Backend {
     return this.era.era === 'modern' ? MODERN : (this.house.opened?.revision ?? null)
   }
 
+  /** What it said that it can do, the last time it was asked; empty before. */
+  get capabilities(): Readonly<Record<string, unknown>> {
+    const said = this.era?.era === 'modern' ? this.era.capabilities : this.house.opened?.capabilities
+    if (said !== undefined) this.#capabilities = said
+    return this.#capabilities
+  }
+
   /** Whether it has never been reached: no list of tools, and no answer of another kind. */
   get silent(): boolean {
     const code = this.health.lastError?.code
@@ -82,9 +96,9 @@ export class Backend {
     )
   }
 
-  /** A new session with this backend; not opened yet. `closeLink` must be called in the end. */
-  link(keeper?: LinkKeeper): Link {
-    const link = new Link(this, keeper)
+  /** A new session with this backend, which is told the capabilities `declared` (JSON text); not opened yet. `closeLink` must be called in the end. */
+  link(keeper?: LinkKeeper, declared?: string): Link {
+    const link = new Link(this, keeper, declared)
     this.#links.add(link)
     return link
   }

@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici'
+import { changedBy } from '../aggregation/list-kind.ts'
 import { isObject } from '../mcp/message.ts'
 import { requestText } from '../mcp/rpc-text.ts'
 import { type SseReceiver, SseSplitter } from '../mcp/sse-splitter.ts'
@@ -10,7 +11,7 @@ import type { Opened } from './link.ts'
 const LARGEST = 64 * 1024
 
 /**
- * The stream on which a backend says unasked that its tools have changed: the GET stream of the gateway's own session
+ * The stream on which a backend says unasked that its lists have changed: the GET stream of the gateway's own session
  * in the legacy era, a subscription in the modern one. Opened only where the backend has promised such notices, and
  * never again in the same session where it then refuses the stream: retrying that would be a storm.
  */
@@ -36,19 +37,20 @@ export class ChangeStream implements Dispatcher.DispatchHandler, SseReceiver {
     if (this.#open || this.#stopped || era === undefined) return
     const place = era.era === 'modern' ? 'modern' : house.opened
     const capabilities = era.era === 'modern' ? era.capabilities : house.opened?.capabilities
-    const tools = capabilities?.['tools']
-    if (place === undefined || place === this.#refusedIn || !isObject(tools) || tools['listChanged'] !== true) return
+    const promised = promisedBy(capabilities ?? {})
+    if (place === undefined || place === this.#refusedIn || promised.length === 0) return
     this.#open = true
     this.#splitter = new SseSplitter(this)
     this.#refusedIn = place
-    if (place === 'modern') this.#subscribe()
+    if (place === 'modern') this.#subscribe(promised)
     else this.#listen()
   }
 
-  #subscribe(): void {
+  #subscribe(promised: readonly string[]): void {
     const { dispatcher, path, client } = this.#backend
     const headers = this.#backend.modernHeaders('subscriptions/listen')
-    const params = { notifications: { toolsListChanged: true }, _meta: ownMeta(client) }
+    const notifications = Object.fromEntries(promised.map((capability) => [`${capability}ListChanged`, true]))
+    const params = { notifications, _meta: ownMeta(client) }
     const body = requestText('portico-listen', 'subscriptions/listen', params)
     dispatcher.dispatch({ path, method: 'POST', headers, body }, this)
   }
@@ -109,11 +111,18 @@ export class ChangeStream implements Dispatcher.DispatchHandler, SseReceiver {
     this.#event = []
     this.#size = 0
     if (!isObject(message)) return
-    if (message['method'] === 'notifications/tools/list_changed') this.#onChange()
+    if (changedBy[String(message['method'])] !== undefined) this.#onChange()
     else if (typeof message['method'] === 'string' && message['id'] !== undefined)
       this.#backend.house.answer(message['method'], JSON.stringify(message['id']))
   }
 }
+
+/** The capabilities whose lists the backend promised to tell changes of. */
+const promisedBy = (capabilities: Readonly<Record<string, unknown>>): string[] =>
+  ['tools', 'prompts', 'resources'].filter((name) => {
+    const capability = capabilities[name]
+    return isObject(capability) && capability['listChanged'] === true
+  })
 
 function parse(bytes: Buffer): unknown {
   try {

@@ -3,6 +3,7 @@ import { isLegacyRevision, isOldRevision, legacyRevisions } from '../mcp/revisio
 import { notificationText, requestText } from '../mcp/rpc-text.ts'
 import type { Backend } from './backend.ts'
 import { BackendFailure } from './failure.ts'
+import { LinkStream } from './link-stream.ts'
 
 /** What a backend said when a session was opened. */
 export interface Opened {
@@ -38,13 +39,19 @@ export class Link {
   #headers: string[] = []
   #headersVersion = -1
   #closed = false
+  /** Told when the session has been opened here. */
+  onOpened: (() => void) | undefined
+  /** What the backend is told that the client can do, as JSON text. */
+  readonly #declared: string
+  #stream: LinkStream | undefined
   readonly #keeper: LinkKeeper | undefined
   /** How the open session is remembered, and the last one that the backend has lost. */
   #kept: string | undefined
   #lost: string | undefined
 
-  constructor(backend: Backend, keeper?: LinkKeeper) {
+  constructor(backend: Backend, keeper?: LinkKeeper, declared = '{}') {
     this.backend = backend
+    this.#declared = declared
     this.#keeper = keeper
   }
 
@@ -104,7 +111,7 @@ export class Link {
       headers: [...BASE_HEADERS, ...backend.headers.current().list],
       body: requestText('portico-initialize', 'initialize', {
         protocolVersion: legacyRevisions[0],
-        capabilities: {},
+        capabilities: JSON.parse(this.#declared) as object,
         clientInfo: backend.client,
       }),
       onHead(_status, headers) {
@@ -127,6 +134,7 @@ export class Link {
     if (this.#keeper === undefined || !(await this.#isOthers(opened, remembered))) this.opened = opened
     this.#headers = []
     if (this.#closed) this.close()
+    else this.onOpened?.()
     return this.opened ?? opened
   }
 
@@ -152,6 +160,24 @@ export class Link {
     if (this.opened !== undefined) this.#notify(this.opened, body).catch(() => {})
   }
 
+  /** Hears what the backend says in this session outside of any request, from now on or from its opening on. */
+  hear(onMessage: (bytes: Buffer) => void): void {
+    this.#stream ??= new LinkStream(this, onMessage)
+    this.#stream.keep()
+  }
+
+  /** Hears it no longer. */
+  unhear(): void {
+    this.#stream?.stop()
+    this.#stream = undefined
+  }
+
+  /** Tells the backend from which level on its log messages are wanted, where it has any. */
+  setLogLevel(level: string): void {
+    if (!isObject(this.opened?.capabilities['logging'])) return
+    this.send(requestText(`portico-level-${this.nextId()}`, 'logging/setLevel', { level }))
+  }
+
   /**
    * Answers what the backend asks; `id` is JSON text. Nothing is asked of the client: the backend is told so at once
    * and never waits.
@@ -163,12 +189,14 @@ export class Link {
 
   /** Lets go of the session without ending it: another replica goes on with it. */
   leave(): void {
+    this.unhear()
     this.#closed = true
     this.opened = undefined
   }
 
   /** Ends the session at the backend, where there is one. */
   close(): void {
+    this.unhear()
     this.#closed = true
     if (this.opened !== undefined) this.#end(this.opened)
     this.opened = undefined

@@ -29,16 +29,32 @@ export function legacyAnswer(answer: Buffer): Buffer {
   return Buffer.from(editObject(text, { result: editObject(result, MODERN_MEMBERS) }), 'latin1')
 }
 
-const LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency']
+const LEGACY_RELAYED: ReadonlySet<unknown> = new Set([
+  'notifications/resources/updated',
+  'notifications/elicitation/complete',
+  'notifications/tasks/status',
+])
+
+export const LEVELS: readonly string[] = [
+  'debug',
+  'info',
+  'notice',
+  'warning',
+  'error',
+  'critical',
+  'alert',
+  'emergency',
+]
 
 /**
  * Whether a notification that came with the answer to a call goes on to the client: progress, and log messages from
  * the level that a modern client asked for; to a legacy client all of them.
  */
 export function isRelayed(notification: Record<string, unknown>, call: Message, era: 'modern' | 'legacy'): boolean {
-  if (notification['method'] === 'notifications/progress') return true
-  if (notification['method'] !== 'notifications/message') return false
-  if (era === 'legacy') return true
+  const { method } = notification
+  if (method === 'notifications/progress') return true
+  if (era === 'legacy' && LEGACY_RELAYED.has(method)) return true
+  if (method !== 'notifications/message' || era === 'legacy') return method === 'notifications/message'
   const asked = call.meta?.[LOG_LEVEL_KEY]
   if (typeof asked !== 'string') return false
   const { params } = notification

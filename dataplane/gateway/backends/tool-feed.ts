@@ -3,6 +3,7 @@ import type { BackendTool } from '../aggregation/tool.ts'
 import type { Backend } from './backend.ts'
 import { ChangeStream } from './change-stream.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
+import { refreshOffers } from './list-offers.ts'
 import { listTools } from './list-tools.ts'
 
 const FRESH_MS = 30_000
@@ -69,7 +70,8 @@ export class ToolFeed {
       backend.health.listed(performance.now() - start)
       this.#retryMs = FIRST_RETRY_MS
       this.#warn(warnings)
-      if (!sameTools(backend.tools, tools)) {
+      const changed = await refreshOffers(backend)
+      if (changed || !sameTools(backend.tools, tools)) {
         backend.tools = tools
         this.#onChange()
       }

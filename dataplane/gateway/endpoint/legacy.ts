@@ -3,6 +3,8 @@ import { unsupportedVersion } from '../mcp/classify.ts'
 import { isObject } from '../mcp/message.ts'
 import { isLegacyRevision, negotiateLegacy } from '../mcp/revisions.ts'
 import type { Session } from '../sessions/sessions.ts'
+import { setLogLevel } from './log-level.ts'
+import { complete, getPrompt, listOf, readResource, watchResource } from './offers.ts'
 import { callTool, listTools } from './tools.ts'
 import type { Turn } from './turn.ts'
 
@@ -42,9 +44,10 @@ async function initialize(turn: Turn): Promise<void> {
     capabilities: isObject(capabilities) ? JSON.stringify(capabilities) : '{}',
   })
   const session = opened instanceof Promise ? await opened : opened
+  if (!turn.gateway.allAsked) await turn.gateway.firstLists()
   const result = {
     protocolVersion: revision,
-    capabilities: { tools: { listChanged: true } },
+    capabilities: turn.gateway.offers.capabilities,
     serverInfo: turn.setup.serverInfo,
   }
   turn.result(JSON.stringify(result), ['mcp-session-id', session.record.id])
@@ -54,6 +57,15 @@ async function initialize(turn: Turn): Promise<void> {
 const methods: Readonly<Record<string, (turn: Turn) => void>> = {
   'tools/call': callTool,
   'tools/list': listTools,
+  'prompts/list': (turn) => listOf(turn, 'prompts'),
+  'prompts/get': getPrompt,
+  'resources/list': (turn) => listOf(turn, 'resources'),
+  'resources/templates/list': (turn) => listOf(turn, 'templates'),
+  'resources/read': readResource,
+  'resources/subscribe': watchResource,
+  'resources/unsubscribe': watchResource,
+  'completion/complete': complete,
+  'logging/setLevel': setLogLevel,
   ping: (turn) => turn.result('{}'),
 }
 

@@ -51,6 +51,7 @@ async function openStream(turn: Turn): Promise<void> {
   session.listening?.end()
   session.listening = stream
   turn.reply.stream(['mcp-session-id', session.record.id])
+  turn.gateway.sessions.hearBackends(session)
   await turn.gateway.sessions.listensHere(session)
 }
 
@@ -79,7 +80,10 @@ class SessionStream implements Listening {
   }
 
   #closed(): void {
-    if (this.#session.listening === this) this.#session.listening = undefined
+    if (this.#session.listening === this) {
+      this.#session.listening = undefined
+      for (const link of this.#session.openLinks) link.unhear()
+    }
     this.#turn.ended(OK)
   }
 }

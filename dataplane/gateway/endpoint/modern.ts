@@ -1,5 +1,8 @@
 import { PublicError } from '../../server/errors.ts'
 import { checkModern } from '../mcp/classify.ts'
+import { MODERN } from '../mcp/revisions.ts'
+import { subscribe } from './listeners.ts'
+import { complete, getPrompt, listOf, onceAsked, readResource } from './offers.ts'
 import { callTool, listTools } from './tools.ts'
 import type { Turn } from './turn.ts'
 
@@ -7,7 +10,27 @@ import type { Turn } from './turn.ts'
 const methods: Readonly<Record<string, (turn: Turn) => void>> = {
   'tools/call': callTool,
   'tools/list': listTools,
-  'server/discover': (turn) => turn.result(turn.setup.discovered),
+  'prompts/list': (turn) => listOf(turn, 'prompts'),
+  'prompts/get': getPrompt,
+  'resources/list': (turn) => listOf(turn, 'resources'),
+  'resources/templates/list': (turn) => listOf(turn, 'templates'),
+  'resources/read': readResource,
+  'completion/complete': complete,
+  'subscriptions/listen': subscribe,
+  'server/discover': (turn) => onceAsked(turn, () => discover(turn)),
+}
+
+function discover(turn: Turn): void {
+  turn.result(
+    JSON.stringify({
+      resultType: 'complete',
+      supportedVersions: [MODERN],
+      capabilities: turn.gateway.offers.capabilities,
+      ttlMs: 0,
+      cacheScope: 'private',
+      _meta: { 'io.modelcontextprotocol/serverInfo': turn.setup.serverInfo },
+    }),
+  )
 }
 
 /** Serves a message of the modern era: it says all there is to know, and leaves nothing behind. */

@@ -1,5 +1,5 @@
 import { PublicError } from '../../server/errors.ts'
-import { ToolCall } from '../backends/tool-call.ts'
+import { Call } from '../backends/call.ts'
 import { checkParamHeaders } from '../mcp/param-headers.ts'
 import type { Turn } from './turn.ts'
 
@@ -36,5 +36,5 @@ function relay(turn: Turn, name: string): void {
   }
   if (turn.era === 'modern' && route.paramHeaders.length > 0)
     checkParamHeaders(turn.req.headers, route.paramHeaders, turn.message.params?.['arguments'])
-  new ToolCall(turn, route).start()
+  new Call(turn, route).start()
 }

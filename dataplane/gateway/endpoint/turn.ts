@@ -222,10 +222,23 @@ function onClose(this: Outgoing): void {
 }
 
 const operations = new Map<string, Operation>(
-  ['initialize', 'ping', 'server/discover', 'tools/list', 'tools/call'].map((name) => [
-    name,
-    { kind: 'request', name },
-  ]),
+  [
+    'initialize',
+    'ping',
+    'server/discover',
+    'tools/list',
+    'tools/call',
+    'prompts/list',
+    'prompts/get',
+    'resources/list',
+    'resources/templates/list',
+    'resources/read',
+    'resources/subscribe',
+    'resources/unsubscribe',
+    'completion/complete',
+    'logging/setLevel',
+    'subscriptions/listen',
+  ].map((name) => [name, { kind: 'request', name }]),
 )
 const OTHER: Operation = { kind: 'request', name: 'other' }
 /** Names of methods come from callers: what we don't know is one name. */

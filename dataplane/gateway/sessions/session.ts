@@ -1,5 +1,8 @@
+import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend.ts'
+import { declaredOf } from '../backends/client-ask.ts'
 import type { Link } from '../backends/link.ts'
+import type { ResourceWatch } from '../backends/resource-watch.ts'
 import type { SessionRecord } from './store.ts'
 
 /** A stream on which a client hears what the gateway says unasked. */
@@ -20,10 +23,13 @@ export interface NoteKeeper {
     expected: string | undefined,
     value: string,
   ): string | undefined | Promise<string | undefined>
+  /** A session with a backend has been opened here for this one. */
+  opened(session: Session, link: Link): void
 }
 
 const LINK = 'link:'
 const LOG_LEVEL = 'log'
+const MOST_WATCHES = 256
 
 /** A legacy client's session as it lives in this process. */
 export class Session {
@@ -33,6 +39,7 @@ export class Session {
   listening: Listening | undefined
   readonly #keeper: NoteKeeper
   #links: Map<Backend, Link> | undefined
+  #watches: Map<string, ResourceWatch> | undefined
 
   constructor(record: SessionRecord, keeper: NoteKeeper) {
     this.record = record
@@ -64,13 +71,36 @@ export class Session {
     let link = this.#links.get(backend)
     if (link === undefined) {
       const name = LINK + backend.name
-      link = backend.link({
-        recall: () => this.noted(name),
-        claim: (expected, value) => this.#keeper.claim(this, name, expected, value),
-      })
+      link = backend.link(
+        {
+          recall: () => this.noted(name),
+          claim: (expected, value) => this.#keeper.claim(this, name, expected, value),
+        },
+        declaredOf(JSON.parse(this.record.capabilities)),
+      )
+      const opened = link
+      opened.onOpened = () => this.#keeper.opened(this, opened)
       this.#links.set(backend, link)
     }
     return link
+  }
+
+  /** The sessions with backends that are open here. */
+  get openLinks(): readonly Link[] {
+    return this.#links === undefined ? [] : [...this.#links.values()].filter(({ opened }) => opened !== undefined)
+  }
+
+  /** Watches a resource for the client, once. */
+  watch(uri: string, start: () => ResourceWatch): void {
+    this.#watches ??= new Map()
+    if (this.#watches.size >= MOST_WATCHES)
+      throw new PublicError('invalid_params', { message: 'Too many resources are subscribed to.' })
+    if (!this.#watches.has(uri)) this.#watches.set(uri, start())
+  }
+
+  unwatch(uri: string): void {
+    this.#watches?.get(uri)?.stop()
+    this.#watches?.delete(uri)
   }
 
   /** Names of backends with which some replica has opened a session of this one. */
@@ -88,6 +118,8 @@ export class Session {
   /** Ends what lives here. `atBackends`: their sessions end as well; otherwise another replica goes on with them. */
   end(atBackends: boolean): void {
     this.listening?.end()
+    for (const watch of this.#watches?.values() ?? []) watch.stop()
+    this.#watches = undefined
     for (const [backend, link] of this.#links ?? []) {
       if (atBackends) backend.closeLink(link)
       else backend.leaveLink(link)

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend.ts'
+import type { Link } from '../backends/link.ts'
 import { notificationText, requestText } from '../mcp/rpc-text.ts'
 import { Asks, askerOf } from './asks.ts'
 import { sameBinding } from './binding.ts'
@@ -16,6 +17,8 @@ export interface SessionsOptions {
   backendNamed(name: string): Backend | undefined
   /** A client has cancelled a request (its id is JSON text) that another replica did not find; it may run here. */
   onCancelled(session: Session, request: string): void
+  /** A backend has said something in this session outside of any request. */
+  onHeard(session: Session, link: Link, bytes: Buffer): void
 }
 
 /** How a question is put to a client. */
@@ -124,6 +127,24 @@ export class Sessions implements NoteKeeper {
     const { record } = session
     if (inForce !== undefined) session.record = { ...record, notes: { ...record.notes, [name]: inForce } }
     return inForce
+  }
+
+  opened(session: Session, link: Link): void {
+    if (session.logLevel !== undefined) link.setLogLevel(session.logLevel)
+    if (session.listening !== undefined || session.noted(STREAM) !== undefined) this.#hear(session, link)
+  }
+
+  #hear(session: Session, link: Link): void {
+    link.hear((bytes) => this.#options.onHeard(session, link, bytes))
+  }
+
+  /** Hears for a client that has begun to listen what its backends say unasked. */
+  hearBackends(session: Session): void {
+    for (const name of session.linked) {
+      const link = this.#options.backendNamed(name)
+      if (link !== undefined) session.link(link).adopt()
+    }
+    for (const link of session.openLinks) this.#hear(session, link)
   }
 
   /** Tells the other replicas that this session's client listens here. */

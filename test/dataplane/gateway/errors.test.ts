@@ -189,7 +189,12 @@ const posts: readonly Case[] = [
   { name: 'modern: a retired method', ...modern('ping'), status: 404, code: -32601 },
   { name: 'modern: initialize', ...modern('initialize'), status: 404, code: -32601 },
   { name: 'modern: a method of Object', ...modern('constructor'), status: 404, code: -32601 },
-  { name: 'modern: what is not served yet', ...modern('resources/list'), status: 404, code: -32601 },
+  {
+    name: 'modern: a method of the legacy era',
+    ...modern('resources/subscribe', { uri: 'x:y' }),
+    status: 404,
+    code: -32601,
+  },
   { name: 'modern: a cursor that is not ours', ...modern('tools/list', { cursor: 'x' }), status: 400, code: -32602 },
   {
     name: 'modern: a header parameter is missing',
@@ -236,7 +241,7 @@ test('errors that belong to a request of a session come with HTTP 200', async ()
   const session = await openSession(gateway.url)
   const cases: readonly [string, number][] = [
     [rpc('nothing/here'), -32601],
-    [rpc('logging/setLevel', { level: 'info' }), -32601],
+    [rpc('logging/setLevel', { level: 'loud' }), -32602],
     [rpc('tools/call', { name: 'b_nothing' }), -32602],
     [rpc('tools/call', {}), -32602],
     [rpc('tools/list', { cursor: '' }), -32602],

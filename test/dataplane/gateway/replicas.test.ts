@@ -169,6 +169,7 @@ function replicaOf(name: string): Sessions {
   const sessions = new Sessions({
     storage: openSessionStorage({ ...config, name }, '.', keptLog().log),
     backendNamed: () => undefined,
+    onHeard: () => {},
     onCancelled: (session, request) => cancelled.push([session.record.id, request]),
   })
   cleanups.push(() => sessions.close())

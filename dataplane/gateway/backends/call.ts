@@ -1,15 +1,17 @@
 import { PublicError } from '../../server/errors.ts'
 import type { End } from '../../telemetry/observe.ts'
 import type { Route } from '../aggregation/catalog.ts'
+import { changedBy } from '../aggregation/list-kind.ts'
 import { OK, type Turn } from '../endpoint/turn.ts'
 import { AnswerScanner } from '../mcp/answer-scanner.ts'
-import { isObject } from '../mcp/message.ts'
+import { isObject, type Message } from '../mcp/message.ts'
 import { addParamHeaders } from '../mcp/param-headers.ts'
 import { metaForLegacy, metaForModern, rewriteCall } from '../mcp/rewrite.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { type AnswerOwner, AnswerReader } from './answer-reader.ts'
 import type { Backend } from './backend.ts'
+import { type ClientAsk, relayAsk } from './client-ask.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
 import type { Flying } from './in-flight.ts'
 import type { Link, Opened } from './link.ts'
@@ -20,16 +22,21 @@ import { isRelayed, legacyAnswer, modernEnvelope, NotRelayed, sameId } from './r
 const SIGN_EVERY_MS = 15_000
 /** How long a backend may leave its stream open after the answer: it keeps a connection from other calls. */
 const LINGER_MS = 1_000
-const RESULT_TYPE = '"resultType":"complete"'
+/** What a modern result has and a legacy one lacks. */
+const COMPLETE = '"resultType":"complete"'
+const READ = `${COMPLETE},"ttlMs":0,"cacheScope":"private"`
 
-/** One `tools/call` on its way to a backend and back: exactly one request to the backend, whatever eras meet. */
-export class ToolCall implements AnswerOwner, Flying {
+/** One request on its way to a backend and back: exactly one request to the backend, whatever eras meet. */
+export class Call implements AnswerOwner, Flying {
   deadline: number
   nextSign: number
   readonly #turn: Turn
+  readonly #message: Message
   readonly #route: Route
   readonly #backend: Backend
   readonly #observed: End
+  /** What the backend asks of the client at the moment, by the id on the backend's hop. */
+  readonly #asks = new Map<string, AbortController>()
   #reader: AnswerReader | undefined
   #link: Link | undefined
   #opened: Opened | undefined
@@ -39,15 +46,21 @@ export class ToolCall implements AnswerOwner, Flying {
   #over = false
   #ended = false
 
-  constructor(turn: Turn, route: Route) {
+  /** `message` is the client's request, but for what the route can't rewrite. */
+  constructor(turn: Turn, route: Route, message: Message = turn.message) {
     const { backend } = route
     this.#turn = turn
+    this.#message = message
     this.#route = route
     this.#backend = backend
     const now = performance.now()
     this.deadline = now + backend.timeoutMs
     this.nextSign = now + SIGN_EVERY_MS
-    this.#observed = turn.gateway.observe(backend.callOperation)
+    const { callOperation } = backend
+    const { method } = message
+    this.#observed = turn.gateway.observe(
+      method === callOperation.name ? callOperation : { ...callOperation, name: method },
+    )
   }
 
   get session(): Session | undefined {
@@ -89,10 +102,11 @@ export class ToolCall implements AnswerOwner, Flying {
   }
 
   #sendModern(): void {
-    const { message, era } = this.#turn
+    const { era } = this.#turn
+    const message = this.#message
     const { rename, nameHeader, paramHeaders } = this.#route
-    const headers = this.#backend.modernHeaders('tools/call')
-    headers.push('mcp-name', nameHeader)
+    const headers = this.#backend.modernHeaders(message.method)
+    if (nameHeader !== '') headers.push('mcp-name', nameHeader)
     if (paramHeaders.length > 0) addParamHeaders(headers, paramHeaders, message.params?.['arguments'])
     this.#link = undefined
     this.#sentId = this.id
@@ -101,7 +115,8 @@ export class ToolCall implements AnswerOwner, Flying {
   }
 
   #sendLegacy(): void {
-    const { message, era, session, binding } = this.#turn
+    const { era, session, binding } = this.#turn
+    const message = this.#message
     this.#link ??= session?.link(this.#backend) ?? this.#backend.callerLink(binding)
     const link = this.#link
     this.#opened = link.opened
@@ -130,7 +145,8 @@ export class ToolCall implements AnswerOwner, Flying {
 
   scanner(): AnswerScanner {
     if (this.#turn.era === 'legacy' || this.#link === undefined) return new AnswerScanner()
-    return new AnswerScanner({ id: Buffer.from(this.id), resultMember: RESULT_TYPE })
+    const resultMember = this.#message.method === 'resources/read' ? READ : COMPLETE
+    return new AnswerScanner({ id: Buffer.from(this.id), resultMember })
   }
 
   part(bytes: Buffer): boolean {
@@ -160,16 +176,38 @@ export class ToolCall implements AnswerOwner, Flying {
   }
 
   notified(bytes: Buffer): void {
-    const { gateway, message, era, reply } = this.#turn
+    const { gateway, era, reply } = this.#turn
+    const message = this.#message
     const notification = parse(bytes)
     if (!isObject(notification)) return
-    if (notification['method'] === 'notifications/tools/list_changed') gateway.refreshTools(this.#backend)
+    if (changedBy[String(notification['method'])] !== undefined) gateway.refreshTools(this.#backend)
+    else if (notification['method'] === 'notifications/cancelled') this.#takeBack(notification['params'])
     else if (isRelayed(notification, message, era)) reply.message(bytes)
+  }
+
+  /** The backend no longer wants an answer from the client. */
+  #takeBack(params: unknown): void {
+    if (isObject(params)) this.#asks.get(JSON.stringify(params['requestId']))?.abort()
   }
 
   asked(id: string, bytes: Buffer): void {
     const asked = parse(bytes)
-    if (isObject(asked)) this.#link?.answer(String(asked['method']), id)
+    const link = this.#link
+    const { gateway, session } = this.#turn
+    if (!isObject(asked) || link === undefined) return
+    if (session === undefined) link.answer(String(asked['method']), id)
+    else void this.#relayAsk({ gateway, session, link }, id, asked)
+  }
+
+  /** While the client is asked, the backend's time does not run. */
+  async #relayAsk(ask: ClientAsk, id: string, asked: Record<string, unknown>): Promise<void> {
+    const taken = new AbortController()
+    this.#asks.set(id, taken)
+    this.deadline = Number.POSITIVE_INFINITY
+    const { reply } = this.#turn
+    await relayAsk({ ...ask, say: (message) => void reply.message(message), signal: taken.signal }, id, asked)
+    this.#asks.delete(id)
+    if (this.#asks.size === 0 && !this.#over) this.deadline = performance.now() + this.#backend.timeoutMs
   }
 
   refused(status: number, text: string): void {
@@ -266,6 +304,7 @@ export class ToolCall implements AnswerOwner, Flying {
   /** Stays in flight until the exchange has ended as well: a stream may go on after its answer. */
   #close(result: 'ok' | 'error', code?: string): void {
     this.#over = true
+    for (const asked of this.#asks.values()) asked.abort()
     this.#observed(code === undefined ? (result === 'ok' ? OK : { result }) : { result, code })
     if (this.#ended || this.#reader === undefined) this.#turn.gateway.inFlight.delete(this)
   }

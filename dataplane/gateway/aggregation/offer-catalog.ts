@@ -1,0 +1,126 @@
+import type { GatewayConfig } from '../../config/gateway.ts'
+import type { Backend } from '../backends/backend.ts'
+import { encodeHeaderValue } from '../mcp/headers.ts'
+import { editObject } from '../mcp/json.ts'
+import { isObject } from '../mcp/message.ts'
+import type { Route } from './catalog.ts'
+import { type ListKind, listForms } from './list-kind.ts'
+import type { BackendItem } from './list-page.ts'
+import { fitName, otherName } from './names.ts'
+import { shapeOf } from './shape.ts'
+import { type UriPattern, uriPattern } from './uri-template.ts'
+
+export type OfferKind = Exclude<ListKind, 'tools'>
+
+/** The result of one list, serialized, for each era. */
+export interface SerializedList {
+  readonly legacy: Buffer
+  readonly modern: Buffer
+}
+
+/** What is shown beside tools at one time, and where requests for it go. */
+export interface OfferCatalog {
+  /** What we declare: what some backend has, and what we serve by ourselves. */
+  readonly capabilities: Readonly<Record<string, object>>
+  readonly lists: Readonly<Record<OfferKind, SerializedList>>
+  readonly prompts: ReadonlyMap<string, Route>
+  /** Backends that have resources, in the order of the configuration. */
+  readonly holders: readonly Backend[]
+  /** By URI and by URI template, as listed. */
+  readonly uris: ReadonlyMap<string, Backend>
+  readonly templates: readonly (UriPattern & { readonly backend: Backend })[]
+}
+
+/**
+ * Builds what is shown beside tools. Prompts have the prefix that tools have. URIs stay as they are, for they stand in
+ * results as well; where two backends have the same one, the first in the configuration's order has it.
+ */
+export function buildOfferCatalog(
+  config: Pick<GatewayConfig, 'role' | 'aggregation'>,
+  backends: readonly Backend[],
+): OfferCatalog {
+  const prompts = new Map<string, Route>()
+  const promptTexts: string[] = []
+  for (const backend of backends) {
+    const { prefix } = shapeOf(config, backend.name)
+    const seen = new Set<string>()
+    for (const { key, text } of backend.prompts) {
+      if (seen.has(key)) continue
+      seen.add(key)
+      const own = config.role === 'proxy' ? key : fitName(prefix + key)
+      const name = prompts.has(own) ? otherName(own, `${backend.name}\0${key}`) : own
+      if (prompts.has(name)) continue
+      const renamed = name !== key
+      prompts.set(name, {
+        backend,
+        tool: key,
+        rename: renamed ? JSON.stringify(key) : undefined,
+        nameHeader: encodeHeaderValue(key),
+        paramHeaders: [],
+      })
+      promptTexts.push(renamed ? editObject(text, { name: JSON.stringify(name) }) : text)
+    }
+  }
+  const uris = new Map<string, Backend>()
+  const templates = addressed(backends, 'templates', uris)
+  const resources = addressed(backends, 'resources', uris)
+  return {
+    capabilities: capabilitiesOf(backends),
+    lists: {
+      prompts: serialized('prompts', promptTexts),
+      resources: serialized('resources', resources.map(textOf)),
+      templates: serialized('templates', templates.map(textOf)),
+    },
+    prompts,
+    holders: backends.filter((backend) => isObject(backend.capabilities['resources'])),
+    uris,
+    templates: templates
+      .map(({ backend, item }) => ({ backend, ...uriPattern(item.key) }))
+      .sort((a, b) => b.fixed - a.fixed),
+  }
+}
+
+interface Addressed {
+  readonly backend: Backend
+  readonly item: BackendItem
+}
+
+const textOf = ({ item }: Addressed): string => item.text
+
+function addressed(backends: readonly Backend[], kind: 'resources' | 'templates', uris: Map<string, Backend>) {
+  const found: Addressed[] = []
+  for (const backend of backends) {
+    for (const item of backend[kind]) {
+      if (uris.has(item.key)) continue
+      uris.set(item.key, backend)
+      found.push({ backend, item })
+    }
+  }
+  return found
+}
+
+function serialized(kind: OfferKind, texts: readonly string[]): SerializedList {
+  const list = `"${listForms[kind].member}":[${texts.join(',')}]`
+  return {
+    legacy: Buffer.from(`{${list}}`),
+    modern: Buffer.from(`{"resultType":"complete","ttlMs":0,"cacheScope":"private",${list}}`),
+  }
+}
+
+function capabilitiesOf(backends: readonly Backend[]): Record<string, object> {
+  const have = (name: string) => backends.some(({ capabilities }) => isObject(capabilities[name]))
+  return {
+    tools: { listChanged: true },
+    ...(have('prompts') ? { prompts: { listChanged: true } } : {}),
+    ...(have('resources') ? { resources: { listChanged: true, subscribe: true } } : {}),
+    ...(have('completions') ? { completions: {} } : {}),
+    ...(have('logging') ? { logging: {} } : {}),
+  }
+}
+
+/** The backend that has a resource; undefined where none is known to. */
+export function backendOfUri({ uris, templates, holders }: OfferCatalog, uri: string): Backend | undefined {
+  // A URI need not be listed to be there, and where there is one backend nobody else can have it.
+  if (holders.length === 1) return holders[0]
+  return uris.get(uri) ?? templates.find((template) => template.matches(uri))?.backend
+}

@@ -1,0 +1,15 @@
+import { PublicError } from '../../server/errors.ts'
+import { LEVELS } from '../backends/relay-rules.ts'
+import type { Turn } from './turn.ts'
+
+/** `logging/setLevel`: kept with the session, told to the backends that it is open with, and to others when they are. */
+export function setLogLevel(turn: Turn): void {
+  const level = turn.message.parameter('level')
+  const { session } = turn
+  if (session === undefined || level === undefined || !LEVELS.includes(level))
+    throw new PublicError('invalid_params', { message: `params.level must be one of ${LEVELS.join(', ')}.` })
+  const noted = session.setLogLevel(level)
+  for (const link of session.openLinks) link.setLogLevel(level)
+  if (noted === undefined) turn.result('{}')
+  else turn.run(() => noted.then(() => turn.result('{}')))
+}

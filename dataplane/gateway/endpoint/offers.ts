@@ -1,0 +1,119 @@
+import { PublicError } from '../../server/errors.ts'
+import { backendOfUri, type OfferKind } from '../aggregation/offer-catalog.ts'
+import type { Backend } from '../backends/backend.ts'
+import { Call } from '../backends/call.ts'
+import { watchModern } from '../backends/resource-watch.ts'
+import { encodeHeaderValue } from '../mcp/headers.ts'
+import { editObject, memberText } from '../mcp/json.ts'
+import { isObject, Message } from '../mcp/message.ts'
+import { notificationText } from '../mcp/rpc-text.ts'
+import type { Session } from '../sessions/sessions.ts'
+import type { Turn } from './turn.ts'
+
+/** `prompts/list`, `resources/list` and `resources/templates/list`: what is there, serialized. */
+export function listOf(turn: Turn, kind: OfferKind): void {
+  // A list has one page, so no cursor is ours.
+  if (turn.message.params?.['cursor'] !== undefined) throw invalid('params.cursor is not one of ours.')
+  onceAsked(turn, () => {
+    const { offers, isSilent } = turn.gateway
+    if (isSilent) throw new PublicError('backend_unavailable')
+    const list = offers.lists[kind]
+    turn.resultBytes(turn.era === 'modern' ? list.modern : list.legacy)
+  })
+}
+
+/** `prompts/get`: found by its shown name and relayed. */
+export function getPrompt(turn: Turn): void {
+  const name = turn.message.parameter('name')
+  if (name === undefined) throw invalid('params.name must be a string.')
+  onceAsked(turn, () => {
+    const route = turn.gateway.offers.prompts.get(name)
+    if (route === undefined) throw invalid('There is no prompt of this name.')
+    new Call(turn, route).start()
+  })
+}
+
+/** `resources/read`: relayed to the backend that has the URI. */
+export function readResource(turn: Turn): void {
+  onceAsked(turn, () => {
+    const { backend, uri } = holderOf(turn)
+    new Call(turn, routeTo(backend, encodeHeaderValue(uri))).start()
+  })
+}
+
+/** `completion/complete`: relayed to the backend of the prompt or resource that it refers to. */
+export function complete(turn: Turn): void {
+  const ref = turn.message.params?.['ref']
+  if (!isObject(ref)) throw invalid('params.ref must be an object.')
+  onceAsked(turn, () => {
+    const { prompts } = turn.gateway.offers
+    if (ref['type'] !== 'ref/prompt') {
+      const { uri } = ref
+      const backend = typeof uri === 'string' ? backendOfUri(turn.gateway.offers, uri) : undefined
+      if (backend === undefined) throw invalid('There is no resource of this URI.')
+      new Call(turn, routeTo(backend)).start()
+      return
+    }
+    const route = typeof ref['name'] === 'string' ? prompts.get(ref['name']) : undefined
+    if (route === undefined) throw invalid('There is no prompt of this name.')
+    const { rename, backend } = route
+    new Call(turn, routeTo(backend), rename === undefined ? turn.message : withPrompt(turn.message, rename)).start()
+  })
+}
+
+/** `resources/subscribe` and its opposite: relayed to a legacy backend; a modern one is watched for the session. */
+export function watchResource(turn: Turn): void {
+  onceAsked(turn, () => {
+    const { backend, uri } = holderOf(turn)
+    if (backend.era?.era !== 'modern') {
+      new Call(turn, routeTo(backend)).start()
+      return
+    }
+    const { gateway } = turn
+    const session = turn.session as Session
+    if (turn.message.method === 'resources/unsubscribe') session.unwatch(uri)
+    else
+      session.watch(uri, () =>
+        watchModern(backend, [uri], () => {
+          const said = gateway.sessions.say(session, notificationText('notifications/resources/updated', { uri }))
+          said.catch(() => {})
+        }),
+      )
+    turn.result('{}')
+  })
+}
+
+/** The backend that has the resource of a request. Throws where there is none. */
+export function holderOf(turn: Turn): { readonly backend: Backend; readonly uri: string } {
+  const uri = turn.message.parameter('uri')
+  if (uri === undefined) throw invalid('params.uri must be a string.')
+  const backend = backendOfUri(turn.gateway.offers, uri)
+  if (backend === undefined)
+    throw new PublicError('invalid_params', { message: 'There is no resource of this URI.', data: { uri } })
+  return { backend, uri }
+}
+
+/** A route on which nothing is renamed. */
+export const routeTo = (backend: Backend, nameHeader = '') => ({
+  backend,
+  tool: '',
+  rename: undefined,
+  nameHeader,
+  paramHeaders: [],
+})
+
+/** The request with the prompt's own name (JSON text) in its `ref`, all else as it was. */
+function withPrompt({ text, paramsStart, paramsEnd }: Message, name: string): Message {
+  const params = text.slice(paramsStart, paramsEnd)
+  const ref = editObject(memberText(params, 'ref') as string, { name })
+  const edited = text.slice(0, paramsStart) + editObject(params, { ref }) + text.slice(paramsEnd)
+  return new Message(edited, JSON.parse(edited) as Record<string, unknown>)
+}
+
+/** Goes on when all backends have been asked once, or have had their time. */
+export function onceAsked(turn: Turn, next: () => void): void {
+  if (turn.gateway.allAsked) next()
+  else turn.run(() => turn.gateway.firstLists().then(next))
+}
+
+const invalid = (message: string): PublicError => new PublicError('invalid_params', { message })
