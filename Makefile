@@ -4,7 +4,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 .DEFAULT_GOAL := help
 INSTALLED := node_modules/.package-lock.json
 
-.PHONY: help run test check generate bench bundle image e2e cluster chaos clean
+.PHONY: help run test check generate bench bundle image e2e cluster chaos soak clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -43,6 +43,9 @@ cluster: $(INSTALLED) ## A real Kubernetes control plane for development; prints
 
 chaos: $(INSTALLED) ## Two minutes of cut connections under changes on a real control plane
 	@CHAOS_SECONDS=120 TEST_HANG_MS=600000 node test/run.ts cluster/chaos
+
+soak: $(INSTALLED) ## Ten minutes of calls, reconnects and reloads through a gateway; fails unless its memory stays
+	@node test/soak/soak.ts $(ARGS)
 
 clean:
 	rm -rf node_modules dist .portico .cache

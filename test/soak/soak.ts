@@ -1,0 +1,201 @@
+/**
+ * Calls, reconnects and reloads for a while, every answer checked, and the gateway's memory and open files before and
+ * after. Usage: soak.ts [seconds, default 600]
+ */
+import { fork } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Client } from 'undici'
+import { startMcpServer } from '../support/mcp-dual-server.ts'
+import { BASE_HEADERS, modern, rpc } from '../support/mcp-post.ts'
+
+export interface SoakReport {
+  readonly calls: number
+  readonly sessions: number
+  readonly reloads: number
+  /** What went wrong, the first few; empty where nothing did. */
+  readonly wrong: readonly string[]
+  /** Once the caches are full, and at the end; measured while nothing runs. */
+  readonly early: Measured
+  readonly late: Measured
+}
+
+export interface Measured {
+  /** Bytes after a garbage collection. */
+  readonly heap: number
+  readonly rss: number
+  readonly files: number
+}
+
+const WORKERS = 6
+/** Share of the time after which everything that is kept has been there once. */
+const WARM = 0.3
+const PATH = '/mcp'
+
+/** Puts a gateway in a process of its own under load. `tell` hears of each part as it ends. */
+export async function soak(seconds: number, tell: (line: string) => void = () => {}): Promise<SoakReport> {
+  const directory = await mkdtemp(join(tmpdir(), 'portico-soak-'))
+  const configFile = join(directory, 'gateway.yaml')
+  const dual = await startMcpServer({ name: 'd' })
+  const legacy = await startMcpServer({ name: 'l', mode: 'sessions' })
+  const configure = async (round: number) => {
+    const backends = [
+      { name: 'd', url: dual.url },
+      { name: 'l', url: legacy.url },
+      // A third one that comes and goes, and another address of it each time.
+      ...(round % 2 === 1 ? [{ name: 'extra', url: `${dual.url}?round=${round}` }] : []),
+    ]
+    const config = { name: 's', namespace: 'x', role: 'gateway', incomingAuth: { type: 'anonymous' }, backends }
+    const tools = round % 3 === 2 ? [{ workload: 'd', filter: ['echo', 'slow', `round-${round}`] }] : []
+    await writeFile(`${configFile}.new`, JSON.stringify({ ...config, aggregation: { tools } }))
+    await rename(`${configFile}.new`, configFile)
+  }
+  await configure(0)
+  const script = new URL('../../bench/gateway/gateway-process.ts', import.meta.url)
+  const child = fork(script, [configFile], { execArgv: ['--expose-gc'] })
+  const heard = <T>() => new Promise<T>((resolve) => child.once('message', (message) => resolve(message as T)))
+  const { port } = await heard<{ port: number }>()
+  const origin = `http://127.0.0.1:${port}`
+
+  const counts = { calls: 0, sessions: 0, reloads: 0 }
+  const wrong: string[] = []
+  const note = (text: string) => {
+    if (wrong.length < 10) wrong.push(text)
+  }
+
+  async function measure(): Promise<Measured> {
+    // What has ended is let go of a little later: closed sockets, ended sessions of backends.
+    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    const told = heard<{ heap: number; rss: number }>()
+    child.send('tell')
+    const { heap, rss } = await told
+    return { heap, rss, files: readdirSync(`/proc/${child.pid}/fd`).length }
+  }
+
+  async function call(client: Client, message: string, session: Record<string, string> | undefined, backend: string) {
+    const params = { name: `${backend}_echo`, arguments: { message } }
+    const request =
+      session === undefined ? modern('tools/call', params) : { body: rpc('tools/call', params), headers: {} }
+    const headers = { ...BASE_HEADERS, ...request.headers, ...session }
+    const { body, statusCode } = await client.request({ path: PATH, method: 'POST', headers, body: request.body })
+    const text = await body.text()
+    counts.calls++
+    if (statusCode !== 200 || !text.includes(`${backend}: ${message}`)) note(`${statusCode} ${text.slice(0, 200)}`)
+  }
+
+  /** A client's life: it connects, opens a session, listens, calls, breaks off, and ends its session. */
+  async function life(worker: number, round: number): Promise<void> {
+    const client = new Client(origin)
+    const opening = await client.request({
+      path: PATH,
+      method: 'POST',
+      headers: BASE_HEADERS,
+      body: rpc('initialize', {
+        protocolVersion: '2025-11-25',
+        capabilities: {},
+        clientInfo: { name: 's', version: '1' },
+      }),
+    })
+    await opening.body.dump()
+    const session = { 'mcp-session-id': String(opening.headers['mcp-session-id']) }
+    counts.sessions++
+    const breaking = new AbortController()
+    const stream = new Client(origin)
+    const listening = stream
+      .request({
+        path: PATH,
+        method: 'GET',
+        headers: { ...session, accept: 'text/event-stream' },
+        signal: breaking.signal,
+      })
+      .then(({ body }) => body.dump({ limit: Number.MAX_SAFE_INTEGER }))
+      .catch(() => {})
+    for (let count = 0; count < 20; count++) {
+      const backend = count % 2 === 0 ? 'd' : 'l'
+      await call(client, `${worker}-${round}-${count}`, count % 3 === 0 ? undefined : session, backend)
+    }
+    // A call whose client goes away before its answer.
+    const params = { name: 'd_slow', arguments: { ms: 50 } }
+    const request = modern('tools/call', params)
+    const leaving = new AbortController()
+    const left = new Client(origin)
+    setTimeout(() => leaving.abort(), 10)
+    await left
+      .request({
+        path: PATH,
+        method: 'POST',
+        headers: { ...BASE_HEADERS, ...request.headers },
+        body: request.body,
+        signal: leaving.signal,
+      })
+      .then(({ body }) => body.dump())
+      .catch(() => {})
+    if (round % 2 === 0) breaking.abort()
+    const ending = await client.request({ path: PATH, method: 'DELETE', headers: session })
+    await ending.body.dump()
+    if (ending.statusCode !== 204) note(`the end of a session: ${ending.statusCode}`)
+    await listening
+    await Promise.all([client.destroy(), stream.destroy(), left.destroy()])
+  }
+
+  async function run(forSeconds: number): Promise<void> {
+    const until = performance.now() + forSeconds * 1000
+    const working = Array.from({ length: WORKERS }, async (_, worker) => {
+      for (let round = 0; performance.now() < until; round++)
+        await life(worker, round).catch((error) => note(`a client failed: ${(error as Error).message}`))
+    })
+    const changing = async () => {
+      while (performance.now() < until) {
+        await configure(++counts.reloads)
+        if (counts.reloads % 5 === 0 && counts.reloads <= 50) dual.addTool(`round-${counts.reloads}`)
+        await new Promise((resolve) => setTimeout(resolve, 700))
+      }
+      counts.reloads += counts.reloads % 6 === 0 ? 0 : 6 - (counts.reloads % 6)
+      await configure(counts.reloads)
+    }
+    await Promise.all([...working, changing()])
+  }
+
+  try {
+    await run(seconds * WARM)
+    const early = await measure()
+    tell(`warm: ${told(early)}, ${counts.calls} calls`)
+    let late = early
+    const parts = Math.max(1, Math.round((seconds * (1 - WARM)) / 60))
+    for (let part = 0; part < parts; part++) {
+      await run((seconds * (1 - WARM)) / parts)
+      late = await measure()
+      tell(`${told(late)}, ${counts.calls} calls, ${counts.sessions} sessions, ${counts.reloads} reloads`)
+    }
+    return { ...counts, wrong, early, late }
+  } finally {
+    child.disconnect()
+    await Promise.all([dual.close(), legacy.close()])
+    await rm(directory, { recursive: true })
+  }
+}
+
+const MIB = 1024 * 1024
+const told = ({ heap, rss, files }: Measured) =>
+  `heap ${(heap / MIB).toFixed(1)} MiB, rss ${(rss / MIB).toFixed(0)} MiB, ${files} files`
+
+/** What of the report is not as it should be; empty where all is. */
+export function verdict({ early, late, wrong, calls }: SoakReport): readonly string[] {
+  const grown = late.heap - early.heap
+  return [
+    ...wrong,
+    ...(calls === 0 ? ['nothing was called'] : []),
+    ...(grown > Math.max(4 * MIB, early.heap * 0.1) ? [`the heap has grown by ${(grown / MIB).toFixed(1)} MiB`] : []),
+    ...(late.files > early.files + 20 ? [`${late.files - early.files} more files are open`] : []),
+  ]
+}
+
+if (import.meta.main) {
+  const report = await soak(Number(process.argv[2] ?? 600), console.log)
+  const findings = verdict(report)
+  for (const finding of findings) console.error(finding)
+  console.log(findings.length === 0 ? 'flat' : 'not flat')
+  process.exitCode = findings.length === 0 ? 0 : 1
+}
