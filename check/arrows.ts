@@ -46,8 +46,9 @@ export const rooms: readonly Room[] = [
     path: 'dataplane/identity',
     mayImport: ['dataplane/config', 'dataplane/server', 'dataplane/net', 'dataplane/telemetry'],
   },
+  { path: 'dataplane/pages', mayImport: [] },
   { path: 'dataplane/gateway', mayImport: [...planes, 'crds/shared'] },
-  { path: 'dataplane/registry', mayImport: [...planes, 'crds/shared'] },
+  { path: 'dataplane/registry', mayImport: [...planes, 'dataplane/pages', 'crds/shared'] },
 ]
 
 const inside = (file: string, path: string) => file.startsWith(`${path}/`)

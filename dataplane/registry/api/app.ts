@@ -6,6 +6,7 @@ import { errorResponse } from '../../server/answer.ts'
 import { PublicError } from '../../server/errors.ts'
 import { requestIds } from '../../server/request-id.ts'
 import type { Observe } from '../../telemetry/observe.ts'
+import { errorPage, pageRoutes } from '../page/routes.ts'
 import { entryOperations } from './admin/entries.ts'
 import { explainOperation } from './admin/explain.ts'
 import { listingOperations } from './admin/listings.ts'
@@ -54,12 +55,15 @@ export function registryApp({ api, origins, version, log, observe }: RegistryApp
     c.set('actor', await api.identity.actorOf(c.req.header('authorization'), rawPath(c.env, c.req.path)))
     await next()
   })
+  app.route('/', pageRoutes(api))
   mount(app, operations, { observe, challenge: api.identity.challenge })
 
   app.notFound(() => {
     throw new PublicError('not_found')
   })
   app.onError((error, c) => {
+    const page = errorPage(c, error)
+    if (page !== undefined) return page
     const response = errorResponse(error, c.var.log?.() ?? log)
     // Keeps the headers that were set before, those for other origins among them: a page may read errors too.
     return c.newResponse(response.body, response)

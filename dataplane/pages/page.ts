@@ -1,0 +1,66 @@
+import { hash } from 'node:crypto'
+import type { Context } from 'hono'
+import { html, raw } from 'hono/html'
+import { STYLE } from './style.ts'
+
+/** What `html` makes: text in which everything that was put in is escaped. */
+export type Markup = ReturnType<typeof html>
+
+export interface Page {
+  /** Of the window, before the name of the product. */
+  readonly title: string
+  /** Beside the name of the product, at the top. */
+  readonly place?: string | undefined
+  readonly body: Markup
+}
+
+/**
+ * Nothing but the page itself and its own style sheet: no script, no picture, no frame; and nobody frames it. What a
+ * document that somebody published manages to smuggle in finds nothing that it may do.
+ */
+const POLICY = [
+  "default-src 'none'",
+  `style-src 'sha256-${hash('sha256', STYLE, 'base64')}'`,
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+const HEADERS = {
+  'content-type': 'text/html; charset=utf-8',
+  'content-security-policy': POLICY,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  // What is shown depends on the caller.
+  'cache-control': 'private, no-cache',
+  vary: 'Authorization',
+}
+
+/** An arch with a door: a portico. */
+const MARK = raw(
+  '<svg class="mark" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="2" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d="M3 8 12 3l9 5v2H3z"/><path d="M5 10v9M10 10v9M14 10v9M19 10v9M3 21h18"/></svg>',
+)
+
+/** Answers with a page that works without JavaScript. */
+export async function renderPage(
+  c: Context,
+  { title, place, body }: Page,
+  status: 200 | 400 | 401 | 403 | 404 | 503 = 200,
+) {
+  const text = await html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title} · Portico</title>
+<style>${raw(STYLE)}</style>
+</head>
+<body>
+<header>${MARK}<a href="/">Portico</a>${place === undefined ? '' : html`<span>${place}</span>`}</header>
+<main>${body}</main>
+<footer>A catalog of MCP servers. Programs read it at <code>/registry/…/v0.1</code>; <a href="/openapi.json">API description</a>.</footer>
+</body>
+</html>`
+  return c.body(String(text), status, HEADERS)
+}

@@ -1,0 +1,91 @@
+import { type Context, Hono } from 'hono'
+import { html } from 'hono/html'
+import { renderPage } from '../../pages/page.ts'
+import { PublicError } from '../../server/errors.ts'
+import type { Api } from '../api/context.ts'
+import { openRegistry } from '../api/gate.ts'
+import type { RegistryEnv } from '../api/operation.ts'
+import { mayReach } from '../authz/access.ts'
+import { decodeCursor, encodeCursor, queryDigest } from '../catalog/cursor.ts'
+import { isServerName } from '../catalog/names.ts'
+import { entryPage } from './entry-page.ts'
+import { listPage } from './list-page.ts'
+
+const PAGE_SIZE = 30
+const LONGEST_SEARCH = 200
+
+/** The catalog for people. It shows what the caller may see, by the same gate and the same filter as the consumer API. */
+export function pageRoutes({ reader, visibilityOf }: Pick<Api, 'reader' | 'visibilityOf'>): Hono<RegistryEnv> {
+  const app = new Hono<RegistryEnv>()
+
+  app.get('/', async (c) => {
+    const { actor } = c.var
+    const registries = (await reader.registries()).filter(({ claims }) => mayReach(actor, claims))
+    const names = registries.map(({ name }) => name)
+    const registry = c.req.query('registry') || names[0]
+    if (registry === undefined) return renderPage(c, nothing)
+    if (!names.includes(registry)) throw new PublicError('not_found')
+
+    const search = c.req.query('search')?.trim().slice(0, LONGEST_SEARCH) ?? ''
+    const digest = queryDigest({ page: true, registry, search })
+    const cursor = c.req.query('cursor')
+    const after = cursor ? decodeCursor(cursor, digest) : undefined
+    if (cursor && after === undefined) throw new PublicError('invalid_request')
+
+    const { visible } = visibilityOf(actor)
+    const rows = await reader.list({
+      registry,
+      type: 'server',
+      visible,
+      includeDeleted: false,
+      version: 'latest',
+      limit: PAGE_SIZE + 1,
+      after,
+      ...(search && { search }),
+    })
+    const page = rows.slice(0, PAGE_SIZE)
+    const last = rows.length > PAGE_SIZE ? page.at(-1) : undefined
+    const nextCursor = last && encodeCursor(last, digest)
+    return renderPage(c, listPage({ registries: names, registry, search, rows: page, nextCursor, isFirst: !after }))
+  })
+
+  app.get('/registry/:registry/servers/:namespace/:short', async (c) => {
+    const { registry, visible } = await openRegistry({ reader, visibilityOf }, c)
+    const name = `${c.req.param('namespace')}/${c.req.param('short')}`
+    if (!isServerName(name)) throw new PublicError('not_found')
+    const rows = await reader.versions({ registry, type: 'server', name, visible, includeDeleted: false })
+    if (rows.length === 0) throw new PublicError('not_found')
+    return renderPage(c, entryPage({ registry, rows }))
+  })
+  return app
+}
+
+const nothing = {
+  title: 'Catalog',
+  body: html`<h1>MCP servers</h1><div class="empty">There is no registry here that you may read.</div>`,
+}
+
+/** Whether a request is one of a person's browser for a page, rather than of a program. */
+export function wantsPage(c: Context): boolean {
+  const { method, path } = c.req
+  return (
+    (method === 'GET' || method === 'HEAD') &&
+    (path === '/' || /^\/registry\/[^/]+\/servers\//.test(path)) &&
+    (c.req.header('accept') ?? '').includes('text/html')
+  )
+}
+
+const STATUSES = [400, 401, 403, 404, 503] as const
+
+/** The page that stands for an error; undefined where it has none. */
+export function errorPage(c: Context, error: unknown): Promise<Response> | undefined {
+  if (!(error instanceof PublicError) || !wantsPage(c)) return undefined
+  const status = STATUSES.find((one) => one === error.status)
+  if (status === undefined) return undefined
+  for (const [name, value] of Object.entries(error.headers ?? {})) c.header(name, value)
+  const hint =
+    status === 401
+      ? html`<p class="soft">This catalog needs a bearer token, which browsers don’t send by themselves. An administrator can open a registry to everybody with <code>auth.publicPaths</code>.</p>`
+      : html`<p><a href="/">To the catalog</a></p>`
+  return renderPage(c, { title: String(status), body: html`<h1>${error.message}</h1>${hint}` }, status)
+}
