@@ -84,6 +84,21 @@ export class ConfigDelivery {
     this.#queue.add(key)
   }
 
+  /**
+   * A Secret or ConfigMap that a workload mounts has changed: its pods are touched once, so that the kubelet brings the
+   * new content now and not within its next minute. Nobody can be asked whether it has arrived.
+   */
+  async touch(key: string): Promise<void> {
+    const { kind, namespace, name } = partsOf(key)
+    if (!this.#options.leading()) return
+    const pods = this.#options.pods(kind, namespace, name).filter(isAsked)
+    await Promise.all(pods.map((pod) => this.#touchPod(pod).catch((error) => this.#untouched(pod, error))))
+  }
+
+  #untouched(pod: Pod, error: unknown): void {
+    this.#options.log.debug({ pod: pod.metadata.name, error: String(error) }, 'pod was not touched')
+  }
+
   start(): void {
     this.#running ??= this.#run()
   }
@@ -127,8 +142,8 @@ export class ConfigDelivery {
   }
 
   async #deliverTo(pod: Pod, wanted: string): Promise<boolean> {
-    const { uid = '', namespace = '', name } = pod.metadata
-    const { api, group, ask, log } = this.#options
+    const { namespace = '', name } = pod.metadata
+    const { ask, log } = this.#options
     const has = await ask(pod).catch(() => undefined)
     if (has === wanted) {
       log.info({ pod: name, namespace, config: wanted }, 'configuration is in force')
@@ -136,6 +151,13 @@ export class ConfigDelivery {
     }
     // A data plane that doesn't answer yet reads the configuration when it starts.
     if (has === undefined) return false
+    return this.#touchPod(pod)
+  }
+
+  /** Whether there is no such pod any more. */
+  async #touchPod(pod: Pod): Promise<boolean> {
+    const { api, group } = this.#options
+    const { uid = '', namespace = '', name } = pod.metadata
     try {
       await api.mergePatch(PODS, namespace, name, {
         metadata: { uid, annotations: { [`${group}/config-touched`]: new Date().toISOString() } },

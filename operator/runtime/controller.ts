@@ -22,7 +22,7 @@ import { ChildCache, controllerOf } from './child-cache.ts'
 import { type AskPod, ConfigDelivery } from './config-delivery.ts'
 import type { Dependency } from './dependencies.ts'
 import { EventRecorder } from './event-recorder.ts'
-import { finalizerName, keyOf } from './keys.ts'
+import { finalizerName, keyOf, partsOf } from './keys.ts'
 import { kindStore } from './kind-store.ts'
 import { LeaderElection, type LeaseOptions } from './lease.ts'
 import { type Metrics, startMetrics } from './metrics.ts'
@@ -127,7 +127,7 @@ export class PorticoOperator extends Operator {
       world: this.#world,
       watches: this.#watches,
       isWanted: (dependency) => this.#reconciler.graph.has(dependency),
-      onChange: (dependency) => this.#wake(dependency),
+      onChange: (dependency) => this.#contentChanged(dependency),
     })
     for (const { kind, plural } of Object.values(kinds)) {
       this.#resources.set(kind, { group: context.group, version: VERSION, plural, kind })
@@ -292,6 +292,14 @@ export class PorticoOperator extends Operator {
     for (const key of this.#reconciler.graph.dependents(dependency)) this.#queue.add(key)
   }
 
+  /** A Secret or ConfigMap has changed: whoever looked at it is due, and pods that mount it get it now. */
+  #contentChanged(dependency: Dependency): void {
+    for (const key of this.#reconciler.graph.dependents(dependency)) {
+      this.#queue.add(key)
+      if (roleOf(partsOf(key).kind) === 'workload') void this.#delivery.touch(key)
+    }
+  }
+
   #enqueueAll(): void {
     if (!this.#synced) return
     for (const { kind, metadata } of this.#world.objects.all())
@@ -326,6 +334,8 @@ export class PorticoOperator extends Operator {
     log.info('stopped')
   }
 }
+
+const roleOf = (kind: string) => kinds[kind as keyof typeof kinds].role
 
 function eventOf(plural: string, type: ResourceEventType, object: KubernetesObject): ResourceEvent {
   return { meta: ResourceMetaImpl.createWithPlural(plural, object as never), type, object: object as never }
