@@ -141,14 +141,13 @@ export class Child {
   async #askUntilReady(over: AbortSignal): Promise<void> {
     const started = performance.now()
     while (!over.aborted) {
-      if (await answers(this.spec.readyUrl, 'foreign' in this.spec.run, over)) {
-        if (!over.aborted) this.#become({ phase: 'ready' })
+      const obstacle = await whyNotReady(this.spec.readyUrl, 'foreign' in this.spec.run, over)
+      if (over.aborted) return
+      if (!obstacle) {
+        this.#become({ phase: 'ready' })
         return
       }
-      if (performance.now() - started > PATIENCE_MS) {
-        const message = `runs, but doesn't answer on ${this.spec.readyUrl}`
-        this.#become({ phase: 'failed', reason: 'NotAnswering', message })
-      }
+      if (performance.now() - started > PATIENCE_MS) this.#become({ phase: 'failed', ...obstacle })
       await delay(50, undefined, { signal: over }).catch(() => undefined)
     }
   }
@@ -171,16 +170,27 @@ export class Child {
   }
 }
 
-async function answers(url: string, withAnything: boolean, over: AbortSignal): Promise<boolean> {
+interface Obstacle {
+  readonly reason: string
+  readonly message: string
+}
+
+/** Asks a process whether it serves; undefined when it does. */
+async function whyNotReady(url: string, isAnyAnswerGood: boolean, over: AbortSignal): Promise<Obstacle | undefined> {
+  const silent = { reason: 'NotAnswering', message: `runs, but doesn't answer on ${url}` }
   try {
     const response = await fetch(url, {
       headers: { accept: 'application/json, text/event-stream' },
       signal: AbortSignal.any([over, AbortSignal.timeout(2000)]),
     })
-    // Not read: the answer to a GET may be an event stream without end.
-    await response.body?.cancel()
-    return withAnything || response.ok
+    if (isAnyAnswerGood || response.ok) {
+      // Not read: the answer to a GET may be an event stream without end.
+      await response.body?.cancel()
+      return undefined
+    }
+    const { reason } = (await response.json()) as { reason?: unknown }
+    return { reason: 'NotReady', message: `runs, but isn't ready: ${String(reason ?? response.status)}` }
   } catch {
-    return false
+    return silent
   }
 }

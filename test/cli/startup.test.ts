@@ -57,7 +57,7 @@ test('a gateway loads nothing of the operator, of the CRDs, of the Kubernetes cl
   assert.ok(modules.includes('dataplane/gateway/index.ts'))
   assert.equal(modules.filter(isForeign), [])
   assert.equal(
-    modules.filter((module) => /dataplane\/(registry|storage)\/|kysely|node:sqlite/.test(module)),
+    modules.filter((module) => /dataplane\/(registry\/|storage\/sql)|kysely|node:sqlite/.test(module)),
     [],
   )
 })

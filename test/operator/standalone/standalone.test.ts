@@ -5,6 +5,7 @@ import * as assert from 'uvu/assert'
 import { type Report, Standalone } from '../../../operator/standalone/index.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type TemporaryFolder, temporaryFolder } from '../../support/folder.ts'
+import { startMcpServer } from '../../support/mcp-dual-server.ts'
 
 const repository = join(import.meta.dirname, '..', '..', '..')
 
@@ -99,25 +100,33 @@ test('a server gets HOST, PORT and its Secrets; a changed Secret starts it again
   assert.not.match(JSON.stringify([run.reports, run.lines]), /(first|second)-secret/)
 })
 
-const proxy = object(
-  'MCPRemoteProxy',
-  'remote',
-  `spec:
-  remoteUrl: http://127.0.0.1:9/mcp
+const proxy = (remoteUrl: string) =>
+  object(
+    'MCPRemoteProxy',
+    'remote',
+    `spec:
+  remoteUrl: ${remoteUrl}
+  allowPrivateEndpoint: true
   headerForward:
     addHeadersFromSecret:
       - headerName: X-Key
         valueSecretRef: {name: token, key: key}
 `,
-)
+  )
 
 test('a Secret that is mounted is a file; a changed one is written anew, and nothing is restarted', async () => {
-  using folder = temporaryFolder({ 'manifests/a.yaml': proxy, 'manifests/s.yaml': secret('token', 'first-secret') })
+  const remote = await startMcpServer()
+  await using _closing = { [Symbol.asyncDispose]: () => remote.close() }
+  using folder = temporaryFolder({
+    'manifests/a.yaml': proxy(remote.url),
+    'manifests/s.yaml': secret('token', 'first-secret'),
+  })
   const file = join(folder.path, 'state/mcpremoteproxy-default.remote/secrets/token/key')
   {
     await using run = new Run(folder)
     await run.until('served', ({ endpoints }) => endpoints.length === 1)
     assert.is(readFileSync(file, 'utf8'), 'first-secret')
+    assert.is(remote.seen.at(-1)?.headers['x-key'], 'first-secret')
     const changes = await run.changesAfter(() => folder.write('manifests/s.yaml', secret('token', 'second-secret')))
     assert.equal(changes, ['MCPRemoteProxy default/remote reconfigured'])
     assert.is(readFileSync(file, 'utf8'), 'second-secret')
