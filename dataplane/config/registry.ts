@@ -1,6 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { authSchema } from './registry-auth.ts'
 import { claims } from './registry-claims.ts'
+import { databaseSchema } from './registry-database.ts'
 import { label, sourceSchema } from './registry-source.ts'
 
 /**
@@ -49,8 +50,9 @@ export const registryConfigSchema = Type.Object(
     auth: authSchema,
     cors: Type.Optional(Type.Object({ origins: Type.Array(Type.String({ minLength: 1 })) }, strict)),
     limits: Type.Optional(limits),
+    database: Type.Optional(databaseSchema),
   },
-  notYet('database', 'telemetry', 'audit'),
+  notYet('telemetry', 'audit'),
 )
 
 export type RegistryConfig = Static<typeof registryConfigSchema>

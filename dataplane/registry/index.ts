@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
 import { adminApp } from '../server/admin.ts'
 import { type Listener, listen } from '../server/listen.ts'
@@ -50,7 +51,11 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
   try {
     const configuration = await followConfiguration(options.configFile, following.signal, log)
 
-    const store = parts.adopt(await openStore(options.stateDirectory, log), ({ close }) => close())
+    const { postgres } = configuration.current()
+    const { stateDirectory } = options
+    // Sources made through another replica are scheduled here too.
+    const onSettings = () => void schedule(configuration.current())
+    const store = parts.adopt(await openStore({ stateDirectory, postgres, onSettings }, log), ({ close }) => close())
     const identity = parts.adopt(createIdentity({ log, observe }), ({ close }) => close())
     const scheduler = parts.adopt(createScheduler({ sync: store.syncSource, log, observe }), ({ stop }) => stop())
     const schedule = async (settings: RegistrySettings) => {
@@ -61,13 +66,18 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
       if (!following.signal.aborted) scheduler.apply([...settings.schedules, ...schedules])
     }
     await configuration.begin(async (settings) => {
+      if (!isDeepStrictEqual(settings.postgres, postgres)) throw new Error('another database needs a restart')
       await store.applySettings(settings)
       identity.apply(settings.auth, settings.directory)
       await schedule(settings)
     })
 
     const version = options.version ?? { version: 'unknown', node: process.version }
-    const admin = adminApp({ status: () => statusOf(configuration, scheduler), ready: readiness(scheduler), version })
+    const admin = adminApp({
+      status: () => statusOf(configuration, scheduler),
+      ready: readiness(scheduler, store.away),
+      version,
+    })
     const app = registryApp({
       api: {
         reader: store.reader,

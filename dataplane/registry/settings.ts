@@ -1,6 +1,9 @@
+import { resolve } from 'node:path'
 import type { Loaded } from '../config/load.ts'
 import { DEFAULT_BODY_BYTES, type RegistryConfig } from '../config/registry.ts'
 import type { AuthConfig } from '../config/registry-auth.ts'
+import type { DatabaseConfig } from '../config/registry-database.ts'
+import type { PostgresConfig } from '../storage/sql-postgres.ts'
 import { scheduleOf } from './sources/place.ts'
 import type { ScheduledSource } from './sources/schedule.ts'
 import type { StoreSettings } from './store/apply-settings.ts'
@@ -10,6 +13,8 @@ export interface RegistrySettings extends StoreSettings {
   readonly hash: string
   readonly schedules: readonly ScheduledSource[]
   readonly auth: AuthConfig
+  /** Absent: a file of SQLite. */
+  readonly postgres: PostgresConfig | undefined
   /** Folder that paths are relative to. */
   readonly directory: string
   readonly limits: { readonly bodyBytes: number; readonly privateSources: 'allow' | 'deny' }
@@ -23,6 +28,7 @@ export function resolveSettings({ config, hash, directory }: Loaded<RegistryConf
     hash,
     directory,
     auth: config.auth,
+    postgres: config.database && postgresOf(config.database, directory),
     limits: {
       bodyBytes: config.limits?.bodyBytes ?? DEFAULT_BODY_BYTES,
       privateSources: config.limits?.privateSources ?? 'deny',
@@ -31,5 +37,17 @@ export function resolveSettings({ config, hash, directory }: Loaded<RegistryConf
     registries: config.registries.map(({ claims = {}, ...registry }) => ({ ...registry, claims })),
     origins: config.cors?.origins ?? ['*'],
     schedules: config.sources.flatMap((source) => scheduleOf(source, { directory, publicOnly: false }) ?? []),
+  }
+}
+
+function postgresOf(database: DatabaseConfig, directory: string): PostgresConfig {
+  const { urlFile, passwordFile, caFile, sslMode = 'require' } = database
+  const absolute = (file: string | undefined) => file && resolve(directory, file)
+  return {
+    ...database,
+    sslMode,
+    urlFile: absolute(urlFile),
+    passwordFile: absolute(passwordFile),
+    caFile: absolute(caFile),
   }
 }

@@ -9,11 +9,13 @@ export function statusOf(configuration: Configuration, scheduler: Scheduler): ob
 
 /**
  * Makes the readiness probe: ready once the first sync of every source has ended, one way or the other. Ready stays
- * ready: a source that joins later takes no requests away from those that are served.
+ * ready: a source that joins later takes no requests away from those that are served. Not ready while the database is away.
  */
-export function readiness(scheduler: Scheduler): () => true | { reason: string } {
+export function readiness(scheduler: Scheduler, away: () => string | undefined): () => true | { reason: string } {
   let ready = false
   return function isReady() {
+    const reason = away()
+    if (reason !== undefined) return { reason }
     const waiting = ready ? [] : scheduler.states().filter(({ tried }) => !tried)
     ready = waiting.length === 0
     return ready || { reason: `the first sync of ${waiting.map(({ name }) => name).join(', ')} has not ended` }

@@ -1,23 +1,50 @@
-import { type Kysely as Database, Kysely, PostgresAdapter } from 'kysely'
+import { Kysely, PostgresAdapter } from 'kysely'
+import type { Logger } from 'pino'
+import { isPostgresConflict, isPostgresError, type PostgresConfig, postgresDialect } from './sql-postgres.ts'
 import { isSqliteError, NodeSqliteDialect, type SqliteOptions } from './sql-sqlite.ts'
 
-/** Where a database is. PostgreSQL joins as a second member; nothing but this file knows which one it is. */
-export type DatabaseOptions = { readonly dialect: 'sqlite' } & SqliteOptions
+/** Where a database is. Few places but this file know which one it is. */
+export type DatabaseOptions =
+  | ({ readonly dialect: 'sqlite' } & SqliteOptions)
+  | {
+      readonly dialect: 'postgres'
+      readonly postgres: PostgresConfig
+      /** Most connections at a time. */
+      readonly connections: number
+      readonly log?: Logger
+    }
 
 /**
  * The one factory of SQL connections. Nothing is opened before the first query; `destroy()` closes.
  * `T` describes the tables, as Kysely takes them.
  */
 export function openDatabase<T>(options: DatabaseOptions): Kysely<T> {
-  return new Kysely<T>({ dialect: new NodeSqliteDialect(options) })
+  const dialect =
+    options.dialect === 'sqlite'
+      ? new NodeSqliteDialect(options)
+      : postgresDialect(options.postgres, options.connections, options.log)
+  return new Kysely<T>({ dialect })
 }
 
 /** Which of the two databases this is, for the few places where their SQL differs. */
-export function isPostgres(database: Pick<Database<unknown>, 'getExecutor'>): boolean {
+export function isPostgres(database: Pick<Kysely<unknown>, 'getExecutor'>): boolean {
   return database.getExecutor().adapter instanceof PostgresAdapter
 }
 
 /** Whether the database itself failed, rather than the code that asks it. */
 export function isDatabaseError(error: unknown): boolean {
-  return isSqliteError(error)
+  return isSqliteError(error) || isPostgresError(error)
+}
+
+const ATTEMPTS = 10
+
+/** Runs a transaction; again where another one got in its way. */
+export async function retryConflicts<T>(transact: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await transact()
+    } catch (error) {
+      if (attempt === ATTEMPTS || !isPostgresConflict(error)) throw error
+    }
+  }
 }

@@ -2,6 +2,7 @@ import type { Finding } from '../load.ts'
 import type { RegistryConfig } from '../registry.ts'
 import { duplicates } from './duplicates.ts'
 import { authFindings } from './registry-auth.ts'
+import { databaseFindings } from './registry-database.ts'
 import { sourceFindings } from './registry-source.ts'
 
 /** Cross-field rules of the registry's configuration; sees only what its schema has accepted. */
@@ -26,6 +27,7 @@ export function checkRegistry(config: RegistryConfig): readonly Finding[] {
       ),
     ]),
     ...authFindings(config.auth),
+    ...databaseFindings(config.database),
     ...(config.cors?.origins ?? []).flatMap((origin, index) =>
       origin === '*' || URL.parse(origin)?.origin === origin
         ? []

@@ -81,6 +81,11 @@ async function stored<T>(answer: Promise<T>): Promise<T> {
   }
 }
 
+/** What the last pass over a source has brought. */
+export async function lastOutcome(database: Kysely<RegistryTables>, source: string): Promise<Synced> {
+  return outcome(await lastApplied(database, source), false)
+}
+
 type Applied = Awaited<ReturnType<typeof lastApplied>>
 
 function lastApplied(database: Kysely<RegistryTables>, source: string) {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
+import { isPostgres } from '../../storage/sql.ts'
 import type { ClaimsMap } from '../authz/claims.ts'
 import { internOne } from './claims-sets.ts'
 import type { SourceSettings } from './records.ts'
@@ -34,6 +35,8 @@ export interface StoreSettings {
 export function applySettings(database: Kysely<RegistryTables>, settings: StoreSettings): Promise<void> {
   const at = new Date().toISOString()
   return database.transaction().execute(async (transaction) => {
+    // Replicas that start together come one after the other.
+    if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(SETTINGS_LOCK)})`.execute(transaction)
     for (const { id, name } of await configured(transaction, 'source'))
       if (!settings.sources.some((source) => source.name === name)) await dropSource(transaction, id)
     for (const source of settings.sources) await writeSource(transaction, source, 'config', at)
@@ -44,6 +47,8 @@ export function applySettings(database: Kysely<RegistryTables>, settings: StoreS
     for (const registry of settings.registries) await writeRegistry(transaction, registry, 'config', at)
   })
 }
+
+const SETTINGS_LOCK = 7_461_001
 
 function configured(database: Kysely<RegistryTables>, table: 'source' | 'registry') {
   return database.selectFrom(table).select(['id', 'name']).where('origin', '=', 'config').execute()

@@ -1,5 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { isPostgres } from '../../storage/sql.ts'
+import { isPostgres, retryConflicts } from '../../storage/sql.ts'
 import type { IncomingVersion } from '../catalog/entry.ts'
 import { inChunks } from './chunks.ts'
 import { refreshListing } from './refresh-listing.ts'
@@ -57,21 +57,23 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
   return {
     add: (versions) => stageVersions(database, source, versions, seen),
     finish: (end) =>
-      database.transaction().execute(async (transaction) => {
-        await lockSource(transaction, source)
-        const touched = new Set([
-          // First: what comes in now was not in the store when it was met.
-          ...(end.complete ? await buryVanished(transaction, source, end.now, seen) : []),
-          ...(await enterStaged(transaction, source, end.now)),
-          ...(await purgeTombstones(transaction, source, end.now)),
-        ])
-        if (touched.size > 0) {
-          await settleEntries(transaction, [...touched])
-          await refreshListing(transaction, { source })
-          await renewRevisions(transaction, [source])
-        }
-        await recordPass(transaction, source, end)
-      }),
+      retryConflicts(() =>
+        database.transaction().execute(async (transaction) => {
+          await lockSource(transaction, source)
+          const touched = new Set([
+            // First: what comes in now was not in the store when it was met.
+            ...(end.complete ? await buryVanished(transaction, source, end.now, seen) : []),
+            ...(await enterStaged(transaction, source, end.now)),
+            ...(await purgeTombstones(transaction, source, end.now)),
+          ])
+          if (touched.size > 0) {
+            await settleEntries(transaction, [...touched])
+            await refreshListing(transaction, { source })
+            await renewRevisions(transaction, [source])
+          }
+          await recordPass(transaction, source, end)
+        }),
+      ),
   }
 }
 

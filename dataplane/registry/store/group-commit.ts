@@ -1,4 +1,6 @@
 import type { Kysely } from 'kysely'
+import { retryConflicts } from '../../storage/sql.ts'
+import { isPostgresAway } from '../../storage/sql-postgres.ts'
 import { deleteVersion, setClaims, setStatus } from './change-entry.ts'
 import { putRegistry, putSource, removeRegistry, removeSource } from './change-settings.ts'
 import { publishAll } from './publish.ts'
@@ -44,11 +46,12 @@ export function createGroupCommit(database: () => Promise<Database>) {
 
   async function writeGroup(group: readonly Asked[]): Promise<void> {
     try {
-      const outcomes = await transact(await database(), group)
+      const store = await database()
+      const outcomes = await retryConflicts(() => transact(store, group))
       for (const [index, { resolve }] of group.entries()) resolve(outcomes[index])
     } catch (error) {
       // One that can't be written takes no other down with it.
-      if (group.length === 1) group[0]?.reject(error)
+      if (group.length === 1 || isPostgresAway(error)) for (const { reject } of group) reject(error)
       else for (const one of group) await writeGroup([one])
     }
   }

@@ -1,4 +1,6 @@
 import type { Logger } from 'pino'
+import type { PostgresConfig } from '../../storage/sql-postgres.ts'
+import { hearOthers } from './changes-heard.ts'
 import type { Jobs } from './jobs.ts'
 import { openForReading, storeFile } from './open.ts'
 import { createReader, type Reader } from './read.ts'
@@ -10,21 +12,35 @@ import { startWriter } from './writer.ts'
 export interface Store extends Pick<Jobs, 'applySettings' | 'syncSource' | 'recordSync'> {
   readonly reader: Reader
   readonly writer: AdminWriter
+  /** Undefined while the database can be reached; else why it can't. */
+  away(): string | undefined
   close(): Promise<void>
 }
 
-/** Opens the store in this folder. Throws an Error that names what can't be had. */
-export async function openStore(stateDirectory: string, log: Logger): Promise<Store> {
+export interface StoreOptions {
+  /** Where the file of the store is, and what sources need not fetch again. */
+  readonly stateDirectory: string
+  /** PostgreSQL; absent: a file of SQLite in the folder. */
+  readonly postgres?: PostgresConfig | undefined
+  /** Called when sources or registries have become others, by whichever replica. */
+  readonly onSettings?: () => void
+}
+
+/** Opens the store. Throws an Error that names what can't be had. */
+export async function openStore(options: StoreOptions, log: Logger): Promise<Store> {
+  const { stateDirectory, postgres, onSettings } = options
   const file = await storeFile(stateDirectory)
-  const jobs = startWriter(file, log)
+  const place = postgres ?? file
+  const jobs = startWriter({ place, stateDirectory }, log)
   try {
     await jobs.open()
   } catch (error) {
     await jobs.close()
     throw error
   }
-  const database = openForReading(file)
-  const snapshot = await createSnapshot(database)
+  const database = openForReading(place)
+  const snapshot = await createSnapshot(database, onSettings)
+  const ear = hearOthers(place, log, snapshot.refresh)
 
   /** What has asked for a change reads it from then on. */
   const seen = <A extends unknown[], R>(job: (...args: A) => Promise<R>) =>
@@ -48,7 +64,9 @@ export async function openStore(stateDirectory: string, log: Logger): Promise<St
       putRegistry: seen(jobs.putRegistry),
       removeRegistry: seen(jobs.removeRegistry),
     },
+    away: ear.away,
     async close() {
+      await ear.close()
       await database.destroy()
       await jobs.close()
     },

@@ -2,8 +2,17 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Kysely } from 'kysely'
 import { openDatabase } from '../../storage/sql.ts'
+import type { PostgresConfig } from '../../storage/sql-postgres.ts'
 import { migrate } from './migrations.ts'
 import type { RegistryTables } from './schema.ts'
+
+/** Where the store is: a file of SQLite (its path), or a PostgreSQL database that others may use too. */
+export type StorePlace = string | PostgresConfig
+
+/** Connections of the thread that writes: a sync holds one while publications go through another. */
+const WRITING = 6
+/** Of the main thread. */
+const READING = 10
 
 /** The store's file; makes its folder where there is none. */
 export async function storeFile(stateDirectory: string): Promise<string> {
@@ -18,18 +27,27 @@ export async function storeFile(stateDirectory: string): Promise<string> {
 }
 
 /** Opens the store for writing, with the newest schema. */
-export async function openForWriting(file: string): Promise<Kysely<RegistryTables>> {
-  const database = openDatabase<RegistryTables>({ dialect: 'sqlite', file })
+export async function openForWriting(place: StorePlace): Promise<Kysely<RegistryTables>> {
+  const database = openDatabase<RegistryTables>(
+    typeof place === 'string'
+      ? { dialect: 'sqlite', file: place }
+      : { dialect: 'postgres', postgres: place, connections: WRITING },
+  )
   try {
     await migrate(database)
     return database
   } catch (error) {
     await database.destroy()
-    throw new Error(`the registry’s store ${file} can’t be opened: ${(error as Error).message}`, { cause: error })
+    const what = typeof place === 'string' ? `the registry’s store ${place}` : 'the registry’s PostgreSQL database'
+    throw new Error(`${what} can’t be opened: ${(error as Error).message}`, { cause: error })
   }
 }
 
 /** Opens the store for reading; it must have been opened for writing before. */
-export function openForReading(file: string): Kysely<RegistryTables> {
-  return openDatabase<RegistryTables>({ dialect: 'sqlite', file, readOnly: true })
+export function openForReading(place: StorePlace): Kysely<RegistryTables> {
+  return openDatabase<RegistryTables>(
+    typeof place === 'string'
+      ? { dialect: 'sqlite', file: place, readOnly: true }
+      : { dialect: 'postgres', postgres: place, connections: READING },
+  )
 }

@@ -31,13 +31,16 @@ const NOTHING: State = {
   registries: new Map(),
 }
 
-export async function createSnapshot(database: Kysely<RegistryTables>): Promise<Snapshot> {
+/** `onSettings` is called when sources or registries have become others. */
+export async function createSnapshot(database: Kysely<RegistryTables>, onSettings?: () => void): Promise<Snapshot> {
   let state = NOTHING
   let running: Promise<void> | undefined
   let next: Promise<void> | undefined
 
   async function read(): Promise<void> {
-    state = await readState(database, state)
+    const before = state
+    state = await readState(database, before)
+    if (onSettings && before !== NOTHING && settingsOf(before) !== settingsOf(state)) onSettings()
   }
 
   /** What runs may have begun before the change that is asked for. */
@@ -64,6 +67,14 @@ export async function createSnapshot(database: Kysely<RegistryTables>): Promise<
     registries: () => state.registries,
     refresh,
   }
+}
+
+/** A text that differs where sources or registries are set otherwise. */
+function settingsOf({ sources, registries }: State): string {
+  return JSON.stringify([
+    [...sources.values()].map(({ name, origin, config, claims }) => [name, origin, config, claims]),
+    [...registries.values()].map(({ name, sources, claims }) => [name, sources, claims]),
+  ])
 }
 
 async function readState(database: Kysely<RegistryTables>, before: State): Promise<State> {

@@ -2,30 +2,34 @@
  * The thread that writes: it has its own connection, reads sources and applies them, so that parsing and long
  * transactions never hold up a request. `writer.ts` is its other end.
  */
-import { dirname } from 'node:path'
+import { randomUUID } from 'node:crypto'
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Kysely } from 'kysely'
+import { isDatabaseError } from '../../storage/sql.ts'
 import { SourceError } from '../sources/source-error.ts'
-import { syncSource } from '../sources/sync-source.ts'
+import { lastOutcome, syncSource } from '../sources/sync-source.ts'
 import { applySettings } from './apply-settings.ts'
+import { tellOthers } from './changes-heard.ts'
 import { createGroupCommit } from './group-commit.ts'
 import type { Work } from './jobs.ts'
+import { underLease } from './lease.ts'
 import { openForWriting } from './open.ts'
 import type { RegistryTables } from './schema.ts'
-import type { Answer, Call } from './writer.ts'
+import type { Answer, Call, WriterOptions } from './writer.ts'
 
 const port = parentPort
 if (port === null) throw new Error('this file is the entry of a worker thread')
 
-const { file } = workerData as { file: string }
-const stateDirectory = dirname(file)
+const { place, stateDirectory } = workerData as WriterOptions
+/** This process among the replicas. */
+const holder = randomUUID()
 /** Of what is being done; a call can be ended from the other side. */
 const running = new Map<number, AbortController>()
 let opened: Promise<Kysely<RegistryTables>> | undefined
 
 /** The one connection. Where it can't be had, the next job tries again. */
 function database(): Promise<Kysely<RegistryTables>> {
-  opened ??= openForWriting(file).catch((error) => {
+  opened ??= openForWriting(place).catch((error) => {
     opened = undefined
     throw error
   })
@@ -37,8 +41,12 @@ const commit = createGroupCommit(database)
 const jobs: Work = {
   open: async () => void (await database()),
   applySettings: async (settings) => applySettings(await database(), settings),
-  syncSource: async ({ source, full }, signal) =>
-    syncSource(await database(), source, { full, stateDirectory, signal }),
+  async syncSource({ source, full }, signal) {
+    const store = await database()
+    const sync = () => syncSource(store, source, { full, stateDirectory, signal })
+    // Where another replica is at it, what it brings is heard of.
+    return (await underLease(store, `sync ${source.name}`, holder, sync)) ?? lastOutcome(store, source.name)
+  },
   async recordSync({ source, state }) {
     const store = await database()
     await store.updateTable('source').set({ sync_state: state }).where('name', '=', source).execute()
@@ -54,6 +62,9 @@ const jobs: Work = {
   close: async () => (await opened)?.destroy(),
 }
 
+/** Jobs that change nothing that others show. */
+const QUIET: readonly (keyof Work)[] = ['open', 'close']
+
 port.on('message', async (call: Call) => {
   if ('abort' in call) {
     running.get(call.abort)?.abort(new SourceError('stopped', 'the sync was stopped'))
@@ -66,7 +77,11 @@ port.on('message', async (call: Call) => {
     argument,
     controller.signal,
   ).then(
-    (result): Answer => ({ id, result }),
+    async (result): Promise<Answer> => {
+      // Lost with the connection it is no harm: the others look for themselves now and then.
+      if (!QUIET.includes(job)) await tellOthers(await database()).catch(() => {})
+      return { id, result }
+    },
     (error: Error): Answer => ({ id, error: plainError(error) }),
   )
   running.delete(id)
@@ -77,5 +92,6 @@ port.on('message', async (call: Call) => {
 
 function plainError(error: Error) {
   const { message } = error
-  return error instanceof SourceError ? { message, code: error.code, retryAfterMs: error.retryAfterMs } : { message }
+  if (error instanceof SourceError) return { message, code: error.code, retryAfterMs: error.retryAfterMs }
+  return { message, away: isDatabaseError(error) || isDatabaseError(error.cause) }
 }

@@ -1,7 +1,9 @@
 import { Worker } from 'node:worker_threads'
 import type { Logger } from 'pino'
+import { PublicError } from '../../server/errors.ts'
 import { SourceError, type SourceErrorCode } from '../sources/source-error.ts'
 import type { Jobs } from './jobs.ts'
+import type { StorePlace } from './open.ts'
 
 export type Call =
   | { readonly id: number; readonly job: keyof Jobs; readonly argument: unknown }
@@ -15,6 +17,14 @@ interface PlainError {
   readonly message: string
   readonly code?: SourceErrorCode
   readonly retryAfterMs?: number | undefined
+  /** The database failed. */
+  readonly away?: boolean
+}
+
+export interface WriterOptions {
+  readonly place: StorePlace
+  /** Where sources keep what they need not fetch again. */
+  readonly stateDirectory: string
 }
 
 /** This spelling is what bundle.ts looks for; it puts the worker's own bundle in its place. */
@@ -29,17 +39,17 @@ interface Pending {
 }
 
 /**
- * Starts the thread that writes to the store at `file`. Should the thread die, what it was asked fails, its transaction
+ * Starts the thread that writes to the store. Should the thread die, what it was asked fails, its transaction
  * is rolled back, and the next job starts another.
  */
-export function startWriter(file: string, log: Logger): Jobs {
+export function startWriter(options: WriterOptions, log: Logger): Jobs {
   const pending = new Map<number, Pending>()
   let worker: Worker | undefined
   let closed = false
   let lastId = 0
 
   function start(): Worker {
-    const started = new Worker(ENTRY, { workerData: { file } })
+    const started = new Worker(ENTRY, { workerData: options })
     started.on('message', (answer: Answer) => {
       const waiting = pending.get(answer.id)
       pending.delete(answer.id)
@@ -93,6 +103,7 @@ export function startWriter(file: string, log: Logger): Jobs {
   }
 }
 
-function errorOf({ message, code, retryAfterMs }: PlainError): Error {
+function errorOf({ message, code, retryAfterMs, away }: PlainError): Error {
+  if (away) return new PublicError('unavailable', { cause: new Error(message) })
   return code === undefined ? new Error(message) : new SourceError(code, message, { retryAfterMs })
 }

@@ -1,0 +1,34 @@
+import Type, { type Static } from 'typebox'
+
+const file = (description: string) => Type.Optional(Type.String({ description, minLength: 1 }))
+const text = (description: string, maxLength: number) =>
+  Type.Optional(Type.String({ description, minLength: 1, maxLength }))
+
+/** PostgreSQL, which several replicas share. */
+export const databaseSchema = Type.Object(
+  {
+    url: Type.Optional(
+      Type.String({ description: 'Connection URL; a password is better in a file.', pattern: '^postgres(ql)?://' }),
+    ),
+    urlFile: file('File of the connection URL; read anew for each connection.'),
+    host: text('Host.', 253),
+    port: Type.Optional(Type.Integer({ description: 'Port.', minimum: 1, maximum: 65535, default: 5432 })),
+    user: text('User.', 63),
+    passwordFile: file('File of the password; read anew for each connection.'),
+    database: text('Database.', 63),
+    sslMode: Type.Optional(
+      Type.Enum(['disable', 'prefer', 'require', 'verify-ca', 'verify-full'], {
+        type: 'string',
+        description: 'TLS; the certificate is checked by `verify-ca` and `verify-full` alone.',
+        default: 'require',
+      }),
+    ),
+    caFile: file('PEM file of CAs trusted for the server, besides the system’s.'),
+  },
+  {
+    description: 'PostgreSQL; absent: a file of SQLite in the state directory.',
+    additionalProperties: false,
+  },
+)
+
+export type DatabaseConfig = Static<typeof databaseSchema>

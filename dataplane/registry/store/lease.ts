@@ -1,0 +1,44 @@
+import { type Kysely, sql } from 'kysely'
+import { isPostgres } from '../../storage/sql.ts'
+import type { RegistryTables } from './schema.ts'
+
+/** A holder that says nothing for so long has died; what it did may be done by another. */
+const LEASE_MS = 15_000
+const HEARTBEAT_MS = 5_000
+
+/**
+ * Does work that only one replica may do at a time, and tells the others that it is at it for as long as it takes.
+ * Undefined: another replica is at it. On SQLite there are no others.
+ */
+export async function underLease<T>(
+  database: Kysely<RegistryTables>,
+  name: string,
+  holder: string,
+  work: () => Promise<T>,
+): Promise<T | undefined> {
+  if (!isPostgres(database)) return work()
+  if (!(await take(database, name, holder))) return undefined
+  const heartbeat = setInterval(() => take(database, name, holder).catch(() => {}), HEARTBEAT_MS)
+  try {
+    return await work()
+  } finally {
+    clearInterval(heartbeat)
+    await database
+      .deleteFrom('lease')
+      .where('name', '=', name)
+      .where('holder', '=', holder)
+      .execute()
+      // It ends by itself.
+      .catch(() => {})
+  }
+}
+
+/** By the database's clock, which all replicas share. */
+async function take(database: Kysely<RegistryTables>, name: string, holder: string): Promise<boolean> {
+  const now = sql`extract(epoch from clock_timestamp()) * 1000`
+  const { rows } = await sql`
+    insert into lease as l (name, holder, expires_at) values (${name}, ${holder}, ${now} + ${sql.lit(LEASE_MS)})
+    on conflict (name) do update set holder = excluded.holder, expires_at = excluded.expires_at
+    where l.holder = excluded.holder or l.expires_at < ${now} returning 1`.execute(database)
+  return rows.length > 0
+}

@@ -1,0 +1,70 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { Kysely } from 'kysely'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parseCatalog } from '../../../dataplane/registry/sources/parse.ts'
+import { applySettings } from '../../../dataplane/registry/store/apply-settings.ts'
+import { applySync } from '../../../dataplane/registry/store/apply-sync.ts'
+import { openForReading, openForWriting } from '../../../dataplane/registry/store/open.ts'
+import { createReader } from '../../../dataplane/registry/store/read.ts'
+import type { RegistryTables } from '../../../dataplane/registry/store/schema.ts'
+import { createSnapshot } from '../../../dataplane/registry/store/snapshot.ts'
+import { NodeSqliteDialect } from '../../../dataplane/storage/sql-sqlite.ts'
+import { registryFile, server } from '../../support/registry.ts'
+
+test('every read is a range of an index: nothing is scanned, nothing sorted', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'portico-plans-'))
+  const database = await openForWriting(join(directory, 'catalog.sqlite'))
+  await applySettings(database, {
+    sources: [{ name: 'a', config: { file: { path: 'a.json' } }, claims: {} }],
+    registries: [{ name: 'main', sources: ['a'], claims: {} }],
+  })
+  const { versions } = parseCatalog(Buffer.from(registryFile([server('x/one'), server('x/two')])))
+  const now = new Date().toISOString()
+  await applySync(database, { source: 'a', settingsHash: '', mark: '', complete: true, problems: '[]', now, versions })
+  await database.destroy()
+  const reading = openForReading(join(directory, 'catalog.sqlite'))
+  const asked: { sql: string; parameters: readonly unknown[] }[] = []
+  const logged = new Kysely<RegistryTables>({
+    dialect: new NodeSqliteDialect({ file: join(directory, 'catalog.sqlite'), readOnly: true }),
+    log({ query }) {
+      asked.push(query)
+    },
+  })
+  const watched = createReader(logged, await createSnapshot(reading))
+  for (const visible of ['all', [0], [0, 1, 2, 3, 4]] as const) {
+    const scope = { type: 'server', visible, registry: 'main', includeDeleted: false } as const
+    const page = { ...scope, limit: 10 }
+    const after = { name: 'x/one', version: '0.1.0' }
+    await watched.list(page)
+    await watched.list({ ...page, after })
+    await watched.list({ ...page, after, version: 'latest', search: 'a', updatedSince: '2026-01-01T00:00:00.000Z' })
+    await watched.list({ ...page, version: '1.0.0', includeDeleted: true })
+    await watched.versions({ ...scope, name: 'x/one' })
+    await watched.version({ ...scope, name: 'x/one', version: 'latest' })
+    await watched.version({ ...scope, name: 'x/one', version: '1.0.0' })
+  }
+  await logged.destroy()
+  await reading.destroy()
+
+  assert.ok(asked.length >= 3 * 11, `${asked.length} statements`)
+  const file = new DatabaseSync(join(directory, 'catalog.sqlite'))
+  for (const { sql, parameters } of asked) {
+    const plan = file.prepare(`explain query plan ${sql}`).all(...(parameters as string[]))
+    const steps = plan.map(({ detail }) => String(detail))
+    // A list that comes with the query is read as a whole.
+    for (const step of steps)
+      if (
+        /SCAN (?!json_each|version_search|c\b|\(subquery)|AUTOMATIC/.test(step) ||
+        (/TEMP B-TREE/.test(step) && !/json_each.*\) f\b/s.test(sql))
+      )
+        assert.unreachable(`${sql}\n${steps.join('\n')}`)
+  }
+  file.close()
+  await rm(directory, { recursive: true })
+})
+
+test.run()
