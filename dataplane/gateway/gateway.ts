@@ -131,7 +131,8 @@ export class Gateway {
    * callers to a pod that can't serve them yet. A remote server that is away makes nobody unready.
    */
   get isReady(): boolean {
-    return this.allAsked && !(this.isSilent && this.#backends.all.every(({ url }) => isLoopback(url)))
+    const inThisPod = ({ url, config }: Backend) => config.transport === 'stdio' || isLoopback(url)
+    return this.allAsked && !(this.isSilent && this.#backends.all.every(inThisPod))
   }
 
   /** Whether this is a proxy whose server has never been reached: nothing is known of its tools, not even that it has none. */
