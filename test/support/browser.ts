@@ -1,0 +1,62 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+
+export interface Look {
+  /** The document as the browser has it, after it was laid out. */
+  readonly dom: string
+  /** What the browser says in its console: refused content among it. */
+  readonly console: string
+  /** PNG. */
+  readonly picture: Buffer
+}
+
+export interface LookOptions {
+  readonly width?: number
+  readonly height?: number
+  readonly dark?: boolean
+  /** Where the picture is kept for people to look at. */
+  readonly keep?: string
+}
+
+/** Opens a page in Chromium (Debian package `chromium`). */
+export async function look(
+  url: string,
+  { width = 1200, height = 900, dark = false, keep }: LookOptions = {},
+): Promise<Look> {
+  const folder = await mkdtemp(join(tmpdir(), 'portico-browser-'))
+  const picture = keep ?? join(folder, 'page.png')
+  const options = (profile: string, more: string) => [
+    '--headless',
+    '--no-sandbox',
+    '--disable-gpu',
+    '--no-first-run',
+    '--disable-background-networking',
+    '--hide-scrollbars',
+    '--enable-logging=stderr',
+    `--user-data-dir=${join(folder, profile)}`,
+    `--window-size=${width},${height}`,
+    `--blink-settings=preferredColorScheme=${dark ? 0 : 1}`,
+    more,
+    url,
+  ]
+  const limits = { timeout: 60_000, maxBuffer: 1 << 26 }
+  try {
+    const dom = await run('chromium', options('first', '--dump-dom'), limits)
+    await run('chromium', options('second', `--screenshot=${picture}`), limits)
+    return {
+      dom: dom.stdout,
+      console: dom.stderr
+        .split('\n')
+        .filter((line) => line.includes('CONSOLE'))
+        .join('\n'),
+      picture: await readFile(picture),
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
