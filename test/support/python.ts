@@ -13,7 +13,7 @@ const scripts = join(import.meta.dirname, 'python')
 const cache = join(process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'), 'portico', 'python')
 
 /** Sets of packages, each a file of exact versions. */
-export type PythonSet = 'sdk1' | 'sdk2'
+export type PythonSet = 'sdk1' | 'sdk2' | 'schemathesis'
 
 /**
  * The Python of a virtual environment with these packages: made when it is first needed, kept in the user's cache
