@@ -4,11 +4,12 @@ import type { GatewayConfig } from '../config/gateway.ts'
 import type { Loaded } from '../config/load.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import { buildCatalog, type Catalog } from './aggregation/catalog.ts'
-import { buildOfferCatalog, type OfferCatalog } from './aggregation/offer-catalog.ts'
+import { backendOfUri, buildOfferCatalog, type OfferCatalog } from './aggregation/offer-catalog.ts'
 import { shapeOf } from './aggregation/shape.ts'
 import type { Backend } from './backends/backend.ts'
 import { Backends } from './backends/backends.ts'
 import { InFlight } from './backends/in-flight.ts'
+import { watchModern } from './backends/resource-watch.ts'
 import { relayUnasked } from './backends/unasked.ts'
 import { type ChangedList, Listeners } from './endpoint/listeners.ts'
 import { notificationText } from './mcp/rpc-text.ts'
@@ -51,6 +52,10 @@ export class Gateway {
     this.sessions = new Sessions({
       storage: openSessionStorage(loaded.config, loaded.directory, options.log),
       backendNamed: (name) => this.#backends.all.find((backend) => backend.name === name),
+      watch: (uri, onUpdate) => {
+        const backend = backendOfUri(this.offers, uri)
+        return backend?.era?.era === 'modern' ? watchModern(backend, [uri], onUpdate) : undefined
+      },
       onHeard: (session, link, bytes) => relayUnasked(this, session, link, bytes),
       onCancelled: (session, request) => this.inFlight.find(session, request)?.cancel(),
     })
@@ -131,7 +136,7 @@ export class Gateway {
    * callers to a pod that can't serve them yet. A remote server that is away makes nobody unready.
    */
   get isReady(): boolean {
-    const inThisPod = ({ url, config }: Backend) => config.transport === 'stdio' || isLoopback(url)
+    const inThisPod = ({ url }: Backend) => url.protocol === 'stdio:' || isLoopback(url)
     return this.allAsked && !(this.isSilent && this.#backends.all.every(inThisPod))
   }
 

@@ -2,11 +2,9 @@ import { PublicError } from '../../server/errors.ts'
 import { backendOfUri, type OfferKind } from '../aggregation/offer-catalog.ts'
 import type { Backend } from '../backends/backend.ts'
 import { Call } from '../backends/call.ts'
-import { watchModern } from '../backends/resource-watch.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 import { isObject, Message } from '../mcp/message.ts'
-import { notificationText } from '../mcp/rpc-text.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { Turn } from './turn.ts'
 
@@ -69,17 +67,13 @@ export function watchResource(turn: Turn): void {
       new Call(turn, routeTo(backend)).start()
       return
     }
-    const { gateway } = turn
+    const { sessions } = turn.gateway
     const session = turn.session as Session
-    if (turn.message.method === 'resources/unsubscribe') session.unwatch(uri)
-    else
-      session.watch(uri, () =>
-        watchModern(backend, [uri], () => {
-          const said = gateway.sessions.say(session, notificationText('notifications/resources/updated', { uri }))
-          said.catch(() => {})
-        }),
-      )
-    turn.result('{}')
+    const isEnd = turn.message.method === 'resources/unsubscribe'
+    turn.run(async () => {
+      await (isEnd ? sessions.unwatch(session, uri) : sessions.watch(session, uri))
+      turn.result('{}')
+    })
   })
 }
 

@@ -29,6 +29,8 @@ export interface NoteKeeper {
 
 const LINK = 'link:'
 const LOG_LEVEL = 'log'
+/** Before the URI of a resource that is watched for the client; the note says at which replica. */
+export const WATCH = 'watch:'
 const MOST_WATCHES = 256
 
 /** A legacy client's session as it lives in this process. */
@@ -90,12 +92,19 @@ export class Session {
     return this.#links === undefined ? [] : [...this.#links.values()].filter(({ opened }) => opened !== undefined)
   }
 
-  /** Watches a resource for the client, once. */
-  watch(uri: string, start: () => ResourceWatch): void {
+  /** Watches a resource for the client here, once. Throws where it watches too many. */
+  watch(uri: string, start: () => ResourceWatch | undefined): void {
     this.#watches ??= new Map()
-    if (this.#watches.size >= MOST_WATCHES)
+    if (this.#watches.has(uri)) return
+    if (this.watched.length > MOST_WATCHES)
       throw new PublicError('invalid_params', { message: 'Too many resources are subscribed to.' })
-    if (!this.#watches.has(uri)) this.#watches.set(uri, start())
+    const watch = start()
+    if (watch !== undefined) this.#watches.set(uri, watch)
+  }
+
+  /** URIs of the resources that some replica watches for this session. */
+  get watched(): readonly string[] {
+    return this.#notedUnder(WATCH)
   }
 
   unwatch(uri: string): void {
@@ -105,8 +114,12 @@ export class Session {
 
   /** Names of backends with which some replica has opened a session of this one. */
   get linked(): readonly string[] {
+    return this.#notedUnder(LINK)
+  }
+
+  #notedUnder(prefix: string): readonly string[] {
     return Object.keys(this.record.notes ?? {}).flatMap((name) =>
-      name.startsWith(LINK) ? [name.slice(LINK.length)] : [],
+      name.startsWith(prefix) ? [name.slice(prefix.length)] : [],
     )
   }
 

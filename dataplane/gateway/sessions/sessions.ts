@@ -2,10 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend.ts'
 import type { Link } from '../backends/link.ts'
+import type { ResourceWatch } from '../backends/resource-watch.ts'
 import { notificationText, requestText } from '../mcp/rpc-text.ts'
 import { Asks, askerOf } from './asks.ts'
 import { sameBinding } from './binding.ts'
-import { type NoteKeeper, Session } from './session.ts'
+import { type NoteKeeper, Session, WATCH } from './session.ts'
 import type { SessionStorage } from './storage.ts'
 import type { SessionRecord } from './store.ts'
 
@@ -17,6 +18,8 @@ export interface SessionsOptions {
   backendNamed(name: string): Backend | undefined
   /** A client has cancelled a request (its id is JSON text) that another replica did not find; it may run here. */
   onCancelled(session: Session, request: string): void
+  /** Begins to watch a resource; undefined where no backend has it. */
+  watch(uri: string, onUpdate: () => void): ResourceWatch | undefined
   /** A backend has said something in this session outside of any request. */
   onHeard(session: Session, link: Link, bytes: Buffer): void
 }
@@ -147,10 +150,35 @@ export class Sessions implements NoteKeeper {
     for (const link of session.openLinks) this.#hear(session, link)
   }
 
+  /** Watches a resource for a session's client, at this replica until the client listens at another. */
+  async watch(session: Session, uri: string): Promise<void> {
+    session.watch(uri, () => this.#options.watch(uri, () => void this.#updated(session, uri).catch(() => {})))
+    await this.note(session, WATCH + uri, this.#replica)
+  }
+
+  async unwatch(session: Session, uri: string): Promise<void> {
+    session.unwatch(uri)
+    await this.note(session, WATCH + uri, undefined)
+  }
+
+  /** Tells of a resource that has changed, unless another replica watches it by now. */
+  async #updated(session: Session, uri: string): Promise<void> {
+    const record = await this.#store.find(session.record.id)
+    if (record?.notes?.[WATCH + uri] !== this.#replica) session.unwatch(uri)
+    else await this.say(session, notificationText('notifications/resources/updated', { uri }))
+  }
+
+  get #replica(): string {
+    return this.#storage.bus?.replica ?? LOCAL
+  }
+
   /** Tells the other replicas that this session's client listens here. */
   async listensHere(session: Session): Promise<void> {
     const { bus } = this.#storage
-    if (bus !== undefined && session.noted(STREAM) !== bus.replica) await this.note(session, STREAM, bus.replica)
+    if (bus === undefined || session.noted(STREAM) === bus.replica) return
+    await this.note(session, STREAM, bus.replica)
+    // What another replica has watched for it, which may be gone.
+    for (const uri of session.watched) if (session.noted(WATCH + uri) !== bus.replica) await this.watch(session, uri)
   }
 
   /**
@@ -199,7 +227,7 @@ export class Sessions implements NoteKeeper {
     const asker = askerOf(id)
     const sessionId = session.record.id
     if (asker === undefined) return
-    if (asker === (bus?.replica ?? LOCAL)) this.#asks.settle(id, sessionId, response)
+    if (asker === this.#replica) this.#asks.settle(id, sessionId, response)
     else void bus?.send({ kind: 'answer', session: sessionId, ask: id, text: response }, asker)
   }
 

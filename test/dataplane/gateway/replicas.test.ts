@@ -166,16 +166,22 @@ test('sessions survive a change from memory to Redis', async () => {
 /** The sessions of one replica without a gateway around them. */
 function replicaOf(name: string): Sessions {
   const config = { name, namespace: 'x', role: 'gateway', incomingAuth: { type: 'anonymous' }, ...configOf() } as const
-  const sessions = new Sessions({
+  const sessions: Sessions = new Sessions({
     storage: openSessionStorage({ ...config, name }, '.', keptLog().log),
     backendNamed: () => undefined,
     onHeard: () => {},
+    watch(uri, onUpdate) {
+      const watch = { uri, onUpdate, at: sessions }
+      watches.add(watch)
+      return { stop: () => void watches.delete(watch) }
+    },
     onCancelled: (session, request) => cancelled.push([session.record.id, request]),
   })
   cleanups.push(() => sessions.close())
   return sessions
 }
 const cancelled: [string, string][] = []
+const watches = new Set<{ readonly uri: string; readonly onUpdate: () => void; readonly at: Sessions }>()
 
 const fresh = { binding: 'anonymous', revision: '2025-11-25', capabilities: '{}' }
 
@@ -259,6 +265,30 @@ test('asking fails at once where nobody listens, after its time where nobody ans
   await eventually('the client to be told', () => heard.some((text) => text.includes('notifications/cancelled')))
   ;(await two.find(record.id, 'anonymous')).listening = undefined
   assert.is(await codeOf(one.ask(await session(), 'x', {}, { timeoutMs: 60_000 })), 'client_unreachable')
+})
+
+test('resources are watched where the client listens, and go on being watched when a replica is gone', async () => {
+  const [one, two] = [replicaOf('w'), replicaOf('w')]
+  await bothListen(one, two)
+  watches.clear()
+  const watchAt = (at: Sessions) => [...watches].find((watch) => watch.at === at)
+  const { record } = await one.open(fresh)
+  const first = await listenAt(one, record.id)
+  await one.watch(await one.find(record.id, 'anonymous'), 'test://a')
+  watchAt(one)?.onUpdate()
+  await eventually('the update', () => first.length === 1)
+  assert.match(first[0] ?? '', /"notifications\/resources\/updated".*"test:\/\/a"/)
+
+  const second = await listenAt(two, record.id)
+  await eventually('the other replica to watch', () => watchAt(two) !== undefined)
+  await eventually('the first to stop', () => {
+    watchAt(one)?.onUpdate()
+    return watchAt(one) === undefined
+  })
+  watchAt(two)?.onUpdate()
+  await eventually('the update at the second', () => second.length > 0)
+  await two.unwatch(await two.find(record.id, 'anonymous'), 'test://a')
+  assert.is(watches.size, 0)
 })
 
 test('only the client that was asked can answer', async () => {
