@@ -55,6 +55,10 @@ export const mcpRegistry = defineKind({
           message: `set either configYAML or the configuration's fields (${registryConfigNames.join(', ')})`,
         },
         {
+          rule: '!has(self.storage) || !has(self.database)',
+          message: 'storage is for the store in the pod: set storage or database',
+        },
+        {
           rule: 'has(self.configYAML) || (has(self.sources) && has(self.registries) && has(self.auth))',
           message: 'without configYAML, sources, registries and auth are needed',
         },

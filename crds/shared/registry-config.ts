@@ -274,7 +274,7 @@ export const registryConfigFields = {
     list('What consumers read.', registry, { type: { map: ['name'] }, min: 1, max: limits.list }),
   ),
   auth: Type.Optional(auth),
-  database: Type.Optional(database('later')),
+  database: Type.Optional(database('registry')),
   telemetry: Type.Optional(
     object('Telemetry of the registry.', {
       ...telemetryParts({ signals: 'later', mounts: 'later' }),

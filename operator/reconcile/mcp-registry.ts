@@ -10,7 +10,7 @@ import { checkRegistry } from '../../dataplane/config/check/registry.ts'
 import { ConfigError, configParser } from '../../dataplane/config/load.ts'
 import { type RegistryConfig, registryConfigSchema } from '../../dataplane/config/registry.ts'
 import type { ClusterView } from '../model/view.ts'
-import { sortedKeys } from '../render/canonical.ts'
+import { hashOf, sortedKeys } from '../render/canonical.ts'
 import { configMapName, renderConfig } from '../render/config-map.ts'
 import { dataPlaneContainer, registryListeners } from '../render/containers.ts'
 import { type Mounts, startMounts } from '../render/mounts.ts'
@@ -21,6 +21,7 @@ import type { Plan, ReconcileContext } from './plan.ts'
 import { type Problems, startProblems } from './problems.ts'
 import { addressOf } from './proxy.ts'
 import { authOf } from './registry-auth.ts'
+import { databaseOf } from './registry-database.ts'
 import { apiServerOf, sourceOf } from './registry-source.ts'
 import { checkName, containerResources, noteFindings, renderChildren } from './rendering.ts'
 import { type Resolver, startResolver } from './resolver.ts'
@@ -42,7 +43,7 @@ interface RegistryAssembly {
 const parseConfig = configParser(registryConfigSchema, checkRegistry)
 
 function fromFields({ spec }: MCPRegistry, resolver: Resolver, mounts: Mounts, group: string): RegistryConfig {
-  const { sources = [], registries = [], auth = { mode: 'anonymous' }, cors, limits } = spec
+  const { sources = [], registries = [], auth = { mode: 'anonymous' }, database, cors, limits } = spec
   const config: RegistryConfig = {
     sources: sources.map((source) => sourceOf(source, resolver, mounts, group)),
     registries: registries.map(({ name, sources: names, claims }) => ({
@@ -51,6 +52,7 @@ function fromFields({ spec }: MCPRegistry, resolver: Resolver, mounts: Mounts, g
       ...(claims && { claims: sortedKeys(claims) }),
     })),
     auth: authOf(auth, resolver, mounts),
+    ...(database && { database: databaseOf(database, resolver, mounts) }),
     ...(cors && { cors: { origins: [...cors.origins] } }),
     ...(limits && { limits: sortedKeys(limits) }),
   }
@@ -86,13 +88,17 @@ function assemble(object: MCPRegistry, resolver: Resolver, group: string): Regis
   checkSupported(mcpRegistry, object, problems)
   checkName(object, 'recreate', problems)
   for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
-  if (spec.replicas !== undefined && spec.replicas > 1)
-    problems.add('Valid', 'ConfigInvalid', '/spec/replicas: a registry with its store in the pod has one replica')
   const mounts = startMounts(configMapName(object))
   const config =
     spec.configYAML === undefined
       ? fromFields(object, resolver, mounts, group)
       : fromText(spec.configYAML, problems, mounts, group)
+  if (config.database === undefined && spec.replicas !== undefined && spec.replicas > 1)
+    problems.add(
+      'Valid',
+      'ConfigInvalid',
+      '/spec/replicas: a registry with its store in the pod has one replica; several share a database',
+    )
   return { config, mounts }
 }
 
@@ -115,6 +121,7 @@ function renderRegistry(
     sidecar: false,
   })
   const { displayName, storage } = spec
+  const { database } = settings
   const readsCluster = settings.sources.some(({ kubernetes }) => kubernetes !== undefined)
   const rights = readsCluster ? registryRights(object, context.group, EXPORTED_KINDS, spec.serviceAccount) : undefined
   const store = storage ? { persistentVolumeClaim: { claimName: storage.claimName } } : { emptyDir: {} }
@@ -129,10 +136,16 @@ function renderRegistry(
         targetPort: 'http',
         ...(displayName === undefined ? {} : { annotations: { [`${context.group}/display-name`]: displayName } }),
       },
-      pod: { containers: [container], volumes: [...mounts.volumes(), { name: STATE_VOLUME, ...store }] },
+      pod: {
+        containers: [container],
+        volumes: [...mounts.volumes(), { name: STATE_VOLUME, ...store }],
+        // Another database is taken by new pods: one that runs keeps its own.
+        ...(database && { annotations: { [`${context.group}/database`]: hashOf(database) } }),
+      },
       // Two pods on one SQLite file would corrupt it.
-      shape: 'recreate',
-      replicas: spec.replicas ?? 1,
+      shape: database === undefined ? 'recreate' : 'rolling',
+      // With a database, absent means: left to whoever scales the workload.
+      replicas: database === undefined ? (spec.replicas ?? 1) : spec.replicas,
     },
     problems,
     context,

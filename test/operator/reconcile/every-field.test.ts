@@ -254,6 +254,23 @@ spec:
   cors: {origins: ["https://example.com"]}${pods}
 ---
 kind: MCPRegistry
+metadata: {name: shared}
+spec:
+  sources: [{name: one, managed: {}}]
+  registries: [{name: main, sources: [one]}]
+  auth: {mode: anonymous}
+  database: {host: h, port: 1, user: u, database: d, sslMode: require, passwordSecretRef: {name: secret, key: key}}
+  replicas: 3
+---
+kind: MCPRegistry
+metadata: {name: by-url}
+spec:
+  sources: [{name: one, managed: {}}]
+  registries: [{name: main, sources: [one]}]
+  auth: {mode: anonymous}
+  database: {urlSecretRef: {name: secret, key: key}}
+---
+kind: MCPRegistry
 metadata: {name: mapped}
 spec:
   sources: [{name: one, file: {configMapRef: {name: ca, key: bundle.pem}}}]
