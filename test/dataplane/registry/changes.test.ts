@@ -1,0 +1,186 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { Visible } from '../../../dataplane/registry/authz/visibility.ts'
+import type { Store } from '../../../dataplane/registry/store/index.ts'
+import { eventually } from '../../support/eventually.ts'
+import { endStores, manage, onBothStores, publication } from '../../support/store.ts'
+
+test.after(endStores)
+
+const a = { team: 'a' }
+const b = { team: 'b' }
+
+async function list({ reader }: Store, visible: Visible = 'all', rest: object = {}): Promise<string[]> {
+  const query = { registry: 'main', type: 'server', visible, limit: 1000, includeDeleted: false } as const
+  return (await reader.list({ ...query, ...rest })).map(({ name, version }) => `${name}@${version}`)
+}
+
+/** The numbers of these sets, as a caller who holds one of them sees them. */
+function seeing({ reader }: Store, ...claims: readonly Record<string, string>[]): number[] {
+  const texts = claims.map((set) => JSON.stringify(set))
+  return reader
+    .claimsSets()
+    .sets.filter((set) => texts.includes(JSON.stringify(set.claims)))
+    .map(({ id }) => id)
+}
+
+onBothStores('outcomes of publishing, each seen at once', async ({ store }) => {
+  await manage(store)
+  const { publish } = store.writer
+  assert.is(await publish(publication('x/one', { claims: a })), 'created')
+  assert.equal(await list(store), ['x/one@1.0.0'])
+  assert.is(await publish(publication('x/one', { claims: a })), 'unchanged')
+  assert.is(await publish(publication('x/one', { claims: a, document: '{}' })), 'version_exists')
+  assert.is(await publish(publication('x/one@2.0.0', { claims: b })), 'claims_mismatch')
+  assert.is(await publish(publication('x/one@2.0.0', { claims: a })), 'created')
+  assert.is(await publish(publication('x/one', { source: 'none' })), 'no_source')
+  const latest = { registry: 'main', type: 'server', visible: 'all', name: 'x/one', version: 'latest' } as const
+  assert.is((await store.reader.version({ ...latest, includeDeleted: false }))?.version, '2.0.0')
+})
+
+onBothStores('what a caller sees: names of the first source with an entry of theirs', async ({ store }) => {
+  await manage(store, ['second', 'third'])
+  const { publish } = store.writer
+  for (const [source, claims] of [
+    ['own', a],
+    ['second', b],
+    ['third', {}],
+  ] as const) {
+    const mark = (label: string) => publication(label, { source, claims })
+    assert.is(await publish(mark(`x/all@${source.length}.0.0`)), 'created')
+    assert.is(await publish(mark(`x/only-${source}`)), 'created')
+  }
+  const [own, second, third] = ['x/all@3.0.0', 'x/all@6.0.0', 'x/all@5.0.0']
+  assert.equal(await list(store), [own, 'x/only-own@1.0.0', 'x/only-second@1.0.0', 'x/only-third@1.0.0'])
+  assert.equal(await list(store, seeing(store, a)), [own, 'x/only-own@1.0.0'])
+  assert.equal(await list(store, seeing(store, b)), [second, 'x/only-second@1.0.0'])
+  assert.equal(await list(store, seeing(store, {})), [third, 'x/only-third@1.0.0'])
+  assert.equal(await list(store, seeing(store, b, {})), [second, 'x/only-second@1.0.0', 'x/only-third@1.0.0'])
+  assert.equal(await list(store, []), [])
+
+  for (const visible of [seeing(store, a), seeing(store, b), seeing(store, b, {}), 'all'] as const) {
+    const all = await list(store, visible)
+    for (const search of ['only', 'x/', 'l', 'about x/only-s'])
+      assert.equal(
+        await list(store, visible, { search }),
+        all.filter((label) => `about ${label}`.replace(/@.*/, '').includes(search)),
+        `${visible} ${search}`,
+      )
+    const query = { registry: 'main', type: 'server', visible, name: 'x/all', includeDeleted: false } as const
+    assert.equal(
+      (await store.reader.versions(query)).map(({ version }) => `x/all@${version}`),
+      all.slice(0, 1),
+    )
+  }
+})
+
+onBothStores('claims that change act at once, and only where they are as expected', async ({ store }) => {
+  await manage(store)
+  await store.writer.publish(publication('x/one', { claims: a }))
+  const change = { source: 'own', type: 'server', name: 'x/one', at: new Date().toISOString() } as const
+  assert.is(await store.writer.setClaims({ ...change, expect: b, claims: b }), 'changed')
+  assert.is(await store.writer.setClaims({ ...change, expect: a, claims: b }), 'done')
+  assert.is(await store.writer.setClaims({ ...change, name: 'x/none', expect: {}, claims: b }), 'not_found')
+  assert.equal(await list(store, seeing(store, a)), [])
+  assert.equal(await list(store, seeing(store, b)), ['x/one@1.0.0'])
+  assert.equal((await store.reader.entriesNamed('server', 'x/one'))[0]?.claims, b)
+})
+
+onBothStores('deleted versions leave tombstones, and may be published again with other claims', async ({ store }) => {
+  await manage(store)
+  const { publish, deleteVersion, setStatus } = store.writer
+  await publish(publication('x/one@1.0.0', { claims: a }))
+  await publish(publication('x/one@2.0.0', { claims: a }))
+  const since = new Date(Date.now() + 1_000).toISOString()
+  const change = {
+    source: 'own',
+    type: 'server',
+    name: 'x/one',
+    expect: a,
+    at: new Date(Date.now() + 2_000).toISOString(),
+  } as const
+  assert.is(await setStatus({ ...change, version: '1.0.0', status: 'deprecated', message: 'old' }), 'done')
+  assert.is(await deleteVersion({ ...change, version: '2.0.0' }), 'done')
+  assert.is(await deleteVersion({ ...change, version: '2.0.0' }), 'not_found')
+  assert.equal(await list(store), ['x/one@1.0.0'])
+  assert.equal(await list(store, 'all', { includeDeleted: true, updatedSince: since }), ['x/one@1.0.0', 'x/one@2.0.0'])
+  assert.is(await deleteVersion({ ...change, version: '1.0.0' }), 'done')
+  assert.equal(await store.reader.entriesOfSource('own', { limit: 10 }), [])
+  assert.is(await publish(publication('x/one@2.0.0', { claims: b, document: '{"again":1}' })), 'created')
+  const [row] = await store.reader.list({
+    registry: 'main',
+    type: 'server',
+    visible: seeing(store, b),
+    limit: 2,
+    includeDeleted: false,
+  })
+  assert.equal([row?.version, row?.document, row?.status], ['2.0.0', '{"again":1}', 'active'])
+})
+
+onBothStores('sources and registries of the API beside the configured ones', async ({ store, again }) => {
+  await manage(store)
+  const at = new Date().toISOString()
+  const source = { name: 'new', config: { managed: {} }, claims: a, at }
+  const { putSource, putRegistry, removeSource, removeRegistry, publish } = store.writer
+  assert.is(await putSource({ ...source, create: false }), 'not_found')
+  assert.is(await putSource({ ...source, create: true }), 'done')
+  assert.is(await putSource({ ...source, create: true }), 'taken')
+  assert.is(await putSource({ ...source, name: 'own', create: false }), 'taken')
+  const registry = { name: 'fresh', sources: ['new', 'own'], claims: b, at }
+  assert.is(await putRegistry({ ...registry, sources: ['none'], create: true }), 'no_source')
+  assert.is(await putRegistry({ ...registry, create: true }), 'done')
+  await publish(publication('x/one', { source: 'new' }))
+  assert.is(await removeSource({ name: 'new' }), 'in_use')
+  assert.is(await removeSource({ name: 'own' }), 'not_found')
+
+  await manage(store)
+  const other = await again()
+  const record = await other.reader.registry('fresh')
+  assert.equal([record?.sources, record?.claims, record?.origin], [['new', 'own'], b, 'api'])
+  assert.equal(
+    (await other.reader.entriesOfRegistry('fresh', { limit: 10 })).map((entry) => `${entry.source} ${entry.name}`),
+    ['new x/one'],
+  )
+  assert.is(await removeRegistry({ name: 'fresh' }), 'done')
+  assert.is(await removeRegistry({ name: 'main' }), 'not_found')
+  assert.is(await removeSource({ name: 'new' }), 'done')
+  assert.is(await store.reader.source('new'), undefined)
+})
+
+onBothStores('eight writers at once: none is lost, none refused', async ({ kind, store, again }) => {
+  await manage(store)
+  // Two replicas write to one database; a file has one writer.
+  const stores = kind === 'PostgreSQL' ? [store, await again()] : [store]
+  const writers = Array.from({ length: 8 }, async (_, writer) => {
+    const { publish } = (stores[writer % stores.length] as Store).writer
+    for (let index = 0; index < 40; index++) {
+      // Each name is published by all of them, in versions of their own and in one that they share.
+      assert.is(await publish(publication(`x/n${index}@1.${writer}.0`, { claims: a })), 'created')
+      assert.ok(['created', 'unchanged'].includes(await publish(publication(`x/n${index}@9.0.0`, { claims: a }))))
+    }
+  })
+  await Promise.all(writers)
+  for (const one of stores) {
+    await eventually('all is seen', async () => (await list(one)).length === 360)
+    assert.is(new Set(await list(one, seeing(one, a))).size, 360)
+  }
+})
+
+onBothStores(
+  'a database that others write to is followed within a second',
+  async ({ store, again }) => {
+    await manage(store)
+    const other = await again()
+    const revision = await other.reader.revision('main')
+    await store.writer.publish(publication('x/one', { claims: b }))
+    await eventually(
+      'the other replica shows it',
+      async () => (await other.reader.revision('main')) !== revision,
+      1_000,
+    )
+    assert.equal(await list(other, seeing(other, b)), ['x/one@1.0.0'])
+  },
+  ['PostgreSQL'],
+)
+
+test.run()
