@@ -12,7 +12,7 @@ export const databaseSchema = Type.Object(
     ),
     urlFile: file('File of the connection URL; read anew for each connection.'),
     host: text('Host.', 253),
-    port: Type.Optional(Type.Integer({ description: 'Port.', minimum: 1, maximum: 65535, default: 5432 })),
+    port: Type.Optional(Type.Integer({ description: 'Port; 5432 when left out.', minimum: 1, maximum: 65535 })),
     user: text('User.', 63),
     passwordFile: file('File of the password; read anew for each connection.'),
     database: text('Database.', 63),

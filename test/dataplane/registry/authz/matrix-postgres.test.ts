@@ -1,0 +1,9 @@
+import { startPostgres } from '../../../support/postgres.ts'
+import { authorizationMatrix } from './matrix.ts'
+
+const server = await startPostgres()
+authorizationMatrix(
+  'on PostgreSQL',
+  async () => ({ database: { url: await server.database('matrix'), sslMode: 'disable' } }),
+  () => server.close(),
+)
