@@ -33,17 +33,13 @@ const aggregation = object(
         'gateway',
         'What happens when two backends have a tool of the same name.',
         ['prefix', 'priority', 'manual'],
-        {
-          default: 'prefix',
-          laterValues: ['priority', 'manual'],
-        },
+        { default: 'prefix' },
       ),
     ),
-    conflictResolutionConfig: Type.Optional(conflictResolutionConfig('gateway', 'later')),
+    conflictResolutionConfig: Type.Optional(conflictResolutionConfig('gateway', 'gateway')),
     defaultToolVisibility: defaulted(
       choice('gateway', 'Whether the tools of a backend that `tools` does not name are shown.', ['allow', 'deny'], {
         default: 'allow',
-        laterValues: ['deny'],
       }),
     ),
     excludeAllTools: Type.Optional(flag('gateway', 'Show no backend’s tools.', { default: false })),
@@ -87,7 +83,7 @@ const failureHandling = (readBy: Reader) =>
     {
       healthCheckInterval: defaulted(duration(readBy, 'Time between two probes of a backend.', { default: '30s' })),
       healthCheckTimeout: defaulted(duration(readBy, 'Longest wait for a probe.', { default: '10s' })),
-      statusReportingInterval: defaulted(duration(readBy, 'Time between two reports.', { default: '30s' })),
+      statusReportingInterval: defaulted(duration('later', 'Time between two reports.', { default: '30s' })),
       unhealthyThreshold: defaulted(
         integer(readBy, 'Failed probes that make a backend unhealthy.', { minimum: 1, default: 3 }),
       ),
@@ -116,7 +112,7 @@ const operational = object('Timeouts, logging and failure handling.', {
       ),
     }),
   ),
-  failureHandling: Type.Optional(failureHandling('later')),
+  failureHandling: Type.Optional(failureHandling('gateway')),
 })
 
 const optimizer = (readBy: Reader) =>

@@ -117,6 +117,36 @@ const backend = Type.Object(
   strict,
 )
 
+const circuitBreaker = Type.Object(
+  {
+    enabled: Type.Optional(Type.Boolean({ default: false })),
+    failureThreshold: Type.Optional(
+      Type.Integer({ minimum: 1, default: 5, description: 'Failures in a row that open it.' }),
+    ),
+    timeout: Type.Optional(duration('gateway', 'How long it stays open.')),
+  },
+  { ...strict, description: 'Absent: a usual one.' },
+)
+
+const failureHandling = Type.Object(
+  {
+    healthCheckInterval: Type.Optional(duration('gateway', 'Between two looks at a backend; 30s.')),
+    healthCheckTimeout: Type.Optional(duration('gateway', 'Longest wait for the gateway’s own requests; 10s.')),
+    unhealthyThreshold: Type.Optional(
+      Type.Integer({ minimum: 1, default: 3, description: 'Failures in a row that make a backend unhealthy.' }),
+    ),
+    partialFailureMode: Type.Optional(
+      Type.Enum(['fail', 'best_effort'], {
+        type: 'string',
+        default: 'best_effort',
+        description: 'Whether lists fail while a backend is away.',
+      }),
+    ),
+    circuitBreaker: Type.Optional(circuitBreaker),
+  },
+  { ...strict, description: 'What happens when backends fail.' },
+)
+
 const shaping = Type.Object({ workload: Type.String({ minLength: 1 }), ...toolShaping('gateway') }, strict)
 
 export const gatewayConfigSchema = Type.Object(
@@ -147,9 +177,28 @@ export const gatewayConfigSchema = Type.Object(
     aggregation: Type.Optional(
       Type.Object(
         {
-          conflictResolution: Type.Optional(Type.Enum(['prefix'], { type: 'string', default: 'prefix' })),
+          conflictResolution: Type.Optional(
+            Type.Enum(['prefix', 'priority', 'manual'], { type: 'string', default: 'prefix' }),
+          ),
           conflictResolutionConfig: Type.Optional(
-            Type.Object({ prefixFormat: Type.Optional(Type.String({ default: '{workload}_' })) }, strict),
+            Type.Object(
+              {
+                prefixFormat: Type.Optional(Type.String({ default: '{workload}_' })),
+                priorityOrder: Type.Optional(
+                  Type.Array(Type.String({ minLength: 1 }), {
+                    description: 'Backends, most important first; those that are not named come last.',
+                  }),
+                ),
+              },
+              strict,
+            ),
+          ),
+          defaultToolVisibility: Type.Optional(
+            Type.Enum(['allow', 'deny'], {
+              type: 'string',
+              default: 'allow',
+              description: 'Whether the tools of a backend that `tools` does not name are shown.',
+            }),
           ),
           excludeAllTools: Type.Optional(Type.Boolean({ default: false })),
           tools: Type.Optional(Type.Array(shaping)),
@@ -176,6 +225,7 @@ export const gatewayConfigSchema = Type.Object(
     timeouts: Type.Optional(
       Type.Object({ default: Type.Optional(duration('gateway', 'Longest wait for a backend.')) }, strict),
     ),
+    failureHandling: Type.Optional(failureHandling),
     logLevel: Type.Optional(Type.Enum(['debug', 'info', 'warn', 'error'], { type: 'string', default: 'info' })),
   },
   strict,

@@ -8,6 +8,7 @@ import { backendOfUri, buildOfferCatalog, type OfferCatalog } from './aggregatio
 import { shapeOf } from './aggregation/shape.ts'
 import type { Backend } from './backends/backend.ts'
 import { Backends } from './backends/backends.ts'
+import { failurePolicy } from './backends/failure-policy.ts'
 import { InFlight } from './backends/in-flight.ts'
 import { watchModern } from './backends/resource-watch.ts'
 import { relayUnasked } from './backends/unasked.ts'
@@ -42,6 +43,7 @@ export class Gateway {
   readonly #backends: Backends
   readonly #sweep: NodeJS.Timeout
   readonly #closing = new AbortController()
+  #conflicts: readonly string[] = []
 
   constructor(loaded: Loaded<GatewayConfig>, options: GatewayOptions) {
     this.log = options.log
@@ -86,11 +88,12 @@ export class Gateway {
   /** Makes backends and catalog what the configuration says. */
   #follow(): void {
     const { config, directory, serverInfo } = this.setup
-    const gone = this.#backends.follow(config.backends, {
+    const common = {
       directory,
       defaultTimeout: config.timeouts?.default ?? DEFAULT_TIMEOUT,
       client: { name: 'portico', version: serverInfo.version },
-    })
+    }
+    const gone = this.#backends.follow(config.backends, common, failurePolicy(config))
     this.#show()
     for (const backend of gone) {
       this.sessions.forget(backend)
@@ -102,7 +105,7 @@ export class Gateway {
   #show(): void {
     const { catalog, offers } = this
     const { config } = this.setup
-    this.catalog = buildCatalog(config, this.#backends.all)
+    this.catalog = this.#goodCatalog(buildCatalog(config, this.#backends.all))
     this.offers = buildOfferCatalog(config, this.#backends.all)
     if (!this.catalog.legacyList.equals(catalog.legacyList)) {
       if (this.catalog.warnings.length > 0) this.log.warn({ names: this.catalog.warnings }, 'tool names clash')
@@ -117,6 +120,32 @@ export class Gateway {
   #changed(list: ChangedList): void {
     this.sessions.broadcast(notificationText(`notifications/${list}/list_changed`))
     this.listeners.changed(list)
+  }
+
+  /**
+   * The catalog to show in place of `next`. Where names clash that somebody has to tell apart, what was good goes on,
+   * as far as it is still there.
+   */
+  #goodCatalog(next: Catalog): Catalog {
+    this.#conflicts = next.conflicts
+    if (next.conflicts.length === 0 || !this.#keepsServing(this.catalog)) return next
+    this.log.warn({ names: next.conflicts }, 'tool names clash, the last good set is shown')
+    return this.catalog
+  }
+
+  /** Whether a catalog is one without clashes, and all of its backends are there. */
+  #keepsServing({ routes, conflicts }: Catalog): boolean {
+    // What comes first at the start is a matter of chance, and no set to go back to.
+    if (conflicts.length > 0 || !this.allAsked) return false
+    const backends = new Set(this.#backends.all)
+    return [...routes.values()].every(({ backend }) => backends.has(backend))
+  }
+
+  /** What people should know of, though it serves. */
+  #problems(): object[] {
+    const told = (code: string, messages: readonly string[]) =>
+      messages.map((message) => ({ severity: 'warning', code, message }))
+    return [...told('AggregationConflict', this.#conflicts), ...told('ToolRenamed', this.catalog.warnings)]
   }
 
   #keep(): void {
@@ -137,12 +166,19 @@ export class Gateway {
    */
   get isReady(): boolean {
     const inThisPod = ({ url }: Backend) => url.protocol === 'stdio:' || isLoopback(url)
-    return this.allAsked && !(this.isSilent && this.#backends.all.every(inThisPod))
+    return this.allAsked && !(this.#neverReached && this.#backends.all.every(inThisPod))
   }
 
   /** Whether this is a proxy whose server has never been reached: nothing is known of its tools, not even that it has none. */
-  get isSilent(): boolean {
+  get #neverReached(): boolean {
     return this.setup.config.role === 'proxy' && this.#backends.all.every(({ silent }) => silent)
+  }
+
+  /** Whether lists fail now: there is nothing to show, or a part is missing and only the whole is wanted. */
+  get isSilent(): boolean {
+    if (this.#neverReached) return true
+    if (this.setup.config.failureHandling?.partialFailureMode !== 'fail') return false
+    return this.#backends.all.some(({ tools, health }) => tools === undefined || health.state === 'unhealthy')
   }
 
   /** Settles when every backend has been asked, or has had its time. */
@@ -169,6 +205,7 @@ export class Gateway {
     for (const { backend } of this.catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
     return {
       config: this.setup.hash,
+      problems: this.#problems(),
       sessions: this.sessions.count,
       sessionStorage: this.sessions.provider,
       backends: this.#backends.all.map((backend) => ({

@@ -53,16 +53,34 @@ function toolShaping(tools: NonNullable<GatewaySettings['aggregation']>['tools']
   return shaped.sort((a, b) => (a.workload < b.workload ? -1 : 1))
 }
 
+/** Names that overrides give to tools of two backends; others are known to the gateway alone. */
+function overrideClashes(strategy: string, shapings: readonly ToolShaping[]): string[] {
+  if (strategy !== 'manual') return []
+  const owners = new Map<string, string[]>()
+  for (const { workload, filter, overrides, excludeAll } of shapings) {
+    const names = Object.values(overrides ?? {}).flatMap(({ name }) => (name === undefined ? [] : [name]))
+    for (const name of excludeAll ? [] : new Set(names))
+      if (filter === undefined || filter.includes(name)) owners.set(name, [...(owners.get(name) ?? []), workload])
+  }
+  return [...owners]
+    .filter(([, workloads]) => workloads.length > 1)
+    .map(([name, workloads]) => `/spec/config/aggregation: ${name} is a tool of ${workloads.join(' and ')}`)
+    .sort()
+}
+
 function aggregationOf({ config }: Spec, resolver: Resolver): Pick<GatewayConfig, 'aggregation'> {
   const { aggregation } = config ?? {}
   if (!aggregation) return {}
   const tools = toolShaping(aggregation.tools, resolver)
-  const { prefixFormat } = aggregation.conflictResolutionConfig ?? {}
+  const { conflictResolution, conflictResolutionConfig, defaultToolVisibility, excludeAllTools } = aggregation
+  for (const text of overrideClashes(conflictResolution, tools))
+    resolver.problems.add('Valid', 'AggregationConflict', text)
   return {
     aggregation: {
-      ...(aggregation.conflictResolution === 'prefix' ? { conflictResolution: 'prefix' as const } : {}),
-      ...(prefixFormat === undefined ? {} : { conflictResolutionConfig: { prefixFormat } }),
-      ...(aggregation.excludeAllTools === undefined ? {} : { excludeAllTools: aggregation.excludeAllTools }),
+      conflictResolution,
+      ...(conflictResolutionConfig === undefined ? {} : { conflictResolutionConfig }),
+      ...(defaultToolVisibility === 'deny' ? { defaultToolVisibility } : {}),
+      ...(excludeAllTools === undefined ? {} : { excludeAllTools }),
       ...(tools.length === 0 ? {} : { tools }),
     },
   }
@@ -88,6 +106,17 @@ function incomingAuthOf({ incomingAuth }: Spec, resolver: Resolver, mounts: Moun
   return oidc ? { type, oidc } : { type }
 }
 
+type FailureHandling = NonNullable<NonNullable<GatewaySettings['operational']>['failureHandling']>
+
+function failureHandlingOf(handling: FailureHandling | undefined): Pick<GatewayConfig, 'failureHandling'> {
+  if (handling === undefined) return {}
+  const { healthCheckInterval, healthCheckTimeout, unhealthyThreshold, partialFailureMode, circuitBreaker } = handling
+  const breaker = circuitBreaker === undefined ? {} : { circuitBreaker }
+  return {
+    failureHandling: { healthCheckInterval, healthCheckTimeout, unhealthyThreshold, partialFailureMode, ...breaker },
+  }
+}
+
 /** The gateway's configuration, with everything that is wrong noted but a single backend that can't be used. */
 function assemble(object: VirtualMCPServer, resolver: Resolver, context: ReconcileContext): GatewayAssembly {
   const { spec, metadata } = object
@@ -106,7 +135,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     context,
     credentialsOf: (name) => credentialsOf(spec, name),
   })
-  const { timeouts, logLevel } = spec.config?.operational ?? {}
+  const { timeouts, logLevel, failureHandling } = spec.config?.operational ?? {}
   const config: GatewayConfig = {
     name: spec.config?.name ?? metadata.name,
     namespace: metadata.namespace,
@@ -122,6 +151,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...passthroughOf(spec),
     ...sessionStorageOf(object, storageOf(spec), resolver, mounts),
     ...(timeouts === undefined ? {} : { timeouts: { default: timeouts.default } }),
+    ...failureHandlingOf(failureHandling),
     ...(logLevel === undefined ? {} : { logLevel }),
   }
   if (problems.none) noteFindings(checkGateway(config), problems)

@@ -1,3 +1,4 @@
+import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
 import { escapeStep } from '../pointer.ts'
@@ -22,8 +23,39 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
     ...backends.flatMap((backend, index) => backendFindings(backend, `/backends/${index}`)),
     ...passthroughFindings(passthroughHeaders ?? [], '/passthroughHeaders'),
     ...(sessionStorage?.redis === undefined ? [] : redisFindings(sessionStorage.redis, '/sessionStorage/redis')),
+    ...failureFindings(config),
+    ...priorityFindings(config),
     ...duplicates(aggregation?.tools ?? [], ({ workload }) => workload, '/aggregation/tools', '/workload'),
   ]
+}
+
+function priorityFindings({ aggregation = {} }: GatewayConfig): readonly Finding[] {
+  const { conflictResolution, conflictResolutionConfig } = aggregation
+  const order = conflictResolutionConfig?.priorityOrder ?? []
+  const at = '/aggregation/conflictResolutionConfig/priorityOrder'
+  if (conflictResolution === 'priority' && order.length === 0)
+    return [{ pointer: at, message: 'is required under conflictResolution priority' }]
+  return duplicates(order, (name) => name, at, '')
+}
+
+/** The shortest times that make sense: shorter ones would be a load test of the backends. */
+const SHORTEST = { healthCheckInterval: 100, healthCheckTimeout: 10 } as const
+
+function failureFindings({ failureHandling = {} }: GatewayConfig): readonly Finding[] {
+  const { healthCheckInterval = '30s', healthCheckTimeout = '10s', circuitBreaker } = failureHandling
+  const at = '/failureHandling'
+  const interval = parseDuration(healthCheckInterval)
+  const timeout = parseDuration(healthCheckTimeout)
+  const findings: Finding[] = []
+  if (interval < SHORTEST.healthCheckInterval)
+    findings.push({ pointer: `${at}/healthCheckInterval`, message: 'must be at least 100ms' })
+  if (timeout < SHORTEST.healthCheckTimeout)
+    findings.push({ pointer: `${at}/healthCheckTimeout`, message: 'must be at least 10ms' })
+  if (timeout >= interval)
+    findings.push({ pointer: `${at}/healthCheckTimeout`, message: 'must be shorter than healthCheckInterval' })
+  if (circuitBreaker?.timeout !== undefined && parseDuration(circuitBreaker.timeout) < 1_000)
+    findings.push({ pointer: `${at}/circuitBreaker/timeout`, message: 'must be at least 1s' })
+  return findings
 }
 
 function incomingAuthFindings({ type, oidc }: GatewayConfig['incomingAuth']): readonly Finding[] {

@@ -23,8 +23,10 @@ export interface Catalog {
   /** The result of `tools/list`, serialized, for each era. */
   readonly legacyList: Buffer
   readonly modernList: Buffer
-  /** Names that two tools would have had. */
+  /** Names that two tools would have had, and what became of them. */
   readonly warnings: readonly string[]
+  /** Those that somebody has to resolve, under `manual`; the tools in question are not shown. */
+  readonly conflicts: readonly string[]
 }
 
 interface Shown {
@@ -33,25 +35,24 @@ interface Shown {
   readonly route: Route
 }
 
+type Shaping = Pick<GatewayConfig, 'role' | 'aggregation'>
+type Strategy = 'prefix' | 'priority' | 'manual'
 type Part = readonly [backend: Backend, shape: Shape]
 
 /**
  * Builds what is shown from what the backends have shown. Deterministic: backends count in the order of their names,
- * tools are sorted by theirs; a proxy keeps its backend's order.
+ * under `priority` in that one first; tools are sorted by theirs; a proxy keeps its backend's order.
  */
-export function buildCatalog(
-  config: Pick<GatewayConfig, 'role' | 'aggregation'>,
-  backends: readonly Backend[],
-): Catalog {
+export function buildCatalog(config: Shaping, backends: readonly Backend[]): Catalog {
   const shown = new Map<string, Shown>()
-  const warnings: string[] = []
-  const parts: Part[] = backends.map((backend) => [backend, shapeOf(config, backend.name)])
-  for (const [backend, shape] of parts.sort(byName)) {
+  const clashes = new Clashes(config.aggregation?.conflictResolution ?? 'prefix')
+  for (const [backend, shape] of inOrder(config, backends)) {
     for (const tool of shownTools(backend, shape, config.role === 'proxy')) {
-      const place = placeOf(tool, shown, warnings)
+      const place = shown.has(tool.name) ? clashes.placeOf(tool, shown) : tool.name
       if (place !== undefined) shown.set(place, place === tool.name ? tool : renamed(tool, place))
     }
   }
+  for (const name of clashes.conflicts.keys()) shown.delete(name)
   const tools = [...shown.values()]
   if (config.role !== 'proxy') tools.sort((a, b) => (a.name < b.name ? -1 : 1))
   const list = `"tools":[${tools.map(({ text }) => text).join(',')}]`
@@ -61,11 +62,18 @@ export function buildCatalog(
     // What is shown changes with the configuration within a second, and no notice of it is sent in this era yet; so a
     // client may not keep it. It is one authorization context's view.
     modernList: Buffer.from(`{"resultType":"complete","ttlMs":0,"cacheScope":"private",${list}}`),
-    warnings,
+    warnings: clashes.warnings,
+    conflicts: [...clashes.conflicts].map(([name, owners]) => `${name} is a tool of ${owners.join(' and ')}`),
   }
 }
 
-const byName = ([a]: Part, [b]: Part): number => (a.name < b.name ? -1 : 1)
+function inOrder({ role, aggregation }: Shaping, backends: readonly Backend[]): Part[] {
+  const order =
+    aggregation?.conflictResolution === 'priority' ? aggregation.conflictResolutionConfig?.priorityOrder : []
+  const rank = ({ name }: Backend) => (order?.indexOf(name) ?? -1) + 1 || Number.POSITIVE_INFINITY
+  const byRank = (a: Backend, b: Backend) => (rank(a) === rank(b) ? (a.name < b.name ? -1 : 1) : rank(a) - rank(b))
+  return [...backends].sort(byRank).map((backend) => [backend, shapeOf({ role, aggregation }, backend.name)])
+}
 
 function* shownTools(backend: Backend, shape: Shape, exact: boolean): Generator<Shown> {
   if (shape.hidden) return
@@ -92,13 +100,34 @@ function* shownTools(backend: Backend, shape: Shape, exact: boolean): Generator<
   }
 }
 
-/** The name under which a tool is shown: its own, or another where that is taken. */
-function placeOf(tool: Shown, shown: ReadonlyMap<string, Shown>, warnings: string[]): string | undefined {
-  if (!shown.has(tool.name)) return tool.name
-  const { backend, tool: own } = tool.route
-  const name = otherName(tool.name, `${backend.name}\0${own}`)
-  warnings.push(`${backend.name}: ${tool.name} is taken, shown as ${name}`)
-  return shown.has(name) ? undefined : name
+/** Resolves what happens to a tool whose name is taken, by the strategy that is in force. */
+class Clashes {
+  readonly warnings: string[] = []
+  /** Under `manual`: the backends that want each name. */
+  readonly conflicts = new Map<string, string[]>()
+  readonly #strategy: Strategy
+
+  constructor(strategy: Strategy) {
+    this.#strategy = strategy
+  }
+
+  /** The other name under which the tool is shown; undefined where it is not shown. */
+  placeOf({ name, route }: Shown, shown: ReadonlyMap<string, Shown>): string | undefined {
+    const { backend, tool } = route
+    const holder = shown.get(name)?.route.backend.name ?? ''
+    if (this.#strategy === 'priority') {
+      this.warnings.push(`${backend.name}: ${name} is not shown, ${holder} comes first`)
+      return undefined
+    }
+    if (this.#strategy === 'manual') {
+      const owners = this.conflicts.get(name) ?? [holder]
+      this.conflicts.set(name, [...owners, backend.name])
+      return undefined
+    }
+    const other = otherName(name, `${backend.name}\0${tool}`)
+    this.warnings.push(`${backend.name}: ${name} is taken, shown as ${other}`)
+    return shown.has(other) ? undefined : other
+  }
 }
 
 const renamed = ({ text, route }: Shown, name: string): Shown => ({

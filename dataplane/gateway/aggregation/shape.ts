@@ -13,18 +13,23 @@ export interface Shape {
 
 const DEFAULT_PREFIX = '{workload}_'
 
-/** The shape that the configuration gives a backend's tools. A proxy has no prefix. */
+/** The shape that the configuration gives a backend's tools. Only the prefix strategy has a prefix, and a proxy none. */
 export function shapeOf(
   { role, aggregation = {} }: Pick<GatewayConfig, 'role' | 'aggregation'>,
   workload: string,
 ): Shape {
+  const { conflictResolution = 'prefix' } = aggregation
   const own = aggregation.tools?.find((shaping) => shaping.workload === workload)
+  const unnamed = own === undefined
   const format = aggregation.conflictResolutionConfig?.prefixFormat ?? DEFAULT_PREFIX
   return {
-    prefix: role === 'proxy' ? '' : format.replaceAll('{workload}', workload),
+    prefix: role === 'proxy' || conflictResolution !== 'prefix' ? '' : format.replaceAll('{workload}', workload),
     filter: own?.filter === undefined ? undefined : new Set(own.filter),
     overrides: own?.overrides ?? {},
-    hidden: aggregation.excludeAllTools === true || own?.excludeAll === true,
+    hidden:
+      aggregation.excludeAllTools === true ||
+      own?.excludeAll === true ||
+      (unnamed && aggregation.defaultToolVisibility === 'deny'),
   }
 }
 

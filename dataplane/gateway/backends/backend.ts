@@ -28,8 +28,6 @@ export interface BackendOptions {
   readonly log: Logger
 }
 
-/** Longest wait for our own requests (opening a session, tools), whatever calls may take. */
-const OWN_TIMEOUT_MS = 10_000
 /** A legacy verdict never fails by itself: an upgraded server still answers `initialize`. */
 const LEGACY_VERDICT_MS = 5 * 60_000
 /** A caller of the modern era may not come back: its session with a legacy backend ends after this silence. */
@@ -183,7 +181,7 @@ export class Backend {
       dispatcher: this.dispatcher,
       path: this.path,
       method: 'POST',
-      timeoutMs: Math.min(this.timeoutMs, OWN_TIMEOUT_MS),
+      timeoutMs: Math.min(this.timeoutMs, this.health.policy.timeoutMs),
       ...request,
     })
   }

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { BackendConfig } from '../../config/gateway.ts'
 import { Backend, type BackendOptions } from './backend.ts'
+import { type FailurePolicy, failurePolicy } from './failure-policy.ts'
 import { ToolFeed } from './tool-feed.ts'
 
 /** How long a client's first question may wait for a backend's first answer. */
@@ -20,6 +21,7 @@ export class Backends {
   readonly #log: Logger
   readonly #onChange: () => void
   #members = new Map<string, Member>()
+  #policy: FailurePolicy = failurePolicy({})
   readonly #untried = new Set<Promise<void>>()
   all: readonly Backend[] = []
 
@@ -42,15 +44,21 @@ export class Backends {
   }
 
   /** Follows the configuration. Unchanged backends stay; gives those that are gone, which are to be closed. */
-  follow(configs: readonly BackendConfig[], common: Omit<BackendOptions, 'config' | 'log'>): readonly Backend[] {
+  follow(
+    configs: readonly BackendConfig[],
+    common: Omit<BackendOptions, 'config' | 'log'>,
+    policy: FailurePolicy,
+  ): readonly Backend[] {
     const before = this.#members
     this.#members = new Map()
+    this.#policy = policy
     for (const config of configs) {
       const key = JSON.stringify([config, common])
       const known = before.get(config.name)
       if (known?.key === key) before.delete(config.name)
       this.#members.set(config.name, known?.key === key ? known : this.#start(key, { config, ...common }))
     }
+    for (const { feed } of this.#members.values()) feed.follow(policy)
     this.all = [...this.#members.values()].map(({ backend }) => backend)
     for (const { feed } of before.values()) feed.stop()
     return [...before.values()].map(({ backend }) => backend)
@@ -58,6 +66,7 @@ export class Backends {
 
   #start(key: string, options: Omit<BackendOptions, 'log'>): Member {
     const backend = new Backend({ ...options, log: this.#log })
+    backend.health.policy = this.#policy
     const feed = new ToolFeed(backend, { onChange: this.#onChange, log: this.#log })
     const { promise: late, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, FIRST_ANSWER_MS)

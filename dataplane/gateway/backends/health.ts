@@ -1,4 +1,5 @@
 import type { BackendFailure } from './failure.ts'
+import { type FailurePolicy, failurePolicy } from './failure-policy.ts'
 
 export type HealthState = 'healthy' | 'degraded' | 'unhealthy' | 'unauthenticated' | 'unknown'
 export type CircuitState = 'closed' | 'open' | 'half-open'
@@ -10,12 +11,8 @@ export interface LastError {
   readonly at: string
 }
 
-/** Failures in a row before a backend counts as unhealthy. */
-const UNHEALTHY_AFTER = 3
-/** Failures in a row before calls are refused without a try. */
-const OPEN_AFTER = 5
-const FIRST_PAUSE_MS = 2_000
-const LONGEST_PAUSE_MS = 30_000
+/** HTTP status of a backend that lives and asks for patience. */
+const TOO_MANY = 429
 /** An answer slower than this makes a backend degraded. */
 const SLOW_MS = 5_000
 /** Weight of the newest answer in the average. */
@@ -23,29 +20,38 @@ const NEWEST = 0.2
 
 /**
  * What real traffic tells of a backend, and its circuit: after some failures in a row calls are refused at once, so
- * that a dead backend costs its callers nothing, until one try after a pause succeeds.
+ * that a dead backend costs its callers nothing, until one try after a pause succeeds. A refused credential is no sign
+ * of a dead backend, for it may be one caller's; nor is a request to come later.
  */
 export class Health {
   lastError: LastError | undefined
+  /** May be replaced at any time. */
+  policy: FailurePolicy = failurePolicy({})
   #tried = false
   #failures = 0
   #unauthenticated = false
   #latencyMs: number | undefined
   #openUntil = 0
-  #pauseMs = FIRST_PAUSE_MS
+  /** Of the last opening; zero while the backend answers. */
+  #pauseMs = 0
   #trying = false
 
   get state(): HealthState {
     if (!this.#tried) return 'unknown'
     if (this.#unauthenticated) return 'unauthenticated'
-    if (this.#failures >= UNHEALTHY_AFTER) return 'unhealthy'
+    if (this.#failures >= this.policy.unhealthyAfter) return 'unhealthy'
     if (this.#failures > 0 || (this.#latencyMs ?? 0) > SLOW_MS) return 'degraded'
     return 'healthy'
   }
 
   get circuit(): CircuitState {
-    if (this.#failures < OPEN_AFTER) return 'closed'
+    if (!this.#isOpen) return 'closed'
     return this.#trying || performance.now() >= this.#openUntil ? 'half-open' : 'open'
+  }
+
+  get #isOpen(): boolean {
+    const { circuit } = this.policy
+    return circuit !== undefined && this.#failures >= circuit.openAfter
   }
 
   /** Mean time to a list of tools in milliseconds, newer ones counting more; a slow tool is no slow backend. */
@@ -55,7 +61,7 @@ export class Health {
 
   /** Whether a call may be tried now. In half-open state one may; the next waits for its outcome. */
   mayTry(): boolean {
-    if (this.#failures < OPEN_AFTER) return true
+    if (!this.#isOpen) return true
     if (this.#trying || performance.now() < this.#openUntil) return false
     this.#trying = true
     return true
@@ -73,19 +79,22 @@ export class Health {
     this.#failures = 0
     this.#trying = false
     this.#unauthenticated = false
-    this.#pauseMs = FIRST_PAUSE_MS
+    this.#pauseMs = 0
   }
 
   /** The backend did not answer as it should. */
   failed(failure: BackendFailure): void {
     this.#tried = true
     this.#trying = false
-    this.#failures++
-    this.#unauthenticated = failure.status === 401 || failure.status === 403
     this.lastError = { code: failure.code, message: failure.message, at: new Date().toISOString() }
-    if (this.#failures < OPEN_AFTER) return
+    if (failure.status === TOO_MANY) return
+    this.#unauthenticated = failure.status === 401 || failure.status === 403
+    if (this.#unauthenticated) return
+    this.#failures++
+    const { circuit } = this.policy
+    if (circuit === undefined || this.#failures < circuit.openAfter) return
+    this.#pauseMs = Math.min(Math.max(this.#pauseMs * 2, circuit.pauseMs), circuit.longestPauseMs)
     this.#openUntil = performance.now() + this.#pauseMs
-    this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS)
   }
 
   /** A try ended without telling anything of the backend (the client went away). */

@@ -3,17 +3,17 @@ import type { BackendTool } from '../aggregation/tool.ts'
 import type { Backend } from './backend.ts'
 import { ChangeStream } from './change-stream.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
+import type { FailurePolicy } from './failure-policy.ts'
 import { refreshOffers } from './list-offers.ts'
 import { listTools } from './list-tools.ts'
 
-const FRESH_MS = 30_000
 const FIRST_RETRY_MS = 500
 const LONGEST_RETRY_MS = 30_000
 /** Share of a wait that is left to chance, so that replicas don't ask in step. */
 const JITTER = 0.2
 
 /**
- * Keeps what a backend shows up to date: asks at once, then every 30 s and whenever the backend says that its list
+ * Keeps what a backend shows up to date: asks at once, then at the interval of the policy (30 s) and whenever the backend says that its list
  * has changed; after a failure sooner, with growing pauses. No client's request ever waits for it, but for the first
  * answer.
  */
@@ -45,6 +45,14 @@ export class ToolFeed {
     else void this.#run()
   }
 
+  /** Takes another policy; its interval counts from now on. */
+  follow(policy: FailurePolicy): void {
+    const { health } = this.backend
+    const sooner = policy.intervalMs < health.policy.intervalMs
+    health.policy = policy
+    if (sooner && this.isTried) this.refresh()
+  }
+
   stop(): void {
     clearTimeout(this.#timer)
     this.#changes.stop()
@@ -64,7 +72,7 @@ export class ToolFeed {
   async #ask(): Promise<void> {
     const { backend } = this
     const start = performance.now()
-    let wait = FRESH_MS
+    let wait: number | undefined
     try {
       const { tools, warnings } = await listTools(backend)
       backend.health.listed(performance.now() - start)
@@ -82,10 +90,13 @@ export class ToolFeed {
       backend.health.failed(failure)
       this.#log.debug({ backend: backend.name, code: failure.code, reason: failure.message }, 'no list of tools')
       wait = this.#retryMs
-      this.#retryMs = Math.min(this.#retryMs * 2, LONGEST_RETRY_MS)
+      this.#retryMs = Math.min(this.#retryMs * 2, LONGEST_RETRY_MS, backend.health.policy.intervalMs)
     }
     if (backend.closed) return
-    this.#timer = setTimeout(() => void this.#run(), wait * (1 - JITTER * Math.random()))
+    this.#timer = setTimeout(
+      () => void this.#run(),
+      (wait ?? backend.health.policy.intervalMs) * (1 - JITTER * Math.random()),
+    )
     this.#timer.unref()
   }
 

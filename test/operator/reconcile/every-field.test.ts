@@ -69,6 +69,9 @@ spec: {${required}, sessionStorage: {provider: redis, redis: ${redis}}}
   )
   .join('')
 
+const failures =
+  '{healthCheckInterval: 20s, healthCheckTimeout: 5s, unhealthyThreshold: 2, partialFailureMode: fail, circuitBreaker: {enabled: true, failureThreshold: 2, timeout: 10s}}'
+
 const corpus = `${onRedis}
 kind: MCPServer
 metadata: {name: server}
@@ -122,7 +125,7 @@ spec:
     passthroughHeaders: [x-request]
     aggregation:
       conflictResolution: prefix
-      conflictResolutionConfig: {prefixFormat: "{workload}."}
+      conflictResolutionConfig: {prefixFormat: "{workload}.", priorityOrder: [server]}
       defaultToolVisibility: allow
       excludeAllTools: true
       tools:
@@ -135,7 +138,7 @@ spec:
               name: b
               description: d
               annotations: {title: t, readOnlyHint: true, destructiveHint: true, idempotentHint: true, openWorldHint: true}
-    operational: {logLevel: debug, timeouts: {default: 10s, perWorkload: {server: 20s}}}${pods}
+    operational: {logLevel: debug, timeouts: {default: 10s, perWorkload: {server: 20s}}, failureHandling: ${failures}}${pods}
 ---
 kind: VirtualMCPServer
 metadata: {name: inline}

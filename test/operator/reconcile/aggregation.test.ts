@@ -1,0 +1,83 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { condition, configText, plansOfText } from '../../support/plans.ts'
+
+const planOf = (config: string) =>
+  plansOfText(`
+kind: MCPGroup
+metadata: {name: tools}
+---
+kind: VirtualMCPServer
+metadata: {name: gateway}
+spec:
+  groupRef: {name: tools}
+  incomingAuth: {type: anonymous}
+  config: ${config}
+`).get('VirtualMCPServer/gateway')
+
+const configOf = (config: string) => parse(configText(planOf(config))) as GatewayConfig
+
+test('priority, visibility and failure handling reach the gateway', () => {
+  const { aggregation, failureHandling } = configOf(`
+    aggregation:
+      conflictResolution: priority
+      conflictResolutionConfig: {priorityOrder: [b, a]}
+      defaultToolVisibility: deny
+      tools: [{workload: a}, {workload: b}]
+    operational:
+      failureHandling:
+        healthCheckInterval: 10s
+        healthCheckTimeout: 2s
+        partialFailureMode: best_effort
+        circuitBreaker: {enabled: true}`)
+  assert.is(aggregation?.conflictResolution, 'priority')
+  assert.equal(aggregation?.conflictResolutionConfig?.priorityOrder, ['b', 'a'])
+  assert.is(aggregation?.defaultToolVisibility, 'deny')
+  assert.equal(failureHandling, {
+    healthCheckInterval: '10s',
+    healthCheckTimeout: '2s',
+    unhealthyThreshold: 3,
+    partialFailureMode: 'best_effort',
+    circuitBreaker: { enabled: true, failureThreshold: 5, timeout: '60s' },
+  })
+})
+
+const clash = (strategy: string) =>
+  planOf(`
+    aggregation:
+      conflictResolution: ${strategy}
+      tools:
+        - {workload: a, overrides: {x: {name: search}}}
+        - {workload: b, overrides: {y: {name: search}}}`)
+
+test('a clash of names that overrides give is a condition, and what runs is held', () => {
+  const plan = clash('manual')
+  assert.is(
+    condition(plan, 'Ready'),
+    'False AggregationConflict: /spec/config/aggregation: search is a tool of a and b',
+  )
+  assert.is(plan?.children, 'hold')
+})
+
+test('other strategies resolve it themselves', () => {
+  assert.is(condition(clash('prefix'), 'Valid'), 'True ConfigValid')
+})
+
+test('what a filter hides clashes with nothing', () => {
+  const plan = planOf(`
+    aggregation:
+      conflictResolution: manual
+      tools:
+        - {workload: a, overrides: {x: {name: search}}}
+        - {workload: b, filter: [other], overrides: {y: {name: search}}}`)
+  assert.is(condition(plan, 'Valid'), 'True ConfigValid')
+})
+
+test('a priority without an order is refused', () => {
+  const plan = planOf('{aggregation: {conflictResolution: priority}}')
+  assert.match(condition(plan, 'Valid') ?? '', 'priorityOrder is required')
+})
+
+test.run()
