@@ -163,6 +163,43 @@ test('sessions survive a change from memory to Redis', async () => {
   assert.is((await post(one.url, echo('2'), session)).status, 200)
 })
 
+test('a backend’s question reaches the client where it listens and is answered by way of any replica', async () => {
+  const [one, two] = await twoReplicas()
+  const params = {
+    protocolVersion: '2025-11-25',
+    capabilities: { elicitation: {} },
+    clientInfo: { name: 'raw', version: '1' },
+  }
+  const opened = await post(one.url, rpc('initialize', params))
+  const session = { 'mcp-session-id': opened.headers.get('mcp-session-id') as string }
+  const stream = await fetch(one.url, { headers: { ...session, accept: 'text/event-stream' } })
+  const questions: unknown[] = []
+  const reading = (async () => {
+    let read = ''
+    for await (const part of (stream.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream())) {
+      read += part
+      for (const [, data] of read.matchAll(/^data: (.*)\n\n/gm)) questions.push(JSON.parse(data as string))
+      read = read.slice(read.lastIndexOf('\n\n') + 1)
+    }
+  })()
+  await post(two.url, echo('opens the session with the backend'), session)
+  for (const [asking, answering] of [
+    [one, two],
+    [two, one],
+  ] as const) {
+    questions.length = 0
+    const called = post(asking.url, rpc('tools/call', { name: 'b_ask', arguments: {} }, 7), session)
+    await eventually('the question', () => questions.length === 1)
+    const { id, method } = questions[0] as { id: unknown; method: string }
+    assert.is(method, 'elicitation/create')
+    const answer = JSON.stringify({ jsonrpc: '2.0', id, result: { action: 'accept', content: {} } })
+    assert.is((await post(answering.url, answer, session)).status, 202)
+    assert.match((await called).text, /somebody answered/)
+  }
+  await fetch(two.url, { method: 'DELETE', headers: session })
+  await reading
+})
+
 /** The sessions of one replica without a gateway around them. */
 function replicaOf(name: string): Sessions {
   const config = { name, namespace: 'x', role: 'gateway', incomingAuth: { type: 'anonymous' }, ...configOf() } as const
