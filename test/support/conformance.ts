@@ -1,0 +1,52 @@
+import { spawn } from 'node:child_process'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** The outcome of one scenario: `id` of each check that failed, with what the suite says of it. */
+export type ConformanceResult = ReadonlyMap<string, readonly string[]>
+
+const SUITE = fileURLToPath(
+  new URL('../../node_modules/@modelcontextprotocol/conformance/dist/index.js', import.meta.url),
+)
+
+/** Runs the conformance suite's frozen set of server scenarios for a revision against an MCP endpoint. */
+export async function runConformance(url: string, requirements: string): Promise<ConformanceResult> {
+  const directory = await mkdtemp(join(tmpdir(), 'portico-conformance-'))
+  const args = [SUITE, 'server', '--url', url, '--requirements', requirements, '-o', directory]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] })
+  let said = ''
+  child.stderr.on('data', (chunk: Buffer) => {
+    said += chunk.toString()
+  })
+  await new Promise((resolve) => child.once('close', resolve))
+  try {
+    const results = await readResults(directory)
+    if (results.size === 0) throw new Error(`the suite ran nothing: ${said}`)
+    return results
+  } finally {
+    await rm(directory, { recursive: true })
+  }
+}
+
+interface Check {
+  readonly id: string
+  readonly status: string
+  readonly errorMessage?: string
+}
+
+async function readResults(directory: string): Promise<ConformanceResult> {
+  const results = new Map<string, readonly string[]>()
+  for (const file of await readdir(directory, { recursive: true })) {
+    const [, scenario] = /^(?:.*\/)?server-(.+?)-\d{4}-\d{2}-\d{2}T[^/]*\/checks\.json$/.exec(file) ?? []
+    if (scenario === undefined) continue
+    const checks = JSON.parse(await readFile(join(directory, file), 'utf8')) as readonly Check[]
+    const failed = checks.filter(({ status }) => status === 'FAILURE')
+    results.set(
+      scenario,
+      failed.map(({ id, errorMessage }) => `${id}: ${errorMessage ?? ''}`),
+    )
+  }
+  return results
+}

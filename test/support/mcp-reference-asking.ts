@@ -1,0 +1,175 @@
+import {
+  acceptedContent,
+  CLIENT_CAPABILITIES_META_KEY,
+  type ClientCapabilities,
+  inputRequired,
+  inputResponse,
+  type McpServer,
+  type RequestStateCodec,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
+import { z } from 'zod'
+import { text } from './mcp-reference-content.ts'
+
+const question = (message: string, property: string, type: 'string' | 'boolean' = 'string') =>
+  inputRequired.elicit({
+    message,
+    requestedSchema: {
+      type: 'object',
+      properties: { [property]: { type } as { type: 'string' } },
+      required: [property],
+    },
+  })
+
+const sampling = (prompt: string, maxTokens: number) =>
+  inputRequired.createMessage({ messages: [{ role: 'user', content: { type: 'text', text: prompt } }], maxTokens })
+
+/** Tools and a prompt of the reference that ask something of the client: as each era does it. */
+export function registerAsking(server: McpServer, state: RequestStateCodec<string>): void {
+  registerLegacy(server)
+  registerModern(server, state)
+}
+
+function registerLegacy(server: McpServer): void {
+  server.registerTool(
+    'test_sampling',
+    { description: 'Asks for a completion', inputSchema: z.object({ prompt: z.string() }) },
+    async ({ prompt }, { mcpReq }) => {
+      const { content } = await mcpReq.requestSampling({
+        messages: [{ role: 'user', content: { type: 'text', text: prompt } }],
+        maxTokens: 100,
+      })
+      return text(`LLM response: ${JSON.stringify(content)}`)
+    },
+  )
+  const eliciting = (name: string, message: string, properties: Record<string, unknown>, required: string[] = []) =>
+    server.registerTool(name, { description: 'Asks the user' }, async ({ mcpReq }) => {
+      const schema = { type: 'object', properties, required } as never
+      const { action, content } = await mcpReq.elicitInput({ message, requestedSchema: schema })
+      return text(`Elicitation completed: action=${action}, content=${JSON.stringify(content)}`)
+    })
+  server.registerTool(
+    'test_elicitation',
+    { description: 'Asks the user', inputSchema: z.object({ message: z.string() }) },
+    async ({ message }, { mcpReq }) => {
+      const { action, content } = await mcpReq.elicitInput({
+        message,
+        requestedSchema: {
+          type: 'object',
+          properties: {
+            username: { type: 'string', description: "User's response" },
+            email: { type: 'string', description: "User's email address" },
+          },
+          required: ['username', 'email'],
+        },
+      })
+      return text(`User response: action=${action}, content=${JSON.stringify(content)}`)
+    },
+  )
+  eliciting('test_elicitation_sep1034_defaults', 'Defaults', {
+    name: { type: 'string', default: 'John Doe' },
+    age: { type: 'integer', default: 30 },
+    score: { type: 'number', default: 95.5 },
+    status: { type: 'string', enum: ['active', 'inactive', 'pending'], default: 'active' },
+    verified: { type: 'boolean', default: true },
+  })
+  const options = ['option1', 'option2', 'option3']
+  const titled = (titles: string[]) => titles.map((title, index) => ({ const: `value${index + 1}`, title }))
+  eliciting('test_elicitation_sep1330_enums', 'Enumerations', {
+    untitledSingle: { type: 'string', enum: options },
+    titledSingle: { type: 'string', oneOf: titled(['First Option', 'Second Option', 'Third Option']) },
+    legacyEnum: {
+      type: 'string',
+      enum: ['opt1', 'opt2', 'opt3'],
+      enumNames: ['Option One', 'Option Two', 'Option Three'],
+    },
+    untitledMulti: { type: 'array', items: { type: 'string', enum: options } },
+    titledMulti: { type: 'array', items: { anyOf: titled(['First Choice', 'Second Choice', 'Third Choice']) } },
+  })
+}
+
+const declaredIn = ({ envelope }: ServerContext['mcpReq']): ClientCapabilities =>
+  (envelope as Record<string, ClientCapabilities> | undefined)?.[CLIENT_CAPABILITIES_META_KEY] ?? {}
+
+function registerModern(server: McpServer, state: RequestStateCodec<string>): void {
+  const tool = (name: string, answer: (context: ServerContext) => Promise<unknown>) =>
+    server.registerTool(name, { description: name }, async (context) => (await answer(context)) as never)
+
+  for (const name of ['test_input_required_result_elicitation', 'test_streaming_elicitation'])
+    tool(name, async ({ mcpReq }) => {
+      const given = acceptedContent<{ name?: unknown }>(mcpReq.inputResponses, 'user_name')
+      if (typeof given?.name === 'string') return text(`Hello, ${given.name}!`)
+      return inputRequired({ inputRequests: { user_name: question('What is your name?', 'name') } })
+    })
+  tool('test_input_required_result_sampling', async ({ mcpReq }) => {
+    const view = inputResponse(mcpReq.inputResponses, 'capital_question')
+    if (view.kind === 'sampling') return text(JSON.stringify(view.result.content))
+    return inputRequired({ inputRequests: { capital_question: sampling('What is the capital of France?', 100) } })
+  })
+  tool('test_input_required_result_list_roots', async ({ mcpReq }) => {
+    const view = inputResponse(mcpReq.inputResponses, 'client_roots')
+    if (view.kind === 'roots') return text(`roots: ${view.roots.map(({ uri }) => uri).join(', ')}`)
+    return inputRequired({ inputRequests: { client_roots: inputRequired.listRoots() } })
+  })
+  for (const name of ['test_input_required_result_request_state', 'test_input_required_result_tampered_state'])
+    tool(name, async (context) => {
+      if (context.mcpReq.requestState<string>() === 'confirmed-by') return text('state-ok')
+      return inputRequired({
+        inputRequests: { confirm: question('Please confirm', 'ok', 'boolean') },
+        requestState: await state.mint('confirmed-by', context),
+      })
+    })
+  tool('test_input_required_result_multiple_inputs', async (context) => {
+    const { inputResponses } = context.mcpReq
+    const kinds = ['user_name', 'greeting', 'client_roots'].map((key) => inputResponse(inputResponses, key).kind)
+    if (!kinds.includes('missing')) return text('all are there')
+    return inputRequired({
+      inputRequests: {
+        user_name: question('What is your name?', 'name'),
+        greeting: sampling('Generate a greeting', 50),
+        client_roots: inputRequired.listRoots(),
+      },
+      requestState: await state.mint('many', context),
+    })
+  })
+  tool('test_input_required_result_multi_round', async (context) => {
+    const round = context.mcpReq.requestState<string>()
+    const { inputResponses } = context.mcpReq
+    if (round === 'two' && inputResponse(inputResponses, 'step2').kind !== 'missing') return text('all rounds done')
+    if (round === 'one' && inputResponse(inputResponses, 'step1').kind !== 'missing')
+      return inputRequired({
+        inputRequests: { step2: question('Step 2: What is your favorite color?', 'color') },
+        requestState: await state.mint('two', context),
+      })
+    return inputRequired({
+      inputRequests: { step1: question('Step 1: What is your name?', 'name') },
+      requestState: await state.mint('one', context),
+    })
+  })
+  tool('test_input_required_result_capabilities', async ({ mcpReq }) => {
+    const declared = declaredIn(mcpReq)
+    if (mcpReq.inputResponses !== undefined) return text('answered')
+    return inputRequired({
+      inputRequests: {
+        ...(declared.sampling === undefined ? {} : { sample: sampling('Say something', 50) }),
+        ...(declared.elicitation === undefined ? {} : { ask: question('Your name?', 'name') }),
+      },
+    })
+  })
+  tool('test_missing_capability', async ({ mcpReq }) => {
+    if (inputResponse(mcpReq.inputResponses, 'sample').kind === 'sampling') return text('declared')
+    return inputRequired({ inputRequests: { sample: sampling('Say something', 50) } })
+  })
+  server.registerPrompt(
+    'test_input_required_result_prompt',
+    { description: 'Asks before it answers' },
+    async (context) => {
+      const given = acceptedContent<{ context?: unknown }>(context.mcpReq.inputResponses, 'user_context')
+      if (given === undefined)
+        return inputRequired({
+          inputRequests: { user_context: question('What context should the prompt use?', 'context') },
+        })
+      return { messages: [{ role: 'user', content: { type: 'text', text: `Use ${String(given.context)}` } }] }
+    },
+  )
+}
