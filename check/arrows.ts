@@ -40,7 +40,7 @@ export const rooms: readonly Room[] = [
   { path: 'dataplane/net', mayImport: ['dataplane/config', 'dataplane/server', 'dataplane/telemetry'] },
   {
     path: 'dataplane/storage',
-    mayImport: ['dataplane/config', 'dataplane/server', 'dataplane/net', 'dataplane/telemetry'],
+    mayImport: ['crds/shared', 'dataplane/config', 'dataplane/server', 'dataplane/net', 'dataplane/telemetry'],
   },
   {
     path: 'dataplane/identity',
