@@ -17,7 +17,7 @@ export interface Answer {
 export interface Operation {
   /** `operationId`; also its name in telemetry. */
   readonly id: string
-  readonly method: 'get' | 'post' | 'put' | 'delete'
+  readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete'
   /** Path template: `/v1/sources/{name}`. */
   readonly path: string
   readonly summary: string

@@ -42,6 +42,7 @@ export function pageQuery(c: Context, registry: string, type: EntryType): PageQu
   const includeDeleted = flagOf(c, findings) || updatedSince !== undefined
   if (search !== undefined && search.length > LONGEST_SEARCH)
     findings.add('search', `must have at most ${LONGEST_SEARCH} characters`)
+  if (search?.includes('\0')) findings.add('search', 'must not have the character U+0000')
   if (version !== undefined && version !== 'latest' && !isVersion(version)) findings.add('version', VERSION_RULE)
 
   const digest = queryDigest({ registry, type, search, version, updatedSince, includeDeleted })

@@ -29,8 +29,13 @@ export function decodeCursor(cursor: string, digest: string): Position | undefin
     const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString())
     if (!Array.isArray(parts) || parts.length !== 3) return undefined
     const [owner, name, version] = parts
-    return owner === digest && typeof name === 'string' && typeof version === 'string' ? { name, version } : undefined
+    return owner === digest && isText(name) && isText(version) ? { name, version } : undefined
   } catch {
     return undefined
   }
+}
+
+/** PostgreSQL takes no U+0000: a cursor that somebody has made up must not become an error of ours. */
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && !value.includes('\0')
 }

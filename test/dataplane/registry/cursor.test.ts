@@ -38,4 +38,13 @@ for (const [what, cursor] of Object.entries(refused))
     assert.is(decodeCursor(cursor, digest), undefined)
   })
 
+test('a position that no database takes is none', () => {
+  const digest = queryDigest({})
+  for (const position of [
+    { name: 'a\0', version: '1' },
+    { name: 'a', version: '1\0' },
+  ])
+    assert.is(decodeCursor(encodeCursor(position, digest), digest), undefined)
+})
+
 test.run()

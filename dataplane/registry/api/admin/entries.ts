@@ -1,24 +1,39 @@
 import type { Context } from 'hono'
 import { PublicError } from '../../../server/errors.ts'
 import { mayManage } from '../../authz/access.ts'
-import { isVersion } from '../../catalog/names.ts'
+import { isServerName, isVersion } from '../../catalog/names.ts'
 import type { EntryRecord } from '../../store/records.ts'
 import { bodyReader, invalid } from '../body.ts'
 import { type Api, now } from '../context.ts'
 import type { Operation, RegistryEnv } from '../operation.ts'
-import { claimsAnswer, claimsBody, entryName, entryType, sourceQuery, versionName } from '../schemas/admin.ts'
+import {
+  claimsAnswer,
+  claimsBody,
+  entryName,
+  entryType,
+  sourceQuery,
+  statusBody,
+  versionName,
+} from '../schemas/admin.ts'
 import { param } from './reach.ts'
 
-/** Entries that are there: their claims and versions. */
+/** Entries that are there: their claims, versions and what is said of these. */
 export function entryOperations(api: Api): readonly Operation[] {
   const { writer, limits } = api
   const readClaims = bodyReader(claimsBody, () => limits().bodyBytes)
+  const readStatus = bodyReader(statusBody, () => limits().bodyBytes)
   const common = { tag: 'entries', role: 'manageEntries', query: { source: sourceQuery } } as const
   const claims = {
     ...common,
     path: '/v1/entries/{type}/{entry}/claims',
     parameters: { type: entryType, entry: entryName },
   }
+  const version = {
+    ...common,
+    path: '/v1/entries/{type}/{entry}/versions/{version}',
+    parameters: { ...claims.parameters, version: versionName },
+    errors: ['forbidden_claims', 'read_only', 'not_found', 'invalid_request', 'source_required', 'conflict'],
+  } as const
 
   return [
     {
@@ -50,18 +65,29 @@ export function entryOperations(api: Api): readonly Operation[] {
       },
     },
     {
-      ...common,
+      ...version,
+      id: 'setStatus',
+      method: 'patch',
+      path: `${version.path}/status`,
+      summary: 'Marks a version as deprecated, or as active again.',
+      body: statusBody,
+      answers: { 204: { description: 'Marked.' } },
+      async handle(c) {
+        const version = versionOf(c)
+        const entry = await changeableEntry(api, c)
+        const { status, statusMessage: message = null } = (await readStatus(c)).value
+        settle(await writer.setStatus({ ...keyOf(entry), version, status, message, expect: entry.claims, at: now() }))
+        return c.body(null, 204)
+      },
+    },
+    {
+      ...version,
       id: 'deleteVersion',
       method: 'delete',
-      path: '/v1/entries/{type}/{entry}/versions/{version}',
-      parameters: { ...claims.parameters, version: versionName },
       summary: 'Deletes a version; it may be published again.',
       answers: { 204: { description: 'Deleted.' } },
-      errors: ['forbidden_claims', 'read_only', 'not_found', 'invalid_request', 'source_required', 'conflict'],
       async handle(c) {
-        const version = param(c, 'version')
-        if (!isVersion(version))
-          throw invalid([{ pointer: '/version', message: 'must be one version of 1 to 255 characters, not `latest`' }])
+        const version = versionOf(c)
         const entry = await changeableEntry(api, c)
         settle(await writer.deleteVersion({ ...keyOf(entry), version, expect: entry.claims, at: now() }))
         return c.body(null, 204)
@@ -85,6 +111,7 @@ async function managedEntry({ reader }: Api, c: Context<RegistryEnv>): Promise<F
   const source = c.req.query('source') || undefined
   if (type !== 'server' && type !== 'skill') throw invalid([{ pointer: '/type', message: 'must be server or skill' }])
 
+  if (!isServerName(name)) throw new PublicError('not_found')
   const [entries, sources] = await Promise.all([reader.entriesNamed(type, name), reader.sources()])
   const managedSources = new Set(sources.filter(({ config }) => config.managed !== undefined).map((one) => one.name))
   const named = entries
@@ -104,6 +131,12 @@ async function changeableEntry(api: Api, c: Context<RegistryEnv>): Promise<Found
   const entry = await managedEntry(api, c)
   if (!entry.isManaged) throw new PublicError('read_only')
   return entry
+}
+
+function versionOf(c: Context<RegistryEnv>): string {
+  const version = param(c, 'version')
+  if (isVersion(version)) return version
+  throw invalid([{ pointer: '/version', message: 'must be one version of 1 to 255 characters, not `latest`' }])
 }
 
 const keyOf = ({ source, type, name }: EntryRecord) => ({ source, type, name })

@@ -1,6 +1,7 @@
 import { PublicError } from '../../../server/errors.ts'
 import type { Actor } from '../../authz/actor.ts'
 import { explain } from '../../authz/explain.ts'
+import { isServerName } from '../../catalog/names.ts'
 import { bodyReader } from '../body.ts'
 import type { Api } from '../context.ts'
 import type { Operation } from '../operation.ts'
@@ -32,7 +33,7 @@ export function explainOperation({ reader, identity, limits }: Api): Operation {
       const subject = subjectOf(c.var.actor, claims)
       const registry = await reader.registry(name)
       if (registry === undefined) throw new PublicError('not_found')
-      const found = await reader.entriesNamed(type, entryName)
+      const found = isServerName(entryName) ? await reader.entriesNamed(type, entryName) : []
       const entries = registry.sources.flatMap((source) => found.filter((entry) => entry.source === source))
       return c.json(explain(subject, { registry, entries, tellsAll: c.var.actor.unrestricted }))
     },

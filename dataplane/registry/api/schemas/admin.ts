@@ -116,6 +116,16 @@ export const publishAnswer = Type.Object({
 export const claimsBody = Type.Object({ claims: claimsMap }, strict)
 export const claimsAnswer = Type.Object({ claims: claimsMap })
 
+export const statusBody = Type.Object(
+  {
+    status: Type.Enum(['active', 'deprecated'], { type: 'string' }),
+    statusMessage: Type.Optional(
+      Type.String({ description: 'Why, or what to use instead.', maxLength: 500, pattern: '^[^\\u0000]*$' }),
+    ),
+  },
+  strict,
+)
+
 export const meAnswer = Type.Object({ subject: text, roles: Type.Array(Type.Enum([...ROLES], { type: 'string' })) })
 
 export const explainBody = Type.Object(

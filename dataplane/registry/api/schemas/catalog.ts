@@ -18,7 +18,11 @@ export const includeDeleted = Type.Boolean({ description: 'Shows deleted version
 export const listParameters = {
   cursor: Type.String({ description: '`nextCursor` of the page before, with the same query.', maxLength: 2048 }),
   limit: Type.Integer({ description: 'Versions of a page.', minimum: 1, maximum: 100, default: 30 }),
-  search: Type.String({ description: 'Text in name, title or description, in any case.', maxLength: 200 }),
+  search: Type.String({
+    description: 'Text in name, title or description, in any case.',
+    maxLength: 200,
+    pattern: '^[^\\u0000]*$',
+  }),
   updated_since: Type.String({
     description: 'Only what changed later (RFC 3339); deleted versions too. Empty: as if it were absent.',
     pattern: '^(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?(Z|[+-]\\d\\d:\\d\\d))?$',

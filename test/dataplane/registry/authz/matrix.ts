@@ -297,6 +297,22 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     )
   })
 
+  test('the status of a version: told by whoever holds the claims, kept for those who follow', async () => {
+    await it.as('platform-writer', 'POST', '/v1/entries', publish('com.acme/aged', platform))
+    const path = `${entryPath('com.acme/aged')}/versions/1.0.0/status`
+    const aged = { status: 'deprecated', statusMessage: 'Use com.acme/shared.' }
+    assert.is(refused(await it.as('data-writer', 'PATCH', path, aged)), '403 forbidden_claims')
+    assert.is(refused(await it.as('platform-admin', 'PATCH', path, aged)), '403 forbidden_role')
+    assert.is(refused(await it.as('platform-writer', 'PATCH', path, { status: 'deleted' })), '400 invalid_request')
+    assert.is(refused(await it.as('platform-writer', 'PATCH', path.replace('1.0.0', '2.0.0'), aged)), '404 not_found')
+    const before = new Date(Date.now() - 1).toISOString()
+    assert.is(await status('platform-writer', 'PATCH', path, aged), 204)
+    const { body } = await it.as('platform-writer', 'GET', `${list('main')}?search=aged&updated_since=${before}`)
+    const { status: told, statusMessage } = body.servers[0]._meta['io.modelcontextprotocol.registry/official']
+    assert.equal({ status: told, statusMessage }, aged)
+    assert.is(await status('platform-writer', 'PATCH', path, { status: 'active' }), 204)
+  })
+
   test('claims of an entry: read and replaced by whoever satisfies the old and the new ones', async () => {
     const path = `${entryPath('com.acme/moved')}/claims`
     await it.as('both-teams', 'POST', '/v1/entries', publish('com.acme/moved', platform))
@@ -539,6 +555,32 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     assert.is(forOthers.body.visible, false)
     assert.match(forOthers.body.checks[1].reason, 'team=data')
     assert.is((await ask('super-admin', 'com.acme/data-tool', data)).body.visible, true)
+  })
+
+  test('the character that PostgreSQL does not take is the caller’s mistake, wherever it stands', async () => {
+    const cursor = Buffer.from(JSON.stringify(['x', 'a\0', 'b'])).toString('base64url')
+    for (const [method, path, body, expected] of [
+      ['GET', `${list('main')}?search=%00`, undefined, '400 invalid_request'],
+      ['GET', `${list('main')}?cursor=${cursor}`, undefined, '400 invalid_request'],
+      ['GET', `${list('main')}/a%2Fb%00/versions`, undefined, '400 invalid_request'],
+      ['GET', `${entryPath('com.acme/a\0')}/claims`, undefined, '404 not_found'],
+      ['GET', '/v1/sources/a%00', undefined, '404 not_found'],
+      ['GET', '/registry/a%00/v0.1/servers', undefined, '404 not_found'],
+    ] as const)
+      assert.is(refused(await it.as('super-admin', method, path, body)), expected, path)
+    const explained = await it.as('super-admin', 'POST', '/v1/explain', {
+      registry: 'main',
+      type: 'server',
+      name: 'a/\0',
+    })
+    assert.equal([explained.status, explained.body.visible], [200, false])
+    const nul = { ...server('com.acme/nul'), title: 'a\0b', description: 'c\0d', 'x-own': '\0' }
+    assert.is(await status('super-admin', 'POST', '/v1/entries', { server: nul, claims: { 'a\0': '\0' } }), 201)
+    const { body } = await it.as('super-admin', 'GET', `${serverPath('main', 'com.acme/nul')}/versions/latest`)
+    assert.equal(body.server, nul)
+    assert.equal((await it.as('super-admin', 'GET', `${entryPath('com.acme/nul')}/claims`)).body.claims, {
+      'a\0': '\0',
+    })
   })
 
   test('skills: published, seen by the team, deleted', async () => {
