@@ -2,6 +2,7 @@ import { age, phase, ready, reason, url as urlColumn } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { headerForward } from '../shared/headers.ts'
 import { resources } from '../shared/pod.ts'
+import { caBundleRef } from '../shared/references.ts'
 import { choice, defaulted, flag, object, Type, url } from '../shared/schema.ts'
 import { statusText, workloadStatus } from '../shared/status.ts'
 import { proxyRules, proxySettings } from '../shared/workload.ts'
@@ -25,6 +26,7 @@ export const mcpRemoteProxy = defineKind({
       allowPrivateEndpoint: defaulted(
         flag('proxy', 'The remote server may be at a private address.', { default: false }),
       ),
+      caBundleRef: Type.Optional(caBundleRef('proxy', 'CA bundle for the remote server.')),
       headerForward: Type.Optional(headerForward('proxy')),
       resources: resources('Resources of the proxy’s container.'),
       ...proxySettings,

@@ -6,6 +6,7 @@ import { dataPlaneContainer, gatewayListeners } from '../render/containers.ts'
 import { ownEnvironment } from '../render/pod-settings.ts'
 import { resourceDefaults } from '../render/resources.ts'
 import { backendHeaders, httpTransport } from './backend.ts'
+import { caBundleFile } from './ca-bundle.ts'
 import { warnOfTelemetry } from './mcp-telemetry-config.ts'
 import type { Plan, ReconcileContext } from './plan.ts'
 import { type Problems, startProblems } from './problems.ts'
@@ -30,12 +31,16 @@ export function assembleMcpRemoteProxy(
   for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
   const assembly = assembleProxy(
     object,
-    (mounts) => ({
-      url: spec.remoteUrl,
-      ...httpTransport(spec.transport),
-      ...backendHeaders(spec.headerForward, resolver, mounts),
-      allowPrivateIP: spec.allowPrivateEndpoint,
-    }),
+    (mounts) => {
+      const ca = caBundleFile(spec.caBundleRef, '/spec/caBundleRef', resolver, mounts)
+      return {
+        url: spec.remoteUrl,
+        ...httpTransport(spec.transport),
+        ...(ca === undefined ? {} : { caBundleFile: ca }),
+        ...backendHeaders(spec.headerForward, resolver, mounts),
+        allowPrivateIP: spec.allowPrivateEndpoint,
+      }
+    },
     resolver,
     context,
   )

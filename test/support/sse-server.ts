@@ -1,4 +1,5 @@
-import { createServer, type IncomingMessage } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js'
@@ -9,6 +10,8 @@ export interface SseServer {
   readonly url: string
   /** `METHOD path authorization` of each request. */
   readonly seen: string[]
+  /** Headers of each request. */
+  readonly headers: IncomingMessage['headers'][]
   /** Streams that are open. */
   readonly streams: number
   /** What is asked for in `Authorization`; undefined: nothing. */
@@ -21,16 +24,18 @@ export interface SseServer {
 }
 
 /** A real server of revision 2024-11-05, on the SDK of its time. */
-export async function startSseServer(endpoint = '/messages'): Promise<SseServer> {
+export async function startSseServer(tls?: { readonly key: string; readonly cert: string }): Promise<SseServer> {
   const transports = new Map<string, SSEServerTransport>()
   const seen: string[] = []
+  const headers: IncomingMessage['headers'][] = []
   let token: string | undefined
   let streams = 0
-  const server = createServer(async (req, res) => {
+  const serve: RequestListener = async (req, res) => {
+    headers.push(req.headers)
     seen.push(`${req.method} ${new URL(req.url ?? '', 'http://x').pathname} ${req.headers.authorization ?? ''}`)
     if (token !== undefined && req.headers.authorization !== token) return res.writeHead(401).end()
     if (req.method === 'GET') {
-      const transport = new SSEServerTransport(endpoint, res)
+      const transport = new SSEServerTransport('/messages', res)
       transports.set(transport.sessionId, transport)
       streams++
       res.on('close', () => {
@@ -43,11 +48,13 @@ export async function startSseServer(endpoint = '/messages'): Promise<SseServer>
     const transport = transports.get(sessionOf(req))
     if (transport === undefined) return res.writeHead(404).end('Session not found')
     await transport.handlePostMessage(req, res)
-  })
+  }
+  const server = tls === undefined ? createServer(serve) : createSecureServer(tls, serve)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/sse`,
+    url: `${tls === undefined ? 'http://127.0.0.1' : 'https://localhost'}:${(server.address() as AddressInfo).port}/sse`,
     seen,
+    headers,
     get streams() {
       return streams
     },

@@ -91,6 +91,7 @@ metadata: {name: proxy}
 spec:
   remoteUrl: https://example.com/mcp
   transport: streamable-http
+  caBundleRef: {configMapRef: {name: ca, key: bundle.pem, optional: true}}
   allowPrivateEndpoint: true${headers}${proxied}${pods}
 ---
 kind: MCPServerEntry
