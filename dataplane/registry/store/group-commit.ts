@@ -3,6 +3,7 @@ import { retryConflicts } from '../../storage/sql.ts'
 import { isPostgresAway } from '../../storage/sql-postgres.ts'
 import { deleteVersion, setClaims, setStatus } from './change-entry.ts'
 import { putRegistry, putSource, removeRegistry, removeSource } from './change-settings.ts'
+import { tellOthers } from './changes-heard.ts'
 import { publishAll } from './publish.ts'
 import type { AdminWriter, Publication } from './records.ts'
 import type { RegistryTables } from './schema.ts'
@@ -93,6 +94,7 @@ function transact(database: Database, group: readonly Asked[]): Promise<unknown[
       )
       at += run.length
     }
+    await tellOthers(transaction)
     return outcomes
   })
 }

@@ -40,25 +40,25 @@ export async function openStore(options: StoreOptions, log: Logger): Promise<Sto
   }
   const database = openForReading(place)
   const snapshot = await createSnapshot(database, onSettings)
-  const ear = hearOthers(place, log, snapshot.refresh)
+  const ear = hearOthers(place, log, () => snapshot.refresh())
 
   /** What has asked for a change reads it from then on. */
-  const seen = <A extends unknown[], R>(job: (...args: A) => Promise<R>) =>
+  const seen = <A extends unknown[], R>(job: (...args: A) => Promise<R>, changed?: 'entries') =>
     async function writeAndSee(...args: A): Promise<R> {
       const outcome = await job(...args)
-      await snapshot.refresh()
+      await snapshot.refresh(changed)
       return outcome
     }
   return {
     reader: createReader(database, snapshot),
     applySettings: seen(jobs.applySettings),
-    syncSource: seen(jobs.syncSource),
+    syncSource: seen(jobs.syncSource, 'entries'),
     recordSync: seen(jobs.recordSync),
     writer: {
-      publish: seen(jobs.publish),
-      setClaims: seen(jobs.setClaims),
-      deleteVersion: seen(jobs.deleteVersion),
-      setStatus: seen(jobs.setStatus),
+      publish: seen(jobs.publish, 'entries'),
+      setClaims: seen(jobs.setClaims, 'entries'),
+      deleteVersion: seen(jobs.deleteVersion, 'entries'),
+      setStatus: seen(jobs.setStatus, 'entries'),
       putSource: seen(jobs.putSource),
       removeSource: seen(jobs.removeSource),
       putRegistry: seen(jobs.putRegistry),

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
+import { isPostgres } from '../../storage/sql.ts'
 import { inChunks } from './chunks.ts'
 import type { RegistryTables } from './schema.ts'
 
@@ -23,14 +24,17 @@ export async function settleEntries(database: Kysely<RegistryTables>, entries: r
 
 /** Registries with these sources show something else now. */
 export async function renewRevisions(database: Kysely<RegistryTables>, sources: readonly number[]): Promise<void> {
+  // In one order for all: two replicas that write at once wait for each other and don't block each other.
   const shown = await database
-    .selectFrom('registry_source')
-    .select('registry_id')
-    .distinct()
-    .where('source_id', 'in', sources)
-    // One order for all: two replicas that write at once wait for each other and don't block each other.
-    .orderBy('registry_id')
+    .selectFrom('registry as r')
+    .select('r.id')
+    .where('r.id', 'in', (select) =>
+      select.selectFrom('registry_source').select('registry_id').where('source_id', 'in', sources),
+    )
+    .orderBy('r.id')
+    .$if(isPostgres(database), (query) => query.forUpdate())
     .execute()
-  for (const { registry_id } of shown)
-    await database.updateTable('registry').set({ revision: randomUUID() }).where('id', '=', registry_id).execute()
+  if (shown.length === 0) return
+  const ids = shown.map(({ id }) => id)
+  await database.updateTable('registry').set({ revision: randomUUID() }).where('id', 'in', ids).execute()
 }

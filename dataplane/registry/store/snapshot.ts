@@ -13,8 +13,11 @@ export interface Snapshot {
   }
   sources(): ReadonlyMap<string, SourceRecord>
   registries(): ReadonlyMap<string, RegistryRecord & { readonly id: number }>
-  /** Reads what has changed up to now; calls that come at once share one reading. */
-  refresh(): Promise<void>
+  /**
+   * Reads what has changed up to now; calls that come at once share one reading. `entries`: no more than that has
+   * changed, so that sources and registries are set as they were.
+   */
+  refresh(changed?: 'entries'): Promise<void>
 }
 
 interface State {
@@ -36,28 +39,31 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
   let state = NOTHING
   let running: Promise<void> | undefined
   let next: Promise<void> | undefined
+  let full = false
 
-  async function read(): Promise<void> {
+  async function read(all: boolean): Promise<void> {
     const before = state
-    state = await readState(database, before)
-    if (onSettings && before !== NOTHING && settingsOf(before) !== settingsOf(state)) onSettings()
+    state = (all ? undefined : await readRevisions(database, before)) ?? (await readState(database, before))
+    if (all && onSettings && before !== NOTHING && settingsOf(before) !== settingsOf(state)) onSettings()
   }
 
-  /** What runs may have begun before the change that is asked for. */
-  function refresh(): Promise<void> {
-    if (running !== undefined) {
-      next ??= running
-        .catch(() => {})
-        .then(() => {
-          next = undefined
-          return refresh()
-        })
-      return next
+  function refresh(changed?: 'entries'): Promise<void> {
+    full ||= changed === undefined
+    if (running === undefined) {
+      running = read(full).finally(() => {
+        running = undefined
+      })
+      full = false
+      return running
     }
-    running = read().finally(() => {
-      running = undefined
-    })
-    return running
+    // What runs may have begun before the change that is asked for.
+    next ??= running
+      .catch(() => {})
+      .then(() => {
+        next = undefined
+        return refresh('entries')
+      })
+    return next
   }
 
   await refresh()
@@ -66,6 +72,21 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
     sources: () => state.sources,
     registries: () => state.registries,
     refresh,
+  }
+}
+
+/** Undefined where there are other registries than before. */
+async function readRevisions(database: Kysely<RegistryTables>, before: State): Promise<State | undefined> {
+  const rows = await database.selectFrom('registry').select(['name', 'revision']).execute()
+  const known = rows.every(({ name }) => before.registries.has(name)) && rows.length === before.registries.size
+  if (!known) return undefined
+  const revisions = new Map(rows.map(({ name, revision }) => [name, revision]))
+  return {
+    ...before,
+    ...(await readClaims(database, before)),
+    registries: new Map(
+      [...before.registries].map(([name, record]) => [name, { ...record, revision: revisions.get(name) as string }]),
+    ),
   }
 }
 

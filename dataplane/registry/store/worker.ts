@@ -62,8 +62,8 @@ const jobs: Work = {
   close: async () => (await opened)?.destroy(),
 }
 
-/** Jobs that change nothing that others show. */
-const QUIET: readonly (keyof Work)[] = ['open', 'close']
+/** Jobs of which the others are told when they are done; the changes tell of themselves. */
+const TOLD: readonly (keyof Work)[] = ['applySettings', 'syncSource', 'recordSync']
 
 port.on('message', async (call: Call) => {
   if ('abort' in call) {
@@ -79,7 +79,7 @@ port.on('message', async (call: Call) => {
   ).then(
     async (result): Promise<Answer> => {
       // Lost with the connection it is no harm: the others look for themselves now and then.
-      if (!QUIET.includes(job)) await tellOthers(await database()).catch(() => {})
+      if (TOLD.includes(job)) await tellOthers(await database()).catch(() => {})
       return { id, result }
     },
     (error: Error): Answer => ({ id, error: plainError(error) }),
