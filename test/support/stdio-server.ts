@@ -36,7 +36,11 @@ function call(id: unknown, name: string, args: Record<string, unknown>, meta: { 
       break
     case 'ask':
       asking = { id }
-      send({ id: 'srv-1', method: 'elicitation/create', params: { message: 'who?', requestedSchema: {} } })
+      send({
+        id: 'srv-1',
+        method: 'elicitation/create',
+        params: { message: 'who?', requestedSchema: { type: 'object', properties: {} } },
+      })
       return
     case 'env':
       send({ id, result: text(`${process.env['PLAIN']} ${process.env['SECRET']} ${process.cwd()}`) })

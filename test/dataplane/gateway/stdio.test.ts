@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
@@ -145,6 +146,24 @@ test('what the server asks is refused where no client can be asked', async () =>
     assert.is(await call(client, 'raw_ask'), 'refused -32601')
     await client.close()
   }
+})
+
+test('what the server asks goes to the client that it clearly concerns, and to nobody where that is not clear', async () => {
+  const client = new Client({ name: 'x', version: '1' }, { capabilities: { elicitation: { form: {} } } })
+  let asked = 0
+  client.setRequestHandler('elicitation/create', async () => {
+    asked++
+    return { action: 'accept', content: { name: 'me' } }
+  })
+  await client.connect(new StreamableHTTPClientTransport(new URL(gateway.url)))
+  assert.match(await call(client, 'raw_ask'), '"me"')
+  assert.is(asked, 1)
+  const other = await connectV1(gateway.url)
+  const slow = call(other.client, 'raw_slow', { ms: 500 })
+  await eventually('somebody else waits too', async () => (await call(client, 'raw_ask')).startsWith('refused'))
+  await slow
+  await other.client.close()
+  await client.close()
 })
 
 test('a cancelled call is cancelled at the server under its own id', async () => {
