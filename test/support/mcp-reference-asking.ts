@@ -24,68 +24,61 @@ const question = (message: string, property: string, type: 'string' | 'boolean' 
 const sampling = (prompt: string, maxTokens: number) =>
   inputRequired.createMessage({ messages: [{ role: 'user', content: { type: 'text', text: prompt } }], maxTokens })
 
-/** Tools and a prompt of the reference that ask something of the client: as each era does it. */
+/** Tools and a prompt of the reference that ask something of the client. */
 export function registerAsking(server: McpServer, state: RequestStateCodec<string>): void {
-  registerLegacy(server)
+  registerSimple(server)
   registerModern(server, state)
 }
 
-function registerLegacy(server: McpServer): void {
+/** Asked for the way of the modern era; the SDK makes real requests of it for a legacy client. */
+function registerSimple(server: McpServer): void {
   server.registerTool(
     'test_sampling',
     { description: 'Asks for a completion', inputSchema: z.object({ prompt: z.string() }) },
     async ({ prompt }, { mcpReq }) => {
-      const { content } = await mcpReq.requestSampling({
-        messages: [{ role: 'user', content: { type: 'text', text: prompt } }],
-        maxTokens: 100,
-      })
-      return text(`LLM response: ${JSON.stringify(content)}`)
+      const view = inputResponse(mcpReq.inputResponses, 'sample')
+      if (view.kind === 'sampling') return text(`LLM response: ${JSON.stringify(view.result.content)}`)
+      return inputRequired({ inputRequests: { sample: sampling(prompt, 100) } })
     },
   )
-  const eliciting = (name: string, message: string, properties: Record<string, unknown>, required: string[] = []) =>
-    server.registerTool(name, { description: 'Asks the user' }, async ({ mcpReq }) => {
-      const schema = { type: 'object', properties, required } as never
-      const { action, content } = await mcpReq.elicitInput({ message, requestedSchema: schema })
-      return text(`Elicitation completed: action=${action}, content=${JSON.stringify(content)}`)
-    })
+  const ask = (mcpReq: ServerContext['mcpReq'], message: string, properties: object, required: string[] = []) => {
+    const view = inputResponse(mcpReq.inputResponses, 'ask')
+    if (view.kind === 'elicit')
+      return text(`Elicitation completed: action=${view.action}, content=${JSON.stringify(view.content)}`)
+    const requestedSchema = { type: 'object' as const, properties: properties as never, required }
+    return inputRequired({ inputRequests: { ask: inputRequired.elicit({ message, requestedSchema }) } })
+  }
+  const username = { type: 'string', description: "User's response" }
+  const email = { type: 'string', description: "User's email address" }
   server.registerTool(
     'test_elicitation',
     { description: 'Asks the user', inputSchema: z.object({ message: z.string() }) },
-    async ({ message }, { mcpReq }) => {
-      const { action, content } = await mcpReq.elicitInput({
-        message,
-        requestedSchema: {
-          type: 'object',
-          properties: {
-            username: { type: 'string', description: "User's response" },
-            email: { type: 'string', description: "User's email address" },
-          },
-          required: ['username', 'email'],
-        },
-      })
-      return text(`User response: action=${action}, content=${JSON.stringify(content)}`)
-    },
+    async ({ message }, { mcpReq }) => ask(mcpReq, message, { username, email }, ['username', 'email']),
   )
-  eliciting('test_elicitation_sep1034_defaults', 'Defaults', {
-    name: { type: 'string', default: 'John Doe' },
-    age: { type: 'integer', default: 30 },
-    score: { type: 'number', default: 95.5 },
-    status: { type: 'string', enum: ['active', 'inactive', 'pending'], default: 'active' },
-    verified: { type: 'boolean', default: true },
-  })
+  server.registerTool('test_elicitation_sep1034_defaults', { description: 'Defaults' }, async ({ mcpReq }) =>
+    ask(mcpReq, 'Defaults', {
+      name: { type: 'string', default: 'John Doe' },
+      age: { type: 'integer', default: 30 },
+      score: { type: 'number', default: 95.5 },
+      status: { type: 'string', enum: ['active', 'inactive', 'pending'], default: 'active' },
+      verified: { type: 'boolean', default: true },
+    }),
+  )
   const options = ['option1', 'option2', 'option3']
   const titled = (titles: string[]) => titles.map((title, index) => ({ const: `value${index + 1}`, title }))
-  eliciting('test_elicitation_sep1330_enums', 'Enumerations', {
-    untitledSingle: { type: 'string', enum: options },
-    titledSingle: { type: 'string', oneOf: titled(['First Option', 'Second Option', 'Third Option']) },
-    legacyEnum: {
-      type: 'string',
-      enum: ['opt1', 'opt2', 'opt3'],
-      enumNames: ['Option One', 'Option Two', 'Option Three'],
-    },
-    untitledMulti: { type: 'array', items: { type: 'string', enum: options } },
-    titledMulti: { type: 'array', items: { anyOf: titled(['First Choice', 'Second Choice', 'Third Choice']) } },
-  })
+  server.registerTool('test_elicitation_sep1330_enums', { description: 'Enumerations' }, async ({ mcpReq }) =>
+    ask(mcpReq, 'Enumerations', {
+      untitledSingle: { type: 'string', enum: options },
+      titledSingle: { type: 'string', oneOf: titled(['First Option', 'Second Option', 'Third Option']) },
+      legacyEnum: {
+        type: 'string',
+        enum: ['opt1', 'opt2', 'opt3'],
+        enumNames: ['Option One', 'Option Two', 'Option Three'],
+      },
+      untitledMulti: { type: 'array', items: { type: 'string', enum: options } },
+      titledMulti: { type: 'array', items: { anyOf: titled(['First Choice', 'Second Choice', 'Third Choice']) } },
+    }),
+  )
 }
 
 const declaredIn = ({ envelope }: ServerContext['mcpReq']): ClientCapabilities =>

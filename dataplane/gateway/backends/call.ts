@@ -14,6 +14,7 @@ import type { Backend } from './backend.ts'
 import { type ClientAsk, relayAsk } from './client-ask.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
 import type { Flying } from './in-flight.ts'
+import { type InputRequired, inputRequiredBy, MOST_ROUNDS, withInputs } from './input-rounds.ts'
 import type { Link, Opened } from './link.ts'
 import { passHeaders } from './pass-headers.ts'
 import { refusalOf } from './refusal.ts'
@@ -31,7 +32,9 @@ export class Call implements AnswerOwner, Flying {
   deadline: number
   nextSign: number
   readonly #turn: Turn
-  readonly #message: Message
+  #message: Message
+  /** How often the backend has asked for input. */
+  #rounds = 0
   readonly #route: Route
   readonly #backend: Backend
   readonly #observed: End
@@ -109,9 +112,10 @@ export class Call implements AnswerOwner, Flying {
     if (nameHeader !== '') headers.push('mcp-name', nameHeader)
     if (paramHeaders.length > 0) addParamHeaders(headers, paramHeaders, message.params?.['arguments'])
     this.#link = undefined
-    this.#sentId = this.id
-    const meta = era === 'modern' ? undefined : metaForModern(message, modernEnvelope)
-    this.#send(headers, rewriteCall(message, { id: undefined, name: rename, meta }))
+    this.#sentId = this.#rounds === 0 ? this.id : `"portico-round-${this.#rounds}"`
+    const id = this.#rounds === 0 ? undefined : this.#sentId
+    const meta = era === 'modern' ? undefined : metaForModern(message, modernEnvelope(this.session))
+    this.#send(headers, rewriteCall(message, { id, name: rename, meta }))
   }
 
   #sendLegacy(): void {
@@ -120,8 +124,9 @@ export class Call implements AnswerOwner, Flying {
     this.#link ??= session?.link(this.#backend) ?? this.#backend.callerLink(binding)
     const link = this.#link
     this.#opened = link.opened
-    if (this.#opened === undefined) {
-      this.#after(link.open())
+    const needed = this.#opened === undefined ? link.open() : link.beginning
+    if (needed !== undefined) {
+      this.#after(needed)
       return
     }
     // A session of its own leaves the client's ids their meaning. Callers of the modern era share one session with
@@ -144,6 +149,7 @@ export class Call implements AnswerOwner, Flying {
   }
 
   scanner(): AnswerScanner {
+    if (this.#rounds > 0) return new AnswerScanner({ id: Buffer.from(this.id), resultMember: '' })
     if (this.#turn.era === 'legacy' || this.#link === undefined) return new AnswerScanner()
     const resultMember = this.#message.method === 'resources/read' ? READ : COMPLETE
     return new AnswerScanner({ id: Buffer.from(this.id), resultMember })
@@ -162,7 +168,14 @@ export class Call implements AnswerOwner, Flying {
       this.#failed(failure, flowed)
       return
     }
-    const { reply, era } = this.#turn
+    const { reply, era, session } = this.#turn
+    if (era === 'legacy' && this.#link === undefined && session !== undefined && !flowed) {
+      const needed = inputRequiredBy(body)
+      if (needed !== undefined && this.#rounds < MOST_ROUNDS) {
+        void this.#askInputs(needed, session)
+        return
+      }
+    }
     try {
       if (flowed) reply.end()
       else reply.json(200, era === 'legacy' && this.#link === undefined ? legacyAnswer(body) : body)
@@ -173,6 +186,31 @@ export class Call implements AnswerOwner, Flying {
       return
     }
     this.#succeeded(scanner.hasError ? 'error' : 'ok')
+  }
+
+  /** Asks the client for what the backend needs, then calls again. */
+  async #askInputs(needed: InputRequired, session: Session): Promise<void> {
+    const { gateway, reply } = this.#turn
+    const taken = new AbortController()
+    this.#asks.set('inputs', taken)
+    this.deadline = Number.POSITIVE_INFINITY
+    const say = (message: string) => void reply.message(message)
+    try {
+      const message = await withInputs(this.#message, needed, { gateway, session, say, signal: taken.signal })
+      if (this.#over) return
+      this.#message = message
+      this.#rounds++
+      this.#attempts = 0
+      this.deadline = performance.now() + this.#backend.timeoutMs
+      this.#go()
+    } catch (error) {
+      if (this.#over) return
+      this.#backend.health.answered()
+      this.#close('error')
+      this.#turn.fail(error)
+    } finally {
+      this.#asks.delete('inputs')
+    }
   }
 
   notified(bytes: Buffer): void {

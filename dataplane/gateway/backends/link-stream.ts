@@ -2,6 +2,8 @@ import type { Link, Opened } from './link.ts'
 import { MessageStream } from './message-stream.ts'
 
 const RETRY_MS = 1_000
+/** How long a call may wait for the stream: a backend that answers late is not heard before it speaks. */
+const BEGIN_MS = 1_000
 
 /**
  * The stream on which a legacy backend says in a session what belongs to no request. One that it refuses is not asked
@@ -20,14 +22,28 @@ export class LinkStream {
     this.#onMessage = onMessage
   }
 
+  /**
+   * Settles when the stream has begun or was refused; undefined where there is nothing to wait for. What a backend
+   * says to nobody is lost: calls wait for it.
+   */
+  beginning: Promise<void> | undefined
+
   /** Opens it where it can be open and isn't. */
   keep(): void {
     const { opened, backend } = this.#link
     if (this.#stopped || this.#stream !== undefined || opened === undefined || this.#refusedIn === opened) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, BEGIN_MS)
+    this.beginning = promise.finally(() => {
+      clearTimeout(timer)
+      this.beginning = undefined
+    })
     const stream = new MessageStream({
       onMessage: this.#onMessage,
+      onBegin: resolve,
       onEnd: (wasOpen) => {
         this.#stream = undefined
+        resolve()
         if (!wasOpen) this.#refusedIn = opened
         else if (!this.#stopped && !backend.closed) {
           this.#timer = setTimeout(() => this.keep(), RETRY_MS)
@@ -42,6 +58,7 @@ export class LinkStream {
       backend.dispatcher.dispatch({ path: backend.path, method: 'GET', headers }, stream)
     } catch {
       this.#stream = undefined
+      resolve()
     }
   }
 

@@ -166,6 +166,11 @@ export class Link {
     this.#stream.keep()
   }
 
+  /** What a call has to wait for before it goes out in this session. */
+  get beginning(): Promise<void> | undefined {
+    return this.#stream?.beginning
+  }
+
   /** Hears it no longer. */
   unhear(): void {
     this.#stream?.stop()

@@ -4,6 +4,8 @@ import { type SseReceiver, SseSplitter } from '../mcp/sse-splitter.ts'
 export interface MessageStreamOptions {
   /** One event's data. */
   onMessage(bytes: Buffer): void
+  /** The stream has begun. */
+  onBegin?(): void
   /** The stream is over; `opened` tells whether it had begun. */
   onEnd(opened: boolean): void
 }
@@ -40,8 +42,10 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     status: number,
     headers: Record<string, string | string[] | undefined>,
   ): void {
-    if (status === 200 && String(headers['content-type']).startsWith('text/event-stream')) this.#opened = true
-    else controller.abort(new Error('no stream'))
+    if (status === 200 && String(headers['content-type']).startsWith('text/event-stream')) {
+      this.#opened = true
+      this.#options.onBegin?.()
+    } else controller.abort(new Error('no stream'))
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {

@@ -2,12 +2,17 @@ import { CAPABILITIES_KEY, LOG_LEVEL_KEY, VERSION_KEY } from '../mcp/classify.ts
 import { editObject, memberText } from '../mcp/json.ts'
 import { isObject, type Message } from '../mcp/message.ts'
 import { MODERN } from '../mcp/revisions.ts'
+import type { Session } from '../sessions/sessions.ts'
 
-/** `_meta` keys of a legacy client's call towards a modern backend. Nothing that it may ask of a client is relayed. */
-export const modernEnvelope: Readonly<Record<string, string>> = {
+/** `_meta` keys of a legacy client's call towards a modern backend: what its session has declared and asked for. */
+export const modernEnvelope = (session: Session | undefined): Readonly<Record<string, string>> => ({
   [VERSION_KEY]: JSON.stringify(MODERN),
-  [CAPABILITIES_KEY]: '{}',
-}
+  [CAPABILITIES_KEY]: session?.declared ?? '{}',
+  [LOG_LEVEL_KEY]: JSON.stringify(session?.logLevel ?? DEFAULT_LEVEL),
+})
+
+/** Log messages that a legacy client gets which has not said what it wants. */
+const DEFAULT_LEVEL = 'info'
 
 /** A whole answer that the client's era has no form for. The message is for the caller. */
 export class NotRelayed extends Error {}

@@ -52,13 +52,14 @@ export function checkModern(message: Message, headers: IncomingHttpHeaders): voi
   if (header === undefined && message.kind === 'request') throw mismatch('MCP-Protocol-Version is missing.')
   if (header !== undefined && header !== version)
     throw mismatch('MCP-Protocol-Version differs from the version in params._meta.')
-  if (version !== MODERN) throw unsupportedVersion(version)
+  if (version !== MODERN) throw unsupportedVersion(version, [MODERN])
   checkMethod(message, headers)
   checkName(message, headers)
 }
 
-export const unsupportedVersion = (requested: string): PublicError =>
-  new PublicError('unsupported_version', { data: { supported: servedRevisions, requested } })
+/** `supported` says what the same question may name instead: in the modern era, what `server/discover` gives. */
+export const unsupportedVersion = (requested: string, supported: readonly string[] = servedRevisions): PublicError =>
+  new PublicError('unsupported_version', { data: { supported, requested } })
 
 function checkMethod(message: Message, headers: IncomingHttpHeaders): void {
   const header = headers['mcp-method']

@@ -42,6 +42,7 @@ export class Session {
   readonly #keeper: NoteKeeper
   #links: Map<Backend, Link> | undefined
   #watches: Map<string, ResourceWatch> | undefined
+  #declared: string | undefined
 
   constructor(record: SessionRecord, keeper: NoteKeeper) {
     this.record = record
@@ -56,6 +57,12 @@ export class Session {
   /** Notes something that any replica needs to serve this session; undefined takes the note away. */
   note(name: string, value: string | undefined): void | Promise<void> {
     return this.#keeper.note(this, name, value)
+  }
+
+  /** What backends are told that the client can do, as JSON text. */
+  get declared(): string {
+    this.#declared ??= declaredOf(JSON.parse(this.record.capabilities))
+    return this.#declared
   }
 
   /** The lowest level of log messages that the client wants (`logging/setLevel`); undefined where it has not said. */
@@ -78,7 +85,7 @@ export class Session {
           recall: () => this.noted(name),
           claim: (expected, value) => this.#keeper.claim(this, name, expected, value),
         },
-        declaredOf(JSON.parse(this.record.capabilities)),
+        this.declared,
       )
       const opened = link
       opened.onOpened = () => this.#keeper.opened(this, opened)

@@ -222,7 +222,7 @@ test('the answer to an unsupported version tells the supported ones', async () =
   const body = meta({ [VERSION]: '2099-01-01', [CAPABILITIES]: {} })
   const { json } = await post(gateway.url, body, { ...call.headers, 'mcp-protocol-version': '2099-01-01' })
   assert.equal(json.error.data, {
-    supported: ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26'],
+    supported: ['2026-07-28'],
     requested: '2099-01-01',
   })
 })

@@ -160,6 +160,7 @@ test('the modern envelope goes to modern backends alone', async () => {
     progressToken: 'p',
     'io.modelcontextprotocol/protocolVersion': '2026-07-28',
     'io.modelcontextprotocol/clientCapabilities': {},
+    'io.modelcontextprotocol/logLevel': 'info',
   })
 })
 

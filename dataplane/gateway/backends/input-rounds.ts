@@ -1,0 +1,68 @@
+import { PublicError } from '../../server/errors.ts'
+import type { Gateway } from '../gateway.ts'
+import { editObject, Members, memberText, skipSpace } from '../mcp/json.ts'
+import { isObject, Message } from '../mcp/message.ts'
+import type { Session } from '../sessions/sessions.ts'
+import { ASK_MS, canBeAsked } from './client-ask.ts'
+
+/** How often one call may come back for more. */
+export const MOST_ROUNDS = 8
+
+/** What a modern backend needs before it answers: members of its result, as JSON text. */
+export interface InputRequired {
+  readonly requests: string | undefined
+  readonly state: string | undefined
+}
+
+/** What an answer (its bytes as Latin-1) asks for; undefined where it is an answer indeed. */
+export function inputRequiredBy(answer: Buffer): InputRequired | undefined {
+  if (!answer.includes('input_required')) return undefined
+  const result = memberText(answer.toString('utf8'), 'result')
+  if (result === undefined || memberText(result, 'resultType') !== '"input_required"') return undefined
+  return { requests: memberText(result, 'inputRequests'), state: memberText(result, 'requestState') }
+}
+
+export interface InputAsk {
+  readonly gateway: Gateway
+  readonly session: Session
+  say(message: string): void
+  readonly signal: AbortSignal
+}
+
+/**
+ * Asks a legacy client for all that a modern backend needs, and gives the request with the answers in it. Rejects with
+ * a PublicError where the client has not declared that it can be asked, or answers with an error.
+ */
+export async function withInputs(message: Message, needed: InputRequired, ask: InputAsk): Promise<Message> {
+  const asked: Promise<string>[] = []
+  const requests = new Members(needed.requests ?? '{}', skipSpace(needed.requests ?? '{}', 0))
+  while (requests.next()) {
+    const { key, value } = requests
+    asked.push(answerOf(JSON.parse(value), ask).then((result) => `${JSON.stringify(key)}:${result}`))
+  }
+  const responses = await Promise.all(asked)
+  const { text, paramsStart, paramsEnd } = message
+  const params = editObject(text.slice(paramsStart, paramsEnd), {
+    inputResponses: responses.length === 0 ? undefined : `{${responses.join(',')}}`,
+    requestState: needed.state,
+  })
+  const edited = text.slice(0, paramsStart) + params + text.slice(paramsEnd)
+  return new Message(edited, JSON.parse(edited) as Record<string, unknown>)
+}
+
+async function answerOf(request: unknown, { gateway, session, say, signal }: InputAsk): Promise<string> {
+  const { method, params } = isObject(request) ? request : {}
+  if (typeof method !== 'string' || !canBeAsked(JSON.parse(session.record.capabilities), method))
+    throw new PublicError('missing_capability', {
+      message: 'The backend asks for something that this client can’t be asked.',
+    })
+  const response = await gateway.sessions.ask(session, method, isObject(params) ? params : {}, {
+    timeoutMs: ASK_MS,
+    say,
+    signal,
+  })
+  const result = memberText(response, 'result')
+  if (result === undefined)
+    throw new PublicError('client_unreachable', { message: 'The client refused what the backend asks for.' })
+  return result
+}
