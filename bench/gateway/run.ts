@@ -4,10 +4,11 @@
  * process's own, so that other load on the machine changes little; what is measured in milliseconds is worth something
  * on an idle machine alone. Usage: run.ts [seconds a measurement]
  */
-import { type ChildProcess, fork } from 'node:child_process'
+import { type ChildProcess, fork, spawnSync } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { type LoadRequest, load, percentile } from './load.ts'
 import { type Era, openSession, toolCall, toolsList } from './requests.ts'
 
@@ -133,3 +134,6 @@ try {
   for (const child of running) if (child.connected) child.disconnect()
   await rm(directory, { recursive: true })
 }
+
+// In a process of its own, and after the others: what is measured here is memory.
+spawnSync(process.execPath, [fileURLToPath(new URL('sessions.ts', import.meta.url))], { stdio: 'inherit' })

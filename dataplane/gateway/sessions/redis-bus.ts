@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { Cluster } from 'ioredis'
 import type { Logger } from 'pino'
 import type { RedisClient } from '../../storage/redis.ts'
+import { isObject } from '../mcp/message.ts'
 import type { BusKind, BusMessage, SessionBus } from './bus.ts'
 
 export interface RedisBusOptions {
@@ -20,8 +21,8 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
   const takers = new Map<BusKind, (message: never) => void>()
 
   subscriber.on('message', (_channel: string, text: string) => {
-    const [from, message] = JSON.parse(text) as [string, BusMessage]
-    if (from !== replica) takers.get(message.kind)?.(message as never)
+    const sent = parse(text)
+    if (sent !== undefined && sent[0] !== replica) takers.get(sent[1].kind)?.(sent[1] as never)
   })
   const subscribe = () =>
     subscriber.subscribe(all, channelOf(replica)).catch((error) => log.debug({ err: error }, 'no word of replicas'))
@@ -50,5 +51,17 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
     close() {
       subscriber.disconnect()
     },
+  }
+}
+
+/** A replica's name and what it says; undefined for what no replica has sent. */
+function parse(text: string): readonly [string, BusMessage] | undefined {
+  try {
+    const sent: unknown = JSON.parse(text)
+    return Array.isArray(sent) && typeof sent[0] === 'string' && isObject(sent[1])
+      ? (sent as unknown as [string, BusMessage])
+      : undefined
+  } catch {
+    return undefined
   }
 }

@@ -5,29 +5,39 @@ import { createMemoryStore } from '../../../dataplane/gateway/sessions/memory-st
 import { createRedisBus } from '../../../dataplane/gateway/sessions/redis-bus.ts'
 import { createRedisStore } from '../../../dataplane/gateway/sessions/redis-store.ts'
 import type { SessionRecord, SessionStore } from '../../../dataplane/gateway/sessions/store.ts'
-import { connectRedis } from '../../../dataplane/storage/redis.ts'
+import { connectRedis, type RedisConfig } from '../../../dataplane/storage/redis.ts'
 import { startCutProxy } from '../../support/cut-proxy.ts'
 import { eventually } from '../../support/eventually.ts'
 import { keptLog } from '../../support/kept-log.ts'
 import { type RedisServer, startRedis } from '../../support/redis-server.ts'
 
 let redis: RedisServer
+let cluster: RedisServer
 const cleanups: (() => unknown)[] = []
 test.before(async () => {
   redis = await startRedis()
+  cluster = await startRedis({ settings: ['cluster-enabled yes', 'cluster-announce-ip 127.0.0.1'] })
+  const setUp = connectRedis({ mode: 'standalone', addresses: [cluster.address] }, keptLog().log)
+  await setUp.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
+  await eventually('the cluster is up', async () =>
+    String(await setUp.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+  )
+  setUp.disconnect()
 })
 test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
-test.after(() => redis.stop())
+test.after(async () => {
+  await Promise.all([redis.stop(), cluster.stop()])
+})
 
 const TTL_MS = 600
 let stores = 0
 
 /** A store as one replica has it; those with one prefix are replicas of one gateway. */
-function replica(prefix: string, address = redis.address): SessionStore {
+function replica(prefix: string, address = redis.address, mode: RedisConfig['mode'] = 'standalone'): SessionStore {
   const { log } = keptLog()
-  const config = { mode: 'standalone', addresses: [address], commandTimeoutMs: 300 } as const
+  const config = { mode, addresses: [address], commandTimeoutMs: 300 }
   const client = connectRedis(config, log)
   const bus = createRedisBus({ client, subscriber: connectRedis(config, log), prefix, log })
   const store = createRedisStore({ client, bus, prefix, ttlMs: TTL_MS })
@@ -46,6 +56,7 @@ const makers: Readonly<Record<string, () => SessionStore>> = {
     return store
   },
   redis: () => replica(`test:{${++stores}}:`),
+  'redis cluster': () => replica(`test:{${++stores}}:`, cluster.address, 'cluster'),
 }
 
 const session = (id: string): SessionRecord => ({
@@ -137,6 +148,19 @@ test('what one replica ends has ended on all', async () => {
   await eventually('it to be known', async () => (await two.find('a')) === undefined)
   assert.is(gone.length, 1)
   assert.is(gone[0]?.[0], 'a')
+})
+
+test('a message on the channel that no replica has sent is passed over', async () => {
+  const [one, two] = [replica('odd:'), replica('odd:')]
+  await one.add(session('a'))
+  assert.ok(await two.find('a'))
+  const stranger = connectRedis({ mode: 'standalone', addresses: [redis.address] }, keptLog().log)
+  cleanups.push(() => stranger.disconnect())
+  await eventually('they listen', async () => (await stranger.publish('odd:replicas', 'not JSON')) === 2)
+  for (const text of ['null', '[]', '["x"]', '["x",{"kind":"constructor"}]', '["x",null]'])
+    await stranger.publish('odd:replicas', text)
+  await one.remove('a')
+  await eventually('the next one is heard', async () => two.size === 0)
 })
 
 test('of two replicas that claim at once one wins, and both know which', async () => {
