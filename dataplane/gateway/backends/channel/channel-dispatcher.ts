@@ -4,11 +4,12 @@ import type { Dispatcher } from 'undici'
 import { editObject, memberText } from '../../mcp/json.ts'
 import { isObject } from '../../mcp/message.ts'
 import { MODERN } from '../../mcp/revisions.ts'
-import { notificationText } from '../../mcp/rpc-text.ts'
+import { notificationText, resultText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure } from '../failure.ts'
 import type { OpenChannel } from './channel.ts'
 import { Conversation, type Party } from './conversation.ts'
 import { Exchange } from './exchange.ts'
+import { noteWish } from './wishes.ts'
 
 export interface ChannelDispatcherOptions {
   readonly open: OpenChannel
@@ -144,6 +145,7 @@ export class ChannelDispatcher {
       id: randomBytes(12).toString('base64url'),
       capabilities: isObject(params['capabilities']) ? params['capabilities'] : {},
       subscribed: new Set(),
+      level: undefined,
       listening: undefined,
     }
     conversation.parties.add(party)
@@ -153,8 +155,10 @@ export class ChannelDispatcher {
 
   #legacy(exchange: Exchange, { text, id, method, params, headers }: Posted, { conversation, party }: Place): void {
     if (method !== undefined && id !== undefined) {
-      follow(party, method, params)
-      conversation.ask({ text, id, party, exchange, headers })
+      const others = [...conversation.parties].filter((other) => other !== party)
+      const wished = noteWish(party, others, { text, method, params })
+      if (wished === undefined) exchange.answer(200, resultText(id, '{}'))
+      else conversation.ask({ text: wished, id, party, exchange, headers })
       return
     }
     if (id !== undefined) conversation.answer(party, id, text)
@@ -235,13 +239,6 @@ function listen(exchange: Exchange, party: Party): void {
     if (party.listening === exchange) party.listening = undefined
   }
   exchange.stream()
-}
-
-/** Notes of which resources a party wants to hear. */
-function follow(party: Party, method: string, { uri }: Posted['params']): void {
-  if (typeof uri !== 'string') return
-  if (method === 'resources/subscribe') party.subscribed.add(uri)
-  else if (method === 'resources/unsubscribe') party.subscribed.delete(uri)
 }
 
 const lost = (exchange: Exchange, id: string | undefined) =>

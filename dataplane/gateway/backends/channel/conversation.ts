@@ -6,14 +6,13 @@ import { notificationText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure } from '../failure.ts'
 import type { Channel, ChannelReceiver, OpenChannel } from './channel.ts'
 import type { Exchange } from './exchange.ts'
+import { type Wishes, wantsLevel } from './wishes.ts'
 
 /** One of those who talk through a conversation. */
-export interface Party {
+export interface Party extends Wishes {
   readonly id: string
   /** What it said of itself when it was opened: what it may be asked. */
   readonly capabilities: Readonly<Record<string, unknown>>
-  /** Resources of whose changes it wants to hear. */
-  readonly subscribed: Set<string>
   /** Its GET stream, where it has one open. */
   listening: Exchange | undefined
 }
@@ -290,9 +289,10 @@ export class Conversation {
     const meta = params['_meta']
     const subscription = isObject(meta) ? meta[SUBSCRIPTION_KEY] : undefined
     if (subscription !== undefined) this.#subscribed(Number(subscription), text)
-    else if (method === 'notifications/message' || method === 'notifications/cancelled')
-      this.#concerned()?.exchange?.event(text)
-    else {
+    else if (method === 'notifications/message' || method === 'notifications/cancelled') {
+      const { party, exchange } = this.#concerned() ?? {}
+      if (method === 'notifications/cancelled' || wantsLevel(party, params['level'])) exchange?.event(text)
+    } else {
       const uri = method === 'notifications/resources/updated' ? params['uri'] : undefined
       for (const { listening, subscribed } of this.parties)
         if (uri === undefined || subscribed.has(String(uri))) listening?.event(text)
