@@ -4,7 +4,7 @@ import type { EntryType } from '../store/schema.ts'
 import { notModified, revisionHeaders } from './conditional.ts'
 import type { Api } from './context.ts'
 import { openRegistry } from './gate.ts'
-import { jsonText } from './json-text.ts'
+import { jsonSender, type SendJson } from './json-text.ts'
 import type { Operation } from './operation.ts'
 import { pageQuery, versionQuery } from './query.ts'
 import {
@@ -24,14 +24,16 @@ const BASE = '/registry/{registry}/v0.1'
 
 /** The consumer API: what a registry shows. Servers as in the MCP registry API v0.1, skills beside it in the same way. */
 export function catalogOperations(api: Pick<Api, 'reader' | 'visibilityOf'>): readonly Operation[] {
+  const sendJson = jsonSender()
   return [
-    ...operationsOf(api, 'server', `${BASE}/servers`, 'Server'),
-    ...operationsOf(api, 'skill', `${BASE}/x/portico/skills`, 'Skill'),
+    ...operationsOf(api, sendJson, 'server', `${BASE}/servers`, 'Server'),
+    ...operationsOf(api, sendJson, 'skill', `${BASE}/x/portico/skills`, 'Skill'),
   ]
 }
 
 function operationsOf(
   { reader, visibilityOf }: Pick<Api, 'reader' | 'visibilityOf'>,
+  sendJson: SendJson,
   type: EntryType,
   base: string,
   what: 'Server' | 'Skill',
@@ -65,7 +67,7 @@ function operationsOf(
         const last = rows.length > query.limit ? page.at(-1) : undefined
         const { revision } = rows[0] ?? open
         const text = listText(type, page, last && encodeCursor(last, query.digest))
-        return jsonText(c, text, revisionHeaders(c, { revision, tag: open.tag }))
+        return sendJson(c, text, revisionHeaders(c, { revision, tag: open.tag }))
       },
     },
     {
@@ -82,7 +84,7 @@ function operationsOf(
         const [first] = rows
         if (first === undefined) throw new PublicError('not_found')
         const revision = { revision: first.revision, tag: open.tag }
-        return notModified(c, revision) ?? jsonText(c, listText(type, rows), revisionHeaders(c, revision))
+        return notModified(c, revision) ?? sendJson(c, listText(type, rows), revisionHeaders(c, revision))
       },
     },
     {
@@ -99,7 +101,7 @@ function operationsOf(
         const row = await reader.version({ ...versionQuery(c, open.registry), type, visible: open.visible })
         if (row === undefined) throw new PublicError('not_found')
         const revision = { revision: row.revision, tag: open.tag }
-        return notModified(c, revision) ?? jsonText(c, versionText(type, row), revisionHeaders(c, revision))
+        return notModified(c, revision) ?? sendJson(c, versionText(type, row), revisionHeaders(c, revision))
       },
     },
   ]
