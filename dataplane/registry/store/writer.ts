@@ -81,7 +81,11 @@ export function startWriter(options: WriterOptions, log: Logger): Jobs {
   }
 
   return {
-    open: () => ask('open'),
+    // Nobody asks yet: whoever starts the server is told what is wrong, not that it is away.
+    open: () =>
+      ask('open').catch((error: Error) => {
+        throw error.cause ?? error
+      }),
     applySettings: (settings) => ask('applySettings', settings),
     syncSource: (source, { full, signal }) => ask('syncSource', { source, full }, signal),
     recordSync: (record) => ask('recordSync', record),

@@ -150,7 +150,7 @@ test('a configuration that won’t do is refused with every finding; the one bef
 test('what is not served yet is refused, and said to be', async () => {
   const unsupported = {
     ...configOf({ own: 'own.json' }),
-    database: { url: 'postgres://example' },
+    audit: { enabled: true },
     telemetry: {},
     colour: 'blue',
   }
@@ -162,7 +162,7 @@ test('what is not served yet is refused, and said to be', async () => {
       .filter((finding) => finding.message === message)
       .map(({ pointer }) => pointer)
       .sort()
-  assert.equal(said('is not supported yet'), ['/database', '/telemetry'])
+  assert.equal(said('is not supported yet'), ['/audit', '/telemetry'])
   assert.equal(said('unknown field'), ['/colour'])
   await shows(ALL)
 })

@@ -60,7 +60,7 @@ test('the admin listener', async () => {
   const { config, refused, registries, sources } = (await get('/status')).body as never
   assert.match(config, /^sha256:[0-9a-f]{64}$/)
   assert.equal(refused, [])
-  assert.equal(registries, [{ name: 'main', sources: ['own'] }])
+  assert.equal(registries, [{ name: 'main', sources: ['own'], claims: {} }])
   const [{ lastAttempt, lastSuccess, nextRun, ...rest }] = sources as [Record<string, string>]
   assert.equal(rest, {
     name: 'own',
@@ -93,7 +93,7 @@ test('a configuration that won’t do ends the start with its findings, and leav
   const error = await failure(serve())
   assert.instance(error, ConfigError)
   const pointers = (error as ConfigError).findings.map(({ pointer }) => pointer)
-  assert.equal(pointers.sort(), ['/auth/mode', '/registries', '/sources'])
+  assert.equal(pointers.sort(), ['/registries', '/sources'])
 })
 
 test('a taken port is named', async () => {
@@ -118,7 +118,7 @@ test('a store that is no database is named', async () => {
   await mkdir(folder.stateDirectory)
   await writeFile(join(folder.stateDirectory, 'catalog.sqlite'), 'not a database, '.repeat(100))
   const { message } = await failure(serve())
-  assert.match(message, /registry\.sqlite can’t be opened: file is not a database/)
+  assert.match(message, /catalog\.sqlite can’t be opened: file is not a database/)
 })
 
 test('requests and syncs are told to the seam of telemetry, by names that are ours', async () => {
@@ -137,10 +137,10 @@ test('requests and syncs are told to the seam of telemetry, by names that are ou
   await registry.stop()
   assert.equal(seen, [
     'sync own ok',
-    'request servers ok',
-    'request servers error invalid_request',
-    'request versions ok',
-    'request version error not_found',
+    'request listServers ok',
+    'request listServers error invalid_request',
+    'request listServerVersions ok',
+    'request getServerVersion error not_found',
   ])
 })
 

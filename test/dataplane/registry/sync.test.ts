@@ -193,8 +193,13 @@ withRegistry(
       }),
     ),
   async (registry) => {
-    await eventually('several attempts', async () => (await registry.source('own')).attempts >= 3, 10_000)
-    const { lastAttempt, nextRun, lastSuccess } = await registry.source('own')
+    let seen = await registry.source('own')
+    const failedThrice = async () => {
+      seen = await registry.source('own')
+      return seen.attempts >= 3 && seen.state === 'failed' && seen.nextRun !== null
+    }
+    await eventually('several attempts', failedThrice, 30_000)
+    const { lastAttempt, nextRun, lastSuccess } = seen
     assert.is(lastSuccess, null)
     assert.ok(Date.parse(nextRun ?? '') - Date.parse(lastAttempt ?? '') >= 1000)
     const told = registry.log.lines.filter(({ code }) => code === 'file_missing')
