@@ -1,5 +1,7 @@
 /** Other people's clients, through the gateway, to other people's servers. */
+import { execFile } from 'node:child_process'
 import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { test } from 'uvu'
@@ -9,6 +11,9 @@ import { type McpTestServer, startMcpServer } from '../../support/mcp-dual-serve
 import { type EverythingServer, startEverything } from '../../support/mcp-everything.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/mcp-gateway.ts'
 import { type FastMcpServer, pythonClient, startFastMcp } from '../../support/python.ts'
+
+const run = promisify(execFile)
+const modules = join(import.meta.dirname, '../../../node_modules')
 
 let dual: McpTestServer
 let everything: EverythingServer
@@ -53,13 +58,24 @@ for (const [set, mode, version] of [
     for (const [name] of calls) assert.ok(ran.tools.includes(name), name)
   })
 
+for (const era of ['modern', 'legacy'])
+  test(`MCP Inspector, ${era}: calls tools of every server`, async () => {
+    // It takes the first node on the path: it needs the one that runs this test.
+    const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env['PATH']}` }
+    for (const [index, [name]] of calls.entries()) {
+      const call = ['--method', 'tools/call', '--tool-name', name, '--tool-arg', `message=${message}`]
+      const connection = ['--cli', gateway.url, '--transport', 'http', '--protocol-era', era]
+      const { stdout } = await run(join(modules, '.bin/mcp-inspector'), [...connection, ...call], { env })
+      assert.ok(stdout.includes(answers[index] as string), stdout)
+    }
+  })
+
 test('mcp-remote carries a client on standard input and output', async () => {
-  const folder = join(import.meta.dirname, '../../../node_modules')
   const client = new Client({ name: 'test', version: '1' })
   await client.connect(
     new StdioClientTransport({
       command: process.execPath,
-      args: [join(folder, 'mcp-remote/dist/proxy.js'), gateway.url, '--allow-http', '--transport', 'http-only'],
+      args: [join(modules, 'mcp-remote/dist/proxy.js'), gateway.url, '--allow-http', '--transport', 'http-only'],
       env: { ...(process.env as Record<string, string>), PATH: `${dirname(process.execPath)}:${process.env['PATH']}` },
       stderr: 'ignore',
     }),

@@ -200,6 +200,20 @@ test('a backend’s question reaches the client where it listens and is answered
   await reading
 })
 
+test('a replica that stops leaves its sessions, here and at the backends, to the others', async () => {
+  gateways++
+  const [one, two] = [await startGateway(configOf()), await startGateway(configOf())]
+  cleanups.push(() => two.close())
+  const session = await openSession(one.url)
+  backend.seen.length = 0
+  await post(one.url, echo('1'), session)
+  const [id] = backendSessions()
+  await one.close()
+  backend.seen.length = 0
+  assert.is(textOf((await post(two.url, echo('2'), session)).json.result), 'b: 2')
+  assert.equal([...backendSessions()], [id])
+})
+
 /** The sessions of one replica without a gateway around them. */
 function replicaOf(name: string): Sessions {
   const config = { name, namespace: 'x', role: 'gateway', incomingAuth: { type: 'anonymous' }, ...configOf() } as const
