@@ -30,6 +30,9 @@ for (const name of Object.keys(results[0]?.reads ?? {}))
     ratio: rounded(ratio(results.at(-1)?.reads[name], results[0]?.reads[name])),
   })
 
+// The store alone, on both databases; it takes the same sizes.
+await import('./store.ts')
+
 async function measureCatalog(rows: number) {
   const names = Math.round(rows / VERSIONS)
   // Two sources: the second repeats a part of the first's names, so that there is something to shadow.

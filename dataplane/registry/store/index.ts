@@ -3,7 +3,7 @@ import type { PostgresConfig } from '../../storage/sql-postgres.ts'
 import { hearOthers } from './changes-heard.ts'
 import type { Jobs } from './jobs.ts'
 import { openForReading, storeFile } from './open.ts'
-import { createReader, type Reader } from './read.ts'
+import { available, createReader, type Reader } from './read.ts'
 import type { AdminWriter } from './records.ts'
 import { createSnapshot } from './snapshot.ts'
 import { startWriter } from './writer.ts'
@@ -46,7 +46,7 @@ export async function openStore(options: StoreOptions, log: Logger): Promise<Sto
   const seen = <A extends unknown[], R>(job: (...args: A) => Promise<R>, changed?: 'entries') =>
     async function writeAndSee(...args: A): Promise<R> {
       const outcome = await job(...args)
-      await snapshot.refresh(changed)
+      await available(snapshot.refresh(changed))
       return outcome
     }
   return {
