@@ -10,6 +10,7 @@ import type { Backend } from './backends/backend.ts'
 import { Backends } from './backends/backends.ts'
 import { failurePolicy } from './backends/failure-policy.ts'
 import { InFlight } from './backends/in-flight.ts'
+import { ParkedCalls } from './backends/parking.ts'
 import { watchModern } from './backends/resource-watch.ts'
 import { relayUnasked } from './backends/unasked.ts'
 import { type ChangedList, Listeners } from './endpoint/listeners.ts'
@@ -34,6 +35,7 @@ export class Gateway {
   readonly observe: Observe
   readonly sessions: Sessions
   readonly inFlight = new InFlight()
+  readonly parked = new ParkedCalls()
   /** Modern clients that listen. */
   readonly listeners = new Listeners()
   setup: Setup

@@ -60,6 +60,8 @@ export class Backend {
   #detecting: Promise<Era> | undefined
   readonly #links = new Set<Link>()
   readonly #callerLinks = new Map<string, Link>()
+  /** Sessions for calls whose client can be asked, while no call has them. */
+  readonly #idleLinks = new Map<string, Link[]>()
 
   constructor({ config, directory, defaultTimeout, client, log }: BackendOptions) {
     this.name = config.name
@@ -123,12 +125,40 @@ export class Backend {
     return link
   }
 
+  /**
+   * A session for one call of a caller of the modern era that can be asked something (`declared`: JSON text): what the
+   * backend asks in it belongs to that call. `giveBack` must be called in the end.
+   */
+  borrowLink(binding: string, declared: string): Link {
+    const idle = this.#idleLinks.get(keyOf(binding, declared))?.pop()
+    if (idle !== undefined) return idle
+    const link = this.link(undefined, declared)
+    link.onOpened = () => link.hear((bytes) => link.heard?.(bytes))
+    return link
+  }
+
+  giveBack(link: Link, binding: string, declared: string): void {
+    link.heard = undefined
+    link.usedAt = Date.now()
+    const key = keyOf(binding, declared)
+    const idle = this.#idleLinks.get(key)
+    if (this.closed) this.closeLink(link)
+    else if (idle === undefined) this.#idleLinks.set(key, [link])
+    else idle.push(link)
+  }
+
   /** Ends callers' sessions that have not been used for a while. */
   sweep(now: number): void {
     for (const [binding, link] of this.#callerLinks) {
       if (now - link.usedAt < IDLE_LINK_MS) continue
       this.#callerLinks.delete(binding)
       this.closeLink(link)
+    }
+    for (const [key, links] of this.#idleLinks) {
+      const kept = links.filter(({ usedAt }) => now - usedAt < IDLE_LINK_MS)
+      for (const link of links) if (!kept.includes(link)) this.closeLink(link)
+      if (kept.length === 0) this.#idleLinks.delete(key)
+      else this.#idleLinks.set(key, kept)
     }
   }
 
@@ -196,7 +226,10 @@ export class Backend {
   async close(): Promise<void> {
     this.closed = true
     this.#callerLinks.clear()
+    this.#idleLinks.clear()
     for (const link of this.#links) this.closeLink(link)
     await this.dispatcher.close()
   }
 }
+
+const keyOf = (binding: string, declared: string): string => `${declared}\0${binding}`

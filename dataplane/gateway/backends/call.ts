@@ -4,6 +4,8 @@ import type { Route } from '../aggregation/catalog.ts'
 import { changedBy } from '../aggregation/list-kind.ts'
 import { OK, type Turn } from '../endpoint/turn.ts'
 import { AnswerScanner } from '../mcp/answer-scanner.ts'
+import { CAPABILITIES_KEY } from '../mcp/classify.ts'
+import { editObject } from '../mcp/json.ts'
 import { isObject, type Message } from '../mcp/message.ts'
 import { addParamHeaders } from '../mcp/param-headers.ts'
 import { metaForLegacy, metaForModern, rewriteCall } from '../mcp/rewrite.ts'
@@ -11,11 +13,12 @@ import { notificationText } from '../mcp/rpc-text.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { type AnswerOwner, AnswerReader } from './answer-reader.ts'
 import type { Backend } from './backend.ts'
-import { type ClientAsk, relayAsk } from './client-ask.ts'
+import { ASK_MS, type ClientAsk, canBeAsked, canBeAskedAny, declaredOf, relayAsk } from './client-ask.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
 import type { Flying } from './in-flight.ts'
 import { type InputRequired, inputRequiredBy, MOST_ROUNDS, withInputs } from './input-rounds.ts'
 import type { Link, Opened } from './link.ts'
+import { Parking } from './parking.ts'
 import { passHeaders } from './pass-headers.ts'
 import { refusalOf } from './refusal.ts'
 import { isRelayed, legacyAnswer, modernEnvelope, NotRelayed, sameId } from './relay-rules.ts'
@@ -31,8 +34,12 @@ const READ = `${COMPLETE},"ttlMs":0,"cacheScope":"private"`
 export class Call implements AnswerOwner, Flying {
   deadline: number
   nextSign: number
-  readonly #turn: Turn
+  #turn: Turn
   #message: Message
+  /** Where a modern client has been asked something that a legacy backend wants to know. */
+  #parking: Parking | undefined
+  /** Declared capabilities (JSON text) of the client whose call has borrowed the session. */
+  #borrowed: string | undefined
   /** How often the backend has asked for input. */
   #rounds = 0
   readonly #route: Route
@@ -76,6 +83,12 @@ export class Call implements AnswerOwner, Flying {
 
   /** Sends the call. Its answer, of whatever kind, goes to the turn. */
   start(): void {
+    const { era, gateway } = this.#turn
+    if (era === 'modern' && this.#message.params?.['requestState'] !== undefined && this.#isForLegacy) {
+      this.#observed(OK)
+      gateway.parked.resume(this.#turn)
+      return
+    }
     if (!this.#backend.health.mayTry()) {
       this.#observed({ result: 'error', code: 'backend_unavailable' })
       throw new PublicError('backend_unavailable')
@@ -83,6 +96,10 @@ export class Call implements AnswerOwner, Flying {
     this.#turn.gateway.inFlight.add(this)
     this.#turn.onGone = this
     this.#go()
+  }
+
+  get #isForLegacy(): boolean {
+    return this.#backend.era?.era === 'legacy'
   }
 
   #go(): void {
@@ -121,7 +138,7 @@ export class Call implements AnswerOwner, Flying {
   #sendLegacy(): void {
     const { era, session, binding } = this.#turn
     const message = this.#message
-    this.#link ??= session?.link(this.#backend) ?? this.#backend.callerLink(binding)
+    this.#link ??= session?.link(this.#backend) ?? this.#linkFor(binding)
     const link = this.#link
     this.#opened = link.opened
     const needed = this.#opened === undefined ? link.open() : link.beginning
@@ -136,6 +153,21 @@ export class Call implements AnswerOwner, Flying {
     const id = own ? undefined : this.#sentId
     const meta = era === 'modern' ? metaForLegacy(message) : undefined
     this.#send(link.headers(), rewriteCall(message, { id, name: this.#route.rename, meta }))
+  }
+
+  /** The session for a caller of the modern era: one of its own where the backend may have to ask something. */
+  #linkFor(binding: string): Link {
+    const capabilities = this.#message.meta?.[CAPABILITIES_KEY]
+    if (!canBeAskedAny(capabilities)) return this.#backend.callerLink(binding)
+    this.#borrowed = declaredOf(capabilities)
+    const link = this.#backend.borrowLink(binding, this.#borrowed)
+    link.heard = (bytes) => {
+      const heard = parse(bytes)
+      if (!isObject(heard) || typeof heard['method'] !== 'string') return
+      if (heard['id'] === undefined) this.notified(bytes)
+      else this.asked(JSON.stringify(heard['id']), bytes)
+    }
+    return link
   }
 
   #send(headers: string[], body: string): void {
@@ -157,6 +189,10 @@ export class Call implements AnswerOwner, Flying {
 
   part(bytes: Buffer): boolean {
     const { reply } = this.#turn
+    if (this.#parking !== undefined) {
+      this.#parking.parts.push(bytes)
+      return true
+    }
     if (reply.part(bytes)) return true
     reply.res.once('drain', () => this.#reader?.resume())
     return false
@@ -166,6 +202,10 @@ export class Call implements AnswerOwner, Flying {
     if (!sameId(scanner.id, this.#sentId)) {
       const failure = new BackendFailure('backend_failed', `answered another request: ${scanner.id}`)
       this.#failed(failure, flowed)
+      return
+    }
+    if (this.#parking !== undefined) {
+      this.#answeredParked(scanner, Buffer.concat([...this.#parking.parts, body]))
       return
     }
     const { reply, era, session } = this.#turn
@@ -233,8 +273,60 @@ export class Call implements AnswerOwner, Flying {
     const link = this.#link
     const { gateway, session } = this.#turn
     if (!isObject(asked) || link === undefined) return
-    if (session === undefined) link.answer(String(asked['method']), id)
+    if (session === undefined) this.#park(link, id, asked)
     else void this.#relayAsk({ gateway, session, link }, id, asked)
+  }
+
+  /** Answers a modern client with the backend's question; its retry goes on with the call. */
+  #park(link: Link, id: string, asked: Record<string, unknown>): void {
+    const { method, params } = asked
+    if (typeof method !== 'string' || !canBeAsked(this.#message.meta?.[CAPABILITIES_KEY], method)) {
+      link.answer(String(method), id)
+      return
+    }
+    this.#parking ??= new Parking()
+    this.#parking.add({ id, request: { method, params: isObject(params) ? params : {} } })
+    this.#tellAsks(this.#parking)
+  }
+
+  #tellAsks(parking: Parking): void {
+    if (!parking.attached) return
+    parking.attached = false
+    this.deadline = performance.now() + ASK_MS
+    const turn = this.#turn
+    const requests = Object.fromEntries([...parking.asks].map(([key, { request }]) => [key, request]))
+    const requestState = turn.gateway.parked.park(this, parking, turn)
+    turn.result(JSON.stringify({ resultType: 'input_required', inputRequests: requests, requestState }))
+  }
+
+  /** The client is back with what it was asked, or some of it. */
+  resume(turn: Turn): void {
+    const parking = this.#parking as Parking
+    if (parking.attached) throw new PublicError('invalid_params', { message: 'The call goes on already.' })
+    parking.attached = true
+    this.#turn = turn
+    turn.onGone = this
+    const responses = turn.message.params?.['inputResponses']
+    for (const [key, { id }] of parking.asks) {
+      if (!isObject(responses) || !isObject(responses[key])) continue
+      parking.asks.delete(key)
+      this.#link?.send(`{"jsonrpc":"2.0","id":${id},"result":${JSON.stringify(responses[key])}}`)
+    }
+    this.deadline = performance.now() + this.#backend.timeoutMs
+    if (parking.outcome !== undefined) parking.outcome()
+    else if (parking.asks.size > 0) this.#tellAsks(parking)
+  }
+
+  /** The answer to a call that was parked goes to whoever has come back for it. */
+  #answeredParked(scanner: AnswerScanner, body: Buffer): void {
+    const parking = this.#parking as Parking
+    if (!parking.attached) {
+      parking.outcome = () => this.#answeredParked(scanner, body)
+      return
+    }
+    const text = editObject(body.toString('utf8'), { id: this.id })
+    this.#turn.reply.json(200, text)
+    this.#succeeded(scanner.hasError ? 'error' : 'ok')
   }
 
   /** While the client is asked, the backend's time does not run. */
@@ -329,6 +421,10 @@ export class Call implements AnswerOwner, Flying {
 
   #failed(failure: BackendFailure, flowed: boolean): void {
     if (this.#over) return
+    if (this.#parking?.attached === false) {
+      this.#close('error', failure.code)
+      return
+    }
     const turn = this.#turn
     this.#backend.health.failed(failure)
     turn.gateway.log.debug({ backend: this.#backend.name, code: failure.code, reason: failure.message }, 'call failed')
@@ -343,6 +439,11 @@ export class Call implements AnswerOwner, Flying {
   #close(result: 'ok' | 'error', code?: string): void {
     this.#over = true
     for (const asked of this.#asks.values()) asked.abort()
+    const { gateway, binding } = this.#turn
+    if (this.#parking !== undefined) gateway.parked.forget(this.#parking)
+    if (this.#borrowed !== undefined && this.#link !== undefined)
+      this.#backend.giveBack(this.#link, binding, this.#borrowed)
+    this.#borrowed = undefined
     this.#observed(code === undefined ? (result === 'ok' ? OK : { result }) : { result, code })
     if (this.#ended || this.#reader === undefined) this.#turn.gateway.inFlight.delete(this)
   }

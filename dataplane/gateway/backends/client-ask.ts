@@ -20,6 +20,10 @@ export function canBeAsked(capabilities: unknown, method: string): boolean {
   return capability !== undefined && isObject(capabilities) && isObject(capabilities[capability])
 }
 
+/** Whether a client that declared these capabilities can be asked anything at all. */
+export const canBeAskedAny = (capabilities: unknown): boolean =>
+  isObject(capabilities) && Object.values(askable).some((capability) => isObject(capabilities[capability]))
+
 /** What of a client's capabilities is declared to backends: what we relay. JSON text. */
 export function declaredOf(capabilities: unknown): string {
   const relayed = isObject(capabilities) ? capabilities : {}

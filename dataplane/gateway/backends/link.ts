@@ -41,6 +41,8 @@ export class Link {
   #closed = false
   /** Told when the session has been opened here. */
   onOpened: (() => void) | undefined
+  /** Takes what is heard in a session that calls borrow one after the other. */
+  heard: ((bytes: Buffer) => void) | undefined
   /** What the backend is told that the client can do, as JSON text. */
   readonly #declared: string
   #stream: LinkStream | undefined
