@@ -10,6 +10,7 @@ import { followConfiguration } from './configuration.ts'
 import { createIdentity } from './identity.ts'
 import type { RegistrySettings } from './settings.ts'
 import { scheduleOf } from './sources/place.ts'
+import type { SyncState } from './sources/schedule.ts'
 import { createScheduler } from './sources/scheduler.ts'
 import { readiness, statusOf } from './status.ts'
 import { openStore } from './store/index.ts'
@@ -57,13 +58,19 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
     const onSettings = () => void schedule(configuration.current())
     const store = parts.adopt(await openStore({ stateDirectory, postgres, onSettings }, log), ({ close }) => close())
     const identity = parts.adopt(createIdentity({ log, observe }), ({ close }) => close())
-    const scheduler = parts.adopt(createScheduler({ sync: store.syncSource, log, observe }), ({ stop }) => stop())
+    const recordSync = (source: string, state: SyncState) => store.recordSync({ source, state: JSON.stringify(state) })
+    const scheduler = parts.adopt(
+      createScheduler({ sync: store.syncSource, record: recordSync, log, observe }),
+      ({ stop }) => stop(),
+    )
     const schedule = async (settings: RegistrySettings) => {
-      const created = (await store.reader.sources()).filter(({ origin }) => origin === 'api')
+      const sources = await store.reader.sources()
+      const created = sources.filter(({ origin }) => origin === 'api')
       const { directory, limits } = settings
       const reach = { directory, publicOnly: limits.privateSources === 'deny' }
       const schedules = created.flatMap(({ name, config }) => scheduleOf({ name, ...config }, reach) ?? [])
-      if (!following.signal.aborted) scheduler.apply([...settings.schedules, ...schedules])
+      if (!following.signal.aborted)
+        scheduler.apply([...settings.schedules, ...schedules], new Map(sources.map(({ name, sync }) => [name, sync])))
     }
     await configuration.begin(async (settings) => {
       if (!isDeepStrictEqual(settings.postgres, postgres)) throw new Error('another database needs a restart')

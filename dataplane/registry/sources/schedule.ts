@@ -39,6 +39,8 @@ export interface SyncCall {
 
 export interface ScheduleOptions {
   readonly sync: (source: Source, call: SyncCall) => Promise<Synced>
+  /** Keeps how a source stands, for the time after a restart. */
+  readonly record?: (name: string, state: SyncState) => Promise<void>
   readonly slots: Slots
   readonly log: Logger
   readonly observe: Observe
@@ -76,13 +78,19 @@ const untried: SyncState = {
 }
 
 /** Syncs a source now, once an interval after the last attempt, sooner after a failure, and after each change of a file or a cluster. */
-export function startSchedule(source: ScheduledSource, { sync, slots, log, observe }: ScheduleOptions): Schedule {
+export function startSchedule(
+  source: ScheduledSource,
+  { sync, record, slots, log, observe }: ScheduleOptions,
+  before: SyncState = untried,
+): Schedule {
   const stopping = new AbortController()
   const { signal } = stopping
   let timer: NodeJS.Timeout | undefined
   let running: Promise<void> | undefined
   let again: 'no' | 'yes' | 'full' = 'no'
-  let state = untried
+  // What was recorded tells of the last success and of failures in a row; whether it still holds is to be seen.
+  let state: SyncState = { ...before, state: 'waiting', tried: false, nextRun: null }
+  let recorded = outcomeOf(before)
 
   /** Gives how long to wait for the next. */
   async function attempt(full: boolean): Promise<number> {
@@ -90,7 +98,7 @@ export function startSchedule(source: ScheduledSource, { sync, slots, log, obser
     state = { ...state, state: 'running', lastAttempt: now(), nextRun: null, attempts: state.attempts + 1 }
     try {
       const synced = await sync(source, { full, signal })
-      state = { ...state, ...succeeded(synced) }
+      state = await kept({ ...state, ...succeeded(synced) })
       if (synced.changed) log.info({ source: source.name, ...counts(state) }, 'synced')
       end({ result: 'ok' })
       return source.intervalMs
@@ -99,7 +107,7 @@ export function startSchedule(source: ScheduledSource, { sync, slots, log, obser
       end({ result: 'error', code: failure.code })
       if (signal.aborted) return 0
       const isNews = failure.message !== state.error?.message
-      state = { ...state, state: 'failed', tried: true, error: failure }
+      state = await kept({ ...state, state: 'failed', tried: true, error: failure })
       if (isNews) log.warn({ source: source.name, ...failure }, 'not synced; what it brought before stays')
       return backoff({ attempts: state.attempts, intervalMs: source.intervalMs, retryAfterMs })
     }
@@ -109,6 +117,19 @@ export function startSchedule(source: ScheduledSource, { sync, slots, log, obser
     const full = again === 'full'
     again = 'no'
     return attempt(full)
+  }
+
+  /** Records a state before it is told. Only another outcome is written: a source that goes on as before costs no write. */
+  async function kept(state: SyncState): Promise<SyncState> {
+    const outcome = outcomeOf(state)
+    if (record === undefined || outcome === recorded) return state
+    try {
+      await record(source.name, state)
+      recorded = outcome
+    } catch (error) {
+      log.warn({ source: source.name, err: error }, 'how the source stands was not recorded')
+    }
+    return state
   }
 
   async function runAll(): Promise<void> {
@@ -172,6 +193,11 @@ function succeeded({ servers, skills, problems }: Synced): Partial<SyncState> {
     leftOut: problems.length,
     problems: problems.slice(0, SHOWN_PROBLEMS),
   }
+}
+
+/** What makes a state worth recording: not its times. */
+function outcomeOf({ state, error, servers, skills, leftOut }: SyncState): string {
+  return JSON.stringify([state, error, servers, skills, leftOut])
 }
 
 function counts({ servers, skills, leftOut }: SyncState) {

@@ -4,8 +4,11 @@ import { createSlots } from './slots.ts'
 
 /** Keeps one schedule a source. */
 export interface Scheduler {
-  /** Starts what is new, stops what is gone, starts anew what is set otherwise; the rest runs on. */
-  apply(sources: readonly ScheduledSource[]): void
+  /**
+   * Starts what is new, stops what is gone, starts anew what is set otherwise; the rest runs on. `before` is how they
+   * stood when that was last recorded.
+   */
+  apply(sources: readonly ScheduledSource[], before?: ReadonlyMap<string, SyncState | undefined>): void
   /** How a source stands; undefined where there is none of this name that is synced. */
   state(name: string): SyncState | undefined
   states(): readonly ({ readonly name: string } & SyncState)[]
@@ -29,12 +32,12 @@ export function createScheduler(options: Omit<ScheduleOptions, 'slots'>): Schedu
   let ending: Promise<unknown> = Promise.resolve()
 
   return {
-    apply(sources) {
+    apply(sources, known) {
       const kept = new Map<string, Schedule>()
       for (const source of sources) {
         const before = schedules.get(source.name)
         const same = before !== undefined && isDeepStrictEqual(before.source, source)
-        kept.set(source.name, same ? before : startSchedule(source, { ...options, slots }))
+        kept.set(source.name, same ? before : startSchedule(source, { ...options, slots }, known?.get(source.name)))
       }
       const gone = [...schedules].filter(([name, schedule]) => kept.get(name) !== schedule)
       ending = Promise.all([ending, ...gone.map(([, schedule]) => schedule.stop())])

@@ -36,7 +36,7 @@ test('a file at a URL is asked for with its validators; unchanged it is neither 
   assert.is(upstream.requests[1]?.headers['if-modified-since'], 'Thu, 01 Jan 2026 00:00:00 GMT')
   text = file('a', 'bb')
   await shows(['com.example/a@1.0.0', 'com.example/bb@1.0.0'])
-  assert.is(registry.log.lines.filter(({ msg }) => msg === 'synced').length, 2)
+  await eventually('both are told', () => registry?.log.lines.filter(({ msg }) => msg === 'synced').length === 2)
 })
 
 test('a redirect is followed', async () => {

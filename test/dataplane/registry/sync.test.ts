@@ -148,6 +148,7 @@ for (const [what, text, code] of broken)
 
       await registry.folder.write('own.json', registryFile([a1, b1]))
       await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+      await eventually('it is told', async () => (await registry.source('own')).state === 'ok')
       const { state, attempts, error } = await registry.source('own')
       assert.equal({ state, attempts, error }, { state: 'ok', attempts: 0, error: null })
     },
@@ -230,6 +231,24 @@ withRegistry(
     database.close()
   },
 )
+
+test('after a restart the last success and the failures in a row are still known', async () => {
+  const first = await startRegistry({ own: registryFile([a1]) })
+  const { lastSuccess } = await first.source('own')
+  await rm(join(first.folder.directory, 'own.json'))
+  await eventually('the loss is told', async () => (await first.source('own')).state === 'failed')
+  await first.stop()
+  const second = await runRegistry(first.folder)
+  try {
+    await second.ready()
+    const known = await second.source('own')
+    assert.is(known.lastSuccess, lastSuccess)
+    assert.ok(known.attempts >= 2)
+    assert.is(known.servers, 1)
+  } finally {
+    await second.close()
+  }
+})
 
 test('after a restart what was stored is served at once, with its times, and not synced again', async () => {
   const first = await startRegistry({ own: registryFile([a1, { name: 'bad' }]) })
