@@ -70,6 +70,7 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
             await settleEntries(transaction, [...touched])
             await refreshListing(transaction, { source })
             await renewRevisions(transaction, [source])
+            if (touched.size > MANY) await analyze(transaction)
           }
           await recordPass(transaction, source, end)
         }),
@@ -85,6 +86,14 @@ export async function applySync(
   const staging = await stageSync(database, source)
   await staging.add(versions)
   await staging.finish(end)
+}
+
+/** After so many changed entries PostgreSQL's picture of the tables is of another catalog. */
+const MANY = 100
+
+/** Its own would come a minute later; until then a search for a common term costs a hundred times as much. */
+async function analyze(database: Database): Promise<void> {
+  if (isPostgres(database)) await sql`analyze entry, entry_version, listing`.execute(database)
 }
 
 async function dropStaged(database: Database, source: number): Promise<void> {
