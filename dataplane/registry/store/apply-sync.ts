@@ -89,7 +89,7 @@ export async function applySync(
 }
 
 /** After so many changed entries PostgreSQL's picture of the tables is of another catalog. */
-const MANY = 100
+const MANY = 10
 
 /** Its own would come a minute later; until then a search for a common term costs a hundred times as much. */
 async function analyze(database: Database): Promise<void> {
