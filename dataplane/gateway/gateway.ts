@@ -12,6 +12,7 @@ import { failurePolicy } from './backends/failure-policy.ts'
 import { InFlight } from './backends/in-flight.ts'
 import { ParkedCalls } from './backends/parking.ts'
 import { watchModern } from './backends/resource-watch.ts'
+import { TaskIds } from './backends/task-ids.ts'
 import { relayUnasked } from './backends/unasked.ts'
 import { type ChangedList, Listeners } from './endpoint/listeners.ts'
 import { notificationText } from './mcp/rpc-text.ts'
@@ -36,6 +37,7 @@ export class Gateway {
   readonly sessions: Sessions
   readonly inFlight = new InFlight()
   readonly parked = new ParkedCalls()
+  readonly taskIds = new TaskIds()
   /** Modern clients that listen. */
   readonly listeners = new Listeners()
   setup: Setup
@@ -55,7 +57,7 @@ export class Gateway {
     this.setup = setUp(loaded, options)
     this.sessions = new Sessions({
       storage: openSessionStorage(loaded.config, loaded.directory, options.log),
-      backendNamed: (name) => this.#backends.all.find((backend) => backend.name === name),
+      backendNamed: (name) => this.backendNamed(name),
       watch: (uri, onUpdate) => {
         const backend = backendOfUri(this.offers, uri)
         return backend?.era?.era === 'modern' ? watchModern(backend, [uri], onUpdate) : undefined
@@ -186,6 +188,10 @@ export class Gateway {
   /** Settles when every backend has been asked, or has had its time. */
   firstLists(): Promise<void> {
     return this.#backends.firstLists()
+  }
+
+  backendNamed(name: string): Backend | undefined {
+    return this.#backends.all.find((backend) => backend.name === name)
   }
 
   refreshTools(backend: Backend): void {

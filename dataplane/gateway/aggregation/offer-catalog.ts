@@ -1,5 +1,6 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend.ts'
+import { hasTasks, TASKS_EXTENSION } from '../backends/task-ids.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject } from '../mcp/json.ts'
 import { isObject } from '../mcp/message.ts'
@@ -22,6 +23,8 @@ export interface SerializedList {
 export interface OfferCatalog {
   /** What we declare: what some backend has, and what we serve by ourselves. */
   readonly capabilities: Readonly<Record<string, object>>
+  /** What we declare in the modern era alone. */
+  readonly extensions: object
   readonly lists: Readonly<Record<OfferKind, SerializedList>>
   readonly prompts: ReadonlyMap<string, Route>
   /** Backends that have resources, in the order of the configuration. */
@@ -66,6 +69,9 @@ export function buildOfferCatalog(
   const resources = addressed(backends, 'resources', uris)
   return {
     capabilities: capabilitiesOf(backends),
+    extensions: backends.some(({ era, capabilities }) => era?.era === 'modern' && hasTasks(capabilities))
+      ? { extensions: { [TASKS_EXTENSION]: {} } }
+      : {},
     lists: {
       prompts: serialized('prompts', promptTexts),
       resources: serialized('resources', resources.map(textOf)),

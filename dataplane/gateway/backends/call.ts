@@ -21,7 +21,8 @@ import type { Link, Opened } from './link.ts'
 import { Parking } from './parking.ts'
 import { passHeaders } from './pass-headers.ts'
 import { refusalOf } from './refusal.ts'
-import { isRelayed, legacyAnswer, modernEnvelope, NotRelayed, sameId } from './relay-rules.ts'
+import { isRelayed, legacyAnswer, modernEnvelope, modernError, NotRelayed, sameId } from './relay-rules.ts'
+import { hasTasks } from './task-ids.ts'
 
 const SIGN_EVERY_MS = 15_000
 /** How long a backend may leave its stream open after the answer: it keeps a connection from other calls. */
@@ -218,7 +219,7 @@ export class Call implements AnswerOwner, Flying {
     }
     try {
       if (flowed) reply.end()
-      else reply.json(200, era === 'legacy' && this.#link === undefined ? legacyAnswer(body) : body)
+      else reply.json(200, this.#translated(scanner, body))
     } catch (error) {
       if (!(error instanceof NotRelayed)) throw error
       this.#turn.reply.error(new PublicError('backend_failed', { message: error.message }), this.id)
@@ -226,6 +227,17 @@ export class Call implements AnswerOwner, Flying {
       return
     }
     this.#succeeded(scanner.hasError ? 'error' : 'ok')
+  }
+
+  /** An answer as the client's era has it. */
+  #translated(scanner: AnswerScanner, body: Buffer): Buffer {
+    const { era, gateway, binding } = this.#turn
+    if (this.#link === undefined) {
+      if (era === 'legacy') return legacyAnswer(body)
+      const hasTask = hasTasks(this.#message.meta?.[CAPABILITIES_KEY])
+      return hasTask ? gateway.taskIds.inAnswer(body, this.#backend.name, binding) : body
+    }
+    return era === 'modern' && scanner.hasError ? modernError(body) : body
   }
 
   /** Asks the client for what the backend needs, then calls again. */

@@ -17,6 +17,16 @@ const DEFAULT_LEVEL = 'info'
 /** A whole answer that the client's era has no form for. The message is for the caller. */
 export class NotRelayed extends Error {}
 
+const NOT_FOUND = -32002
+
+/** A legacy backend's error as a modern client may have it: a resource that isn't there has another code. */
+export function modernError(answer: Buffer): Buffer {
+  const text = answer.toString('latin1')
+  const error = memberText(text, 'error')
+  if (error === undefined || memberText(error, 'code') !== String(NOT_FOUND)) return answer
+  return Buffer.from(editObject(text, { error: editObject(error, { code: '-32602' }) }), 'latin1')
+}
+
 /** Members of a modern result that mean nothing in the legacy era. */
 const MODERN_MEMBERS = { resultType: undefined, ttlMs: undefined, cacheScope: undefined }
 

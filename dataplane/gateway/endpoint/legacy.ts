@@ -81,6 +81,8 @@ export function serveInSession(turn: Turn): void {
   if (message.kind === 'response' && message.id !== undefined)
     turn.gateway.sessions.answered(turn.session as Session, message.id, message.text)
   else if (message.method === 'notifications/cancelled') cancel(turn)
+  else if (message.method === 'notifications/roots/list_changed')
+    for (const link of (turn.session as Session).openLinks) link.send(message.text)
   turn.accepted()
 }
 

@@ -3,6 +3,7 @@ import { checkModern } from '../mcp/classify.ts'
 import { MODERN } from '../mcp/revisions.ts'
 import { subscribe } from './listeners.ts'
 import { complete, getPrompt, listOf, onceAsked, readResource } from './offers.ts'
+import { relayTask } from './tasks.ts'
 import { callTool, listTools } from './tools.ts'
 import type { Turn } from './turn.ts'
 
@@ -17,6 +18,9 @@ const methods: Readonly<Record<string, (turn: Turn) => void>> = {
   'resources/read': readResource,
   'completion/complete': complete,
   'subscriptions/listen': subscribe,
+  'tasks/get': relayTask,
+  'tasks/update': relayTask,
+  'tasks/cancel': relayTask,
   'server/discover': (turn) => onceAsked(turn, () => discover(turn)),
 }
 
@@ -25,7 +29,7 @@ function discover(turn: Turn): void {
     JSON.stringify({
       resultType: 'complete',
       supportedVersions: [MODERN],
-      capabilities: turn.gateway.offers.capabilities,
+      capabilities: { ...turn.gateway.offers.capabilities, ...turn.gateway.offers.extensions },
       ttlMs: 0,
       cacheScope: 'private',
       _meta: { 'io.modelcontextprotocol/serverInfo': turn.setup.serverInfo },

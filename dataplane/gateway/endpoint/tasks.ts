@@ -1,0 +1,27 @@
+import { PublicError } from '../../server/errors.ts'
+import { Call } from '../backends/call.ts'
+import { hasTasks, TASKS_EXTENSION } from '../backends/task-ids.ts'
+import { CAPABILITIES_KEY } from '../mcp/classify.ts'
+import { encodeHeaderValue } from '../mcp/headers.ts'
+import { editObject } from '../mcp/json.ts'
+import { Message } from '../mcp/message.ts'
+import { routeTo } from './offers.ts'
+import type { Turn } from './turn.ts'
+
+/** `tasks/get`, `tasks/update` and `tasks/cancel` (SEP-2663): relayed to the backend that runs the caller's task. */
+export function relayTask(turn: Turn): void {
+  const { message, gateway, binding } = turn
+  if (!hasTasks(message.meta?.[CAPABILITIES_KEY]))
+    throw new PublicError('missing_capability', {
+      data: { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } },
+    })
+  const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', binding)
+  const backend = task === undefined ? undefined : gateway.backendNamed(task.backend)
+  if (task === undefined || backend === undefined)
+    throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
+  const { text, paramsStart, paramsEnd } = message
+  const params = editObject(text.slice(paramsStart, paramsEnd), { taskId: JSON.stringify(task.id) })
+  const edited = text.slice(0, paramsStart) + params + text.slice(paramsEnd)
+  const relayed = new Message(edited, JSON.parse(edited) as Record<string, unknown>)
+  new Call(turn, routeTo(backend, encodeHeaderValue(task.id)), relayed).start()
+}
