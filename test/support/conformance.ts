@@ -13,8 +13,20 @@ const SUITE = fileURLToPath(
 
 /** Runs the conformance suite's frozen set of server scenarios for a revision against an MCP endpoint. */
 export async function runConformance(url: string, requirements: string): Promise<ConformanceResult> {
+  return runSuite(['server', '--url', url, '--requirements', requirements])
+}
+
+/** Runs one of the suite's client scenarios against a program that gets the URL of the suite's server. */
+export async function runClientScenario(script: URL, scenario: string): Promise<readonly string[]> {
+  const command = `${process.execPath} ${fileURLToPath(script)}`
+  const results = await runSuite(['client', '--command', command, '--scenario', scenario])
+  const [failures] = results.values()
+  return failures ?? ['did not run']
+}
+
+async function runSuite(suiteArgs: readonly string[]): Promise<ConformanceResult> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-conformance-'))
-  const args = [SUITE, 'server', '--url', url, '--requirements', requirements, '-o', directory]
+  const args = [SUITE, ...suiteArgs, '-o', directory]
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] })
   let said = ''
   child.stderr.on('data', (chunk: Buffer) => {
@@ -39,7 +51,7 @@ interface Check {
 async function readResults(directory: string): Promise<ConformanceResult> {
   const results = new Map<string, readonly string[]>()
   for (const file of await readdir(directory, { recursive: true })) {
-    const [, scenario] = /^(?:.*\/)?server-(.+?)-\d{4}-\d{2}-\d{2}T[^/]*\/checks\.json$/.exec(file) ?? []
+    const [, scenario] = /^(?:.*\/)?(?:server-)?([^/]+?)-\d{4}-\d{2}-\d{2}T[^/]*\/checks\.json$/.exec(file) ?? []
     if (scenario === undefined) continue
     const checks = JSON.parse(await readFile(join(directory, file), 'utf8')) as readonly Check[]
     const failed = checks.filter(({ status }) => status === 'FAILURE')

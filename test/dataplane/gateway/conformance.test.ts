@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type ConformanceResult, runConformance } from '../../support/conformance.ts'
+import { type ConformanceResult, runClientScenario, runConformance } from '../../support/conformance.ts'
 import { startGateway } from '../../support/mcp-gateway.ts'
 import { type ReferenceEras, startReference } from '../../support/mcp-reference.ts'
 
@@ -34,6 +34,23 @@ for (const { eras, requirements, least } of runs)
       await gateway.close()
       await backend.close()
     }
+  })
+
+const DRIVER = new URL('../../support/conformance-driver.ts', import.meta.url)
+
+for (const scenario of [
+  'initialize',
+  'tools_call',
+  'request-metadata',
+  'http-standard-headers',
+  'http-custom-headers',
+  'http-invalid-tool-headers',
+  'json-schema-ref-no-deref',
+  'json-schema-2020-12-preservation',
+  'sep-2322-client-request-state',
+])
+  test(`the gateway as a client: ${scenario}`, async () => {
+    assert.equal(await runClientScenario(DRIVER, scenario), [])
   })
 
 test.run()
