@@ -28,13 +28,26 @@ const QUERY_MS = 60_000
 /** A connection that is not needed is given back. */
 const IDLE_MS = 30_000
 
+interface PoolOptions {
+  readonly postgres: PostgresConfig
+  readonly connections: number
+  readonly connectionWaitMs?: number
+  readonly log?: Logger
+}
+
 /** Kysely on a pool of so many connections. */
-export function postgresDialect(config: PostgresConfig, connections: number, log?: Logger): PostgresDialect {
+export function postgresDialect({
+  postgres: config,
+  connections,
+  connectionWaitMs,
+  log,
+}: PoolOptions): PostgresDialect {
   return new PostgresDialect({
     pool: async () => {
       const pool = new pg.Pool({
         ...clientConfig(config),
         max: connections,
+        ...(connectionWaitMs === undefined ? {} : { connectionTimeoutMillis: connectionWaitMs }),
         idleTimeoutMillis: IDLE_MS,
         query_timeout: QUERY_MS,
       })

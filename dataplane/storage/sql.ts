@@ -11,6 +11,8 @@ export type DatabaseOptions =
       readonly postgres: PostgresConfig
       /** Most connections at a time. */
       readonly connections: number
+      /** Longest wait for one of them, in milliseconds; default 2 s. */
+      readonly connectionWaitMs?: number
       readonly log?: Logger
     }
 
@@ -19,10 +21,7 @@ export type DatabaseOptions =
  * `T` describes the tables, as Kysely takes them.
  */
 export function openDatabase<T>(options: DatabaseOptions): Kysely<T> {
-  const dialect =
-    options.dialect === 'sqlite'
-      ? new NodeSqliteDialect(options)
-      : postgresDialect(options.postgres, options.connections, options.log)
+  const dialect = options.dialect === 'sqlite' ? new NodeSqliteDialect(options) : postgresDialect(options)
   return new Kysely<T>({ dialect })
 }
 
@@ -45,6 +44,8 @@ export async function retryConflicts<T>(transact: () => Promise<T>): Promise<T> 
       return await transact()
     } catch (error) {
       if (attempt === ATTEMPTS || !isPostgresConflict(error)) throw error
+      // Those who met come back apart from each other.
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 10 * attempt))
     }
   }
 }

@@ -50,7 +50,7 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
     .select('id')
     .where('name', '=', name)
     .executeTakeFirstOrThrow()
-  await database.transaction().execute((transaction) => dropStaged(transaction, source))
+  await retryConflicts(() => database.transaction().execute((transaction) => dropStaged(transaction, source)))
   /** Numbers of versions that the store has and that the pass has met. */
   const seen = new Set<number>()
 

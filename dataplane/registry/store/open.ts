@@ -13,6 +13,8 @@ export type StorePlace = string | PostgresConfig
 const WRITING = 6
 /** Of the main thread. */
 const READING = 10
+/** Syncs and publications share the writing connections: each may have to wait for another's transaction. */
+const WRITING_WAIT_MS = 15_000
 
 /** The store's file; makes its folder where there is none. */
 export async function storeFile(stateDirectory: string): Promise<string> {
@@ -31,7 +33,7 @@ export async function openForWriting(place: StorePlace): Promise<Kysely<Registry
   const database = openDatabase<RegistryTables>(
     typeof place === 'string'
       ? { dialect: 'sqlite', file: place }
-      : { dialect: 'postgres', postgres: place, connections: WRITING },
+      : { dialect: 'postgres', postgres: place, connections: WRITING, connectionWaitMs: WRITING_WAIT_MS },
   )
   try {
     await migrate(database)

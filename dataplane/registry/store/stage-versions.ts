@@ -1,4 +1,5 @@
 import type { Kysely } from 'kysely'
+import { retryConflicts } from '../../storage/sql.ts'
 import type { IncomingVersion } from '../catalog/entry.ts'
 import { allocateIds } from './allocate-ids.ts'
 import { inChunks } from './chunks.ts'
@@ -16,51 +17,54 @@ export function stageVersions(
   versions: readonly IncomingVersion[],
   seen: Set<number>,
 ): Promise<void> {
+  // Sources that are synced at the same time get in each other's way at the counters that number what they bring.
   return inChunks(versions, (chunk) =>
-    database.transaction().execute(async (transaction) => {
-      const rows = new Map<string, { readonly incoming: IncomingVersion; readonly columns: Columns }>()
-      for (const incoming of chunk) {
-        const columns = incomingColumns(incoming)
-        rows.set(keyOf(columns), { incoming, columns })
-      }
-      const names = [...new Set(chunk.map(({ name }) => name))]
-      const known = await loadKnown(transaction, source, names)
-      await unstage(transaction, source, names, (key) => rows.has(key))
-      const fresh = [...rows].flatMap(([key, row]) => {
-        const before = known.get(key)
-        if (before !== undefined) seen.add(before.id)
-        const same = before?.gone_at === null && before.content_hash === row.columns.content_hash
-        return same ? [] : row
-      })
-      if (fresh.length === 0) return
+    retryConflicts(() =>
+      database.transaction().execute(async (transaction) => {
+        const rows = new Map<string, { readonly incoming: IncomingVersion; readonly columns: Columns }>()
+        for (const incoming of chunk) {
+          const columns = incomingColumns(incoming)
+          rows.set(keyOf(columns), { incoming, columns })
+        }
+        const names = [...new Set(chunk.map(({ name }) => name))]
+        const known = await loadKnown(transaction, source, names)
+        await unstage(transaction, source, names, (key) => rows.has(key))
+        const fresh = [...rows].flatMap(([key, row]) => {
+          const before = known.get(key)
+          if (before !== undefined) seen.add(before.id)
+          const same = before?.gone_at === null && before.content_hash === row.columns.content_hash
+          return same ? [] : row
+        })
+        if (fresh.length === 0) return
 
-      const documents = await allocateIds(transaction, 'document', fresh.length)
-      const sets = await internClaims(
-        transaction,
-        fresh.flatMap(({ incoming: { claims } }) => (claims === undefined ? [] : [claims])),
-      )
-      await transaction
-        .insertInto('document')
-        .values(
-          fresh.map(({ incoming: { document } }, index) => ({
-            id: documents[index] as number,
-            source_id: source,
-            text: document,
-          })),
+        const documents = await allocateIds(transaction, 'document', fresh.length)
+        const sets = await internClaims(
+          transaction,
+          fresh.flatMap(({ incoming: { claims } }) => (claims === undefined ? [] : [claims])),
         )
-        .execute()
-      await transaction
-        .insertInto('staged_version')
-        .values(
-          fresh.map(({ incoming: { claims }, columns }, index) => ({
-            source_id: source,
-            ...columns,
-            claims_set: claims === undefined ? null : (sets.get(canonicalClaims(claims)) as number),
-            document_id: documents[index] as number,
-          })),
-        )
-        .execute()
-    }),
+        await transaction
+          .insertInto('document')
+          .values(
+            fresh.map(({ incoming: { document } }, index) => ({
+              id: documents[index] as number,
+              source_id: source,
+              text: document,
+            })),
+          )
+          .execute()
+        await transaction
+          .insertInto('staged_version')
+          .values(
+            fresh.map(({ incoming: { claims }, columns }, index) => ({
+              source_id: source,
+              ...columns,
+              claims_set: claims === undefined ? null : (sets.get(canonicalClaims(claims)) as number),
+              document_id: documents[index] as number,
+            })),
+          )
+          .execute()
+      }),
+    ),
   )
 }
 

@@ -155,7 +155,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
     assert.equal(body.claims, platform)
     assert.is(body.origin, 'config')
     assert.equal(body.file, { path: '../platform.json' })
-    assert.is(body.sync.state, 'ok')
+    assert.is(body.sync.state, 'ok', JSON.stringify(body.sync))
     assert.is(body.sync.servers, 1)
     assert.is(body.sync.error, null)
     for (const time of [body.createdAt, body.updatedAt, body.sync.lastSuccess]) assert.ok(Date.parse(time) > 0)
