@@ -59,6 +59,7 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
     finish: (end) =>
       retryConflicts(() =>
         database.transaction().execute(async (transaction) => {
+          await oneSwitchAtATime(transaction)
           await lockSource(transaction, source)
           const touched = new Set([
             // First: what comes in now was not in the store when it was met.
@@ -101,6 +102,17 @@ async function dropStaged(database: Database, source: number): Promise<void> {
     delete from document where id in (
       select document_id from staged_version where source_id = ${source} and document_id is not null)`.execute(database)
   await database.deleteFrom('staged_version').where('source_id', '=', source).execute()
+}
+
+/** Number of our advisory lock; any that nothing else in this database uses. */
+const SWITCH_LOCK = 7_461_002
+
+/**
+ * Sources of one registry renew the same revisions and settle the same names: switching over together they would wait
+ * for each other in a ring. Reading and laying aside, which takes the time, goes on side by side.
+ */
+async function oneSwitchAtATime(database: Database): Promise<void> {
+  if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(SWITCH_LOCK)})`.execute(database)
 }
 
 /** Those who write to one source do so one after the other; on SQLite there is one writer anyway. */

@@ -175,6 +175,16 @@ onBoth('a sync writes only what differs', async () => {
   assert.is.not(await revision(), before.revision)
 })
 
+onBoth('sources that are synced at the same time do not fail each other', async () => {
+  const names = ['a', 'b', 'c', 'd', 'e', 'f']
+  await configure({ all: names })
+  for (let day = 0; day < 6; day++) {
+    const entries = Array.from({ length: 20 }, (_, index) => `com.acme/tool-${(index * 7 + day) % 40}`)
+    await Promise.all(names.map((name) => sync(name, entries, day, `day ${day}`)))
+  }
+  assert.is((await list('all')).length, 20)
+})
+
 onBoth('only registries with the source get a new revision', async () => {
   await configure({ a: ['a'], b: ['b'] })
   const before = [await reader.revision('a'), await reader.revision('b')]
