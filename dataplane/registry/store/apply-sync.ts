@@ -105,7 +105,7 @@ async function dropStaged(database: Database, source: number): Promise<void> {
 }
 
 /** Number of our advisory lock; any that nothing else in this database uses. */
-const SWITCH_LOCK = 7_461_002
+const SWITCH_LOCK = 7_461_003
 
 /**
  * Sources of one registry renew the same revisions and settle the same names: switching over together they would wait
