@@ -1,7 +1,7 @@
 import type { KubernetesObject, OwnerReference } from '../model/view.ts'
+import { keyOf } from './keys.ts'
 import type { ReflectedStore } from './reflector.ts'
 
-const keyOf = (kind: string, namespace: string, name: string) => `${kind}/${namespace}/${name}`
 const keyOfObject = ({ kind, metadata }: KubernetesObject) => keyOf(kind, metadata.namespace ?? '', metadata.name)
 
 /** The owner that controls an object. */

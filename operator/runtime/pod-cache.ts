@@ -1,4 +1,5 @@
 import { kinds } from '../../crds/index.ts'
+import { keyOf } from './keys.ts'
 import type { Pod } from './observation.ts'
 import type { ReflectedStore } from './reflector.ts'
 
@@ -17,7 +18,7 @@ function workloadOf({ metadata }: Pod): Workload | undefined {
   return kind && name ? { kind, namespace: metadata.namespace ?? '', name } : undefined
 }
 
-const keyOf = ({ kind, namespace, name }: Workload) => `${kind}/${namespace}/${name}`
+const keyOfWorkload = ({ kind, namespace, name }: Workload) => keyOf(kind, namespace, name)
 
 /** Live pods by workload. */
 export class PodCache {
@@ -31,7 +32,7 @@ export class PodCache {
 
   /** A workload's pods by name. */
   of(kind: string, namespace: string, name: string): readonly Pod[] {
-    const pods = this.#byWorkload.get(keyOf({ kind, namespace, name }))
+    const pods = this.#byWorkload.get(keyOf(kind, namespace, name))
     return pods ? [...pods.values()].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1)) : []
   }
 
@@ -55,7 +56,7 @@ export class PodCache {
   #put(pod: Pod): void {
     const workload = workloadOf(pod)
     if (!workload) return
-    const key = keyOf(workload)
+    const key = keyOfWorkload(workload)
     const pods = this.#byWorkload.get(key) ?? new Map<string, Pod>()
     this.#byWorkload.set(key, pods.set(pod.metadata.name, pod))
     this.#onChange(workload.kind, workload.namespace, workload.name)
@@ -64,9 +65,9 @@ export class PodCache {
   #remove(pod: Pod): void {
     const workload = workloadOf(pod)
     if (!workload) return
-    const pods = this.#byWorkload.get(keyOf(workload))
+    const pods = this.#byWorkload.get(keyOfWorkload(workload))
     if (!pods?.delete(pod.metadata.name)) return
-    if (pods.size === 0) this.#byWorkload.delete(keyOf(workload))
+    if (pods.size === 0) this.#byWorkload.delete(keyOfWorkload(workload))
     this.#onChange(workload.kind, workload.namespace, workload.name)
   }
 }
