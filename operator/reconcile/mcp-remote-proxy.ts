@@ -1,21 +1,18 @@
 import { type MCPRemoteProxy, mcpGroup, mcpRemoteProxy } from '../../crds/index.ts'
 import { checkGateway } from '../../dataplane/config/check/gateway.ts'
 import type { ClusterView } from '../model/view.ts'
-import { renderConfig } from '../render/config-map.ts'
-import { dataPlaneContainer, gatewayListeners } from '../render/containers.ts'
-import { ownEnvironment } from '../render/pod-settings.ts'
-import { resourceDefaults } from '../render/resources.ts'
 import { backendHeaders, httpTransport } from './backend.ts'
 import { caBundleFile } from './ca-bundle.ts'
+import { renderGatewayPods } from './gateway-pods.ts'
 import { warnOfTelemetry } from './mcp-telemetry-config.ts'
 import type { Plan, ReconcileContext } from './plan.ts'
-import { type Problems, startProblems } from './problems.ts'
-import { type Assembly, assembleProxy, endpointOf } from './proxy.ts'
-import { checkName, containerResources, noteFindings, renderChildren } from './rendering.ts'
+import { startProblems } from './problems.ts'
+import { type Assembly, assembleProxy } from './proxy.ts'
+import { checkName, noteFindings } from './rendering.ts'
 import { type Resolver, startResolver } from './resolver.ts'
 import { warnOfSessions } from './sessions.ts'
 import { checkSupported } from './supported.ts'
-import { planWorkload, type Rendered } from './workload.ts'
+import { planWorkload } from './workload.ts'
 
 /** The configuration of a proxy before a remote server, with everything that is wrong noted. */
 export function assembleMcpRemoteProxy(
@@ -48,41 +45,6 @@ export function assembleMcpRemoteProxy(
   return assembly
 }
 
-function renderMcpRemoteProxy(
-  object: MCPRemoteProxy,
-  assembly: Assembly,
-  problems: Problems,
-  context: ReconcileContext,
-): Rendered {
-  const { spec } = object
-  const config = renderConfig(object, context.group, 'gateway', assembly.config)
-  const container = dataPlaneContainer({
-    container: 'portico',
-    role: 'gateway',
-    image: context.image,
-    listeners: gatewayListeners,
-    resources: containerResources(spec.resources, resourceDefaults.gateway, problems),
-    env: ownEnvironment(spec, assembly.telemetry?.env ?? []),
-    volumeMounts: assembly.mounts.volumeMounts(),
-    sidecar: false,
-  })
-  const children = renderChildren(
-    object,
-    {
-      settings: spec,
-      configMap: config.configMap,
-      listeners: gatewayListeners,
-      service: { port: spec.proxyPort, targetPort: 'mcp' },
-      pod: { containers: [container], volumes: assembly.mounts.volumes() },
-      shape: 'rolling',
-      replicas: spec.replicas,
-    },
-    problems,
-    context,
-  )
-  return { children, config, url: endpointOf(assembly.address) }
-}
-
 /** A proxy in front of an MCP server that runs elsewhere. */
 export function reconcileMcpRemoteProxy(object: MCPRemoteProxy, view: ClusterView, context: ReconcileContext): Plan {
   const problems = startProblems()
@@ -92,7 +54,10 @@ export function reconcileMcpRemoteProxy(object: MCPRemoteProxy, view: ClusterVie
     view,
     context,
     problems,
-    render: () => renderMcpRemoteProxy(object, assembly, problems, context),
+    render: () => {
+      const service = { port: object.spec.proxyPort, targetPort: 'mcp' as const }
+      return renderGatewayPods(object, assembly, { container: 'portico', service }, problems, context)
+    },
     replicas: object.spec.replicas,
     extra: (conditions) => {
       warnOfTelemetry(assembly.telemetry, conditions)

@@ -3,12 +3,11 @@ import { checkGateway } from '../../dataplane/config/check/gateway.ts'
 import type { GatewayConfig } from '../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../model/view.ts'
 import { sortedKeys } from '../render/canonical.ts'
-import { configMapName, renderConfig } from '../render/config-map.ts'
-import { dataPlaneContainer, gatewayListeners } from '../render/containers.ts'
+import { configMapName } from '../render/config-map.ts'
+import { gatewayListeners } from '../render/containers.ts'
 import { type Mounts, startMounts } from '../render/mounts.ts'
-import { ownEnvironment } from '../render/pod-settings.ts'
-import { resourceDefaults } from '../render/resources.ts'
 import type { Conditions } from './conditions.ts'
+import { renderGatewayPods } from './gateway-pods.ts'
 import { oidcSettings } from './mcp-oidc-config.ts'
 import { mountTelemetry, warnOfTelemetry } from './mcp-telemetry-config.ts'
 import { sharedShaping, type ToolShaping } from './mcp-tool-config.ts'
@@ -16,7 +15,7 @@ import { type Members, membersOf } from './members.ts'
 import type { Plan, ReconcileContext } from './plan.ts'
 import { type Problems, startProblems } from './problems.ts'
 import { type Assembly, addressOf, endpointOf, serviceHosts } from './proxy.ts'
-import { checkName, containerResources, noteFindings, renderChildren } from './rendering.ts'
+import { checkName, noteFindings } from './rendering.ts'
 import { type Resolver, startResolver } from './resolver.ts'
 import { type SessionStorageSpec, sessionStorageOf } from './session-storage.ts'
 import { warnOfSessions } from './sessions.ts'
@@ -165,38 +164,13 @@ function renderGateway(
   problems: Problems,
   context: ReconcileContext,
 ): Rendered {
-  const { spec } = object
-  const config = renderConfig(object, context.group, 'gateway', assembly.config)
-  const container = dataPlaneContainer({
-    container: 'vmcp',
-    role: 'gateway',
-    image: context.image,
-    listeners: gatewayListeners,
-    resources: containerResources(spec.resources, resourceDefaults.gateway, problems),
-    env: ownEnvironment(spec, assembly.telemetry?.env ?? []),
-    volumeMounts: assembly.mounts.volumeMounts(),
-    sidecar: false,
-  })
   const { description } = assembly
-  const children = renderChildren(
-    object,
-    {
-      settings: spec,
-      configMap: config.configMap,
-      listeners: gatewayListeners,
-      service: {
-        port: gatewayListeners.listen,
-        targetPort: 'mcp',
-        ...(description === undefined ? {} : { annotations: { [`${context.group}/description`]: description } }),
-      },
-      pod: { containers: [container], volumes: assembly.mounts.volumes() },
-      shape: 'rolling',
-      replicas: spec.replicas,
-    },
-    problems,
-    context,
-  )
-  return { children, config, url: endpointOf(assembly.address) }
+  const service = {
+    port: gatewayListeners.listen,
+    targetPort: 'mcp' as const,
+    ...(description === undefined ? {} : { annotations: { [`${context.group}/description`]: description } }),
+  }
+  return renderGatewayPods(object, assembly, { container: 'vmcp', service }, problems, context)
 }
 
 /** `BackendsReady`: who of the group isn't served, and why. One bad backend doesn't make the gateway unready. */
