@@ -47,6 +47,9 @@ test('the local command speaks stdio to its data plane, gets its variables, and 
     const { endpoints } = await portico.ready()
     const { url } = endpoints.find(({ kind }) => kind === 'VirtualMCPServer') ?? { url: '' }
     const { client } = await connect(url, 'modern')
+    // A gateway serves before its members have answered: their tools appear when they have.
+    const shown = async () => (await client.listTools()).tools.some(({ name }) => name === 'raw_echo')
+    await eventually('the gateway shows the server’s tools', shown, 10_000)
     const call = (name: string, args = {}) => client.callTool({ name, arguments: args }).then(textOf)
     assert.is(await call('raw_echo', { message: 'hi' }), 'hi')
     assert.is(await call('raw_env'), `plain hush ${folder.path}`)
