@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { createAdaptorServer } from '@hono/node-server'
+import { getRequestListener } from '@hono/node-server'
 import type { Hono } from 'hono'
 import { parseAddress } from './address.ts'
 
@@ -12,6 +12,11 @@ export interface ListenOptions {
   readonly requestTimeoutMs?: number
   /** Largest header block in bytes; above it the answer is 431. Default 64 KiB. */
   readonly maxHeaderBytes?: number
+  /**
+   * Asked first, on Node's own objects; true where it has taken the request. For what is asked so often that making
+   * objects of the web kind would cost more than the answer.
+   */
+  readonly direct?: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean
 }
 
 /** What handlers find in `c.env`. */
@@ -49,10 +54,10 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
   const limits = { ...DEFAULTS, ...options }
   const closing = new AbortController()
 
-  const server = createAdaptorServer({
-    fetch: (request, env) => fetch(request, Object.assign(env, { closing: closing.signal })),
-    createServer,
-    serverOptions: {
+  const app = getRequestListener((request, env) => fetch(request, Object.assign(env, { closing: closing.signal })))
+  const { direct } = options
+  const server = createServer(
+    {
       maxHeaderSize: limits.maxHeaderBytes,
       headersTimeout: limits.headersTimeoutMs,
       requestTimeout: limits.requestTimeoutMs,
@@ -60,7 +65,8 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
       keepAliveTimeout: KEEP_ALIVE_MS,
       noDelay: true,
     },
-  }) as Server
+    direct === undefined ? app : (incoming, outgoing) => void (direct(incoming, outgoing) || app(incoming, outgoing)),
+  )
   const unused = unusedConnections(server)
   await bind(server, host, port)
 

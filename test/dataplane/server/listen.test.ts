@@ -54,6 +54,18 @@ test('any port, loopback of either family, every address', async () => {
   }
 })
 
+test('what is taken directly does not reach the app', async () => {
+  const { url } = await start(hello(), '127.0.0.1:0', {
+    direct({ url }, outgoing) {
+      if (url !== '/direct') return false
+      outgoing.end('directly')
+      return true
+    },
+  })
+  assert.is(await (await fetch(`${url}/direct`)).text(), 'directly')
+  assert.is(await (await fetch(url)).text(), 'hello')
+})
+
 test('a taken port is named', async () => {
   const { port } = await start(hello())
   try {
