@@ -130,17 +130,19 @@ export class Backend {
    * backend asks in it belongs to that call. `giveBack` must be called in the end.
    */
   borrowLink(binding: string, declared: string): Link {
-    const idle = this.#idleLinks.get(keyOf(binding, declared))?.pop()
+    const key = `${declared}\0${binding}`
+    const idle = this.#idleLinks.get(key)?.pop()
     if (idle !== undefined) return idle
     const link = this.link(undefined, declared)
+    link.lentTo = key
     link.onOpened = () => link.hear((bytes) => link.heard?.(bytes))
     return link
   }
 
-  giveBack(link: Link, binding: string, declared: string): void {
+  giveBack(link: Link): void {
     link.heard = undefined
     link.usedAt = Date.now()
-    const key = keyOf(binding, declared)
+    const key = link.lentTo as string
     const idle = this.#idleLinks.get(key)
     if (this.closed) this.closeLink(link)
     else if (idle === undefined) this.#idleLinks.set(key, [link])
@@ -231,5 +233,3 @@ export class Backend {
     await this.dispatcher.close()
   }
 }
-
-const keyOf = (binding: string, declared: string): string => `${declared}\0${binding}`

@@ -41,7 +41,9 @@ export class Link {
   #closed = false
   /** Told when the session has been opened here. */
   onOpened: (() => void) | undefined
-  /** Takes what is heard in a session that calls borrow one after the other. */
+  /** Whose calls borrow this session, one after the other, and what was declared for them. */
+  lentTo: string | undefined
+  /** Takes what is heard in a session that is lent. */
   heard: ((bytes: Buffer) => void) | undefined
   /** What the backend is told that the client can do, as JSON text. */
   readonly #declared: string

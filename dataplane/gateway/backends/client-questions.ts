@@ -1,0 +1,65 @@
+import { isObject } from '../mcp/message.ts'
+import type { Session } from '../sessions/sessions.ts'
+import type { Call } from './call.ts'
+import { relayAsk } from './client-ask.ts'
+import { type InputRequired, withInputs } from './input-rounds.ts'
+import type { Link } from './link.ts'
+
+/** The one question that a modern backend asks at a time, as a result. */
+const INPUTS = 'inputs'
+
+/** What the backend of a call asks the legacy client that waits for the answer. While it does, no time runs. */
+export class ClientQuestions {
+  readonly #call: Call
+  readonly #session: Session
+  /** Taken back by an abort; by the id on the backend's hop. */
+  readonly #open = new Map<string, AbortController>()
+
+  constructor(call: Call, session: Session) {
+    this.#call = call
+    this.#session = session
+  }
+
+  /** Puts a legacy backend's question to the client, and the answer to the backend. */
+  async relay(link: Link, id: string, asked: Record<string, unknown>): Promise<void> {
+    const signal = this.#begin(id)
+    const { gateway } = this.#call.turn
+    await relayAsk({ gateway, session: this.#session, link, say: this.#say, signal }, id, asked)
+    this.#open.delete(id)
+    if (this.#open.size === 0 && !this.#call.isOver) this.#call.allow(this.#call.backend.timeoutMs)
+  }
+
+  /** Asks the client for what a modern backend needs, then calls again. */
+  async supply(needed: InputRequired): Promise<void> {
+    const call = this.#call
+    const signal = this.#begin(INPUTS)
+    const { gateway } = call.turn
+    try {
+      const ask = { gateway, session: this.#session, say: this.#say, signal }
+      const message = await withInputs(call.message, needed, ask)
+      if (!call.isOver) call.again(message)
+    } catch (error) {
+      call.refuse(error)
+    } finally {
+      this.#open.delete(INPUTS)
+    }
+  }
+
+  #begin(id: string): AbortSignal {
+    const taken = new AbortController()
+    this.#open.set(id, taken)
+    this.#call.allow(Number.POSITIVE_INFINITY)
+    return taken.signal
+  }
+
+  readonly #say = (message: string): void => void this.#call.turn.reply.message(message)
+
+  /** The backend no longer wants an answer to the question that these `params` of its cancellation name. */
+  takeBack(params: unknown): void {
+    if (isObject(params)) this.#open.get(JSON.stringify(params['requestId']))?.abort()
+  }
+
+  end(): void {
+    for (const asked of this.#open.values()) asked.abort()
+  }
+}

@@ -1,0 +1,167 @@
+import type { Route } from '../aggregation/catalog.ts'
+import type { Turn } from '../endpoint/turn.ts'
+import type { AnswerScanner } from '../mcp/answer-scanner.ts'
+import { CAPABILITIES_KEY } from '../mcp/classify.ts'
+import type { Message } from '../mcp/message.ts'
+import { addParamHeaders } from '../mcp/param-headers.ts'
+import { metaForLegacy, metaForModern, rewriteCall } from '../mcp/rewrite.ts'
+import type { Session } from '../sessions/sessions.ts'
+import { type AnswerOwner, AnswerReader } from './answer-reader.ts'
+import type { Backend } from './backend.ts'
+import { canBeAskedAny, declaredOf } from './client-ask.ts'
+import { BackendFailure, connectionFailure } from './failure.ts'
+import type { Link, Opened } from './link.ts'
+import { passHeaders } from './pass-headers.ts'
+import { refusalOf } from './refusal.ts'
+import { modernEnvelope } from './relay-rules.ts'
+
+/**
+ * A request on its way to its backend: sent in the backend's era, in a session where that era has them, and once more
+ * where it was refused unread.
+ */
+export abstract class Outgoing implements AnswerOwner {
+  /** Whoever waits for the answer. */
+  turn: Turn
+  /** The client's request as it was sent last, but for what the route rewrites. */
+  message: Message
+  readonly backend: Backend
+  /** The session with a legacy backend; undefined while the request goes out in the modern era. */
+  link: Link | undefined
+  /** Nobody waits for the answer any more: it has been given, or there will be none. */
+  isOver = false
+  /** How often the backend has asked for input. */
+  rounds = 0
+  protected readonly route: Route
+  protected reader: AnswerReader | undefined
+  /** Id on the backend's hop, as JSON text. */
+  protected sentId = ''
+  protected attempts = 0
+  /** The last HTTP exchange has ended. */
+  protected exchangeEnded = false
+  #opened: Opened | undefined
+
+  constructor(turn: Turn, route: Route, message: Message) {
+    this.turn = turn
+    this.message = message
+    this.route = route
+    this.backend = route.backend
+  }
+
+  get session(): Session | undefined {
+    return this.turn.session
+  }
+
+  /** The client's id of the request, as JSON text. */
+  get id(): string {
+    return this.turn.message.id as string
+  }
+
+  /** Sends it, as soon as what it needs is there. */
+  protected send(): void {
+    try {
+      const { era } = this.backend
+      if (era === undefined) this.#after(this.backend.detect())
+      else if (era.era === 'modern') this.#sendModern()
+      else this.#sendLegacy()
+    } catch (error) {
+      this.failed(connectionFailure(error))
+    }
+  }
+
+  #after(needed: Promise<unknown>): void {
+    needed.then(
+      () => this.isOver || this.send(),
+      (error) => this.failed(connectionFailure(error)),
+    )
+  }
+
+  #sendModern(): void {
+    const { message } = this
+    const { rename, nameHeader, paramHeaders } = this.route
+    const headers = this.backend.modernHeaders(message.method)
+    if (nameHeader !== '') headers.push('mcp-name', nameHeader)
+    if (paramHeaders.length > 0) addParamHeaders(headers, paramHeaders, message.params?.['arguments'])
+    this.leaveLink()
+    this.sentId = this.rounds === 0 ? this.id : `"portico-round-${this.rounds}"`
+    const id = this.rounds === 0 ? undefined : this.sentId
+    const meta = this.turn.era === 'modern' ? undefined : metaForModern(message, modernEnvelope(this.session))
+    this.#dispatch(headers, rewriteCall(message, { id, name: rename, meta }))
+  }
+
+  #sendLegacy(): void {
+    const { message, session } = this
+    this.link ??= session?.link(this.backend) ?? this.#linkOfCaller()
+    const link = this.link
+    this.#opened = link.opened
+    const needed = this.#opened === undefined ? link.open() : link.beginning
+    if (needed !== undefined) {
+      this.#after(needed)
+      return
+    }
+    // A session of its own leaves the client's ids their meaning. Callers of the modern era share one session with
+    // the backend, and all of them count from zero.
+    const own = session !== undefined
+    this.sentId = own ? this.id : link.nextId()
+    const id = own ? undefined : this.sentId
+    const meta = this.turn.era === 'modern' ? metaForLegacy(message) : undefined
+    this.#dispatch(link.headers(), rewriteCall(message, { id, name: this.route.rename, meta }))
+  }
+
+  /** The session for a caller of the modern era: one of its own where the backend may have to ask something. */
+  #linkOfCaller(): Link {
+    const { binding } = this.turn
+    const capabilities = this.message.meta?.[CAPABILITIES_KEY]
+    if (!canBeAskedAny(capabilities)) return this.backend.callerLink(binding)
+    const link = this.backend.borrowLink(binding, declaredOf(capabilities))
+    link.heard = (bytes) => this.heard(bytes)
+    return link
+  }
+
+  /** Gives a session that was borrowed back to those that can be borrowed. */
+  protected leaveLink(): void {
+    if (this.link?.lentTo !== undefined) this.backend.giveBack(this.link)
+    this.link = undefined
+  }
+
+  #dispatch(headers: string[], body: string): void {
+    const { setup, req } = this.turn
+    if (setup.passedHeaders.length > 0) passHeaders(headers, setup.passedHeaders, req.headers)
+    this.attempts++
+    this.exchangeEnded = false
+    const reader = new AnswerReader(this)
+    this.reader = reader
+    this.backend.dispatcher.dispatch({ path: this.backend.path, method: 'POST', headers, body }, reader)
+  }
+
+  refused(status: number, text: string): void {
+    const sentIn = this.link === undefined ? 'modern' : 'legacy'
+    const refusal = refusalOf(status, text, sentIn, this.#opened?.sessionId !== undefined)
+    if (typeof refusal === 'object') {
+      this.refusedBy(refusal.error, this.turn.era === 'modern' && sentIn === 'modern' ? status : 200)
+      return
+    }
+    // A request that was refused unread may be sent again, once.
+    if (refusal === 'failure' || this.attempts > 1) {
+      this.failed(new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status }))
+      return
+    }
+    if (refusal === 'session-lost' && this.#opened !== undefined) this.link?.lose(this.#opened)
+    else {
+      this.backend.doubt()
+      this.leaveLink()
+    }
+    this.send()
+  }
+
+  /** The backend has answered with an error (JSON text) under a status of its own; `status` is the client's. */
+  protected abstract refusedBy(error: string, status: number): void
+  /** The backend has said something in a borrowed session, outside of the answer. */
+  protected abstract heard(bytes: Buffer): void
+  abstract scanner(): AnswerScanner
+  abstract part(bytes: Buffer): boolean
+  abstract answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void
+  abstract notified(bytes: Buffer): void
+  abstract asked(id: string, bytes: Buffer): void
+  abstract failed(failure: BackendFailure): void
+  abstract ended(): void
+}
