@@ -29,15 +29,28 @@ export function publicError(error: unknown, log?: ErrorLog): PublicError {
   return new PublicError('internal')
 }
 
+/** An answer before it is written, by whichever server. */
+export interface HttpAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
 /** The HTTP face of an error: `{"error": code, "message", "details"?}` with the status and headers of the table. */
-export function errorResponse(error: unknown, log?: ErrorLog): Response {
+export function httpError(error: unknown, log?: ErrorLog): HttpAnswer {
   const { code, message, details, status, headers } = publicError(error, log)
-  const body = JSON.stringify({ error: code, message, ...(details === undefined ? {} : { details }) })
-  return new Response(body, {
+  return {
     // The table gives MCP errors that live in a JSON-RPC answer the status 200; over plain HTTP that is a bad gateway.
     status: status < 400 ? 502 : status,
     headers: { 'content-type': 'application/json', ...headers },
-  })
+    body: JSON.stringify({ error: code, message, ...(details === undefined ? {} : { details }) }),
+  }
+}
+
+/** The HTTP face of an error as a response of the web kind. */
+export function errorResponse(error: unknown, log?: ErrorLog): Response {
+  const { body, ...init } = httpError(error, log)
+  return new Response(body, init)
 }
 
 /** The JSON-RPC face of an error. `id` is the request's; null where it could not be read. */

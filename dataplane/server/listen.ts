@@ -64,6 +64,8 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
       connectionsCheckingInterval: Math.min(5_000, limits.headersTimeoutMs),
       keepAliveTimeout: KEEP_ALIVE_MS,
       noDelay: true,
+      // As web headers do: of two `Authorization` the first would pass alone, where a proxy may have checked the second.
+      joinDuplicateHeaders: true,
     },
     direct === undefined ? app : (incoming, outgoing) => void (direct(incoming, outgoing) || app(incoming, outgoing)),
   )

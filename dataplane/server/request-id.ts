@@ -11,14 +11,15 @@ export interface RequestVariables {
 
 const FOREIGN_ID = /^[\w.:-]{1,64}$/
 
-/**
- * Gives each request an id, in the log and in the answer's `X-Request-Id`. One that a proxy in front has given is kept
- * where it is short and plain.
- */
+/** The id that a proxy in front has given, where it is short and plain; else a new one. */
+export function requestIdOf(given: unknown): string {
+  return typeof given === 'string' && FOREIGN_ID.test(given) ? given : randomUUID()
+}
+
+/** Gives each request an id, in the log and in the answer's `X-Request-Id`. */
 export function requestIds(log: Logger): MiddlewareHandler<{ Variables: RequestVariables }> {
   return async function requestId(c, next) {
-    const given = c.req.header('x-request-id')
-    const id = given !== undefined && FOREIGN_ID.test(given) ? given : randomUUID()
+    const id = requestIdOf(c.req.header('x-request-id'))
     let child: Logger | undefined
     c.set('requestId', id)
     c.set('log', () => (child ??= log.child({ requestId: id })))

@@ -66,6 +66,19 @@ test('what is taken directly does not reach the app', async () => {
   assert.is(await (await fetch(url)).text(), 'hello')
 })
 
+test('two headers of one name reach a direct handler as both, credentials too', async () => {
+  const { port } = await start(hello(), '127.0.0.1:0', {
+    direct({ headers }, outgoing) {
+      outgoing.end(headers.authorization)
+      return true
+    },
+  })
+  const asked =
+    'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n'
+  const { answer } = await raw(port, asked)
+  assert.match(await answer, /\r\n\r\n.*Bearer a, Bearer b/s)
+})
+
 test('a taken port is named', async () => {
   const { port } = await start(hello())
   try {
