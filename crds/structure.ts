@@ -7,6 +7,8 @@ import { at, isObject, type SchemaNode } from './walk.ts'
 export interface Finding {
   readonly pointer: string
   readonly message: string
+  /** The value is of another type than the field's. */
+  readonly isMistyped?: true
 }
 
 const ANNOTATIONS = [
@@ -101,7 +103,7 @@ function findingOf({ instancePath, keyword, params, parentSchema, data }: ErrorO
       return inside(params['missingProperty'], 'is required')
     case 'type': {
       const wanted = [params['type']].flat().map((type) => words[type] ?? type)
-      return here(`must be ${wanted.join(' or ')}, not ${wordFor(data)}`)
+      return { ...here(`must be ${wanted.join(' or ')}, not ${wordFor(data)}`), isMistyped: true }
     }
     case 'enum':
       return here(`must be one of ${(node.enum ?? []).map((value) => value || '""').join(', ')}`)

@@ -31,7 +31,7 @@ function checkPart(schema: SchemaNode, value: unknown, pointer: string): Finding
   }))
   const wrong = structural.filter(({ unknownField }) => !unknownField)
   const unfit = (place: string) => wrong.some((finding) => within(finding.pointer, place))
-  const findings: Finding[] = structural.map(({ pointer, message }) => ({ pointer, message }))
+  const findings: Finding[] = structural.map(({ unknownField: _, ...finding }) => finding)
   eachBrokenRule(schema, celValue(schema, value), pointer, unfit, (place, { message }) => {
     findings.push({ pointer: place, message })
   })

@@ -39,7 +39,7 @@ export interface Loaded<T> {
   readonly directory: string
 }
 
-/** Cross-field rules: what a schema can't say. Sees only what the schema has accepted. */
+/** Cross-field rules: what a schema can't say. Sees what the schema has accepted, but for fields that it doesn't know. */
 export type Check<T> = (config: T) => readonly Finding[]
 
 /** What is in one file at one time. */
@@ -76,7 +76,12 @@ export function configParser<S extends TSchema>(
     const source = { text, file }
     const value = jsonOf(text) ?? yamlOf(source)
     const violated = violations(value)
-    const findings = violated.length > 0 ? violated : (check?.(value as Static<S>) ?? [])
+    // A field too many leaves the others as their types say: the rules that lie across fields hold or break as well.
+    const isTyped = violated.every(({ isUnknownField }) => isUnknownField)
+    const findings = [
+      ...violated.map(({ pointer, message }) => ({ pointer, message })),
+      ...(isTyped ? (check?.(value as Static<S>) ?? []) : []),
+    ]
     if (findings.length > 0) throw new ConfigError(located(findings, source))
     return value as Static<S>
   }

@@ -6,6 +6,8 @@ import { escapeStep } from './pointer.ts'
 export interface Violation {
   readonly pointer: string
   readonly message: string
+  /** A field too many: without it the value around it may be as the schema says. */
+  readonly isUnknownField?: true
 }
 
 /**
@@ -44,6 +46,7 @@ function violation({ instancePath, keyword, params, message, parentSchema, data 
       return {
         pointer: within(params['additionalProperty']),
         message: notYet.includes(params['additionalProperty']) ? NOT_YET : 'unknown field',
+        isUnknownField: true,
       }
     case 'required':
       return { pointer: within(params['missingProperty']), message: 'is required' }

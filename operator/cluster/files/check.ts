@@ -5,8 +5,8 @@ import type { Manifest, ManifestSet } from './read.ts'
 
 /** Schema, rules and defaults of one object, as the API server applies them. */
 function checkManifest(manifest: Manifest, group: string): readonly ManifestFinding[] {
-  return validateObject(manifest.object, group).map(({ pointer, message }) => {
-    const misreading = manifest.misreading(pointer)
+  return validateObject(manifest.object, group).map(({ pointer, message, isMistyped }) => {
+    const misreading = isMistyped && manifest.misreading(pointer)
     return {
       severity: 'error',
       reason: 'SchemaInvalid',

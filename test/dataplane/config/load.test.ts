@@ -73,6 +73,14 @@ extra: 1
   )
 })
 
+test('a field too many does not hide what is wrong across the others', () => {
+  const text = `${good}  - name: one\n    url: http://127.0.0.1:2/mcp\n`
+  assert.equal(
+    findings(`${text}extra: 1\n`).map((line) => line.replace(/^[^/]*/, '')),
+    ['/extra: unknown field', '/backends/1/name: is the same as /backends/0/name'],
+  )
+})
+
 test('YAML that can’t be read', () => {
   assert.match(findings('name: [').join(), /^gateway\.yaml:1: /)
   assert.match(findings('a: 1\na: 2\n').join(), /^gateway\.yaml:2: .*unique/)

@@ -80,6 +80,7 @@ test('findings have the line of what they are about, in a List and through an an
     'server.yaml': server('a', '  mcpPort: &port 99999\n  proxyPort: *port\n'),
   })
   const { findings } = checkManifests(readManifests([folder.path]))
+  assert.not.match(findings.map(({ message }) => message).join(), 'without quotes')
   assert.equal(told(findings, folder.path), [
     'list.yaml:9 error SchemaInvalid /spec/bogus',
     'server.yaml:8 error SchemaInvalid /spec/mcpPort',
