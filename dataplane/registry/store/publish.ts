@@ -1,28 +1,33 @@
 import type { Kysely } from 'kysely'
+import { isPostgres } from '../../storage/sql.ts'
 import type { IncomingVersion } from '../catalog/entry.ts'
+import { precedence } from '../catalog/precedence.ts'
 import { allocateIds } from './allocate-ids.ts'
-import { lockSource } from './apply-sync.ts'
 import { canonicalClaims, internClaims } from './claims-sets.ts'
+import { insertTogether } from './insert-together.ts'
+import { entryKey, type KnownEntry, type KnownVersion, loadKnown, type Placed } from './known-entries.ts'
 import type { Publication, PublishOutcome } from './records.ts'
-import { refreshListing } from './refresh-listing.ts'
-import type { EntryTable, RegistryTables } from './schema.ts'
+import { listAdded, refreshListing } from './refresh-listing.ts'
+import type { RegistryTables } from './schema.ts'
 import { renewRevisions, settleEntries } from './settle-entries.ts'
 import { incomingColumns } from './version-row.ts'
 
 type Database = Kysely<RegistryTables>
 
-interface KnownVersion {
-  id: number
-  readonly goneAt: string | null
-  document: string | undefined
-  readonly documentId: number
+/** A publication that is written, to an entry that may be new. */
+interface Write extends Placed {
+  readonly entry: KnownEntry
 }
 
-interface KnownEntry {
-  id: number | undefined
-  claimsSet: number
-  /** By precedence. */
-  readonly versions: Map<string, KnownVersion>
+/** What publications come to. */
+interface Plan {
+  readonly outcomes: readonly PublishOutcome[]
+  /** Versions that are new. */
+  readonly fresh: readonly Write[]
+  /** Deleted versions that come back. */
+  readonly returned: readonly (Write & { readonly version: KnownVersion })[]
+  /** Entries that had no version left and come back, maybe with other claims. */
+  readonly revived: ReadonlySet<KnownEntry>
 }
 
 /**
@@ -31,69 +36,138 @@ interface KnownEntry {
  */
 export async function publishAll(database: Database, publications: readonly Publication[]): Promise<PublishOutcome[]> {
   const sources = await lockManaged(database, publications)
+  const placed = publications.map((publication): Placed | undefined => {
+    const source = sources.get(publication.source)
+    return source === undefined ? undefined : { publication, source, precedence: precedence(publication.version) }
+  })
+  const found = placed.filter((one) => one !== undefined)
+  if (found.length === 0) return publications.map(() => 'no_source')
   const sets = await internClaims(
     database,
-    publications.map(({ claims }) => claims),
+    found.map(({ publication }) => publication.claims),
   )
-  const entries = await loadEntries(database, publications, sources)
+  const { outcomes, fresh, returned, revived } = plan(placed, sets, await loadKnown(database, found))
+  const writes = [...fresh, ...returned]
+  if (writes.length === 0) return [...outcomes]
 
-  const fresh: {
-    readonly entry: KnownEntry
-    readonly key: string
-    readonly publication: Publication
-    readonly source: number
-  }[] = []
-  const returned: { readonly version: KnownVersion; readonly publication: Publication; readonly source: number }[] = []
-  const reclaimed = new Set<KnownEntry>()
+  const added = writes.filter(({ entry }) => entry.id === undefined)
+  await insertFresh(database, fresh)
+  for (const { id, claimsSet } of revived)
+    await database
+      .updateTable('entry')
+      .set({ claims_set: claimsSet })
+      .where('id', '=', id as number)
+      .execute()
+  for (const one of returned) await bringBack(database, one)
+  await settleEntries(database, idsOf(writes.filter((write) => !added.includes(write))))
+  await refreshListing(database, { entries: Array.from(revived, ({ id }) => id as number) })
+  await listAdded(database, idsOf(added))
+  await renewRevisions(database, [...new Set(writes.map(({ source }) => source))])
+  return [...outcomes]
+}
 
-  const outcomes = publications.map((publication): PublishOutcome => {
-    const source = sources.get(publication.source)
-    if (source === undefined) return 'no_source'
-    const key = keyOf(source, publication)
+function plan(
+  placed: readonly (Placed | undefined)[],
+  sets: ReadonlyMap<string, number>,
+  entries: Map<string, KnownEntry>,
+): Plan {
+  const fresh: Write[] = []
+  const returned: (Write & { readonly version: KnownVersion })[] = []
+  const revived = new Set<KnownEntry>()
+
+  function outcomeOf(one: Placed): PublishOutcome {
+    const { publication, source, precedence } = one
+    const { document } = publication
     const claimsSet = sets.get(canonicalClaims(publication.claims)) as number
-    const { precedence } = columnsOf(publication)
+    const key = entryKey(source, publication)
     let entry = entries.get(key)
     if (entry === undefined) entries.set(key, (entry = { id: undefined, claimsSet, versions: new Map() }))
     const version = entry.versions.get(precedence)
-    const living = [...entry.versions.values()].some(({ goneAt }) => goneAt === null)
+    const living = entry.versions.values().some(({ goneAt }) => goneAt === null)
     if (living && entry.claimsSet !== claimsSet) return 'claims_mismatch'
     if (version !== undefined && version.goneAt === null)
-      return version.document === publication.document ? 'unchanged' : 'version_exists'
+      return version.document === document ? 'unchanged' : 'version_exists'
 
-    if (entry.claimsSet !== claimsSet) {
+    if (!living && entry.id !== undefined) {
       entry.claimsSet = claimsSet
-      reclaimed.add(entry)
+      revived.add(entry)
     }
-    if (version === undefined) fresh.push({ entry, key, publication, source })
-    else returned.push({ version, publication, source })
-    const { document } = publication
-    entry.versions.set(precedence, {
-      id: version?.id ?? 0,
-      goneAt: null,
-      document,
-      documentId: version?.documentId ?? 0,
-    })
+    if (version === undefined) fresh.push({ ...one, entry })
+    else returned.push({ ...one, entry, version })
+    entry.versions.set(precedence, { id: 0, documentId: 0, ...version, goneAt: null, document })
     return 'created'
-  })
-  if (fresh.length + returned.length === 0) return outcomes
+  }
 
-  await insertEntries(database, fresh)
-  for (const { id, claimsSet } of reclaimed)
-    if (id !== undefined)
-      await database.updateTable('entry').set({ claims_set: claimsSet }).where('id', '=', id).execute()
-  await insertVersions(database, fresh)
-  for (const { version, publication } of returned) await bringBack(database, version, publication)
-
-  const touched = new Set([...fresh.map(({ entry }) => entry.id as number), ...(await entriesOf(database, returned))])
-  await settleEntries(database, [...touched])
-  await refreshListing(database, { entries: [...touched] })
-  const changed = new Set([...fresh, ...returned].map(({ source }) => source))
-  await renewRevisions(database, [...changed])
-  return outcomes
+  const outcomes = placed.map((one) => (one === undefined ? 'no_source' : outcomeOf(one)))
+  return { outcomes, fresh, returned, revived }
 }
 
-function columnsOf(publication: Publication) {
-  const { type, name, version, title, description, document } = publication
+const idsOf = (writes: readonly Write[]) => [...new Set(writes.map(({ entry }) => entry.id as number))]
+
+/** Numbers of the managed sources that are published to, by name; other replicas wait until the transaction has ended. */
+async function lockManaged(database: Database, publications: readonly Publication[]) {
+  const names = [...new Set(publications.map(({ source }) => source))]
+  const rows = await database
+    .selectFrom('source')
+    .select(['id', 'name', 'config'])
+    .where('name', 'in', names)
+    .orderBy('id')
+    .$if(isPostgres(database), (query) => query.forUpdate())
+    .execute()
+  return new Map(rows.filter(({ config }) => 'managed' in JSON.parse(config)).map(({ id, name }) => [name, id]))
+}
+
+/** Writes new versions, and the entries that are new with them, settled. */
+async function insertFresh(database: Database, fresh: readonly Write[]): Promise<void> {
+  if (fresh.length === 0) return
+  const added = Map.groupBy(
+    fresh.filter(({ entry }) => entry.id === undefined),
+    ({ entry }) => entry,
+  )
+  const ids = await allocateIds(database, { entry: added.size, document: fresh.length, entry_version: fresh.length })
+  const entries = Array.from(added, ([entry, [first, ...more]], index) => {
+    entry.id = ids.entry[index] as number
+    const newest = more.reduce((one, other) => newer(one, other), first as Write)
+    const { source, publication } = newest
+    const { type, name } = publication
+    const latest_id = ids.entry_version[fresh.indexOf(newest)]
+    return { id: entry.id, source_id: source, type, name, claims_set: entry.claimsSet, latest_id }
+  })
+  await insertTogether(database, {
+    entry: entries,
+    document: fresh.map(({ publication: { document }, source }, index) => ({
+      id: ids.document[index],
+      source_id: source,
+      text: document,
+    })),
+    entry_version: fresh.map(({ entry, publication }, index) => ({
+      ...columnsOf(publication),
+      id: ids.entry_version[index],
+      entry_id: entry.id,
+      document_id: ids.document[index],
+    })),
+  })
+}
+
+/** As the database orders them, byte by byte. */
+function newer(one: Write, other: Write): Write {
+  return Buffer.compare(Buffer.from(one.precedence), Buffer.from(other.precedence)) > 0 ? one : other
+}
+
+/** A deleted version that is published again. */
+async function bringBack(database: Database, { version, publication }: Plan['returned'][number]): Promise<void> {
+  const { id, documentId } = version
+  const { document } = publication
+  await database.updateTable('document').set({ text: document }).where('id', '=', documentId).execute()
+  await database
+    .updateTable('entry_version')
+    .set({ ...columnsOf(publication), gone_at: null })
+    .where('id', '=', id)
+    .execute()
+}
+
+/** The columns of a version that is published. */
+function columnsOf({ type, name, version, title, description, document, at }: Publication) {
   const incoming: IncomingVersion = {
     type,
     name,
@@ -107,138 +181,6 @@ function columnsOf(publication: Publication) {
     publishedAt: null,
     others: null,
   }
-  return incomingColumns(incoming)
-}
-
-const keyOf = (source: number, { type, name }: Pick<EntryTable, 'type' | 'name'>) => `${source} ${type} ${name}`
-
-/** Numbers of the managed sources that are published to, by name; other replicas wait until the transaction has ended. */
-async function lockManaged(database: Database, publications: readonly Publication[]) {
-  const names = [...new Set(publications.map(({ source }) => source))]
-  const rows = await database
-    .selectFrom('source')
-    .select(['id', 'name', 'config'])
-    .where('name', 'in', names)
-    .orderBy('id')
-    .execute()
-  const managed = rows.filter(({ config }) => 'managed' in JSON.parse(config))
-  for (const { id } of managed) await lockSource(database, id)
-  return new Map(managed.map(({ id, name }) => [name, id]))
-}
-
-async function loadEntries(
-  database: Database,
-  publications: readonly Publication[],
-  sources: ReadonlyMap<string, number>,
-) {
-  const entries = new Map<string, KnownEntry>()
-  if (sources.size === 0) return entries
-  const rows = await database
-    .selectFrom('entry as e')
-    .leftJoin('entry_version as v', 'v.entry_id', 'e.id')
-    .select(['e.id', 'e.source_id', 'e.type', 'e.name', 'e.claims_set', 'v.id as version_id', 'v.precedence'])
-    .select(['v.gone_at', 'v.document_id'])
-    .where('e.source_id', 'in', [...sources.values()])
-    .where('e.type', 'in', ['server', 'skill'])
-    .where('e.name', 'in', [...new Set(publications.map(({ name }) => name))])
-    .execute()
-  const wanted = new Set(
-    publications.flatMap((publication) => {
-      const source = sources.get(publication.source)
-      return source === undefined ? [] : `${keyOf(source, publication)} ${columnsOf(publication).precedence}`
-    }),
-  )
-  const documents: KnownVersion[] = []
-  for (const row of rows) {
-    const key = keyOf(row.source_id, row)
-    let entry = entries.get(key)
-    if (entry === undefined) entries.set(key, (entry = { id: row.id, claimsSet: row.claims_set, versions: new Map() }))
-    if (row.version_id === null || row.precedence === null || row.document_id === null) continue
-    const version = { id: row.version_id, goneAt: row.gone_at, document: undefined, documentId: row.document_id }
-    entry.versions.set(row.precedence, version)
-    if (wanted.has(`${key} ${row.precedence}`)) documents.push(version)
-  }
-  if (documents.length > 0) {
-    const texts = await database
-      .selectFrom('document')
-      .select(['id', 'text'])
-      .where(
-        'id',
-        'in',
-        documents.map(({ documentId }) => documentId),
-      )
-      .execute()
-    const byId = new Map(texts.map(({ id, text }) => [id, text]))
-    for (const version of documents) version.document = byId.get(version.documentId)
-  }
-  return entries
-}
-
-type Fresh = readonly { readonly entry: KnownEntry; readonly publication: Publication; readonly source: number }[]
-
-async function insertEntries(database: Database, fresh: Fresh): Promise<void> {
-  const added = new Map<KnownEntry, Fresh[number]>()
-  for (const item of fresh) if (item.entry.id === undefined) added.set(item.entry, item)
-  const ids = await allocateIds(database, 'entry', added.size)
-  if (ids.length === 0) return
-  const rows = [...added.values()].map(({ entry, publication: { type, name }, source }, index) => {
-    entry.id = ids[index] as number
-    return { id: entry.id, source_id: source, type, name, claims_set: entry.claimsSet }
-  })
-  await database.insertInto('entry').values(rows).execute()
-}
-
-async function insertVersions(database: Database, fresh: Fresh): Promise<void> {
-  if (fresh.length === 0) return
-  const documents = await allocateIds(database, 'document', fresh.length)
-  await database
-    .insertInto('document')
-    .values(
-      fresh.map(({ publication: { document }, source }, index) => ({
-        id: documents[index] as number,
-        source_id: source,
-        text: document,
-      })),
-    )
-    .execute()
-  await database
-    .insertInto('entry_version')
-    .values(
-      fresh.map(({ entry, publication }, index) => {
-        const { type, name, ...columns } = columnsOf(publication)
-        const { at } = publication
-        return {
-          ...columns,
-          entry_id: entry.id as number,
-          status_changed_at: at,
-          published_at: at,
-          updated_at: at,
-          document_id: documents[index] as number,
-        }
-      }),
-    )
-    .execute()
-}
-
-/** A deleted version that is published again. */
-async function bringBack(
-  database: Database,
-  { id, documentId }: KnownVersion,
-  publication: Publication,
-): Promise<void> {
-  const { type, name, ...columns } = columnsOf(publication)
-  const { at, document } = publication
-  await database.updateTable('document').set({ text: document }).where('id', '=', documentId).execute()
-  await database
-    .updateTable('entry_version')
-    .set({ ...columns, status_changed_at: at, published_at: at, updated_at: at, gone_at: null })
-    .where('id', '=', id)
-    .execute()
-}
-
-async function entriesOf(database: Database, returned: readonly { readonly version: KnownVersion }[]) {
-  if (returned.length === 0) return []
-  const ids = returned.map(({ version }) => version.id)
-  const rows = await database.selectFrom('entry_version').select('entry_id').where('id', 'in', ids).execute()
-  return rows.map(({ entry_id }) => entry_id)
+  const { type: _, name: __, ...columns } = incomingColumns(incoming)
+  return { ...columns, status_changed_at: at, published_at: at, updated_at: at }
 }

@@ -27,22 +27,31 @@ export async function refreshListing(database: Kysely<RegistryTables>, changed: 
     )
 }
 
+/** The same where all that has changed is that these entries are new. */
+export async function listAdded(database: Kysely<RegistryTables>, entries: readonly number[]): Promise<void> {
+  await inChunks(entries, (ids) => addMissing(database, sql`e.id in (${sql.join(ids)})`))
+}
+
 async function refresh(
   database: Kysely<RegistryTables>,
   entries: RawBuilder<unknown>,
   rows: RawBuilder<unknown>,
 ): Promise<void> {
-  const wanted = sql`
-    select rs.registry_id, e.type, e.name, e.id as entry_id, e.claims_set,
-      case when e.living = 1 then rs.position else rs.position + ${sql.lit(TOMBSTONE_RANK)} end as rank
-    from registry_source rs join entry e on e.source_id = rs.source_id where ${entries}`
   await sql`
     delete from listing where ${rows} and not exists (
-      select 1 from (${wanted}) w where w.registry_id = listing.registry_id and w.entry_id = listing.entry_id
+      select 1 from (${wanted(entries)}) w where w.registry_id = listing.registry_id and w.entry_id = listing.entry_id
         and w.rank = listing.rank and w.claims_set = listing.claims_set)`.execute(database)
-  await sql`
-    insert into listing (registry_id, type, name, rank, entry_id, claims_set)
-    select w.registry_id, w.type, w.name, w.rank, w.entry_id, w.claims_set from (${wanted}) w where not exists (
-      select 1 from listing l where l.registry_id = w.registry_id and l.type = w.type and l.name = w.name
-        and l.rank = w.rank)`.execute(database)
+  await addMissing(database, entries)
 }
+
+/** A row that is there is as it should be, once those that should not be are gone. */
+async function addMissing(database: Kysely<RegistryTables>, entries: RawBuilder<unknown>): Promise<void> {
+  await sql`
+    insert into listing (registry_id, entry_id, type, name, rank, claims_set) ${wanted(entries)}
+    on conflict (registry_id, type, name, rank) do nothing`.execute(database)
+}
+
+const wanted = (entries: RawBuilder<unknown>) => sql`
+  select rs.registry_id, e.id as entry_id, e.type, e.name,
+    case when e.living = 1 then rs.position else rs.position + ${sql.lit(TOMBSTONE_RANK)} end as rank, e.claims_set
+  from registry_source rs join entry e on e.source_id = rs.source_id where ${entries}`

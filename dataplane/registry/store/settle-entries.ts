@@ -6,18 +6,17 @@ import type { RegistryTables } from './schema.ts'
 
 /**
  * Finds the latest version of entries and whether any is left: what is in the source before tombstones, then not deleted,
- * then newest.
+ * then newest. An entry has a version at least.
+ *
+ * One ordered look at each entry's versions: asked whether there `exists` one, PostgreSQL reads all versions there are.
  */
 export async function settleEntries(database: Kysely<RegistryTables>, entries: readonly number[]): Promise<void> {
   await inChunks(entries, (ids) =>
     sql`
-      update entry set
-        latest_id = (
-          select v.id from entry_version v where v.entry_id = entry.id order by
-            case when v.gone_at is null then 0 else 1 end, case when v.status = 'deleted' then 1 else 0 end,
-            v.precedence desc limit 1),
-        living = case when exists (
-          select 1 from entry_version v where v.entry_id = entry.id and v.gone_at is null) then 1 else 0 end
+      update entry set (latest_id, living) = (
+        select v.id, case when v.gone_at is null then 1 else 0 end from entry_version v where v.entry_id = entry.id
+        order by case when v.gone_at is null then 0 else 1 end, case when v.status = 'deleted' then 1 else 0 end,
+          v.precedence desc limit 1)
       where id in (${sql.join(ids)})`.execute(database),
   )
 }
@@ -25,16 +24,9 @@ export async function settleEntries(database: Kysely<RegistryTables>, entries: r
 /** Registries with these sources show something else now. */
 export async function renewRevisions(database: Kysely<RegistryTables>, sources: readonly number[]): Promise<void> {
   // In one order for all: two replicas that write at once wait for each other and don't block each other.
-  const shown = await database
-    .selectFrom('registry as r')
-    .select('r.id')
-    .where('r.id', 'in', (select) =>
-      select.selectFrom('registry_source').select('registry_id').where('source_id', 'in', sources),
-    )
-    .orderBy('r.id')
-    .$if(isPostgres(database), (query) => query.forUpdate())
-    .execute()
-  if (shown.length === 0) return
-  const ids = shown.map(({ id }) => id)
-  await database.updateTable('registry').set({ revision: randomUUID() }).where('id', 'in', ids).execute()
+  const shown = sql`
+    select id from registry where id in (
+      select registry_id from registry_source where source_id in (${sql.join(sources)}))
+    order by id ${isPostgres(database) ? sql`for update` : sql``}`
+  await sql`update registry set revision = ${randomUUID()} where id in (${shown})`.execute(database)
 }

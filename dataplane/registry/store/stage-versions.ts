@@ -37,7 +37,7 @@ export function stageVersions(
         })
         if (fresh.length === 0) return
 
-        const documents = await allocateIds(transaction, 'document', fresh.length)
+        const { document: documents } = await allocateIds(transaction, { document: fresh.length })
         const sets = await internClaims(
           transaction,
           fresh.flatMap(({ incoming: { claims } }) => (claims === undefined ? [] : [claims])),

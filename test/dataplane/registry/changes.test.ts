@@ -38,6 +38,42 @@ onBothStores('outcomes of publishing, each seen at once', async ({ store }) => {
   assert.is((await store.reader.version({ ...latest, includeDeleted: false }))?.version, '2.0.0')
 })
 
+onBothStores(
+  'publications that come at once: the newest is the latest, a deleted entry comes back',
+  async ({ store }) => {
+    await manage(store)
+    const { publish, deleteVersion } = store.writer
+    const latest = async (name: string) => {
+      const query = { registry: 'main', type: 'server', visible: seeing(store, b), includeDeleted: false } as const
+      return (await store.reader.version({ ...query, name, version: 'latest' }))?.version
+    }
+    await publish(publication('x/gone', { claims: a }))
+    const change = { source: 'own', type: 'server', name: 'x/gone', expect: a, at: new Date().toISOString() } as const
+    await deleteVersion({ ...change, version: '1.0.0' })
+    await publish(publication('x/old@2.0.0', { claims: b }))
+
+    const labels = [
+      'x/new@1.9.0',
+      'x/new@1.10.0',
+      'x/new@1.2.0',
+      'x/gone@1.1.0',
+      'x/old@1.0.0',
+      'x/old@2.0.1',
+      'x/last',
+    ]
+    assert.equal(
+      await Promise.all(labels.map((label) => publish(publication(label, { claims: b })))),
+      labels.map(() => 'created'),
+    )
+    assert.equal(await list(store, seeing(store, a)), [])
+    assert.is(await latest('x/new'), '1.10.0')
+    assert.is(await latest('x/gone'), '1.1.0')
+    assert.is(await latest('x/old'), '2.0.1')
+    assert.is(await latest('x/last'), '1.0.0')
+    assert.is((await list(store, seeing(store, b))).length, labels.length + 1)
+  },
+)
+
 onBothStores('what a caller sees: names of the first source with an entry of theirs', async ({ store }) => {
   await manage(store, ['second', 'third'])
   const { publish } = store.writer
