@@ -10,14 +10,15 @@ import type { Backend } from './backends/backend.ts'
 import { Backends } from './backends/backends.ts'
 import { failurePolicy } from './backends/failure-policy.ts'
 import { InFlight } from './backends/in-flight.ts'
-import { ParkedCalls } from './backends/parking.ts'
+import { ParkedCalls } from './backends/parked-calls.ts'
 import { watchModern } from './backends/resource-watch.ts'
 import { TaskIds } from './backends/task-ids.ts'
 import { relayUnasked } from './backends/unasked.ts'
 import { type ChangedList, Listeners } from './endpoint/listeners.ts'
 import { notificationText } from './mcp/rpc-text.ts'
 import { Sessions } from './sessions/sessions.ts'
-import { openSessionStorage, storageKey } from './sessions/storage.ts'
+import { SharedKeys } from './sessions/shared-keys.ts'
+import { openSessionStorage, type SessionStorage, storageKey } from './sessions/storage.ts'
 import { type Setup, setUp } from './setup.ts'
 
 export interface GatewayOptions {
@@ -36,8 +37,10 @@ export class Gateway {
   readonly observe: Observe
   readonly sessions: Sessions
   readonly inFlight = new InFlight()
-  readonly parked = new ParkedCalls()
-  readonly taskIds = new TaskIds()
+  /** For what clients bring back to whichever replica. */
+  readonly keys = new SharedKeys()
+  readonly parked = new ParkedCalls(this)
+  readonly taskIds = new TaskIds(this.keys)
   /** Modern clients that listen. */
   readonly listeners = new Listeners()
   setup: Setup
@@ -55,8 +58,10 @@ export class Gateway {
     this.#options = options
     this.#backends = new Backends({ log: options.log, onChange: () => this.#show() })
     this.setup = setUp(loaded, options)
+    const storage = openSessionStorage(loaded.config, loaded.directory, options.log)
+    this.#share(storage)
     this.sessions = new Sessions({
-      storage: openSessionStorage(loaded.config, loaded.directory, options.log),
+      storage,
       backendNamed: (name) => this.backendNamed(name),
       watch: (uri, onUpdate) => {
         const backend = backendOfUri(this.offers, uri)
@@ -84,9 +89,17 @@ export class Gateway {
   #followStorage(before: Setup): void {
     const { config, directory } = this.setup
     if (storageKey(before.config, before.directory) === storageKey(config, directory)) return
+    const storage = openSessionStorage(config, directory, this.log)
+    this.#share(storage)
     this.sessions
-      .moveTo(openSessionStorage(config, directory, this.log))
+      .moveTo(storage)
       .catch((error) => this.log.error({ err: error }, 'sessions could not be moved to the new storage'))
+  }
+
+  /** Shares with other replicas what clients without a session may bring to any of them. */
+  #share({ bus, agreeOnSecret }: SessionStorage): void {
+    this.keys.follow(agreeOnSecret)
+    this.parked.follow(bus)
   }
 
   /** Makes backends and catalog what the configuration says. */
@@ -155,6 +168,7 @@ export class Gateway {
   #keep(): void {
     this.sessions.keepAlive()
     this.listeners.keepAlive()
+    void this.keys.renew()
     const now = Date.now()
     for (const backend of this.#backends.all) backend.sweep(now)
   }

@@ -54,7 +54,12 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     this.#controller?.abort(new Error('given up'))
   }
 
-  /** Goes on after `part` has given false. */
+  /** Reads no more until `resume`, apart from what is here already. */
+  pause(): void {
+    this.#controller?.pause()
+  }
+
+  /** Goes on after `pause`, or after `part` has given false. */
   resume(): void {
     this.#controller?.resume()
   }

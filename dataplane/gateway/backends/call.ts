@@ -6,7 +6,7 @@ import { OK, type Turn } from '../endpoint/turn.ts'
 import type { AnswerScanner } from '../mcp/answer-scanner.ts'
 import { isObject, type Message } from '../mcp/message.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
-import { NotRelayed, scannerFor, translated } from './answer-translation.ts'
+import { scannerFor, translated } from './answer-translation.ts'
 import { ClientQuestions } from './client-questions.ts'
 import { BackendFailure } from './failure.ts'
 import type { Flying } from './in-flight.ts'
@@ -48,9 +48,8 @@ export class Call extends Outgoing implements Flying {
   start(): void {
     const { turn, backend } = this
     const { era, gateway } = turn
-    if (era === 'modern' && this.message.params?.['requestState'] !== undefined && backend.era?.era === 'legacy') {
+    if (era === 'modern' && this.message.params?.['requestState'] !== undefined && gateway.parked.resume(turn)) {
       this.#observed(OK)
-      gateway.parked.resume(turn)
       return
     }
     if (!backend.health.mayTry()) {
@@ -66,6 +65,17 @@ export class Call extends Outgoing implements Flying {
   attend(turn: Turn): void {
     this.turn = turn
     turn.onGone = this
+    if (this.edits !== undefined) this.edits.id = Buffer.from(this.id)
+  }
+
+  /** Reads no more of the answer until the call is to `proceed`. */
+  pause(): void {
+    this.reader?.pause()
+  }
+
+  proceed(): void {
+    this.allow(this.backend.timeoutMs)
+    this.reader?.resume()
   }
 
   /** Lets the backend have this much time from now on. */
@@ -87,13 +97,14 @@ export class Call extends Outgoing implements Flying {
   }
 
   part(bytes: Buffer): boolean {
-    const { reply } = this.turn
-    if (this.#parking !== undefined) {
-      this.#parking.part(bytes)
+    if (this.#parking?.isAttended === false) {
+      this.reader?.stop()
+      this.failed(new BackendFailure('backend_failed', 'gave a large answer while its own question was open'))
       return true
     }
+    const { reply } = this.turn
     if (reply.part(bytes)) return true
-    reply.res.once('drain', () => this.reader?.resume())
+    reply.onceFree(() => this.reader?.resume())
     return false
   }
 
@@ -102,8 +113,8 @@ export class Call extends Outgoing implements Flying {
       this.#failed(new BackendFailure('backend_failed', `answered another request: ${scanner.id}`), flowed)
       return
     }
-    if (this.#parking !== undefined) this.#parking.answered(body, scanner.hasError)
-    else if (flowed || !this.#asksFor(body)) this.#give(scanner, body, flowed)
+    if (this.#parking?.isAttended === false) this.#parking.keep(scanner, body)
+    else if (flowed || !this.#asksFor(body)) this.give(scanner, body, flowed)
   }
 
   /** Whether an answer of a modern backend is a question that a legacy client is asked. */
@@ -117,23 +128,22 @@ export class Call extends Outgoing implements Flying {
     return true
   }
 
-  #give(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
+  /** Gives the client the backend's answer. */
+  give(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
     const { reply } = this.turn
     try {
       if (flowed) reply.end()
-      else reply.json(200, translated(this, scanner.hasError, body))
+      else reply.json(200, translated(this, scanner.hasError, body, this.#parking?.missing))
     } catch (error) {
-      if (!(error instanceof NotRelayed)) throw error
-      reply.error(new PublicError('backend_failed', { message: error.message }), this.id)
-      this.succeeded('error')
+      this.refuse(error)
       return
     }
-    this.succeeded(scanner.hasError ? 'error' : 'ok')
+    this.#succeeded(scanner.hasError ? 'error' : 'ok')
   }
 
   protected refusedBy(error: string, status: number): void {
     this.turn.reply.json(status, `{"jsonrpc":"2.0","id":${this.id},"error":${error}}`)
-    this.succeeded('error')
+    this.#succeeded('error')
   }
 
   notified(bytes: Buffer): void {
@@ -210,6 +220,14 @@ export class Call extends Outgoing implements Flying {
     this.turn.fail(error)
   }
 
+  /** Ends the call with an error, at the backend as well. */
+  giveUp(reason: string, error: unknown): void {
+    this.#tellCancelled(reason)
+    this.refuse(error)
+    this.turn.gateway.inFlight.delete(this)
+    this.reader?.stop()
+  }
+
   #abandon(reason: string): void {
     this.#tellCancelled(reason)
     this.backend.health.abandoned()
@@ -225,7 +243,7 @@ export class Call extends Outgoing implements Flying {
   }
 
   /** The client has its answer, be it with an error. */
-  succeeded(result: 'ok' | 'error'): void {
+  #succeeded(result: 'ok' | 'error'): void {
     this.backend.health.answered()
     this.#close(result)
     this.turn.ended(result === 'ok' ? OK : { result })

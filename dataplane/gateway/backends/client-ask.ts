@@ -7,18 +7,33 @@ import type { Link } from './link.ts'
 /** How long a client, and the person before it, has to answer. */
 export const ASK_MS = 600_000
 
-/** The capability that a client must have declared to be asked this. */
-export const askable: Readonly<Record<string, 'elicitation' | 'sampling' | 'roots'>> = {
+/** What clients declare that can be asked something, by what they are asked. */
+const askable: Readonly<Record<string, 'elicitation' | 'sampling' | 'roots'>> = {
   'elicitation/create': 'elicitation',
   'sampling/createMessage': 'sampling',
   'roots/list': 'roots',
 }
 
-/** Whether a client that declared these capabilities can be asked this. */
-export function canBeAsked(capabilities: unknown, method: string): boolean {
-  const capability = Object.hasOwn(askable, method) ? askable[method] : undefined
-  return capability !== undefined && isObject(capabilities) && isObject(capabilities[capability])
+/** Capabilities in the form in which a client declares them. */
+export type Needed = Readonly<Record<string, object>>
+
+/** The capability that a client must have declared to be asked this; undefined for what no client is ever asked. */
+export function capabilityFor(method: string, params: Readonly<Record<string, unknown>>): Needed | undefined {
+  const name = Object.hasOwn(askable, method) ? askable[method] : undefined
+  if (name === undefined) return undefined
+  return { [name]: name === 'elicitation' && params['mode'] === 'url' ? { url: {} } : {} }
 }
+
+/** Whether a client that declared these capabilities has the ones that are needed. */
+export const canBeAsked = (capabilities: unknown, needed: Needed): boolean =>
+  isObject(capabilities) &&
+  Object.entries(needed).every(([name, parts]) => {
+    const declared = capabilities[name]
+    if (!isObject(declared)) return false
+    if ('url' in parts) return isObject(declared['url'])
+    // Whoever declares one mode of elicitation alone has not declared the form; whoever declares none has.
+    return name !== 'elicitation' || isObject(declared['form']) || !('url' in declared)
+  })
 
 /** Whether a client that declared these capabilities can be asked anything at all. */
 export const canBeAskedAny = (capabilities: unknown): boolean =>
@@ -46,20 +61,21 @@ export interface ClientAsk {
  */
 export async function relayAsk(ask: ClientAsk, id: string, question: Record<string, unknown>): Promise<void> {
   const { gateway, session, link, say, signal } = ask
-  const { method, params } = question
-  if (typeof method !== 'string' || !canBeAsked(JSON.parse(session.record.capabilities), method)) {
+  const { method, params: given } = question
+  const params = isObject(given) ? given : {}
+  const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
+  if (needed === undefined || !canBeAsked(JSON.parse(session.record.capabilities), needed)) {
     link.answer(String(method), id)
     return
   }
   try {
-    const response = await gateway.sessions.ask(session, method, isObject(params) ? params : {}, {
+    const response = await gateway.sessions.ask(session, method as string, params, {
       timeoutMs: ASK_MS,
       ...(say === undefined ? {} : { say }),
       ...(signal === undefined ? {} : { signal }),
     })
     link.send(editObject(response, { id }))
   } catch (error) {
-    const { message } = error as Error
-    link.send(`{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify({ code: -32603, message })}}`)
+    link.refuse(id, (error as Error).message)
   }
 }

@@ -32,8 +32,9 @@ export class InFlight {
     }
   }
 
-  delete(call: Flying): void {
-    this.#calls.delete(call)
+  /** False where it was not there any more. */
+  delete(call: Flying): boolean {
+    return this.#calls.delete(call)
   }
 
   get count(): number {

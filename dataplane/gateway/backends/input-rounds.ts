@@ -3,7 +3,7 @@ import type { Gateway } from '../gateway.ts'
 import { editObject, Members, memberText, skipSpace } from '../mcp/json.ts'
 import { isObject, Message } from '../mcp/message.ts'
 import type { Session } from '../sessions/sessions.ts'
-import { ASK_MS, canBeAsked } from './client-ask.ts'
+import { ASK_MS, canBeAsked, capabilityFor } from './client-ask.ts'
 
 /** How often one call may come back for more. */
 export const MOST_ROUNDS = 8
@@ -51,12 +51,14 @@ export async function withInputs(message: Message, needed: InputRequired, ask: I
 }
 
 async function answerOf(request: unknown, { gateway, session, say, signal }: InputAsk): Promise<string> {
-  const { method, params } = isObject(request) ? request : {}
-  if (typeof method !== 'string' || !canBeAsked(JSON.parse(session.record.capabilities), method))
+  const { method, params: given } = isObject(request) ? request : {}
+  const params = isObject(given) ? given : {}
+  const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
+  if (needed === undefined || !canBeAsked(JSON.parse(session.record.capabilities), needed))
     throw new PublicError('missing_capability', {
       message: 'The backend asks for something that this client can’t be asked.',
     })
-  const response = await gateway.sessions.ask(session, method, isObject(params) ? params : {}, {
+  const response = await gateway.sessions.ask(session, method as string, params, {
     timeoutMs: ASK_MS,
     say,
     signal,

@@ -196,6 +196,11 @@ export class Link {
     this.send(`{"jsonrpc":"2.0","id":${id},${answer}}`)
   }
 
+  /** Answers what the backend asks (`id`: JSON text) with an error: the client could be asked, but not now. */
+  refuse(id: string, message: string): void {
+    this.send(`{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify({ code: -32603, message })}}`)
+  }
+
   /** Lets go of the session without ending it: another replica goes on with it. */
   leave(): void {
     this.unhear()

@@ -1,6 +1,7 @@
+import { PublicError } from '../../server/errors.ts'
 import type { Route } from '../aggregation/catalog.ts'
 import type { Turn } from '../endpoint/turn.ts'
-import type { AnswerScanner } from '../mcp/answer-scanner.ts'
+import type { AnswerEdits, AnswerScanner } from '../mcp/answer-scanner.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import type { Message } from '../mcp/message.ts'
 import { addParamHeaders } from '../mcp/param-headers.ts'
@@ -29,6 +30,8 @@ export abstract class Outgoing implements AnswerOwner {
   link: Link | undefined
   /** Nobody waits for the answer any more: it has been given, or there will be none. */
   isOver = false
+  /** What is changed in the answer of a legacy backend to a modern client. */
+  edits: AnswerEdits | undefined
   /** How often the backend has asked for input. */
   rounds = 0
   protected readonly route: Route
@@ -62,7 +65,8 @@ export abstract class Outgoing implements AnswerOwner {
       const { era } = this.backend
       if (era === undefined) this.#after(this.backend.detect())
       else if (era.era === 'modern') this.#sendModern()
-      else this.#sendLegacy()
+      else if (this.message.params?.['requestState'] === undefined) this.#sendLegacy()
+      else this.refuse(new PublicError('invalid_params', { message: 'params.requestState is none of ours.' }))
     } catch (error) {
       this.failed(connectionFailure(error))
     }
@@ -162,6 +166,7 @@ export abstract class Outgoing implements AnswerOwner {
   abstract answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void
   abstract notified(bytes: Buffer): void
   abstract asked(id: string, bytes: Buffer): void
+  abstract refuse(error: PublicError): void
   abstract failed(failure: BackendFailure): void
   abstract ended(): void
 }

@@ -1,21 +1,29 @@
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { createHmac, timingSafeEqual } from 'node:crypto'
 import { editObject, memberText } from '../mcp/json.ts'
 import { isObject } from '../mcp/message.ts'
+import type { SharedKeys } from '../sessions/shared-keys.ts'
 
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
 const MAC_BYTES = 16
+/** What the keys are for. */
+const USE = 'task-ids'
 
 /**
  * Ids of tasks as clients have them: they name the backend that runs the task and are bound to the caller that began
- * it, so that nobody else's request ever reaches it. The key is this process's own.
+ * it, so that nobody else's request ever reaches it.
  */
 export class TaskIds {
-  readonly #key = randomBytes(32)
+  readonly #keys: SharedKeys
+
+  constructor(keys: SharedKeys) {
+    this.#keys = keys
+  }
 
   wrap(backend: string, binding: string, id: string): string {
     const text = Buffer.from(JSON.stringify([backend, id]))
-    return `${this.#mac(text, binding).toString('base64url')}.${text.toString('base64url')}`
+    const [key] = this.#keys.keysFor(USE)
+    return `${macOf(key, text, binding).toString('base64url')}.${text.toString('base64url')}`
   }
 
   /** Undefined where it is none of ours, or another caller's. */
@@ -23,13 +31,10 @@ export class TaskIds {
     const [mac = '', encoded = ''] = wrapped.split('.', 2)
     const text = Buffer.from(encoded, 'base64url')
     const given = Buffer.from(mac, 'base64url')
-    if (given.length !== MAC_BYTES || !timingSafeEqual(given, this.#mac(text, binding))) return undefined
+    const isGood = (key: Buffer) => timingSafeEqual(given, macOf(key, text, binding))
+    if (given.length !== MAC_BYTES || !this.#keys.keysFor(USE).some(isGood)) return undefined
     const [backend, id] = JSON.parse(text.toString('utf8')) as [string, string]
     return { backend, id }
-  }
-
-  #mac(text: Buffer, binding: string): Buffer {
-    return createHmac('sha256', this.#key).update(binding).update('\0').update(text).digest().subarray(0, MAC_BYTES)
   }
 
   /** A backend's answer with its task's id, where it has one, as the client is to have it. */
@@ -43,6 +48,9 @@ export class TaskIds {
     return Buffer.from(editObject(text, { result: editObject(result, { taskId }) }))
   }
 }
+
+const macOf = (key: Buffer, text: Buffer, binding: string): Buffer =>
+  createHmac('sha256', key).update(binding).update('\0').update(text).digest().subarray(0, MAC_BYTES)
 
 /** Whether these capabilities have the tasks extension. */
 export const hasTasks = (capabilities: unknown): boolean =>

@@ -111,6 +111,11 @@ export class Reply {
     return free
   }
 
+  /** Goes on when the client can take more, after `part` has given false. */
+  onceFree(next: () => void): void {
+    this.res.once('drain', next)
+  }
+
   /** Ends an answer that was given in parts. */
   end(): void {
     if (this.res.destroyed || this.res.writableEnded) return

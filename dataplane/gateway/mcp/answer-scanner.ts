@@ -8,8 +8,8 @@ type Place = 'start' | 'key' | 'in-key' | 'colon' | 'value' | 'in-scalar' | 'in-
 
 /** What the scanner changes on the way; undefined and empty leave the bytes alone. */
 export interface AnswerEdits {
-  /** Put in the place of the id. */
-  readonly id: Buffer | undefined
+  /** Put in the place of the id; may be replaced until that has been read. */
+  id: Buffer | undefined
   /** Put in as the first member of an object result: JSON text of one member, without a comma. */
   readonly resultMember: string
 }

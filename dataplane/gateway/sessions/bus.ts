@@ -1,4 +1,4 @@
-/** What replicas of one gateway tell each other of sessions. `session` is always its id. */
+/** What replicas of one gateway tell each other. `session` is always its id. */
 export type BusMessage =
   /** It has been ended, or its notes have changed: what is held of it is out of date. */
   | { readonly kind: 'ended' | 'changed'; readonly session: string }
@@ -10,6 +10,34 @@ export type BusMessage =
   | { readonly kind: 'unheard'; readonly session: string; readonly ask: string }
   /** The client has cancelled its request, whose id is JSON text. */
   | { readonly kind: 'cancel'; readonly session: string; readonly request: string }
+  | ParkedMessage
+
+/**
+ * About a call that waits for its client's retry at one replica, while the retry has come to another. `retry` names
+ * the retry.
+ */
+type ParkedMessage =
+  /** `text` is the retry as the client sent it, `from` the replica that has it. */
+  | {
+      readonly kind: 'resume'
+      readonly call: string
+      readonly retry: string
+      readonly from: string
+      readonly text: string
+    }
+  /** The client still waits; `more`: it has taken the part before. Or it has gone. */
+  | { readonly kind: 'attends'; readonly retry: string; readonly from: string; readonly more: boolean }
+  | { readonly kind: 'left'; readonly retry: string }
+  | ({ readonly kind: 'resumed'; readonly retry: string } & Resumed)
+
+/** What the client of a retry is to get. `text`: bytes as Latin-1. */
+export type Resumed =
+  /** An answer with its HTTP status. */
+  | { readonly what: 'answer'; readonly status: number; readonly text: string }
+  /** A message before the answer; a part of an answer that is too large to be held. */
+  | { readonly what: 'message' | 'part'; readonly text: string }
+  /** The last part was given; the answer broke off; all is well, but there is nothing yet; there is no such call. */
+  | { readonly what: 'end' | 'cut' | 'sign' | 'unknown' }
 
 export type BusKind = BusMessage['kind']
 

@@ -7,12 +7,15 @@ import type { SessionBus } from './bus.ts'
 import { createMemoryStore } from './memory-store.ts'
 import { createRedisBus } from './redis-bus.ts'
 import { createRedisStore } from './redis-store.ts'
+import { type AgreeOnSecret, agreeInRedis } from './shared-keys.ts'
 import type { SessionStore } from './store.ts'
 
 /** Where sessions are known, and how replicas reach each other where there may be several. */
 export interface SessionStorage {
   readonly store: SessionStore
   readonly bus: SessionBus | undefined
+  /** How replicas come to one secret; undefined where there is one replica. */
+  readonly agreeOnSecret: AgreeOnSecret | undefined
   close(): void
 }
 
@@ -25,7 +28,7 @@ export function openSessionStorage(config: GatewayConfig, directory: string, log
   const redis = sessionStorage?.redis
   if (redis === undefined) {
     const store = createMemoryStore({ ttlMs: TTL_MS })
-    return { store, bus: undefined, close: () => store.close() }
+    return { store, bus: undefined, agreeOnSecret: undefined, close: () => store.close() }
   }
   const prefix = sessionStorage?.keyPrefix ?? redisKeyPrefix({ kind: role ?? 'gateway', namespace, name })
   const settings = redisConfigOf(redis, directory)
@@ -35,6 +38,7 @@ export function openSessionStorage(config: GatewayConfig, directory: string, log
   return {
     store,
     bus,
+    agreeOnSecret: agreeInRedis(client, `${prefix}secret`),
     close() {
       store.close()
       bus.close()

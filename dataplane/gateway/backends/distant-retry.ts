@@ -1,0 +1,122 @@
+import { randomUUID } from 'node:crypto'
+import { PublicError } from '../../server/errors.ts'
+import { OK, type Turn } from '../endpoint/turn.ts'
+import { memberText } from '../mcp/json.ts'
+import type { Resumed, SessionBus } from '../sessions/bus.ts'
+import type { Flying } from './in-flight.ts'
+
+interface DistantRetryOptions {
+  readonly bus: SessionBus
+  /** Where the call waits. */
+  readonly replica: string
+  onEnd(): void
+}
+
+const ASK_EVERY_MS = 1_000
+/** A replica that has said nothing for so long is gone. */
+const SILENCE_MS = 5_000
+/** How often its client is given a sign of life, in questions to the other replica. */
+const SIGN_EVERY = 15
+
+/** A client's retry whose call waits at another replica: what comes from there goes to the client. */
+export class DistantRetry implements Flying {
+  readonly name = randomUUID()
+  readonly session = undefined
+  readonly id: string
+  deadline: number
+  nextSign: number
+  readonly #turn: Turn
+  readonly #options: DistantRetryOptions
+  #signs = 0
+
+  constructor(turn: Turn, options: DistantRetryOptions) {
+    this.#turn = turn
+    this.#options = options
+    this.id = turn.message.id as string
+    const now = performance.now()
+    this.deadline = now + SILENCE_MS
+    this.nextSign = now + ASK_EVERY_MS
+  }
+
+  /** Takes the retry to the call of this name. */
+  start(call: string): void {
+    const { bus, replica } = this.#options
+    const { gateway, message } = this.#turn
+    gateway.inFlight.add(this)
+    this.#turn.onGone = this
+    const { text } = message
+    void bus
+      .send({ kind: 'resume', call, retry: this.name, from: bus.replica, text }, replica)
+      .then((isHeard) => isHeard || this.#lose())
+  }
+
+  /** Something for the client. */
+  take(resumed: Resumed): void {
+    this.deadline = performance.now() + SILENCE_MS
+    const turn = this.#turn
+    const { reply } = turn
+    if (resumed.what === 'sign') return
+    if (resumed.what === 'unknown') this.#lose()
+    else if (resumed.what === 'message') reply.message(bytesOf(resumed.text))
+    else if (resumed.what === 'part') this.#part(bytesOf(resumed.text))
+    else {
+      this.#close()
+      if (resumed.what === 'answer') reply.json(resumed.status, bytesOf(resumed.text))
+      else if (resumed.what === 'end') reply.end()
+      else reply.cut()
+      const isOk =
+        resumed.what === 'end' || (resumed.what === 'answer' && memberText(resumed.text, 'error') === undefined)
+      turn.ended(isOk ? OK : { result: 'error' })
+    }
+  }
+
+  #part(bytes: Buffer): void {
+    const more = () => this.#attend(true)
+    if (this.#turn.reply.part(bytes)) more()
+    else this.#turn.reply.onceFree(more)
+  }
+
+  #attend(more: boolean): void {
+    const { bus, replica } = this.#options
+    void bus
+      .send({ kind: 'attends', retry: this.name, from: bus.replica, more }, replica)
+      .then((isHeard) => isHeard || this.#lose())
+  }
+
+  /** Asks whether the other replica still has the call. */
+  sign(): void {
+    this.nextSign += ASK_EVERY_MS
+    this.#attend(false)
+    if (++this.#signs % SIGN_EVERY === 0) this.#turn.reply.keepAlive()
+  }
+
+  timeOut(): void {
+    this.#lose()
+  }
+
+  cancel(): void {
+    this.gone()
+  }
+
+  gone(): void {
+    this.#close()
+    const { bus, replica } = this.#options
+    void bus.send({ kind: 'left', retry: this.name }, replica)
+    this.#turn.ended({ result: 'error' })
+  }
+
+  /** The call is over, or its replica is, which is the same. */
+  #lose(): void {
+    if (!this.#close()) return
+    const message = 'The call that waited for this is over: its replica no longer has it. Call anew.'
+    this.#turn.fail(new PublicError('invalid_params', { message }))
+  }
+
+  #close(): boolean {
+    const { gateway } = this.#turn
+    this.#options.onEnd()
+    return gateway.inFlight.delete(this)
+  }
+}
+
+const bytesOf = (text: string): Buffer => Buffer.from(text, 'latin1')

@@ -1,0 +1,197 @@
+/** Calls that wait for their modern client's retry, with several replicas on one Redis: the retry may come to any. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type AskingCall, type AskingServer, startAskingServer } from '../../support/asking-server.ts'
+import { eventually } from '../../support/eventually.ts'
+import { GatewayReplica } from '../../support/gateway-replica.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from '../../support/mcp-gateway.ts'
+import { BASE_HEADERS, modern, postModern, type RpcAnswer } from '../../support/mcp-post.ts'
+import { answer, startRawServer } from '../../support/mcp-raw-server.ts'
+import { type RedisServer, startRedis } from '../../support/redis-server.ts'
+
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientCapabilities': {
+    elicitation: {},
+    extensions: { 'io.modelcontextprotocol/tasks': {} },
+  },
+}
+
+let redis: RedisServer
+let backend: AskingServer
+/** What the backend does once it has its answer. */
+let onAnswer: (call: AskingCall, message: any) => void = () => {}
+const cleanups: (() => unknown)[] = []
+
+test.before(async () => {
+  redis = await startRedis()
+  backend = await startAskingServer({ onAnswer: (call, message) => onAnswer(call, message) })
+})
+test.before.each(() => {
+  onAnswer = (call, { result }) => call.finish({ content: [{ type: 'text', text: `Hello, ${result.content.name}!` }] })
+})
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+test.after(async () => {
+  await backend.close()
+  await redis.stop()
+})
+
+let gateways = 0
+const configOf = (url = backend.url): TestConfig => ({
+  name: `g${gateways}`,
+  backends: [{ name: 'b', url }],
+  sessionStorage: { redis: { addresses: [redis.address] } },
+})
+
+async function twoReplicas(url?: string): Promise<[GatewayUnderTest, GatewayUnderTest]> {
+  gateways++
+  const replicas = [await startGateway(configOf(url)), await startGateway(configOf(url))]
+  cleanups.push(() => Promise.all(replicas.map((replica) => replica.close())))
+  for (const replica of replicas)
+    await eventually('its tools', async () => (await replica.status()).backends.every(({ tools }) => tools > 0))
+  return replicas as [GatewayUnderTest, GatewayUnderTest]
+}
+
+const call = (url: string, params: object = {}) =>
+  postModern(url, 'tools/call', { name: 'b_t', arguments: {}, _meta: META, ...params })
+
+async function asked(url: string): Promise<{ key: string; requestState: string }> {
+  const { json } = await call(url)
+  assert.is(json.result.resultType, 'input_required')
+  const [key] = Object.keys(json.result.inputRequests)
+  return { key: key as string, requestState: json.result.requestState }
+}
+
+const retry = ({ key, requestState }: { key: string; requestState: string }, name = 'Ada') => ({
+  inputResponses: { [key]: { action: 'accept', content: { name } } },
+  requestState,
+})
+
+/** All messages of an answer, be it JSON or a stream of events. */
+const messagesOf = ({ json, text }: RpcAnswer): any[] =>
+  json === undefined ? [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data as string)) : [json]
+
+test('a retry goes on with its call from whichever replica it comes to', async () => {
+  const [one, two] = await twoReplicas()
+  for (const [asking, retrying] of [
+    [one, two],
+    [two, one],
+    [one, one],
+  ] as const) {
+    const state = await asked(asking.url)
+    const { json, status } = await call(retrying.url, retry(state))
+    assert.is(status, 200)
+    assert.is(json.id, 1)
+    assert.is(json.result.resultType, 'complete')
+    assert.is(json.result.content[0].text, 'Hello, Ada!')
+    assert.match((await call(retrying.url, retry(state))).json.error.message, /no call that waits|is over/)
+  }
+})
+
+test('a retry without the answer is asked again, by whichever replica', async () => {
+  const [one, two] = await twoReplicas()
+  const { key, requestState } = await asked(one.url)
+  const again = (await call(two.url, { inputResponses: {}, requestState })).json.result
+  assert.is(again.resultType, 'input_required')
+  assert.equal(Object.keys(again.inputRequests), [key])
+  const { json } = await call(one.url, retry({ key, requestState: again.requestState }))
+  assert.is(json.result.content[0].text, 'Hello, Ada!')
+})
+
+test('what the backend says before its answer, and a large answer, come through the other replica as they are', async () => {
+  const [one, two] = await twoReplicas()
+  const text = 'grüße, 世界 🌍 '.repeat(60_000)
+  onAnswer = (asking) => {
+    asking.say({ method: 'notifications/progress', params: { progressToken: 'p', progress: 1 } })
+    asking.finish({ content: [{ type: 'text', text }] })
+  }
+  for (const url of [one.url, two.url]) {
+    const state = await asked(one.url)
+    const [progress, { id, result }] = messagesOf(await call(url, retry(state)))
+    assert.is(progress.method, 'notifications/progress')
+    assert.is(id, 1)
+    assert.is(result.resultType, 'complete')
+    assert.ok(result.content[0].text === text, 'the whole text')
+  }
+})
+
+test('a client that goes away at the other replica has cancelled', async () => {
+  const [one, two] = await twoReplicas()
+  onAnswer = () => {}
+  const state = await asked(one.url)
+  const leaving = new AbortController()
+  const { body, headers } = modern('tools/call', { name: 'b_t', arguments: {}, _meta: META, ...retry(state) })
+  const waiting = fetch(two.url, {
+    method: 'POST',
+    headers: { ...BASE_HEADERS, ...headers },
+    body,
+    signal: leaving.signal,
+  }).catch(() => {})
+  await eventually('the answer at the backend', () => backend.asking.at(-1)?.answers.length === 1)
+  backend.seen.length = 0
+  leaving.abort()
+  await waiting
+  await eventually('the cancellation', () => backend.calls('notifications/cancelled').length === 1)
+  await eventually('the end of the stream', () => backend.asking.at(-1)?.isClosed === true)
+})
+
+test('an error of the backend reaches the client at the other replica', async () => {
+  const [one, two] = await twoReplicas()
+  onAnswer = (asking) => asking.say({ id: asking.request.message.id, error: { code: -32002, message: 'gone' } })
+  const { json } = await call(two.url, retry(await asked(one.url)))
+  assert.equal(json.error, { code: -32602, message: 'gone' })
+})
+
+test('a task that one replica has begun any other can be asked for', async () => {
+  const jobs = await startRawServer({
+    era: 'modern',
+    call: (request) => answer(request, '{"resultType":"task","taskId":"t-1","status":"working","ttlMs":1000}'),
+    before({ message }, res) {
+      if (message.method?.startsWith('tasks/') !== true) return false
+      res.writeHead(200, { 'content-type': 'application/json' })
+      res.end(
+        `{"jsonrpc":"2.0","id":${message.id},"result":{"resultType":"complete","taskId":"t-1","status":"completed"}}`,
+      )
+      return true
+    },
+  })
+  cleanups.push(() => jobs.close())
+  const [one, two] = await twoReplicas(jobs.url)
+  const { taskId } = (await call(one.url)).json.result
+  for (const { url } of [one, two]) {
+    const { json } = await postModern(url, 'tasks/get', { taskId, _meta: META }, { 'mcp-name': taskId })
+    assert.is(json.result.status, 'completed')
+  }
+})
+
+test('when the replica that has the call is killed, its client is told soon, before and during the retry', async () => {
+  gateways++
+  const directory = await mkdtemp(join(tmpdir(), 'portico-asking-'))
+  cleanups.push(() => rm(directory, { recursive: true }))
+  const configFile = join(directory, 'gateway.yaml')
+  const config = { namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' }, ...configOf() }
+  await writeFile(configFile, JSON.stringify(config))
+  const [one, two] = await Promise.all([GatewayReplica.start(configFile), GatewayReplica.start(configFile)])
+  cleanups.push(() => Promise.all([one.end(), two.end()]))
+
+  const [before, during] = [await asked(one.url), await asked(one.url)]
+  let answered = false
+  onAnswer = () => {
+    answered = true
+  }
+  const waiting = call(two.url, retry(during))
+  await eventually('the answer at the backend', () => answered)
+  await one.end('SIGKILL')
+  for (const told of [await waiting, await call(two.url, retry(before))]) {
+    const { error } = messagesOf(told).at(-1)
+    assert.is(error.code, -32602)
+    assert.match(error.message, /Call anew/)
+  }
+})
+
+test.run()
