@@ -7,12 +7,14 @@ export interface GitOptions {
   readonly timeoutMs: number
   readonly maxBytes: number
   readonly signal: AbortSignal
+  /** Takes what git writes piece by piece; absent: it is given as a whole. */
+  readonly take?: (piece: Buffer) => Promise<void>
 }
 
 /** What git says beyond this is cut off. */
 const LONGEST_COMPLAINT = 4096
 
-/** Nothing of this machine's configuration counts, nobody is asked for a password, and only http and https are spoken. */
+/** Nothing of this machine's configuration counts, nobody is asked for a password, only http and https are spoken. */
 const SETTINGS: readonly (readonly [string, string])[] = [
   ['protocol.allow', 'never'],
   ['protocol.http.allow', 'always'],
@@ -26,7 +28,7 @@ const SETTINGS: readonly (readonly [string, string])[] = [
 
 /** Runs git and gives what it wrote. Throws a SourceError; its message holds no credentials, since git gets none to tell. */
 export async function git(args: readonly string[], options: GitOptions): Promise<Buffer> {
-  const { timeoutMs, maxBytes, signal } = options
+  const { timeoutMs, maxBytes, signal, take } = options
   signal.throwIfAborted()
   // A group of its own: the helpers that git starts end with it.
   const child = spawn('git', args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true, env: environment(options) })
@@ -44,13 +46,17 @@ export async function git(args: readonly string[], options: GitOptions): Promise
   signal.addEventListener('abort', onAbort, { once: true })
 
   const chunks: Buffer[] = []
-  let size = 0
+  const read = async () => {
+    let size = 0
+    for await (const chunk of child.stdout as AsyncIterable<Buffer>) {
+      size += chunk.length
+      if (size > maxBytes) return end(new SourceError('too_large', `the file has more than ${maxBytes} bytes`))
+      if (take === undefined) chunks.push(chunk)
+      else await take(chunk)
+    }
+  }
+  const reading = read().catch(end)
   let complaint = ''
-  child.stdout.on('data', (chunk: Buffer) => {
-    size += chunk.length
-    if (size > maxBytes) end(new SourceError('too_large', `the file has more than ${maxBytes} bytes`))
-    else chunks.push(chunk)
-  })
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     complaint = (complaint + text).slice(0, LONGEST_COMPLAINT)
   })
@@ -61,6 +67,7 @@ export async function git(args: readonly string[], options: GitOptions): Promise
     )
     child.once('close', resolve)
     const exitCode = await promise
+    await reading
     if (refused !== undefined) throw refused
     if (exitCode !== 0) throw failureOf(complaint, exitCode)
     return Buffer.concat(chunks)
@@ -96,6 +103,8 @@ function failureOf(complaint: string, exitCode: number | null): SourceError {
   const message = line.replace(/^(fatal|error): /, '').slice(0, 300)
   if (/Authentication failed|could not read Username|returned error: 40[13]/.test(complaint))
     return new SourceError('forbidden', `the repository does not let us in: ${message}`)
+  // A folder behind a plain web server: it has only whole packs to give.
+  if (/dumb http transport does not support shallow/.test(complaint)) return new SourceError('no_shallow', message)
   if (/returned error: 429/.test(complaint)) return new SourceError('rate_limited', message)
   if (/Could not resolve|Failed to connect|Connection refused|timed out|unable to access|not found/i.test(complaint))
     return new SourceError('unreachable', message)

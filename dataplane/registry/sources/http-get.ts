@@ -7,7 +7,6 @@ import { SourceError } from './source-error.ts'
 export interface HttpAnswer {
   readonly status: number
   readonly headers: Dispatcher.ResponseData['headers']
-  readonly bytes: Buffer
 }
 
 export interface HttpGetOptions {
@@ -18,51 +17,61 @@ export interface HttpGetOptions {
   readonly signal: AbortSignal
 }
 
-/** GETs what a source serves. */
+/** GETs what a source serves. Answers of status 200 and 304 are given; anything else is a SourceError. */
 export interface HttpGet extends AsyncDisposable {
-  /** Gives answers of status 200 and 304; anything else is a SourceError. */
-  (url: string, headers: Readonly<Record<string, string>>): Promise<HttpAnswer>
+  (url: string, headers: Headers): Promise<HttpAnswer & { readonly bytes: Buffer }>
+  /** Hands the body over piece by piece, none of an answer that is not given. */
+  into(url: string, headers: Headers, take: TakePiece): Promise<HttpAnswer>
 }
 
+type Headers = Readonly<Record<string, string>>
+type TakePiece = (piece: Buffer) => Promise<void> | void
+
 const REDIRECTS = 5
+const CONNECT_MS = 5_000
 
 /**
  * Makes a function that GETs within bounds of time, size and, for a source that is held to it, of address. It follows
  * redirects; to another origin without the headers that were meant for the first.
+ *
+ * A source of the configuration may be at any address. Where it redirects to is not in the configuration: nobody is sent
+ * to link-local addresses and metadata services that way.
  */
 export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpGetOptions): HttpGet {
-  const dispatcher = new Agent({
-    connect: guardedConnect({ allowPrivateIP: !publicOnly }),
-    connections: 2,
-    pipelining: 1,
-    maxOrigins: 16,
-  })
+  const bounds = { connections: 2, pipelining: 1, maxOrigins: 16 }
+  const guarded = new Agent({ ...bounds, connect: guardedConnect({ allowPrivateIP: !publicOnly }) })
+  const trusted = publicOnly ? guarded : new Agent({ ...bounds, connect: { timeout: CONNECT_MS, allowH2: false } })
 
-  async function once(url: string, headers: Readonly<Record<string, string>>) {
+  /** Gives where the answer leads to instead of an answer. */
+  async function once(url: string, headers: Headers, isFirst: boolean, take: TakePiece): Promise<HttpAnswer | string> {
     const answer = await request(url, {
-      dispatcher,
+      dispatcher: isFirst ? trusted : guarded,
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
       headers: { accept: 'application/json', 'user-agent': 'portico', ...headers },
     })
-    const chunks: Buffer[] = []
+    const { statusCode: status, body } = answer
+    const { location } = answer.headers
+    const isGiven = status === 200 || status === 304
     let size = 0
-    for await (const chunk of answer.body as AsyncIterable<Buffer>) {
-      size += chunk.length
+    for await (const piece of body as AsyncIterable<Buffer>) {
+      size += piece.length
       if (size > maxBytes) throw new SourceError('too_large', `the answer has more than ${maxBytes} bytes`)
-      chunks.push(chunk)
+      if (isGiven) await take(piece)
     }
-    return { status: answer.statusCode, headers: answer.headers, bytes: Buffer.concat(chunks) }
+    if (isGiven) return { status, headers: answer.headers }
+    if (status < 300 || status > 399 || typeof location !== 'string') throw refusal({ status, headers: answer.headers })
+    return location
   }
 
-  async function httpGet(url: string, headers: Readonly<Record<string, string>>): Promise<HttpAnswer> {
+  async function into(url: string, headers: Headers, take: TakePiece): Promise<HttpAnswer> {
     try {
+      const { origin } = new URL(url)
       let at = url
       for (let hops = 0; hops <= REDIRECTS; hops++) {
-        const answer = await once(at, new URL(at).origin === new URL(url).origin ? headers : {})
-        const { location } = answer.headers
-        if (answer.status === 200 || answer.status === 304) return answer
-        if (answer.status < 300 || answer.status > 399 || typeof location !== 'string') throw refusal(answer)
-        at = new URL(location, at).href
+        const isHome = new URL(at).origin === origin
+        const answer = await once(at, isHome ? headers : {}, isHome, take)
+        if (typeof answer !== 'string') return answer
+        at = new URL(answer, at).href
         if (!/^https?:/.test(at)) throw new SourceError('refused', 'it redirects to what is neither http nor https')
       }
       throw new SourceError('refused', `it redirects more than ${REDIRECTS} times`)
@@ -70,7 +79,18 @@ export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpG
       throw signal.aborted ? signal.reason : failureOf(error as Failure, timeoutMs)
     }
   }
-  return Object.assign(httpGet, { [Symbol.asyncDispose]: () => dispatcher.destroy() })
+
+  async function httpGet(url: string, headers: Headers) {
+    const pieces: Buffer[] = []
+    const answer = await into(url, headers, (piece) => void pieces.push(piece))
+    return { ...answer, bytes: Buffer.concat(pieces) }
+  }
+  return Object.assign(httpGet, {
+    into,
+    async [Symbol.asyncDispose]() {
+      await Promise.all([guarded.destroy(), trusted.destroy()])
+    },
+  })
 }
 
 function refusal({ status, headers }: HttpAnswer): SourceError {
@@ -89,7 +109,7 @@ interface Failure extends Error {
 function failureOf(error: Failure, timeoutMs: number): SourceError {
   if (error instanceof SourceError) return error
   if (error instanceof AddressRefused || error.cause instanceof AddressRefused)
-    return new SourceError('private_address', 'it is at an address that sources of the API may not reach')
+    return new SourceError('private_address', 'it is at, or leads to, an address that this source may not reach')
   if (error.name === 'TimeoutError') return new SourceError('timed_out', `no whole answer within ${timeoutMs} ms`)
   return new SourceError('unreachable', `it can’t be reached (${error.code ?? error.cause?.code ?? error.name})`, {
     cause: error,

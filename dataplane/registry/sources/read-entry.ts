@@ -69,9 +69,19 @@ export function readServer(server: unknown, meta: unknown, pointer: string): Inc
 }
 
 /** Reads a skill; its name in the registry is `namespace/name`. */
-export function readSkill(skill: unknown, pointer: string): IncomingVersion | Problem {
+export function readSkill(skill: unknown, meta: unknown, pointer: string): IncomingVersion | Problem {
   if (!checkSkill(skill)) return violation(checkSkill, pointer)
-  return finish('skill', `${skill.namespace}/${skill.name}`, skill, undefined, pointer)
+  return finish('skill', `${skill.namespace}/${skill.name}`, skill, meta, pointer)
+}
+
+/** Reads the document of an entry with the `_meta` that came beside it. */
+export function readDocument(
+  type: IncomingVersion['type'],
+  document: unknown,
+  meta: unknown,
+  pointer: string,
+): IncomingVersion | Problem {
+  return type === 'server' ? readServer(document, meta, pointer) : readSkill(document, meta, pointer)
 }
 
 function finish(

@@ -1,35 +1,28 @@
-import { hash } from 'node:crypto'
-import { open } from 'node:fs/promises'
-import { parseCatalog } from './parse.ts'
-import type { Content, Pass, PlaceOf } from './source.ts'
+import { constants } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { bytesOf, contentOf, LARGEST_FILE } from './file-content.ts'
+import type { Pass, PlaceOf, ReadChange } from './source.ts'
 import { SourceError } from './source-error.ts'
 
-/** Above this a registry file is refused: it is held in memory as a whole. */
-export const LARGEST_FILE = 256 * 1024 * 1024
-
-/** Reads a registry file on this machine. */
-export async function readFile({ path }: PlaceOf<'file'>, pass: Pass): Promise<Content | undefined> {
-  return contentOf(await readBounded(path), pass)
+/** Looks at a registry file on this machine. */
+export async function readFile({ path }: PlaceOf<'file'>, pass: Pass): Promise<ReadChange | undefined> {
+  const file = pass.parts.use(await openBounded(path))
+  return contentOf(() => bytesOf(file), pass)
 }
 
-/** What the bytes of a registry file hold; undefined where they are those of the mark. */
-export function contentOf(bytes: Buffer, { mark }: Pass): Content | undefined {
-  const contentHash = hash('sha256', bytes, 'base64url')
-  if (contentHash === mark) return undefined
-  return { complete: true, batches: [parseCatalog(bytes)], mark: () => contentHash }
-}
-
-async function readBounded(path: string): Promise<Buffer> {
+async function openBounded(path: string): Promise<FileHandle> {
+  let file: FileHandle
   try {
-    await using file = await open(path)
-    const { size } = await file.stat()
-    if (size > LARGEST_FILE)
-      throw new SourceError('too_large', `the file has ${size} bytes; at most ${LARGEST_FILE} are read`)
-    return await file.readFile()
+    // A pipe without a writer would hold up whoever opens it.
+    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   } catch (error) {
-    if (error instanceof SourceError) throw error
     const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') throw new SourceError('file_missing', 'there is no such file')
     throw new SourceError('file_unreadable', `the file can’t be read (${code})`)
   }
+  const stats = await file.stat()
+  if (stats.isFile() && stats.size <= LARGEST_FILE) return file
+  await file.close()
+  if (!stats.isFile()) throw new SourceError('file_unreadable', 'it is no file')
+  throw new SourceError('too_large', `the file has ${stats.size} bytes; at most ${LARGEST_FILE} are read`)
 }

@@ -1,11 +1,12 @@
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { bytesOf, LARGEST_FILE } from './file-content.ts'
 import { type GitOptions, git } from './git-command.ts'
-import { parseCatalog } from './parse.ts'
+import { readCatalog } from './parse.ts'
 import { publicAddress } from './public-address.ts'
-import { LARGEST_FILE } from './read-file.ts'
-import type { Content, Pass, PlaceOf } from './source.ts'
+import type { Pass, PlaceOf, ReadChange } from './source.ts'
 import { SourceError } from './source-error.ts'
+import { openSpool, spool } from './spool.ts'
 
 type GitPlace = PlaceOf<'git'>
 
@@ -16,21 +17,32 @@ const LARGEST_REPOSITORY = 1024 * 1024 * 1024
 const MEASURE_MS = 500
 
 /**
- * Reads a file of a git repository over http or https. The ref is asked for first: as long as it names the commit that was
- * read last nothing is fetched; otherwise the one commit is, without its history.
+ * Reads a file of a git repository over http or https, or of one on this machine (`file:`). The ref is asked for first: as
+ * long as it names the commit that was read last nothing is fetched; otherwise the one commit is, without its history
+ * where the server can leave that out, and the file is read if it is another.
  */
-export async function readGit(place: GitPlace, pass: Pass): Promise<Content | undefined> {
+export async function readGit(place: GitPlace, pass: Pass): Promise<ReadChange | undefined> {
   const options = { settings: await settingsOf(place), timeoutMs: LOOK_MS, maxBytes: 1024 * 1024, signal: pass.signal }
+  const [commitBefore, fileBefore] = pass.mark?.split(' ') ?? []
   const commit = place.commit ?? (await commitOf(place, options))
-  if (commit === pass.mark) return undefined
+  if (commit === commitBefore) return undefined
 
-  const folder = join(pass.stateDirectory, 'git', pass.source)
-  try {
+  return async function readCommit() {
+    const folder = join(pass.stateDirectory, 'git', pass.source)
+    pass.parts.defer(() => rm(folder, { recursive: true, force: true }))
     await fetchCommit(folder, place.repository, commit, options)
-    const bytes = await readBlob(folder, commit, place.path, options)
-    return { complete: true, batches: [parseCatalog(bytes)], mark: () => commit }
-  } finally {
-    await rm(folder, { recursive: true, force: true })
+    const file = await fileIn(folder, commit, place.path, options)
+    const mark = `${commit} ${file}`
+    if (file === fileBefore) return { newMark: mark }
+    const spooled = await openSpool(pass)
+    const take = (piece: Buffer) => spool(spooled, piece)
+    await git(['-C', folder, 'cat-file', 'blob', file], {
+      ...options,
+      maxBytes: LARGEST_FILE,
+      timeoutMs: FETCH_MS,
+      take,
+    })
+    return { complete: true, batches: readCatalog(bytesOf(spooled)), mark: () => mark }
   }
 }
 
@@ -54,10 +66,16 @@ async function fetchCommit(folder: string, repository: string, commit: string, o
       tooLarge.abort(new SourceError('too_large', `the repository needs more than ${LARGEST_REPOSITORY} bytes`))
   }, MEASURE_MS)
   try {
-    await git(['-C', folder, 'fetch', '--quiet', '--depth=1', '--no-tags', '--', repository, commit], {
-      ...options,
-      timeoutMs: FETCH_MS,
-      signal: AbortSignal.any([options.signal, tooLarge.signal]),
+    const signal = AbortSignal.any([options.signal, tooLarge.signal])
+    const fetch = (...depth: readonly string[]) =>
+      git(['-C', folder, 'fetch', '--quiet', ...depth, '--no-tags', '--', repository, commit], {
+        ...options,
+        timeoutMs: FETCH_MS,
+        signal,
+      })
+    await fetch('--depth=1').catch((error: SourceError) => {
+      if (error.code !== 'no_shallow') throw error
+      return fetch()
     })
   } finally {
     clearInterval(watch)
@@ -77,19 +95,24 @@ async function sizeOf(folder: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0)
 }
 
-async function readBlob(folder: string, commit: string, path: string, options: GitOptions): Promise<Buffer> {
-  const name = `${commit}:${path}`
-  const type = await git(['-C', folder, 'cat-file', '-t', name], options).catch((error: SourceError) => {
-    throw error.code === 'git_failed' ? new SourceError('file_missing', `the commit has no file ${path}`) : error
-  })
-  if (type.toString().trim() !== 'blob') throw new SourceError('file_missing', `${path} is no file in the commit`)
-  return git(['-C', folder, 'cat-file', 'blob', name], { ...options, maxBytes: LARGEST_FILE })
+/** The object id of a file in a commit. */
+async function fileIn(folder: string, commit: string, path: string, options: GitOptions): Promise<string> {
+  const ask = async (...args: string[]) => (await git(['-C', folder, ...args], options)).toString().trim()
+  const id = await ask('rev-parse', '--verify', '--quiet', '--end-of-options', `${commit}:${path}`).catch(
+    (error: SourceError) => {
+      throw error.code === 'git_failed' ? new SourceError('file_missing', `the commit has no file ${path}`) : error
+    },
+  )
+  if ((await ask('cat-file', '-t', id)) !== 'blob')
+    throw new SourceError('file_missing', `${path} is no file in the commit`)
+  return id
 }
 
 /** Credentials as a header for this host alone, and where the source is held to public addresses, the checked one. */
 async function settingsOf({ repository, auth, publicOnly }: GitPlace): Promise<(readonly [string, string])[]> {
-  const { origin } = new URL(repository)
+  const { origin, protocol } = new URL(repository)
   const settings: (readonly [string, string])[] = []
+  if (protocol === 'file:') settings.push(['protocol.file.allow', 'always'])
   if (auth !== undefined) {
     const credentials = Buffer.from(`${auth.username}:${await passwordOf(auth.passwordFile)}`).toString('base64')
     settings.push([`http.${origin}/.extraHeader`, `Authorization: Basic ${credentials}`])

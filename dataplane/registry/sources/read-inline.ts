@@ -1,7 +1,8 @@
-import { contentOf } from './read-file.ts'
-import type { Content, Pass, PlaceOf } from './source.ts'
+import { contentOf } from './file-content.ts'
+import type { Pass, PlaceOf, ReadChange } from './source.ts'
 
-/** Reads a registry file that stands in the configuration itself. */
-export async function readInline({ text }: PlaceOf<'inline'>, pass: Pass): Promise<Content | undefined> {
-  return contentOf(Buffer.from(text), pass)
+/** Looks at a registry file that stands in the configuration itself. */
+export async function readInline({ text }: PlaceOf<'inline'>, pass: Pass): Promise<ReadChange | undefined> {
+  const bytes = Buffer.from(text)
+  return contentOf(() => [bytes], pass)
 }

@@ -1,8 +1,9 @@
-import { hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
+import { bytesOf, LARGEST_FILE } from './file-content.ts'
 import { createHttpGet } from './http-get.ts'
-import { parseCatalog } from './parse.ts'
-import { LARGEST_FILE } from './read-file.ts'
-import type { Content, Pass, PlaceOf } from './source.ts'
+import { readCatalog } from './parse.ts'
+import type { Pass, PlaceOf, ReadChange } from './source.ts'
+import { openSpool, spool } from './spool.ts'
 
 /** What is known of the bytes that were read last. */
 interface Mark {
@@ -15,22 +16,30 @@ interface Mark {
  * Fetches a registry file. A server that knows validators (RFC 9110 section 13.1) is asked whether it has changed; bytes
  * that are the same all the same are not parsed.
  */
-export async function readUrl(place: PlaceOf<'url'>, { mark, signal }: Pass): Promise<Content | undefined> {
-  const before = mark === undefined ? undefined : (JSON.parse(mark) as Mark)
-  await using get = createHttpGet({ ...place, maxBytes: LARGEST_FILE, signal })
-  const { status, headers, bytes } = await get(place.url, {
+export async function readUrl(place: PlaceOf<'url'>, pass: Pass): Promise<ReadChange | undefined> {
+  const before = pass.mark === undefined ? undefined : (JSON.parse(pass.mark) as Mark)
+  const get = pass.parts.use(createHttpGet({ ...place, maxBytes: LARGEST_FILE, signal: pass.signal }))
+  const file = await openSpool(pass)
+  const digest = createHash('sha256')
+  const validators = {
     ...(before?.etag !== undefined && { 'if-none-match': before.etag }),
     ...(before?.modified !== undefined && { 'if-modified-since': before.modified }),
+  }
+  const { status, headers } = await get.into(place.url, validators, (piece) => {
+    digest.update(piece)
+    return spool(file, piece)
   })
   if (status === 304 && before !== undefined) return undefined
-  const contentHash = hash('sha256', bytes, 'base64url')
-  if (contentHash === before?.hash) return undefined
+  const hash = digest.digest('base64url')
+  if (hash === before?.hash) return undefined
 
   const { etag, 'last-modified': modified } = headers
-  const next = {
-    hash: contentHash,
+  const mark = {
+    hash,
     ...(typeof etag === 'string' && { etag }),
     ...(typeof modified === 'string' && { modified }),
+  } satisfies Mark
+  return async function readContent() {
+    return { complete: true, batches: readCatalog(bytesOf(file)), mark: () => JSON.stringify(mark) }
   }
-  return { complete: true, batches: [parseCatalog(bytes)], mark: () => JSON.stringify(next satisfies Mark) }
 }

@@ -15,6 +15,7 @@ export type SourceErrorCode =
   | 'private_address'
   | 'no_such_ref'
   | 'git_failed'
+  | 'no_shallow'
   | 'forbidden'
   | 'stopped'
 

@@ -1,5 +1,5 @@
 import type { SourceConfig } from '../../config/registry.ts'
-import type { Catalog } from './parse.ts'
+import type { Catalog } from './catalog-reader.ts'
 import type { Problem } from './read-entry.ts'
 
 /** Where a source's entries come from. Paths are absolute; secrets stay in their files. */
@@ -59,19 +59,33 @@ export interface Pass {
   /** A reader may keep files there while it runs. */
   readonly stateDirectory: string
   readonly signal: AbortSignal
+  /** What a reader opens and what ends with the pass. */
+  readonly parts: AsyncDisposableStack
 }
 
-/** What a pass has found; undefined where nothing has changed since the mark. */
+/** What a pass has found. */
 export interface Content {
   /** Whether the batches are all that the source holds; else they are what has changed. */
   readonly complete: boolean
+  /** Asked for once. Memory holds one at a time. */
   readonly batches: AsyncIterable<Catalog> | Iterable<Catalog>
   /** The mark for the next pass; asked for after the last batch. */
   mark(): string
 }
 
-/** Reads a source. Throws a SourceError, from the batches too. */
-export type ReadSource<P extends Place = Place> = (place: P, pass: Pass) => Promise<Content | undefined>
+/** What the source holds is what it held, though the mark is another: a commit that leaves our file as it was. */
+export interface SameContent {
+  readonly newMark: string
+}
+
+/** Reads what has changed. Throws a SourceError, from the batches too. */
+export type ReadChange = () => Promise<Content | SameContent>
+
+/**
+ * Looks at a source. Undefined where nothing has changed since the mark; that must be cheap, and nothing is parsed for
+ * it. Throws a SourceError.
+ */
+export type LookAtSource<P extends Place = Place> = (place: P, pass: Pass) => Promise<ReadChange | undefined>
 
 /** What a sync has come to. */
 export interface Synced {

@@ -10,7 +10,7 @@ import { readFile } from './read-file.ts'
 import { readGit } from './read-git.ts'
 import { readInline } from './read-inline.ts'
 import { readUrl } from './read-url.ts'
-import type { Place, PlaceOf, ReadSource, Source, Synced } from './source.ts'
+import type { Content, LookAtSource, Place, PlaceOf, Source, Synced } from './source.ts'
 import { SourceError } from './source-error.ts'
 
 export interface SyncOptions {
@@ -18,15 +18,19 @@ export interface SyncOptions {
   readonly full: boolean
   readonly stateDirectory: string
   readonly signal: AbortSignal
+  /** Runs what only one replica may do to this source at a time; undefined where another is at it. */
+  readonly alone: <T>(work: () => Promise<T>) => Promise<T | undefined>
 }
 
+type Database = Kysely<RegistryTables>
+
 /** Goes up when the same bytes would be read differently: they are then read again though they did not change. */
-const READER_REVISION = 1
+const READER_REVISION = 2
 
 /** Of what was left out so many are kept, to be told. */
 const MOST_PROBLEMS = 1000
 
-const readers: { readonly [K in Place['kind']]: ReadSource<PlaceOf<K>> } = {
+const looks: { readonly [K in Place['kind']]: LookAtSource<PlaceOf<K>> } = {
   file: readFile,
   url: readUrl,
   inline: readInline,
@@ -36,42 +40,66 @@ const readers: { readonly [K in Place['kind']]: ReadSource<PlaceOf<K>> } = {
 }
 
 /**
- * Reads a source and applies it to the store. What has not changed since it was applied, under the same settings, is
- * neither parsed nor written. Throws a SourceError; the store then holds what it held.
+ * Looks at a source, and reads it and applies it to the store where it has changed since it was applied, or is set
+ * otherwise: else nothing is parsed and nothing written. Throws a SourceError; the store then holds what it held.
  */
 export async function syncSource(
-  database: Kysely<RegistryTables>,
+  database: Database,
   source: Source,
-  { full, stateDirectory, signal }: SyncOptions,
+  { full, stateDirectory, signal, alone }: SyncOptions,
 ): Promise<Synced> {
   const settingsHash = hash('sha256', JSON.stringify([READER_REVISION, source.place, source.filter]), 'base64url')
   const before = await lastApplied(database, source.name)
   const mark = !full && before?.settings_hash === settingsHash ? (before.content_hash ?? undefined) : undefined
 
-  const read = readers[source.place.kind] as ReadSource
-  const content = await read(source.place, { source: source.name, mark, stateDirectory, signal })
-  if (content === undefined) return outcome(before, false)
+  await using parts = new AsyncDisposableStack()
+  const look = looks[source.place.kind] as LookAtSource
+  const readChange = await look(source.place, { source: source.name, mark, stateDirectory, signal, parts })
+  if (readChange === undefined) return outcome(before, false)
 
-  const staging = await stored(stageSync(database, source.name))
-  const wanted = createFilter(source.filter)
-  const problems: Problem[] = []
-  for await (const batch of content.batches) {
-    if (signal.aborted) throw new SourceError('stopped', 'the sync was stopped')
-    await stored(staging.add(batch.versions.filter(wanted)))
-    problems.push(...batch.problems.slice(0, MOST_PROBLEMS - problems.length))
-  }
-  if (signal.aborted) throw new SourceError('stopped', 'the sync was stopped')
-  await stored(
-    staging.finish({
-      settingsHash,
-      mark: content.mark(),
-      complete: content.complete,
-      problems: JSON.stringify(problems),
-      now: new Date().toISOString(),
-    }),
-  )
-  return outcome(await lastApplied(database, source.name), true)
+  const done = await alone(async () => {
+    const now = await lastApplied(database, source.name)
+    // Another replica was faster.
+    if (!full && (now?.content_hash !== before?.content_hash || now?.settings_hash !== before?.settings_hash))
+      return now
+    const content = await readChange()
+    if ('newMark' in content) await stored(recordMark(database, source.name, content.newMark))
+    else await apply(database, source, settingsHash, content, signal)
+    return lastApplied(database, source.name)
+  })
+  return outcome(done ?? (await lastApplied(database, source.name)), done !== undefined)
 }
+
+async function apply(
+  database: Database,
+  { name, filter }: Source,
+  settingsHash: string,
+  content: Content,
+  signal: AbortSignal,
+): Promise<void> {
+  const staging = await stored(stageSync(database, name))
+  try {
+    const wanted = createFilter(filter)
+    const problems: Problem[] = []
+    for await (const batch of content.batches) {
+      if (signal.aborted) throw stopped()
+      await stored(staging.add(batch.versions.filter(wanted)))
+      problems.push(...batch.problems.slice(0, MOST_PROBLEMS - problems.length))
+    }
+    if (signal.aborted) throw stopped()
+    const { complete } = content
+    const now = new Date().toISOString()
+    await stored(
+      staging.finish({ settingsHash, mark: content.mark(), complete, problems: JSON.stringify(problems), now }),
+    )
+  } catch (error) {
+    // Where that fails too, the next pass begins with it.
+    await staging.drop().catch(() => {})
+    throw error
+  }
+}
+
+const stopped = () => new SourceError('stopped', 'the sync was stopped')
 
 async function stored<T>(answer: Promise<T>): Promise<T> {
   try {
@@ -81,14 +109,13 @@ async function stored<T>(answer: Promise<T>): Promise<T> {
   }
 }
 
-/** What the last pass over a source has brought. */
-export async function lastOutcome(database: Kysely<RegistryTables>, source: string): Promise<Synced> {
-  return outcome(await lastApplied(database, source), false)
+async function recordMark(database: Database, source: string, mark: string): Promise<void> {
+  await database.updateTable('source').set({ content_hash: mark }).where('name', '=', source).execute()
 }
 
 type Applied = Awaited<ReturnType<typeof lastApplied>>
 
-function lastApplied(database: Kysely<RegistryTables>, source: string) {
+function lastApplied(database: Database, source: string) {
   return database
     .selectFrom('source')
     .select(['settings_hash', 'content_hash', 'servers', 'skills', 'problems'])

@@ -33,6 +33,8 @@ export interface Staging {
    * mirror us by `updated_since` learn of it.
    */
   finish(end: PassEnd): Promise<void>
+  /** Takes back what was laid aside, of a pass that can't be finished. */
+  drop(): Promise<void>
 }
 
 /** How long a version that left its source is told of under `include_deleted` and `updated_since`. */
@@ -50,7 +52,9 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
     .select('id')
     .where('name', '=', name)
     .executeTakeFirstOrThrow()
-  await retryConflicts(() => database.transaction().execute((transaction) => dropStaged(transaction, source)))
+  const drop = () =>
+    retryConflicts(() => database.transaction().execute((transaction) => dropStaged(transaction, source)))
+  await drop()
   /** Numbers of versions that the store has and that the pass has met. */
   const seen = new Set<number>()
 
@@ -73,9 +77,10 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
             await renewRevisions(transaction, [source])
             if (touched.size > MANY) await analyze(transaction)
           }
-          await recordPass(transaction, source, end)
+          await recordPass(transaction, source, end, touched.size > 0)
         }),
       ),
+    drop,
   }
 }
 
@@ -220,7 +225,13 @@ async function purgeTombstones(database: Database, source: number, now: string):
   return old.map(({ entry_id }) => entry_id)
 }
 
-async function recordPass(database: Database, source: number, { settingsHash, mark, problems }: PassEnd) {
+/** A pass that found everything as it was writes nothing. */
+async function recordPass(
+  database: Database,
+  source: number,
+  { settingsHash, mark, problems }: PassEnd,
+  changed: boolean,
+) {
   const count = (type: string) => sql<number>`(
     select count(*) from entry e where e.source_id = source.id and e.type = ${type} and e.living = 1)`
   await database
@@ -233,5 +244,11 @@ async function recordPass(database: Database, source: number, { settingsHash, ma
       skills: count('skill'),
     })
     .where('id', '=', source)
+    .$if(!changed, (query) =>
+      query.where(
+        sql<boolean>`(settings_hash is distinct from ${settingsHash} or content_hash is distinct from ${mark}
+          or problems <> ${problems})`,
+      ),
+    )
     .execute()
 }

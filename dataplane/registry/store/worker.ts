@@ -7,7 +7,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import type { Kysely } from 'kysely'
 import { isDatabaseError } from '../../storage/sql.ts'
 import { SourceError } from '../sources/source-error.ts'
-import { lastOutcome, syncSource } from '../sources/sync-source.ts'
+import { syncSource } from '../sources/sync-source.ts'
 import { applySettings } from './apply-settings.ts'
 import { tellOthers } from './changes-heard.ts'
 import { createGroupCommit } from './group-commit.ts'
@@ -43,9 +43,9 @@ const jobs: Work = {
   applySettings: async (settings) => applySettings(await database(), settings),
   async syncSource({ source, full }, signal) {
     const store = await database()
-    const sync = () => syncSource(store, source, { full, stateDirectory, signal })
     // Where another replica is at it, what it brings is heard of.
-    return (await underLease(store, `sync ${source.name}`, holder, sync)) ?? lastOutcome(store, source.name)
+    const alone = <T>(work: () => Promise<T>) => underLease(store, `sync ${source.name}`, holder, work)
+    return syncSource(store, source, { full, stateDirectory, signal, alone })
   },
   async recordSync({ source, state }) {
     const store = await database()

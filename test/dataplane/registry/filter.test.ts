@@ -1,14 +1,14 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createFilter } from '../../../dataplane/registry/sources/filter.ts'
-import { parseCatalog } from '../../../dataplane/registry/sources/parse.ts'
+import { parseCatalog } from '../../support/parse-catalog.ts'
 import { registryFile, server } from '../../support/registry.ts'
 
 const tagged = (name: string, ...tags: unknown[]) =>
   server(name, '1.0.0', {
     _meta: { 'io.modelcontextprotocol.registry/publisher-provided': { 'com.example': { [name]: { tags } } } },
   })
-const { versions } = parseCatalog(
+const { versions } = await parseCatalog(
   Buffer.from(
     registryFile([
       tagged('com.example/files', 'storage', 'local'),

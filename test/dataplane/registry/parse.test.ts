@@ -1,15 +1,22 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { parseCatalog } from '../../../dataplane/registry/sources/parse.ts'
+import type { Catalog } from '../../../dataplane/registry/sources/catalog-reader.ts'
 import { SourceError } from '../../../dataplane/registry/sources/source-error.ts'
+import { parseCatalog } from '../../support/parse-catalog.ts'
 import { registryFile, server } from '../../support/registry.ts'
 
-const parse = (text: string | Buffer) => parseCatalog(Buffer.from(text as string))
+/** Read in large pieces and byte by byte: where a piece ends must not show. */
+async function parse(text: string | Buffer): Promise<Catalog> {
+  const bytes = Buffer.from(text as string)
+  const whole = await parseCatalog(bytes)
+  if (bytes.length < 10_000) assert.equal(await parseCatalog(bytes, 1), whole)
+  return whole
+}
 const good = server('com.example/good')
 
-test('a registry file with servers and skills', () => {
+test('a registry file with servers and skills', async () => {
   const skill = { namespace: 'com.example', name: 'writing', version: '1.0.0', description: 'Writes' }
-  const { versions, problems } = parse(registryFile([server('com.example/a', '1.2.3', { title: 'A' })], [skill]))
+  const { versions, problems } = await parse(registryFile([server('com.example/a', '1.2.3', { title: 'A' })], [skill]))
   assert.equal(problems, [])
   assert.equal(
     versions.map(({ type, name, version, title, description, status }) => [
@@ -27,8 +34,8 @@ test('a registry file with servers and skills', () => {
   )
 })
 
-test('a list response, with what its _meta tells', () => {
-  const { versions } = parse(
+test('a list response, with what its _meta tells', async () => {
+  const { versions } = await parse(
     JSON.stringify({
       servers: [
         {
@@ -55,20 +62,20 @@ test('a list response, with what its _meta tells', () => {
   assert.is(version?.others, '{"com.example/curation":{"tier":1}}')
 })
 
-test('a document stays as it is: order, unknown fields, numbers that JavaScript would change, awkward texts', () => {
+test('a document stays as it is: order, unknown fields, numbers that JavaScript would change, awkward texts', async () => {
   const document =
     '{"zeta":1.0,"name":"com.example/exact","version":"1","description":"…\\u0000\\ud800","_meta":{"big":12345678901234567890,"e":1e400,"__proto__":{"x":[1.50,-0.0]}},"a":null}'
-  const { versions } = parse(`{"data":{"servers":[ ${document} ]}}`)
+  const { versions } = await parse(`{"data":{"servers":[ ${document} ]}}`)
   assert.is(versions[0]?.document, document)
   assert.is(versions[0]?.description, '…\ufffd')
 })
 
-test('a byte order mark is no harm', () => {
-  assert.is(parse(`\uFEFF${registryFile([good])}`).versions.length, 1)
+test('a byte order mark is no harm', async () => {
+  assert.is((await parse(`\uFEFF${registryFile([good])}`)).versions.length, 1)
 })
 
-test('an empty catalog is a catalog', () => {
-  assert.equal(parse(registryFile([])), { versions: [], problems: [] })
+test('an empty catalog is a catalog', async () => {
+  assert.equal(await parse(registryFile([])), { versions: [], problems: [] })
 })
 
 const left: Record<string, [unknown, string, RegExp]> = {
@@ -94,8 +101,8 @@ const left: Record<string, [unknown, string, RegExp]> = {
   'a document that is too long': [{ ...good, _meta: { long: 'x'.repeat(2 ** 20) } }, '', /longer/],
 }
 for (const [what, [entry, pointer, message]] of Object.entries(left))
-  test(`left out: ${what}`, () => {
-    const { versions, problems } = parse(registryFile([good, entry]))
+  test(`left out: ${what}`, async () => {
+    const { versions, problems } = await parse(registryFile([good, entry]))
     assert.equal(
       versions.map(({ name }) => name),
       ['com.example/good'],
@@ -105,16 +112,43 @@ for (const [what, [entry, pointer, message]] of Object.entries(left))
     assert.match(problems[0]?.message ?? '', message)
   })
 
-test('left out: the second of the same version, in a list response and beside bad skills too', () => {
-  const list = parse(JSON.stringify({ servers: [{ server: good }, { server: good }, { entry: 1 }] }))
+test('left out: the second of the same version, in a list response and beside bad skills too', async () => {
+  const list = await parse(JSON.stringify({ servers: [{ server: good }, { server: good }, { entry: 1 }] }))
   assert.equal(
     list.problems.map(({ pointer }) => pointer),
     ['/servers/1/server', '/servers/2/server'],
   )
-  const { problems } = parse(registryFile([good], [{ namespace: 'a', version: '1' }]))
+  const { problems } = await parse(registryFile([good], [{ namespace: 'a', version: '1' }]))
   assert.equal(
     problems.map(({ pointer }) => pointer),
     ['/data/skills/0'],
+  )
+})
+
+test('left out: what is longer than anything is looked at, and what comes after it is read', async () => {
+  const long = { ...good, name: 'com.example/long', description: 'x'.repeat(5 * 2 ** 20) }
+  const { versions, problems } = await parse(registryFile([long, good]))
+  assert.equal(
+    versions.map(({ name }) => name),
+    ['com.example/good'],
+  )
+  assert.is(problems[0]?.pointer, '/data/servers/0')
+  assert.match(problems[0]?.message ?? '', /longer/)
+})
+
+test('white space anywhere, keys in any order and with escapes, members of no interest', async () => {
+  const text = `\n{ "other" : [1, {"a": "}]\\"{"}], "d\\u0061ta"\t: { "extra": null , "servers" :\r\n[ ${JSON.stringify(good)} , {"name":1} ] } , "meta":{"servers":[]} }\n`
+  const { versions, problems } = await parse(text)
+  assert.is(versions.length, 1)
+  assert.is(problems.length, 1)
+})
+
+test('skills of a list response', async () => {
+  const skill = { namespace: 'com.example', name: 'writing', version: '1.0.0' }
+  const { versions } = await parse(JSON.stringify({ skills: [{ skill, _meta: {} }], servers: [] }))
+  assert.equal(
+    versions.map(({ type, name }) => `${type} ${name}`),
+    ['skill com.example/writing'],
   )
 })
 
@@ -130,12 +164,32 @@ const broken: Record<string, [string | Buffer, string]> = {
   'servers by name': ['{"servers": {"a": {}}}', 'wrong_shape'],
   'data without servers': ['{"data": {}}', 'wrong_shape'],
   'skills that are no list': [registryFile([good], {} as never), 'wrong_shape'],
+  'something behind its end': [`${registryFile([good])} {}`, 'not_json'],
+  'a comma too many': [registryFile([good]).replace(']', ',]'), 'not_json'],
+  'a comma before the first': [registryFile([good]).replace('[', '[,'), 'not_json'],
+  'a comma missing': [registryFile([good, good]).replace('},{', '} {'), 'not_json'],
+  'a colon missing': [registryFile([good]).replace('"data":', '"data" '), 'not_json'],
+  'a key without quotes': ['{data: {"servers": []}}', 'not_json'],
+  'brackets that do not match': ['{"data": {"servers": []]}', 'not_json'],
+  'brackets that do not match in an entry': ['{"data": {"servers": [{"a": [}]}]}}', 'not_json'],
+  'a bad escape in an entry': ['{"data": {"servers": [{"a": "\\x"}]}}', 'not_json'],
+  'a word that is none': ['{"data": {"servers": [], "x": nil}}', 'not_json'],
+  'a bad value beside the entries': ['{"meta": {"a" 1}, "data": {"servers": []}}', 'not_json'],
+  'no UTF-8 in an entry': [
+    Buffer.from(registryFile([server('com.example/bad', '1', { title: '#' })]).replace('#', '\xff'), 'latin1'),
+    'not_json',
+  ],
+  'half a byte order mark': [Buffer.from([0xef, 0x7b, 0x7d]), 'not_json'],
+  'servers twice': ['{"data": {"servers": [], "servers": []}}', 'wrong_shape'],
+  'data twice': ['{"data": {"servers": []}, "data": {"servers": []}}', 'wrong_shape'],
+  'data and a list': ['{"data": {"servers": []}, "servers": []}', 'wrong_shape'],
+  'servers that are null': ['{"data": {"servers": null}}', 'wrong_shape'],
   'nothing usable in it': [registryFile([{}, {}]), 'no_usable_entry'],
 }
 for (const [what, [text, code]] of Object.entries(broken))
-  test(`refused as a whole: ${what}`, () => {
+  test(`refused as a whole: ${what}`, async () => {
     try {
-      parse(text)
+      await parse(text)
       assert.unreachable()
     } catch (error) {
       assert.instance(error, SourceError)

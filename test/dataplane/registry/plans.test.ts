@@ -5,7 +5,6 @@ import { DatabaseSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { parseCatalog } from '../../../dataplane/registry/sources/parse.ts'
 import { applySettings } from '../../../dataplane/registry/store/apply-settings.ts'
 import { applySync } from '../../../dataplane/registry/store/apply-sync.ts'
 import { openForReading, openForWriting } from '../../../dataplane/registry/store/open.ts'
@@ -13,6 +12,7 @@ import { createReader } from '../../../dataplane/registry/store/read.ts'
 import type { RegistryTables } from '../../../dataplane/registry/store/schema.ts'
 import { createSnapshot } from '../../../dataplane/registry/store/snapshot.ts'
 import { NodeSqliteDialect } from '../../../dataplane/storage/sql-sqlite.ts'
+import { parseCatalog } from '../../support/parse-catalog.ts'
 import { registryFile, server } from '../../support/registry.ts'
 
 test('every read is a range of an index: nothing is scanned, nothing sorted', async () => {
@@ -22,7 +22,7 @@ test('every read is a range of an index: nothing is scanned, nothing sorted', as
     sources: [{ name: 'a', config: { file: { path: 'a.json' } }, claims: {} }],
     registries: [{ name: 'main', sources: ['a'], claims: {} }],
   })
-  const { versions } = parseCatalog(Buffer.from(registryFile([server('x/one'), server('x/two')])))
+  const { versions } = await parseCatalog(Buffer.from(registryFile([server('x/one'), server('x/two')])))
   const now = new Date().toISOString()
   await applySync(database, { source: 'a', settingsHash: '', mark: '', complete: true, problems: '[]', now, versions })
   await database.destroy()

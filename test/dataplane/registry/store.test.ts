@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import type { Kysely } from 'kysely'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { parseCatalog } from '../../../dataplane/registry/sources/parse.ts'
 import { applySettings, type StoreSettings } from '../../../dataplane/registry/store/apply-settings.ts'
 import { applySync } from '../../../dataplane/registry/store/apply-sync.ts'
 import { openForReading, openForWriting, type StorePlace } from '../../../dataplane/registry/store/open.ts'
 import { createReader, type Reader } from '../../../dataplane/registry/store/read.ts'
 import type { RegistryTables } from '../../../dataplane/registry/store/schema.ts'
 import { createSnapshot } from '../../../dataplane/registry/store/snapshot.ts'
+import { parseCatalog } from '../../support/parse-catalog.ts'
 import { startPostgres, type TestPostgres } from '../../support/postgres.ts'
 import { registryFile, server } from '../../support/registry.ts'
 
@@ -74,7 +74,7 @@ async function sync(source: string, entries: readonly string[], day = 0, text = 
     const [name = '', version = '1.0.0'] = entry.split('@')
     return server(name, version, { description: `${text} of ${source}` })
   })
-  const { versions, problems } = parseCatalog(Buffer.from(registryFile(servers)))
+  const { versions, problems } = await parseCatalog(Buffer.from(registryFile(servers)))
   await applySync(database, {
     source,
     settingsHash: 'settings',

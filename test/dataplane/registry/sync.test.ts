@@ -148,9 +148,10 @@ for (const [what, text, code] of broken)
 
       await registry.folder.write('own.json', registryFile([a1, b1]))
       await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
-      await eventually('it is told', async () => (await registry.source('own')).state === 'ok')
-      const { state, attempts, error } = await registry.source('own')
-      assert.equal({ state, attempts, error }, { state: 'ok', attempts: 0, error: null })
+      await eventually('it is told', async () => {
+        const { state, attempts, error } = await registry.source('own')
+        return state === 'ok' && attempts === 0 && error === null
+      })
     },
   )
 

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { ClaimsMap } from '../../authz/claims.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
 import { isObject } from '../../catalog/official-meta.ts'
-import type { Catalog } from '../parse.ts'
+import type { Catalog } from '../catalog-reader.ts'
 import { type Problem, readServer } from '../read-entry.ts'
 
 /** A custom resource, as far as it matters here. */

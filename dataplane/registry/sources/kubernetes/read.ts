@@ -1,4 +1,4 @@
-import type { Content, Pass, PlaceOf } from '../source.ts'
+import type { Pass, PlaceOf, ReadChange } from '../source.ts'
 import { SourceError } from '../source-error.ts'
 import { type Cluster, EXPORTED_KINDS, openCluster } from './cluster.ts'
 import { type Exportable, exportedEntries, hashOf } from './exported.ts'
@@ -15,7 +15,7 @@ interface List {
  * Lists what the namespaces hold, all of it, and takes the union for what the source holds: an event in one namespace
  * says nothing about the others. When to look is for `follow.ts`.
  */
-export async function readKubernetes(place: PlaceOf<'kubernetes'>, pass: Pass): Promise<Content | undefined> {
+export async function readKubernetes(place: PlaceOf<'kubernetes'>, pass: Pass): Promise<ReadChange | undefined> {
   await using cluster = openCluster(place)
   const objects: Exportable[] = []
   for (const { kind, plural } of EXPORTED_KINDS)
@@ -25,7 +25,8 @@ export async function readKubernetes(place: PlaceOf<'kubernetes'>, pass: Pass): 
 
   const catalog = exportedEntries(objects, place.group)
   const mark = hashOf(catalog)
-  return mark === pass.mark ? undefined : { complete: true, batches: [catalog], mark: () => mark }
+  if (mark === pass.mark) return undefined
+  return async () => ({ complete: true, batches: [catalog], mark: () => mark })
 }
 
 /** All objects of one kind in one namespace; undefined where there is no such kind. */

@@ -1,0 +1,85 @@
+import { hash } from 'node:crypto'
+import { type ListKind, type Page, parsePage } from './parse.ts'
+import { SourceError } from './source-error.ts'
+
+/** How far a list of another registry was followed. */
+export interface ListMark {
+  /** The latest time of change that the upstream told, by its own clock; absent where it tells none. */
+  readonly since?: string
+  /** Hash of what was read last where that was one page. */
+  readonly tail?: string
+}
+
+/** A list whose first page has been fetched. */
+export interface FoundList {
+  /** Whether it may hold anything that it did not hold at the mark. */
+  readonly changed: boolean
+  /** Asked for once. */
+  pages(): AsyncGenerator<Page>
+  /** The mark for the next pass; asked for after the last page. */
+  mark(): ListMark
+}
+
+export interface ListOptions {
+  readonly kind: ListKind
+  readonly url: string
+  readonly before: ListMark | undefined
+  /** Whether what has changed since the mark will do. */
+  readonly changesOnly: boolean
+  /** Throws a SourceError. */
+  readonly get: (url: string) => Promise<Buffer>
+}
+
+/** A change may show up in an upstream later than its time says, while the transaction that makes it runs. */
+const OVERLAP_MS = 60_000
+const PAGE_SIZE = 100
+const MOST_PAGES = 20_000
+
+/** Looks at a list: all of it, or what has changed where the upstream tells times of change. Throws a SourceError. */
+export async function followList({ kind, url, before, changesOnly, get }: ListOptions): Promise<FoundList> {
+  const since = changesOnly ? before?.since : undefined
+  const query = `${url}?limit=${PAGE_SIZE}${since === undefined ? '' : changesQuery(since)}`
+  const firstBytes = await get(query)
+  const firstHash = hash('sha256', firstBytes, 'base64url')
+  // It was one page then, and it is the same one now.
+  const isSame = firstHash === before?.tail
+  const first = isSame ? undefined : parsePage(firstBytes, kind)
+  const isOnly = first === undefined || first.nextCursor === undefined
+  let newest = since ?? (isSame ? before?.since : undefined)
+
+  async function* pages() {
+    for await (const page of readPages(first ?? parsePage(firstBytes, kind))) {
+      if (page.newest !== undefined && (newest === undefined || page.newest > newest)) newest = page.newest
+      yield page
+    }
+  }
+
+  async function* readPages(from: Page): AsyncGenerator<Page> {
+    const seen = new Set<string>()
+    let page = from
+    for (let count = 1; count <= MOST_PAGES; count++) {
+      yield page
+      const cursor = page.nextCursor
+      if (cursor === undefined) return
+      if (seen.has(cursor)) throw new SourceError('endless', 'the upstream gives a cursor for the second time')
+      seen.add(cursor)
+      page = parsePage(await get(`${query}&cursor=${encodeURIComponent(cursor)}`), kind)
+    }
+    throw new SourceError('endless', `the upstream has more than ${MOST_PAGES} pages`)
+  }
+
+  return {
+    changed: !isSame && !(since !== undefined && isOnly && first?.count === 0),
+    pages,
+    mark: () => ({
+      ...(newest !== undefined && { since: newest }),
+      // The next pass asks the same again only where no later time was seen.
+      ...(isOnly && newest === since && { tail: firstHash }),
+    }),
+  }
+}
+
+function changesQuery(since: string): string {
+  const from = new Date(Date.parse(since) - OVERLAP_MS).toISOString()
+  return `&updated_since=${encodeURIComponent(from)}&include_deleted=true`
+}
