@@ -13,6 +13,7 @@ import packageJson from '../package.json' with { type: 'json' }
 import { apiGroup } from './api-group.ts'
 import { type Command, type Given, type Io, UsageError } from './command.ts'
 import { logLevel } from './log-level.ts'
+import { defaultImage } from './package-info.ts'
 
 const LEASE = 'portico-operator'
 
@@ -24,13 +25,12 @@ function workers(given: Given): number {
   return count
 }
 
-/** The data plane's image: what is asked for, else the image that this very pod runs. */
+/** The data plane's image: what is asked for, else the image that this very pod runs, else, on somebody's machine, ours. */
 async function dataPlaneImage(given: Given, io: Io, kubeConfig: PooledKubeConfig): Promise<string> {
   const { POD_NAME: name, POD_NAMESPACE: namespace } = io.env
   const image = given.text('image')
   if (image) return image
-  if (!name || !namespace)
-    throw new UsageError('--image is missing: outside a pod the data plane’s image can’t be told')
+  if (!name || !namespace) return defaultImage
   const api = new ApiServer(kubeConfig, 'portico-operator')
   const pods = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
   const pod = await api.get<{ spec: { containers: { image: string }[] } }>(pods, namespace, name)
@@ -76,13 +76,17 @@ one works, the others wait.`,
       value: 'NAME',
       description: 'Only this namespace; repeatable. Default: all.',
     },
-    'api-group': { type: 'string', value: 'GROUP', description: `API group of the kinds. Default: ${DEFAULT_GROUP}.` },
+    'api-group': {
+      type: 'string',
+      value: 'GROUP',
+      description: `API group of our kinds; also PORTICO_API_GROUP. Default: ${DEFAULT_GROUP}.`,
+    },
     'leader-elect': { type: 'boolean', description: `Take turns with other replicas through the Lease ${LEASE}.` },
     workers: { type: 'string', value: 'N', default: '4', description: 'Objects that are reconciled at a time.' },
     image: {
       type: 'string',
       value: 'IMAGE',
-      description: 'Image of the data plane. Default in a pod: that pod’s own.',
+      description: `Image of the data plane. Default: in a pod that pod’s own, elsewhere ${defaultImage}.`,
     },
     'health-listen': {
       type: 'string',

@@ -81,8 +81,10 @@ function eventsOf(ready: Readiness, conditions: Conditions): readonly PlannedEve
   if (ready.status === 'Unknown' || ready.phase === 'Terminating') return []
   const { reason, message } = ready
   const backends = conditions.get('BackendsReady')
+  // Pods that are on their way are no reason to warn anybody.
+  const isOrdinary = ready.status === 'True' || ready.phase === 'Pending'
   return [
-    { type: ready.status === 'True' ? 'Normal' : 'Warning', reason, message },
+    { type: isOrdinary ? 'Normal' : 'Warning', reason, message },
     ...(backends?.status === 'False'
       ? [{ type: 'Warning' as const, reason: backends.reason, message: backends.message }]
       : []),

@@ -54,7 +54,6 @@ export async function startOperator(kubeconfig: string, args: readonly string[] 
       join(root, 'cli/main.ts'),
       'operator',
       `--kubeconfig=${kubeconfig}`,
-      '--image=portico:test',
       `--health-listen=127.0.0.1:${health}`,
       `--metrics-listen=127.0.0.1:${metrics}`,
       ...args,

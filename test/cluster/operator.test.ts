@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { defaultImage as OWN_IMAGE } from '../../cli/package-info.ts'
 import { type ControlPlane, startControlPlane } from './control-plane.ts'
 import { gateway, group, type Manifest, manifest, proxy, server, telemetry, yaml } from './manifests.ts'
 import {
@@ -75,6 +76,8 @@ test('manifests become Deployments, Services and ConfigMaps, with status', async
   }
   const [owner] = read('deployment', 'front-vmcp').metadata.ownerReferences
   assert.is(owner.kind, 'VirtualMCPServer')
+  const { containers } = read('deployment', 'front-vmcp').spec.template.spec
+  assert.equal([...new Set(containers.map(({ image }: any) => image))], [OWN_IMAGE], 'without --image it is ours')
   await eventually(() => condition('vmcp', 'front', 'Valid')?.status === 'True', 'the gateway is valid')
 })
 
@@ -167,7 +170,7 @@ test('a deleted child comes back, a hand edit is corrected', async () => {
   await eventually(
     () =>
       read('deployment', 'front-vmcp').spec.template.spec.containers.find((one: any) => one.name === 'vmcp').image ===
-      'portico:test',
+      OWN_IMAGE,
     'the image is put back',
   )
   plane.kubectl(['label', 'service', 'vmcp-front', 'app.kubernetes.io/managed-by=me', '--overwrite'])
@@ -284,6 +287,12 @@ test('events tell of transitions, once each', async () => {
   )
   assert.is(ours.filter((event: any) => event.reason === 'NameTaken').length, 1)
   assert.is(ours.filter((event: any) => event.reason === 'SecretKeyNotFound').length, 1)
+  const progress = ours.filter((event: any) => event.reason === 'Progressing')
+  assert.ok(progress.length > 0)
+  assert.ok(
+    progress.every((event: any) => event.type === 'Normal'),
+    'pods on their way are no reason to warn',
+  )
 })
 
 test('health and metrics say what is the case', async () => {

@@ -14,7 +14,7 @@ A Kubernetes control plane is up, with the CRDs and the operator's rights; it ru
 
   export KUBECONFIG=${plane.kubeconfig}
   kubectl get crds
-  bin/portico operator --image portico:dev     # in a third shell
+  bin/portico operator     # in a third shell
   kubectl apply -f samples/quickstart
 
 Ctrl-C stops it and removes its state.`)
