@@ -5,6 +5,8 @@ import { type Listener, listen } from '../server/listen.ts'
 import { createLog } from '../server/log.ts'
 import { type Observe, observeNothing } from '../telemetry/observe.ts'
 import { registryApp } from './api/app.ts'
+import { catalogReads } from './api/catalog-reads.ts'
+import type { Api } from './api/context.ts'
 import { createVisibility } from './authz/visibility.ts'
 import { followConfiguration } from './configuration.ts'
 import { createIdentity } from './identity.ts'
@@ -85,26 +87,23 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
       ready: readiness(scheduler, store.away),
       version,
     })
-    const app = registryApp({
-      api: {
-        reader: store.reader,
-        writer: store.writer,
-        identity,
-        visibilityOf: createVisibility(store.reader.claimsSets),
-        limits: () => configuration.current().limits,
-        syncs: {
-          stateOf: scheduler.state,
-          run: scheduler.syncNow,
-          changed: () => schedule(configuration.current()),
-        },
+    const api: Api = {
+      reader: store.reader,
+      writer: store.writer,
+      identity,
+      visibilityOf: createVisibility(store.reader.claimsSets),
+      limits: () => configuration.current().limits,
+      syncs: {
+        stateOf: scheduler.state,
+        run: scheduler.syncNow,
+        changed: () => schedule(configuration.current()),
       },
-      origins: () => configuration.current().origins,
-      version: version.version,
-      log,
-      observe,
-    })
+    }
+    const origins = () => configuration.current().origins
+    const app = registryApp({ api, origins, version: version.version, log, observe })
+    const direct = catalogReads({ api, away: store.away, origins, log, observe })
     const adminListener = parts.adopt(await listen(admin.fetch, options.adminListen), closeListener)
-    const listener = parts.adopt(await listen(app.fetch, options.listen), closeListener)
+    const listener = parts.adopt(await listen(app.fetch, options.listen, { direct }), closeListener)
     log.info({ url: listener.url, admin: adminListener.url }, 'the registry is served')
 
     return { url: listener.url, adminUrl: adminListener.url, close }

@@ -31,10 +31,10 @@ export interface RegistryAppOptions {
   readonly observe: Observe
 }
 
-/** The public face of the registry: the consumer API, the admin API and their descriptions. */
+/** The public face of the registry besides what `catalogReads` answers: the admin API, pages, and the API's description. */
 export function registryApp({ api, origins, version, log, observe }: RegistryAppOptions): Hono<RegistryEnv> {
   const operations = [
-    ...catalogOperations(api),
+    ...catalogOperations,
     ...sourceOperations(api),
     ...registryOperations(api),
     ...listingOperations(api),

@@ -2,20 +2,27 @@ import type { MiddlewareHandler } from 'hono'
 
 const DAY_S = 86_400
 
+/** Response headers that pages may read. */
+export const EXPOSED_HEADERS = 'ETag, X-Request-Id'
+
+/**
+ * The value of `Access-Control-Allow-Origin`; undefined where the page may not read. It depends on the request's `Origin`
+ * unless it is `*`.
+ */
+export function allowedOrigin(allowed: readonly string[], origin: string | undefined): string | undefined {
+  if (allowed.includes('*')) return '*'
+  return origin !== undefined && allowed.includes(origin) ? origin : undefined
+}
+
 /**
  * Lets pages of the configured origins (`*` = all) read the catalog. Methods and headers are those that GitHub Copilot
  * asks of a registry.
  */
 export function crossOrigin(origins: () => readonly string[]): MiddlewareHandler {
   return async function crossOriginReads(c, next) {
-    const allowed = origins()
-    const everybody = allowed.includes('*')
-    const origin = c.req.header('origin')
-    if (everybody) c.header('access-control-allow-origin', '*')
-    else {
-      c.header('vary', 'Origin')
-      if (origin !== undefined && allowed.includes(origin)) c.header('access-control-allow-origin', origin)
-    }
+    const allowed = allowedOrigin(origins(), c.req.header('origin'))
+    if (allowed !== undefined) c.header('access-control-allow-origin', allowed)
+    if (allowed !== '*') c.header('vary', 'Origin')
 
     if (c.req.method === 'OPTIONS') {
       c.header('access-control-allow-methods', 'GET, OPTIONS')
@@ -23,7 +30,7 @@ export function crossOrigin(origins: () => readonly string[]): MiddlewareHandler
       c.header('access-control-max-age', String(DAY_S))
       return c.body(null, 204)
     }
-    c.header('access-control-expose-headers', 'ETag, X-Request-Id')
+    c.header('access-control-expose-headers', EXPOSED_HEADERS)
     return next()
   }
 }

@@ -1,9 +1,8 @@
-import type { Context } from 'hono'
 import { PublicError } from '../../server/errors.ts'
 import { mayReach } from '../authz/access.ts'
+import type { Actor } from '../authz/actor.ts'
 import type { Visible } from '../authz/visibility.ts'
 import type { Api } from './context.ts'
-import type { RegistryEnv } from './operation.ts'
 
 /** A registry that the caller may read. */
 export interface OpenRegistry {
@@ -20,12 +19,12 @@ export interface OpenRegistry {
  */
 export async function openRegistry(
   { reader, visibilityOf }: Pick<Api, 'reader' | 'visibilityOf'>,
-  c: Context<RegistryEnv>,
+  actor: Actor,
+  name: string,
 ): Promise<OpenRegistry> {
-  const { actor } = c.var
-  const found = await reader.registry(c.req.param('registry') ?? '')
+  const found = await reader.registry(name)
   if (found === undefined) throw new PublicError('not_found')
   if (!mayReach(actor, found.claims)) throw new PublicError('forbidden_claims')
-  const { name: registry, revision } = found
-  return { registry, revision, ...visibilityOf(actor) }
+  const { visible, tag } = visibilityOf(actor)
+  return { registry: found.name, revision: found.revision, visible, tag }
 }

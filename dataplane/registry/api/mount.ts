@@ -21,6 +21,8 @@ export function mount(app: Hono<RegistryEnv>, operations: readonly Operation[], 
       for (const { id, method, role, handle } of onPath)
         app.on(method.toUpperCase(), route, observeRequest(options.observe, id), (c) => {
           if (role !== undefined) requireRole(c.var.actor, role, options)
+          // What is answered before the app comes here only where its path has been resolved: `/a/../registry/…`.
+          if (handle === undefined) throw new PublicError('not_found')
           return handle(c)
         })
       app.all(route, () => {

@@ -31,5 +31,6 @@ export interface Operation {
   readonly errors: readonly ErrorCode[]
   /** The caller must have it. */
   readonly role?: Role
-  handle(c: Context<RegistryEnv>): Promise<Response>
+  /** Absent where it is answered before the app is asked: `catalogReads`. */
+  readonly handle?: (c: Context<RegistryEnv>) => Promise<Response>
 }

@@ -1,10 +1,9 @@
-import type { Context } from 'hono'
 import { type ErrorDetail, PublicError } from '../../server/errors.ts'
 import { decodeCursor, queryDigest } from '../catalog/cursor.ts'
 import { isServerName, isVersion } from '../catalog/names.ts'
 import { timestamp } from '../catalog/timestamp.ts'
 import type { ListQuery, VersionQuery } from '../store/read.ts'
-import type { EntryType } from '../store/schema.ts'
+import type { CatalogPath } from './catalog-path.ts'
 
 const DEFAULT_LIMIT = 30
 const LARGEST_LIMIT = 100
@@ -27,50 +26,60 @@ class Findings {
 }
 
 /** A page that was asked for, and the digest that its cursor must carry. */
-export interface PageQuery extends Omit<ListQuery, 'type' | 'visible'> {
+export interface PageQuery extends Omit<ListQuery, 'visible'> {
   readonly digest: string
 }
 
+/** What is asked of a registry, checked. All that decides the answer besides what the caller sees is in it. */
+export type Question =
+  | { readonly asks: 'list'; readonly query: PageQuery }
+  | { readonly asks: 'versions' | 'version'; readonly query: Omit<VersionQuery, 'visible'> }
+
+/** Checks what a path and its query ask for. Throws a PublicError `invalid_request` that names all that is wrong. */
+export function questionOf(path: CatalogPath, query: URLSearchParams): Question {
+  const { asks } = path
+  return asks === 'list' ? { asks, query: pageQuery(path, query) } : { asks, query: versionQuery(path, query) }
+}
+
 /** Reads the query of a list. Unknown parameters are passed over and empty ones count as absent, as clients send both. */
-export function pageQuery(c: Context, registry: string, type: EntryType): PageQuery {
+function pageQuery({ registry, type }: CatalogPath, query: URLSearchParams): PageQuery {
   const findings = new Findings()
-  const search = given(c, 'search')
-  const version = given(c, 'version')
-  const limit = limitOf(given(c, 'limit'), findings)
-  const updatedSince = timeOf(given(c, 'updated_since'), findings)
+  const search = given(query, 'search')
+  const version = given(query, 'version')
+  const limit = limitOf(given(query, 'limit'), findings)
+  const updatedSince = timeOf(given(query, 'updated_since'), findings)
   // Who follows changes has to learn of deletions (registry API v0.1).
-  const includeDeleted = flagOf(c, findings) || updatedSince !== undefined
+  const includeDeleted = flagOf(query, findings) || updatedSince !== undefined
   if (search !== undefined && search.length > LONGEST_SEARCH)
     findings.add('search', `must have at most ${LONGEST_SEARCH} characters`)
   if (search?.includes('\0')) findings.add('search', 'must not have the character U+0000')
   if (version !== undefined && version !== 'latest' && !isVersion(version)) findings.add('version', VERSION_RULE)
 
   const digest = queryDigest({ registry, type, search, version, updatedSince, includeDeleted })
-  const cursor = given(c, 'cursor')
+  const cursor = given(query, 'cursor')
   const after = cursor === undefined ? undefined : decodeCursor(cursor, digest)
   if (cursor !== undefined && after === undefined && findings.details.length === 0)
     findings.add('cursor', 'is not a cursor of this list and query')
 
   findings.settle()
-  return { registry, limit, after, search, updatedSince, version, includeDeleted, digest }
+  return { registry, type, limit, after, search, updatedSince, version, includeDeleted, digest }
 }
 
-/** Reads which version of which server is asked for. Without a version in the path all are. */
-export function versionQuery(c: Context, registry: string): Omit<VersionQuery, 'type' | 'visible'> {
+/** Reads which version of which entry is asked for. Without a version in the path all are. */
+function versionQuery(path: CatalogPath, query: URLSearchParams): Omit<VersionQuery, 'visible'> {
   const findings = new Findings()
-  const name = param(c, 'entry') || `${param(c, 'namespace')}/${param(c, 'short')}`
-  const version = param(c, 'version') || 'latest'
-  const includeDeleted = flagOf(c, findings)
+  const { registry, type, name } = path
+  const version = path.version || 'latest'
+  const includeDeleted = flagOf(query, findings)
   if (!isServerName(name)) findings.add('name', 'must be namespace/name of letters, digits and . _ -, 3 to 200 long')
   if (version !== 'latest' && !isVersion(version)) findings.add('version', VERSION_RULE)
   findings.settle()
-  return { registry, name, version, includeDeleted }
+  return { registry, type, name, version, includeDeleted }
 }
 
 const VERSION_RULE = 'must be `latest` or a version of 1 to 255 characters'
 
-const param = (c: Context, name: string) => c.req.param(name) ?? ''
-const given = (c: Context, name: string) => c.req.query(name) || undefined
+const given = (query: URLSearchParams, name: string) => query.get(name) || undefined
 
 function limitOf(text: string | undefined, findings: Findings): number {
   const limit = text === undefined ? DEFAULT_LIMIT : /^\d+$/.test(text) ? Number(text) : 0
@@ -85,8 +94,8 @@ function timeOf(text: string | undefined, findings: Findings): string | undefine
   return time
 }
 
-function flagOf(c: Context, findings: Findings): boolean {
-  const text = given(c, 'include_deleted') ?? 'false'
+function flagOf(query: URLSearchParams, findings: Findings): boolean {
+  const text = given(query, 'include_deleted') ?? 'false'
   if (text !== 'true' && text !== 'false') findings.add('include_deleted', 'must be true or false')
   return text === 'true'
 }

@@ -50,7 +50,7 @@ export function pageRoutes({ reader, visibilityOf }: Pick<Api, 'reader' | 'visib
   })
 
   app.get('/registry/:registry/servers/:namespace/:short', async (c) => {
-    const { registry, visible } = await openRegistry({ reader, visibilityOf }, c)
+    const { registry, visible } = await openRegistry({ reader, visibilityOf }, c.var.actor, c.req.param('registry'))
     const name = `${c.req.param('namespace')}/${c.req.param('short')}`
     if (!isServerName(name)) throw new PublicError('not_found')
     const rows = await reader.versions({ registry, type: 'server', name, visible, includeDeleted: false })

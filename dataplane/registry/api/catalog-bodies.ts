@@ -1,0 +1,64 @@
+import type { Reader } from '../store/read.ts'
+import { readCatalog } from './catalog-text.ts'
+import { compressed } from './compressed.ts'
+import type { OpenRegistry } from './gate.ts'
+import { type Body, KeptBodies } from './kept-bodies.ts'
+import type { Question } from './query.ts'
+
+/** Below this a packet is a packet, compressed or not. */
+const SMALLEST = 1_400
+
+export interface CatalogBodiesOptions {
+  readonly reader: Reader
+  /** Undefined while the store can be reached: only then is it heard of changes, and only then is what was kept true. */
+  away(): string | undefined
+}
+
+/** The body of what is asked, compressed where `gzip` is allowed and worth it. Throws as `readCatalog` does. */
+export type CatalogBodies = (question: Question, open: OpenRegistry, gzip: boolean) => Body | Promise<Body>
+
+/**
+ * Makes the function that finds bodies. They are kept by the same that the ETag is made of: the registry's revision and
+ * what the caller sees, so that one who sees something else never gets them, and they are passed over as soon as anything
+ * has changed. What several ask for at once is read and compressed once (measured: gzip of 130 kB costs 1.6 to 5.5 ms).
+ */
+export function createCatalogBodies({ reader, away }: CatalogBodiesOptions): CatalogBodies {
+  const kept = new KeptBodies()
+  const making = new Map<string, Promise<Body>>()
+
+  async function make(question: Question, open: OpenRegistry, gzip: boolean): Promise<Body> {
+    const known = gzip && away() === undefined ? kept.get(keyOf(question, open, false)) : undefined
+    const plain = known ?? (await readPlain(reader, question, open))
+    return gzip && plain.bytes.length >= SMALLEST
+      ? { bytes: await compressed(plain.bytes), gzip, revision: plain.revision }
+      : plain
+  }
+
+  async function makeAndKeep(key: string, question: Question, open: OpenRegistry, gzip: boolean): Promise<Body> {
+    try {
+      const body = await make(question, open, gzip)
+      kept.keep(key, body)
+      return body
+    } finally {
+      making.delete(key)
+    }
+  }
+
+  return function bodyOf(question, open, gzip) {
+    const key = keyOf(question, open, gzip)
+    const known = away() === undefined ? kept.get(key) : undefined
+    if (known !== undefined) return known
+    let body = making.get(key)
+    if (body === undefined) making.set(key, (body = makeAndKeep(key, question, open, gzip)))
+    return body
+  }
+}
+
+function keyOf(question: Question, { revision, tag }: OpenRegistry, gzip: boolean): string {
+  return `${gzip ? 'gzip' : 'plain'} ${revision}.${tag} ${JSON.stringify(question)}`
+}
+
+async function readPlain(reader: Reader, question: Question, open: OpenRegistry): Promise<Body> {
+  const { text, revision } = await readCatalog(reader, question, open)
+  return { bytes: Buffer.from(text), gzip: false, revision }
+}

@@ -1,0 +1,90 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Logger } from 'pino'
+import { PublicError } from '../../server/errors.ts'
+import type { Observe } from '../../telemetry/observe.ts'
+import type { Actor } from '../authz/actor.ts'
+import { catalogIds } from './catalog.ts'
+import { createCatalogBodies } from './catalog-bodies.ts'
+import { type Exchange, openExchange, sendBody, sendError, sendUnchanged } from './catalog-exchange.ts'
+import { type CatalogPath, catalogPath } from './catalog-path.ts'
+import { acceptsGzip } from './compressed.ts'
+import { isUnchanged } from './conditional.ts'
+import type { Api } from './context.ts'
+import { openRegistry } from './gate.ts'
+import { questionOf } from './query.ts'
+import { requestTarget } from './request-target.ts'
+
+export interface CatalogReadsOptions {
+  readonly api: Pick<Api, 'reader' | 'visibilityOf' | 'identity'>
+  /** Undefined while the store can be reached; else why it can't. */
+  away(): string | undefined
+  /** Origins whose pages may read; asked on each request, so that they follow the configuration. */
+  origins(): readonly string[]
+  readonly log: Logger
+  readonly observe: Observe
+}
+
+/** What is read, by whom: the steps of one request hand it on. */
+interface Asked {
+  readonly path: CatalogPath
+  readonly query: URLSearchParams
+  readonly actor: Actor
+}
+
+/**
+ * Makes the handler that answers the consumer API on Node's own objects, before the app is asked: its router, middlewares
+ * and web objects cost more than the answer itself. False where the request is for something else.
+ */
+export function catalogReads(options: CatalogReadsOptions) {
+  const { api, origins, log, observe } = options
+  const bodies = createCatalogBodies({ reader: api.reader, away: options.away })
+
+  async function respond(
+    exchange: Exchange,
+    path: CatalogPath,
+    query: URLSearchParams,
+    rawPath: string,
+  ): Promise<void> {
+    try {
+      const actor = await api.identity.actorOf(exchange.incoming.headers.authorization, rawPath)
+      await observed(exchange, { path, query, actor })
+    } catch (error) {
+      sendError(exchange, error, log)
+    }
+  }
+
+  async function observed(exchange: Exchange, asked: Asked): Promise<void> {
+    const { type, asks } = asked.path
+    const end = observe({ kind: 'request', name: catalogIds[type][asks] })
+    try {
+      await answer(exchange, asked)
+      end({ result: 'ok' })
+    } catch (error) {
+      end({ result: 'error', code: error instanceof PublicError ? error.code : 'internal' })
+      throw error
+    }
+  }
+
+  async function answer(exchange: Exchange, { path, query, actor }: Asked): Promise<void> {
+    const { headers } = exchange.incoming
+    const open = await openRegistry(api, actor, path.registry)
+    const question = questionOf(path, query)
+    const ifNoneMatch = headers['if-none-match']
+    // There is always a list; whether there is such an entry has to be looked up.
+    if (question.asks === 'list' && isUnchanged(ifNoneMatch, open)) return sendUnchanged(exchange, open, actor)
+
+    const body = await bodies(question, open, acceptsGzip(headers['accept-encoding']))
+    const shown = { revision: body.revision, tag: open.tag }
+    if (isUnchanged(ifNoneMatch, shown)) sendUnchanged(exchange, shown, actor)
+    else sendBody(exchange, body, open.tag, actor)
+  }
+
+  return function answerCatalogRead(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
+    if (incoming.method !== 'GET' && incoming.method !== 'HEAD') return false
+    const target = requestTarget(incoming.url ?? '')
+    const path = catalogPath(target.path)
+    if (path === undefined) return false
+    void respond(openExchange(incoming, outgoing, origins()), path, target.query, target.path)
+    return true
+  }
+}

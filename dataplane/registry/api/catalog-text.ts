@@ -1,0 +1,44 @@
+import { PublicError } from '../../server/errors.ts'
+import { encodeCursor } from '../catalog/cursor.ts'
+import type { Reader } from '../store/read.ts'
+import type { OpenRegistry } from './gate.ts'
+import type { Question } from './query.ts'
+import { listText, versionText } from './version-text.ts'
+
+/** JSON text of an answer, and the registry's revision that it shows. */
+export interface CatalogText {
+  readonly text: string
+  readonly revision: string
+}
+
+/**
+ * Reads what a registry shows the caller of what they ask for. Throws a PublicError: `not_found` where there is no such
+ * entry or version that they see, `unavailable` where the store is away.
+ */
+export async function readCatalog(reader: Reader, question: Question, open: OpenRegistry): Promise<CatalogText> {
+  const { visible } = open
+  switch (question.asks) {
+    case 'list': {
+      const { query } = question
+      // One more than was asked for tells whether there is a next page.
+      const rows = await reader.list({ ...query, visible, limit: query.limit + 1 })
+      const page = rows.slice(0, query.limit)
+      const last = rows.length > query.limit ? page.at(-1) : undefined
+      const text = listText(query.type, page, last && encodeCursor(last, query.digest))
+      return { text, revision: (rows[0] ?? open).revision }
+    }
+    case 'versions': {
+      const { query } = question
+      const rows = await reader.versions({ ...query, visible })
+      const [first] = rows
+      if (first === undefined) throw new PublicError('not_found')
+      return { text: listText(query.type, rows), revision: first.revision }
+    }
+    case 'version': {
+      const { query } = question
+      const row = await reader.version({ ...query, visible })
+      if (row === undefined) throw new PublicError('not_found')
+      return { text: versionText(query.type, row), revision: row.revision }
+    }
+  }
+}

@@ -1,0 +1,42 @@
+/** The body of an answer, ready to be written. */
+export interface Body {
+  readonly bytes: Buffer
+  readonly gzip: boolean
+  /** The registry's revision that it shows. */
+  readonly revision: string
+}
+
+/** All bodies together; what they are kept by counts too. */
+const MOST_BYTES = 32 * 1024 * 1024
+/** One that is larger would drive out too many others. */
+const LARGEST_BYTES = MOST_BYTES / 8
+/** What an entry costs beside its bytes. */
+const OVERHEAD_BYTES = 300
+
+/** Bodies by what was asked, the least recently used going first. */
+export class KeptBodies {
+  readonly #bodies = new Map<string, Body>()
+  #bytes = 0
+
+  get(key: string): Body | undefined {
+    const body = this.#bodies.get(key)
+    if (body === undefined) return undefined
+    this.#bodies.delete(key)
+    this.#bodies.set(key, body)
+    return body
+  }
+
+  /** Keeps a body that is not kept yet. */
+  keep(key: string, body: Body): void {
+    if (body.bytes.length > LARGEST_BYTES || this.#bodies.has(key)) return
+    this.#bodies.set(key, body)
+    this.#bytes += sizeOf(key, body)
+    for (const [oldest, its] of this.#bodies) {
+      if (this.#bytes <= MOST_BYTES) return
+      this.#bodies.delete(oldest)
+      this.#bytes -= sizeOf(oldest, its)
+    }
+  }
+}
+
+const sizeOf = (key: string, { bytes }: Body) => bytes.length + key.length + OVERHEAD_BYTES
