@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici'
 import type { AnswerScanner } from '../mcp/answer-scanner.ts'
 import { type SseReceiver, SseSplitter } from '../mcp/sse-splitter.ts'
-import { BackendFailure, connectionFailure } from './failure.ts'
+import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
 
 /** Takes what a backend answers to one request. */
 export interface AnswerOwner {
@@ -18,6 +18,11 @@ export interface AnswerOwner {
   /** An HTTP answer that holds no answer: its status is not 200, or its type none of ours. */
   refused(status: number, text: string): void
   failed(failure: BackendFailure): void
+  /**
+   * The stream broke off before the answer, behind the event of this id: true where the owner will have it gone on
+   * with, which is one more exchange that the same reader reads. `retryMs` is how long the backend wants it to wait.
+   */
+  goOnAfter(eventId: string, retryMs: number | undefined): boolean
   /** The HTTP exchange is over, after any of the others. */
   ended(): void
 }
@@ -40,6 +45,8 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   #held: Buffer[] = []
   #size = 0
   #flowing = false
+  /** The stream that is asked for goes on with one that has broken off. */
+  #goingOn = false
   /** The owner has what it gets; whatever still comes is dropped. */
   #over = false
 
@@ -77,10 +84,10 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     this.#status = status
     const type = headers['content-type']
     if (status !== 200 || typeof type !== 'string') this.#form = 'refusal'
-    else if (type.startsWith('application/json')) this.#form = 'json'
+    else if (type.startsWith('application/json') && !this.#goingOn) this.#form = 'json'
     else if (type.startsWith('text/event-stream')) {
       this.#form = 'events'
-      this.#splitter = new SseSplitter(this)
+      this.#splitter ??= new SseSplitter(this)
     } else this.#form = 'refusal'
   }
 
@@ -94,12 +101,12 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   onResponseEnd(): void {
-    if (!this.#over) this.#endOfBody()
+    if (!this.#over && this.#endOfBody()) return
     this.#owner.ended()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    if (!this.#over) this.#fail(connectionFailure(error))
+    if (!this.#over && this.#brokenOff(connectionFailure(error))) return
     this.#owner.ended()
   }
 
@@ -122,14 +129,43 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     else this.#owner.asked(scanner.id, message)
   }
 
-  #endOfBody(): void {
+  /** Whether the exchange is gone on with by another. */
+  #endOfBody(): boolean {
+    if (this.#form === 'events')
+      return this.#brokenOff(new BackendFailure('backend_failed', 'the stream ended without an answer'))
     if (this.#form === 'json') this.#finish()
-    else if (this.#form === 'events')
-      this.#fail(new BackendFailure('backend_failed', 'the stream ended without an answer'))
+    else if (this.#goingOn) return this.#refusedToGoOn()
     else {
       this.#over = true
       this.#owner.refused(this.#status, this.#release().toString('utf8'))
     }
+    return false
+  }
+
+  #refusedToGoOn(): boolean {
+    const status = this.#status
+    const failure = new BackendFailure('backend_failed', `did not go on with its answer: HTTP ${status}`, { status })
+    if (isPassing(status)) return this.#brokenOff(failure)
+    this.#fail(failure)
+    return false
+  }
+
+  /**
+   * The stream is over before the answer: it is gone on with where it said behind what (2025-11-25, resumability).
+   * Of a part that the client has, the rest could not be told apart.
+   */
+  #brokenOff(failure: BackendFailure): boolean {
+    const splitter = this.#splitter
+    const eventId = this.#flowing ? undefined : splitter?.lastEventId
+    if (eventId === undefined || !this.#owner.goOnAfter(eventId, splitter?.retryMs)) {
+      this.#fail(failure)
+      return false
+    }
+    this.#goingOn = true
+    splitter?.restart()
+    this.#release()
+    this.#scanner = this.#owner.scanner()
+    return true
   }
 
   /** Some bytes of the message that is being read. */

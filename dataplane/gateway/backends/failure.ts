@@ -22,3 +22,10 @@ export function connectionFailure(error: unknown): BackendFailure {
     cause: error,
   })
 }
+
+/** Another stream of the session is open: that of a replica that is about to leave it, or one whose end is not known yet. */
+const CONFLICT = 409
+
+/** Whether a refusal with this HTTP status (0: no answer) says nothing of the next attempt. */
+export const isPassing = (status: number): boolean =>
+  status === 0 || status === CONFLICT || status === 429 || status >= 500

@@ -1,19 +1,31 @@
+import { isPassing } from './failure.ts'
 import type { Link, Opened } from './link.ts'
 import { MessageStream } from './message-stream.ts'
 
 const RETRY_MS = 1_000
+/** However soon a backend wants to be asked again: each of its sessions would be asked. */
+const SOONEST_RETRY_MS = 100
+const LATEST_RETRY_MS = 30_000
 /** How long a call may wait for the stream: a backend that answers late is not heard before it speaks. */
 const BEGIN_MS = 1_000
 
 /**
- * The stream on which a legacy backend says in a session what belongs to no request. One that it refuses is not asked
- * for again in the same session; one that ends is.
+ * The stream on which a legacy backend says in a session what belongs to no request. One that ends is opened again,
+ * when the backend wants it and behind the last event that came, so that nothing between is lost. One that it refuses
+ * is not asked for again in the same session.
  */
 export class LinkStream {
   readonly #link: Link
   readonly #onMessage: (bytes: Buffer) => void
   #stream: MessageStream | undefined
-  #refusedIn: Opened | undefined
+  /** The session that the stream is or was of. */
+  #of: Opened | undefined
+  #isRefused = false
+  /** Id of the last event. */
+  #after: string | undefined
+  #retryMs = RETRY_MS
+  /** How often in a row there was no stream to be had. */
+  #failures = 0
   #timer: NodeJS.Timeout | undefined
   #stopped = false
 
@@ -30,8 +42,27 @@ export class LinkStream {
 
   /** Opens it where it can be open and isn't. */
   keep(): void {
-    const { opened, backend } = this.#link
-    if (this.#stopped || this.#stream !== undefined || opened === undefined || this.#refusedIn === opened) return
+    const { opened } = this.#link
+    if (this.#stopped || opened === undefined) return
+    if (this.#of !== opened) this.#begin(opened)
+    if (this.#isRefused || this.#stream !== undefined) return
+    clearTimeout(this.#timer)
+    this.#open()
+  }
+
+  /** Another session: whatever stream there was is of no more use. */
+  #begin(opened: Opened): void {
+    this.#stream?.stop()
+    this.#stream = undefined
+    this.#of = opened
+    this.#isRefused = false
+    this.#after = undefined
+    this.#retryMs = RETRY_MS
+    this.#failures = 0
+  }
+
+  #open(): void {
+    const { backend } = this.#link
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, BEGIN_MS)
     this.beginning = promise.finally(() => {
@@ -40,26 +71,43 @@ export class LinkStream {
     })
     const stream = new MessageStream({
       onMessage: this.#onMessage,
-      onBegin: resolve,
-      onEnd: (wasOpen) => {
+      onBegin: () => {
+        this.#failures = 0
+        resolve()
+      },
+      onEnd: (refused) => {
         this.#stream = undefined
         resolve()
-        if (!wasOpen) this.#refusedIn = opened
-        else if (!this.#stopped && !backend.closed) {
-          this.#timer = setTimeout(() => this.keep(), RETRY_MS)
-          this.#timer.unref()
-        }
+        this.#ended(stream, refused)
       },
     })
     this.#stream = stream
     try {
-      const headers = this.#link.headers()
-      headers[headers.indexOf('accept') + 1] = 'text/event-stream'
+      const headers = this.#link.streamHeaders(this.#after)
       backend.dispatcher.dispatch({ path: backend.path, method: 'GET', headers }, stream)
     } catch {
       this.#stream = undefined
       resolve()
     }
+  }
+
+  #ended(stream: MessageStream, refused: number | undefined): void {
+    if (this.#stopped || this.#link.backend.closed) return
+    this.#after = stream.lastEventId ?? this.#after
+    this.#retryMs = stream.retryMs ?? this.#retryMs
+    if (refused === undefined) this.#againIn(this.#retryMs)
+    else if (isPassing(refused)) this.#againIn(this.#retryMs * 2 ** Math.min(this.#failures++, 10))
+    else if (this.#after === undefined) this.#isRefused = true
+    else {
+      // It knows nothing of the event any more: what it says from now on is better than nothing.
+      this.#after = undefined
+      this.#againIn(0)
+    }
+  }
+
+  #againIn(ms: number): void {
+    this.#timer = setTimeout(() => this.keep(), Math.min(Math.max(ms, SOONEST_RETRY_MS), LATEST_RETRY_MS))
+    this.#timer.unref()
   }
 
   stop(): void {

@@ -110,6 +110,14 @@ export class Link {
   async #open(): Promise<Opened> {
     const { backend } = this
     const remembered = this.#keeper?.recall()
+  /** Headers of the GET of a stream in this session; with `after`, of one that goes on behind the event of this id. */
+  streamHeaders(after?: string): string[] {
+    const headers = this.headers()
+    headers[headers.indexOf('accept') + 1] = 'text/event-stream'
+    if (after !== undefined) headers.push('last-event-id', after)
+    return headers
+  }
+
     let sessionId: string | undefined
     const answer = await backend.post({
       headers: [...BASE_HEADERS, ...backend.headers.current().list],

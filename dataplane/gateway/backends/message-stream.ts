@@ -6,8 +6,8 @@ export interface MessageStreamOptions {
   onMessage(bytes: Buffer): void
   /** The stream has begun. */
   onBegin?(): void
-  /** The stream is over; `opened` tells whether it had begun. */
-  onEnd(opened: boolean): void
+  /** The stream is over: it had begun, or was `refused` with this HTTP status, 0 where there was no answer. */
+  onEnd(refused: number | undefined): void
 }
 
 /** Largest message that is taken from such a stream; a larger one is dropped. */
@@ -20,11 +20,22 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
   #controller: Dispatcher.DispatchController | undefined
   #event: Buffer[] = []
   #size = 0
-  #opened = false
+  /** Undefined once it has begun. */
+  #refused: number | undefined = 0
   #over = false
 
   constructor(options: MessageStreamOptions) {
     this.#options = options
+  }
+
+  /** What the next stream may go on behind: the id of the last event that had one. */
+  get lastEventId(): string | undefined {
+    return this.#splitter.lastEventId
+  }
+
+  /** How long to wait before the next one, where the backend has said so. */
+  get retryMs(): number | undefined {
+    return this.#splitter.retryMs
   }
 
   stop(): void {
@@ -43,9 +54,12 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
     headers: Record<string, string | string[] | undefined>,
   ): void {
     if (status === 200 && String(headers['content-type']).startsWith('text/event-stream')) {
-      this.#opened = true
+      this.#refused = undefined
       this.#options.onBegin?.()
-    } else controller.abort(new Error('no stream'))
+    } else {
+      this.#refused = status
+      controller.abort(new Error('no stream'))
+    }
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -63,7 +77,7 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
   #end(): void {
     if (this.#over) return
     this.#over = true
-    this.#options.onEnd(this.#opened)
+    this.#options.onEnd(this.#refused)
   }
 
   onEventData(bytes: Buffer): void {

@@ -16,6 +16,10 @@ import { passHeaders } from './pass-headers.ts'
 import { refusalOf } from './refusal.ts'
 import { modernEnvelope } from './relay-rules.ts'
 
+/** Before the rest of a stream that broke off is asked for, where its backend has not said. */
+const RETRY_MS = 1_000
+const SOONEST_RETRY_MS = 100
+
 /**
  * A request on its way to its backend: sent in the backend's era, in a session where that era has them, and once more
  * where it was refused unread.
@@ -164,6 +168,27 @@ export abstract class Outgoing implements AnswerOwner {
   abstract scanner(): AnswerScanner
   abstract part(bytes: Buffer): boolean
   abstract answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void
+  goOnAfter(eventId: string, retryMs = RETRY_MS): boolean {
+    if (this.link === undefined || this.isOver) return false
+    const timer = setTimeout(() => this.#goOn(eventId), Math.max(retryMs, SOONEST_RETRY_MS))
+    timer.unref()
+    return true
+  }
+
+  /** Asks for the rest of a stream that broke off before the answer (2025-11-25, resumability). */
+  #goOn(eventId: string): void {
+    const { link, reader, backend, turn } = this
+    if (this.isOver || link === undefined || reader === undefined) return
+    try {
+      if (link.opened !== this.#opened) throw new BackendFailure('backend_failed', 'lost the session of the call')
+      const headers = link.streamHeaders(eventId)
+      if (turn.setup.passedHeaders.length > 0) passHeaders(headers, turn.setup.passedHeaders, turn.req.headers)
+      backend.dispatcher.dispatch({ path: backend.path, method: 'GET', headers }, reader)
+    } catch (error) {
+      this.failed(connectionFailure(error))
+    }
+  }
+
   abstract notified(bytes: Buffer): void
   abstract asked(id: string, bytes: Buffer): void
   abstract refuse(error: PublicError): void

@@ -67,13 +67,13 @@ export function watchModern(backend: Backend, uris: readonly string[], onUpdate:
       const headers = backend.modernHeaders('subscriptions/listen')
       dispatcher.dispatch({ path, method: 'POST', headers, body }, stream)
     } catch {
-      onEnd(true)
+      onEnd(undefined)
     }
   }
 
   /** A stream that was refused would be so again. */
-  function onEnd(opened: boolean): void {
-    if (stopped || !opened || backend.closed) return
+  function onEnd(refused: number | undefined): void {
+    if (stopped || refused !== undefined || backend.closed) return
     timer = setTimeout(open, RETRY_MS)
     timer.unref()
   }

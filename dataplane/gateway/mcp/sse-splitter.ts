@@ -13,27 +13,46 @@ export interface SseReceiver {
 
 const LINE_BREAK = Buffer.from('\n')
 const LONGEST_WORD = 16
+/** A longer id is not kept: it goes back in a header. */
+const LONGEST_ID = 1024
+/** What can stand in a header. */
+const SENDABLE = /^[\x20-\x7e\x80-\xff]+$/
 
 /** Where in a line: in the field's name, right behind its colon, or in the value. */
 type Place = 'name' | 'colon' | 'value'
 
 /**
- * Splits a server-sent event stream as its bytes arrive, in any chunks, without holding an event whole. Comments, ids
- * and retry times are dropped, and so are the data of events of another type than `message`,
- * but for `types`.
+ * Splits a server-sent event stream as its bytes arrive, in any chunks, without holding an event whole. Comments are
+ * dropped, and so are the data of events of another type than `message`, but for `types`.
  */
 export class SseSplitter {
+  /** Id of the last whole event that had one, bytes as Latin-1: what `Last-Event-ID` takes. */
+  lastEventId: string | undefined
+  /** How long to wait before the stream is opened again, where it has said so. */
+  retryMs: number | undefined
   readonly #receiver: SseReceiver
   readonly #types: ReadonlySet<string> | undefined
   #place: Place = 'name'
   #name = ''
   #type = ''
+  #id: string | undefined
+  #retry = ''
   #hasData = false
   #wasCR = false
 
   constructor(receiver: SseReceiver, types?: ReadonlySet<string>) {
     this.#receiver = receiver
     this.#types = types
+  }
+
+  /** Goes on with another stream that continues this one; of an event that is not whole nothing is left. */
+  restart(): void {
+    this.#place = 'name'
+    this.#name = ''
+    this.#type = ''
+    this.#id = undefined
+    this.#hasData = false
+    this.#wasCR = false
   }
 
   push(chunk: Buffer): void {
@@ -59,6 +78,8 @@ export class SseSplitter {
   #startValue(): void {
     this.#place = 'colon'
     if (this.#name === 'event') this.#type = ''
+    else if (this.#name === 'id') this.#id = ''
+    else if (this.#name === 'retry') this.#retry = ''
     else if (this.#name === 'data') this.#startData()
   }
 
@@ -80,16 +101,27 @@ export class SseSplitter {
       if (this.#wanted) this.#receiver.onEventData(chunk.subarray(from, end))
     } else if (this.#name === 'event' && this.#type.length < LONGEST_WORD)
       this.#type += chunk.toString('latin1', from, end)
+    else if (this.#name === 'id' && (this.#id ?? '').length <= LONGEST_ID)
+      this.#id += chunk.toString('latin1', from, end)
+    else if (this.#name === 'retry' && this.#retry.length < LONGEST_WORD)
+      this.#retry += chunk.toString('latin1', from, end)
     return end
   }
 
   #endLine(): void {
-    if (this.#place === 'name' && this.#name === '') {
-      if (this.#hasData) this.#receiver.onEventEnd(this.#type)
-      this.#hasData = false
-      this.#type = ''
-    } else if (this.#place === 'name' && this.#name === 'data') this.#startData()
+    if (this.#place === 'name' && this.#name === '') this.#endEvent()
+    else if (this.#place === 'name' && this.#name === 'data') this.#startData()
+    else if (this.#name === 'retry' && /^\d+$/.test(this.#retry)) this.retryMs = Number(this.#retry)
     this.#place = 'name'
     this.#name = ''
+  }
+
+  #endEvent(): void {
+    const id = this.#id
+    if (id !== undefined && id.length <= LONGEST_ID && SENDABLE.test(id)) this.lastEventId = id
+    if (this.#hasData) this.#receiver.onEventEnd(this.#type)
+    this.#hasData = false
+    this.#type = ''
+    this.#id = undefined
   }
 }

@@ -41,4 +41,36 @@ for (const [name, text, data] of cases)
     for (const size of [1, 2, 3, 4, 7, 100]) assert.equal(events(text, size), data, `size ${size}`)
   })
 
+const ids: readonly [name: string, text: string, id: string | undefined, retryMs: number | undefined][] = [
+  ['none', 'data: a\n\n', undefined, undefined],
+  ['priming', 'id: 1\nretry: 250\ndata: \n\n', '1', 250],
+  ['without data', 'id: x y\n\n', 'x y', undefined],
+  ['of an event that is not whole', 'id: 1\ndata: a\n\nid: 2\ndata: b\n', '1', undefined],
+  ['kept by an event without one', 'id: 1\ndata: a\n\ndata: b\n\n', '1', undefined],
+  ['twice in an event', 'id: 1\nid: 2\ndata: a\n\n', '2', undefined],
+  ['that can’t be sent back', 'id: 1\ndata: a\n\nid: a\u0000b\ndata: b\n\n', '1', undefined],
+  ['too long', `id: 1\ndata: a\n\nid: ${'x'.repeat(2000)}\ndata: b\n\n`, '1', undefined],
+  ['UTF-8', 'id: é\ndata: a\n\n', Buffer.from('é').toString('latin1'), undefined],
+  ['a retry that is no number', 'retry: soon\ndata: a\n\n', undefined, undefined],
+]
+for (const [name, text, id, retryMs] of ids)
+  test(`an id: ${name}`, () => {
+    for (const size of [1, 2, 5, 10_000]) {
+      const splitter = new SseSplitter({ onEventData() {}, onEventEnd() {} })
+      const bytes = Buffer.from(text)
+      for (let at = 0; at < bytes.length; at += size) splitter.push(bytes.subarray(at, at + size))
+      assert.is(splitter.lastEventId, id)
+      assert.is(splitter.retryMs, retryMs)
+    }
+  })
+
+test('what goes on with another stream begins with a new event', () => {
+  const found: string[] = []
+  const splitter = new SseSplitter({ onEventData: (bytes) => void found.push(bytes.toString()), onEventEnd() {} })
+  splitter.push(Buffer.from('id: 1\ndata: a\n\nid: 2\nda'))
+  splitter.restart()
+  splitter.push(Buffer.from('data: b\n\n'))
+  assert.equal([found, splitter.lastEventId], [['a', 'b'], '1'])
+})
+
 test.run()
