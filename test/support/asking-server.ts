@@ -8,6 +8,8 @@ export interface AskingCall {
   readonly answers: Record<string, any>[]
   /** The backend no longer has the client of the call. */
   readonly isClosed: boolean
+  /** Bytes that nobody has taken from it yet. */
+  readonly unread: number
   /** Puts one message on the stream. */
   say(message: object): void
   /** Answers the call with this result and ends the stream. */
@@ -60,6 +62,9 @@ function callOf(request: RawRequest, res: ServerResponse): AskingCall {
     answers: [],
     get isClosed() {
       return res.destroyed
+    },
+    get unread() {
+      return res.writableLength
     },
     say,
     finish(result) {

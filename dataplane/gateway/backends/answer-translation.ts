@@ -2,7 +2,9 @@ import { PublicError } from '../../server/errors.ts'
 import { AnswerScanner } from '../mcp/answer-scanner.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { editObject, memberText } from '../mcp/json.ts'
-import type { Needed } from './client-ask.ts'
+import { isObject } from '../mcp/message.ts'
+import { resultText } from '../mcp/rpc-text.ts'
+import { canBeAsked, type Needed } from './client-ask.ts'
 import type { Outgoing } from './outgoing.ts'
 import { hasTasks } from './task-ids.ts'
 
@@ -27,14 +29,14 @@ export function translated(call: Outgoing, hasError: boolean, body: Buffer, miss
   const { backend, link, message, turn } = call
   const { era, gateway, binding } = turn
   if (link === undefined) {
-    if (era === 'legacy') return legacyAnswer(body)
+    if (era === 'legacy') return hasError ? legacyError(body) : legacyAnswer(body)
     const hasTask = hasTasks(message.meta?.[CAPABILITIES_KEY])
     return hasTask ? gateway.taskIds.inAnswer(body, backend.name, binding) : body
   }
   if (era === 'legacy') return body
   if (missing !== undefined && (hasError || isToolError(body)))
     throw new PublicError('missing_capability', { data: { requiredCapabilities: missing } })
-  return hasError ? modernError(body) : body
+  return hasError ? modernError(body, call) : body
 }
 
 /** Whether a tool has said that it failed. */
@@ -44,13 +46,53 @@ function isToolError(answer: Buffer): boolean {
 }
 
 const NOT_FOUND = -32002
+/** Of 2025-11-25: before the call can go on, the user is to visit a URL. */
+const URL_NEEDED = -32042
 
-/** A legacy backend's error as a modern client may have it: a resource that isn't there has another code. */
-function modernError(answer: Buffer): Buffer {
+/**
+ * A legacy backend's error as a modern client may have it: a resource that isn't there has another code, and a URL to
+ * visit is a question. Throws `missing_capability` where the client can't be asked that.
+ */
+function modernError(answer: Buffer, { message, id }: Outgoing): Buffer {
   const text = answer.toString('latin1')
   const error = memberText(text, 'error')
-  if (error === undefined || memberText(error, 'code') !== String(NOT_FOUND)) return answer
-  return Buffer.from(editObject(text, { error: editObject(error, { code: '-32602' }) }), 'latin1')
+  const code = error === undefined ? undefined : memberText(error, 'code')
+  if (error === undefined || code === undefined) return answer
+  if (code === String(NOT_FOUND))
+    return Buffer.from(editObject(text, { error: editObject(error, { code: '-32602' }) }), 'latin1')
+  if (code !== String(URL_NEEDED)) return answer
+  const inputRequests = urlRequests(JSON.parse(memberText(answer.toString('utf8'), 'error') as string))
+  const needed = { elicitation: { url: {} } }
+  if (!canBeAsked(message.meta?.[CAPABILITIES_KEY], needed))
+    throw new PublicError('missing_capability', { data: { requiredCapabilities: needed } })
+  if (inputRequests === undefined || !MAY_ASK.has(message.method)) throw new PublicError('backend_failed')
+  return Buffer.from(resultText(id, JSON.stringify({ resultType: 'input_required', inputRequests })))
+}
+
+/** Methods whose answer may be a question (2026-07-28, multi round-trip requests). */
+const MAY_ASK: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
+
+/** The questions that a legacy backend's error holds; undefined where it holds none. */
+function urlRequests({ data }: { readonly data?: unknown }): object | undefined {
+  const elicitations =
+    isObject(data) && Array.isArray(data['elicitations']) ? data['elicitations'].filter(isObject) : []
+  if (elicitations.length === 0) return undefined
+  const requests = elicitations.map(({ elicitationId: _, ...params }, index) => [
+    `url-${index + 1}`,
+    { method: 'elicitation/create', params: { ...params, mode: 'url' } },
+  ])
+  return Object.fromEntries(requests)
+}
+
+/** Codes of the modern era that mean nothing to a legacy client. */
+const MODERN_CODES: ReadonlySet<string | undefined> = new Set(['-32020', '-32021', '-32022'])
+
+/** A modern backend's error as a legacy client may have it. */
+function legacyError(answer: Buffer): Buffer {
+  const text = answer.toString('latin1')
+  const error = memberText(text, 'error')
+  if (error === undefined || !MODERN_CODES.has(memberText(error, 'code'))) return answer
+  return Buffer.from(editObject(text, { error: editObject(error, { code: '-32603', data: undefined }) }), 'latin1')
 }
 
 /** Members of a modern result that mean nothing in the legacy era. */

@@ -130,20 +130,25 @@ export class Call extends Outgoing implements Flying {
 
   /** Gives the client the backend's answer. */
   give(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
-    const { reply } = this.turn
+    if (!flowed) this.#tell(200, body, scanner.hasError)
+    else {
+      this.turn.reply.end()
+      this.#succeeded(scanner.hasError ? 'error' : 'ok')
+    }
+  }
+
+  protected refusedBy(error: string, status: number): void {
+    this.#tell(status, Buffer.from(`{"jsonrpc":"2.0","id":${this.id},"error":${error}}`), true)
+  }
+
+  #tell(status: number, body: Buffer, hasError: boolean): void {
     try {
-      if (flowed) reply.end()
-      else reply.json(200, translated(this, scanner.hasError, body, this.#parking?.missing))
+      this.turn.reply.json(status, translated(this, hasError, body, this.#parking?.missing))
     } catch (error) {
       this.refuse(error)
       return
     }
-    this.#succeeded(scanner.hasError ? 'error' : 'ok')
-  }
-
-  protected refusedBy(error: string, status: number): void {
-    this.turn.reply.json(status, `{"jsonrpc":"2.0","id":${this.id},"error":${error}}`)
-    this.#succeeded('error')
+    this.#succeeded(hasError ? 'error' : 'ok')
   }
 
   notified(bytes: Buffer): void {

@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto'
 import { PublicError } from '../../server/errors.ts'
 import type { Gateway } from '../gateway.ts'
 import { editObject, Members, memberText, skipSpace } from '../mcp/json.ts'
-import { isObject, Message } from '../mcp/message.ts'
+import { isObject, type Message } from '../mcp/message.ts'
+import { withParams } from '../mcp/rewrite.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { ASK_MS, canBeAsked, capabilityFor } from './client-ask.ts'
 
@@ -46,9 +48,12 @@ export async function withInputs(message: Message, needed: InputRequired, ask: I
     inputResponses: responses.length === 0 ? undefined : `{${responses.join(',')}}`,
     requestState: needed.state,
   })
-  const edited = text.slice(0, paramsStart) + params + text.slice(paramsEnd)
-  return new Message(edited, JSON.parse(edited) as Record<string, unknown>)
+  return withParams(message, params)
 }
+
+/** Before 2026-07-28 a visit to a URL has an id by which its end is told; nobody will tell it here. */
+const asLegacy = (params: Record<string, unknown>): object =>
+  params['mode'] === 'url' ? { elicitationId: randomUUID(), ...params } : params
 
 async function answerOf(request: unknown, { gateway, session, say, signal }: InputAsk): Promise<string> {
   const { method, params: given } = isObject(request) ? request : {}
@@ -58,7 +63,7 @@ async function answerOf(request: unknown, { gateway, session, say, signal }: Inp
     throw new PublicError('missing_capability', {
       message: 'The backend asks for something that this client can’t be asked.',
     })
-  const response = await gateway.sessions.ask(session, method as string, params, {
+  const response = await gateway.sessions.ask(session, method as string, asLegacy(params), {
     timeoutMs: ASK_MS,
     say,
     signal,

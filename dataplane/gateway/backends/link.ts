@@ -4,6 +4,7 @@ import { notificationText, requestText } from '../mcp/rpc-text.ts'
 import type { Backend } from './backend.ts'
 import { BackendFailure } from './failure.ts'
 import { LinkStream } from './link-stream.ts'
+import { LEVELS } from './relay-rules.ts'
 
 /** What a backend said when a session was opened. */
 export interface Opened {
@@ -39,6 +40,8 @@ export class Link {
   #headers: string[] = []
   #headersVersion = -1
   #closed = false
+  /** The lowest level of log messages that was asked for in the open session, of those who share it. */
+  #logLevel: string | undefined
   /** Told when the session has been opened here. */
   onOpened: (() => void) | undefined
   /** Whose calls borrow this session, one after the other, and what was declared for them. */
@@ -107,9 +110,6 @@ export class Link {
     return this.#headers.slice()
   }
 
-  async #open(): Promise<Opened> {
-    const { backend } = this
-    const remembered = this.#keeper?.recall()
   /** Headers of the GET of a stream in this session; with `after`, of one that goes on behind the event of this id. */
   streamHeaders(after?: string): string[] {
     const headers = this.headers()
@@ -118,6 +118,10 @@ export class Link {
     return headers
   }
 
+  async #open(): Promise<Opened> {
+    const { backend } = this
+    const remembered = this.#keeper?.recall()
+    this.#logLevel = undefined
     let sessionId: string | undefined
     const answer = await backend.post({
       headers: [...BASE_HEADERS, ...backend.headers.current().list],
@@ -187,6 +191,19 @@ export class Link {
   unhear(): void {
     this.#stream?.stop()
     this.#stream = undefined
+  }
+
+  /**
+   * What has to be waited for until the backend gives log messages from this level on to one of those who share this
+   * session: undefined where it does so already, or has none.
+   */
+  lowerLogLevel(level: string): Promise<unknown> | undefined {
+    const { backend, opened } = this
+    const isEnough = this.#logLevel !== undefined && LEVELS.indexOf(level) >= LEVELS.indexOf(this.#logLevel)
+    if (isEnough || !LEVELS.includes(level) || !isObject(opened?.capabilities['logging'])) return undefined
+    this.#logLevel = level
+    const body = requestText(`portico-level-${this.nextId()}`, 'logging/setLevel', { level })
+    return backend.post({ headers: this.headers(), body }).catch(() => {})
   }
 
   /** Tells the backend from which level on its log messages are wanted, where it has any. */

@@ -2,10 +2,10 @@ import { PublicError } from '../../server/errors.ts'
 import type { Route } from '../aggregation/catalog.ts'
 import type { Turn } from '../endpoint/turn.ts'
 import type { AnswerEdits, AnswerScanner } from '../mcp/answer-scanner.ts'
-import { CAPABILITIES_KEY } from '../mcp/classify.ts'
+import { CAPABILITIES_KEY, LOG_LEVEL_KEY } from '../mcp/classify.ts'
 import type { Message } from '../mcp/message.ts'
 import { addParamHeaders } from '../mcp/param-headers.ts'
-import { metaForLegacy, metaForModern, rewriteCall } from '../mcp/rewrite.ts'
+import { metaForLegacy, metaForModern, rewriteCall, withoutResponses } from '../mcp/rewrite.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { type AnswerOwner, AnswerReader } from './answer-reader.ts'
 import type { Backend } from './backend.ts'
@@ -97,11 +97,12 @@ export abstract class Outgoing implements AnswerOwner {
   }
 
   #sendLegacy(): void {
-    const { message, session } = this
+    const { session } = this
+    const message = withoutResponses(this.message)
     this.link ??= session?.link(this.backend) ?? this.#linkOfCaller()
     const link = this.link
     this.#opened = link.opened
-    const needed = this.#opened === undefined ? link.open() : link.beginning
+    const needed = this.#opened === undefined ? link.open() : (link.beginning ?? this.#logLevelOf(link))
     if (needed !== undefined) {
       this.#after(needed)
       return
@@ -113,6 +114,12 @@ export abstract class Outgoing implements AnswerOwner {
     const id = own ? undefined : this.sentId
     const meta = this.turn.era === 'modern' ? metaForLegacy(message) : undefined
     this.#dispatch(link.headers(), rewriteCall(message, { id, name: this.route.rename, meta }))
+  }
+
+  /** Callers of the modern era say in each request which log messages they want. */
+  #logLevelOf(link: Link): Promise<unknown> | undefined {
+    const level = this.turn.era === 'modern' ? this.message.meta?.[LOG_LEVEL_KEY] : undefined
+    return typeof level === 'string' ? link.lowerLogLevel(level) : undefined
   }
 
   /** The session for a caller of the modern era: one of its own where the backend may have to ask something. */
@@ -161,13 +168,6 @@ export abstract class Outgoing implements AnswerOwner {
     this.send()
   }
 
-  /** The backend has answered with an error (JSON text) under a status of its own; `status` is the client's. */
-  protected abstract refusedBy(error: string, status: number): void
-  /** The backend has said something in a borrowed session, outside of the answer. */
-  protected abstract heard(bytes: Buffer): void
-  abstract scanner(): AnswerScanner
-  abstract part(bytes: Buffer): boolean
-  abstract answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void
   goOnAfter(eventId: string, retryMs = RETRY_MS): boolean {
     if (this.link === undefined || this.isOver) return false
     const timer = setTimeout(() => this.#goOn(eventId), Math.max(retryMs, SOONEST_RETRY_MS))
@@ -189,6 +189,13 @@ export abstract class Outgoing implements AnswerOwner {
     }
   }
 
+  /** The backend has answered with an error (JSON text) under a status of its own; `status` is the client's. */
+  protected abstract refusedBy(error: string, status: number): void
+  /** The backend has said something in a borrowed session, outside of the answer. */
+  protected abstract heard(bytes: Buffer): void
+  abstract scanner(): AnswerScanner
+  abstract part(bytes: Buffer): boolean
+  abstract answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void
   abstract notified(bytes: Buffer): void
   abstract asked(id: string, bytes: Buffer): void
   abstract refuse(error: PublicError): void

@@ -58,7 +58,7 @@ export class Parking {
       link.answer(String(method), id)
     } else if (reply.begun && !reply.streaming) link.refuse(id, 'The answer to the call has begun.')
     else {
-      this.#asks.set(`ask-${++this.#count}`, { id, request: { method, params } })
+      this.#asks.set(`ask-${++this.#count}`, { id, request: { method, params: asModern(params) } })
       if (this.isAttended) this.#tell()
     }
   }
@@ -101,4 +101,9 @@ export class Parking {
   keep(scanner: AnswerScanner, body: Buffer): void {
     this.#early = [scanner, body]
   }
+}
+
+/** Since 2026-07-28 a visit to a URL has no id of its own. */
+function asModern({ elicitationId: _, ...params }: Record<string, unknown>): object {
+  return params
 }

@@ -4,7 +4,8 @@ import type { Backend } from '../backends/backend.ts'
 import { Call } from '../backends/call.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject, memberText } from '../mcp/json.ts'
-import { isObject, Message } from '../mcp/message.ts'
+import { isObject, type Message } from '../mcp/message.ts'
+import { withParams } from '../mcp/rewrite.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { Turn } from './turn.ts'
 
@@ -97,11 +98,10 @@ export const routeTo = (backend: Backend, nameHeader = '') => ({
 })
 
 /** The request with the prompt's own name (JSON text) in its `ref`, all else as it was. */
-function withPrompt({ text, paramsStart, paramsEnd }: Message, name: string): Message {
-  const params = text.slice(paramsStart, paramsEnd)
+function withPrompt(message: Message, name: string): Message {
+  const params = message.text.slice(message.paramsStart, message.paramsEnd)
   const ref = editObject(memberText(params, 'ref') as string, { name })
-  const edited = text.slice(0, paramsStart) + editObject(params, { ref }) + text.slice(paramsEnd)
-  return new Message(edited, JSON.parse(edited) as Record<string, unknown>)
+  return withParams(message, editObject(params, { ref }))
 }
 
 /** Goes on when all backends have been asked once, or have had their time. */

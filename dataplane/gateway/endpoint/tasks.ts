@@ -4,7 +4,7 @@ import { hasTasks, TASKS_EXTENSION } from '../backends/task-ids.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject } from '../mcp/json.ts'
-import { Message } from '../mcp/message.ts'
+import { withParams } from '../mcp/rewrite.ts'
 import { routeTo } from './offers.ts'
 import type { Turn } from './turn.ts'
 
@@ -21,7 +21,6 @@ export function relayTask(turn: Turn): void {
     throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
   const { text, paramsStart, paramsEnd } = message
   const params = editObject(text.slice(paramsStart, paramsEnd), { taskId: JSON.stringify(task.id) })
-  const edited = text.slice(0, paramsStart) + params + text.slice(paramsEnd)
-  const relayed = new Message(edited, JSON.parse(edited) as Record<string, unknown>)
+  const relayed = withParams(message, params)
   new Call(turn, routeTo(backend, encodeHeaderValue(task.id)), relayed).start()
 }

@@ -1,5 +1,5 @@
 import { editObject, Members } from './json.ts'
-import type { Message } from './message.ts'
+import { Message } from './message.ts'
 
 /** Keys of `_meta` that describe one hop of the modern era; they mean nothing on another hop. */
 const HOP_PREFIX = 'io.modelcontextprotocol/'
@@ -53,6 +53,19 @@ function rewriteParams(message: Message, { id, name, meta }: Rewrite): string {
     from = end
   }
   return out + text.slice(from)
+}
+
+/** The request without what a modern client answers to questions, which a legacy backend does not know. */
+export function withoutResponses(message: Message): Message {
+  if (message.params?.['inputResponses'] === undefined) return message
+  const { text, paramsStart, paramsEnd } = message
+  return withParams(message, editObject(text.slice(paramsStart, paramsEnd), { inputResponses: undefined }))
+}
+
+/** The request with other params, given as JSON text. */
+export function withParams({ text, paramsStart, paramsEnd }: Message, params: string): Message {
+  const edited = text.slice(0, paramsStart) + params + text.slice(paramsEnd)
+  return new Message(edited, JSON.parse(edited) as Record<string, unknown>)
 }
 
 /**

@@ -1,7 +1,16 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import {
+  type AskingCall,
+  type AskingServer,
+  type AskingServerOptions,
+  startAskingServer,
+} from '../../support/asking-server.ts'
+import { eventually } from '../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/mcp-gateway.ts'
 import { post, postModern } from '../../support/mcp-post.ts'
+import { answer, OK_RESULT, startRawServer } from '../../support/mcp-raw-server.ts'
 import { type ReferenceServer, startReference } from '../../support/mcp-reference.ts'
 
 /** Questions of legacy backends to modern clients; the other ways are in conformance.test.ts. */
@@ -89,6 +98,214 @@ test('a client that has not declared it is not asked', async () => {
   assert.is(status, 200)
   assert.not.match(text, /input_required/)
   assert.match((await post(gateway.url, '{}')).text, /jsonrpc/)
+})
+
+const cleanups: (() => unknown)[] = []
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+/** A backend by hand, and a gateway in front of it. */
+async function inFront(options: AskingServerOptions): Promise<{ url: string; server: AskingServer }> {
+  const server = await startAskingServer(options)
+  const front = await startGateway({ backends: [{ name: 'b', url: server.url }] })
+  cleanups.push(
+    () => server.close(),
+    () => front.close(),
+  )
+  return { url: front.url, server }
+}
+
+const meta = (capabilities: object, more: object = {}) => ({
+  [VERSION]: '2026-07-28',
+  [CAPABILITIES]: capabilities,
+  ...more,
+})
+
+const callBy = (url: string, capabilities: object, params: object = {}) =>
+  postModern(url, 'tools/call', { name: 'b_t', arguments: {}, _meta: meta(capabilities), ...params })
+
+for (const [what, options, capabilities, requiredCapabilities] of [
+  ['elicitation', {}, {}, { elicitation: {} }],
+  ['elicitation by form', {}, { elicitation: { url: {} } }, { elicitation: {} }],
+  [
+    'elicitation by URL',
+    { params: { mode: 'url', url: 'https://x.example' } },
+    { elicitation: {} },
+    { elicitation: { url: {} } },
+  ],
+  ['sampling', { method: 'sampling/createMessage' }, { elicitation: {} }, { sampling: {} }],
+  ['roots', { method: 'roots/list' }, {}, { roots: {} }],
+] as const)
+  test(`${what} is asked of a client that has not declared it: the backend gets -32601, the client -32021`, async () => {
+    const fail = (call: AskingCall) =>
+      call.finish({ content: [{ type: 'text', text: 'I had to know.' }], isError: true })
+    const { url, server } = await inFront({ ...options, onAnswer: fail })
+    const { status, json } = await callBy(url, capabilities)
+    assert.is(server.asking[0]?.answers[0]?.['error'].code, -32601)
+    assert.is(status, 400)
+    assert.is(json.error.code, -32021)
+    assert.equal(json.error.data, { requiredCapabilities })
+  })
+
+test('a backend that can do without the answer does', async () => {
+  const { url } = await inFront({ onAnswer: (call) => call.finish({ content: [{ type: 'text', text: 'ok' }] }) })
+  const { status, json } = await callBy(url, {})
+  assert.is(status, 200)
+  assert.is(json.result.content[0].text, 'ok')
+})
+
+test('nothing of a large answer is held while its client is away', async () => {
+  const text = 'x'.repeat(32 * 1024 * 1024)
+  const { url, server } = await inFront({})
+  const { json } = await callBy(url, { elicitation: {} })
+  const [call] = server.asking as [AskingCall]
+  // It does not wait for what it has asked.
+  call.finish({ content: [{ type: 'text', text }] })
+  const { requestState, inputRequests } = json.result
+  const [key] = Object.keys(inputRequests)
+  const retry = { requestState, inputResponses: { [key as string]: { action: 'decline' } } }
+  for (let time = 0; time < 20; time++) await callBy(url, {}, { name: 'unknown' })
+  assert.ok(call.unread > text.length / 2, `${call.unread} bytes are still the backend’s`)
+  const { result } = JSON.parse((await callBy(url, { elicitation: {} }, retry)).text)
+  assert.is(result.resultType, 'complete')
+  assert.is(result.content[0].text.length, text.length)
+})
+
+test('no more calls wait than a backend has connections for', async () => {
+  const { url, server } = await inFront({})
+  const answers = await Promise.all(Array.from({ length: 66 }, () => callBy(url, { elicitation: {} })))
+  const refused = answers.filter(({ status }) => status === 503)
+  assert.is(refused.length, 2)
+  assert.match(refused[0]?.json.error.message, /Too many calls wait/)
+  assert.is(answers.filter(({ json }) => json.result?.resultType === 'input_required').length, 64)
+  await eventually('the backend to know', () => server.calls('notifications/cancelled').length === 2)
+})
+
+const URL_NEEDED = (id: unknown) =>
+  JSON.stringify({
+    jsonrpc: '2.0',
+    id,
+    error: {
+      code: -32042,
+      message: 'Sign in first.',
+      data: {
+        elicitations: [
+          { mode: 'url', elicitationId: 'e-1', url: 'https://login.example/x', message: 'Sign in: grüße' },
+        ],
+      },
+    },
+  })
+
+for (const status of [200, 400])
+  test(`a URL that is to be visited first (-32042, HTTP ${status}) is a question to a modern client`, async () => {
+    let visited = false
+    const server = await startRawServer({
+      era: 'legacy',
+      call(request, res) {
+        if (visited) return answer(request, OK_RESULT)
+        res.writeHead(status, { 'content-type': 'application/json' }).end(URL_NEEDED(request.message.id))
+        return undefined
+      },
+    })
+    const front = await startGateway({ backends: [{ name: 'b', url: server.url }] })
+    cleanups.push(
+      () => server.close(),
+      () => front.close(),
+    )
+    const canVisit = { elicitation: { url: {} } }
+    const { json } = await callBy(front.url, canVisit)
+    assert.equal(json.result, {
+      resultType: 'input_required',
+      inputRequests: {
+        'url-1': {
+          method: 'elicitation/create',
+          params: { mode: 'url', url: 'https://login.example/x', message: 'Sign in: grüße' },
+        },
+      },
+    })
+    const refused = await callBy(front.url, { elicitation: {} })
+    assert.is(refused.status, 400)
+    assert.equal(refused.json.error.data, { requiredCapabilities: { elicitation: { url: {} } } })
+    visited = true
+    const retry = await callBy(front.url, canVisit, { inputResponses: { 'url-1': { action: 'accept' } } })
+    assert.is(retry.json.result.content[0].text, 'ok')
+    assert.not('inputResponses' in (server.calls('tools/call').at(-1)?.message.params ?? {}))
+  })
+
+test('a modern backend’s URL reaches a legacy client that can visit it, with an id of its own', async () => {
+  const server = await startRawServer({
+    era: 'modern',
+    call: (request) =>
+      request.message.params?.['inputResponses'] === undefined
+        ? answer(
+            request,
+            '{"resultType":"input_required","inputRequests":{"u":{"method":"elicitation/create","params":{"mode":"url","url":"https://x.example","message":"m"}}}}',
+          )
+        : answer(request, OK_RESULT),
+  })
+  const front = await startGateway({ backends: [{ name: 'b', url: server.url }] })
+  cleanups.push(
+    () => server.close(),
+    () => front.close(),
+  )
+  const client = new Client({ name: 'x', version: '1' }, { capabilities: { elicitation: { url: {} } } })
+  let asked: Record<string, unknown> | undefined
+  client.setRequestHandler('elicitation/create', async ({ params }) => {
+    asked = params
+    return { action: 'accept' }
+  })
+  await client.connect(new StreamableHTTPClientTransport(new URL(front.url)))
+  cleanups.push(() => client.close())
+  const { content } = await client.callTool({ name: 'b_t', arguments: {} })
+  assert.equal(content, [{ type: 'text', text: 'ok' }])
+  assert.is(asked?.['url'], 'https://x.example')
+  assert.type(asked?.['elicitationId'], 'string')
+})
+
+test('a legacy backend is told of the level that modern callers want once, not with each call', async () => {
+  const server = await startRawServer({
+    era: 'legacy',
+    call(request, res) {
+      res.writeHead(200, { 'content-type': 'text/event-stream' })
+      for (const level of ['debug', 'error'])
+        res.write(
+          `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"${level}","data":"x"}}\n\n`,
+        )
+      res.end(`data: ${answer(request, OK_RESULT)}\n\n`)
+      return undefined
+    },
+    before({ message }, res) {
+      if (message.method !== 'initialize') return false
+      const result = { protocolVersion: '2025-11-25', capabilities: { tools: {}, logging: {} }, serverInfo: {} }
+      res.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 's' })
+      res.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result }))
+      return true
+    },
+  })
+  const front = await startGateway({ backends: [{ name: 'b', url: server.url }] })
+  cleanups.push(
+    () => server.close(),
+    () => front.close(),
+  )
+  const levelsOf = async (logLevel?: string) => {
+    const _meta = meta({}, logLevel === undefined ? {} : { 'io.modelcontextprotocol/logLevel': logLevel })
+    const { text } = await postModern(front.url, 'tools/call', { name: 'b_t', arguments: {}, _meta })
+    return [...text.matchAll(/"level":"(\w+)"/g)].map(([, level]) => level)
+  }
+  assert.equal(await levelsOf(), [])
+  assert.is(server.calls('logging/setLevel').length, 0)
+  assert.equal(await levelsOf('warning'), ['error'])
+  assert.equal(await levelsOf('error'), ['error'])
+  assert.equal(await levelsOf('warning'), ['error'])
+  assert.equal(await levelsOf('debug'), ['debug', 'error'])
+  assert.equal(await levelsOf('info'), ['error'])
+  assert.equal(
+    server.calls('logging/setLevel').map(({ message }) => message.params?.['level']),
+    ['warning', 'debug'],
+  )
+  const order = server.seen.map(({ message }) => message.method).filter((method) => method !== undefined)
+  assert.ok(order.indexOf('logging/setLevel') < order.lastIndexOf('tools/call'))
 })
 
 test.run()
