@@ -16,7 +16,7 @@ const tools = ['echo', 'noise', 'die', 'huge', 'ask', 'env', 'count', 'slow', 'p
   inputSchema: { type: 'object' },
 }))
 let initialized = 0
-let asking: { id: unknown } | undefined
+let asking: { id: unknown; must: boolean } | undefined
 const cancelled = new Set<unknown>()
 
 const text = (value: string) => ({ content: [{ type: 'text', text: value }] })
@@ -35,7 +35,7 @@ function call(id: unknown, name: string, args: Record<string, unknown>, meta: { 
       write(`{"jsonrpc":"2.0","method":"x","params":{"fill":"${'x'.repeat(17 * 1024 * 1024)}"}}`)
       break
     case 'ask':
-      asking = { id }
+      asking = { id, must: args['must'] === true }
       send({
         id: 'srv-1',
         method: 'elicitation/create',
@@ -61,7 +61,8 @@ function call(id: unknown, name: string, args: Record<string, unknown>, meta: { 
 createInterface({ input: process.stdin }).on('line', (line) => {
   const { id, method, params = {}, result, error } = JSON.parse(line)
   if (method === undefined) {
-    if (id === 'srv-1') send({ id: asking?.id, result: text(error ? `refused ${error.code}` : JSON.stringify(result)) })
+    const said = text(error ? `refused ${error.code}` : JSON.stringify(result))
+    if (id === 'srv-1') send({ id: asking?.id, result: { ...said, ...(asking?.must ? { isError: true } : {}) } })
     return
   }
   switch (method) {

@@ -7,6 +7,7 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
 import { connect, connectV1, textOf } from '../../support/mcp-clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/mcp-gateway.ts'
+import { postModern } from '../../support/mcp-post.ts'
 
 const script = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 const EVERYTHING = script('../../../node_modules/@modelcontextprotocol/server-everything/dist/index.js')
@@ -146,6 +147,26 @@ test('what the server asks is refused where no client can be asked', async () =>
     assert.is(await call(client, 'raw_ask'), 'refused -32601')
     await client.close()
   }
+})
+
+test('what the server asks a modern client comes as an answer, and the call goes on with the retry', async () => {
+  const options = { capabilities: { elicitation: {} }, versionNegotiation: { mode: 'auto' } } as const
+  const client = new Client({ name: 'x', version: '1' }, options)
+  client.setRequestHandler('elicitation/create', async ({ params }) => {
+    assert.is(params.message, 'who?')
+    return { action: 'accept', content: { name: 'me' } }
+  })
+  await client.connect(new StreamableHTTPClientTransport(new URL(gateway.url)))
+  assert.is(client.getNegotiatedProtocolVersion(), '2026-07-28')
+  for (let time = 0; time < 3; time++) assert.match(await call(client, 'raw_ask'), '"me"')
+  await client.close()
+})
+
+test('a modern client that can’t be asked is told what it lacks where the server fails for it', async () => {
+  const { status, json } = await postModern(gateway.url, 'tools/call', { name: 'raw_ask', arguments: { must: true } })
+  assert.is(status, 400)
+  assert.is(json.error.code, -32021)
+  assert.equal(json.error.data, { requiredCapabilities: { elicitation: {} } })
 })
 
 test('what the server asks goes to the client that it clearly concerns, and to nobody where that is not clear', async () => {

@@ -158,7 +158,7 @@ export class ChannelDispatcher {
       const others = [...conversation.parties].filter((other) => other !== party)
       const wished = noteWish(party, others, { text, method, params })
       if (wished === undefined) exchange.answer(200, resultText(id, '{}'))
-      else conversation.ask({ text: wished, id, party, exchange, headers })
+      else conversation.ask({ text: wished, id, method, party, exchange, headers })
       return
     }
     if (id !== undefined) conversation.answer(party, id, text)

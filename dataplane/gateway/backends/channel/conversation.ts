@@ -24,6 +24,8 @@ interface Pending {
   /** The id and progress token that the asker chose, as JSON text. */
   readonly id: string
   readonly token: string | undefined
+  /** Whether a client waits for it, who learns in its own way what it would have had to declare to be asked. */
+  readonly isCall: boolean
   answered(text: string): void
   failed(failure: BackendFailure): void
 }
@@ -32,6 +34,7 @@ interface Pending {
 export interface Asked {
   readonly text: string
   readonly id: string
+  readonly method?: string | undefined
   readonly party: Party | undefined
   readonly exchange: Exchange
   /** Flat list of the request's headers. */
@@ -44,6 +47,8 @@ const needed: Readonly<Record<string, string>> = {
   'roots/list': 'roots',
   'sampling/createMessage': 'sampling',
 }
+/** Requests of clients that go on to the server. */
+const CALLS: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
 const SUBSCRIPTION_KEY = 'io.modelcontextprotocol/subscriptionId'
 const LONGEST_LOGGED = 200
 /** Lines of noise that are logged of one conversation. */
@@ -86,7 +91,7 @@ export class Conversation {
   }
 
   /** Passes a party's request on; its answer goes to its exchange. */
-  ask({ text, id, party, exchange, headers }: Asked): void {
+  ask({ text, id, method, party, exchange, headers }: Asked): void {
     if (exchange.over) return
     const own = ++this.#lastId
     const params = memberText(text, 'params')
@@ -102,6 +107,7 @@ export class Conversation {
       exchange,
       id,
       token,
+      isCall: method !== undefined && CALLS.has(method),
       answered: (answer) => exchange.answer(200, editObject(answer, { id })),
       failed: (failure) => {
         if (failure.status === undefined) exchange.fail(failure)
@@ -135,6 +141,7 @@ export class Conversation {
         exchange: undefined,
         id: String(own),
         token: undefined,
+        isCall: false,
         answered: resolve,
         failed: reject,
       })
@@ -255,8 +262,9 @@ export class Conversation {
       return
     }
     const capability = Object.hasOwn(needed, method) ? needed[method] : undefined
-    const { party, exchange } = this.#concerned() ?? {}
-    if (capability === undefined || party?.capabilities[capability] === undefined || exchange === undefined) {
+    const { party, exchange, isCall } = this.#concerned() ?? {}
+    const isKnown = capability !== undefined && party !== undefined && exchange !== undefined
+    if (!isKnown || !(isCall || party.capabilities[capability] !== undefined)) {
       this.#refuse(id, 'No client can be asked this now.')
       return
     }
@@ -270,12 +278,12 @@ export class Conversation {
   }
 
   /** The only one who waits for an answer, or who is the only one there is. */
-  #concerned(): { readonly party: Party | undefined; readonly exchange: Exchange | undefined } | undefined {
+  #concerned(): Partial<Pick<Pending, 'party' | 'exchange' | 'isCall'>> | undefined {
     const [first, second] = this.#pending.values()
     if (first !== undefined && second === undefined) return first
     const [party, other] = this.parties
     if (party === undefined || other !== undefined) return undefined
-    return { party, exchange: party.listening ?? first?.exchange }
+    return { party, exchange: party.listening ?? first?.exchange, isCall: false }
   }
 
   #notified(method: string, params: Record<string, unknown>, text: string): void {
