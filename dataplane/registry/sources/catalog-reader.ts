@@ -58,8 +58,8 @@ export interface CatalogReader {
 }
 
 export function createCatalogReader(): CatalogReader {
-  /** Where each version was first; the file may have it again much later. */
-  const places = new Map<string, string>()
+  /** Which versions there were; the text may have one again much later. */
+  const known = new Set<string>()
   const opened = new Set<string>()
   const listed: Listed = { newest: undefined, metadata: undefined }
   let versions: IncomingVersion[] = []
@@ -77,11 +77,10 @@ export function createCatalogReader(): CatalogReader {
   function enter(entry: IncomingVersion | Problem, pointer: string): void {
     if (++count > MOST_ENTRIES) throw new SourceError('too_large', `it has more than ${MOST_ENTRIES} entries`)
     const key = 'message' in entry ? '' : `${entry.type} ${entry.name} ${entry.version}`
-    const before = places.get(key)
     if ('message' in entry) leaveOut(entry)
-    else if (before !== undefined) leaveOut({ pointer, message: `is the same version as ${before}` })
+    else if (known.has(key)) leaveOut({ pointer, message: 'is a version that came before' })
     else {
-      places.set(key, pointer)
+      known.add(key)
       versions.push(entry)
       size += entry.document.length
     }

@@ -62,7 +62,7 @@ export function publishOperation({ reader, writer, limits }: Api): Operation {
       const document = parseExactly(text) as Documents
       const entry =
         document.server === undefined
-          ? readSkill(document.skill, '/skill')
+          ? readSkill(document.skill, undefined, '/skill')
           : readServer(document.server, undefined, '/server')
       if ('message' in entry) throw invalid([entry])
 
