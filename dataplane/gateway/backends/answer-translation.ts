@@ -3,13 +3,15 @@ import { AnswerScanner } from '../mcp/answer-scanner.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 import { isObject } from '../mcp/message.ts'
+import { ResultStripper } from '../mcp/result-stripper.ts'
 import { resultText } from '../mcp/rpc-text.ts'
 import { canBeAsked, type Needed } from './client-ask.ts'
 import type { Outgoing } from './outgoing.ts'
 import { hasTasks } from './task-ids.ts'
 
 /** What a modern result has and a legacy one lacks. */
-const COMPLETE = '"resultType":"complete"'
+const COMPLETE_TYPE = '"complete"'
+const COMPLETE = `"resultType":${COMPLETE_TYPE}`
 const READ = `${COMPLETE},"ttlMs":0,"cacheScope":"private"`
 
 /** Reads an answer to this call and makes those changes on the way that large answers need as well. */
@@ -97,6 +99,19 @@ function legacyError(answer: Buffer): Buffer {
 
 /** Members of a modern result that mean nothing in the legacy era. */
 const MODERN_MEMBERS = { resultType: undefined, ttlMs: undefined, cacheScope: undefined }
+const MODERN_NAMES: ReadonlySet<string> = new Set(Object.keys(MODERN_MEMBERS))
+
+/** Changes the parts of a large answer; undefined where they go through as they are. */
+export const stripperFor = ({ link, turn }: Outgoing): ResultStripper | undefined =>
+  link === undefined && turn.era === 'legacy' ? new ResultStripper(MODERN_NAMES) : undefined
+
+/** Throws a PublicError where a result of this type (JSON text) is none. */
+export function checkType(type: string | undefined): void {
+  if (type !== undefined && type !== COMPLETE_TYPE)
+    throw new PublicError('backend_failed', {
+      message: `The backend asks for something (${type}) that this client can’t be asked.`,
+    })
+}
 
 /**
  * A modern backend's answer as a legacy client may have it. Works on bytes as Latin-1, so that nothing else changes.
@@ -107,9 +122,6 @@ function legacyAnswer(answer: Buffer): Buffer {
   const result = memberText(text, 'result')
   const type = result === undefined ? undefined : memberText(result, 'resultType')
   if (result === undefined || type === undefined) return answer
-  if (type !== '"complete"')
-    throw new PublicError('backend_failed', {
-      message: `The backend asks for something (${type}) that this client can’t be asked.`,
-    })
+  checkType(type)
   return Buffer.from(editObject(text, { result: editObject(result, MODERN_MEMBERS) }), 'latin1')
 }

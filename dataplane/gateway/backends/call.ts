@@ -5,8 +5,9 @@ import { changedBy } from '../aggregation/list-kind.ts'
 import { OK, type Turn } from '../endpoint/turn.ts'
 import type { AnswerScanner } from '../mcp/answer-scanner.ts'
 import { isObject, type Message } from '../mcp/message.ts'
+import type { ResultStripper } from '../mcp/result-stripper.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
-import { scannerFor, translated } from './answer-translation.ts'
+import { checkType, scannerFor, stripperFor, translated } from './answer-translation.ts'
 import { ClientQuestions } from './client-questions.ts'
 import { BackendFailure } from './failure.ts'
 import type { Flying } from './in-flight.ts'
@@ -29,6 +30,8 @@ export class Call extends Outgoing implements Flying {
   #questions: ClientQuestions | undefined
   /** What the backend asks of a modern client. */
   #parking: Parking | undefined
+  /** Changes the parts of a large answer on their way. */
+  #stripper: ResultStripper | undefined
 
   /** `message` is the client's request, but for what the route can't rewrite. */
   constructor(turn: Turn, route: Route, message: Message = turn.message) {
@@ -102,10 +105,24 @@ export class Call extends Outgoing implements Flying {
       this.failed(new BackendFailure('backend_failed', 'gave a large answer while its own question was open'))
       return true
     }
-    const { reply } = this.turn
-    if (reply.part(bytes)) return true
-    reply.onceFree(() => this.reader?.resume())
-    return false
+    this.#stripper ??= stripperFor(this)
+    const isFree = this.#stripper === undefined ? this.turn.reply.part(bytes) : this.#stripped(this.#stripper, bytes)
+    if (!isFree) this.turn.reply.onceFree(() => this.reader?.resume())
+    return isFree
+  }
+
+  #stripped(stripper: ResultStripper, bytes: Buffer): boolean {
+    const parts: Buffer[] = []
+    stripper.push(bytes, parts)
+    try {
+      checkType(stripper.resultType)
+    } catch (error) {
+      this.giveUp('its answer can’t be relayed', error)
+      return true
+    }
+    let isFree = true
+    for (const part of parts) isFree = this.turn.reply.part(part)
+    return isFree
   }
 
   answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {

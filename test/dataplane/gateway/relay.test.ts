@@ -195,6 +195,32 @@ for (const [era, name] of [
     assert.is(result.resultType, era === 'modern' && name === 'old_flow' ? 'complete' : undefined)
   })
 
+for (const form of ['application/json', 'text/event-stream'])
+  test(`legacy to modern: what only the modern era knows is taken out of a large answer as well (${form})`, async () => {
+    const text = 'é'.repeat(100_000)
+    behaviours['exact'] = (request, res) => {
+      const result = `{"resultType":"complete","text":"${text}","ttlMs":5,"x":${ODD},"cacheScope":"private"}`
+      res.writeHead(200, { 'content-type': form })
+      res.end(form === 'application/json' ? answer(request, result) : event(answer(request, result)))
+      return undefined
+    }
+    const { text: told } = await post(
+      gateway.url,
+      rpc('tools/call', { name: 'new_exact' }),
+      await openSession(gateway.url),
+    )
+    const left = `{"jsonrpc":"2.0","id":1,"result":{"text":"${text}","x":${ODD}}}`
+    assert.ok(told.replace(/^event: message\ndata: /, '').trim() === left)
+  })
+
+test('a large request for input, which a legacy client can’t be asked, is an error', async () => {
+  behaviours['input'] = (request) =>
+    answer(request, `{"resultType":"input_required","inputRequests":{},"fill":"${'x'.repeat(100_000)}"}`)
+  const { json } = await post(gateway.url, rpc('tools/call', { name: 'new_input' }), await openSession(gateway.url))
+  assert.is(json.error.code, -32603)
+  assert.match(json.error.message, /asks for something/)
+})
+
 test('an answer much larger than the pipes is not gathered in memory', async () => {
   const MB = 1024 * 1024
   let written = 0

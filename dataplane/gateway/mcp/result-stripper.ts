@@ -1,0 +1,132 @@
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const COMMA = 0x2c
+const COLON = 0x3a
+
+/** A longer name is none of those that are left out. */
+const LONGEST_NAME = 64
+
+/**
+ * Leaves members out of the result of a JSON-RPC answer as its bytes pass by, in any chunks; everything else stays as
+ * it was written. What it is given must be well-formed JSON.
+ */
+export class ResultStripper {
+  /** JSON text of the result's `resultType`, once that has passed. */
+  resultType: string | undefined
+  readonly #dropped: ReadonlySet<string>
+  /** 1 is inside the message, 2 inside its result. */
+  #depth = 0
+  #inResult = false
+  #inString = false
+  #escaped = false
+  #inName = false
+  #nameIsNext = false
+  /** The bytes that come now are passed on. */
+  #passing = true
+  /** The last name in the message or its result, as Latin-1. */
+  #name = ''
+  #isFirst = true
+  /** What has come of the value of `resultType`. */
+  #type = ''
+  #from = 0
+
+  constructor(dropped: ReadonlySet<string>) {
+    this.#dropped = dropped
+  }
+
+  /** Takes the next bytes and appends what is left of them to `out`. */
+  push(chunk: Buffer, out: Buffer[]): void {
+    this.#from = 0
+    let at = 0
+    while (at < chunk.length) {
+      if (this.#inString) at = this.#string(chunk, at, out)
+      else this.#structure(chunk, at++, out)
+    }
+    if (this.#passing && at > this.#from) out.push(chunk.subarray(this.#from, at))
+  }
+
+  #structure(chunk: Buffer, at: number, out: Buffer[]): void {
+    const code = chunk[at] as number
+    if (code === QUOTE) {
+      this.#inString = true
+      this.#inName = this.#nameIsNext
+      if (this.#inName) this.#name = ''
+      else this.#read(chunk, at, at + 1)
+      if (this.#inName && this.#inResult) this.#stop(chunk, at, out)
+    } else if (code === 0x7b || code === 0x5b) {
+      this.#depth++
+      if (this.#depth === 2 && code === 0x7b && this.#name === 'result') this.#inResult = true
+      this.#nameIsNext = this.#depth === 1 || (this.#depth === 2 && this.#inResult)
+    } else if (code === 0x7d || code === 0x5d) {
+      if (this.#depth === 2 && this.#inResult) {
+        this.#endMember()
+        this.#inResult = false
+        this.#goOn(at)
+      }
+      this.#depth--
+      this.#nameIsNext = false
+    } else if (code === COMMA) {
+      this.#nameIsNext = this.#depth === 1 || (this.#depth === 2 && this.#inResult)
+      if (this.#depth !== 2 || !this.#inResult) return
+      this.#endMember()
+      this.#stop(chunk, at, out)
+    } else if (code === COLON && this.#nameIsNext) this.#nameIsNext = false
+    else this.#read(chunk, at, at + 1)
+  }
+
+  /** Goes on in a string, and gives the index behind it or behind the chunk. */
+  #string(chunk: Buffer, start: number, out: Buffer[]): number {
+    const quote = chunk.indexOf(QUOTE, start)
+    const end = quote === -1 ? chunk.length : quote
+    let first = end
+    while (first > start && chunk[first - 1] === BACKSLASH) first--
+    const isEscaped = ((end - first) % 2 === 1) !== (first === start && this.#escaped)
+    this.#escaped = isEscaped && quote === -1
+    const behind = quote === -1 ? end : quote + 1
+    if (this.#inName) this.#name += chunk.toString('latin1', start, end)
+    else this.#read(chunk, start, behind)
+    if (quote === -1 || isEscaped) {
+      if (this.#inName && quote !== -1) this.#name += '"'
+      if (this.#inName && this.#name.length > LONGEST_NAME) this.#keepMember(behind, '', out)
+      return behind
+    }
+    this.#inString = false
+    if (this.#inName) this.#endName(behind, out)
+    return behind
+  }
+
+  #endName(behind: number, out: Buffer[]): void {
+    if (!this.#inResult || this.#dropped.has(this.#name)) this.#inName = false
+    else this.#keepMember(behind, '"', out)
+  }
+
+  /** The member whose name has come so far stays. */
+  #keepMember(behind: number, nameEnd: string, out: Buffer[]): void {
+    this.#inName = false
+    if (!this.#inResult) return
+    out.push(Buffer.from(`${this.#isFirst ? '' : ','}"${this.#name}${nameEnd}`, 'latin1'))
+    this.#isFirst = false
+    this.#goOn(behind)
+  }
+
+  /** Notes the value of `resultType` as it passes. */
+  #read(chunk: Buffer, from: number, to: number): void {
+    if (this.#passing || this.#depth !== 2 || this.#name !== 'resultType' || this.#type.length > LONGEST_NAME) return
+    this.#type += chunk.toString('latin1', from, Math.min(to, from + LONGEST_NAME))
+  }
+
+  #endMember(): void {
+    if (!this.#passing && this.#name === 'resultType') this.resultType = this.#type.trim()
+  }
+
+  #stop(chunk: Buffer, at: number, out: Buffer[]): void {
+    if (this.#passing && at > this.#from) out.push(chunk.subarray(this.#from, at))
+    this.#passing = false
+  }
+
+  #goOn(at: number): void {
+    if (this.#passing) return
+    this.#passing = true
+    this.#from = at
+  }
+}
