@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { isLoopback } from '../config/check/url.ts'
 import type { GatewayConfig } from '../config/gateway.ts'
-import type { Loaded } from '../config/load.ts'
+import type { Finding, Loaded } from '../config/load.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import { buildCatalog, type Catalog } from './aggregation/catalog.ts'
 import { backendOfUri, buildOfferCatalog, type OfferCatalog } from './aggregation/offer-catalog.ts'
@@ -44,6 +44,8 @@ export class Gateway {
   /** Modern clients that listen. */
   readonly listeners = new Listeners()
   setup: Setup
+  /** What is wrong with a newer configuration that was refused; empty where the newest one is in force. */
+  refused: readonly Finding[] = []
   catalog: Catalog
   offers: OfferCatalog
   readonly #options: GatewayOptions
@@ -80,6 +82,7 @@ export class Gateway {
   /** Puts another configuration in force. Sessions and unchanged backends live on. */
   apply(loaded: Loaded<GatewayConfig>): void {
     const before = this.setup
+    this.refused = []
     this.setup = setUp(loaded, this.#options, before)
     if (before.authenticate !== this.setup.authenticate) void before.authenticate.close()
     this.#followStorage(before)
@@ -227,6 +230,7 @@ export class Gateway {
     for (const { backend } of this.catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
     return {
       config: this.setup.hash,
+      refused: this.refused,
       problems: this.#problems(),
       sessions: this.sessions.count,
       sessionStorage: this.sessions.provider,

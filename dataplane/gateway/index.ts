@@ -54,8 +54,10 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   const loaded = await watchConfig(configFile, gatewayConfigSchema, {
     check: checkGateway,
     onConfig: (next) => inForce(next),
-    onRefused: (findings) =>
-      log.error({ findings: findings.map(findingLine) }, 'the new configuration is refused, the old one serves'),
+    onRefused(findings) {
+      running().refused = findings
+      log.error({ findings: findings.map(findingLine) }, 'the new configuration is refused, the old one serves')
+    },
     signal: stop.signal,
   })
 

@@ -21,6 +21,7 @@ export interface GatewayUnderTest {
 
 export interface GatewayStatus {
   readonly config: string
+  readonly refused: readonly { readonly pointer: string; readonly message: string }[]
   readonly sessions: number
   readonly backends: readonly {
     readonly name: string

@@ -167,7 +167,7 @@ export class Backend {
   /** The era, asked for where it isn't known. Rejects with a BackendFailure where the backend proves nothing. */
   detect(): Promise<Era> {
     if (this.era !== undefined) return Promise.resolve(this.era)
-    this.#detecting ??= this.#probe().finally(() => {
+    this.#detecting ??= this.probe().finally(() => {
       this.#detecting = undefined
     })
     return this.#detecting
@@ -176,7 +176,7 @@ export class Backend {
   /** Asks anew where the verdict is old. Calls go on with the old one meanwhile. */
   async review(): Promise<Era> {
     if (this.era === undefined) return this.detect()
-    if (this.era.era === 'legacy' && performance.now() > this.#eraUntil) await this.#probe()
+    if (this.era.era === 'legacy' && performance.now() > this.#eraUntil) await this.probe()
     return this.era
   }
 
@@ -185,7 +185,8 @@ export class Backend {
     this.era = undefined
   }
 
-  async #probe(): Promise<Era> {
+  /** Asks for the era and, of a modern backend, for its capabilities. Rejects with a BackendFailure. */
+  async probe(): Promise<Era> {
     const answer = await this.post({ headers: this.modernHeaders('server/discover'), body: discoverText(this.client) })
     this.era = eraOfAnswer(answer)
     this.#eraUntil = performance.now() + LEGACY_VERDICT_MS

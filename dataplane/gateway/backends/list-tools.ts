@@ -4,7 +4,7 @@ import { requestText } from '../mcp/rpc-text.ts'
 import type { Backend } from './backend.ts'
 import { ownMeta } from './era.ts'
 import { BackendFailure } from './failure.ts'
-import { resultOf } from './link.ts'
+import { type Opened, resultOf } from './link.ts'
 import type { BackendAnswer } from './request.ts'
 
 const MOST_PAGES = 200
@@ -32,20 +32,31 @@ const refused = (error: unknown): boolean =>
 
 async function listModern(backend: Backend): Promise<Listed> {
   const capabilities = backend.era?.era === 'modern' ? backend.era.capabilities : {}
-  return isObject(capabilities['tools']) ? collect((cursor) => askModern(backend, cursor)) : NONE
+  if (isObject(capabilities['tools'])) return collect((cursor) => askModern(backend, cursor))
+  // It is looked at all the same.
+  await backend.probe()
+  return NONE
 }
 
 async function listLegacy(backend: Backend): Promise<Listed> {
   const opened = await backend.house.open()
-  if (!isObject(opened.capabilities['tools'])) return NONE
   try {
-    return await collect((cursor) => askLegacy(backend, cursor))
+    return await askOpened(backend, opened)
   } catch (error) {
     if (!refused(error)) throw error
     backend.house.lose(opened)
-    await backend.house.open()
-    return collect((cursor) => askLegacy(backend, cursor))
+    return askOpened(backend, await backend.house.open())
   }
+}
+
+async function askOpened(backend: Backend, { capabilities }: Opened): Promise<Listed> {
+  if (isObject(capabilities['tools'])) return collect((cursor) => askLegacy(backend, cursor))
+  // It is looked at all the same; whatever it answers, it lives.
+  const { house } = backend
+  const body = requestText(`portico-look-${house.nextId()}`, 'ping', {})
+  const { status } = await backend.post({ headers: house.headers(), body })
+  if (status !== 200) throw new BackendFailure('backend_failed', `answered a ping with HTTP ${status}`, { status })
+  return NONE
 }
 
 const NONE: Listed = { tools: [], warnings: [] }

@@ -120,6 +120,40 @@ test('a backend that goes is noticed without a call, and so is its return', asyn
   assert.is((await postModern(gw.url, 'tools/call', { name: 'one_t' })).json.result.content[0].text, 'ok')
 })
 
+for (const era of ['legacy', 'modern'] as const)
+  test(`a backend without tools is looked at as well (${era})`, async () => {
+    const start = async (port?: number) => {
+      const started = await startRawServer({
+        era,
+        call: () => undefined,
+        before({ message }, res) {
+          const { method = '', id } = message
+          const told: Record<string, unknown> = {
+            initialize: { protocolVersion: '2025-11-25', capabilities: { prompts: {} }, serverInfo: {} },
+            ping: {},
+            'prompts/list': { prompts: [] },
+          }
+          if (era === 'modern')
+            told['server/discover'] = { supportedVersions: ['2026-07-28'], capabilities: { prompts: {} } }
+          if (told[method] === undefined) return false
+          res.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 's' })
+          res.end(JSON.stringify({ jsonrpc: '2.0', id, result: told[method] }))
+          return true
+        },
+        ...(port === undefined ? {} : { port }),
+      })
+      closing.push(() => started.close().catch(() => {}))
+      return started
+    }
+    const one = await start()
+    const gw = await gateway({ failureHandling: fast, backends: [{ name: 'one', url: one.url }] })
+    await eventually('healthy', async () => (await stateOf(gw, 'one'))?.health === 'healthy')
+    await one.close()
+    await eventually('unhealthy', async () => (await stateOf(gw, 'one'))?.health === 'unhealthy')
+    await start(one.port)
+    await eventually('healthy again', async () => (await stateOf(gw, 'one'))?.health === 'healthy')
+  })
+
 test('calls alone open the circuit, which is then the answer at once', async () => {
   let broken = true
   const one = await startRawServer({
@@ -171,7 +205,7 @@ for (const [partialFailureMode, whole] of [
       ],
     })
     const list = () => postModern(gw.url, 'tools/list')
-    assert.is((await list()).json.result.tools.length, 2)
+    await eventually('the whole list', async () => (await list()).json.result?.tools.length === 2)
     await two.close()
     await eventually('unhealthy', async () => (await stateOf(gw, 'two'))?.health === 'unhealthy')
     const { json } = await list()

@@ -117,7 +117,10 @@ test('a refused configuration leaves the old one in force, and every finding is 
   await eventually('the refusal', () => gateway.lines.some(({ msg }) => String(msg).includes('refused')))
   const { findings } = gateway.lines.find(({ msg }) => String(msg).includes('refused')) as { findings: string[] }
   for (const part of ['/role', '/backends/1/url', 'surprise']) assert.match(findings.join('\n'), part)
-  assert.is((await gateway.status()).config, before)
+  const status = await gateway.status()
+  assert.is(status.config, before)
+  const pointers = status.refused.map(({ pointer }) => pointer)
+  for (const pointer of ['/role', '/backends/1/url']) assert.ok(pointers.includes(pointer), pointers.join())
   assert.ok((await shown()).includes('two_echo'))
 
   await gateway.configure('{ broken')
@@ -130,6 +133,7 @@ test('a refused configuration leaves the old one in force, and every finding is 
   await gateway.configure({ ...config, aggregation: { excludeAllTools: true } })
   await soon('the next good one', async () => (await shown()).length === 0)
   assert.is.not((await gateway.status()).config, before)
+  assert.equal((await gateway.status()).refused, [])
 })
 
 test('changed authentication is in force within a second, also for sessions that are there', async () => {
