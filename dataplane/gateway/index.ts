@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpBindings } from '@hono/node-server'
 import { Hono } from 'hono'
 import type { Level, Logger } from 'pino'
@@ -11,7 +12,7 @@ import { type Listener, listen } from '../server/listen.ts'
 import { createLog } from '../server/log.ts'
 import { type Observe, observeNothing } from '../telemetry/observe.ts'
 import { Gateway } from './gateway.ts'
-import { publicApp } from './public-app.ts'
+import { isToEndpoint, publicApp, serveEndpoint } from './public-app.ts'
 
 export interface ServeGatewayOptions {
   readonly configFile: string
@@ -63,7 +64,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
 
   const listeners: Listener[] = []
   try {
-    const listener = await listen((request, env) => app.fetch(request, env as HttpBindings), options.listen)
+    const listener = await listen((request, env) => app.fetch(request, env as HttpBindings), options.listen, { direct })
     listeners.push(listener)
     gateway = new Gateway(loaded, { listenerUrl: listener.url, version: manifest.version, log, observe })
     if (options.log === undefined) log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
@@ -81,6 +82,12 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   } catch (error) {
     await close()
     throw error
+  }
+
+  function direct(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
+    if (gateway === undefined || !isToEndpoint(incoming)) return false
+    serveEndpoint(gateway, incoming, outgoing)
+    return true
   }
 
   function running(): Gateway {

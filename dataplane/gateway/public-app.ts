@@ -1,5 +1,5 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpBindings } from '@hono/node-server'
-import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { Hono } from 'hono'
 import { resourceMetadataRoutes } from '../identity/index.ts'
 import { errorResponse } from '../server/answer.ts'
@@ -10,20 +10,29 @@ import { Reply } from './endpoint/reply.ts'
 import { post, Turn } from './endpoint/turn.ts'
 import type { Gateway } from './gateway.ts'
 
-type App = Hono<{ Bindings: HttpBindings }>
-
 /** What the MCP endpoint serves, by HTTP method. */
 const methods: Readonly<Record<string, (turn: Turn) => void>> = { POST: post, GET: get, DELETE: remove }
 
-/**
- * The public listener. The MCP endpoint writes on Node's own response: no Request, Response or stream of the web kind
- * is made for it, which would cost more than the relaying itself. Its path must match one handler alone: for more,
- * Hono runs an asynchronous chain, at a fifth of what a whole call costs.
- */
-export function publicApp(gateway: Gateway): App {
-  const app: App = new Hono()
-  app.all('/mcp', ({ env }) => serve(env))
+const PATH = '/mcp'
 
+/** Whether a request is one to the MCP endpoint; its target may be a whole URL (RFC 9112, section 3.2.2). */
+export function isToEndpoint({ url = '' }: IncomingMessage): boolean {
+  if (url.startsWith('/')) return url === PATH || url.startsWith(`${PATH}?`)
+  return URL.parse(url)?.pathname === PATH
+}
+
+/**
+ * Serves the MCP endpoint, on Node's own objects: objects of the web kind and a router's way would take a tenth of
+ * what a whole call takes.
+ */
+export function serveEndpoint(gateway: Gateway, incoming: IncomingMessage, outgoing: ServerResponse): void {
+  const handler = methods[incoming.method ?? ''] ?? refuseMethod
+  handler(new Turn(gateway, incoming, new Reply(outgoing)))
+}
+
+/** What the public listener serves besides the MCP endpoint. */
+export function publicApp(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
+  const app = new Hono<{ Bindings: HttpBindings }>()
   app.use('/.well-known/*', guardHosts({ allowed: () => gateway.setup.hostNames, origins: 'any' }))
   app.route(
     '/',
@@ -31,13 +40,6 @@ export function publicApp(gateway: Gateway): App {
   )
   app.notFound(() => errorResponse(new PublicError('not_found')))
   app.onError((error) => errorResponse(error, gateway.log))
-
-  function serve({ incoming, outgoing }: HttpBindings): Response {
-    const handler = methods[incoming.method ?? ''] ?? refuseMethod
-    handler(new Turn(gateway, incoming, new Reply(outgoing)))
-    return RESPONSE_ALREADY_SENT
-  }
-
   return app
 }
 

@@ -1,5 +1,5 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { request } from 'node:http'
+import { type IncomingMessage, type RequestOptions, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
@@ -75,22 +75,37 @@ test('what may not be passed on is refused in the configuration', () => {
   assert.equal(checkGateway({ ...config, passthroughHeaders: ['X-Tenant', 'traceparent'] }), [])
 })
 
-/** Sends with a Host header of the test's own, which fetch does not allow. */
-function statusFor(host: string, headers: Record<string, string> = {}): Promise<number> {
+/** Sends a ping in a form that fetch does not allow. */
+function answerTo(asked: RequestOptions): Promise<IncomingMessage> {
   const { port } = new URL(gateway.url)
-  const body = rpc('ping')
   return new Promise((resolve, reject) => {
-    const outgoing = request(
-      { port, host: '127.0.0.1', path: '/mcp', method: 'POST', headers: { ...BASE_HEADERS, host, ...headers } },
-      (response) => {
-        response.resume()
-        resolve(response.statusCode ?? 0)
-      },
-    )
+    const outgoing = request({ port, host: '127.0.0.1', path: '/mcp', method: 'POST', ...asked }, (response) => {
+      response.resume()
+      resolve(response)
+    })
     outgoing.on('error', reject)
-    outgoing.end(body)
+    // Node sends a body of HEAD and OPTIONS without its length.
+    outgoing.end(asked.method === undefined ? rpc('ping') : undefined)
   })
 }
+
+async function statusFor(host: string, headers: Record<string, string> = {}): Promise<number | undefined> {
+  return (await answerTo({ headers: { ...BASE_HEADERS, host, ...headers } })).statusCode
+}
+
+test('the endpoint has one path, however it is written, and three methods', async () => {
+  const headers = { ...BASE_HEADERS, ...(await openSession(gateway.url)) }
+  for (const path of ['/mcp', '/mcp?a=/b', '/mcp?', 'http://localhost/mcp', 'http://localhost/mcp?a'])
+    assert.is((await answerTo({ path, headers })).statusCode, 200, path)
+  for (const path of ['/', '/mcp/', '/mcpx', '/%6dcp', '/MCP', '/mcp/x?/mcp', '//mcp', '/a?/mcp'])
+    assert.is((await answerTo({ path, headers })).statusCode, 404, path)
+  for (const method of ['HEAD', 'OPTIONS', 'PUT', 'PATCH'])
+    for (const path of ['/mcp', 'http://localhost/mcp']) {
+      const answer = await answerTo({ method, path, headers })
+      assert.is(answer.statusCode, 405, method)
+      assert.is(answer.headers.allow, 'GET, POST, DELETE')
+    }
+})
 
 test('host names that were allowed are answered to, others are not', async () => {
   const session = await openSession(gateway.url)
