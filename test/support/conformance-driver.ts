@@ -15,7 +15,10 @@ const context = JSON.parse(process.env['MCP_CONFORMANCE_CONTEXT'] ?? '{}') as Co
 const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'suite', url }] })
 const client = new Client(
   { name: 'driver', version: '1.0.0' },
-  { capabilities: { elicitation: {}, sampling: {}, roots: {} }, versionNegotiation: { mode: 'auto' } },
+  {
+    capabilities: { elicitation: { form: { applyDefaults: true } }, sampling: {}, roots: {} },
+    versionNegotiation: { mode: 'auto' },
+  },
 )
 client.setRequestHandler('elicitation/create', async () => ({ action: 'accept', content: {} }))
 

@@ -41,6 +41,7 @@ const DRIVER = new URL('../../support/conformance-driver.ts', import.meta.url)
 for (const scenario of [
   'initialize',
   'tools_call',
+  'elicitation-sep1034-client-defaults',
   'sse-retry',
   'request-metadata',
   'http-standard-headers',
