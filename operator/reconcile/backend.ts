@@ -1,7 +1,9 @@
 import { checkGateway } from '../../dataplane/config/check/gateway.ts'
+import { isLoopback } from '../../dataplane/config/check/url.ts'
 import type { BackendConfig } from '../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../render/canonical.ts'
 import type { Mounts } from '../render/mounts.ts'
+import type { ReconcileContext } from './plan.ts'
 import type { KeyRef, Resolver } from './resolver.ts'
 
 /** The spec's shape of headers for a remote server. */
@@ -25,6 +27,15 @@ export function backendHeaders(
     ...(addPlaintextHeaders === undefined ? {} : { headers: sortedKeys(addPlaintextHeaders) }),
     ...(headerFiles.length === 0 ? {} : { headerFiles }),
   }
+}
+
+/** Whether a remote server may be at an address that is not public. */
+export function mayBePrivate(
+  { remoteUrl, allowPrivateEndpoint }: { readonly remoteUrl: string; readonly allowPrivateEndpoint: boolean },
+  { isOwnMachine = false }: ReconcileContext,
+): boolean {
+  const url = URL.parse(remoteUrl)
+  return allowPrivateEndpoint || (isOwnMachine && url !== null && isLoopback(url))
 }
 
 /** How a server behind a URL speaks; nothing where it is the usual way. */

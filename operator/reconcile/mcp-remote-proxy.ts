@@ -1,7 +1,7 @@
 import { type MCPRemoteProxy, mcpGroup, mcpRemoteProxy } from '../../crds/index.ts'
 import { checkGateway } from '../../dataplane/config/check/gateway.ts'
 import type { ClusterView } from '../model/view.ts'
-import { backendHeaders, httpTransport } from './backend.ts'
+import { backendHeaders, httpTransport, mayBePrivate } from './backend.ts'
 import { caBundleFile } from './ca-bundle.ts'
 import { renderGatewayPods } from './gateway-pods.ts'
 import { warnOfTelemetry } from './mcp-telemetry-config.ts'
@@ -35,7 +35,7 @@ export function assembleMcpRemoteProxy(
         ...httpTransport(spec.transport),
         ...(ca === undefined ? {} : { caBundleFile: ca }),
         ...backendHeaders(spec.headerForward, resolver, mounts),
-        allowPrivateIP: spec.allowPrivateEndpoint,
+        allowPrivateIP: mayBePrivate(spec, context),
       }
     },
     resolver,

@@ -2,7 +2,7 @@ import { type MCPServerEntry, mcpGroup, mcpServerEntry } from '../../crds/index.
 import type { BackendConfig } from '../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../model/view.ts'
 import { type Mounts, startMounts } from '../render/mounts.ts'
-import { backendFindings, backendHeaders, httpTransport } from './backend.ts'
+import { backendFindings, backendHeaders, httpTransport, mayBePrivate } from './backend.ts'
 import { caBundleFile } from './ca-bundle.ts'
 import { generationOf, startConditions } from './conditions.ts'
 import { settle } from './config.ts'
@@ -12,7 +12,12 @@ import { type Resolver, startResolver } from './resolver.ts'
 import { unsupported } from './supported.ts'
 
 /** An entry as a backend of a gateway: its own address, its CA bundle and header files in the gateway's pod. */
-export function entryBackend(object: MCPServerEntry, resolver: Resolver, mounts: Mounts): BackendConfig {
+export function entryBackend(
+  object: MCPServerEntry,
+  resolver: Resolver,
+  mounts: Mounts,
+  context: ReconcileContext,
+): BackendConfig {
   const { spec, metadata } = object
   const ca = caBundleFile(spec.caBundleRef, '/spec/caBundleRef', resolver, mounts)
   return {
@@ -21,7 +26,7 @@ export function entryBackend(object: MCPServerEntry, resolver: Resolver, mounts:
     ...httpTransport(spec.transport),
     ...(ca === undefined ? {} : { caBundleFile: ca }),
     ...backendHeaders(spec.headerForward, resolver, mounts),
-    allowPrivateIP: spec.allowPrivateEndpoint,
+    allowPrivateIP: mayBePrivate(spec, context),
   }
 }
 
@@ -31,19 +36,24 @@ const EXTERNAL_AUTH = '/spec/externalAuthConfigRef'
  * Everything that keeps an entry from being served. Without `credentials` what it says about them is not looked at: a
  * gateway that is told to send none to it doesn't need them.
  */
-export function checkEntry(object: MCPServerEntry, resolver: Resolver, options: { credentials: boolean }): void {
+export function checkEntry(
+  object: MCPServerEntry,
+  resolver: Resolver,
+  context: ReconcileContext,
+  options: { credentials: boolean },
+): void {
   const { problems } = resolver
   for (const { reason, pointer, message } of unsupported(mcpServerEntry, object))
     if (options.credentials || !pointer.startsWith(EXTERNAL_AUTH)) problems.add('Valid', reason, message)
   resolver.object(mcpGroup, object.spec.groupRef.name)
-  for (const message of backendFindings(entryBackend(object, resolver, startMounts('config'))))
+  for (const message of backendFindings(entryBackend(object, resolver, startMounts('config'), context)))
     problems.add('Valid', 'ConfigInvalid', message)
 }
 
 /** A remote server in a group: nothing runs for it, the gateways of the group call it. */
 export function reconcileMcpServerEntry(object: MCPServerEntry, view: ClusterView, context: ReconcileContext): Plan {
   const problems = startProblems()
-  checkEntry(object, startResolver(view, object.metadata.namespace, problems), { credentials: true })
+  checkEntry(object, startResolver(view, object.metadata.namespace, problems), context, { credentials: true })
   const conditions = startConditions(object, context.now)
   const events = settle(problems, conditions)
   return {

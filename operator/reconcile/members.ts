@@ -81,8 +81,8 @@ function backendOf({ kind, name }: ObjectName, options: MemberOptions): BackendC
   }
   const object = kind === 'MCPServerEntry' ? view.get(mcpServerEntry, namespace, name) : undefined
   if (!object || goes(object)) return undefined
-  checkEntry(object, inner, { credentials: options.credentialsOf(name) })
-  return problems.none ? entryBackend(object, inner, mounts) : joined(problems.all())
+  checkEntry(object, inner, context, { credentials: options.credentialsOf(name) })
+  return problems.none ? entryBackend(object, inner, mounts, context) : joined(problems.all())
 }
 
 /**

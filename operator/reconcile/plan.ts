@@ -66,6 +66,11 @@ export interface ReconcileContext {
    * attaches to the container beside it. Standalone, where there are no containers, tells the local command.
    */
   readonly serverCommand?: (server: { readonly namespace: string; readonly name: string }) => ServerCommand | undefined
+  /**
+   * Pods are processes of the very machine whose user wrote the manifests: what listens on its loopback address is a
+   * remote server like any other. In a pod that address would be the pod's own, which nobody is let at.
+   */
+  readonly isOwnMachine?: boolean
 }
 
 /** Pure and synchronous: the same object, view and context always give the same plan. */

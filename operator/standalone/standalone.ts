@@ -144,7 +144,7 @@ export class Standalone {
   async #round(): Promise<readonly Planned[]> {
     const statusOf = (id: ObjectId) => this.#statuses.get(objectKey(id))
     const input = { ...this.#accepted, observations: this.#pods.observations(), statusOf }
-    const context = { group: this.#group, now: new Date().toISOString(), image: 'portico' }
+    const context = { group: this.#group, now: new Date().toISOString(), image: 'portico', isOwnMachine: true }
     // Once to learn who has pods and Services, and again with the addresses that these got.
     this.#learnServices(planManifests(input, { ...context, addressOf: () => UNREACHABLE }))
     await this.#assignPorts()

@@ -75,6 +75,33 @@ const secret = (name: string, value: string) =>
 
 const fromSecret = '  secrets:\n    - name: token\n      key: key\n      targetEnvName: TOKEN\n'
 
+test('what listens on this machine is a remote server like any other, for an entry and for a proxy', async () => {
+  const remote = await startMcpServer()
+  using folder = temporaryFolder({
+    'manifests/all.yaml': [
+      object('MCPGroup', 'g', ''),
+      object(
+        'MCPServerEntry',
+        'entry',
+        `spec: {remoteUrl: "${remote.url}", transport: streamable-http, groupRef: {name: g}}\n`,
+      ),
+      object('MCPRemoteProxy', 'proxy', `spec: {remoteUrl: "${remote.url}", groupRef: {name: g}}\n`),
+      object('VirtualMCPServer', 'all', 'spec: {groupRef: {name: g}, incomingAuth: {type: anonymous}}\n'),
+    ].join('---\n'),
+  })
+  try {
+    await using run = new Run(folder)
+    const { endpoints } = await run.until('all is ready', ({ ready }) => ready)
+    const gateway = endpoints.find(({ kind }) => kind === 'VirtualMCPServer')
+    await eventually('both serve', async () => {
+      const status = (await (await fetch(`${gateway?.admin}/status`)).json()) as { backends: { tools: number }[] }
+      return status.backends.length === 2 && status.backends.every(({ tools }) => tools > 0)
+    })
+  } finally {
+    await remote.close()
+  }
+})
+
 const problemsOf = ({ problems }: Report) => problems.map(({ kind, name, reason }) => `${kind} ${name} ${reason}`)
 
 test('a server gets HOST, PORT and its Secrets; a changed Secret starts it again, and none is shown', async () => {
