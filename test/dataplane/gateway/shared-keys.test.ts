@@ -11,7 +11,9 @@ test.before(async () => {
   server = await startRedis()
   redis = new Redis(server.port, '127.0.0.1')
 })
-test.before.each(() => redis.flushall())
+test.before.each(async () => {
+  await redis.flushall()
+})
 test.after(async () => {
   redis.disconnect()
   await server.stop()
