@@ -1,5 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -9,6 +10,10 @@ import { join } from 'node:path'
 export interface GitServer {
   /** URL of the repository. */
   readonly url: string
+  /** The same repository by the file system. */
+  readonly fileUrl: string
+  /** Serves it as plain files (the dumb protocol), too; kept up by each commit. */
+  plain(): Promise<{ readonly url: string; close(): Promise<void> }>
   /** `path?query` of each request so far. */
   readonly requests: string[]
   /** Makes a commit of these files on a branch and gives its id. */
@@ -44,12 +49,31 @@ export async function startGitServer(): Promise<GitServer> {
 
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/.git`,
+    fileUrl: `file://${work}/.git`,
+    async plain() {
+      git('update-server-info')
+      const files = createServer((request, response) => {
+        readFile(join(root, new URL(request.url ?? '', 'http://localhost').pathname)).then(
+          (bytes) => response.end(bytes),
+          () => response.writeHead(404).end(),
+        )
+      })
+      await new Promise<void>((resolve) => files.listen(0, '127.0.0.1', resolve))
+      return {
+        url: `http://127.0.0.1:${(files.address() as AddressInfo).port}/work/.git`,
+        async close() {
+          files.closeAllConnections()
+          await new Promise((resolve) => files.close(resolve))
+        },
+      }
+    },
     requests,
     commit(files, branch = 'main') {
       if (git('branch', '--show-current') !== branch) git('checkout', '--quiet', '-B', branch)
       for (const [name, text] of Object.entries(files)) writeFileSync(join(work, name), text)
       git('add', '--all')
       git('commit', '--quiet', '--allow-empty', '-m', 'change')
+      git('update-server-info')
       return git('rev-parse', 'HEAD')
     },
     tag: (name, commit) => void git('tag', '--annotate', '-m', name, name, commit),

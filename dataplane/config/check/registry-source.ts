@@ -31,15 +31,17 @@ export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): 
 }
 
 function gitFindings(
-  { repository, branch, tag, commit }: NonNullable<SourceConfig['git']>,
+  { repository, branch, tag, commit, auth }: NonNullable<SourceConfig['git']>,
   at: string,
 ): readonly Finding[] {
   const named = [branch, tag, commit].filter((name) => name !== undefined)
+  const isFile = /^file:/i.test(repository)
   return [
     ...(named.length > 1 ? [{ pointer: at, message: 'must have at most one of branch, tag and commit' }] : []),
-    ...(/^https?:/i.test(repository)
+    ...(isFile || /^https?:/i.test(repository)
       ? urlFindings(repository, `${at}/repository`)
-      : [{ pointer: `${at}/repository`, message: 'must be an http or https URL' }]),
+      : [{ pointer: `${at}/repository`, message: 'must be an http, https or file URL' }]),
+    ...(isFile && auth !== undefined ? [{ pointer: `${at}/auth`, message: 'is for http and https' }] : []),
   ]
 }
 

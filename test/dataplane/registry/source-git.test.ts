@@ -116,13 +116,40 @@ test('a repository that is away: what it brought stays, and is retried', async (
   await settled('ok')
 })
 
-test('a file of this machine is no repository', async () => {
+test('a folder behind a plain web server is read with its history, as it has nothing less to give', async () => {
+  git.commit({ 'registry.json': a1 })
+  const { url, close } = await git.plain()
   try {
-    registry = await registryOf({ git: { repository: 'file:///etc' } })
-    assert.unreachable()
-  } catch (error) {
-    assert.match((error as Error).message, 'http')
+    registry = await registryOf({ git: { repository: url, branch: 'main' } })
+    await shows(['com.example/a@1.0.0'])
+    git.commit({ 'registry.json': ab })
+    await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+  } finally {
+    await close()
   }
 })
+
+test('a repository on this machine is read where the configuration names it, and never for one who asks by the API', async () => {
+  git.commit({ 'registry.json': a1 })
+  registry = await registryOf({ git: { repository: git.fileUrl, branch: 'main' } })
+  await shows(['com.example/a@1.0.0'])
+  const refused = await fetch(`${registry.url}/v1/sources`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ name: 'sly', git: { repository: git.fileUrl } }),
+  })
+  assert.is(refused.status, 400)
+  assert.match(await refused.text(), '/git/repository')
+})
+
+for (const repository of ['/etc', 'ssh://git@example.com/x.git', 'git@example.com:x.git', 'ext::sh -c id'])
+  test(`${repository} is no repository`, async () => {
+    try {
+      registry = await registryOf({ git: { repository } })
+      assert.unreachable()
+    } catch (error) {
+      assert.match((error as Error).message, 'http')
+    }
+  })
 
 test.run()
