@@ -3,6 +3,7 @@ import { PostgresDialect } from 'kysely'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { secretFile } from '../config/secret-file.ts'
+import { poolKeepingPlans } from './kept-plans.ts'
 
 /** Where a PostgreSQL database is: by URL, by a file that holds the URL, or by its parts. */
 export interface PostgresConfig {
@@ -53,7 +54,7 @@ export function postgresDialect({
       })
       // Without a listener an idle connection that is cut ends the process; the pool opens another one.
       pool.on('error', (error) => log?.warn({ err: error }, 'a connection to PostgreSQL was lost'))
-      return pool
+      return poolKeepingPlans(pool)
     },
   })
 }

@@ -75,7 +75,7 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
             await settleEntries(transaction, [...touched])
             await refreshListing(transaction, { source })
             await renewRevisions(transaction, [source])
-            if (touched.size > MANY) await analyze(transaction)
+            await tidy(transaction, touched.size)
           }
           await recordPass(transaction, source, end, touched.size > 0)
         }),
@@ -94,12 +94,20 @@ export async function applySync(
   await staging.finish(end)
 }
 
-/** After so many changed entries PostgreSQL's picture of the tables is of another catalog. */
+/** Below so many changed entries neither statistics nor index are worth the trouble. */
 const MANY = 10
 
-/** Its own would come a minute later; until then a search for a common term costs a hundred times as much. */
-async function analyze(database: Database): Promise<void> {
-  if (isPostgres(database)) await sql`analyze entry, entry_version, listing`.execute(database)
+/**
+ * What PostgreSQL would do by itself a minute later; until then a search costs many times as much: statistics that are of
+ * another catalog lead to plans that read everything, and what the search index has not taken in is read from end to end.
+ */
+async function tidy(database: Database, touched: number): Promise<void> {
+  if (!isPostgres(database) || touched <= MANY) return
+  await sql`select gin_clean_pending_list('entry_version_search')`.execute(database)
+  const { rows } = await sql<{
+    known: number
+  }>`select reltuples as known from pg_class where oid = 'entry'::regclass`.execute(database)
+  if (touched * 5 > (rows[0]?.known ?? 0)) await sql`analyze entry, entry_version, listing`.execute(database)
 }
 
 async function dropStaged(database: Database, source: number): Promise<void> {

@@ -3,6 +3,7 @@ import { isPostgres } from '../../storage/sql.ts'
 import { foldTerm, likePattern, trigrams } from '../catalog/search-text.ts'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
+import { unindexedText } from './version-columns.ts'
 
 /**
  * As many matches are looked at one by one. Where there are more, walking by name soon meets enough of them: with this
@@ -42,14 +43,14 @@ export function createFindVersions(database: Kysely<RegistryTables>): FindVersio
 
   return {
     async byTerm(term) {
-      const values = await index.valuesOf(foldTerm(term))
-      return values && few(await index.matching(values))
+      const search = await index(foldTerm(term))
+      return search && few(await search.matching())
     },
     byChange: async (since) => few(await changed({ since })),
     async nextName(term, since, from) {
       if (term === undefined) return since === undefined ? null : nameOf(await nextChanged({ since, from }))
-      const values = await index.valuesOf(foldTerm(term))
-      return values === undefined ? null : nameOf(await index.next({ ...values, from }))
+      const search = await index(foldTerm(term))
+      return search === undefined ? null : nameOf(await search.next(from))
     },
   }
 }
@@ -64,81 +65,109 @@ interface Next {
 const few = (rows: readonly Found[]) => (rows.length < FEW ? rows.map(({ id }) => id) : undefined)
 const nameOf = ([row]: readonly Next[]) => row?.name ?? undefined
 
-interface TermValues {
-  /** What the index is asked. */
-  readonly query: string
-  /** What the text is held against. */
-  readonly pattern: string
+/** A term that is looked for by an index. */
+interface TermSearch {
+  matching(): Promise<readonly Found[]>
+  next(from: string): Promise<readonly Next[]>
 }
 
-/** How a database finds a folded term. */
-interface TermIndex {
-  /** Undefined where the index can't find it. */
-  valuesOf(term: string): Promise<TermValues | undefined>
-  matching(values: TermValues): Promise<readonly Found[]>
-  next(values: TermValues & { readonly from: string }): Promise<readonly Next[]>
-}
+/** How a database finds a folded term; undefined where its index can't. */
+type TermIndex = (term: string) => Promise<TermSearch | undefined>
+
+type WithName<V> = V & { readonly from: string }
 
 function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
-  const found = (pattern: RawBuilder<string>) => sql`v.search_text like ${pattern} escape '\\'`
-  return {
+  const ofWord = postgresStatements(database, (value) => sql`v.search_text like ${value('pattern')} escape '\\'`)
+  const ofWords = postgresStatements(
+    database,
+    (value) => sql`
+      v.search_text like ${value('one')} and v.search_text like ${value('other')}
+      and ${unindexedText} like ${value('pattern')} escape '\\'`,
+  )
+
+  return async function searchTerm(term) {
+    const pattern = likePattern(term)
     // pg_trgm knows words of letters and digits alone; a shorter run is in no trigram.
-    async valuesOf(term) {
-      return /[\p{L}\p{N}]{3}/u.test(term) ? { query: '', pattern: likePattern(term) } : undefined
-    },
-    matching: prepareStatement<RegistryTables, TermValues, Found>(
-      database,
-      (value) => sql<Found>`select v.id from entry_version v where ${found(value('pattern'))} limit ${sql.lit(FEW)}`,
-    ),
-    next: prepareStatement<RegistryTables, TermValues & { from: string }, Next>(
-      database,
-      (value) => sql<Next>`
-        select min(e.name) as name from entry_version v join entry e on e.id = v.entry_id
-        where ${found(value('pattern'))} and e.name >= ${value('from')}`,
-    ),
+    const words = term.match(/[\p{L}\p{N}]{3,}/gu) ?? []
+    if (words.length === 0) return undefined
+    if (words.length === 1) return ofWord({ pattern, one: '', other: '' })
+    // It would walk through the list of each trigram of each word: how two of them begin tells about as much.
+    const [one, other] = words.toSorted((a, b) => b.length - a.length).map((word) => `%${trigrams(word)[0]}%`)
+    return ofWords({ pattern, one: one as string, other: other as string })
   }
 }
 
+interface PostgresTerm {
+  /** The whole term. */
+  readonly pattern: string
+  /** Parts of it. */
+  readonly one: string
+  readonly other: string
+}
+
+function postgresStatements(
+  database: Kysely<RegistryTables>,
+  found: (value: (name: keyof PostgresTerm) => RawBuilder<unknown>) => RawBuilder<unknown>,
+): (term: PostgresTerm) => TermSearch {
+  // A rare term is best found by the index, a common one by reading on.
+  const replan = { replan: true }
+  const matching = prepareStatement<RegistryTables, PostgresTerm, Found>(
+    database,
+    (value) => sql<Found>`select v.id from entry_version v where ${found(value)} limit ${sql.lit(FEW)}`,
+    replan,
+  )
+  const next = prepareStatement<RegistryTables, WithName<PostgresTerm>, Next>(
+    database,
+    (value) => sql<Next>`
+      select min(e.name) as name from entry_version v join entry e on e.id = v.entry_id
+      where ${found(value)} and e.name >= ${value('from')}`,
+    replan,
+  )
+  return (term) => ({ matching: () => matching(term), next: (from) => next({ ...term, from }) })
+}
+
 function sqliteIndex(database: Kysely<RegistryTables>): TermIndex {
+  interface Values {
+    /** What the index is asked. */
+    readonly query: string
+    /** What the text is held against. */
+    readonly pattern: string
+  }
   const beginning = prepareStatement<RegistryTables, { from: string; to: string }, { term: string }>(
     database,
     (value) => sql<{ term: string }>`
       select term from version_search_term where term >= ${value('from')} and term <= ${value('to')}
       limit ${sql.lit(MOST_BEGINNINGS)}`,
   )
-  const found = (query: RawBuilder<string>, pattern: RawBuilder<string>) => sql`
-    s.version_search match ${query} and v.id = s.rowid and v.search_text like ${pattern} escape '\\'`
+  const found = (value: (name: keyof Values) => RawBuilder<unknown>) => sql`
+    s.version_search match ${value('query')} and v.id = s.rowid and v.search_text like ${value('pattern')} escape '\\'`
+  const matching = prepareStatement<RegistryTables, Values, Found>(
+    database,
+    (value) => sql<Found>`
+      select v.id from version_search s cross join entry_version v where ${found(value)} limit ${sql.lit(FEW)}`,
+  )
+  const next = prepareStatement<RegistryTables, WithName<Values>, Next>(
+    database,
+    (value) => sql<Next>`
+      select min(e.name) as name from version_search s cross join entry_version v cross join entry e
+      where ${found(value)} and e.id = v.entry_id and e.name >= ${value('from')}`,
+  )
 
-  return {
-    async valuesOf(term) {
-      const pattern = likePattern(term)
-      const parts = trigrams(term)
-      if (parts.length > 0) {
-        const step = Math.ceil(parts.length / SOME_TRIGRAMS)
-        return {
-          query: matchOf(
-            parts.toReversed().filter((_, index) => index % step === 0),
-            ' AND ',
-          ),
-          pattern,
-        }
-      }
-      const terms = (await beginning({ from: term, to: `${term}\u{10FFFF}` })).map((row) => row.term)
-      if (terms.length === MOST_BEGINNINGS) return undefined
-      return { query: terms.length === 0 ? NOWHERE : matchOf(terms, ' OR '), pattern }
-    },
-    matching: prepareStatement<RegistryTables, TermValues, Found>(
-      database,
-      (value) => sql<Found>`
-        select v.id from version_search s cross join entry_version v
-        where ${found(value('query'), value('pattern'))} limit ${sql.lit(FEW)}`,
-    ),
-    next: prepareStatement<RegistryTables, TermValues & { from: string }, Next>(
-      database,
-      (value) => sql<Next>`
-        select min(e.name) as name from version_search s cross join entry_version v cross join entry e
-        where ${found(value('query'), value('pattern'))} and e.id = v.entry_id and e.name >= ${value('from')}`,
-    ),
+  async function queryOf(term: string): Promise<string | undefined> {
+    const parts = trigrams(term)
+    const step = Math.ceil(parts.length / SOME_TRIGRAMS)
+    const some = parts.toReversed().filter((_, index) => index % step === 0)
+    if (some.length > 0) return matchOf(some, ' AND ')
+    const terms = (await beginning({ from: term, to: `${term}\u{10FFFF}` })).map((row) => row.term)
+    if (terms.length === MOST_BEGINNINGS) return undefined
+    return terms.length === 0 ? NOWHERE : matchOf(terms, ' OR ')
+  }
+
+  return async function searchTerm(term) {
+    const query = await queryOf(term)
+    if (query === undefined) return undefined
+    const values = { query, pattern: likePattern(term) }
+    return { matching: () => matching(values), next: (from) => next({ ...values, from }) }
   }
 }
 

@@ -1,10 +1,12 @@
 import { type Kysely, sql } from 'kysely'
+import { isPostgres } from '../../storage/sql.ts'
 import type { PageQuery } from './list-page.ts'
 import { numberLists } from './number-list.ts'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
 import {
   type FilterValues,
+  unindexedText,
   type VersionFilter,
   type VersionRow,
   versionColumns,
@@ -28,6 +30,8 @@ type Values = Required<FilterValues> & {
 export function createFoundPage(database: Kysely<RegistryTables>) {
   const statements = new Map<string, (values: Values) => Promise<VersionRow[]>>()
   const lists = numberLists(database)
+  // Keeps either database from taking the order for the outer query's, and from sorting after it has looked at all.
+  const fence = isPostgres(database) ? sql`offset 0` : sql`limit -1`
 
   function statement(filter: VersionFilter, all: boolean) {
     const key = `${JSON.stringify(filter)} ${all}`
@@ -38,24 +42,27 @@ export function createFoundPage(database: Kysely<RegistryTables>) {
         (prepared = prepareStatement<RegistryTables, Values, VersionRow>(database, (value) => {
           const sees = (table: string) =>
             all ? sql`` : sql`and ${sql.ref(`${table}.claims_set`)} in (${lists.select(value('sets'))})`
-          // The documents are read for those alone that are on the page.
+          // Put in order before it is asked what of it is shown, which ends with the page; documents are read for those
+          // alone that are on it.
           return sql<VersionRow>`
             select ${versionColumns}, (select revision from registry where id = ${value('registry')}) as revision
             from (
-              select v.id, l.name, v.precedence
-              from ${lists.table(value('versions'))} f
-                cross join entry_version v
-                cross join entry e
-                cross join listing l
-              where v.id = f.value and e.id = v.entry_id and l.entry_id = e.id
-                and l.registry_id = ${value('registry')} and l.type = ${value('type')} ${sees('l')}
-                and (l.name > ${value('afterName')}
-                  or l.name = ${value('afterName')} and v.precedence > ${value('afterPrecedence')})
-                ${versionConditions(filter, value)}
-                and not exists (
-                  select 1 from listing b where b.registry_id = l.registry_id and b.type = l.type and b.name = l.name
-                    and b.rank < l.rank ${sees('b')})
-              order by l.name, v.precedence limit ${value('limit')}) p
+              select o.id, o.name, o.precedence
+              from (
+                select v.id, v.entry_id, e.name, v.precedence
+                from ${lists.table(value('versions'))} f cross join entry_version v cross join entry e
+                where v.id = f.value and e.id = v.entry_id
+                  and (e.name > ${value('afterName')}
+                    or e.name = ${value('afterName')} and v.precedence > ${value('afterPrecedence')})
+                  ${versionConditions(filter, value, unindexedText)}
+                order by e.name, v.precedence ${fence}) o
+              where exists (
+                select 1 from listing l where l.entry_id = o.entry_id
+                  and l.registry_id = ${value('registry')} and l.type = ${value('type')} ${sees('l')}
+                  and not exists (
+                    select 1 from listing b where b.registry_id = l.registry_id and b.type = l.type and b.name = l.name
+                      and b.rank < l.rank ${sees('b')}))
+              limit ${value('limit')}) p
               cross join entry_version v
               cross join entry e
               cross join document d

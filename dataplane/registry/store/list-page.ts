@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { isPostgres } from '../../storage/sql.ts'
 import { foldTerm, trigrams } from '../catalog/search-text.ts'
 import { type Candidate, type CandidateQuery, createCandidates } from './candidates.ts'
@@ -8,10 +8,11 @@ import { numberLists } from './number-list.ts'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
 import {
+  documentColumn,
   type FilterValues,
+  rowColumns,
   type VersionFilter,
   type VersionRow,
-  versionColumns,
   versionConditions,
 } from './version-columns.ts'
 
@@ -124,7 +125,8 @@ function createVersions(database: Kysely<RegistryTables>) {
   const statements = new Map<string, (values: Values) => Promise<VersionRow[]>>()
   const lists = numberLists(database)
   // SQLite reads in the order of the list and stops at the limit; to be told to sort would make it read all of them.
-  const order = isPostgres(database) ? sql`order by c.key, v.precedence` : sql``
+  const order = (key: RawBuilder<unknown>, precedence: RawBuilder<unknown>) =>
+    isPostgres(database) ? sql`order by ${key}, ${precedence}` : sql``
 
   function statement(filter: VersionFilter) {
     const key = JSON.stringify(filter)
@@ -135,15 +137,17 @@ function createVersions(database: Kysely<RegistryTables>) {
         (prepared = prepareStatement<RegistryTables, Values, VersionRow>(
           database,
           (value) => sql<VersionRow>`
-            select ${versionColumns}, (select revision from registry where id = ${value('registry')}) as revision
-            from ${lists.table(value('entries'))} c
-              cross join entry e
-              cross join entry_version v
+            select p.*, ${documentColumn}, (select revision from registry where id = ${value('registry')}) as revision
+            from (
+              select ${rowColumns}, v.document_id, c.key, v.precedence
+              from ${lists.table(value('entries'))} c cross join entry e cross join entry_version v
+              where e.id = c.value and v.entry_id = e.id
+                and (c.key > 0 or v.precedence > ${value('afterPrecedence')})
+                ${versionConditions(filter, value)}
+              ${order(sql`c.key`, sql`v.precedence`)} limit ${value('limit')}) p
               cross join document d
-            where e.id = c.value and v.entry_id = e.id and d.id = v.document_id
-              and (c.key > 0 or v.precedence > ${value('afterPrecedence')})
-              ${versionConditions(filter, value)}
-            ${order} limit ${value('limit')}`,
+            where d.id = p.document_id
+            ${order(sql`p.key`, sql`p.precedence`)}`,
         )),
       )
     return prepared

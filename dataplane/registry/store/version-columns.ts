@@ -17,10 +17,16 @@ export interface VersionRow {
   readonly revision: string
 }
 
-/** The columns of entry `e`, version `v` and document `d` that an answer is made of. */
-export const versionColumns: RawBuilder<unknown> = sql`
+/** The columns of entry `e` and version `v` that an answer is made of. */
+export const rowColumns: RawBuilder<unknown> = sql`
   e.name, v.version, v.status, v.status_message, v.status_changed_at, v.published_at, v.updated_at,
-  case when v.id = e.latest_id then 1 else 0 end as is_latest, v.other_meta, d.text as document`
+  case when v.id = e.latest_id then 1 else 0 end as is_latest, v.other_meta`
+
+/** That of document `d`. */
+export const documentColumn: RawBuilder<unknown> = sql`d.text as document`
+
+/** All of them. */
+export const versionColumns: RawBuilder<unknown> = sql`${rowColumns}, ${documentColumn}`
 
 /** Which versions an answer has; the values come with each run. */
 export interface VersionFilter {
@@ -38,13 +44,20 @@ export interface FilterValues {
 
 type Placeholder = (name: keyof FilterValues) => RawBuilder<unknown>
 
+/** What version `v` is searched in, as no index has it: what an index has found is not looked for by it once more. */
+export const unindexedText: RawBuilder<unknown> = sql`(v.search_text || '')`
+
 /** The conditions of a filter on entry `e` and version `v`, beginning with `and`. */
-export function versionConditions(filter: VersionFilter, value: Placeholder): RawBuilder<unknown> {
+export function versionConditions(
+  filter: VersionFilter,
+  value: Placeholder,
+  text: RawBuilder<unknown> = sql`v.search_text`,
+): RawBuilder<unknown> {
   const conditions = [sql``]
   if (filter.version === 'latest') conditions.push(sql`v.id = e.latest_id`)
   if (filter.version === 'exact') conditions.push(sql`v.precedence = ${value('precedence')}`)
   if (!filter.includeDeleted) conditions.push(sql`v.status <> 'deleted'`)
   if (filter.updatedSince) conditions.push(sql`v.updated_at > ${value('updatedSince')}`)
-  if (filter.search) conditions.push(sql`v.search_text like ${value('pattern')} escape '\\'`)
+  if (filter.search) conditions.push(sql`${text} like ${value('pattern')} escape '\\'`)
   return sql.join(conditions, sql` and `)
 }
