@@ -3,7 +3,6 @@ import { PublicError } from '../../server/errors.ts'
 import type { Turn } from '../endpoint/turn.ts'
 import type { AnswerScanner } from '../mcp/answer-scanner.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
-import { editObject } from '../mcp/json.ts'
 import { isObject } from '../mcp/message.ts'
 import type { Backend } from './backend.ts'
 import type { Call } from './call.ts'
@@ -14,8 +13,13 @@ import type { Link } from './link.ts'
 interface ParkedAsk {
   /** Of the question on the backend's hop, as JSON text. */
   readonly id: string
-  readonly request: object
+  /** JSON text of what the client is asked. */
+  readonly request: string
 }
+
+/** What open questions of one call may hold, in characters: a backend that asks without end is told so. */
+const MOST_ASKED = 256 * 1024
+const MOST_ASKS = 32
 
 /**
  * What a legacy backend asks during a call of a modern client. The client gets its questions as an answer, and the call
@@ -56,9 +60,14 @@ export class Parking {
     if (needed === undefined || !canBeAsked(this.#call.message.meta?.[CAPABILITIES_KEY], needed)) {
       if (needed !== undefined) this.missing = { ...this.missing, ...needed }
       link.answer(String(method), id)
-    } else if (reply.begun && !reply.streaming) link.refuse(id, 'The answer to the call has begun.')
+      return
+    }
+    const request = JSON.stringify({ method, params: asModern(params) })
+    const size = [...this.#asks.values()].reduce((sum, open) => sum + open.request.length, request.length)
+    if (reply.begun && !reply.streaming) link.refuse(id, 'The answer to the call has begun.')
+    else if (this.#asks.size >= MOST_ASKS || size > MOST_ASKED) link.refuse(id, 'Too much is asked at once.')
     else {
-      this.#asks.set(`ask-${++this.#count}`, { id, request: { method, params: asModern(params) } })
+      this.#asks.set(`ask-${++this.#count}`, { id, request })
       if (this.isAttended) this.#tell()
     }
   }
@@ -68,11 +77,13 @@ export class Parking {
     const call = this.#call
     try {
       const requestState = turn.gateway.parked.park(this)
-      const inputRequests = Object.fromEntries([...this.#asks].map(([key, { request }]) => [key, request]))
+      const requests = [...this.#asks].map(([key, { request }]) => `"${key}":${request}`).join()
       this.isAttended = false
       call.pause()
       call.allow(ASK_MS)
-      turn.result(JSON.stringify({ resultType: 'input_required', inputRequests, requestState }))
+      turn.result(
+        `{"resultType":"input_required","inputRequests":{${requests}},"requestState":${JSON.stringify(requestState)}}`,
+      )
     } catch (error) {
       call.giveUp('the client can’t be asked', error)
     }
@@ -90,10 +101,8 @@ export class Parking {
       this.#asks.delete(key)
       call.link?.send(`{"jsonrpc":"2.0","id":${id},"result":${JSON.stringify(responses[key])}}`)
     }
-    if (this.#early !== undefined) {
-      const [scanner, body] = this.#early
-      call.give(scanner, Buffer.from(editObject(body.toString('latin1'), { id: call.id }), 'latin1'), false)
-    } else if (this.#asks.size > 0) this.#tell()
+    if (this.#early !== undefined) call.give(...this.#early, false)
+    else if (this.#asks.size > 0) this.#tell()
     else call.proceed()
   }
 
