@@ -7,7 +7,7 @@ import { type Listener, listen } from '../dataplane/server/listen.ts'
 import { createLog } from '../dataplane/server/log.ts'
 import { ApiServer } from '../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig, type PooledKubeConfig } from '../operator/cluster/kubernetes/kube-config.ts'
-import { askByAddress, askByProxy } from '../operator/runtime/config-delivery.ts'
+import { askByAddress, askByProxy } from '../operator/runtime/ask-pod.ts'
 import { PorticoOperator } from '../operator/runtime/controller.ts'
 import packageJson from '../package.json' with { type: 'json' }
 import { apiGroup } from './api-group.ts'

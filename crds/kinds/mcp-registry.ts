@@ -5,7 +5,7 @@ import { podSettings, resourceOverrides, resources } from '../shared/pod.ts'
 import { secretKeyRef } from '../shared/references.ts'
 import { registryConfigFields, registryConfigNames } from '../shared/registry-config.ts'
 import { list, object, objectName, raw, Type, text } from '../shared/schema.ts'
-import { workloadStatus } from '../shared/status.ts'
+import { count, oneOf, statusText, time, workloadStatus } from '../shared/status.ts'
 
 const anyField = registryConfigNames.map((name) => `has(self.${name})`).join(' || ')
 
@@ -19,6 +19,12 @@ export const mcpRegistry = defineKind({
     phase,
     url,
     ready,
+    {
+      name: 'Synced',
+      type: 'string',
+      jsonPath: '.status.conditions[?(@.type=="SourcesSynced")].status',
+      description: 'Whether all sources are synced.',
+    },
     { name: 'Display Name', type: 'string', jsonPath: '.spec.displayName', priority: 1 },
     reason,
     age,
@@ -69,7 +75,28 @@ export const mcpRegistry = defineKind({
       ],
     },
   ),
-  status: workloadStatus({}),
+  status: workloadStatus({
+    sources: Type.Optional(
+      list(
+        'How the sources stand, by name.',
+        object('A source.', {
+          name: statusText('Name of the source.', { min: 1, max: limits.label }),
+          state: oneOf('Whether it was synced.', ['Waiting', 'Synced', 'Failed']),
+          servers: count('Names of servers that it has.'),
+          skills: count('Names of skills that it has.'),
+          leftOut: count('Entries that are not usable; the registry’s `/status` tells which.'),
+          error: Type.Optional(
+            object('Why it failed. What it brought before is served on.', {
+              code: statusText('For programs.', { min: 1 }),
+              message: statusText('For people.'),
+            }),
+          ),
+          lastTransitionTime: time('When its state last changed.'),
+        }),
+        { type: { map: ['name'] } },
+      ),
+    ),
+  }),
 })
 
 export type MCPRegistry = ObjectOf<typeof mcpRegistry>

@@ -1,7 +1,14 @@
 import type { KindDeclaration, ObjectOf } from '../../crds/define.ts'
 import { kinds as allKinds } from '../../crds/index.ts'
 import { createObjectIndex, type ObjectIndex } from './object-index.ts'
-import type { ConfigMapContent, KubernetesObject, SecretPresence, WholeView, WorkloadObservation } from './view.ts'
+import type {
+  ConfigMapContent,
+  KubernetesObject,
+  SecretPresence,
+  SourceObservation,
+  WholeView,
+  WorkloadObservation,
+} from './view.ts'
 
 export type { ObjectIndex } from './object-index.ts'
 export { byText, createObjectIndex } from './object-index.ts'
@@ -15,6 +22,7 @@ interface Named {
 export type NamedSecret = Named & { readonly keys: Iterable<string>; readonly revision: string }
 export type NamedConfigMap = Named & ConfigMapContent
 export type NamedObservation = Named & { readonly kind: string } & WorkloadObservation
+export type NamedSources = Named & { readonly sources: readonly SourceObservation[] }
 
 /** The world that a view reads from. Whoever owns it changes it between two reconciles, never during one. */
 export interface World {
@@ -25,6 +33,8 @@ export interface World {
   readonly configMaps: Map<string, ConfigMapContent>
   /** Keys are `kind/namespace/name`. */
   readonly observations: Map<string, WorkloadObservation>
+  /** Of MCPRegistries; keys are `namespace/name`. */
+  readonly sources: Map<string, readonly SourceObservation[]>
   readonly view: WholeView
 }
 
@@ -34,6 +44,7 @@ export function createWorld(kinds: Readonly<Record<string, KindDeclaration>> = a
   const secrets = new Map<string, SecretPresence>()
   const configMaps = new Map<string, ConfigMapContent>()
   const observations = new Map<string, WorkloadObservation>()
+  const sources = new Map<string, readonly SourceObservation[]>()
   const view: WholeView = {
     get: <K extends KindDeclaration>(kind: K, namespace: string, name: string) =>
       objects.get(kind.kind, namespace, name) as ObjectOf<K> | undefined,
@@ -44,8 +55,9 @@ export function createWorld(kinds: Readonly<Record<string, KindDeclaration>> = a
     secret: (namespace, name) => secrets.get(`${namespace}/${name}`),
     configMap: (namespace, name) => configMaps.get(`${namespace}/${name}`),
     observe: (kind, namespace, name) => observations.get(`${kind}/${namespace}/${name}`),
+    sources: (namespace, name) => sources.get(`${namespace}/${name}`),
   }
-  return { objects, secrets, configMaps, observations, view }
+  return { objects, secrets, configMaps, observations, sources, view }
 }
 
 /** What a world is built from in one go; later objects of the same name replace earlier ones. */
@@ -54,6 +66,7 @@ export interface WorldContent {
   readonly secrets?: Iterable<NamedSecret>
   readonly configMaps?: Iterable<NamedConfigMap>
   readonly observations?: Iterable<NamedObservation>
+  readonly sources?: Iterable<NamedSources>
 }
 
 /** A world filled from lists, in any order. Throws a TypeError on an object that isn't of a kind of ours. */
@@ -66,6 +79,7 @@ export function fillWorld(content: WorldContent, kinds?: Readonly<Record<string,
     world.configMaps.set(`${namespace}/${name}`, { data })
   for (const { kind, namespace, name, ...observation } of content.observations ?? [])
     world.observations.set(`${kind}/${namespace}/${name}`, observation)
+  for (const { namespace, name, sources } of content.sources ?? []) world.sources.set(`${namespace}/${name}`, sources)
   return world
 }
 

@@ -55,6 +55,17 @@ export interface WorkloadObservation {
   readonly message?: string
 }
 
+/** How a source of a registry stands, as its pods say: no times, only what holds until something changes. */
+export interface SourceObservation {
+  readonly name: string
+  readonly state: 'Waiting' | 'Synced' | 'Failed'
+  readonly servers: number
+  readonly skills: number
+  /** Entries that were left out because they are not usable. */
+  readonly leftOut: number
+  readonly error?: { readonly code: string; readonly message: string }
+}
+
 /**
  * The world as one reconcile sees it: read-only, of one moment, indexed in both directions.
  * References never leave a namespace.
@@ -69,6 +80,8 @@ export interface ClusterView {
   configMap(namespace: string, name: string): ConfigMapContent | undefined
   /** Absent offline and before the workload's first start. */
   observe(kind: string, namespace: string, name: string): WorkloadObservation | undefined
+  /** The sources of an MCPRegistry, by name; absent offline and until its pods have told. */
+  sources(namespace: string, name: string): readonly SourceObservation[] | undefined
 }
 
 /** A view that can also be walked from end to end; what one reconcile sees must not depend on that. */

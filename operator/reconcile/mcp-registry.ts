@@ -17,12 +17,14 @@ import { type Mounts, startMounts } from '../render/mounts.ts'
 import { ownEnvironment } from '../render/pod-settings.ts'
 import { registryRights } from '../render/registry-rights.ts'
 import { resourceDefaults } from '../render/resources.ts'
+import type { Conditions } from './conditions.ts'
 import type { Plan, ReconcileContext } from './plan.ts'
 import { type Problems, startProblems } from './problems.ts'
 import { addressOf } from './proxy.ts'
 import { authOf } from './registry-auth.ts'
 import { databaseOf } from './registry-database.ts'
 import { apiServerOf, sourceOf } from './registry-source.ts'
+import { setSourcesSynced, sourceStates } from './registry-source-states.ts'
 import { checkName, containerResources, noteFindings, renderChildren } from './rendering.ts'
 import { type Resolver, startResolver } from './resolver.ts'
 import { checkSupported } from './supported.ts'
@@ -157,10 +159,20 @@ function renderRegistry(
   }
 }
 
+/** What is published is nowhere else, unlike what is synced: it goes with the pod. */
+function warnOfStorage({ spec }: MCPRegistry, { sources, database }: RegistryConfig, conditions: Conditions): void {
+  const managed = sources.filter((source) => source.managed !== undefined).map(({ name }) => name)
+  if (managed.length === 0 || database !== undefined || spec.storage !== undefined) return
+  const message = `what is published to ${managed.join(', ')} is kept in the pod and lost with it: set storage or database`
+  conditions.set('StorageWarning', 'True', 'PublishedEntriesInPod', message)
+}
+
 /** A registry server. */
 export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, context: ReconcileContext): Plan {
   const problems = startProblems()
-  const assembly = assemble(object, startResolver(view, object.metadata.namespace, problems), context.group)
+  const { namespace, name } = object.metadata
+  const assembly = assemble(object, startResolver(view, namespace, problems), context.group)
+  const sources = view.sources(namespace, name)
   return planWorkload({
     object,
     view,
@@ -168,5 +180,10 @@ export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, con
     problems,
     render: () => renderRegistry(object, assembly, problems, context),
     replicas: object.spec.replicas,
+    extra(conditions) {
+      warnOfStorage(object, assembly.config, conditions)
+      if (sources !== undefined) setSourcesSynced(sources, conditions)
+    },
+    observed: sources && { sources: sourceStates(object, sources, context.now) },
   })
 }

@@ -37,6 +37,8 @@ export interface WorkloadPlan {
   readonly extra?: ((conditions: Conditions) => void) | undefined
   /** Parts of the status of the kind's own, of the set that is served; held with it. */
   readonly status?: object | undefined
+  /** Parts of the status that tell what is the case now, whether or not what is asked for can be served. */
+  readonly observed?: object | undefined
 }
 
 /** The one line that sums a workload up. */
@@ -80,14 +82,14 @@ function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: Workl
 function eventsOf(ready: Readiness, conditions: Conditions): readonly PlannedEvent[] {
   if (ready.status === 'Unknown' || ready.phase === 'Terminating') return []
   const { reason, message } = ready
-  const backends = conditions.get('BackendsReady')
+  const parts = ['BackendsReady', 'SourcesSynced'].map((type) => conditions.get(type))
   // Pods that are on their way are no reason to warn anybody.
   const isOrdinary = ready.status === 'True' || ready.phase === 'Pending'
   return [
     { type: isOrdinary ? 'Normal' : 'Warning', reason, message },
-    ...(backends?.status === 'False'
-      ? [{ type: 'Warning' as const, reason: backends.reason, message: backends.message }]
-      : []),
+    ...parts.flatMap((part) =>
+      part?.status === 'False' ? [{ type: 'Warning' as const, reason: part.reason, message: part.message }] : [],
+    ),
   ]
 }
 
@@ -147,6 +149,7 @@ export function planWorkload(plan: WorkloadPlan): Plan {
       phase: ready.phase,
       ...(ready.message === '' ? {} : { message: ready.message }),
       ...served(plan, rendered),
+      ...plan.observed,
       ...(seen === undefined ? {} : { replicas: seen.replicas, readyReplicas: seen.readyReplicas }),
     },
     events: eventsOf(ready, conditions),

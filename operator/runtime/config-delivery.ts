@@ -1,16 +1,9 @@
 import type { Logger } from 'pino'
-import { request } from 'undici'
 import { ApiError, type ApiServer, isNotFound } from '../cluster/kubernetes/api-server.ts'
-import { pathOf, type Resource } from '../cluster/kubernetes/resource.ts'
+import { type AskPod, isAsked, PODS } from './ask-pod.ts'
 import { partsOf } from './keys.ts'
 import type { Pod } from './observation.ts'
 import { KeyedQueue } from './queue.ts'
-
-const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
-const STATUS_TIMEOUT_MS = 2_000
-
-/** Reads the hash of the configuration that a pod's data plane has in force, from its admin listener's `/status`. */
-export type AskPod = (pod: Pod) => Promise<string | undefined>
 
 interface DeliveryOptions {
   readonly api: ApiServer
@@ -22,46 +15,6 @@ interface DeliveryOptions {
   readonly leading: () => boolean
   readonly log: Logger
 }
-
-/** Port of the container port named `admin`. */
-export function adminPort(pod: Pod): number | undefined {
-  const spec = (pod['spec'] ?? {}) as { containers?: PortHolder[]; initContainers?: PortHolder[] }
-  for (const { ports = [] } of [...(spec.containers ?? []), ...(spec.initContainers ?? [])]) {
-    const admin = ports.find(({ name }) => name === 'admin')
-    if (admin) return admin.containerPort
-  }
-  return undefined
-}
-
-interface PortHolder {
-  readonly ports?: readonly { readonly name?: string; readonly containerPort: number }[]
-}
-
-/** Asks the pod at its own address: for an operator inside the cluster. */
-export const askByAddress: AskPod = async (pod) => {
-  const { podIP = '' } = pod.status ?? {}
-  const host = podIP.includes(':') ? `[${podIP}]` : podIP
-  const { body } = await request(`http://${host}:${adminPort(pod)}/status`, {
-    headersTimeout: STATUS_TIMEOUT_MS,
-    bodyTimeout: STATUS_TIMEOUT_MS,
-  })
-  return ((await body.json()) as { config?: string }).config
-}
-
-/** Asks through the API server (`pods/proxy`): for an operator outside the cluster. */
-export const askByProxy =
-  (api: ApiServer): AskPod =>
-  async (pod) => {
-    const { namespace, name } = pod.metadata
-    const path = `${pathOf(PODS, namespace, `${name}:${adminPort(pod)}`, 'proxy')}/status`
-    return (await api.request<{ config?: string }>('GET', path, { timeout: STATUS_TIMEOUT_MS })).config
-  }
-
-const isAsked = (pod: Pod): boolean =>
-  pod.status?.phase === 'Running' &&
-  !!pod.status.podIP &&
-  !pod.metadata.deletionTimestamp &&
-  adminPort(pod) !== undefined
 
 /**
  * Brings a changed configuration to running pods. The kubelet updates a mounted ConfigMap within about a minute, but at
@@ -144,7 +97,7 @@ export class ConfigDelivery {
   async #deliverTo(pod: Pod, wanted: string): Promise<boolean> {
     const { namespace = '', name } = pod.metadata
     const { ask, log } = this.#options
-    const has = await ask(pod).catch(() => undefined)
+    const has = (await ask(pod).catch(() => undefined))?.config
     if (has === wanted) {
       log.info({ pod: name, namespace, config: wanted }, 'configuration is in force')
       return true

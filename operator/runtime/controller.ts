@@ -17,9 +17,10 @@ import type { Reconcile, ReconcileContext } from '../reconcile/plan.ts'
 import { configMapName } from '../render/config-map.ts'
 import { VERSION } from '../render/object.ts'
 import { Applier } from './applier.ts'
+import type { AskPod } from './ask-pod.ts'
 import type { BackoffOptions } from './backoff.ts'
 import { ChildCache, controllerOf } from './child-cache.ts'
-import { type AskPod, ConfigDelivery } from './config-delivery.ts'
+import { ConfigDelivery } from './config-delivery.ts'
 import type { Dependency } from './dependencies.ts'
 import { EventRecorder } from './event-recorder.ts'
 import { finalizerName, keyOf, partsOf } from './keys.ts'
@@ -29,6 +30,7 @@ import { type Metrics, startMetrics } from './metrics.ts'
 import { PodCache } from './pod-cache.ts'
 import { KeyedQueue } from './queue.ts'
 import { NotLeadingError, Reconciler } from './reconciler.ts'
+import { SourceObserver } from './source-observer.ts'
 import { watchContents } from './watch-contents.ts'
 import { Watches, type WatchSettings } from './watches.ts'
 import { work } from './work.ts'
@@ -78,6 +80,7 @@ export class PorticoOperator extends Operator {
   readonly #resources = new Map<string, Resource>()
   readonly #election: LeaderElection | undefined
   readonly #delivery: ConfigDelivery
+  readonly #sources: SourceObserver
   readonly #workers: Promise<void>[] = []
   #synced = false
   #stopping: Promise<void> | undefined
@@ -99,6 +102,7 @@ export class PorticoOperator extends Operator {
     this.#pods = new PodCache((kind, namespace, name) => {
       this.#observer.look(kind, namespace, name)
       this.#delivery.check(keyOf(kind, namespace, name))
+      this.#sources.check(kind, namespace, name)
     })
     this.#observer = new WorkloadObserver({
       world: this.#world,
@@ -106,10 +110,20 @@ export class PorticoOperator extends Operator {
       pods: this.#pods,
       onChange: (dependency) => this.#wake(dependency),
     })
+    const ask = options.ask(this.#api)
+    const leading = () => this.leading
+    this.#sources = new SourceObserver({
+      world: this.#world,
+      pods: this.#pods,
+      ask,
+      leading,
+      onChange: (dependency) => this.#wake(dependency),
+      log,
+    })
     this.#delivery = new ConfigDelivery({
       api: this.#api,
       group: context.group,
-      ask: options.ask(this.#api),
+      ask,
       wantedHash: (kind, namespace, name) => {
         const configMap = this.#children.get(
           'ConfigMap',
@@ -119,7 +133,7 @@ export class PorticoOperator extends Operator {
         return configMap?.metadata.annotations?.[`${context.group}/config-hash`]
       },
       pods: (kind, namespace, name) => this.#pods.of(kind, namespace, name),
-      leading: () => this.leading,
+      leading,
       log,
     })
     const contents = watchContents({
@@ -191,6 +205,7 @@ export class PorticoOperator extends Operator {
         this.#observer.look(kind, metadata.namespace ?? '', metadata.name)
       this.#election?.start()
       this.#delivery.start()
+      this.#sources.start()
       const { workers, log } = this.#options
       for (let count = 0; count < workers; count++)
         this.#workers.push(
@@ -328,6 +343,7 @@ export class PorticoOperator extends Operator {
     const late = new Promise((resolve) => setTimeout(resolve, grace).unref())
     await Promise.race([Promise.all(this.#workers), late])
     await this.#delivery.stop()
+    await this.#sources.stop()
     await this.#election?.stop()
     await this.#watches.stop()
     await this.#options.kubeConfig.closePool()

@@ -13,6 +13,7 @@ export const onList = (kind: string, namespace: string): Dependency => `${kind}/
 export const onReferrers = (kind: string, namespace: string, name: string): Dependency =>
   `<-${kind}/${namespace}/${name}`
 export const onWorkload = (kind: string, namespace: string, name: string): Dependency => `~${kind}/${namespace}/${name}`
+export const onSources = (namespace: string, name: string): Dependency => `sources/${namespace}/${name}`
 
 /** A view that adds what is asked of it to `seen`. */
 export function trackedView(view: ClusterView, seen: Set<Dependency>): ClusterView {
@@ -40,6 +41,10 @@ export function trackedView(view: ClusterView, seen: Set<Dependency>): ClusterVi
     observe(kind, namespace, name) {
       seen.add(onWorkload(kind, namespace, name))
       return view.observe(kind, namespace, name)
+    },
+    sources(namespace, name) {
+      seen.add(onSources(namespace, name))
+      return view.sources(namespace, name)
     },
   }
 }

@@ -2,7 +2,13 @@
 import { createHash } from 'node:crypto'
 import { parseAllDocuments } from 'yaml'
 import { applyDefaults, kindNamed } from '../../crds/index.ts'
-import { fillWorld, type KubernetesObject, type World, type WorldContent } from '../../operator/model/index.ts'
+import {
+  fillWorld,
+  type KubernetesObject,
+  type SourceObservation,
+  type World,
+  type WorldContent,
+} from '../../operator/model/index.ts'
 import { clusterAddress, type Plan, planAll, type ReconcileContext } from '../../operator/reconcile/index.ts'
 
 export const context: ReconcileContext = {
@@ -15,6 +21,7 @@ export const context: ReconcileContext = {
 type Document = KubernetesObject & {
   readonly data?: Record<string, string>
   readonly stringData?: Record<string, string>
+  readonly sources?: readonly SourceObservation[]
   readonly observation?: { readonly kind: string; readonly replicas: number; readonly readyReplicas: number }
 }
 
@@ -29,7 +36,8 @@ const digest = (value: unknown) => createHash('sha256').update(JSON.stringify(va
 
 /**
  * The world of the documents in a YAML text: our kinds, Secrets, ConfigMaps, and `kind: Observation` for what runs
- * (`observation: {kind, replicas, readyReplicas, reason, message}` under the workload's name).
+ * (`observation: {kind, replicas, readyReplicas, reason, message}` under the workload's name), and `kind: Sources` for
+ * how a registry's sources stand.
  */
 export function worldContent(text: string): Required<WorldContent> {
   const documents = parseAllDocuments(text).map((document) => document.toJS() as Document | null)
@@ -50,6 +58,7 @@ export function worldContent(text: string): Required<WorldContent> {
       ...named(document),
       ...(document.observation as NonNullable<Document['observation']>),
     })),
+    sources: of('Sources').map((document) => ({ ...named(document), sources: document.sources ?? [] })),
   }
 }
 

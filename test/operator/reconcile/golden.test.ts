@@ -34,13 +34,14 @@ for (const name of cases) {
   })
 
   test(`${name} gives the same bytes again, in whatever order its objects come`, () => {
-    const { objects, secrets, configMaps, observations } = content()
+    const { objects, secrets, configMaps, observations, sources } = content()
     const backward = <T>(list: Iterable<T>) => [...list].reverse()
     const shuffled = fillWorld({
       objects: backward(objects).map((object) => reordered(object) as typeof object),
       secrets: backward(secrets),
       configMaps: backward(configMaps),
       observations,
+      sources,
     })
     assert.is(planned(shuffled), planned(fillWorld(content())))
   })

@@ -1,0 +1,47 @@
+import { limits } from '../../crds/shared/limits.ts'
+import type { SourceObservation } from '../model/view.ts'
+
+const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
+const MESSAGE_LIMIT = 300
+/** Where pods disagree, the worst is told: somebody has to look. */
+const WORSE = ['Synced', 'Waiting', 'Failed'] as const
+
+/**
+ * What the pods of a registry tell of its sources, as one. Answers come from pods and not from us: what has another shape
+ * is passed over. A sync that runs says nothing new, so that a steady registry has a steady status.
+ */
+export function toldSources(answers: readonly unknown[]): readonly SourceObservation[] {
+  const found = new Map<string, SourceObservation>()
+  for (const answer of answers)
+    for (const told of Array.isArray(answer) ? answer : []) {
+      const source = sourceOf(told)
+      const before = source && found.get(source.name)
+      if (source && (before === undefined || WORSE.indexOf(source.state) > WORSE.indexOf(before.state)))
+        found.set(source.name, source)
+    }
+  return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1)).slice(0, limits.list)
+}
+
+function sourceOf(told: unknown): SourceObservation | undefined {
+  if (typeof told !== 'object' || told === null) return undefined
+  const { name, lastSuccess, error, servers, skills, leftOut } = told as Record<string, unknown>
+  if (typeof name !== 'string' || name.length > limits.label || !NAME.test(name)) return undefined
+  const failure = errorOf(error)
+  return {
+    name,
+    state: failure ? 'Failed' : typeof lastSuccess === 'string' ? 'Synced' : 'Waiting',
+    servers: countOf(servers),
+    skills: countOf(skills),
+    leftOut: countOf(leftOut),
+    ...(failure && { error: failure }),
+  }
+}
+
+function errorOf(error: unknown): SourceObservation['error'] {
+  if (typeof error !== 'object' || error === null) return undefined
+  const { code, message } = error as Record<string, unknown>
+  return { code: textOf(code) || 'unknown', message: textOf(message) }
+}
+
+const textOf = (value: unknown) => (typeof value === 'string' ? value.slice(0, MESSAGE_LIMIT).toWellFormed() : '')
+const countOf = (value: unknown) => (Number.isInteger(value) ? Math.min(Math.max(value as number, 0), 2 ** 31 - 1) : 0)

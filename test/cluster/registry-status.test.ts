@@ -1,0 +1,118 @@
+import { createServer, type Server } from 'node:http'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { registryFile, registryFolder, runRegistry, server, type TestRegistry } from '../support/registry.ts'
+import { type ControlPlane, startControlPlane } from './control-plane.ts'
+import { manifest, yaml } from './manifests.ts'
+import {
+  eventually,
+  installOperator,
+  OPERATOR_USER,
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+} from './operator-process.ts'
+
+/** The pod's address: of this machine, and nobody else's in this test run. */
+const POD_IP = `127.83.${process.pid % 250}.${1 + (Math.floor(process.pid / 250) % 250)}`
+const ADMIN_PORT = 8081
+
+let plane: ControlPlane
+let operator: OperatorProcess
+let registry: TestRegistry
+let pod: Server
+/** How often the pod was asked. */
+let asked = 0
+
+const apply = (...objects: object[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects) })
+const read = (kind: string, name: string): any => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
+const status = () => read('mcpreg', 'catalog').status ?? {}
+const states = () => (status().sources ?? []).map(({ name, state }: any) => `${name} ${state}`).join()
+const synced = () => status().conditions.find(({ type }: any) => type === 'SourcesSynced')
+const writes = () =>
+  plane
+    .writes()
+    .filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases' && resource !== 'events')
+
+test.before(async () => {
+  plane = await startControlPlane()
+  await installOperator(plane)
+  const folder = await registryFolder()
+  await folder.write('good.json', registryFile([server('com.example/a')]))
+  apply(
+    manifest('MCPRegistry', 'catalog', {
+      sources: ['good', 'late'].map((name) => ({
+        name,
+        file: { path: `${folder.directory}/${name}.json` },
+        // Every look is another time and another count; none of that is news.
+        syncPolicy: { interval: '1s' },
+      })),
+      registries: [{ name: 'main', sources: ['good', 'late'] }],
+      auth: { mode: 'anonymous' },
+    }),
+  )
+  // As in a cluster: pods are asked at their own addresses.
+  process.env['KUBERNETES_SERVICE_HOST'] = '127.0.0.1'
+  operator = await startOperator(operatorKubeconfig(plane))
+  await operator.ready()
+
+  // What a kubelet would do: the pod runs our data plane on the configuration that was rendered for it.
+  const config = await eventually(() => read('configmap', 'catalog-mcpreg-config').data, 'the configuration')
+  await folder.write('config/registry.yaml', Object.values(config)[0] as string)
+  registry = await runRegistry(folder)
+  pod = createServer(async (request, response) => {
+    asked++
+    response.end(await (await fetch(`${registry.adminUrl}${request.url}`)).text())
+  })
+  await new Promise<void>((resolve) => pod.listen(ADMIN_PORT, POD_IP, resolve))
+  const selector = 'app.kubernetes.io/instance=catalog'
+  const name = await eventually(
+    () => plane.kubectl(['get', 'pods', '-l', selector, '-o', 'jsonpath={.items[0].metadata.name}']),
+    'the pod',
+  )
+  const patch = JSON.stringify({ status: { phase: 'Running', podIP: POD_IP, podIPs: [{ ip: POD_IP }] } })
+  plane.kubectl(['patch', 'pod', name, '--subresource=status', '--type=merge', '-p', patch])
+})
+
+test.after(async () => {
+  await operator?.stop()
+  await registry?.close()
+  pod?.close()
+  await plane?.stop()
+})
+
+test('the status of an MCPRegistry tells how each source stands', async () => {
+  await eventually(() => states() === 'good Synced,late Failed', 'both sources', 30_000)
+  const [good, late] = status().sources
+  assert.equal([good.servers, good.skills, good.leftOut], [1, 0, 0])
+  assert.is(late.error.code, 'file_missing')
+  assert.is(synced().status, 'False')
+  assert.match(synced().message, 'late: there is no such file')
+  assert.match(plane.kubectl(['get', 'mcpreg', 'catalog']), /SYNCED.*False/s)
+})
+
+test('while nothing changes it is asked and not written', async () => {
+  await eventually(() => operator.log().includes('configuration is in force'), 'the configuration is known')
+  const [before, asks] = [writes().length, asked]
+  await eventually(() => asked >= asks + 2, 'two more looks', 60_000)
+  assert.equal(writes().slice(before), [])
+})
+
+test('a source that recovers is told, in one write', async () => {
+  const before = writes().length
+  const { lastTransitionTime } = status().sources[0]
+  await registry.folder.write('late.json', registryFile([server('com.example/b'), { name: 'bad' }]))
+  await eventually(() => states() === 'good Synced,late Synced', 'the late one', 30_000)
+  assert.is(synced().status, 'True')
+  const [good, late] = status().sources
+  assert.equal([late.servers, late.leftOut, late.error], [1, 1, undefined])
+  assert.is(good.lastTransitionTime, lastTransitionTime)
+  assert.equal(
+    writes()
+      .slice(before)
+      .map(({ verb, resource, subresource }) => `${verb} ${resource}/${subresource}`),
+    ['patch mcpregistries/status'],
+  )
+})
+
+test.run()
