@@ -4,8 +4,8 @@ import { isObject } from '../mcp/message.ts'
 import { isLegacyRevision, negotiateLegacy } from '../mcp/revisions.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { setLogLevel } from './log-level.ts'
-import { complete, getPrompt, listOf, readResource, watchResource } from './offers.ts'
-import { callTool, listTools } from './tools.ts'
+import { serveMethods } from './methods.ts'
+import { watchResource } from './offers.ts'
 import type { Turn } from './turn.ts'
 
 /** Serves a message of the legacy era: `initialize` opens a session, everything else belongs to one. */
@@ -53,29 +53,18 @@ async function initialize(turn: Turn): Promise<void> {
   turn.result(JSON.stringify(result), ['mcp-session-id', session.record.id])
 }
 
-/** What is served in a session; everything else is a method that is not found. */
-const methods: Readonly<Record<string, (turn: Turn) => void>> = {
-  'tools/call': callTool,
-  'tools/list': listTools,
-  'prompts/list': (turn) => listOf(turn, 'prompts'),
-  'prompts/get': getPrompt,
-  'resources/list': (turn) => listOf(turn, 'resources'),
-  'resources/templates/list': (turn) => listOf(turn, 'templates'),
-  'resources/read': readResource,
+const serveRequest = serveMethods({
   'resources/subscribe': watchResource,
   'resources/unsubscribe': watchResource,
-  'completion/complete': complete,
   'logging/setLevel': setLogLevel,
   ping: (turn) => turn.result('{}'),
-}
+})
 
 /** Serves one message of a session that is known. */
 export function serveInSession(turn: Turn): void {
   const { message } = turn
   if (message.kind === 'request') {
-    const serve = Object.hasOwn(methods, message.method) ? methods[message.method] : undefined
-    if (serve === undefined) throw new PublicError('method_not_found')
-    serve(turn)
+    serveRequest(turn)
     return
   }
   if (message.kind === 'response' && message.id !== undefined)

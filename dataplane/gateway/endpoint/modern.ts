@@ -1,28 +1,18 @@
-import { PublicError } from '../../server/errors.ts'
 import { checkModern } from '../mcp/classify.ts'
 import { MODERN } from '../mcp/revisions.ts'
 import { subscribe } from './listeners.ts'
-import { complete, getPrompt, listOf, onceAsked, readResource } from './offers.ts'
+import { serveMethods } from './methods.ts'
+import { onceAsked } from './offers.ts'
 import { relayTask } from './tasks.ts'
-import { callTool, listTools } from './tools.ts'
 import type { Turn } from './turn.ts'
 
-/** What is served to requests that describe themselves; everything else is a method that is not found. */
-const methods: Readonly<Record<string, (turn: Turn) => void>> = {
-  'tools/call': callTool,
-  'tools/list': listTools,
-  'prompts/list': (turn) => listOf(turn, 'prompts'),
-  'prompts/get': getPrompt,
-  'resources/list': (turn) => listOf(turn, 'resources'),
-  'resources/templates/list': (turn) => listOf(turn, 'templates'),
-  'resources/read': readResource,
-  'completion/complete': complete,
+const serveRequest = serveMethods({
   'subscriptions/listen': subscribe,
   'tasks/get': relayTask,
   'tasks/update': relayTask,
   'tasks/cancel': relayTask,
   'server/discover': (turn) => onceAsked(turn, () => discover(turn)),
-}
+})
 
 function discover(turn: Turn): void {
   turn.result(
@@ -45,7 +35,5 @@ export function serveModern(turn: Turn): void {
     turn.accepted()
     return
   }
-  const serve = Object.hasOwn(methods, message.method) ? methods[message.method] : undefined
-  if (serve === undefined) throw new PublicError('method_not_found')
-  serve(turn)
+  serveRequest(turn)
 }

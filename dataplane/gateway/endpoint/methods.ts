@@ -1,0 +1,28 @@
+import { PublicError } from '../../server/errors.ts'
+import { complete, getPrompt, listOf, readResource } from './offers.ts'
+import { callTool, listTools } from './tools.ts'
+import type { Turn } from './turn.ts'
+
+type Serve = (turn: Turn) => void
+
+/** What is served alike in both eras. */
+const ofBoth: Readonly<Record<string, Serve>> = {
+  'tools/call': callTool,
+  'tools/list': listTools,
+  'prompts/list': (turn) => listOf(turn, 'prompts'),
+  'prompts/get': getPrompt,
+  'resources/list': (turn) => listOf(turn, 'resources'),
+  'resources/templates/list': (turn) => listOf(turn, 'templates'),
+  'resources/read': readResource,
+  'completion/complete': complete,
+}
+
+/** Serves requests of one era, which has some methods `more`. Throws `method_not_found` for all others. */
+export function serveMethods(more: Readonly<Record<string, Serve>>): Serve {
+  const methods = new Map(Object.entries({ ...ofBoth, ...more }))
+  return (turn) => {
+    const serve = methods.get(turn.message.method)
+    if (serve === undefined) throw new PublicError('method_not_found')
+    serve(turn)
+  }
+}
