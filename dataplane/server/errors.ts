@@ -15,6 +15,10 @@ export const errorTable = {
   method_not_found: { http: 404, rpc: -32601, text: 'This method is not known here.' },
   invalid_params: { http: 400, rpc: -32602, text: 'The parameters are not valid.' },
   unknown_tool: { http: 200, rpc: -32602, text: 'There is no tool of this name.' },
+  unknown_prompt: { http: 200, rpc: -32602, text: 'There is no prompt of this name.' },
+  unknown_resource: { http: 200, rpc: -32602, text: 'There is no resource of this URI.' },
+  /** The same before 2026-07-28. */
+  resource_not_found: { http: 200, rpc: -32002, text: 'There is no resource of this URI.' },
   header_mismatch: { http: 400, rpc: -32020, text: 'A header does not agree with the body.' },
   missing_capability: { http: 400, rpc: -32021, text: 'The client lacks a capability that this call needs.' },
   unsupported_version: { http: 400, rpc: -32022, text: 'This protocol version is not served.' },

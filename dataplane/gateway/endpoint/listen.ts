@@ -15,7 +15,6 @@ export function get(turn: Turn): void {
 
 function startGet(turn: Turn): void {
   refuseModern(turn)
-  checkGet(turn.req)
   turn.admit(openStream)
 }
 
@@ -43,6 +42,7 @@ function refuseModern(turn: Turn): void {
 }
 
 async function openStream(turn: Turn): Promise<void> {
+  checkGet(turn.req)
   const session = await sessionOf(turn)
   if (turn.gateway.closing.aborted)
     throw new PublicError('unavailable', { headers: { 'retry-after': '1', connection: 'close' } })

@@ -27,7 +27,7 @@ export function getPrompt(turn: Turn): void {
   if (name === undefined) throw invalid('params.name must be a string.')
   onceAsked(turn, () => {
     const route = turn.gateway.offers.prompts.get(name)
-    if (route === undefined) throw invalid('There is no prompt of this name.')
+    if (route === undefined) throw new PublicError('unknown_prompt')
     new Call(turn, route).start()
   })
 }
@@ -49,12 +49,12 @@ export function complete(turn: Turn): void {
     if (ref['type'] !== 'ref/prompt') {
       const { uri } = ref
       const backend = typeof uri === 'string' ? backendOfUri(turn.gateway.offers, uri) : undefined
-      if (backend === undefined) throw invalid('There is no resource of this URI.')
+      if (backend === undefined) throw unknownResource(turn, uri)
       new Call(turn, routeTo(backend)).start()
       return
     }
     const route = typeof ref['name'] === 'string' ? prompts.get(ref['name']) : undefined
-    if (route === undefined) throw invalid('There is no prompt of this name.')
+    if (route === undefined) throw new PublicError('unknown_prompt')
     const { rename, backend } = route
     new Call(turn, routeTo(backend), rename === undefined ? turn.message : withPrompt(turn.message, rename)).start()
   })
@@ -83,10 +83,12 @@ export function holderOf(turn: Turn): { readonly backend: Backend; readonly uri:
   const uri = turn.message.parameter('uri')
   if (uri === undefined) throw invalid('params.uri must be a string.')
   const backend = backendOfUri(turn.gateway.offers, uri)
-  if (backend === undefined)
-    throw new PublicError('invalid_params', { message: 'There is no resource of this URI.', data: { uri } })
+  if (backend === undefined) throw unknownResource(turn, uri)
   return { backend, uri }
 }
+
+const unknownResource = ({ era }: Turn, uri: unknown): PublicError =>
+  new PublicError(era === 'legacy' ? 'resource_not_found' : 'unknown_resource', { data: { uri } })
 
 /** A route on which nothing is renamed. */
 export const routeTo = (backend: Backend, nameHeader = '') => ({

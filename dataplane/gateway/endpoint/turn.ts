@@ -200,12 +200,16 @@ export function post(turn: Turn): void {
   turn.run(startPost)
 }
 
+/** Who calls comes first: a client learns of the authorization server however it asks. */
 function startPost(turn: Turn): void {
-  checkPost(turn.req)
-  turn.admit(readBody)
+  turn.admit(takeBody)
 }
 
-const readBody = (turn: Turn) => turn.readBody()
+function takeBody(turn: Turn): void {
+  checkPost(turn.req)
+  turn.readBody()
+}
+
 const dispatch = (turn: Turn) => turn.dispatch()
 
 function onData(this: Incoming, chunk: Buffer): void {

@@ -40,6 +40,9 @@ test('without a token: 401 with a challenge that names the metadata, in every wa
     await postModern(gateway.url, 'server/discover'),
     await answerOf(await fetch(gateway.url, { headers: { accept: 'text/event-stream', 'mcp-session-id': 'x' } })),
     await answerOf(await fetch(gateway.url, { method: 'DELETE', headers: { 'mcp-session-id': 'x' } })),
+    // However it is asked: by a browser, by curl without a header.
+    await answerOf(await fetch(gateway.url, { headers: { accept: 'text/html' } })),
+    await answerOf(await fetch(gateway.url, { method: 'POST', headers: { accept: 'text/html' }, body: 'hello' })),
   ]
   for (const { status, headers, json } of answers) {
     assert.is(status, 401)

@@ -109,12 +109,19 @@ test('requests go to the backend that has what they name', async () => {
 
 test('a resource that is nowhere has the code of the client’s era', async () => {
   const unknown = await postModern(gateway.url, 'resources/read', { uri: 'three://x' })
+  assert.is(unknown.status, 200, 'an answer to the request, as for a tool that is nowhere')
   assert.is(unknown.json.error.code, -32602)
   const gone = await postModern(gateway.url, 'resources/read', { uri: 'one://t/gone' })
   assert.is(gone.json.error.code, -32602)
   const session = await openSession(gateway.url)
   const legacy = await post(gateway.url, rpc('resources/read', { uri: 'one://t/gone' }), session)
   assert.is(legacy.json.error.code, -32002)
+  const nowhere = await post(gateway.url, rpc('resources/read', { uri: 'three://x' }), session)
+  assert.equal(nowhere.json.error, {
+    code: -32002,
+    message: 'There is no resource of this URI.',
+    data: { uri: 'three://x' },
+  })
 })
 
 test.run()
