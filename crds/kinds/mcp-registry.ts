@@ -48,11 +48,13 @@ export const mcpRegistry = defineKind({
       resources: resources('Resources of the registry’s container.'),
       resourceOverrides,
       ...podSettings,
-      volumes: Type.Optional(list('Volumes of the pod.', raw('later', 'A Kubernetes volume.'))),
-      volumeMounts: Type.Optional(
-        list('Mounts of the registry’s container.', raw('later', 'A Kubernetes volume mount.')),
+      volumes: Type.Optional(
+        list('Volumes of the pod.', raw('operator', 'A Kubernetes volume, of any type but `hostPath`.')),
       ),
-      pgpassSecretRef: Type.Optional(secretKeyRef('later', 'A pgpass file with the database’s password.')),
+      volumeMounts: Type.Optional(
+        list('Mounts of the registry’s container.', raw('operator', 'A Kubernetes volume mount.')),
+      ),
+      pgpassSecretRef: Type.Optional(secretKeyRef('registry', 'A pgpass file with the database’s password.')),
     },
     {
       rules: [

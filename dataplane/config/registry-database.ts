@@ -15,6 +15,7 @@ export const databaseSchema = Type.Object(
     port: Type.Optional(Type.Integer({ description: 'Port; 5432 when left out.', minimum: 1, maximum: 65535 })),
     user: text('User.', 63),
     passwordFile: file('File of the password; read anew for each connection.'),
+    pgpassFile: file('pgpass file with the password, instead of `passwordFile`; read anew for each connection.'),
     database: text('Database.', 63),
     sslMode: Type.Optional(
       Type.Enum(['disable', 'prefer', 'require', 'verify-ca', 'verify-full'], {

@@ -41,13 +41,14 @@ export function resolveSettings({ config, hash, directory }: Loaded<RegistryConf
 }
 
 function postgresOf(database: DatabaseConfig, directory: string): PostgresConfig {
-  const { urlFile, passwordFile, caFile, sslMode = 'require' } = database
+  const { urlFile, passwordFile, pgpassFile, caFile, sslMode = 'require' } = database
   const absolute = (file: string | undefined) => file && resolve(directory, file)
   return {
     ...database,
     sslMode,
     urlFile: absolute(urlFile),
     passwordFile: absolute(passwordFile),
+    pgpassFile: absolute(pgpassFile),
     caFile: absolute(caFile),
   }
 }

@@ -4,6 +4,7 @@ import pg from 'pg'
 import type { Logger } from 'pino'
 import { secretFile } from '../config/secret-file.ts'
 import { poolKeepingPlans } from './kept-plans.ts'
+import { pgpassPassword } from './pgpass.ts'
 
 /** Where a PostgreSQL database is: by URL, by a file that holds the URL, or by its parts. */
 export interface PostgresConfig {
@@ -16,6 +17,8 @@ export interface PostgresConfig {
   readonly user?: string | undefined
   /** Absolute; read whenever a connection is opened, so that a password rotates without a restart. */
   readonly passwordFile?: string | undefined
+  /** Absolute; a pgpass file that has the password, read whenever a connection is opened. */
+  readonly pgpassFile?: string | undefined
   readonly database?: string | undefined
   /** `require` and less do not check the certificate, as in libpq. */
   readonly sslMode?: 'disable' | 'prefer' | 'require' | 'verify-ca' | 'verify-full' | undefined
@@ -68,12 +71,22 @@ export function clientConfig(config: PostgresConfig): pg.ClientConfig {
       ? { host: config.host, port: config.port ?? 5432, user: config.user, database: config.database }
       : { connectionString: url }),
     ...(config.passwordFile !== undefined && { password: secretFile(config.passwordFile) }),
+    ...(config.pgpassFile !== undefined && { password: fromPgpass(config.pgpassFile, config) }),
     ...(sslMode === 'disable' || sslMode === 'prefer' ? {} : { ssl: tlsOf(config) }),
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,
     application_name: 'portico',
     types: { getTypeParser },
   } as pg.ClientConfig
+}
+
+function fromPgpass(file: string, { host = '', port = 5432, database = '', user = '' }: PostgresConfig): () => string {
+  const readFile = secretFile(file)
+  return function passwordFromPgpass() {
+    const password = pgpassPassword(readFile(), { host, port, database, user })
+    if (password !== undefined) return password
+    throw new Error(`the file ${file} has no password for ${user} at ${host}:${port}/${database}`)
+  }
 }
 
 function tlsOf({ sslMode, caFile }: PostgresConfig) {

@@ -18,6 +18,7 @@ import { ownEnvironment } from '../render/pod-settings.ts'
 import { registryRights } from '../render/registry-rights.ts'
 import { resourceDefaults } from '../render/resources.ts'
 import type { Conditions } from './conditions.ts'
+import { type ExtraVolumes, extraVolumes } from './extra-volumes.ts'
 import type { Plan, ReconcileContext } from './plan.ts'
 import { type Problems, startProblems } from './problems.ts'
 import { addressOf } from './proxy.ts'
@@ -40,6 +41,7 @@ const EXPORTED_KINDS = [mcpServer, mcpRemoteProxy, virtualMcpServer, mcpServerEn
 interface RegistryAssembly {
   readonly config: RegistryConfig
   readonly mounts: Mounts
+  readonly extra: ExtraVolumes
 }
 
 const parseConfig = configParser(registryConfigSchema, checkRegistry)
@@ -58,7 +60,6 @@ function fromFields({ spec }: MCPRegistry, resolver: Resolver, mounts: Mounts, g
     ...(cors && { cors: { origins: [...cors.origins] } }),
     ...(limits && { limits: sortedKeys(limits) }),
   }
-  if (resolver.problems.none) noteFindings(checkRegistry(config), resolver.problems)
   return config
 }
 
@@ -84,6 +85,23 @@ function fromText(text: string, problems: Problems, mounts: Mounts, group: strin
   }
 }
 
+/** The password in a pgpass file, for either way of writing the configuration. */
+function withPgpass(
+  { spec: { pgpassSecretRef } }: MCPRegistry,
+  config: RegistryConfig,
+  resolver: Resolver,
+  mounts: Mounts,
+): RegistryConfig {
+  if (pgpassSecretRef === undefined) return config
+  resolver.secretKey(pgpassSecretRef)
+  if (config.database === undefined) {
+    resolver.problems.add('Valid', 'ConfigInvalid', '/spec/pgpassSecretRef: there is no database to log in to')
+    return config
+  }
+  const pgpassFile = mounts.secretFile(pgpassSecretRef.name, pgpassSecretRef.key)
+  return { ...config, database: { ...config.database, pgpassFile } }
+}
+
 function assemble(object: MCPRegistry, resolver: Resolver, group: string): RegistryAssembly {
   const { spec } = object
   const { problems } = resolver
@@ -91,22 +109,25 @@ function assemble(object: MCPRegistry, resolver: Resolver, group: string): Regis
   checkName(object, 'recreate', problems)
   for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
   const mounts = startMounts(configMapName(object))
-  const config =
+  const written =
     spec.configYAML === undefined
       ? fromFields(object, resolver, mounts, group)
       : fromText(spec.configYAML, problems, mounts, group)
+  const config = withPgpass(object, written, resolver, mounts)
+  if (problems.none) noteFindings(checkRegistry(config), problems)
+  const extra = extraVolumes(spec, [STATE_PATH], resolver)
   if (config.database === undefined && spec.replicas !== undefined && spec.replicas > 1)
     problems.add(
       'Valid',
       'ConfigInvalid',
       '/spec/replicas: a registry with its store in the pod has one replica; several share a database',
     )
-  return { config, mounts }
+  return { config, mounts, extra }
 }
 
 function renderRegistry(
   object: MCPRegistry,
-  { config: settings, mounts }: RegistryAssembly,
+  { config: settings, mounts, extra }: RegistryAssembly,
   problems: Problems,
   context: ReconcileContext,
 ): Rendered {
@@ -119,7 +140,7 @@ function renderRegistry(
     listeners: registryListeners,
     resources: containerResources(spec.resources, resourceDefaults.registry, problems),
     env: ownEnvironment(spec, [{ name: 'PORTICO_STATE_DIR', value: STATE_PATH }]),
-    volumeMounts: [...mounts.volumeMounts(), { name: STATE_VOLUME, mountPath: STATE_PATH }],
+    volumeMounts: [...mounts.volumeMounts(), { name: STATE_VOLUME, mountPath: STATE_PATH }, ...extra.volumeMounts],
     sidecar: false,
   })
   const { displayName, storage } = spec
@@ -140,7 +161,7 @@ function renderRegistry(
       },
       pod: {
         containers: [container],
-        volumes: [...mounts.volumes(), { name: STATE_VOLUME, ...store }],
+        volumes: [...mounts.volumes(), { name: STATE_VOLUME, ...store }, ...extra.volumes],
         // Another database is taken by new pods: one that runs keeps its own.
         ...(database && { annotations: { [`${context.group}/database`]: hashOf(database) } }),
       },

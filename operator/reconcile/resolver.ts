@@ -18,6 +18,8 @@ export interface Resolver {
   secret(name: string): boolean
   /** Whether the Secret is there and has the key. */
   secretKey(ref: KeyRef): boolean
+  /** Whether the ConfigMap is there. */
+  configMap(name: string): boolean
   /** The text under the key of the ConfigMap. */
   configMapKey(ref: KeyRef): string | undefined
 }
@@ -46,6 +48,11 @@ export function startResolver(view: ClusterView, namespace: string, problems: Pr
       if (secret.keys.has(key)) return true
       missing('SecretKeyNotFound', `Secret ${quote(name)} has no key ${quote(key)}`)
       return false
+    },
+    configMap(name) {
+      const present = view.configMap(namespace, name) !== undefined
+      if (!present) missing('ConfigMapNotFound', `ConfigMap ${quote(name)} is missing`)
+      return present
     },
     configMapKey({ name, key }) {
       const configMap = view.configMap(namespace, name)

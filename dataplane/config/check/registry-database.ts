@@ -10,10 +10,15 @@ export function databaseFindings(config: DatabaseConfig | undefined): readonly F
   const given = [config.url, config.urlFile, config.host].filter((place) => place !== undefined).length
   if (given !== 1) return [{ pointer: AT, message: 'must have exactly one of url, urlFile and host' }]
   if (config.host !== undefined)
-    return PARTS.flatMap((part) =>
-      config[part] === undefined ? [{ pointer: `${AT}/${part}`, message: 'is required beside host' }] : [],
-    )
-  return (['port', 'user', 'passwordFile', 'database'] as const).flatMap((part) =>
+    return [
+      ...PARTS.flatMap((part) =>
+        config[part] === undefined ? [{ pointer: `${AT}/${part}`, message: 'is required beside host' }] : [],
+      ),
+      ...(config.passwordFile !== undefined && config.pgpassFile !== undefined
+        ? [{ pointer: `${AT}/pgpassFile`, message: 'is set instead of passwordFile' }]
+        : []),
+    ]
+  return (['port', 'user', 'passwordFile', 'pgpassFile', 'database'] as const).flatMap((part) =>
     config[part] === undefined ? [] : [{ pointer: `${AT}/${part}`, message: 'is part of the URL' }],
   )
 }

@@ -255,6 +255,8 @@ spec:
       unlabelled: deny
   limits: {bodyBytes: 2048, privateSources: allow}
   storage: {claimName: store}
+  volumes: [{name: catalogs, emptyDir: {}}]
+  volumeMounts: [{name: catalogs, mountPath: /catalogs}]
   cors: {origins: ["https://example.com"]}${pods}
 ---
 kind: MCPRegistry
@@ -265,6 +267,15 @@ spec:
   auth: {mode: anonymous}
   database: {host: h, port: 1, user: u, database: d, sslMode: require, passwordSecretRef: {name: secret, key: key}}
   replicas: 3
+---
+kind: MCPRegistry
+metadata: {name: pgpass}
+spec:
+  sources: [{name: one, managed: {}}]
+  registries: [{name: main, sources: [one]}]
+  auth: {mode: anonymous}
+  database: {host: h, user: u, database: d}
+  pgpassSecretRef: {name: secret, key: key}
 ---
 kind: MCPRegistry
 metadata: {name: by-url}
