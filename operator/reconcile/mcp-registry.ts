@@ -202,7 +202,8 @@ export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, con
     render: () => renderRegistry(object, assembly, problems, context),
     replicas: object.spec.replicas,
     extra(conditions) {
-      warnOfStorage(object, assembly.config, conditions)
+      // On somebody's own machine the folder outlives the process.
+      if (!context.isOwnMachine) warnOfStorage(object, assembly.config, conditions)
       if (sources !== undefined) setSourcesSynced(sources, conditions)
     },
     observed: sources && { sources: sourceStates(object, sources, context.now) },

@@ -75,6 +75,15 @@ const secret = (name: string, value: string) =>
 
 const fromSecret = '  secrets:\n    - name: token\n      key: key\n      targetEnvName: TOKEN\n'
 
+test('a registry keeps what is published beside the manifests: nothing to warn of', async () => {
+  const spec =
+    'spec: {sources: [{name: own, managed: {}}], registries: [{name: all, sources: [own]}], auth: {mode: anonymous}}\n'
+  using folder = temporaryFolder({ 'manifests/all.yaml': object('MCPRegistry', 'catalog', spec) })
+  await using run = new Run(folder)
+  const { problems } = await run.until('it is ready', ({ ready }) => ready)
+  assert.equal(problems, [])
+})
+
 test('what listens on this machine is a remote server like any other, for an entry and for a proxy', async () => {
   const remote = await startMcpServer()
   using folder = temporaryFolder({
