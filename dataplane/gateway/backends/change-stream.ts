@@ -46,7 +46,7 @@ export class ChangeStream {
         this.#isRefused = refused !== undefined && !isPassing(refused)
       },
     })
-    dispatcher.dispatch({ path, method: 'POST', headers, body }, this.#subscription)
+    dispatcher.stream({ path, method: 'POST', headers, body }, this.#subscription)
   }
 
   stop(): void {

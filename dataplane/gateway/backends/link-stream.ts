@@ -84,7 +84,7 @@ export class LinkStream {
     this.#stream = stream
     try {
       const headers = this.#link.streamHeaders(this.#after)
-      backend.dispatcher.dispatch({ path: backend.path, method: 'GET', headers }, stream)
+      backend.dispatcher.stream({ path: backend.path, method: 'GET', headers }, stream)
     } catch {
       this.#stream = undefined
       resolve()

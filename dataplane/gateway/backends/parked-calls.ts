@@ -8,8 +8,8 @@ import { DistantRetry } from './distant-retry.ts'
 import type { Parking } from './parking.ts'
 import { seal, unseal } from './request-state.ts'
 
-/** Each waiting call holds one connection to its backend, of which there are 128. */
-const MOST_OF_BACKEND = 64
+/** Each waiting call holds one connection to its backend, of which there are 1024. */
+const MOST_OF_BACKEND = 256
 const MOST_OF_CALLER = 32
 const MOST = 1024
 const LOCAL = 'here'

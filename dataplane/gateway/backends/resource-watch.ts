@@ -65,7 +65,7 @@ export function watchModern(backend: Backend, uris: readonly string[], onUpdate:
     const body = requestText('portico-watch', 'subscriptions/listen', params)
     try {
       const headers = backend.modernHeaders('subscriptions/listen')
-      dispatcher.dispatch({ path, method: 'POST', headers, body }, stream)
+      dispatcher.stream({ path, method: 'POST', headers, body }, stream)
     } catch {
       onEnd(undefined)
     }

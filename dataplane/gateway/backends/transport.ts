@@ -12,6 +12,8 @@ import { sseChannel } from './channel/sse-channel.ts'
 
 /** What requests to a backend go through; whatever its transport, it looks like Streamable HTTP. */
 export interface Transport extends Pick<Dispatcher, 'dispatch'> {
+  /** Dispatches what is answered by a stream that goes on until one side ends it: it takes no connection from calls. */
+  stream: Dispatcher['dispatch']
   /** Waits for what is on its way, then ends the connections. */
   close(): Promise<void>
   /** Ends the connections now. */
@@ -25,7 +27,10 @@ interface TransportOptions {
   readonly log: Logger
 }
 
-const MOST_STREAMS = 4096
+/** Each call holds a connection until it is answered, those that wait for a person as well. */
+const MOST_CALLS = 1024
+/** Each session that somebody listens in holds a stream of its own. */
+const MOST_STREAMS = 16_384
 
 /** The address for people and, over HTTP, for requests. */
 export function addressOf({ name, url, stdio }: BackendConfig): URL {
@@ -44,16 +49,44 @@ export function createTransport(options: TransportOptions): Transport {
   if (config.transport === 'stdio')
     return new ChannelDispatcher({ open: withPauses(stdioChannel(options)), shared: true, log })
   const url = addressOf(config)
-  const dispatcher = createDispatcher({
-    origin: url.origin,
-    caBundleFile: config.caBundleFile === undefined ? undefined : resolve(directory, config.caBundleFile),
-    allowPrivateIP: config.allowPrivateIP ?? true,
-    // Each session holds a stream of its own.
-    ...(config.transport === 'sse' ? { connections: MOST_STREAMS } : {}),
-  })
-  if (config.transport !== 'sse') return dispatcher
-  const open = sseChannel({ url, dispatcher })
-  return new ChannelDispatcher({ open, shared: false, log, release: () => dispatcher.destroy() })
+  const pool = (connections: number) =>
+    createDispatcher({
+      origin: url.origin,
+      caBundleFile: config.caBundleFile === undefined ? undefined : resolve(directory, config.caBundleFile),
+      allowPrivateIP: config.allowPrivateIP ?? true,
+      connections,
+    })
+  const http = new HttpTransport(pool(MOST_CALLS), pool(MOST_STREAMS))
+  if (config.transport !== 'sse') return http
+  const open = sseChannel({ url, dispatcher: http })
+  return new ChannelDispatcher({ open, shared: false, log, release: () => http.destroy() })
+}
+
+/** Calls and streams have connections of their own. */
+class HttpTransport implements Transport {
+  readonly #calls: Dispatcher
+  readonly #streams: Dispatcher
+
+  constructor(calls: Dispatcher, streams: Dispatcher) {
+    this.#calls = calls
+    this.#streams = streams
+  }
+
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    return this.#calls.dispatch(options, handler)
+  }
+
+  stream(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    return this.#streams.dispatch(options, handler)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#calls.close(), this.#streams.close()])
+  }
+
+  async destroy(): Promise<void> {
+    await Promise.all([this.#calls.destroy(), this.#streams.destroy()])
+  }
 }
 
 function stdioChannel({ config, directory, log }: TransportOptions): OpenChannel {

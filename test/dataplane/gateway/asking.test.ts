@@ -174,11 +174,11 @@ test('nothing of a large answer is held while its client is away', async () => {
 
 test('no more calls wait than a backend has connections for', async () => {
   const { url, server } = await inFront({})
-  const answers = await Promise.all(Array.from({ length: 66 }, () => callBy(url, { elicitation: {} })))
+  const answers = await Promise.all(Array.from({ length: 258 }, () => callBy(url, { elicitation: {} })))
   const refused = answers.filter(({ status }) => status === 503)
   assert.is(refused.length, 2)
   assert.match(refused[0]?.json.error.message, /Too many calls wait/)
-  assert.is(answers.filter(({ json }) => json.result?.resultType === 'input_required').length, 64)
+  assert.is(answers.filter(({ json }) => json.result?.resultType === 'input_required').length, 256)
   await eventually('the backend to know', () => server.calls('notifications/cancelled').length === 2)
 })
 

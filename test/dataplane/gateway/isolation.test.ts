@@ -246,4 +246,29 @@ test('an answer that breaks off after it has begun to flow breaks the client’s
   }
 })
 
+test('clients that listen take nothing from calls: each has a stream at the backend, which takes no connection of theirs', async () => {
+  let streams = 0
+  const backend = await raw({
+    era: 'legacy',
+    call: (request) => answer(request, OK_RESULT),
+    before({ method }, res) {
+      if (method !== 'GET') return false
+      streams++
+      res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+      return true
+    },
+  })
+  const gateway = await gatewayOver([{ name: 'b', url: backend.url }])
+  const leaving = new AbortController()
+  closing.push(async () => leaving.abort())
+  const sessions = await Promise.all(Array.from({ length: 200 }, () => openSession(gateway.url)))
+  for (const session of sessions) {
+    const { signal } = leaving
+    await fetch(gateway.url, { headers: { ...session, accept: 'text/event-stream' }, signal })
+    const { json } = await post(gateway.url, rpc('tools/call', { name: 'b_t', arguments: {} }), session)
+    assert.is(json.result.content[0].text, 'ok')
+  }
+  assert.ok(streams >= sessions.length, `${streams} streams`)
+})
+
 test.run()

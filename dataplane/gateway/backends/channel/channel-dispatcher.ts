@@ -79,6 +79,11 @@ export class ChannelDispatcher {
     return true
   }
 
+  /** A stream takes nothing from anybody here: all share the channel. */
+  stream(...request: Parameters<ChannelDispatcher['dispatch']>): boolean {
+    return this.dispatch(...request)
+  }
+
   async #serve(exchange: Exchange, method: string, headers: readonly string[], body: unknown): Promise<void> {
     if (this.#closing) throw new BackendFailure('backend_unavailable', 'the backend is being closed')
     const place = this.#places.get(header(headers, 'mcp-session-id') ?? '')

@@ -29,7 +29,7 @@ export function sseChannel({ url, dispatcher }: SseChannelOptions): OpenChannel 
       refused: reject,
       url,
     })
-    dispatcher.dispatch(
+    dispatcher.stream(
       { path: url.pathname + url.search, method: 'GET', headers: ['accept', 'text/event-stream', ...own] },
       stream,
     )
