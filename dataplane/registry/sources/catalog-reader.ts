@@ -14,7 +14,7 @@ export interface Catalog {
 
 /** A registry file, and a list response of the registry API v0.1. */
 const SHAPE: Shape = { data: { servers: 'elements', skills: 'elements' }, servers: 'elements', skills: 'elements' }
-/** Lists of documents, and lists of documents with what is told of them: `{server, _meta}`. */
+/** Lists of documents, and lists of documents with what is told of them, if anything is: `{server, _meta}`. */
 const PLAIN = { '/data/servers': 'server', '/data/skills': 'skill' } as const
 const LISTED = { '/servers': 'server', '/skills': 'skill' } as const
 type List = keyof typeof PLAIN | keyof typeof LISTED
@@ -110,6 +110,11 @@ export function createCatalogReader(): CatalogReader {
       return
     }
     const type = LISTED[list as keyof typeof LISTED]
+    // People write the documents themselves into the list; one has a name, what is told of it has none.
+    if (isObject(value) && !(type in value) && typeof value['name'] === 'string') {
+      enter(readDocument(type, value, undefined, at), at)
+      return
+    }
     const { [type]: document, _meta } = isObject(value) ? value : {}
     const time = upstreamTime(_meta)
     if (time !== undefined && (listed.newest === undefined || time > listed.newest)) listed.newest = time
@@ -148,7 +153,7 @@ function parseValue(bytes: Buffer, pointer: string): unknown {
   try {
     return parseExactly(bytes.toString())
   } catch (error) {
-    throw new SyntaxError(`${pointer}: ${(error as Error).message.slice(0, 200)}`)
+    throw new SyntaxError(`${pointer && `${pointer}: `}${(error as Error).message.slice(0, 200)}`)
   }
 }
 

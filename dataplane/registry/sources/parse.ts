@@ -7,7 +7,8 @@ const BATCH = 2 * 1024 * 1024
 
 /**
  * The entries of a registry file (`{"$schema", "version", "meta", "data": {"servers": [], "skills": []}}`) or of a list
- * response of the registry API v0.1 (`{"servers": [{"server", "_meta"}], "metadata"}`), in batches as its bytes come.
+ * response of the registry API v0.1 (`{"servers": [{"server", "_meta"}], "metadata"}`, or the documents alone), in batches
+ * as its bytes come.
  *
  * Throws a SourceError where the whole won't do, after batches may have been given; a file in which nothing is usable is
  * taken for a mistake rather than for an empty catalog.

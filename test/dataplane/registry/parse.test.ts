@@ -62,6 +62,27 @@ test('a list response, with what its _meta tells', async () => {
   assert.is(version?.others, '{"com.example/curation":{"tier":1}}')
 })
 
+test('a list of documents alone, as people write it', async () => {
+  const { versions, problems } = await parse(
+    JSON.stringify({ servers: [good, { server: server('com.example/b') }, {}] }),
+  )
+  assert.equal(
+    versions.map(({ name }) => name),
+    ['com.example/good', 'com.example/b'],
+  )
+  assert.equal(problems, [{ pointer: '/servers/2/server', message: 'must be object' }])
+})
+
+test('what is no JSON is told without an empty place', async () => {
+  try {
+    await parse('servers:\n  - name: com.example/y\n')
+    assert.unreachable()
+  } catch (error) {
+    assert.instance(error, SourceError)
+    assert.match((error as SourceError).message, /^the file is not JSON: [^:]/)
+  }
+})
+
 test('a document stays as it is: order, unknown fields, numbers that JavaScript would change, awkward texts', async () => {
   const document =
     '{"zeta":1.0,"name":"com.example/exact","version":"1","description":"…\\u0000\\ud800","_meta":{"big":12345678901234567890,"e":1e400,"__proto__":{"x":[1.50,-0.0]}},"a":null}'
