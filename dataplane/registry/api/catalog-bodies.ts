@@ -1,9 +1,9 @@
 import type { Reader } from '../store/read.ts'
-import { readCatalog } from './catalog-text.ts'
 import { compressed } from './compressed.ts'
 import type { OpenRegistry } from './gate.ts'
 import { type Body, KeptBodies } from './kept-bodies.ts'
 import type { Question } from './query.ts'
+import { readCatalog } from './read-catalog.ts'
 
 /** Below this a packet is a packet, compressed or not. */
 const SMALLEST = 1_400
@@ -28,7 +28,7 @@ export function createCatalogBodies({ reader, away }: CatalogBodiesOptions): Cat
 
   async function make(question: Question, open: OpenRegistry, gzip: boolean): Promise<Body> {
     const known = gzip && away() === undefined ? kept.get(keyOf(question, open, false)) : undefined
-    const plain = known ?? (await readPlain(reader, question, open))
+    const plain = known ?? (await readCatalog(reader, question, open))
     return gzip && plain.bytes.length >= SMALLEST
       ? { bytes: await compressed(plain.bytes), gzip, revision: plain.revision }
       : plain
@@ -37,7 +37,7 @@ export function createCatalogBodies({ reader, away }: CatalogBodiesOptions): Cat
   async function makeAndKeep(key: string, question: Question, open: OpenRegistry, gzip: boolean): Promise<Body> {
     try {
       const body = await make(question, open, gzip)
-      kept.keep(key, body)
+      if (isKept(question, body)) kept.keep(key, body)
       return body
     } finally {
       making.delete(key)
@@ -54,11 +54,14 @@ export function createCatalogBodies({ reader, away }: CatalogBodiesOptions): Cat
   }
 }
 
-function keyOf(question: Question, { revision, tag }: OpenRegistry, gzip: boolean): string {
-  return `${gzip ? 'gzip' : 'plain'} ${revision}.${tag} ${JSON.stringify(question)}`
+/**
+ * A later page is asked for by those who walk through the whole list, once each: kept, they would drive out what is asked
+ * for over and over. To compress it again would cost more than that.
+ */
+function isKept(question: Question, { gzip }: Body): boolean {
+  return gzip || question.asks !== 'list' || question.query.after === undefined
 }
 
-async function readPlain(reader: Reader, question: Question, open: OpenRegistry): Promise<Body> {
-  const { text, revision } = await readCatalog(reader, question, open)
-  return { bytes: Buffer.from(text), gzip: false, revision }
+function keyOf(question: Question, { revision, tag }: OpenRegistry, gzip: boolean): string {
+  return `${gzip ? 'gzip' : 'plain'} ${revision}.${tag} ${JSON.stringify(question)}`
 }

@@ -32,7 +32,7 @@ export function openExchange(
 
 /** 200 with a body; `tag` tells what the caller sees. For HEAD Node leaves the body away. */
 export function sendBody(exchange: Exchange, { bytes, gzip, revision }: Body, tag: string, actor: Actor): void {
-  const fields = [...commonFields(exchange), ...revisionFields(exchange, { revision, tag }, actor)]
+  const fields = revisionFields(exchange, { revision, tag }, actor)
   if (gzip) fields.push('content-encoding', 'gzip')
   fields.push('content-type', 'application/json', 'x-content-type-options', 'nosniff')
   fields.push('content-length', String(bytes.length))
@@ -41,13 +41,14 @@ export function sendBody(exchange: Exchange, { bytes, gzip, revision }: Body, ta
 
 /** 304: the caller has what this revision shows. */
 export function sendUnchanged(exchange: Exchange, revision: Revision, actor: Actor): void {
-  exchange.outgoing.writeHead(304, [...commonFields(exchange), ...revisionFields(exchange, revision, actor)]).end()
+  exchange.outgoing.writeHead(304, revisionFields(exchange, revision, actor)).end()
 }
 
 export function sendError(exchange: Exchange, error: unknown, log: Logger): void {
   const { outgoing, origin, requestId } = exchange
   const { status, headers, body } = httpError(error, log.child({ requestId }))
-  const fields = [...commonFields(exchange), ...Object.entries(headers).flat()]
+  const fields = commonFields(exchange)
+  for (const [name, value] of Object.entries(headers)) fields.push(name, value)
   if (origin !== '*') fields.push('vary', 'Origin')
   fields.push('content-length', String(Buffer.byteLength(body)))
   outgoing.writeHead(status, fields).end(body)
@@ -67,8 +68,11 @@ function commonFields({ requestId, origin }: Exchange): Fields {
  * Those of an answer that a registry's revision decides: kept by caches, asked about before each use. Where callers are
  * told apart, the answer is theirs alone.
  */
-function revisionFields({ origin }: Exchange, revision: Revision, { mode }: Actor): Fields {
+function revisionFields(exchange: Exchange, revision: Revision, { mode }: Actor): Fields {
   const everybody = mode === 'anonymous'
-  const vary = `${origin === '*' ? '' : 'Origin, '}${everybody ? '' : 'Authorization, '}Accept-Encoding`
-  return ['etag', etagOf(revision), 'cache-control', everybody ? 'no-cache' : 'private, no-cache', 'vary', vary]
+  const byOrigin = exchange.origin === '*' ? '' : 'Origin, '
+  const fields = commonFields(exchange)
+  fields.push('etag', etagOf(revision), 'cache-control', everybody ? 'no-cache' : 'private, no-cache')
+  fields.push('vary', `${byOrigin}${everybody ? '' : 'Authorization, '}Accept-Encoding`)
+  return fields
 }

@@ -8,6 +8,8 @@ export interface Body {
 
 /** All bodies together; what they are kept by counts too. */
 const MOST_BYTES = 32 * 1024 * 1024
+/** When there are too many, so many are left: to find the oldest again and again would cost more each time. */
+const LEFT_BYTES = MOST_BYTES - MOST_BYTES / 16
 /** One that is larger would drive out too many others. */
 const LARGEST_BYTES = MOST_BYTES / 8
 /** What an entry costs beside its bytes. */
@@ -31,10 +33,11 @@ export class KeptBodies {
     if (body.bytes.length > LARGEST_BYTES || this.#bodies.has(key)) return
     this.#bodies.set(key, body)
     this.#bytes += sizeOf(key, body)
+    if (this.#bytes <= MOST_BYTES) return
     for (const [oldest, its] of this.#bodies) {
-      if (this.#bytes <= MOST_BYTES) return
       this.#bodies.delete(oldest)
       this.#bytes -= sizeOf(oldest, its)
+      if (this.#bytes <= LEFT_BYTES) return
     }
   }
 }

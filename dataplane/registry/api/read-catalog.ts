@@ -2,20 +2,15 @@ import { PublicError } from '../../server/errors.ts'
 import { encodeCursor } from '../catalog/cursor.ts'
 import type { Reader } from '../store/read.ts'
 import type { OpenRegistry } from './gate.ts'
+import type { Body } from './kept-bodies.ts'
 import type { Question } from './query.ts'
-import { listText, versionText } from './version-text.ts'
-
-/** JSON text of an answer, and the registry's revision that it shows. */
-export interface CatalogText {
-  readonly text: string
-  readonly revision: string
-}
+import { encodeParts, listParts, versionParts } from './version-parts.ts'
 
 /**
  * Reads what a registry shows the caller of what they ask for. Throws a PublicError: `not_found` where there is no such
  * entry or version that they see, `unavailable` where the store is away.
  */
-export async function readCatalog(reader: Reader, question: Question, open: OpenRegistry): Promise<CatalogText> {
+export async function readCatalog(reader: Reader, question: Question, open: OpenRegistry): Promise<Body> {
   const { visible } = open
   switch (question.asks) {
     case 'list': {
@@ -24,21 +19,25 @@ export async function readCatalog(reader: Reader, question: Question, open: Open
       const rows = await reader.list({ ...query, visible, limit: query.limit + 1 })
       const page = rows.slice(0, query.limit)
       const last = rows.length > query.limit ? page.at(-1) : undefined
-      const text = listText(query.type, page, last && encodeCursor(last, query.digest))
-      return { text, revision: (rows[0] ?? open).revision }
+      const parts = listParts(query.type, page, last && encodeCursor(last, query.digest))
+      return plain(parts, (rows[0] ?? open).revision)
     }
     case 'versions': {
       const { query } = question
       const rows = await reader.versions({ ...query, visible })
       const [first] = rows
       if (first === undefined) throw new PublicError('not_found')
-      return { text: listText(query.type, rows), revision: first.revision }
+      return plain(listParts(query.type, rows), first.revision)
     }
     case 'version': {
       const { query } = question
       const row = await reader.version({ ...query, visible })
       if (row === undefined) throw new PublicError('not_found')
-      return { text: versionText(query.type, row), revision: row.revision }
+      return plain(versionParts(query.type, row), row.revision)
     }
   }
+}
+
+function plain(parts: readonly string[], revision: string): Body {
+  return { bytes: encodeParts(parts), gzip: false, revision }
 }

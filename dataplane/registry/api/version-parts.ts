@@ -1,0 +1,40 @@
+import { writeMeta } from '../catalog/official-meta.ts'
+import type { EntryType } from '../store/schema.ts'
+import type { VersionRow } from '../store/version-columns.ts'
+
+/** Parts of the JSON text of `{server, _meta}`, or `skill`. The document goes in as it came: it is not parsed on the way. */
+export function versionParts(type: EntryType, row: VersionRow): string[] {
+  const meta = writeMeta(
+    {
+      status: row.status,
+      statusMessage: row.status_message,
+      statusChangedAt: row.status_changed_at,
+      publishedAt: row.published_at,
+      updatedAt: row.updated_at,
+      isLatest: row.is_latest === 1,
+    },
+    row.other_meta,
+  )
+  return [`{"${type}":`, row.document, `,"_meta":${meta}}`]
+}
+
+/** Parts of the JSON text of `{servers, metadata}`, or `skills`; `count` is the page's. */
+export function listParts(type: EntryType, rows: readonly VersionRow[], nextCursor?: string): string[] {
+  const metadata = JSON.stringify({ count: rows.length, nextCursor })
+  const versions = rows.flatMap((row, index) => [index === 0 ? '' : ',', ...versionParts(type, row)])
+  return [`{"${type}s":[`, ...versions, `],"metadata":${metadata}}`]
+}
+
+/**
+ * The parts in UTF-8, one behind the other, in memory of their own. To join them first would copy the text twice, into
+ * places that V8 frees late (measured for 135 kB: 0.27 ms against 0.13).
+ */
+export function encodeParts(parts: readonly string[]): Buffer {
+  let size = 0
+  for (const part of parts) size += Buffer.byteLength(part)
+  // Not of the pool, of which a small body that is kept would hold a much larger piece.
+  const bytes = Buffer.allocUnsafeSlow(size)
+  let end = 0
+  for (const part of parts) end += bytes.write(part, end)
+  return bytes
+}
