@@ -25,6 +25,7 @@ export class DistantRetry implements Flying {
   readonly id: string
   deadline: number
   nextSign: number
+  place = -1
   readonly #turn: Turn
   readonly #options: DistantRetryOptions
   #signs = 0

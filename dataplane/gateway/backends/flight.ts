@@ -16,6 +16,7 @@ const LINGER_MS = 1_000
 export abstract class Flight extends Outgoing implements Flying {
   deadline: number
   nextSign: number
+  place = -1
   protected readonly observed: End
 
   constructor(turn: Turn, route: Route, message: Message) {
