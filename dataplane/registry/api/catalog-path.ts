@@ -39,7 +39,8 @@ function entryPath(registry: string, type: EntryType, rest: readonly string[]): 
     case 2:
       return second === 'versions' ? { ...path, asks: 'versions' } : undefined
     case 3:
-      if (third === 'versions') return { ...parted, asks: 'versions' }
+      // An entry may be called `versions`, and so may a version.
+      if (third === 'versions' && !first.includes('/')) return { ...parted, asks: 'versions' }
       return second === 'versions' ? { ...path, asks: 'version', version: third } : undefined
     case 4:
       return third === 'versions' ? { ...parted, asks: 'version', version: fourth } : undefined
