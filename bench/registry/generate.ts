@@ -4,14 +4,17 @@ export interface GenerateOptions {
   readonly names: number
   /** Versions of each name, on average; at least one. */
   readonly versions: number
-  /** Smallest and largest document, in characters of JSON. */
+  /** Smallest and largest document, in characters of JSON; most are small, as in public catalogs. */
   readonly bytes: readonly [number, number]
+  /** Of what the documents say. */
   readonly seed?: number
-  /** Part of each name; catalogs of different prefixes share none. */
+  /** Part of each name: catalogs of one prefix have the same names, those of different ones share none. */
   readonly prefix?: string
+  /** What all names begin with. */
+  readonly domain?: string
 }
 
-const WORDS =
+export const WORDS =
   'query browser file calendar ticket payment weather graph vector search image audio repository cluster metric trace secret policy queue table sheet mail chat map route translate summarise review deploy schedule'.split(
     ' ',
   )
@@ -33,17 +36,18 @@ export function* generateServers({
   bytes,
   seed = 1,
   prefix = 'catalog',
+  domain = 'com.example',
 }: GenerateOptions): Iterable<Server> {
   const random = randomFrom(seed)
   const below = (limit: number) => Math.floor(random() * limit)
   const word = () => WORDS[below(WORDS.length)] as string
   for (let index = 0; index < names; index++) {
     const number = (index * 7919) % names
-    const name = `com.example.${prefix}-${word()}/${word()}-${number}`
+    const name = `${domain}.${nameOf(prefix, number)}`
     const title = `${capital(word())} ${capital(word())}`
     const count = Math.max(1, Math.round(versions * 2 * random()))
     for (let minor = 0; minor < count; minor++) {
-      const tools = toolsOf(bytes[0] + below(bytes[1] - bytes[0] + 1), word)
+      const tools = toolsOf(bytes[0] * (bytes[1] / bytes[0]) ** (random() ** 3), word)
       yield {
         $schema: 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json',
         name,
@@ -75,6 +79,11 @@ function toolsOf(characters: number, word: () => string): readonly object[] {
       readOnly: true,
     })
   return tools
+}
+
+function nameOf(prefix: string, number: number): string {
+  const word = (index: number) => WORDS[index % WORDS.length]
+  return `${word(number * 13)}/${word(number * 7 + 3)}-${prefix}-${number}`
 }
 
 const capital = (word: string) => word.charAt(0).toUpperCase() + word.slice(1)

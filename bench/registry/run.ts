@@ -1,127 +1,110 @@
 /**
- * Latency and processor time of the registry's reads, at 1,000 and at 10,000 rows in one run, so that the ratio tells
- * how they grow. `node bench/registry/run.ts [rows …]`
+ * What the registry takes, over HTTP, on SQLite and on PostgreSQL: pages, searches and publications at 1,000 and at
+ * 100,000 versions in one run, so that the ratio tells how they grow; memory and time of a first full sync; the cost of
+ * sources that have not changed. Times are worth something on an idle machine alone, ratios and processor time on any.
+ * About five minutes; `node bench/registry/run.ts [versions …]`, such as `100 2000` to try it
  */
-import { Agent, request } from 'node:http'
-import { generateServers, registryFile } from './generate.ts'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Caller, callers, shareOf, startCallers } from './callers.ts'
+import { writeCatalogs } from './catalogs.ts'
+import { publishAtOnce } from './publish.ts'
+import { measure, pathsOf, walk } from './reads.ts'
+import { type At, createReport } from './report.ts'
+import { createClient } from './requests.ts'
 import { type MeasuredRegistry, startRegistry } from './server.ts'
+import { postgresStores, type Stores, sqliteStores } from './stores.ts'
 
+/** Versions of a name on average, as in public catalogs. */
 const VERSIONS = 3.3
-const WARM_UP = 200
-const REQUESTS = 1_000
-const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+/** Names of the registry whose start is measured. */
+const START_NAMES = 10_000
+const MIB = 2 ** 20
 
-interface Measured {
-  readonly p50Ms: number
-  readonly p99Ms: number
-  /** Processor time of the server for one request. */
-  readonly cpuMs: number
+const given = process.argv.slice(2).map(Number)
+const sizes = given.length > 0 ? given : [1_000, 100_000]
+const began = performance.now()
+const progress = (text: string) =>
+  console.log(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${text}`)
+const report = createReport(sizes)
+
+const people = await startCallers()
+for (const makeStores of [sqliteStores, postgresStores]) {
+  const stores = await makeStores()
+  try {
+    for (const rows of sizes) await measureCatalog(stores, rows)
+    await measureStart(stores, Math.min(START_NAMES, Math.max(...sizes)))
+  } finally {
+    await stores.close()
+  }
 }
+await people.close()
+report.print()
+progress('done')
 
-const sizes = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [1_000, 10_000]
-const results = []
-for (const rows of sizes) results.push(await measureCatalog(rows))
-agent.destroy()
+async function measureCatalog(stores: Stores, rows: number): Promise<void> {
+  const at = { store: stores.name, rows }
+  progress(`${stores.name}, ${rows} versions: writing registry files`)
+  const catalogs = await writeCatalogs(rows, VERSIONS)
+  const state = join(catalogs.directory, 'state')
+  await mkdir(state)
+  const store = await stores.make(state)
 
-console.table(Object.fromEntries(results.map(({ rows, summary }) => [`${rows} rows`, summary])))
-for (const name of Object.keys(results[0]?.reads ?? {}))
-  console.table({
-    ...Object.fromEntries(results.map(({ rows, reads }) => [`${name}, ${rows} rows`, rounded(reads[name])])),
-    ratio: rounded(ratio(results.at(-1)?.reads[name], results[0]?.reads[name])),
+  progress(`${catalogs.megabytes.toFixed(0)} MB, ${catalogs.names} names in sources: first sync`)
+  const open = await catalogs.configure({ ...store.settings, auth: { mode: 'anonymous' } })
+  const first = await startRegistry(open, state)
+  const synced = await first.usage()
+  await measureReads(first, at, 'anonymous')
+  const { peakBytes, residentBytes } = await first.usage()
+  await first.close()
+
+  progress('the same again: nothing has changed')
+  const writes = await store.writes()
+  const again = await startRegistry(open, state)
+  const { cpuMs: cpuAgain } = await again.usage()
+  await again.close()
+  const written = (await store.writes()) - writes
+  report.sync(at, {
+    'catalog, MB': catalogs.megabytes,
+    'first sync, s': first.startMs / 1000,
+    'its cpu, s': synced.cpuMs / 1000,
+    'peak of it, MiB': synced.peakBytes / MIB,
+    'peak with reads, MiB': peakBytes / MIB,
+    'afterwards, MiB': residentBytes / MIB,
+    'unchanged: start, s': again.startMs / 1000,
+    'its cpu, s ': cpuAgain / 1000,
+    'its writes': written,
   })
 
-// The store alone, on both databases; it takes the same sizes.
-await import('./store.ts')
+  const closed = await startRegistry(await catalogs.configure({ ...store.settings, auth: people.auth }), state)
+  for (const caller of Object.keys(callers) as Caller[])
+    if (caller !== 'anonymous') await measureReads(closed, at, caller)
+  progress('publishing by eight writers at once')
+  report.publish(at, await publishAtOnce(closed, (await people.headerOf('writer')) as string))
+  await closed.close()
+  await store.close()
+  await catalogs.remove()
+}
 
-async function measureCatalog(rows: number) {
-  const names = Math.round(rows / VERSIONS)
-  // Two sources: the second repeats a part of the first's names, so that there is something to shadow.
-  const catalogs = [names, Math.round(names / 3)].map((count, index) =>
-    registryFile(generateServers({ names: count, versions: VERSIONS, bytes: [1_000, 8_000], seed: 1 + index })),
-  )
-  const registry = await startRegistry(catalogs)
-  const synced = await registry.usage()
-  const { cursors, known } = await walk(registry)
-  const pick = <T>(list: readonly T[], index: number) => list[(index * 7919) % list.length] as T
-  const reads: Record<string, Measured> = {
-    'first page': await measure(registry, () => '/servers'),
-    'later page': await measure(registry, (index) => `/servers?cursor=${pick(cursors, index)}`),
-    'first page of latest': await measure(registry, () => '/servers?version=latest'),
-    'search, common': await measure(registry, () => '/servers?search=calendar'),
-    'search, rare': await measure(registry, () => '/servers?search=number%20131'),
-    'versions/latest': await measure(registry, (index) => `/servers/${pick(known, index)}/versions/latest`),
-  }
-  const { residentBytes } = await registry.usage()
+async function measureReads(registry: MeasuredRegistry, at: At, caller: Caller): Promise<void> {
+  progress(`reads, ${caller}`)
+  const client = createClient(registry.url, await people.headerOf(caller))
+  const walked = await walk(client, at.rows * shareOf(caller))
+  for (const [kind, path] of Object.entries(pathsOf(walked)))
+    report.read(at, `${kind}, ${caller}`, await measure(registry, client, path))
+  client.close()
+}
+
+/** How long it takes until so many names of twenty sources are served from an empty store. */
+async function measureStart(stores: Stores, names: number): Promise<void> {
+  progress(`${stores.name}: start with ${names} names on an empty store`)
+  const catalogs = await writeCatalogs(names, 1)
+  const state = join(catalogs.directory, 'state')
+  await mkdir(state)
+  const store = await stores.make(state)
+  const registry = await startRegistry(await catalogs.configure({ ...store.settings, auth: people.auth }), state)
+  report.start(stores.name, names, registry.startMs / 1000)
   await registry.close()
-  return {
-    rows,
-    reads,
-    summary: {
-      'catalog MB': Math.round(catalogs.join('').length / 1e5) / 10,
-      'start ms': Math.round(registry.startMs),
-      'start cpu ms': Math.round(synced.cpuMs),
-      'RSS MiB after sync': Math.round(synced.residentBytes / 2 ** 20),
-      'RSS MiB': Math.round(residentBytes / 2 ** 20),
-    },
-  }
-}
-
-/** All cursors and the encoded names of all servers. */
-async function walk(registry: MeasuredRegistry) {
-  const cursors: string[] = []
-  const known = new Set<string>()
-  for (let cursor: string | undefined; ; ) {
-    const page = JSON.parse(await get(registry, `/servers${cursor === undefined ? '' : `?cursor=${cursor}`}`))
-    for (const { server } of page.servers) known.add(encodeURIComponent(server.name))
-    cursor = page.metadata.nextCursor
-    if (cursor === undefined) return { cursors, known: [...known] }
-    cursors.push(cursor)
-  }
-}
-
-async function measure(registry: MeasuredRegistry, path: (index: number) => string): Promise<Measured> {
-  for (let index = 0; index < WARM_UP; index++) await get(registry, path(index))
-  const before = await registry.usage()
-  const times: number[] = []
-  for (let index = 0; index < REQUESTS; index++) {
-    const started = performance.now()
-    await get(registry, path(index))
-    times.push(performance.now() - started)
-  }
-  const { cpuMs } = await registry.usage()
-  times.sort((one, other) => one - other)
-  return {
-    p50Ms: times[REQUESTS / 2] as number,
-    p99Ms: times[REQUESTS * 0.99] as number,
-    cpuMs: (cpuMs - before.cpuMs) / REQUESTS,
-  }
-}
-
-function get({ base }: MeasuredRegistry, path: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const sent = request(base + path, { agent }, (response) => {
-      const chunks: Buffer[] = []
-      response.on('data', (chunk: Buffer) => chunks.push(chunk))
-      response.on('end', () => {
-        const body = Buffer.concat(chunks).toString()
-        if (response.statusCode === 200) resolve(body)
-        else reject(new Error(`${path}: ${response.statusCode} ${body}`))
-      })
-    })
-    sent.on('error', reject)
-    sent.end()
-  })
-}
-
-function ratio(large: Measured | undefined, small: Measured | undefined): Measured | undefined {
-  if (large === undefined || small === undefined) return undefined
-  return {
-    p50Ms: large.p50Ms / small.p50Ms,
-    p99Ms: large.p99Ms / small.p99Ms,
-    cpuMs: large.cpuMs / small.cpuMs,
-  }
-}
-
-function rounded(measured: Measured | undefined) {
-  return Object.fromEntries(Object.entries(measured ?? {}).map(([name, value]) => [name, Number(value.toFixed(3))]))
+  await store.close()
+  await catalogs.remove()
 }

@@ -6,6 +6,8 @@ export interface Usage {
   /** Processor time of all threads, in milliseconds. */
   readonly cpuMs: number
   readonly residentBytes: number
+  /** The most it ever was; on Linux what /proc calls VmHWM. */
+  readonly peakBytes: number
 }
 
 const [configFile = '', stateDirectory = ''] = process.argv.slice(2)
@@ -23,6 +25,11 @@ process.on('message', async (message) => {
     return
   }
   const { user, system } = process.cpuUsage()
-  process.send?.({ cpuMs: (user + system) / 1000, residentBytes: process.memoryUsage.rss() } satisfies Usage)
+  const { maxRSS } = process.resourceUsage()
+  process.send?.({
+    cpuMs: (user + system) / 1000,
+    residentBytes: process.memoryUsage.rss(),
+    peakBytes: maxRSS * 1024,
+  } satisfies Usage)
 })
 process.send?.({ url: registry.url, adminUrl: registry.adminUrl })

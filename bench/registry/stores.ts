@@ -1,0 +1,65 @@
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import pg from 'pg'
+import { startPostgres } from '../../test/support/postgres.ts'
+
+/** Where a registry under measurement keeps its catalog. */
+export interface MeasuredStore {
+  /** Of the configuration. */
+  readonly settings: object
+  /** A number that goes up with whatever is written. */
+  writes(): Promise<number>
+  close(): Promise<void>
+}
+
+export interface Stores {
+  readonly name: string
+  /** An empty one. */
+  make(stateDirectory: string): Promise<MeasuredStore>
+  close(): Promise<void>
+}
+
+export function sqliteStores(): Stores {
+  return {
+    name: 'SQLite',
+    async make(stateDirectory) {
+      let database: DatabaseSync | undefined
+      return {
+        settings: {},
+        async writes() {
+          // The same connection each time: to it the number changes with what others write.
+          database ??= new DatabaseSync(join(stateDirectory, 'catalog.sqlite'), { readOnly: true })
+          return Number(database.prepare('pragma data_version').get()?.['data_version'])
+        },
+        close: async () => database?.close(),
+      }
+    },
+    close: async () => {},
+  }
+}
+
+/** A server of its own with fsync on, as it comes. */
+export async function postgresStores(): Promise<Stores> {
+  const server = await startPostgres()
+  let count = 0
+  return {
+    name: 'PostgreSQL',
+    async make() {
+      const url = await server.database(`bench${++count}`)
+      return {
+        settings: { database: { url, sslMode: 'disable' } },
+        async writes() {
+          const client = new pg.Client({ connectionString: url })
+          await client.connect()
+          const { rows } = await client.query(
+            'select coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::int as writes from pg_stat_user_tables',
+          )
+          await client.end()
+          return rows[0].writes
+        },
+        close: async () => {},
+      }
+    },
+    close: () => server.close(),
+  }
+}
