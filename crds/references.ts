@@ -1,6 +1,6 @@
 /** Finds where a schema names other objects (`refersTo`) and which names an object holds there. */
 import type { TSchema } from 'typebox'
-import { childSchema, isObject, type SchemaNode, schemaChildren } from './walk.ts'
+import { at, childSchema, isObject, type SchemaNode, schemaChildren } from './walk.ts'
 
 /** Where an object names another one of the same namespace. */
 export interface ReferenceDeclaration {
@@ -8,6 +8,8 @@ export interface ReferenceDeclaration {
   readonly kind: string | readonly string[]
   /** Names found in one object's spec, sorted, each once; does not throw on what the schema lets through. */
   readonly names: (spec: never) => readonly string[]
+  /** JSON pointers (RFC 6901) into the spec at which it has this name. */
+  readonly places: (spec: never, name: string) => readonly string[]
 }
 
 /** All references that a spec's schema marks, one declaration for each kind (or set of kinds). */
@@ -18,23 +20,37 @@ export function referencesOf(schema: TSchema): ReferenceDeclaration[] {
     for (const child of schemaChildren(node)) gather(child)
   }
   gather(schema as SchemaNode)
-  return [...kinds].map(([key, kind]) => ({ kind, names: (spec: unknown) => namesIn(schema as SchemaNode, spec, key) }))
+  return [...kinds].map(([key, kind]) => {
+    const found = (spec: unknown) => foundIn(schema as SchemaNode, spec, key)
+    return {
+      kind,
+      names: (spec: unknown) => [...new Set(found(spec).map(({ name }) => name))].sort(),
+      places: (spec: unknown, name: string) => found(spec).flatMap((one) => (one.name === name ? [one.pointer] : [])),
+    }
+  })
 }
 
-function namesIn(schema: SchemaNode, spec: unknown, kind: string): string[] {
-  const names = new Set<string>()
-  const gather = (node: SchemaNode, value: unknown): void => {
+interface FoundName {
+  readonly name: string
+  readonly pointer: string
+}
+
+function foundIn(schema: SchemaNode, spec: unknown, kind: string): readonly FoundName[] {
+  const found: FoundName[] = []
+  const gather = (node: SchemaNode, value: unknown, pointer: string): void => {
     if (typeof value === 'string') {
-      if (value !== '' && String(node.refersTo) === kind) names.add(value)
+      if (value !== '' && String(node.refersTo) === kind) found.push({ name: value, pointer })
     } else if (Array.isArray(value)) {
-      if (node.items) for (const item of value) gather(node.items, item)
+      value.forEach((item, index) => {
+        if (node.items) gather(node.items, item, at(pointer, String(index)))
+      })
     } else if (isObject(value)) {
       for (const [key, inner] of Object.entries(value)) {
         const child = childSchema(node, key)
-        if (child) gather(child, inner)
+        if (child) gather(child, inner, at(pointer, key))
       }
     }
   }
-  gather(schema, spec)
-  return [...names].sort()
+  gather(schema, spec, '')
+  return found
 }

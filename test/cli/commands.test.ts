@@ -90,13 +90,29 @@ test('validate: errors in one line each with file, line and pointer; exit 1', as
   assert.match(out, '1 object checked (portico.dev): 1 error, 0 warnings')
 })
 
-test('validate: an unknown reference is an error at the object that makes it', async () => {
+test('validate: an unknown reference is an error at the place that makes it', async () => {
   using folder = temporaryFolder({ 'a.yaml': `${group}---\n${gateway('nowhere')}` })
   const { code, err } = await portico(['validate', folder.path])
   assert.is(code, 1)
   assert.match(
     err,
-    /a\.yaml:10: error: VirtualMCPServer default\/v: MCPGroup "nowhere" is missing \(ReferenceNotFound\)/,
+    /a\.yaml:13: error: \/spec\/groupRef\/name: VirtualMCPServer default\/v: MCPGroup "nowhere" is missing \(ReferenceNotFound\)/,
+  )
+})
+
+test('validate: each thing that an object misses is told at its own place', async () => {
+  const spec =
+    '  groupRef:\n    name: nowhere\n  incomingAuth:\n    type: oidc\n    audience: a\n    oidcConfigRef:\n      name: nobody\n'
+  const head = 'apiVersion: portico.dev/v1beta1\nkind: VirtualMCPServer\nmetadata:\n  name: v\nspec:\n'
+  using folder = temporaryFolder({ 'a.yaml': head + spec })
+  const { out } = await portico(['validate', folder.path, '--output', 'json'])
+  const { findings } = JSON.parse(out) as { findings: { severity: string; line: number; pointer?: string }[] }
+  assert.equal(
+    findings.filter(({ severity }) => severity === 'error').map(({ line, pointer }) => [line, pointer]),
+    [
+      [7, '/spec/groupRef/name'],
+      [12, '/spec/incomingAuth/oidcConfigRef/name'],
+    ],
   )
 })
 
@@ -156,7 +172,7 @@ test('render: what is not valid renders nothing at all', async () => {
   using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}`, 'b.yaml': gateway('nowhere') })
   const { code, out, err } = await portico(['render', folder.path])
   assert.equal([code, out], [1, ''])
-  assert.match(err, 'b.yaml:4: error:')
+  assert.match(err, 'b.yaml:7: error: /spec/groupRef/name: ')
 })
 
 test('render --status: who refers to what, and what is wrong', async () => {

@@ -2,7 +2,7 @@ import { clusterAddress } from '../../reconcile/index.ts'
 import type { ReconcileContext } from '../../reconcile/plan.ts'
 import { assumeSecrets } from './assumed-secrets.ts'
 import { checkManifests, findUnsupported } from './check.ts'
-import type { ManifestFinding } from './finding.ts'
+import { type ManifestFinding, objectKey } from './finding.ts'
 import { type Planned, planFindings, planManifests } from './plan.ts'
 import { type Manifest, type ManifestSet, readManifests } from './read.ts'
 
@@ -39,14 +39,10 @@ function assumedSecret(manifest: Manifest, namespace: string, name: string): Man
 
 /** What the conditions repeat of the fields without a reader, which are told at their own place. */
 function withoutRepeats(findings: readonly ManifestFinding[], unsupported: readonly ManifestFinding[]) {
-  const texts = unsupported.map(({ pointer, message, reason }) =>
-    reason === 'NotYetSupported' ? `${pointer} ${message}` : `${pointer}: ${message}`,
-  )
-  return findings.filter(({ reason, severity, message }) => {
+  const told = new Set(unsupported.map(({ object, pointer }) => object && `${objectKey(object)} ${pointer}`))
+  return findings.filter(({ reason, severity, object, pointer }) => {
     if (reason === 'NotYetSupported' && severity === 'warning') return false
-    if (reason !== 'NotYetSupported' && reason !== 'NotSupported') return true
-    const said = message.slice(message.indexOf(': ') + 2)
-    return texts.reduce((rest, text) => rest.replace(text, ''), said).replaceAll('; ', '') !== ''
+    return !(object && told.has(`${objectKey(object)} ${pointer}`))
   })
 }
 

@@ -6,6 +6,7 @@ import type { Condition, Plan, ReconcileContext } from '../../reconcile/plan.ts'
 import { problemConditions } from '../../reconcile/problems.ts'
 import type { CoreObject } from './core.ts'
 import type { ManifestFinding, ObjectId, Severity } from './finding.ts'
+import { type Placed, placedParts } from './place.ts'
 import type { Manifest } from './read.ts'
 
 export interface Planned {
@@ -90,15 +91,22 @@ export function conditionProblems({ status }: Plan): readonly ConditionProblem[]
   return found
 }
 
-/** The same as findings, with the place of the object. */
+/** The same as findings, one for each thing that is wrong, at its place or else at the object's name. */
 export const planFindings = (planned: readonly Planned[]): readonly ManifestFinding[] =>
   planned.flatMap(({ manifest, plan }) =>
-    conditionProblems(plan).map(({ severity, reason, message }) => ({
-      severity,
-      reason,
-      message: `${manifest.id.kind} ${manifest.id.namespace}/${manifest.id.name}: ${message}`,
-      file: manifest.file,
-      line: manifest.lineOf('/metadata/name'),
-      object: manifest.id,
-    })),
+    conditionProblems(plan).flatMap(({ severity, reason, message }) =>
+      partsOf(manifest, severity, message).map((part) => ({
+        severity,
+        reason,
+        message: `${manifest.id.kind} ${manifest.id.namespace}/${manifest.id.name}: ${part.message}`,
+        file: manifest.file,
+        line: manifest.lineOf(part.pointer ?? '/metadata/name'),
+        ...(part.pointer === undefined ? {} : { pointer: part.pointer }),
+        object: manifest.id,
+      })),
+    ),
   )
+
+/** A warning tells of other objects in words of its own. */
+const partsOf = ({ object, id }: Manifest, severity: Severity, message: string): readonly Placed[] =>
+  severity === 'error' ? placedParts(object, id.kind, message) : [{ message }]
