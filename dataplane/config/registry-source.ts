@@ -17,13 +17,17 @@ const url = (description: string) => Type.String({ description, pattern: '^https
 export const label = (description: string) =>
   Type.String({ description, pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$', maxLength: 63 })
 
+const gitPlace = {
+  repository: text('URL of the repository.'),
+  branch: Type.Optional(text('Branch; absent: the repository’s default.', 255)),
+  tag: Type.Optional(text('Tag.', 255)),
+  commit: Type.Optional(Type.String({ description: 'Commit, in full.', pattern: '^[0-9a-f]{40}([0-9a-f]{24})?$' })),
+  path: Type.Optional(Type.String({ description: 'A registry file.', minLength: 1, default: 'registry.json' })),
+}
+const gitOptions = { description: 'A file in a git repository.', ...strict }
 const git = Type.Object(
   {
-    repository: text('URL of the repository.'),
-    branch: Type.Optional(text('Branch; absent: the repository’s default.', 255)),
-    tag: Type.Optional(text('Tag.', 255)),
-    commit: Type.Optional(Type.String({ description: 'Commit, in full.', pattern: '^[0-9a-f]{40}([0-9a-f]{24})?$' })),
-    path: Type.Optional(Type.String({ description: 'A registry file.', minLength: 1, default: 'registry.json' })),
+    ...gitPlace,
     auth: Type.Optional(
       Type.Object(
         {
@@ -34,13 +38,17 @@ const git = Type.Object(
       ),
     ),
   },
-  { description: 'A file in a git repository.', ...strict },
+  gitOptions,
 )
 
+const apiPlace = {
+  endpoint: url('Base URL, without `/v0.1`.'),
+  timeout: Type.Optional(duration('registry', 'Longest wait for an answer.', { default: '10s' })),
+}
+const apiOptions = { description: 'Another registry (MCP registry API v0.1).', ...strict }
 const api = Type.Object(
   {
-    endpoint: url('Base URL, without `/v0.1`.'),
-    timeout: Type.Optional(duration('registry', 'Longest wait for an answer.', { default: '10s' })),
+    ...apiPlace,
     headersFile: Type.Optional(text('File of headers that are sent along, one `Name: value` a line.')),
     headers: Type.Optional(
       Type.Array(
@@ -52,34 +60,39 @@ const api = Type.Object(
       ),
     ),
   },
-  { description: 'Another registry (MCP registry API v0.1).', ...strict },
+  apiOptions,
 )
 
+const filePlace = {
+  url: Type.Optional(url('Where the registry file is fetched.')),
+  data: Type.Optional(Type.String({ description: 'The registry file itself (JSON).', minLength: 1 })),
+  timeout: Type.Optional(duration('registry', 'Longest wait for the URL; 30s when left out.')),
+}
+const fileOptions = { description: 'A registry file.', ...strict }
 const file = Type.Object(
-  {
-    path: Type.Optional(text('A registry file on this machine.')),
-    url: Type.Optional(url('Where the registry file is fetched.')),
-    data: Type.Optional(Type.String({ description: 'The registry file itself (JSON).', minLength: 1 })),
-    timeout: Type.Optional(duration('registry', 'Longest wait for the URL; 30s when left out.')),
-  },
-  { description: 'A registry file.', ...strict, exactlyOne: ['path', 'url', 'data'] },
+  { path: Type.Optional(text('A registry file on this machine.')), ...filePlace },
+  { ...fileOptions, exactlyOne: ['path', 'url', 'data'] },
 )
 
+const kubernetesPlace = {
+  namespaces: Type.Array(Type.String({ pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$', maxLength: 63 }), {
+    description: 'Namespaces that are read.',
+    minItems: 1,
+    maxItems: 256,
+    uniqueItems: true,
+  }),
+  group: Type.Optional(
+    Type.String({
+      description: 'API group of the kinds, and prefix of the annotations; absent: portico.dev.',
+      pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
+      maxLength: 253,
+    }),
+  ),
+}
+const kubernetesOptions = { description: 'MCP servers of the cluster.', ...strict }
 const kubernetes = Type.Object(
   {
-    namespaces: Type.Array(Type.String({ pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$', maxLength: 63 }), {
-      description: 'Namespaces that are read.',
-      minItems: 1,
-      maxItems: 256,
-      uniqueItems: true,
-    }),
-    group: Type.Optional(
-      Type.String({
-        description: 'API group of the kinds, and prefix of the annotations; absent: portico.dev.',
-        pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
-        maxLength: 253,
-      }),
-    ),
+    ...kubernetesPlace,
     apiServer: Type.Optional(
       Type.Object(
         {
@@ -91,7 +104,7 @@ const kubernetes = Type.Object(
       ),
     ),
   },
-  { description: 'MCP servers of the cluster.', ...strict },
+  kubernetesOptions,
 )
 
 const patterns = (description: string) => {
@@ -99,7 +112,7 @@ const patterns = (description: string) => {
   return Type.Optional(Type.Object({ include: texts, exclude: texts }, { description, ...strict }))
 }
 
-/** What a source is, besides its name: the body of the admin API has the same fields. */
+/** What a source is, besides its name. */
 export const sourceFields = {
   git: Type.Optional(git),
   api: Type.Optional(api),
@@ -124,6 +137,18 @@ export const sourceFields = {
   claims: Type.Optional(
     claims('What a caller must hold to manage it; entries of git, api and file sources inherit them.'),
   ),
+}
+
+/**
+ * The same for whoever makes a source through the admin API: without what names a file of this machine. They may not make
+ * the server read its own files or send them elsewhere.
+ */
+export const apiSourceFields = {
+  ...sourceFields,
+  git: Type.Optional(Type.Object(gitPlace, gitOptions)),
+  api: Type.Optional(Type.Object(apiPlace, apiOptions)),
+  file: Type.Optional(Type.Object(filePlace, { ...fileOptions, exactlyOne: ['url', 'data'] })),
+  kubernetes: Type.Optional(Type.Object(kubernetesPlace, kubernetesOptions)),
 }
 
 export const sourceSchema = Type.Object(

@@ -6,6 +6,8 @@ import { SourceError } from './source-error.ts'
 export interface ListMark {
   /** The latest time of change that the upstream told, by its own clock; absent where it tells none. */
   readonly since?: string
+  /** When that was first told, by our clock; absent once all that may have come late with it has been read. */
+  readonly toldAt?: number
   /** Hash of what was read last where that was one page. */
   readonly tail?: string
 }
@@ -30,7 +32,10 @@ export interface ListOptions {
   readonly get: (url: string) => Promise<Buffer>
 }
 
-/** A change may show up in an upstream later than its time says, while the transaction that makes it runs. */
+/**
+ * A change may show up in an upstream later than its time says, while the transaction that makes it runs: so long what is
+ * a little older than the latest is asked for too, and no longer, since it may be the whole catalog.
+ */
 const OVERLAP_MS = 60_000
 const PAGE_SIZE = 100
 const MOST_PAGES = 20_000
@@ -38,7 +43,9 @@ const MOST_PAGES = 20_000
 /** Looks at a list: all of it, or what has changed where the upstream tells times of change. Throws a SourceError. */
 export async function followList({ kind, url, before, changesOnly, get }: ListOptions): Promise<FoundList> {
   const since = changesOnly ? before?.since : undefined
-  const query = `${url}?limit=${PAGE_SIZE}${since === undefined ? '' : changesQuery(since)}`
+  const now = Date.now()
+  const overlaps = before?.toldAt !== undefined
+  const query = `${url}?limit=${PAGE_SIZE}${since === undefined ? '' : changesQuery(since, overlaps)}`
   const firstBytes = await get(query)
   const firstHash = hash('sha256', firstBytes, 'base64url')
   // It was one page then, and it is the same one now.
@@ -68,18 +75,23 @@ export async function followList({ kind, url, before, changesOnly, get }: ListOp
     throw new SourceError('endless', `the upstream has more than ${MOST_PAGES} pages`)
   }
 
+  function toldAt(): Pick<ListMark, 'toldAt'> {
+    if (newest !== before?.since) return { toldAt: now }
+    return overlaps && now - before.toldAt < OVERLAP_MS ? { toldAt: before.toldAt } : {}
+  }
+
   return {
     changed: !isSame && !(since !== undefined && isOnly && first?.count === 0),
     pages,
     mark: () => ({
-      ...(newest !== undefined && { since: newest }),
+      ...(newest !== undefined && { since: newest, ...toldAt() }),
       // The next pass asks the same again only where no later time was seen.
       ...(isOnly && newest === since && { tail: firstHash }),
     }),
   }
 }
 
-function changesQuery(since: string): string {
-  const from = new Date(Date.parse(since) - OVERLAP_MS).toISOString()
+function changesQuery(since: string, overlaps: boolean): string {
+  const from = new Date(Date.parse(since) - (overlaps ? OVERLAP_MS : 0)).toISOString()
   return `&updated_since=${encodeURIComponent(from)}&include_deleted=true`
 }

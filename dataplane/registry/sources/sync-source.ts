@@ -57,17 +57,17 @@ export async function syncSource(
   const readChange = await look(source.place, { source: source.name, mark, stateDirectory, signal, parts })
   if (readChange === undefined) return outcome(before, false)
 
-  const done = await alone(async () => {
+  const changed = await alone(async () => {
     const now = await lastApplied(database, source.name)
     // Another replica was faster.
     if (!full && (now?.content_hash !== before?.content_hash || now?.settings_hash !== before?.settings_hash))
-      return now
+      return false
     const content = await readChange()
-    if ('newMark' in content) await stored(recordMark(database, source.name, content.newMark))
-    else await apply(database, source, settingsHash, content, signal)
-    return lastApplied(database, source.name)
+    if (!('newMark' in content)) return apply(database, source, settingsHash, content, signal)
+    await stored(recordMark(database, source.name, content.newMark))
+    return false
   })
-  return outcome(done ?? (await lastApplied(database, source.name)), done !== undefined)
+  return outcome(await lastApplied(database, source.name), changed ?? false)
 }
 
 async function apply(
@@ -76,7 +76,7 @@ async function apply(
   settingsHash: string,
   content: Content,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const staging = await stored(stageSync(database, name))
   try {
     const wanted = createFilter(filter)
@@ -89,7 +89,7 @@ async function apply(
     if (signal.aborted) throw stopped()
     const { complete } = content
     const now = new Date().toISOString()
-    await stored(
+    return await stored(
       staging.finish({ settingsHash, mark: content.mark(), complete, problems: JSON.stringify(problems), now }),
     )
   } catch (error) {

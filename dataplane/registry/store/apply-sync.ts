@@ -30,9 +30,9 @@ export interface Staging {
   /**
    * Puts all batches in force at once: whoever reads sees the state before or after, and a process that is killed leaves
    * the state before. Writes only what differs. What a complete pass did not bring becomes a tombstone, so that those who
-   * mirror us by `updated_since` learn of it.
+   * mirror us by `updated_since` learn of it. Tells whether anything was written.
    */
-  finish(end: PassEnd): Promise<void>
+  finish(end: PassEnd): Promise<boolean>
   /** Takes back what was laid aside, of a pass that can't be finished. */
   drop(): Promise<void>
 }
@@ -77,7 +77,7 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
             await renewRevisions(transaction, [source])
             await tidy(transaction, touched.size)
           }
-          await recordPass(transaction, source, end, touched.size > 0)
+          return recordPass(transaction, source, end, touched.size > 0)
         }),
       ),
     drop,
@@ -233,16 +233,16 @@ async function purgeTombstones(database: Database, source: number, now: string):
   return old.map(({ entry_id }) => entry_id)
 }
 
-/** A pass that found everything as it was writes nothing. */
+/** A pass that found everything as it was writes nothing; tells whether this one did. */
 async function recordPass(
   database: Database,
   source: number,
   { settingsHash, mark, problems }: PassEnd,
   changed: boolean,
-) {
+): Promise<boolean> {
   const count = (type: string) => sql<number>`(
     select count(*) from entry e where e.source_id = source.id and e.type = ${type} and e.living = 1)`
-  await database
+  const { numUpdatedRows } = await database
     .updateTable('source')
     .set({
       settings_hash: settingsHash,
@@ -258,5 +258,6 @@ async function recordPass(
           or problems <> ${problems})`,
       ),
     )
-    .execute()
+    .executeTakeFirstOrThrow()
+  return numUpdatedRows > 0n
 }

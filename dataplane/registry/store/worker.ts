@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Kysely } from 'kysely'
 import { isDatabaseError } from '../../storage/sql.ts'
+import type { Synced } from '../sources/source.ts'
 import { SourceError } from '../sources/source-error.ts'
 import { syncSource } from '../sources/sync-source.ts'
 import { applySettings } from './apply-settings.ts'
@@ -63,7 +64,7 @@ const jobs: Work = {
 }
 
 /** Jobs of which the others are told when they are done; the changes tell of themselves. */
-const TOLD: readonly (keyof Work)[] = ['applySettings', 'syncSource', 'recordSync']
+const TOLD: readonly (keyof Work)[] = ['applySettings', 'recordSync']
 
 port.on('message', async (call: Call) => {
   if ('abort' in call) {
@@ -79,7 +80,7 @@ port.on('message', async (call: Call) => {
   ).then(
     async (result): Promise<Answer> => {
       // Lost with the connection it is no harm: the others look for themselves now and then.
-      if (TOLD.includes(job)) await tellOthers(await database()).catch(() => {})
+      if (isNews(job, result)) await tellOthers(await database()).catch(() => {})
       return { id, result }
     },
     (error: Error): Answer => ({ id, error: plainError(error) }),
@@ -89,6 +90,11 @@ port.on('message', async (call: Call) => {
   // With its port closed the thread has nothing left to wait for, and ends.
   if (job === 'close') port.close()
 })
+
+/** A look at a source that has not changed is no news. */
+function isNews(job: keyof Work, result: unknown): boolean {
+  return job === 'syncSource' ? (result as Synced).changed : TOLD.includes(job)
+}
 
 function plainError(error: Error) {
   const { message } = error

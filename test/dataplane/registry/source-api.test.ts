@@ -1,3 +1,5 @@
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
@@ -66,9 +68,17 @@ test('nothing new is one request and no write', async () => {
   registry = await start()
   await shows('abcde')
   const etag = (await registry.get('/servers')).headers.get('etag')
-  const before = upstream.requests.length
+  const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
+  const commits = () => database.prepare('pragma data_version').get()?.['data_version']
+  // The first look after that sees what lies in the overlap.
+  const first = upstream.requests.length
+  await eventually('two looks', () => upstream.requests.length >= first + 2, 20_000)
+  await settled('ok')
+  const [before, written] = [upstream.requests.length, commits()]
   await eventually('some looks', () => upstream.requests.length >= before + 3, 20_000)
   await settled('ok')
+  assert.is(commits(), written)
+  database.close()
   assert.is((await registry.get('/servers')).headers.get('etag'), etag)
   // The second pass sees what lies in the overlap; from the third on nothing is news.
   assert.ok(registry.log.lines.filter(({ msg }) => msg === 'synced').length <= 2)
@@ -198,6 +208,49 @@ test('a server of ours is a source of another, with its times, statuses and dele
   await first.folder.write('up.json', registryFile([server('com.example/y'), server('com.example/z')]))
   await shows('yz')
   await first.close()
+})
+
+test('skills of a server of ours come along: added, changed and gone', async () => {
+  const skill = (name: string, version = '1.0.0') => ({ namespace: 'com.example', name, version, description: name })
+  const servers = [server('com.example/x')]
+  const first = await startRegistry({ up: registryFile(servers, [skill('writing'), skill('drawing')]) })
+  registry = await registryOf({ api: { endpoint: `${first.url}/registry/main` } })
+  const skills = async () => {
+    const answer = await (registry as TestRegistry).get('/x/portico/skills')
+    const list = ((await answer.json()) as { skills: { skill: { name: string; version: string } }[] }).skills
+    return list.map(({ skill: { name, version } }) => `${name}@${version}`).join()
+  }
+  const showsSkills = (wanted: string) => eventually(wanted, async () => (await skills()) === wanted, 20_000)
+  await showsSkills('drawing@1.0.0,writing@1.0.0')
+  assert.equal(await names(), ['com.example/x@1.0.0'])
+  assert.is((await registry.source('own')).skills, 2)
+
+  await first.folder.write('up.json', registryFile(servers, [skill('writing'), skill('writing', '1.1.0')]))
+  await showsSkills('writing@1.0.0,writing@1.1.0')
+  assert.equal(await names(), ['com.example/x@1.0.0'])
+  await first.close()
+})
+
+test('an upstream without skills is not asked for them at each look', async () => {
+  registry = await start()
+  await shows('abcde')
+  const looks = lists().length
+  await eventually('some looks', () => lists().length >= looks + 3, 20_000)
+  const asked = upstream.requests.filter(({ url }) => url.pathname.endsWith('/skills'))
+  assert.is(asked.length, 1)
+})
+
+test('an upstream of several pages without times is read whole each time, and written when it differs', async () => {
+  held = held.map(({ server }) => ({ server }))
+  registry = await start()
+  await shows('abcde')
+  await settled('ok')
+  const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
+  const commits = () => database.prepare('pragma data_version').get()?.['data_version']
+  const [before, looks] = [commits(), lists().length]
+  await eventually('two whole looks', () => lists().length >= looks + 6, 20_000)
+  assert.is(commits(), before)
+  database.close()
 })
 
 test('a stop ends a pass that waits', async () => {

@@ -1,5 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
@@ -51,6 +52,32 @@ test('a branch is followed; an unchanged one is asked for and not fetched; nothi
   assert.ok(fetches() > packs)
   await settled('ok')
   assert.equal(await readdir(join(registry.folder.stateDirectory, 'git')).catch(() => []), [])
+})
+
+test('an unchanged repository costs no write; a commit that leaves the file as it was one, and nothing is parsed', async () => {
+  git.commit({ 'registry.json': a1 })
+  registry = await registryOf({ git: { repository: git.url } })
+  await shows(['com.example/a@1.0.0'])
+  await settled('ok')
+  const etag = (await registry.get('/servers')).headers.get('etag')
+  const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
+  const commits = () => database.prepare('pragma data_version').get()?.['data_version'] as number
+  const twoLooks = async () => {
+    const looks = git.requests.length
+    await eventually('two looks', () => git.requests.length >= looks + 4, 30_000)
+    await settled('ok')
+  }
+  const before = commits()
+  await twoLooks()
+  assert.is(commits(), before)
+  git.commit({ 'readme.md': 'Something else.' })
+  await eventually('the commit is known', () => commits() > before, 30_000)
+  const known = commits()
+  assert.is(known, before + 1)
+  await twoLooks()
+  assert.is(commits(), known)
+  assert.is((await registry.get('/servers')).headers.get('etag'), etag)
+  database.close()
 })
 
 test('a tag, a commit, another path', async () => {

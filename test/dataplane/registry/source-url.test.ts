@@ -1,3 +1,6 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
@@ -47,6 +50,57 @@ test('a redirect is followed', async () => {
   )
   registry = await registryOf({ file: { url: `${upstream.url}/there` } })
   await shows(['com.example/a@1.0.0'])
+})
+
+test('a configured source may be at any address; where it redirects to may not', async () => {
+  // Nobody serves at the unspecified address but whoever is on this machine: it stands for link-local ones.
+  upstream = await startUpstream((url, response) => {
+    const { port } = new URL(upstream.url)
+    if (url.pathname === '/away') response.writeHead(302, { location: `http://0.0.0.0:${port}/registry.json` }).end()
+    else response.writeHead(200).end(file('a'))
+  })
+  const { port } = new URL(upstream.url)
+  registry = await registryOf({ file: { url: `http://0.0.0.0:${port}/registry.json` } })
+  await shows(['com.example/a@1.0.0'])
+  await registry.close()
+  registry = await registryOf({ file: { url: `${upstream.url}/away` } })
+  await eventually('it is refused', async () => {
+    const { error } = await (registry as TestRegistry).source('own')
+    return error?.code === 'private_address'
+  })
+})
+
+test('what is fetched does not stay on the disk', async () => {
+  upstream = await startUpstream((_url, response) => void response.writeHead(200).end(file('a')))
+  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
+  await shows(['com.example/a@1.0.0'])
+  assert.equal(await readdir(join(registry.folder.stateDirectory, 'fetched')), [])
+})
+
+test('the same bytes cost no write, with validators and without', async () => {
+  let knows = true
+  upstream = await startUpstream((_url, response, request) => {
+    if (knows && request.headers['if-none-match'] === '"1"') response.writeHead(304).end()
+    else response.writeHead(200, knows ? { etag: '"1"' } : {}).end(file('a'))
+  })
+  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
+  await shows(['com.example/a@1.0.0'])
+  await eventually('it is told', async () => (await (registry as TestRegistry).source('own')).state === 'ok')
+  const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
+  const commits = () => database.prepare('pragma data_version').get()?.['data_version']
+  const before = commits()
+  for (const mode of [true, false]) {
+    knows = mode
+    const looks = upstream.requests.length
+    await eventually('two looks', () => upstream.requests.length >= looks + 2, 20_000)
+  }
+  const { lastAttempt } = await registry.source('own')
+  await eventually(
+    'their end',
+    async () => (await (registry as TestRegistry).source('own')).lastAttempt !== lastAttempt,
+  )
+  assert.is(commits(), before)
+  database.close()
 })
 
 test('inline data is served, and what it is changed to', async () => {

@@ -8,28 +8,11 @@ import type { ErrorDetail } from '../../../server/errors.ts'
 type Source = Omit<SourceConfig, 'name'>
 
 /**
- * What is wrong with a source that comes through the API. Whoever may create sources may not make this server read its
- * own files, send them elsewhere, or call into the network that it stands in.
+ * What is wrong with a source that comes through the API, besides its schema (which has no fields for files of this
+ * machine). Whoever may create sources may not make this server call into the network that it stands in.
  */
 export function apiSourceFindings(source: Source, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
-  return [...sourceFindings(source, ''), ...localFindings(source), ...addressFindings(source, privateSources)]
-}
-
-/** Whatever is named `…File` is one of this machine, in every kind of source that there is or will be. */
-function localFindings(source: Source): readonly ErrorDetail[] {
-  const pointers = [...(source.file?.path === undefined ? [] : ['/file/path']), ...fileFields(source, '')]
-  return pointers.map((pointer) => ({
-    pointer,
-    message: 'names a file of the server: only its configuration may',
-  }))
-}
-
-function fileFields(value: unknown, at: string): readonly string[] {
-  if (typeof value !== 'object' || value === null) return []
-  return Object.entries(value).flatMap(([key, member]) => [
-    ...(key.endsWith('File') ? [`${at}/${key}`] : []),
-    ...fileFields(member, `${at}/${key}`),
-  ])
+  return [...sourceFindings(source, ''), ...addressFindings(source, privateSources)]
 }
 
 function addressFindings({ git, api, file }: Source, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {

@@ -2,7 +2,7 @@ import Type, { type TSchema } from 'typebox'
 import { registryFields, registrySchema } from '../../../config/registry.ts'
 import { ROLES } from '../../../config/registry-auth.ts'
 import { claims } from '../../../config/registry-claims.ts'
-import { label, SOURCE_KINDS, sourceFields, sourceSchema } from '../../../config/registry-source.ts'
+import { apiSourceFields, label, SOURCE_KINDS, sourceFields } from '../../../config/registry-source.ts'
 import { serverJson } from './server-json.ts'
 import { skillJson } from './skill.ts'
 
@@ -76,10 +76,13 @@ export const registriesAnswer = Type.Object({ registries: Type.Array(registryAns
 
 /** The name stands in the path; where the body has one too, it must be the same. */
 export const sourceBody = Type.Object(
-  { name: Type.Optional(label('Name of the source.')), ...sourceFields },
+  { name: Type.Optional(label('Name of the source.')), ...apiSourceFields },
   { ...strict, exactlyOne: SOURCE_KINDS },
 )
-export const newSourceBody = sourceSchema
+export const newSourceBody = Type.Object(
+  { name: label('Unique name.'), ...apiSourceFields },
+  { ...strict, exactlyOne: SOURCE_KINDS },
+)
 export const registryBody = Type.Object(
   { name: Type.Optional(label('Name of the registry.')), ...registryFields },
   strict,

@@ -485,7 +485,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       [{ git: { repository: 'ext::sh -c whoami' } }, '/git/repository'],
       [
         { git: { repository: 'https://example.com/a.git', auth: { username: 'a', passwordFile: '/etc/shadow' } } },
-        '/git/auth/passwordFile',
+        '/git/auth',
       ],
       [
         {
@@ -494,7 +494,7 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
             apiServer: { url: 'https://10.0.0.1', tokenFile: '/run/t', caFile: '/run/c' },
           },
         },
-        '/kubernetes/apiServer/tokenFile',
+        '/kubernetes/apiServer',
       ],
       [{}, ''],
       [{ managed: {}, git: { repository: 'https://example.com/a.git' } }, ''],
