@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
 import { PublicError } from '../../server/errors.ts'
 import { OK, type Turn } from '../endpoint/turn.ts'
 import { memberText } from '../mcp/json.ts'
@@ -12,6 +13,9 @@ interface DistantRetryOptions {
   onEnd(): void
 }
 
+/** A replica that has lost its connection to Redis, or has none yet, is given a moment. */
+const DELIVERIES = 5
+const DELIVER_EVERY_MS = 250
 const ASK_EVERY_MS = 1_000
 /** A replica that has said nothing for so long is gone. */
 const SILENCE_MS = 5_000
@@ -29,6 +33,7 @@ export class DistantRetry implements Flying {
   readonly #turn: Turn
   readonly #options: DistantRetryOptions
   #signs = 0
+  #over = false
 
   constructor(turn: Turn, options: DistantRetryOptions) {
     this.#turn = turn
@@ -41,14 +46,20 @@ export class DistantRetry implements Flying {
 
   /** Takes the retry to the call of this name. */
   start(call: string): void {
+    const turn = this.#turn
+    turn.gateway.inFlight.add(this)
+    turn.onGone = this
+    void this.#deliver(call)
+  }
+
+  async #deliver(call: string): Promise<void> {
     const { bus, replica } = this.#options
-    const { gateway, message } = this.#turn
-    gateway.inFlight.add(this)
-    this.#turn.onGone = this
-    const { text } = message
-    void bus
-      .send({ kind: 'resume', call, retry: this.name, from: bus.replica, text }, replica)
-      .then((isHeard) => isHeard || this.#lose())
+    const { text } = this.#turn.message
+    for (let time = 0; time < DELIVERIES && !this.#over; time++) {
+      if (time > 0) await setTimeout(DELIVER_EVERY_MS, undefined, { ref: false })
+      if (await bus.send({ kind: 'resume', call, retry: this.name, from: bus.replica, text }, replica)) return
+    }
+    this.#lose()
   }
 
   /** Something for the client. */
@@ -77,11 +88,10 @@ export class DistantRetry implements Flying {
     else this.#turn.reply.onceFree(more)
   }
 
+  /** Where that reaches nobody the silence that follows tells. */
   #attend(more: boolean): void {
     const { bus, replica } = this.#options
-    void bus
-      .send({ kind: 'attends', retry: this.name, from: bus.replica, more }, replica)
-      .then((isHeard) => isHeard || this.#lose())
+    void bus.send({ kind: 'attends', retry: this.name, from: bus.replica, more }, replica)
   }
 
   /** Asks whether the other replica still has the call. */
@@ -115,6 +125,7 @@ export class DistantRetry implements Flying {
 
   #close(): boolean {
     const { gateway } = this.#turn
+    this.#over = true
     this.#options.onEnd()
     return gateway.inFlight.delete(this)
   }

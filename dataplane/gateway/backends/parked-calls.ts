@@ -27,6 +27,7 @@ export class ParkedCalls {
   /** Retries here for calls of other replicas. */
   readonly #retries = new Map<string, DistantRetry>()
   #bus: SessionBus | undefined
+  #onSettled: (() => void) | undefined
 
   constructor(gateway: Gateway) {
     this.#gateway = gateway
@@ -49,8 +50,16 @@ export class ParkedCalls {
     return this.#bus?.replica ?? LOCAL
   }
 
-  get count(): number {
-    return this.#calls.size
+  /** Settles when nobody at another replica waits for the answer to a call of this one, at the latest after `ms`. */
+  settled(ms: number): Promise<void> {
+    if (this.#distant.size === 0) return Promise.resolve()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, ms)
+    this.#onSettled = () => {
+      clearTimeout(timer)
+      resolve()
+    }
+    return promise
   }
 
   /** Keeps a call until its client comes back with the state that this gives. Throws `unavailable` where too many wait. */
@@ -120,6 +129,8 @@ export class ParkedCalls {
 
   /** A retry has come to another replica for a call that waits here. */
   #resumeFor({ call, retry, from, text }: Extract<BusMessage, { kind: 'resume' }>, bus: SessionBus): void {
+    // What is told twice may be heard twice.
+    if (this.#distant.has(retry)) return
     const send = (resumed: Parameters<DistantClient['send']>[0]) =>
       bus.send({ kind: 'resumed', retry, ...resumed }, from)
     const parking = this.#calls.get(call)
@@ -127,7 +138,11 @@ export class ParkedCalls {
       void send({ what: 'unknown' })
       return
     }
-    const client = new DistantClient({ first: parking.turn, text, send, onEnd: () => this.#distant.delete(retry) })
+    const onEnd = () => {
+      this.#distant.delete(retry)
+      if (this.#distant.size === 0) this.#onSettled?.()
+    }
+    const client = new DistantClient({ first: parking.turn, text, send, onEnd })
     this.#distant.set(retry, client)
     client.turn.run((turn) => parking.resume(turn))
   }

@@ -22,7 +22,14 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
 
   subscriber.on('message', (_channel: string, text: string) => {
     const sent = parse(text)
-    if (sent !== undefined && sent[0] !== replica) takers.get(sent[1].kind)?.(sent[1] as never)
+    if (sent === undefined || sent[0] === replica) return
+    const [, message] = sent
+    try {
+      takers.get(message.kind)?.(message as never)
+    } catch (error) {
+      // A replica of another version may say things otherwise.
+      log.warn({ err: error, kind: message.kind }, 'a replica is not understood')
+    }
   })
   const subscribe = () =>
     subscriber.subscribe(all, channelOf(replica)).catch((error) => log.debug({ err: error }, 'no word of replicas'))

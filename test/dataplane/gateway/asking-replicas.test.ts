@@ -169,6 +169,25 @@ test('a task that one replica has begun any other can be asked for', async () =>
   }
 })
 
+test('a replica that stops waits for calls whose clients have come back elsewhere', async () => {
+  gateways++
+  const [one, two] = [await startGateway(configOf()), await startGateway(configOf())]
+  let closed: Promise<void> | undefined
+  const stop = () => {
+    closed ??= one.close()
+    return closed
+  }
+  cleanups.push(() => two.close(), stop)
+  onAnswer = () => {}
+  const waiting = call(two.url, retry(await asked(one.url)))
+  await eventually('the answer at the backend', () => backend.asking.at(-1)?.answers.length === 1)
+  void stop()
+  await eventually('it stops', async () => (await fetch(one.url).catch(() => undefined)) === undefined)
+  backend.asking.at(-1)?.finish({ content: [{ type: 'text', text: 'in time' }] })
+  assert.is((await waiting).json.result.content[0].text, 'in time')
+  await stop()
+})
+
 test('when the replica that has the call is killed, its client is told soon, before and during the retry', async () => {
   gateways++
   const directory = await mkdtemp(join(tmpdir(), 'portico-asking-'))
@@ -176,8 +195,10 @@ test('when the replica that has the call is killed, its client is told soon, bef
   const configFile = join(directory, 'gateway.yaml')
   const config = { namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' }, ...configOf() }
   await writeFile(configFile, JSON.stringify(config))
-  const [one, two] = await Promise.all([GatewayReplica.start(configFile), GatewayReplica.start(configFile)])
-  cleanups.push(() => Promise.all([one.end(), two.end()]))
+  const one = await GatewayReplica.start(configFile)
+  cleanups.push(() => one.end())
+  const two = await GatewayReplica.start(configFile)
+  cleanups.push(() => two.end())
 
   const [before, during] = [await asked(one.url), await asked(one.url)]
   let answered = false
