@@ -4,6 +4,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import packageJson from '../package.json' with { type: 'json' }
 import type { ImageOptions } from './archive.ts'
+import { NODE_FLAGS } from './node-flags.ts'
 import { fileOf, programAt } from './programs.ts'
 import type { TarEntry } from './tar.ts'
 
@@ -14,6 +15,8 @@ export const IMAGE = `portico:${packageJson.version}`
 export const USER = 65_532
 export const NODE_PATH = 'usr/local/bin/node'
 const PORTICO_PATH = 'usr/local/bin/portico'
+/** A script names its program with one argument at the most. */
+export const ENTRYPOINT = [`/${NODE_PATH}`, '--disable-warning=ExperimentalWarning', ...NODE_FLAGS, `/${PORTICO_PATH}`]
 const AUTHORITIES = '/etc/ssl/certs/ca-certificates.crt'
 
 const text = (path: string, content: string, mode = 0o644): TarEntry => ({
@@ -75,7 +78,7 @@ export function porticoImage(options: {
   return {
     name: options.name ?? IMAGE,
     layers: [options.node ?? nodeLayer(), gitLayer(), bundleLayer()],
-    entrypoint: [`/${PORTICO_PATH}`],
+    entrypoint: ENTRYPOINT,
     env: { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: '/tmp', NODE_ENV: 'production' },
     user: `${USER}:${USER}`,
     workingDir: '/app',

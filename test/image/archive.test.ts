@@ -6,7 +6,8 @@ import { gunzipSync } from 'node:zlib'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type ImageOptions, imageArchive } from '../../image/archive.ts'
-import { USER } from '../../image/portico.ts'
+import { NODE_FLAGS } from '../../image/node-flags.ts'
+import { ENTRYPOINT, USER } from '../../image/portico.ts'
 import { type TarEntry, tar } from '../../image/tar.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { temporaryFolder } from '../support/folder.ts'
@@ -113,9 +114,14 @@ test('the Dockerfile builds the same image', () => {
   const dockerfile = readFileSync('Dockerfile', 'utf8')
   assert.match(dockerfile, new RegExp(`^ARG NODE=${packageJson.devDependencies.node}$`, 'm'))
   assert.match(dockerfile, new RegExp(`^USER ${USER}:${USER}$`, 'm'))
-  assert.match(dockerfile, /^ENTRYPOINT \["\/usr\/local\/bin\/portico"\]$/m)
+  const entrypoint = /^ENTRYPOINT (.*)$/m.exec(dockerfile)?.[1] ?? ''
+  assert.equal(JSON.parse(entrypoint), ENTRYPOINT)
   assert.match(dockerfile, /^COPY --chmod=0755 image\/portico \/usr\/local\/bin\/portico$/m)
   assert.match(dockerfile, /^COPY --from=bundle \/src\/dist \/app\/dist$/m)
+})
+
+test('a checkout and an installed package give Node the same flags', () => {
+  assert.match(readFileSync('bin/portico', 'utf8'), ` ${NODE_FLAGS.join(' ')} "$entry"`)
 })
 
 test('what the bundle is made from is sent to the engine', () => {
