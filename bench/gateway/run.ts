@@ -1,6 +1,6 @@
 /**
- * How much processor time a relayed call takes, beside the same call made directly and through the least that a proxy
- * does, in one run. Two backends of 20 tools each, distinct arguments, every answer checked. Processor time is the
+ * How much processor time a relayed call takes, beside the same call made directly and through the least that proxies
+ * do, on Hono and without it, in one run. Two backends of 20 tools each, distinct arguments, every answer checked. Processor time is the
  * process's own, so that other load on the machine changes little; what is measured in milliseconds is worth something
  * on an idle machine alone. Usage: run.ts [seconds a measurement]
  */
@@ -9,6 +9,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { NODE_FLAGS } from '../../image/node-flags.ts'
 import { type LoadRequest, load, percentile } from './load.ts'
 import { type Era, openSession, toolCall, toolsList } from './requests.ts'
 
@@ -33,7 +34,7 @@ type Build = (session: string | undefined, worker: number, count: number) => Loa
 const running: ChildProcess[] = []
 
 async function start(script: string, ...args: string[]): Promise<Part> {
-  const child = fork(new URL(script, import.meta.url), args, { stdio: 'inherit' })
+  const child = fork(new URL(script, import.meta.url), args, { stdio: 'inherit', execArgv: [...NODE_FLAGS] })
   running.push(child)
   const { port } = await new Promise<{ port: number }>((resolve, reject) => {
     child.once('message', (message) => resolve(message as { port: number }))
@@ -53,7 +54,7 @@ const cpuSeconds = ({ cpu }: Told): number => (cpu.user + cpu.system) / 1e6
 
 const shown = (value: number): string => value.toFixed(value < 10 ? 2 : 0).padStart(7)
 
-/** Everything of one era: its backends, the gateway over them, a bare proxy before the first. */
+/** Everything of one era: its backends, the gateway over them, bare proxies before the first. */
 async function startEra(era: Era, directory: string) {
   const backends = [await start('bare-backend.ts', era), await start('bare-backend.ts', era)]
   const configFile = join(directory, `${era}.yaml`)
@@ -65,12 +66,13 @@ async function startEra(era: Era, directory: string) {
     backends: backends.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp` })),
   }
   await writeFile(configFile, JSON.stringify(config))
-  const proxy = await start('bare-proxy.ts', new URL(backends[0]?.origin as string).port)
-  return { backends, proxy, gateway: await start('gateway-process.ts', configFile) }
+  const { port } = new URL(backends[0]?.origin as string)
+  const proxies = { hono: await start('bare-proxy.ts', port), node: await start('bare-node.ts', port) }
+  return { backends, proxies, gateway: await start('gateway-process.ts', configFile) }
 }
 
 async function measureEra(era: Era, directory: string): Promise<void> {
-  const { backends, proxy, gateway } = await startEra(era, directory)
+  const { backends, proxies, gateway } = await startEra(era, directory)
   const direct: Build = (session, worker, count) => toolCall(era, session, `tool_${count % 20}`, worker, count)
   const relayed: Build = (session, worker, count) =>
     toolCall(era, session, `b${(worker + count) % 2}_tool_${count % 20}`, worker, count)
@@ -82,10 +84,10 @@ async function measureEra(era: Era, directory: string): Promise<void> {
   }
 
   async function measure(name: string, part: Part, workers: number, build: Build, rate?: number) {
-    // The bare proxy knows no sessions; neither does the bare backend behind it.
+    // The bare proxies know no sessions; neither does the bare backend behind them.
     const sessions = await Promise.all(
       Array.from({ length: workers }, () =>
-        era === 'legacy' && part !== proxy ? openSession(`${part.origin}/mcp`) : undefined,
+        era === 'legacy' && !Object.values(proxies).includes(part) ? openSession(`${part.origin}/mcp`) : undefined,
       ),
     )
     const request = (worker: number, count: number) => build(sessions[worker], worker, count)
@@ -114,17 +116,19 @@ async function measureEra(era: Era, directory: string): Promise<void> {
 
   const backend = backends[0] as Part
   const session = era === 'legacy' ? await openSession(`${gateway.origin}/mcp`) : undefined
-  await load({ origin: proxy.origin, ...WARM_UP, request: (worker, count) => direct(undefined, worker, count) })
+  for (const { origin } of Object.values(proxies))
+    await load({ origin, ...WARM_UP, request: (worker, count) => direct(undefined, worker, count) })
   await load({ origin: gateway.origin, ...WARM_UP, request: (worker, count) => relayed(session, worker, count) })
   for (const workers of [1, 8, 32]) {
     await measure(`${era}: tools/call ×${workers}, direct`, backend, workers, direct)
-    await measure(`${era}: tools/call ×${workers}, bare proxy`, proxy, workers, direct)
+    await measure(`${era}: tools/call ×${workers}, bare on node:http`, proxies.node, workers, direct)
+    await measure(`${era}: tools/call ×${workers}, bare on Hono`, proxies.hono, workers, direct)
     await measure(`${era}: tools/call ×${workers}, gateway`, gateway, workers, relayed)
   }
   await measure(`${era}: tools/call 2000/s, direct`, backend, 8, direct, 2000)
   await measure(`${era}: tools/call 2000/s, gateway`, gateway, 8, relayed, 2000)
   await measure(`${era}: tools/list ×8, gateway`, gateway, 8, list)
-  for (const { child } of [...backends, proxy, gateway]) child.disconnect()
+  for (const { child } of [...backends, proxies.hono, proxies.node, gateway]) child.disconnect()
 }
 
 const directory = await mkdtemp(join(tmpdir(), 'portico-bench-'))

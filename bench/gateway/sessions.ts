@@ -8,6 +8,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'undici'
+import { NODE_FLAGS } from '../../image/node-flags.ts'
 import { send } from './load.ts'
 import { toolCall } from './requests.ts'
 
@@ -32,7 +33,8 @@ const INITIALIZE = JSON.stringify({
 })
 
 async function start(script: string, ...args: string[]): Promise<{ child: ChildProcess; port: number }> {
-  const child = fork(new URL(script, import.meta.url), args, { stdio: 'inherit', execArgv: ['--expose-gc'] })
+  const execArgv = ['--expose-gc', ...NODE_FLAGS]
+  const child = fork(new URL(script, import.meta.url), args, { stdio: 'inherit', execArgv })
   const { port } = await new Promise<{ port: number }>((resolve, reject) => {
     child.once('message', (message) => resolve(message as { port: number }))
     child.once('exit', () => reject(new Error(`${script} did not start`)))
