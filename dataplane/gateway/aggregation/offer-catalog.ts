@@ -23,6 +23,8 @@ export interface SerializedList {
 export interface OfferCatalog {
   /** What we declare: what some backend has, and what we serve by ourselves. */
   readonly capabilities: Readonly<Record<string, object>>
+  /** How all of this is to be used; undefined where no backend has said anything. */
+  readonly instructions: string | undefined
   /** What we declare in the modern era alone. */
   readonly extensions: object
   readonly lists: Readonly<Record<OfferKind, SerializedList>>
@@ -69,6 +71,7 @@ export function buildOfferCatalog(
   const resources = addressed(backends, 'resources', uris)
   return {
     capabilities: capabilitiesOf(backends),
+    instructions: instructionsOf(backends),
     extensions: backends.some(({ era, capabilities }) => era?.era === 'modern' && hasTasks(capabilities))
       ? { extensions: { [TASKS_EXTENSION]: {} } }
       : {},
@@ -122,6 +125,18 @@ function capabilitiesOf(backends: readonly Backend[]): Record<string, object> {
     ...(have('completions') ? { completions: {} } : {}),
     ...(have('logging') ? { logging: {} } : {}),
   }
+}
+
+/** A backend's share of the instructions where there are several, in characters. */
+const LONGEST_INSTRUCTIONS = 4096
+
+/** The instructions of one backend as they are; those of several under their names. */
+function instructionsOf(backends: readonly Backend[]): string | undefined {
+  if (backends.length === 1) return backends[0]?.instructions
+  const parts = backends.flatMap(({ name, instructions }) =>
+    instructions === undefined ? [] : [`# ${name}\n\n${instructions.slice(0, LONGEST_INSTRUCTIONS)}`],
+  )
+  return parts.length === 0 ? undefined : parts.join('\n\n')
 }
 
 /** The backend that has a resource; undefined where none is known to. */

@@ -54,6 +54,8 @@ export class Backend {
   /** As of the last time it was asked for its lists. */
   capabilitiesBefore: Readonly<Record<string, unknown>> = {}
   era: Era | undefined
+  /** How it is to be used, as it said when a session was opened or the era was asked for. */
+  instructions: string | undefined
   closed = false
   #capabilities: Readonly<Record<string, unknown>> = {}
   #eraUntil = 0
@@ -189,6 +191,7 @@ export class Backend {
   async probe(): Promise<Era> {
     const answer = await this.post({ headers: this.modernHeaders('server/discover'), body: discoverText(this.client) })
     this.era = eraOfAnswer(answer)
+    if (this.era.era === 'modern') this.instructions = this.era.instructions
     this.#eraUntil = performance.now() + LEGACY_VERDICT_MS
     return this.era
   }

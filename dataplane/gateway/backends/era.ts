@@ -7,7 +7,11 @@ import type { BackendAnswer } from './request.ts'
 
 /** Which era a backend speaks, and what it said of itself where it was asked. */
 export type Era =
-  | { readonly era: 'modern'; readonly capabilities: Readonly<Record<string, unknown>> }
+  | {
+      readonly era: 'modern'
+      readonly capabilities: Readonly<Record<string, unknown>>
+      readonly instructions?: string | undefined
+    }
   | { readonly era: 'legacy' }
 
 /** Codes that only a peer of the modern era gives (2026-07-28, errors). */
@@ -37,12 +41,22 @@ export function eraOfAnswer({ status, text }: BackendAnswer): Era {
     const result = isObject(answer?.['result']) ? answer['result'] : undefined
     const versions = result?.['supportedVersions']
     if (Array.isArray(versions) && versions.includes(MODERN))
-      return { era: 'modern', capabilities: isObject(result?.['capabilities']) ? result['capabilities'] : {} }
+      return {
+        era: 'modern',
+        capabilities: isObject(result?.['capabilities']) ? result['capabilities'] : {},
+        instructions: instructionsIn(result),
+      }
     if (result !== undefined || error !== undefined) return { era: 'legacy' }
     throw new BackendFailure('backend_failed', 'the answer is not JSON-RPC', { status })
   }
   if (status >= 400 && status < 500 && !NO_EVIDENCE.has(status)) return { era: 'legacy' }
   throw new BackendFailure('backend_failed', `answered the probe with HTTP ${status}`, { status })
+}
+
+/** What a server says of how it is to be used, in its answer to `initialize` or `server/discover`. */
+export function instructionsIn(result: Readonly<Record<string, unknown>> | undefined): string | undefined {
+  const instructions = result?.['instructions']
+  return typeof instructions === 'string' && instructions !== '' ? instructions : undefined
 }
 
 function eraOfModernError(error: Record<string, unknown>): Era {

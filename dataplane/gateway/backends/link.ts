@@ -2,6 +2,7 @@ import { isObject } from '../mcp/message.ts'
 import { isLegacyRevision, isOldRevision, legacyRevisions } from '../mcp/revisions.ts'
 import { notificationText, requestText } from '../mcp/rpc-text.ts'
 import type { Backend } from './backend.ts'
+import { instructionsIn } from './era.ts'
 import { BackendFailure } from './failure.ts'
 import { LinkStream } from './link-stream.ts'
 import { LEVELS } from './relay-rules.ts'
@@ -146,6 +147,7 @@ export class Link {
       revision,
       capabilities: isObject(result['capabilities']) ? result['capabilities'] : {},
     }
+    backend.instructions = instructionsIn(result)
     await this.#notify(opened, notificationText('notifications/initialized'))
     if (this.#keeper === undefined || !(await this.#isOthers(opened, remembered))) this.opened = opened
     this.#headers = []

@@ -49,6 +49,7 @@ async function initialize(turn: Turn): Promise<void> {
     protocolVersion: revision,
     capabilities: turn.gateway.offers.capabilities,
     serverInfo: turn.setup.serverInfo,
+    instructions: turn.gateway.offers.instructions,
   }
   turn.result(JSON.stringify(result), ['mcp-session-id', session.record.id])
 }

@@ -20,6 +20,7 @@ function discover(turn: Turn): void {
       resultType: 'complete',
       supportedVersions: [MODERN],
       capabilities: { ...turn.gateway.offers.capabilities, ...turn.gateway.offers.extensions },
+      instructions: turn.gateway.offers.instructions,
       ttlMs: 0,
       cacheScope: 'private',
       _meta: { 'io.modelcontextprotocol/serverInfo': turn.setup.serverInfo },

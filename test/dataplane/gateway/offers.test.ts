@@ -25,7 +25,7 @@ async function startOffering(own: string): Promise<RawServer> {
       }
       if (method === 'initialize')
         return json(
-          '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"resources":{},"completions":{}},"serverInfo":{"name":"o","version":"1"}}',
+          `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"resources":{},"completions":{}},"serverInfo":{"name":"o","version":"1"},"instructions":"Ask ${own} first."}`,
           { 'mcp-session-id': own },
         )
       const list = lists[method]
@@ -122,6 +122,20 @@ test('a resource that is nowhere has the code of the client’s era', async () =
     message: 'There is no resource of this URI.',
     data: { uri: 'three://x' },
   })
+})
+
+const initialize = rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {} })
+
+test('what backends say of how they are to be used reaches clients of both eras, under their names', async () => {
+  const told = '# b\n\nAsk one first.\n\n# a\n\nAsk two first.'
+  assert.is((await post(gateway.url, initialize)).json.result.instructions, told)
+  assert.is((await postModern(gateway.url, 'server/discover')).json.result.instructions, told)
+})
+
+test('what the one backend of a proxy says of its use is as it said it', async () => {
+  const proxy = await startGateway({ role: 'proxy', backends: [{ name: 'one', url: one.url }] })
+  assert.is((await post(proxy.url, initialize)).json.result.instructions, 'Ask one first.')
+  await proxy.close()
 })
 
 test.run()
