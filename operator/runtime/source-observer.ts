@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
 import type { World } from '../model/index.ts'
+import { toldSources } from '../model/told-sources.ts'
 import { type AskPod, isAsked } from './ask-pod.ts'
 import { type Dependency, onSources } from './dependencies.ts'
 import { keyOf, partsOf } from './keys.ts'
 import type { PodCache } from './pod-cache.ts'
 import { KeyedQueue } from './queue.ts'
-import { toldSources } from './told-sources.ts'
 
 const KIND = 'MCPRegistry'
 /** How often a registry is asked again: soon while a source waits for its first sync, later when all have had it. */

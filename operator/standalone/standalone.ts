@@ -21,6 +21,7 @@ import { podOf, servicesOf } from './pod.ts'
 import { PodSet } from './pod-set.ts'
 import { type Report, reportOf } from './report.ts'
 import { searchPath } from './search-path.ts'
+import { SourceLooks } from './source-looks.ts'
 import { sourcesOf } from './sources.ts'
 import { StateDirectory } from './state.ts'
 import { folderOf, type LocalCommand, localPod } from './workload.ts'
@@ -55,6 +56,7 @@ export class Standalone {
   readonly #state: StateDirectory
   readonly #ports: LocalPorts
   readonly #pods: PodSet
+  readonly #looks: SourceLooks
   /** Service (`namespace/name`) to the workload behind it. */
   readonly #services = new Map<string, ObjectId>()
   readonly #statuses = new Map<string, object>()
@@ -87,12 +89,14 @@ export class Standalone {
       show: options.show,
       redact: (text) => this.#redact(text),
     })
+    this.#looks = new SourceLooks({ pods: () => this.#pods.all(), onChange: () => this.#settle() })
   }
 
   /** Reads the manifests, starts what they ask for and follows their changes. */
   start(): void {
     this.#watch = watchManifests(this.#options.paths, () => this.#reload())
     this.#reload()
+    this.#looks.start()
   }
 
   /** Stops every process; resolves when all are gone. */
@@ -100,6 +104,7 @@ export class Standalone {
     this.#isClosed = true
     clearTimeout(this.#impatience)
     this.#watch?.close()
+    this.#looks.stop()
     await this.#settled
     await this.#pods.stopAll()
     this.#state.release()
@@ -143,7 +148,7 @@ export class Standalone {
   /** From the manifests to the processes, once. */
   async #round(): Promise<readonly Planned[]> {
     const statusOf = (id: ObjectId) => this.#statuses.get(objectKey(id))
-    const input = { ...this.#accepted, observations: this.#pods.observations(), statusOf }
+    const input = { ...this.#accepted, observations: this.#pods.observations(), sources: this.#looks.sources, statusOf }
     const context = { group: this.#group, now: new Date().toISOString(), image: 'portico', isOwnMachine: true }
     // Once to learn who has pods and Services, and again with the addresses that these got.
     this.#learnServices(planManifests(input, { ...context, addressOf: () => UNREACHABLE }))

@@ -1,4 +1,4 @@
-import type { NamedObservation } from '../../model/index.ts'
+import type { NamedObservation, NamedSources } from '../../model/index.ts'
 import { createView } from '../../model/index.ts'
 import type { ClusterView, KubernetesObject } from '../../model/view.ts'
 import { reconcile } from '../../reconcile/index.ts'
@@ -19,6 +19,7 @@ interface PlanInput {
   readonly secrets: readonly CoreObject[]
   readonly configMaps: readonly CoreObject[]
   readonly observations?: readonly NamedObservation[]
+  readonly sources?: readonly NamedSources[]
   /** The status of an object as it was planned before. */
   readonly statusOf?: (id: ObjectId) => object | undefined
   /** Changes the view in which an object is planned. */
@@ -53,6 +54,7 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
     })),
     configMaps: input.configMaps.map(({ namespace, name, values }) => ({ namespace, name, data: textOf(values) })),
     observations: input.observations ?? [],
+    sources: input.sources ?? [],
   })
   return manifests.map((manifest, index) => ({
     manifest,

@@ -84,6 +84,26 @@ test('a registry keeps what is published beside the manifests: nothing to warn o
   assert.equal(problems, [])
 })
 
+test('a source of a registry that fails is told, with what is wrong, and so is its recovery', async () => {
+  using folder = temporaryFolder({})
+  const path = join(folder.path, 'late.json')
+  folder.write(
+    'manifests/all.yaml',
+    object(
+      'MCPRegistry',
+      'catalog',
+      `spec: {sources: [{name: late, file: {path: "${path}"}}], registries: [{name: all, sources: [late]}], auth: {mode: anonymous}}\n`,
+    ),
+  )
+  await using run = new Run(folder)
+  const report = await run.until('it is told', ({ ready, problems }) => ready && problems.length > 0)
+  assert.equal(problemsOf(report), ['MCPRegistry catalog SourcesFailed'])
+  assert.is(report.problems[0]?.message, 'late: there is no such file (file_missing)')
+  assert.is(report.problems[0]?.severity, 'warning')
+  folder.write('late.json', '{"data": {"servers": []}}')
+  await run.until('nothing is wrong any more', ({ ready, problems }) => ready && problems.length === 0)
+})
+
 test('what listens on this machine is a remote server like any other, for an entry and for a proxy', async () => {
   const remote = await startMcpServer()
   using folder = temporaryFolder({

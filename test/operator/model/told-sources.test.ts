@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { toldSources } from '../../../operator/runtime/told-sources.ts'
+import { toldSources } from '../../../operator/model/told-sources.ts'
 
 const source = (name: string, rest: object = {}) => ({
   name,

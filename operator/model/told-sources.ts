@@ -1,5 +1,5 @@
 import { limits } from '../../crds/shared/limits.ts'
-import type { SourceObservation } from '../model/view.ts'
+import type { SourceObservation } from './view.ts'
 
 const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
 const MESSAGE_LIMIT = 300
