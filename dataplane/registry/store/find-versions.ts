@@ -15,7 +15,7 @@ const MOST_BEGINNINGS = 40
 /** So many trigrams of a term are looked up, each of which costs a walk through its list; the text decides. */
 const SOME_TRIGRAMS = 3
 
-/** Finds versions by an index, over all registries. Undefined: there are many, or the index can't tell. */
+/** Finds versions by an index, over all registries. Undefined: there are many, or the index can't tell which. */
 export interface FindVersions {
   /** Versions that may have the term. */
   byTerm(term: string): Promise<readonly number[] | undefined>
@@ -44,7 +44,8 @@ export function createFindVersions(database: Kysely<RegistryTables>): FindVersio
   return {
     async byTerm(term) {
       const search = await index(foldTerm(term))
-      return search && few(await search.matching())
+      const found = await search?.matching()
+      return found && few(found)
     },
     byChange: async (since) => few(await changed({ since })),
     async nextName(term, since, from) {
@@ -67,11 +68,12 @@ const nameOf = ([row]: readonly Next[]) => row?.name ?? undefined
 
 /** A term that is looked for by an index. */
 interface TermSearch {
-  matching(): Promise<readonly Found[]>
+  /** Undefined where the index can't find it. */
+  matching(): Promise<readonly Found[]> | undefined
   next(from: string): Promise<readonly Next[]>
 }
 
-/** How a database finds a folded term; undefined where its index can't. */
+/** How a database finds a folded term; undefined where its index is of no use. */
 type TermIndex = (term: string) => Promise<TermSearch | undefined>
 
 type WithName<V> = V & { readonly from: string }
@@ -87,14 +89,21 @@ function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
 
   return async function searchTerm(term) {
     const pattern = likePattern(term)
-    // pg_trgm knows words of letters and digits alone; a shorter run is in no trigram.
     const words = term.match(/[\p{L}\p{N}]{3,}/gu) ?? []
-    if (words.length === 0) return undefined
-    if (words.length === 1) return ofWord({ pattern, one: '', other: '' })
+    if (words.length < 2) {
+      const search = ofWord({ pattern, one: '', other: '' })
+      // To read all texts once is still less than to walk through all entries.
+      return hasTrigram(term) ? search : { ...search, matching: () => undefined }
+    }
     // It would walk through the list of each trigram of each word: how two of them begin tells about as much.
     const [one, other] = words.toSorted((a, b) => b.length - a.length).map((word) => `%${trigrams(word)[0]}%`)
     return ofWords({ pattern, one: one as string, other: other as string })
   }
+}
+
+/** pg_trgm knows words of letters and digits alone, with two blanks before and one behind. */
+function hasTrigram(term: string): boolean {
+  return /[\p{L}\p{N}]{3}|[\p{L}\p{N}]{2}[^\p{L}\p{N}]|[^\p{L}\p{N}][\p{L}\p{N}]/u.test(term)
 }
 
 interface PostgresTerm {
