@@ -53,6 +53,8 @@ export interface WorkloadObservation {
   /** Why it isn't ready, where that is known: an image that can't be pulled, a crash, a taken port. */
   readonly reason?: string
   readonly message?: string
+  /** Tools of one name in several backends that somebody has to tell apart, as the gateway's pods say; sorted. */
+  readonly clashes?: readonly string[]
 }
 
 /** How a source of a registry stands, as its pods say: no times, only what holds until something changes. */

@@ -198,6 +198,13 @@ function warnOfStrangers({ outgoingAuth, config }: Spec, { served, leftOut }: Me
   if (texts.length > 0) conditions.set('BackendNameWarning', 'True', 'NoSuchMember', texts.join('; '))
 }
 
+/** Names that only the backends themselves tell: nothing here could have known of them. */
+function warnOfClashes(clashes: readonly string[], conditions: Conditions): void {
+  if (clashes.length === 0) return
+  const message = `${clashes.join('; ')}; filters or overrides tell them apart`
+  conditions.set('AggregationConflict', 'True', 'AggregationConflict', message)
+}
+
 /** The MCP servers of a group behind one endpoint. */
 export function reconcileVirtualMcpServer(
   object: VirtualMCPServer,
@@ -206,7 +213,8 @@ export function reconcileVirtualMcpServer(
 ): Plan {
   const problems = startProblems()
   const assembly = assemble(object, startResolver(view, object.metadata.namespace, problems), context)
-  const { spec } = object
+  const { spec, metadata } = object
+  const { clashes = [] } = view.observe(object.kind, metadata.namespace, metadata.name) ?? {}
   return planWorkload({
     object,
     view,
@@ -217,6 +225,7 @@ export function reconcileVirtualMcpServer(
     extra: (conditions) => {
       tellOfBackends(assembly.members, conditions)
       warnOfStrangers(spec, assembly.members, conditions)
+      warnOfClashes(clashes, conditions)
       warnOfTelemetry(assembly.telemetry, conditions)
       warnOfSessions({ ...spec, sessionStorage: storageOf(spec) }, conditions)
     },

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { ObjectId } from '../cluster/files/index.ts'
 import type { WorkloadObservation } from '../model/view.ts'
 import { Child, type ChildOptions, type ProcessSpec } from './child.ts'
+import { ClashWatch } from './clashes.ts'
 import { removeSecrets, writeMounts } from './mounts.ts'
 import { isPortFree } from './ports.ts'
 import type { LocalPod } from './workload.ts'
@@ -41,6 +42,7 @@ export class RunningPod {
   #blocked: Obstacle | undefined
   /** What keeps the applied pod from running as it should. */
   #obstacle: Obstacle | undefined
+  #clashes: ClashWatch | undefined
   readonly #stopping = new AbortController()
   #work = Promise.resolve()
   #waiting = 0
@@ -78,7 +80,8 @@ export class RunningPod {
     const states = [this.#server?.state, this.#plane?.state]
     const failed = this.#blocked ?? this.#obstacle ?? states.find((state) => state?.phase === 'failed')
     const why = failed && 'reason' in failed ? { reason: failed.reason, message: failed.message } : {}
-    return { replicas: 1, readyReplicas: isReady ? 1 : 0, ...why }
+    const { clashes = [] } = this.#clashes ?? {}
+    return { replicas: 1, readyReplicas: isReady ? 1 : 0, ...why, ...(clashes.length > 0 ? { clashes } : {}) }
   }
 
   /** Says why the pod can't be had; what runs goes on. */
@@ -97,9 +100,15 @@ export class RunningPod {
     const restarts = JSON.stringify(before && processesOf(before)) !== JSON.stringify(processesOf(pod))
     if (!filesChanged && !restarts) return undefined
     this.#pod = pod
+    if (before?.adminUrl !== pod.adminUrl) this.#watchClashes(pod)
     this.#enqueue(() => this.#sync(pod, port))
     if (!before) return 'started'
     return restarts ? 'restarted' : 'reconfigured'
+  }
+
+  #watchClashes({ adminUrl }: LocalPod): void {
+    this.#clashes?.stop()
+    if (this.id.kind === 'VirtualMCPServer') this.#clashes = new ClashWatch(adminUrl, this.#options.onChange)
   }
 
   #enqueue(work: () => Promise<void>): void {
@@ -163,6 +172,7 @@ export class RunningPod {
   /** Stops the processes; `remove` takes the files away too, otherwise those of Secrets alone. */
   async stop({ remove }: { readonly remove: boolean }): Promise<void> {
     this.#stopping.abort()
+    this.#clashes?.stop()
     await Promise.all([this.#work, this.#plane?.stop(), this.#server?.stop()])
     // What was being started while the stop came.
     await Promise.all([this.#plane?.stop(), this.#server?.stop()])

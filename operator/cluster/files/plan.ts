@@ -87,7 +87,7 @@ export function conditionProblems({ status }: Plan): readonly ConditionProblem[]
   if (found.length === 0 && ready?.status === 'False' && !transient.has(ready.reason)) add('error', ready)
   for (const condition of conditions) {
     const { type } = condition
-    const isWarning = type.endsWith('Warning') ? condition.status === 'True' : condition.status === 'False'
+    const isWarning = condition.status === (/(Warning|Conflict)$/.test(type) ? 'True' : 'False')
     if (isWarning && type !== 'Ready' && !decisive.has(type)) add('warning', condition)
   }
   return found

@@ -2,6 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { clashesIn } from '../../../operator/model/clashes.ts'
 import { condition, configText, plansOfText } from '../../support/plans.ts'
 
 const planOf = (config: string) =>
@@ -59,6 +60,39 @@ test('a clash of names that overrides give is a condition, and what runs is held
     'False AggregationConflict: /spec/config/aggregation: search is a tool of a and b',
   )
   assert.is(plan?.children, 'hold')
+})
+
+test('a clash that only the backends tell is a condition of its own, and takes nothing from what is ready', () => {
+  const plan = plansOfText(`
+kind: MCPGroup
+metadata: {name: tools}
+---
+kind: VirtualMCPServer
+metadata: {name: gateway}
+spec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}}
+---
+kind: Observation
+metadata: {name: gateway}
+observation: {kind: VirtualMCPServer, replicas: 1, readyReplicas: 1, clashes: [x is a tool of a and b]}
+`).get('VirtualMCPServer/gateway')
+  assert.match(condition(plan, 'AggregationConflict') ?? '', 'True AggregationConflict: x is a tool of a and b; ')
+  assert.is(condition(plan, 'Ready'), 'True PodsReady: 1 of 1 pods are ready')
+})
+
+test('only what a gateway says of clashes is taken from its answer', () => {
+  const status = {
+    problems: [{ severity: 'warning', code: 'AggregationConflict', message: 'x is a tool of a and b' }, 7],
+  }
+  assert.equal(clashesIn(status), ['x is a tool of a and b'])
+  for (const strange of [
+    undefined,
+    null,
+    7,
+    {},
+    { problems: {} },
+    { problems: [null, { code: 'AggregationConflict' }] },
+  ])
+    assert.equal(clashesIn(strange), [])
 })
 
 test('other strategies resolve it themselves', () => {

@@ -131,6 +131,35 @@ test('what listens on this machine is a remote server like any other, for an ent
   }
 })
 
+test('tools of one name that somebody has to tell apart are a problem, as long as they are', async () => {
+  const [one, two] = [await startMcpServer(), await startMcpServer()]
+  const entry = (name: string, { url }: { url: string }) =>
+    object('MCPServerEntry', name, `spec: {remoteUrl: "${url}", transport: streamable-http, groupRef: {name: g}}\n`)
+  const gateway = (strategy: string) =>
+    object(
+      'VirtualMCPServer',
+      'all',
+      `spec:\n  groupRef: {name: g}\n  incomingAuth: {type: anonymous}\n  config: {aggregation: {conflictResolution: ${strategy}}}\n`,
+    )
+  using folder = temporaryFolder({
+    'manifests/group.yaml': [object('MCPGroup', 'g', ''), entry('one', one), entry('two', two)].join('---\n'),
+    'manifests/gateway.yaml': gateway('manual'),
+  })
+  try {
+    await using run = new Run(folder)
+    const clashing = await run.until('the clash is told', ({ problems }) => problems.length > 0)
+    assert.equal(
+      clashing.problems.map(({ name, reason, severity }) => [name, reason, severity]),
+      [['all', 'AggregationConflict', 'warning']],
+    )
+    assert.match(clashing.problems[0]?.message ?? '', 'is a tool of one and two')
+    folder.write('manifests/gateway.yaml', gateway('prefix'))
+    await run.until('it is over', ({ problems, ready }) => ready && problems.length === 0)
+  } finally {
+    await Promise.all([one.close(), two.close()])
+  }
+})
+
 const problemsOf = ({ problems }: Report) => problems.map(({ kind, name, reason }) => `${kind} ${name} ${reason}`)
 
 test('a server gets HOST, PORT and its Secrets; a changed Secret starts it again, and none is shown', async () => {
