@@ -19,6 +19,7 @@ import { notificationText } from './mcp/rpc-text.ts'
 import { Sessions } from './sessions/sessions.ts'
 import { SharedKeys } from './sessions/shared-keys.ts'
 import { openSessionStorage, type SessionStorage, storageKey } from './sessions/storage.ts'
+import { Streams } from './sessions/streams.ts'
 import { type Setup, setUp } from './setup.ts'
 
 export interface GatewayOptions {
@@ -41,6 +42,8 @@ export class Gateway {
   readonly keys = new SharedKeys()
   readonly parked = new ParkedCalls(this)
   readonly taskIds = new TaskIds(this.keys)
+  /** Streams of events to clients with sessions. */
+  readonly streams = new Streams()
   /** Modern clients that listen. */
   readonly listeners = new Listeners()
   setup: Setup
@@ -70,6 +73,7 @@ export class Gateway {
         return backend?.era?.era === 'modern' ? watchModern(backend, [uri], onUpdate) : undefined
       },
       onHeard: (session, link, bytes) => relayUnasked(this, session, link, bytes),
+      onEnded: (session) => this.streams.forgetAll(session),
       onCancelled: (session, request) => this.inFlight.find(session, request)?.cancel(),
     })
     this.catalog = buildCatalog(loaded.config, [])
@@ -103,6 +107,7 @@ export class Gateway {
   #share({ bus, agreeOnSecret }: SessionStorage): void {
     this.keys.follow(agreeOnSecret)
     this.parked.follow(bus)
+    this.streams.follow(bus)
   }
 
   /** Makes backends and catalog what the configuration says. */
@@ -171,6 +176,7 @@ export class Gateway {
   #keep(): void {
     this.sessions.keepAlive()
     this.listeners.keepAlive()
+    this.streams.sweep()
     void this.keys.renew()
     const now = Date.now()
     for (const backend of this.#backends.all) backend.sweep(now)

@@ -51,6 +51,11 @@ export const errorTable = {
   backend_timeout: { http: 200, rpc: -32603, text: 'The backend did not answer in time.' },
   client_unreachable: { http: 200, rpc: -32603, text: 'The client takes no requests at the moment.' },
   client_timeout: { http: 200, rpc: -32603, text: 'The client did not answer in time.' },
+  answer_lost: {
+    http: 200,
+    rpc: -32603,
+    text: 'The answer is no longer there; the request may have been carried out.',
+  },
   unavailable: { http: 503, rpc: -32603, text: 'A part that this needs is away; try again.' },
 } as const satisfies Record<string, ErrorRow>
 

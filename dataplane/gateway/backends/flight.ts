@@ -65,8 +65,7 @@ export abstract class Flight extends Outgoing implements Flying {
   cancel(): void {
     if (this.isOver) return
     this.#abandon('cancelled by the client')
-    this.turn.reply.stream()
-    this.turn.reply.end()
+    this.turn.reply.giveUp()
   }
 
   /** The client is gone. In the modern era that is how it cancels; in the legacy one it means nothing. */

@@ -1,33 +1,29 @@
 import type { ServerResponse } from 'node:http'
 import type { PublicError } from '../../server/errors.ts'
 import { errorText } from '../mcp/rpc-text.ts'
-
-const EVENT = Buffer.from('event: message\ndata: ')
-const EVENT_END = Buffer.from('\n\n')
-const KEEP_ALIVE = ': \n\n'
+import type { EventLog } from '../sessions/event-log.ts'
+import { EventWriter } from './event-writer.ts'
 
 /** Largest body that is copied so that it goes out together with the head. */
 const ONE_WRITE = 16 * 1024
 
-const sseHead = (extra: readonly string[]): string[] => [
-  'content-type',
-  'text/event-stream',
-  'cache-control',
-  'no-store',
-  // Proxies in front must not hold events back.
-  'x-accel-buffering',
-  'no',
-  ...extra,
-]
+/** Where a stream of events is kept, so that a client can come back to it. */
+export interface LogOpener {
+  /** Undefined where the client has no way back. */
+  openLog(): EventLog | undefined
+}
 
 /**
  * Writes the answer to one request: one JSON message, or a stream of events of which the answer is the last. It is
- * JSON until something has to be said before the answer. After the client has gone it swallows what comes.
+ * JSON until something has to be said before the answer. After the client has gone it swallows what comes, but for what
+ * is kept until the client comes back.
  */
 export class Reply {
   readonly res: ServerResponse
-  #streaming = false
-  #inEvent = false
+  /** Asked when a stream begins. */
+  opener: LogOpener | undefined
+  /** Where events go: to the log that keeps them, or straight to the client. */
+  #events: EventLog | EventWriter | undefined
 
   constructor(res: ServerResponse) {
     this.res = res
@@ -40,18 +36,18 @@ export class Reply {
 
   /** Whether the answer is a stream of events, between two of them. */
   get streaming(): boolean {
-    return this.#streaming && !this.#inEvent
+    return this.#events !== undefined && !this.#events.inEvent
   }
 
   /** A whole answer. `extra` is a flat list of headers. */
   json(status: number, body: string | Buffer, extra?: readonly string[]): void {
     const { res } = this
-    if (res.destroyed || res.writableEnded) return
-    if (this.#streaming) {
-      this.message(body)
-      res.end()
+    if (this.#events !== undefined) {
+      this.#events.event(typeof body === 'string' ? Buffer.from(body) : body)
+      this.#events.end()
       return
     }
+    if (res.destroyed || res.writableEnded) return
     const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length
     const head: (string | number)[] = ['content-type', 'application/json', 'content-length', length]
     if (extra !== undefined) head.push(...extra)
@@ -74,73 +70,60 @@ export class Reply {
     this.json(status, errorText(id, error), headers)
   }
 
-  /** Makes the answer a stream of events, at once. */
-  stream(extra: readonly string[] = []): void {
-    if (this.#streaming || this.res.destroyed || this.res.headersSent) return
-    this.#streaming = true
-    this.res.writeHead(200, sseHead(extra))
-    this.res.flushHeaders()
+  /** Makes the answer a stream of events, at once; `isKept`: one that the client can come back to, where it has a way. */
+  stream(extra: readonly string[] = [], isKept = true): void {
+    const { res } = this
+    if (this.#events !== undefined || res.destroyed || res.headersSent) return
+    const log = isKept ? this.opener?.openLog() : undefined
+    const writer = new EventWriter(res, extra)
+    this.#events = log ?? writer
+    if (log === undefined) return
+    log.begin(writer)
+    res.once('close', () => log.detach(writer))
   }
 
   /** One message on the stream. False where the client can't keep up. */
   message(text: string | Buffer): boolean {
     this.stream()
-    const bytes = typeof text === 'string' ? Buffer.from(text) : text
-    return this.res.write(Buffer.concat([EVENT, ...oneLine(bytes), EVENT_END]))
+    return this.#events?.event(typeof text === 'string' ? Buffer.from(text) : text) ?? true
   }
 
   /** A sign of life, for the proxies and clients between that give up on silence. */
   keepAlive(): void {
-    if (this.#inEvent || this.res.destroyed || this.res.writableEnded) return
     this.stream()
-    this.res.write(KEEP_ALIVE)
+    this.#events?.sign()
   }
 
   /** A part of an answer that is too large to be held. False where the client can't keep up. */
   part(bytes: Buffer): boolean {
+    if (this.#events !== undefined) return this.#events.part(bytes)
     const { res } = this
     if (res.destroyed) return true
     if (!res.headersSent) res.writeHead(200, ['content-type', 'application/json'])
-    if (!this.#streaming) return res.write(bytes)
-    if (!this.#inEvent) {
-      this.#inEvent = true
-      res.write(EVENT)
-    }
-    let free = true
-    for (const piece of oneLine(bytes)) free = res.write(piece)
-    return free
+    return res.write(bytes)
   }
 
   /** Goes on when the client can take more, after `part` has given false. */
   onceFree(next: () => void): void {
-    this.res.once('drain', next)
+    if (this.#events === undefined) this.res.once('drain', next)
+    else this.#events.onceFree(next)
   }
 
   /** Ends an answer that was given in parts. */
   end(): void {
-    if (this.res.destroyed || this.res.writableEnded) return
-    if (this.#inEvent) this.res.write(EVENT_END)
-    this.res.end()
+    if (this.#events !== undefined) this.#events.end()
+    else if (!this.res.destroyed && !this.res.writableEnded) this.res.end()
+  }
+
+  /** Ends without an answer: the client expects none. */
+  giveUp(): void {
+    this.stream([], false)
+    this.end()
   }
 
   /** Breaks off an answer that can't be completed, so that the client notices. */
   cut(): void {
-    this.res.destroy()
+    if (this.#events === undefined) this.res.destroy()
+    else this.#events.cut()
   }
-}
-
-const LF = 0x0a
-const CR = 0x0d
-
-/** The bytes without line breaks: in JSON they are white space, in an event they would end the data. */
-function oneLine(bytes: Buffer): Buffer[] {
-  if (!bytes.includes(LF) && !bytes.includes(CR)) return [bytes]
-  const pieces: Buffer[] = []
-  let from = 0
-  for (let at = 0; at <= bytes.length; at++) {
-    if (at < bytes.length && bytes[at] !== LF && bytes[at] !== CR) continue
-    if (at > from) pieces.push(bytes.subarray(from, at))
-    from = at + 1
-  }
-  return pieces
 }

@@ -10,13 +10,14 @@ import { eraOf } from '../mcp/classify.ts'
 import { Message, parseMessage } from '../mcp/message.ts'
 import { resultText } from '../mcp/rpc-text.ts'
 import { bindingOf } from '../sessions/binding.ts'
+import type { EventLog } from '../sessions/event-log.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { Setup } from '../setup.ts'
 import { checkPost, LARGEST_BODY, tooLarge } from './accept.ts'
 import { serveBatch } from './batch.ts'
 import { serveLegacy } from './legacy.ts'
 import { serveModern } from './modern.ts'
-import type { Reply } from './reply.ts'
+import type { LogOpener, Reply } from './reply.ts'
 
 /** Where a request's turn is found from Node's objects, so that no listener needs a closure of its own. */
 const turnKey = Symbol('turn')
@@ -32,7 +33,7 @@ interface Outgoing extends ServerResponse {
 const MOST_KNOWN_HOSTS = 256
 
 /** One request to the MCP endpoint, from its headers to its answer. */
-export class Turn {
+export class Turn implements LogOpener {
   readonly gateway: Gateway
   /** What is in force for this request, whatever is reloaded meanwhile. */
   readonly setup: Setup
@@ -54,6 +55,15 @@ export class Turn {
     this.setup = gateway.setup
     this.req = req
     this.reply = reply
+    reply.opener = this
+  }
+
+  /** Where the stream that answers a request of a session is kept, for a client that loses it. */
+  openLog(): EventLog | undefined {
+    const id = this.#message?.id
+    return this.session === undefined || id === undefined
+      ? undefined
+      : this.gateway.streams.open(this.session.record, id)
   }
 
   /** The parsed body of a POST. */

@@ -2,6 +2,8 @@ import { PublicError } from '../../server/errors.ts'
 
 interface Ask {
   readonly session: string
+  /** It was put on the client's GET stream. */
+  readonly onStream: boolean
   /** Answers with the client's whole JSON-RPC response as text. */
   readonly resolve: (response: string) => void
   readonly reject: (error: PublicError) => void
@@ -21,12 +23,15 @@ export class Asks {
   }
 
   /** Opens a question; its `id` is JSON text. */
-  open(session: string, timeoutMs: number): { readonly id: string; readonly answer: Promise<string> } {
+  open(
+    session: string,
+    { timeoutMs, onStream }: { readonly timeoutMs: number; readonly onStream: boolean },
+  ): { readonly id: string; readonly answer: Promise<string> } {
     const id = `"portico-${this.#replica}-${++this.#count}"`
     const { promise, resolve, reject } = Promise.withResolvers<string>()
     const timer = setTimeout(() => this.fail(id, session, new PublicError('client_timeout')), timeoutMs)
     timer.unref()
-    this.#open.set(id, { session, resolve, reject, timer })
+    this.#open.set(id, { session, onStream, resolve, reject, timer })
     return { id, answer: promise }
   }
 
@@ -39,9 +44,9 @@ export class Asks {
     this.#take(id, session)?.reject(error)
   }
 
-  /** Ends all questions to a session. */
-  failAll(session: string, error: PublicError): void {
-    for (const [id, ask] of this.#open) if (ask.session === session) this.fail(id, session, error)
+  /** Ends all questions to a session, or those that `which` picks. */
+  failAll(session: string, error: PublicError, which: (ask: Ask) => boolean = () => true): void {
+    for (const [id, ask] of this.#open) if (ask.session === session && which(ask)) this.fail(id, session, error)
   }
 
   get count(): number {

@@ -11,6 +11,28 @@ export type BusMessage =
   /** The client has cancelled its request, whose id is JSON text. */
   | { readonly kind: 'cancel'; readonly session: string; readonly request: string }
   | ParkedMessage
+  | StreamMessage
+
+/** About a stream of events that one replica keeps and another goes on with for its client, which `follow` names. */
+type StreamMessage =
+  /** The client has come back to the replica `to`, behind this event. */
+  | {
+      readonly kind: 'replay'
+      readonly session: string
+      readonly stream: string
+      readonly after: number
+      readonly follow: string
+      readonly to: string
+    }
+  /** It has gone again. */
+  | { readonly kind: 'unfollow'; readonly follow: string }
+  | ({ readonly kind: 'stream'; readonly follow: string } & Streamed)
+
+/** What comes of a stream. `text`: bytes as Latin-1. */
+export type Streamed =
+  | { readonly what: 'event'; readonly id: string | undefined; readonly text: string }
+  /** It lives; it is whole; there is none of this name, or what comes next in it is lost. */
+  | { readonly what: 'sign' | 'end' | 'lost' }
 
 /**
  * About a call that waits for its client's retry at one replica, while the retry has come to another. `retry` names

@@ -20,6 +20,8 @@ export interface SessionsOptions {
   onCancelled(session: Session, request: string): void
   /** Begins to watch a resource; undefined where no backend has it. */
   watch(uri: string, onUpdate: () => void): ResourceWatch | undefined
+  /** A session (its id) is no longer here. */
+  onEnded(session: string): void
   /** A backend has said something in this session outside of any request. */
   onHeard(session: Session, link: Link, bytes: Buffer): void
 }
@@ -109,6 +111,7 @@ export class Sessions implements NoteKeeper {
   #drop(id: string, atBackends: boolean): void {
     this.#asks.failAll(id, new PublicError('client_unreachable'))
     this.#live.get(id)?.end(atBackends)
+    this.#options.onEnded(id)
     this.#live.delete(id)
   }
 
@@ -204,7 +207,8 @@ export class Sessions implements NoteKeeper {
    */
   async ask(session: Session, method: string, params: object, options: AskOptions): Promise<string> {
     const sessionId = session.record.id
-    const { id, answer } = this.#asks.open(sessionId, options.timeoutMs)
+    const onStream = options.say === undefined
+    const { id, answer } = this.#asks.open(sessionId, { timeoutMs: options.timeoutMs, onStream })
     const { say = (message: string, ask?: string) => this.say(session, message, ask), signal } = options
     const unreachable = () => this.#asks.fail(id, sessionId, new PublicError('client_unreachable'))
     const takeBack = () => {
@@ -219,6 +223,11 @@ export class Sessions implements NoteKeeper {
     } finally {
       signal?.removeEventListener('abort', takeBack)
     }
+  }
+
+  /** A client has not come back to its GET stream: what it was asked there it has not heard. */
+  unheard(session: Session): void {
+    this.#asks.failAll(session.record.id, new PublicError('client_unreachable'), (ask) => ask.onStream)
   }
 
   /** Takes what a client has answered (`id`: JSON text; `response`: the whole message) to whoever has asked. */

@@ -178,7 +178,7 @@ test('a backend’s question reaches the client where it listens and is answered
     let read = ''
     for await (const part of (stream.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream())) {
       read += part
-      for (const [, data] of read.matchAll(/^data: (.*)\n\n/gm)) questions.push(JSON.parse(data as string))
+      for (const [, data] of read.matchAll(/^data: (.+)\n\n/gm)) questions.push(JSON.parse(data as string))
       read = read.slice(read.lastIndexOf('\n\n') + 1)
     }
   })()
@@ -221,6 +221,7 @@ function replicaOf(name: string): Sessions {
     storage: openSessionStorage({ ...config, name }, '.', keptLog().log),
     backendNamed: () => undefined,
     onHeard: () => {},
+    onEnded: () => {},
     watch(uri, onUpdate) {
       const watch = { uri, onUpdate, at: sessions }
       watches.add(watch)

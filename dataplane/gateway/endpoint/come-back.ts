@@ -1,0 +1,101 @@
+import { PublicError } from '../../server/errors.ts'
+import { errorText } from '../mcp/rpc-text.ts'
+import { Collected } from '../sessions/collected.ts'
+import { type EventId, eventIdText, LAST_SEQ } from '../sessions/event-id.ts'
+import type { Outlet } from '../sessions/event-log.ts'
+import type { Session } from '../sessions/sessions.ts'
+import { EventWriter } from './event-writer.ts'
+import { SessionStream } from './session-stream.ts'
+import { OK, type Turn } from './turn.ts'
+
+/**
+ * Gives a client that has lost the answer to a request what it has missed of it, and what still comes. HTTP 204 tells
+ * it that there is nothing more; where its answer is lost it gets an error in its place.
+ */
+export function goOnWithCall(turn: Turn, session: Session, after: EventId): void {
+  const { streams } = turn.gateway
+  const log = streams.find(session.record.id, after)
+  if (after.seq === LAST_SEQ || log?.hasMoreThan(after.seq) === false) {
+    turn.reply.empty(204)
+    turn.ended(OK)
+    return
+  }
+  const { res } = turn.reply
+  const writer = new EventWriter(res, ['mcp-session-id', session.record.id])
+  const outlet = new AnswerOutlet(writer, after)
+  const leave = (): void => {
+    if (log !== undefined) log.detach(outlet)
+    else unfollow?.()
+    turn.ended(OK)
+  }
+  res.once('close', leave)
+  const unfollow = log === undefined ? streams.followDistant(session.record.id, after, outlet) : undefined
+  if (log?.attach(outlet, after.seq) === false) outlet.cut()
+}
+
+/** A client's connection for the rest of an answer: where that is lost, an error takes its place. */
+class AnswerOutlet implements Outlet {
+  readonly #writer: EventWriter
+  readonly #after: EventId
+
+  constructor(writer: EventWriter, after: EventId) {
+    this.#writer = writer
+    this.#after = after
+  }
+
+  event(data: Buffer, id?: string): boolean {
+    return this.#writer.event(data, id)
+  }
+
+  part(data: Buffer, id?: string): boolean {
+    return this.#writer.part(data, id)
+  }
+
+  onceFree(next: () => void): void {
+    this.#writer.onceFree(next)
+  }
+
+  sign(): void {
+    this.#writer.sign()
+  }
+
+  end(): void {
+    this.#writer.end()
+  }
+
+  cut(): void {
+    if (this.#writer.inEvent) {
+      this.#writer.cut()
+      return
+    }
+    const error = errorText(this.#after.request, new PublicError('answer_lost'))
+    this.#writer.event(Buffer.from(error), eventIdText({ ...this.#after, seq: LAST_SEQ }))
+    this.#writer.end()
+  }
+}
+
+/** Lets a client listen; what it has missed of the stream that it comes back for, wherever that was, comes first. */
+export async function listenTo(turn: Turn, session: Session, after: EventId | undefined): Promise<void> {
+  const { streams, sessions } = turn.gateway
+  const before = session.listening
+  const log = after === undefined ? undefined : streams.find(session.record.id, after)
+  if (after !== undefined && before instanceof SessionStream && before.is(log)) {
+    before.goOn(turn, after.seq)
+    return
+  }
+  // A client that comes again has lost its old stream, whether or not that is known here yet.
+  before?.end()
+  const writer = new EventWriter(turn.reply.res, ['mcp-session-id', session.record.id])
+  const stream = new SessionStream(turn, session, writer)
+  session.listening = stream
+  sessions.hearBackends(session)
+  await sessions.listensHere(session)
+  if (after !== undefined) {
+    const missed = new Collected()
+    if (log === undefined) streams.followDistant(session.record.id, after, missed)
+    else log.attach(missed, after.seq)
+    await missed.whole
+    missed.giveTo(writer)
+  }
+  stream.begin()
+}

@@ -1,0 +1,96 @@
+import type { EventLog, Outlet } from '../sessions/event-log.ts'
+import type { Listening, Session } from '../sessions/sessions.ts'
+import { EventWriter } from './event-writer.ts'
+import { OK, type Turn } from './turn.ts'
+
+/** What a client that does not read may leave unread before its connection is ended. */
+const MOST_UNREAD = 256 * 1024
+/** How long a client that has lost its connection is spoken to as if it still listened. */
+const AWAY_MS = 60_000
+
+/**
+ * The stream on which a legacy client hears what the gateway says unasked. It outlives its connection for a while: what
+ * is said meanwhile is kept for a client that comes back.
+ */
+export class SessionStream implements Listening {
+  readonly #turn: Turn
+  readonly #session: Session
+  readonly #log: EventLog
+  #connection: EventWriter | undefined
+  #away: NodeJS.Timeout | undefined
+  #isOver = false
+
+  constructor(turn: Turn, session: Session, writer: EventWriter) {
+    this.#turn = turn
+    this.#session = session
+    this.#log = turn.gateway.streams.open(session.record)
+    this.#log.onTaken = () => this.end()
+    this.#connect(turn, writer)
+  }
+
+  /** Whether this is the stream that a client wants to go on with. */
+  is(log: EventLog | undefined): boolean {
+    return log === this.#log && !this.#isOver
+  }
+
+  /** Begins to speak; what has been said so far comes first. */
+  begin(): void {
+    if (this.#connection !== undefined) this.#log.begin(this.#connection)
+  }
+
+  /** Goes on behind an event on another connection. */
+  goOn(turn: Turn, after: number): void {
+    const writer = new EventWriter(turn.reply.res, ['mcp-session-id', this.#session.record.id])
+    this.#connect(turn, writer)
+    this.#log.attach(writer, after)
+  }
+
+  #connect(turn: Turn, writer: EventWriter): void {
+    clearTimeout(this.#away)
+    this.#connection = writer
+    turn.reply.res.once('close', () => {
+      turn.ended(OK)
+      this.#disconnected(writer)
+    })
+  }
+
+  #disconnected(writer: Outlet): void {
+    if (this.#connection !== writer) return
+    this.#connection = undefined
+    this.#log.detach(writer)
+    if (this.#isOver) return
+    if (!this.#log.isKnown) {
+      this.end()
+      return
+    }
+    this.#away = setTimeout(() => this.#abandon(), AWAY_MS)
+    this.#away.unref()
+  }
+
+  /** The client does not come back. */
+  #abandon(): void {
+    this.end()
+    this.#turn.gateway.sessions.unheard(this.#session)
+  }
+
+  say(message: string): void {
+    this.#log.event(Buffer.from(message))
+    // What it has not read is kept: it may come back for it.
+    if ((this.#connection?.unread ?? 0) > MOST_UNREAD) this.#connection?.cut()
+  }
+
+  sign(): void {
+    this.#log.sign()
+  }
+
+  end(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    clearTimeout(this.#away)
+    if (this.#session.listening === this) {
+      this.#session.listening = undefined
+      for (const link of this.#session.openLinks) link.unhear()
+    }
+    this.#log.end()
+  }
+}

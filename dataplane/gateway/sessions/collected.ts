@@ -1,0 +1,47 @@
+import type { Outlet } from './event-log.ts'
+
+/** How long another replica may take to give what it has. */
+const PATIENCE_MS = 2_000
+
+/** Takes what has been said on a stream that is over, or is over here. */
+export class Collected implements Outlet {
+  /** Settles when all of it is there, or all that will come. */
+  readonly whole: Promise<void>
+  readonly #events: (readonly [data: Buffer, id: string | undefined])[] = []
+  readonly #resolve: () => void
+
+  constructor() {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, PATIENCE_MS)
+    this.whole = promise.finally(() => clearTimeout(timer))
+    this.#resolve = resolve
+  }
+
+  /** Says it all again. */
+  giveTo(outlet: Outlet): void {
+    for (const [data, id] of this.#events) outlet.event(data, id)
+  }
+
+  event(data: Buffer, id?: string): boolean {
+    this.#events.push([data, id])
+    return true
+  }
+
+  part(): boolean {
+    return true
+  }
+
+  onceFree(next: () => void): void {
+    next()
+  }
+
+  sign(): void {}
+
+  end(): void {
+    this.#resolve()
+  }
+
+  cut(): void {
+    this.#resolve()
+  }
+}

@@ -1,0 +1,66 @@
+/** One event as a client has it. */
+export interface ReadEvent {
+  readonly id: string | undefined
+  /** Undefined where the event has no data. */
+  readonly message: any
+}
+
+/** Reads a stream of events as they come, until it ends or is left. */
+export class EventReader {
+  readonly events: ReadEvent[] = []
+  readonly status: number
+  readonly headers: Headers
+  ended = false
+  readonly #leaving: AbortController
+  readonly #reading: Promise<void>
+
+  private constructor(response: Response, leaving: AbortController) {
+    this.status = response.status
+    this.headers = response.headers
+    this.#leaving = leaving
+    this.#reading = this.#read(response).catch(() => {})
+  }
+
+  /** Sends a request; resolves as soon as its answer begins. */
+  static async open(url: string, init: RequestInit): Promise<EventReader> {
+    const leaving = new AbortController()
+    return new EventReader(await fetch(url, { ...init, signal: leaving.signal }), leaving)
+  }
+
+  async #read({ body }: Response): Promise<void> {
+    if (body === null) return
+    let text = ''
+    for await (const part of body.pipeThrough(new TextDecoderStream())) {
+      text += part
+      for (let end = text.indexOf('\n\n'); end !== -1; end = text.indexOf('\n\n')) {
+        this.#take(text.slice(0, end))
+        text = text.slice(end + 2)
+      }
+    }
+    this.ended = true
+  }
+
+  #take(event: string): void {
+    const id = /^id: (.*)$/m.exec(event)?.[1]
+    const data = /^data: (.*)$/m.exec(event)?.[1]
+    if (id !== undefined || data !== undefined)
+      this.events.push({ id, message: data === undefined || data === '' ? undefined : JSON.parse(data) })
+  }
+
+  /** Messages without the events that have none. */
+  get messages(): readonly any[] {
+    return this.events.flatMap(({ message }) => (message === undefined ? [] : [message]))
+  }
+
+  get lastId(): string {
+    const id = this.events.findLast((event) => event.id !== undefined)?.id
+    if (id === undefined) throw new Error('no event had an id')
+    return id
+  }
+
+  /** Breaks the connection. */
+  async leave(): Promise<void> {
+    this.#leaving.abort()
+    await this.#reading
+  }
+}
