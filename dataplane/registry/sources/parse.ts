@@ -3,7 +3,7 @@ import { type Catalog, createCatalogReader } from './catalog-reader.ts'
 import { SourceError } from './source-error.ts'
 
 /** Characters of documents that are handed on together: what memory holds while it is written. */
-const BATCH = 2 * 1024 * 1024
+const BATCH = 1024 * 1024
 
 /**
  * The entries of a registry file (`{"$schema", "version", "meta", "data": {"servers": [], "skills": []}}`) or of a list
