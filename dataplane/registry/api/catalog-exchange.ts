@@ -44,9 +44,11 @@ export function sendUnchanged(exchange: Exchange, revision: Revision, actor: Act
   exchange.outgoing.writeHead(304, revisionFields(exchange, revision, actor)).end()
 }
 
+/** The HTTP face of an error. It never throws: nobody would be there to catch that. */
 export function sendError(exchange: Exchange, error: unknown, log: Logger): void {
   const { outgoing, origin, requestId } = exchange
   const { status, headers, body } = httpError(error, log.child({ requestId }))
+  if (outgoing.headersSent) return void outgoing.destroy()
   const fields = commonFields(exchange)
   for (const [name, value] of Object.entries(headers)) fields.push(name, value)
   if (origin !== '*') fields.push('vary', 'Origin')

@@ -58,11 +58,11 @@ export function catalogReads(options: CatalogReadsOptions) {
     const end = observe({ kind: 'request', name: catalogIds[type][asks] })
     try {
       await answer(exchange, asked)
-      end({ result: 'ok' })
     } catch (error) {
       end({ result: 'error', code: error instanceof PublicError ? error.code : 'internal' })
       throw error
     }
+    end({ result: 'ok' })
   }
 
   async function answer(exchange: Exchange, { path, query, actor }: Asked): Promise<void> {
