@@ -14,6 +14,8 @@ export interface ToldStatus {
   readonly config?: string
   /** Of a registry. */
   readonly sources?: unknown
+  /** Of a gateway. */
+  readonly problems?: unknown
 }
 
 /** Reads `/status` of a pod's data plane. */

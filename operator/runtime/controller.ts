@@ -30,7 +30,8 @@ import { type Metrics, startMetrics } from './metrics.ts'
 import { PodCache } from './pod-cache.ts'
 import { KeyedQueue } from './queue.ts'
 import { NotLeadingError, Reconciler } from './reconciler.ts'
-import { SourceObserver } from './source-observer.ts'
+import { StatusObserver } from './status-observer.ts'
+import { clashesReader, sourcesReader } from './status-readers.ts'
 import { watchContents } from './watch-contents.ts'
 import { Watches, type WatchSettings } from './watches.ts'
 import { work } from './work.ts'
@@ -80,7 +81,7 @@ export class PorticoOperator extends Operator {
   readonly #resources = new Map<string, Resource>()
   readonly #election: LeaderElection | undefined
   readonly #delivery: ConfigDelivery
-  readonly #sources: SourceObserver
+  readonly #statuses: StatusObserver
   readonly #workers: Promise<void>[] = []
   #synced = false
   #stopping: Promise<void> | undefined
@@ -102,22 +103,29 @@ export class PorticoOperator extends Operator {
     this.#pods = new PodCache((kind, namespace, name) => {
       this.#observer.look(kind, namespace, name)
       this.#delivery.check(keyOf(kind, namespace, name))
-      this.#sources.check(kind, namespace, name)
+      this.#statuses.check(kind, namespace, name)
     })
+    const clashes = new Map<string, readonly string[]>()
     this.#observer = new WorkloadObserver({
       world: this.#world,
+      clashes,
       children: this.#children,
       pods: this.#pods,
       onChange: (dependency) => this.#wake(dependency),
     })
     const ask = options.ask(this.#api)
     const leading = () => this.leading
-    this.#sources = new SourceObserver({
+    this.#statuses = new StatusObserver({
       world: this.#world,
       pods: this.#pods,
       ask,
       leading,
-      onChange: (dependency) => this.#wake(dependency),
+      readers: {
+        MCPRegistry: sourcesReader(this.#world, (dependency) => this.#wake(dependency)),
+        VirtualMCPServer: clashesReader(clashes, (namespace, name) =>
+          this.#observer.look('VirtualMCPServer', namespace, name),
+        ),
+      },
       log,
     })
     this.#delivery = new ConfigDelivery({
@@ -205,7 +213,7 @@ export class PorticoOperator extends Operator {
         this.#observer.look(kind, metadata.namespace ?? '', metadata.name)
       this.#election?.start()
       this.#delivery.start()
-      this.#sources.start()
+      this.#statuses.start()
       const { workers, log } = this.#options
       for (let count = 0; count < workers; count++)
         this.#workers.push(
@@ -343,7 +351,7 @@ export class PorticoOperator extends Operator {
     const late = new Promise((resolve) => setTimeout(resolve, grace).unref())
     await Promise.race([Promise.all(this.#workers), late])
     await this.#delivery.stop()
-    await this.#sources.stop()
+    await this.#statuses.stop()
     await this.#election?.stop()
     await this.#watches.stop()
     await this.#options.kubeConfig.closePool()

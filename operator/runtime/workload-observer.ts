@@ -9,6 +9,8 @@ interface ObserverOptions {
   readonly world: World
   readonly children: ChildCache
   readonly pods: PodCache
+  /** Names of tools that clash in VirtualMCPServers, by `namespace/name`, as their pods say. */
+  readonly clashes: ReadonlyMap<string, readonly string[]>
   readonly onChange: (dependency: Dependency) => void
 }
 
@@ -22,7 +24,7 @@ export class WorkloadObserver {
 
   /** Looks at one workload; whoever asked about it is told when it says something else than before. */
   look(kind: string, namespace: string, name: string): void {
-    const { world, children, pods, onChange } = this.#options
+    const { world, children, pods, clashes, onChange } = this.#options
     const key = keyOf(kind, namespace, name)
     const before = world.observations.get(key)
     const uid = world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
@@ -31,7 +33,8 @@ export class WorkloadObserver {
       if (world.observations.delete(key)) onChange(onWorkload(kind, namespace, name))
       return
     }
-    const seen = observeWorkload(live, pods.of(kind, namespace, name))
+    const told = kind === 'VirtualMCPServer' ? clashes.get(`${namespace}/${name}`) : undefined
+    const seen = { ...observeWorkload(live, pods.of(kind, namespace, name)), ...(told ? { clashes: told } : {}) }
     if (before && JSON.stringify(before) === JSON.stringify(seen)) return
     world.observations.set(key, seen)
     onChange(onWorkload(kind, namespace, name))

@@ -1,38 +1,43 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
 import type { World } from '../model/index.ts'
-import { toldSources } from '../model/told-sources.ts'
-import { type AskPod, isAsked } from './ask-pod.ts'
-import { type Dependency, onSources } from './dependencies.ts'
+import { type AskPod, isAsked, type ToldStatus } from './ask-pod.ts'
 import { keyOf, partsOf } from './keys.ts'
 import type { PodCache } from './pod-cache.ts'
 import { KeyedQueue } from './queue.ts'
 
-const KIND = 'MCPRegistry'
-/** How often a registry is asked again: soon while a source waits for its first sync, later when all have had it. */
+/** How often a workload is asked again: soon while what it tells is still to come, later when it is there. */
 const SOON_MS = 2_000
 const LATER_MS = 15_000
-/** Registries that are asked at a time; one that does not answer holds up no other. */
+/** Workloads that are asked at a time; one that does not answer holds up no other. */
 const AT_A_TIME = 8
+
+/** What is made of the answers of one kind's pods. */
+export interface StatusReader {
+  /** Takes what the pods of a workload answer and tells whoever asked; undefined where they say nothing of it. */
+  take(namespace: string, name: string, answers: readonly ToldStatus[]): 'complete' | 'incomplete' | undefined
+  /** The workload is gone, or another one has its name. */
+  forget(namespace: string, name: string): void
+}
 
 interface ObserverOptions {
   readonly world: World
   readonly pods: PodCache
   readonly ask: AskPod
   readonly leading: () => boolean
-  readonly onChange: (dependency: Dependency) => void
+  /** By kind; others are not asked. */
+  readonly readers: Readonly<Record<string, StatusReader>>
   readonly log: Logger
 }
 
 /**
- * Keeps the world's picture of registries' sources: asks their pods again and again, and tells only of what has become
- * otherwise. Reconciling never waits for it.
+ * Keeps the world's picture of what only the data planes know: asks their pods again and again, and tells only of what
+ * has become otherwise. Reconciling never waits for it.
  */
-export class SourceObserver {
+export class StatusObserver {
   readonly #options: ObserverOptions
   readonly #queue = new KeyedQueue({ base: 1_000, max: LATER_MS })
   readonly #running: Promise<void>[] = []
-  /** Uids of the objects that something is known of, by `namespace/name`. */
+  /** Uids of the objects that something is known of, by key. */
   readonly #seen = new Map<string, string>()
 
   constructor(options: ObserverOptions) {
@@ -41,7 +46,7 @@ export class SourceObserver {
 
   /** The pods of a workload have changed. */
   check(kind: string, namespace: string, name: string): void {
-    if (kind === KIND) this.#queue.add(keyOf(kind, namespace, name))
+    if (Object.hasOwn(this.#options.readers, kind)) this.#queue.add(keyOf(kind, namespace, name))
   }
 
   start(): void {
@@ -64,14 +69,14 @@ export class SourceObserver {
 
   /** Gives the time until the next look in milliseconds; undefined where a change of the pods will tell. */
   async #look(key: string): Promise<number | undefined> {
-    const { world, pods, ask, leading, onChange, log } = this.#options
+    const { world, pods, ask, leading, readers, log } = this.#options
     const { kind, namespace, name } = partsOf(key)
-    const place = `${namespace}/${name}`
+    const reader = readers[kind] as StatusReader
     const uid = world.objects.get(kind, namespace, name)?.metadata.uid
     // What is known is of this object, not of one that had its name before.
-    if (uid === undefined || this.#seen.get(place) !== uid) {
-      this.#seen.delete(place)
-      world.sources.delete(place)
+    if (uid === undefined || this.#seen.get(key) !== uid) {
+      this.#seen.delete(key)
+      reader.forget(namespace, name)
     }
     if (uid === undefined) return undefined
     const asked = pods.of(kind, namespace, name).filter(isAsked)
@@ -81,20 +86,19 @@ export class SourceObserver {
     const answers = await Promise.all(
       asked.map((pod) =>
         ask(pod).catch((error) => {
-          log.debug({ pod: pod.metadata.name, error: String(error) }, 'a registry’s pod was not asked')
+          log.debug({ pod: pod.metadata.name, error: String(error) }, 'a pod was not asked for its status')
           return undefined
         }),
       ),
     )
-    const told = answers.flatMap((answer) => (Array.isArray(answer?.sources) ? [answer.sources] : []))
+    const told = reader.take(
+      namespace,
+      name,
+      answers.filter((answer) => answer !== undefined),
+    )
     // Without an answer what was last known holds: the pods say by themselves that they are not ready.
-    if (told.length === 0) return this.#seen.has(place) ? LATER_MS : SOON_MS
-    this.#seen.set(place, uid)
-    const sources = toldSources(told)
-    if (!isDeepStrictEqual(world.sources.get(place), sources)) {
-      world.sources.set(place, sources)
-      onChange(onSources(namespace, name))
-    }
-    return sources.some(({ state }) => state === 'Waiting') ? SOON_MS : LATER_MS
+    if (told === undefined) return this.#seen.has(key) ? LATER_MS : SOON_MS
+    this.#seen.set(key, uid)
+    return told === 'incomplete' ? SOON_MS : LATER_MS
   }
 }
