@@ -179,7 +179,7 @@ export class Gateway {
     this.streams.sweep()
     void this.keys.renew()
     const now = Date.now()
-    for (const backend of this.#backends.all) backend.sweep(now)
+    for (const backend of this.#backends.all) backend.callerLinks.sweep(now)
   }
 
   /** Whether every backend has been asked for its tools. */

@@ -5,6 +5,7 @@ import type { Operation } from '../../telemetry/observe.ts'
 import type { BackendItem } from '../aggregation/list-page.ts'
 import type { BackendTool } from '../aggregation/tool.ts'
 import { MODERN } from '../mcp/revisions.ts'
+import { CallerLinks } from './caller-links.ts'
 import { discoverText, type Era, eraOfAnswer } from './era.ts'
 import { ConfiguredHeaders } from './headers.ts'
 import { Health } from './health.ts'
@@ -30,8 +31,6 @@ export interface BackendOptions {
 
 /** A legacy verdict never fails by itself: an upgraded server still answers `initialize`. */
 const LEGACY_VERDICT_MS = 5 * 60_000
-/** A caller of the modern era may not come back: its session with a legacy backend ends after this silence. */
-const IDLE_LINK_MS = 5 * 60_000
 
 /** One backend: its connections, era, sessions, health and the tools it has shown. */
 export class Backend {
@@ -46,6 +45,7 @@ export class Backend {
   readonly callOperation: Operation
   /** The gateway's own session with a legacy backend, for the list of tools and its changes. */
   readonly house: Link
+  readonly callerLinks = new CallerLinks(this)
   /** Undefined until a first list has come; then the last good one. */
   tools: readonly BackendTool[] | undefined
   prompts: readonly BackendItem[] = []
@@ -61,9 +61,6 @@ export class Backend {
   #eraUntil = 0
   #detecting: Promise<Era> | undefined
   readonly #links = new Set<Link>()
-  readonly #callerLinks = new Map<string, Link>()
-  /** Sessions for calls whose client can be asked, while no call has them. */
-  readonly #idleLinks = new Map<string, Link[]>()
 
   constructor({ config, directory, defaultTimeout, client, log }: BackendOptions) {
     this.name = config.name
@@ -114,56 +111,6 @@ export class Backend {
   closeLink(link: Link): void {
     this.#links.delete(link)
     link.close()
-  }
-
-  /** The session with a legacy backend that all requests of one caller of the modern era share. */
-  callerLink(binding: string): Link {
-    let link = this.#callerLinks.get(binding)
-    if (link === undefined) {
-      link = this.link()
-      this.#callerLinks.set(binding, link)
-    }
-    link.usedAt = Date.now()
-    return link
-  }
-
-  /**
-   * A session for one call of a caller of the modern era that can be asked something (`declared`: JSON text): what the
-   * backend asks in it belongs to that call. `giveBack` must be called in the end.
-   */
-  borrowLink(binding: string, declared: string): Link {
-    const key = `${declared}\0${binding}`
-    const idle = this.#idleLinks.get(key)?.pop()
-    if (idle !== undefined) return idle
-    const link = this.link(undefined, declared)
-    link.lentTo = key
-    link.onOpened = () => link.hear((bytes) => link.heard?.(bytes))
-    return link
-  }
-
-  giveBack(link: Link): void {
-    link.heard = undefined
-    link.usedAt = Date.now()
-    const key = link.lentTo as string
-    const idle = this.#idleLinks.get(key)
-    if (this.closed) this.closeLink(link)
-    else if (idle === undefined) this.#idleLinks.set(key, [link])
-    else idle.push(link)
-  }
-
-  /** Ends callers' sessions that have not been used for a while. */
-  sweep(now: number): void {
-    for (const [binding, link] of this.#callerLinks) {
-      if (now - link.usedAt < IDLE_LINK_MS) continue
-      this.#callerLinks.delete(binding)
-      this.closeLink(link)
-    }
-    for (const [key, links] of this.#idleLinks) {
-      const kept = links.filter(({ usedAt }) => now - usedAt < IDLE_LINK_MS)
-      for (const link of links) if (!kept.includes(link)) this.closeLink(link)
-      if (kept.length === 0) this.#idleLinks.delete(key)
-      else this.#idleLinks.set(key, kept)
-    }
   }
 
   /** The era, asked for where it isn't known. Rejects with a BackendFailure where the backend proves nothing. */
@@ -231,8 +178,7 @@ export class Backend {
   /** Ends all sessions, waits for calls in flight and closes the connections. */
   async close(): Promise<void> {
     this.closed = true
-    this.#callerLinks.clear()
-    this.#idleLinks.clear()
+    this.callerLinks.clear()
     for (const link of this.#links) this.closeLink(link)
     await this.dispatcher.close()
   }

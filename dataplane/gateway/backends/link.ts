@@ -36,6 +36,8 @@ export class Link {
   opened: Opened | undefined
   /** Milliseconds since 1970 of the last use, for links that end when they are idle. */
   usedAt = 0
+  /** Requests under way in a session that is shared. */
+  users = 0
   #opening: Promise<Opened> | undefined
   #nextId = 0
   #headers: string[] = []

@@ -126,15 +126,15 @@ export abstract class Outgoing implements AnswerOwner {
   #linkOfCaller(): Link {
     const { binding } = this.turn
     const capabilities = this.message.meta?.[CAPABILITIES_KEY]
-    if (!canBeAskedAny(capabilities)) return this.backend.callerLink(binding)
-    const link = this.backend.borrowLink(binding, declaredOf(capabilities))
+    if (!canBeAskedAny(capabilities)) return this.backend.callerLinks.share(binding)
+    const link = this.backend.callerLinks.borrow(binding, declaredOf(capabilities))
     link.heard = (bytes) => this.heard(bytes)
     return link
   }
 
-  /** Gives a session that was borrowed back to those that can be borrowed. */
+  /** Is done with the session, which for a caller of the modern era was lent. */
   protected leaveLink(): void {
-    if (this.link?.lentTo !== undefined) this.backend.giveBack(this.link)
+    if (this.link !== undefined && this.session === undefined) this.backend.callerLinks.giveBack(this.link)
     this.link = undefined
   }
 
