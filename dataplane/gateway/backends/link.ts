@@ -54,6 +54,7 @@ export class Link {
   /** What the backend is told that the client can do, as JSON text. */
   readonly #declared: string
   #stream: LinkStream | undefined
+  #awaited: Promise<void> | undefined
   readonly #keeper: LinkKeeper | undefined
   /** How the open session is remembered, and the last one that the backend has lost. */
   #kept: string | undefined
@@ -84,6 +85,13 @@ export class Link {
   adopt(): Opened | undefined {
     const kept = this.#keeper?.recall()
     if (this.opened === undefined && kept !== undefined && kept !== this.#lost) this.#take(kept)
+    return this.opened
+  }
+
+  /** The same, also where another replica has opened a newer one since. */
+  renew(): Opened | undefined {
+    const kept = this.#keeper?.recall()
+    if (kept !== undefined && kept !== this.#kept && kept !== this.#lost) this.#take(kept)
     return this.opened
   }
 
@@ -188,7 +196,15 @@ export class Link {
 
   /** What a call has to wait for before it goes out in this session. */
   get beginning(): Promise<void> | undefined {
-    return this.#stream?.beginning
+    return this.#stream?.beginning ?? this.#awaited
+  }
+
+  /** Lets calls wait for this as well; it never rejects. */
+  waitFor(awaited: Promise<void>): void {
+    const waiting = awaited.finally(() => {
+      if (this.#awaited === waiting) this.#awaited = undefined
+    })
+    this.#awaited = waiting
   }
 
   /** Hears it no longer. */

@@ -88,8 +88,7 @@ export async function listenTo(turn: Turn, session: Session, after: EventId | un
   const writer = new EventWriter(turn.reply.res, ['mcp-session-id', session.record.id])
   const stream = new SessionStream(turn, session, writer)
   session.listening = stream
-  sessions.hearBackends(session)
-  await sessions.listensHere(session)
+  await sessions.hearing.begin(session)
   if (after !== undefined) {
     const missed = new Collected()
     if (log === undefined) streams.followDistant(session.record.id, after, missed)

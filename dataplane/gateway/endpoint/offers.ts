@@ -68,11 +68,11 @@ export function watchResource(turn: Turn): void {
       new Call(turn, routeTo(backend)).start()
       return
     }
-    const { sessions } = turn.gateway
+    const { hearing } = turn.gateway.sessions
     const session = turn.session as Session
     const isEnd = turn.message.method === 'resources/unsubscribe'
     turn.run(async () => {
-      await (isEnd ? sessions.unwatch(session, uri) : sessions.watch(session, uri))
+      await (isEnd ? hearing.unwatch(session, uri) : hearing.watch(session, uri))
       turn.result('{}')
     })
   })

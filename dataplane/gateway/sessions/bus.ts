@@ -10,6 +10,12 @@ export type BusMessage =
   | { readonly kind: 'unheard'; readonly session: string; readonly ask: string }
   /** The client has cancelled its request, whose id is JSON text. */
   | { readonly kind: 'cancel'; readonly session: string; readonly request: string }
+  /** The client listens at the replica that says this, and no longer anywhere else. */
+  | { readonly kind: 'listens'; readonly session: string }
+  /** The replica `from` has opened a session with a backend for a client that listens at the other one. */
+  | { readonly kind: 'linked'; readonly session: string; readonly backend: string; readonly from: string }
+  /** That is heard now, as far as it can be. */
+  | { readonly kind: 'hears'; readonly session: string; readonly backend: string }
   | ParkedMessage
   | StreamMessage
 

@@ -2,28 +2,22 @@ import { randomBytes } from 'node:crypto'
 import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend.ts'
 import type { Link } from '../backends/link.ts'
-import type { ResourceWatch } from '../backends/resource-watch.ts'
 import { notificationText, requestText } from '../mcp/rpc-text.ts'
 import { Asks, askerOf } from './asks.ts'
 import { sameBinding } from './binding.ts'
-import { type NoteKeeper, Session, WATCH } from './session.ts'
+import { Hearing, type HearingOptions, type SessionsHeard, STREAM } from './hearing.ts'
+import { type NoteKeeper, Session } from './session.ts'
 import type { SessionStorage } from './storage.ts'
 import type { SessionRecord } from './store.ts'
 
 export { type Listening, Session } from './session.ts'
 
-export interface SessionsOptions {
+export interface SessionsOptions extends HearingOptions {
   readonly storage: SessionStorage
-  /** The backend of this name, where there is one. */
-  backendNamed(name: string): Backend | undefined
   /** A client has cancelled a request (its id is JSON text) that another replica did not find; it may run here. */
   onCancelled(session: Session, request: string): void
-  /** Begins to watch a resource; undefined where no backend has it. */
-  watch(uri: string, onUpdate: () => void): ResourceWatch | undefined
   /** A session (its id) is no longer here. */
   onEnded(session: string): void
-  /** A backend has said something in this session outside of any request. */
-  onHeard(session: Session, link: Link, bytes: Buffer): void
 }
 
 /** How a question is put to a client. */
@@ -38,12 +32,12 @@ export interface AskOptions {
 const ID_BYTES = 24
 /** Bounds the memory that somebody who only opens sessions can take. */
 const MOST = 200_000
-/** Note of the replica at which a client listens. */
-const STREAM = 'stream'
 const LOCAL = 'here'
 
 /** The sessions of legacy clients. */
-export class Sessions implements NoteKeeper {
+export class Sessions implements NoteKeeper, SessionsHeard {
+  /** What backends say unasked. */
+  readonly hearing: Hearing
   readonly #options: SessionsOptions
   readonly #live = new Map<string, Session>()
   #storage: SessionStorage
@@ -52,6 +46,7 @@ export class Sessions implements NoteKeeper {
   constructor(options: SessionsOptions) {
     this.#options = options
     this.#storage = options.storage
+    this.hearing = new Hearing(this, options)
     this.#asks = this.#listen(options.storage)
   }
 
@@ -137,51 +132,19 @@ export class Sessions implements NoteKeeper {
 
   opened(session: Session, link: Link): void {
     if (session.logLevel !== undefined) link.setLogLevel(session.logLevel)
-    if (session.listening !== undefined || session.noted(STREAM) !== undefined) this.#hear(session, link)
+    this.hearing.opened(session, link)
   }
 
-  #hear(session: Session, link: Link): void {
-    link.hear((bytes) => this.#options.onHeard(session, link, bytes))
+  known(id: string): Session | undefined {
+    return this.#live.get(id)
   }
 
-  /** Hears for a client that has begun to listen what its backends say unasked. */
-  hearBackends(session: Session): void {
-    for (const name of session.linked) {
-      const link = this.#options.backendNamed(name)
-      if (link !== undefined) session.link(link).adopt()
-    }
-    for (const link of session.openLinks) this.#hear(session, link)
-  }
-
-  /** Watches a resource for a session's client, at this replica until the client listens at another. */
-  async watch(session: Session, uri: string): Promise<void> {
-    session.watch(uri, () => this.#options.watch(uri, () => void this.#updated(session, uri).catch(() => {})))
-    await this.note(session, WATCH + uri, this.#replica)
-  }
-
-  async unwatch(session: Session, uri: string): Promise<void> {
-    session.unwatch(uri)
-    await this.note(session, WATCH + uri, undefined)
-  }
-
-  /** Tells of a resource that has changed, unless another replica watches it by now. */
-  async #updated(session: Session, uri: string): Promise<void> {
-    const record = await this.#store.find(session.record.id)
-    if (record?.notes?.[WATCH + uri] !== this.#replica) session.unwatch(uri)
-    else await this.say(session, notificationText('notifications/resources/updated', { uri }))
+  recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined> {
+    return this.#store.find(id)
   }
 
   get #replica(): string {
     return this.#storage.bus?.replica ?? LOCAL
-  }
-
-  /** Tells the other replicas that this session's client listens here. */
-  async listensHere(session: Session): Promise<void> {
-    const { bus } = this.#storage
-    if (bus === undefined || session.noted(STREAM) === bus.replica) return
-    await this.note(session, STREAM, bus.replica)
-    // What another replica has watched for it, which may be gone.
-    for (const uri of session.watched) if (session.noted(WATCH + uri) !== bus.replica) await this.watch(session, uri)
   }
 
   /**
@@ -277,6 +240,7 @@ export class Sessions implements NoteKeeper {
 
   #listen(storage: SessionStorage): Asks {
     const { store, bus } = storage
+    this.hearing.follow(bus)
     store.onGone = (id, expired) => this.#drop(id, expired)
     bus?.on('say', ({ session, text, ask }) => {
       const listening = this.#live.get(session)?.listening

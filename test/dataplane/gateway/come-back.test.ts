@@ -1,5 +1,4 @@
 /** Legacy clients that lose a connection and come back to its stream (resumability of 2025-03-26 to 2025-11-25). */
-import type { ServerResponse } from 'node:http'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { CallToolResultSchema } from '@modelcontextprotocol/sdk/types.js'
@@ -9,7 +8,8 @@ import { EventReader } from '../../support/event-reader.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../support/mcp-gateway.ts'
 import { BASE_HEADERS, openSession, post, rpc } from '../../support/mcp-post.ts'
-import { answer, OK_RESULT, type RawRequest, type RawServer, startRawServer } from '../../support/mcp-raw-server.ts'
+import { answer } from '../../support/mcp-raw-server.ts'
+import { logged, Stage } from '../../support/mcp-stage.ts'
 import { type RedisServer, startRedis } from '../../support/redis-server.ts'
 
 const cleanups: (() => unknown)[] = []
@@ -22,49 +22,12 @@ test.after.each(async () => {
 })
 test.after(() => redis.stop())
 
-/** A backend whose calls and GET streams a test writes on as it likes. */
-class Stage {
-  readonly calls: { readonly request: RawRequest; readonly res: ServerResponse }[] = []
-  readonly gets: ServerResponse[] = []
-  backend!: RawServer
-
-  async open(): Promise<void> {
-    this.backend = await startRawServer({
-      era: 'legacy',
-      call: (request, res) => {
-        res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
-        this.calls.push({ request, res })
-        return undefined
-      },
-      before: ({ method }, res) => {
-        if (method !== 'GET') return false
-        res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
-        this.gets.push(res)
-        return true
-      },
-    })
-    cleanups.push(() => this.backend.close())
-  }
-
-  /** A log message before the answer to the newest call. */
-  log(text: string): void {
-    this.calls.at(-1)?.res.write(`data: ${logged(text)}\n\n`)
-  }
-
-  answer(result = OK_RESULT): void {
-    const { request, res } = this.calls.at(-1) as (typeof this.calls)[number]
-    res.end(`data: ${answer(request, result)}\n\n`)
-  }
-}
-
-const logged = (text: string) =>
-  JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: text } })
 const texts = ({ messages }: EventReader): unknown[] =>
   messages.map(({ params, result, error }) => params?.data ?? result?.content[0].text ?? error?.message)
 
 async function startStage(): Promise<Stage> {
-  const stage = new Stage()
-  await stage.open()
+  const stage = await Stage.start()
+  cleanups.push(() => stage.backend.close())
   return stage
 }
 

@@ -254,7 +254,7 @@ async function listenAt(at: Sessions, id: string, answerAt?: Sessions): Promise<
     sign() {},
     end() {},
   }
-  await at.listensHere(session)
+  await at.hearing.begin(session)
   return heard
 }
 
@@ -326,7 +326,7 @@ test('resources are watched where the client listens, and go on being watched wh
   const watchAt = (at: Sessions) => [...watches].find((watch) => watch.at === at)
   const { record } = await one.open(fresh)
   const first = await listenAt(one, record.id)
-  await one.watch(await one.find(record.id, 'anonymous'), 'test://a')
+  await one.hearing.watch(await one.find(record.id, 'anonymous'), 'test://a')
   watchAt(one)?.onUpdate()
   await eventually('the update', () => first.length === 1)
   assert.match(first[0] ?? '', /"notifications\/resources\/updated".*"test:\/\/a"/)
@@ -339,7 +339,7 @@ test('resources are watched where the client listens, and go on being watched wh
   })
   watchAt(two)?.onUpdate()
   await eventually('the update at the second', () => second.length > 0)
-  await two.unwatch(await two.find(record.id, 'anonymous'), 'test://a')
+  await two.hearing.unwatch(await two.find(record.id, 'anonymous'), 'test://a')
   assert.is(watches.size, 0)
 })
 
