@@ -10,6 +10,7 @@ import { loadKubeConfig, type PooledKubeConfig } from '../operator/cluster/kuber
 import { askByAddress, askByProxy } from '../operator/runtime/ask-pod.ts'
 import { PorticoOperator } from '../operator/runtime/controller.ts'
 import packageJson from '../package.json' with { type: 'json' }
+import { address } from './address.ts'
 import { apiGroup } from './api-group.ts'
 import { type Command, type Given, type Io, UsageError } from './command.ts'
 import { logLevel } from './log-level.ts'
@@ -39,7 +40,17 @@ async function dataPlaneImage(given: Given, io: Io, kubeConfig: PooledKubeConfig
 
 const version = { version: packageJson.version, node: process.versions.node }
 
-async function serve(operator: PorticoOperator, given: Given, log: Logger, group: string): Promise<Listener[]> {
+interface Addresses {
+  readonly health: string
+  readonly metrics: string
+}
+
+async function serve(
+  operator: PorticoOperator,
+  addresses: Addresses,
+  log: Logger,
+  group: string,
+): Promise<readonly Listener[]> {
   const health = adminApp({
     ready: () => operator.ready,
     status: () => ({ leading: operator.leading, ready: operator.ready }),
@@ -53,9 +64,7 @@ async function serve(operator: PorticoOperator, given: Given, log: Logger, group
     metrics: () => operator.metrics.text(),
     log,
   })
-  const listeners = [await listen(health.fetch, given.text('health-listen') ?? '')]
-  listeners.push(await listen(metrics.fetch, given.text('metrics-listen') ?? ''))
-  return listeners
+  return [await listen(health.fetch, addresses.health), await listen(metrics.fetch, addresses.metrics)]
 }
 
 export const command: Command = {
@@ -100,6 +109,7 @@ one works, the others wait.`,
     if (given.positionals.length > 0) throw new UsageError(`too many arguments: ${given.positionals.join(' ')}`)
     const group = apiGroup(given, io) ?? DEFAULT_GROUP
     const count = workers(given)
+    const addresses = { health: address(given, 'health-listen') ?? '', metrics: address(given, 'metrics-listen') ?? '' }
     const log = createLog({ name: 'operator', level: logLevel(io) })
     const kubeConfig = loadKubeConfig(given.text('kubeconfig'))
     const image = await dataPlaneImage(given, io, kubeConfig)
@@ -118,7 +128,7 @@ one works, the others wait.`,
       log,
       ...(given.flag('leader-elect') ? { lease: { namespace: ownNamespace, name: LEASE } } : {}),
     })
-    const listeners = await serve(operator, given, log, group)
+    const listeners = await serve(operator, addresses, log, group)
     log.info(
       { group, image, namespaces: given.texts('namespace'), health: listeners[0]?.url, metrics: listeners[1]?.url },
       'started',

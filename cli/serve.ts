@@ -1,5 +1,6 @@
 import { ConfigError, findingLine } from '../dataplane/config/load.ts'
 import { createLog } from '../dataplane/server/log.ts'
+import { address } from './address.ts'
 import { type Command, type Given, type Io, UsageError } from './command.ts'
 import { givenLogLevel, logLevel } from './log-level.ts'
 import { version } from './package-info.ts'
@@ -52,8 +53,8 @@ function readUsage(given: Given) {
     plane,
     options: {
       configFile,
-      listen: given.text('listen') ?? plane.listen,
-      adminListen: given.text('admin-listen') ?? ':8081',
+      listen: address(given, 'listen') ?? plane.listen,
+      adminListen: address(given, 'admin-listen') ?? ':8081',
     },
   }
 }

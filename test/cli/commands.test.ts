@@ -47,6 +47,8 @@ const usage: readonly (readonly [argv: string, message: string, env?: Record<str
   ['serve gateway', '--config is missing'],
   ['serve gateway --config', '--config'],
   ['serve gateway more --config x', 'too many arguments: more'],
+  ['serve gateway --config x --listen 8080', '--listen: not an address: "8080" (write HOST:PORT'],
+  ['operator --health-listen :99999', '--health-listen: not an address: ":99999"'],
   ['crds --group nodot', '--group nodot: a group is a DNS name with a dot'],
   ['crds more', 'too many arguments: more'],
   ['version more', 'too many arguments: more'],
