@@ -2,8 +2,11 @@ import { terms } from './catalogs.ts'
 import type { Client } from './requests.ts'
 import type { MeasuredRegistry } from './server.ts'
 
-const WARM_UP = 200
-const REQUESTS = 500
+const WARM_UP = 100
+const REQUESTS = 300
+/** A look-up is short: what compiling the program costs would be most of what is measured of few. */
+const LOOKUP_WARM_UP = 2_000
+const LOOKUPS = 2_000
 const BASE = '/registry/bench/v0.1/servers'
 
 export interface Measured {
@@ -49,17 +52,22 @@ export function pathsOf({ cursors, names }: Walked): Record<string, (index: numb
   }
 }
 
+/** What is asked for by name, and so many times as to tell how many of it a second of processor time is enough for. */
+export const isLookup = (kind: string) => kind.startsWith('versions/')
+
 /** Asks one after the other on one connection. */
 export async function measure(
   registry: MeasuredRegistry,
   client: Client,
+  kind: string,
   path: (index: number) => string,
 ): Promise<Measured> {
+  const [warmUp, requests] = isLookup(kind) ? [LOOKUP_WARM_UP, LOOKUPS] : [WARM_UP, REQUESTS]
   let asked = 0
-  for (; asked < WARM_UP; asked++) await client.get(path(asked))
+  for (; asked < warmUp; asked++) await client.get(path(asked))
   const before = await registry.usage()
   const times: number[] = []
-  for (; asked < WARM_UP + REQUESTS; asked++) {
+  for (; asked < warmUp + requests; asked++) {
     const started = performance.now()
     await client.get(path(asked))
     times.push(performance.now() - started)
@@ -67,8 +75,8 @@ export async function measure(
   const { cpuMs } = await registry.usage()
   times.sort((one, other) => one - other)
   return {
-    p50Ms: times[REQUESTS / 2] as number,
-    p99Ms: times[REQUESTS * 0.99] as number,
-    cpuMs: (cpuMs - before.cpuMs) / REQUESTS,
+    p50Ms: times[requests / 2] as number,
+    p99Ms: times[requests * 0.99] as number,
+    cpuMs: (cpuMs - before.cpuMs) / requests,
   }
 }

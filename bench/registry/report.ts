@@ -1,5 +1,5 @@
 import type { Published } from './publish.ts'
-import type { Measured } from './reads.ts'
+import { isLookup, type Measured } from './reads.ts'
 
 /** Which registry something was measured of. */
 export interface At {
@@ -25,6 +25,7 @@ interface Target {
 const PAGE_MS: Readonly<Record<string, number>> = { SQLite: 1, PostgreSQL: 3 }
 const PUBLISHED_PER_SECOND: Readonly<Record<string, number>> = { SQLite: 1_000, PostgreSQL: 600 }
 const SEARCH_MS = 10
+const LOOKUPS_PER_CPU_SECOND = 8_000
 const RATIO = 1.5
 const MEMORY_MIB = 512
 const START_S = 8
@@ -56,6 +57,13 @@ export function createReport(sizes: readonly number[]): Report {
         else if (small !== large)
           atMost(`${store}: ${name}, ${large} to ${small}`, p50(name, large) / p50(name, small), RATIO)
       }
+      if (isLookup(name))
+        for (const rows of new Set([small, large]))
+          atLeast(
+            `${store}: ${name}, per CPU-second, ${rows}`,
+            1000 / (measured.get(name)?.get(rows)?.cpuMs ?? Number.NaN),
+            LOOKUPS_PER_CPU_SECOND,
+          )
       if (/search/.test(name)) atMost(`${store}: ${name}, p50 ms`, p50(name, large), SEARCH_MS)
     }
   }

@@ -91,7 +91,7 @@ async function measureReads(registry: MeasuredRegistry, at: At, caller: Caller):
   const client = createClient(registry.url, await people.headerOf(caller))
   const walked = await walk(client, at.rows * shareOf(caller))
   for (const [kind, path] of Object.entries(pathsOf(walked)))
-    report.read(at, `${kind}, ${caller}`, await measure(registry, client, path))
+    report.read(at, `${kind}, ${caller}`, await measure(registry, client, kind, path))
   client.close()
 }
 
