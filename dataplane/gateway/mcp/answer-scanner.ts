@@ -18,6 +18,7 @@ const NOTHING: AnswerEdits = { id: undefined, resultMember: '' }
 /** In bytes; a backend may write an id with more escapes than it was sent. */
 const LONGEST_ID = 8192
 const LONGEST_KEY = 32
+const ASCII = /^[ -~]*$/
 
 /**
  * Reads a backend's JSON-RPC message as its bytes arrive, in any chunks, and passes them on: large results are never
@@ -169,7 +170,7 @@ export class AnswerScanner {
 
   #endId(chunk: Buffer, from: number, at: number, out: Buffer[]): number {
     this.#inId = false
-    this.id = Buffer.from(this.#carried, 'latin1').toString('utf8')
+    this.id = ASCII.test(this.#carried) ? this.#carried : Buffer.from(this.#carried, 'latin1').toString('utf8')
     if (this.#edits.id === undefined) return from
     out.push(this.#edits.id)
     return Math.min(at, chunk.length)
@@ -187,37 +188,73 @@ export class AnswerScanner {
   /** Goes on inside a string or a nested value, and tells where it ended or the chunk did. */
   #skip(chunk: Buffer, start: number): number {
     let at = start
-    const { length } = chunk
-    while (at < length) {
-      if (this.#quoted) {
-        if (this.#escaped) {
-          this.#escaped = false
-          at++
-          continue
-        }
-        const code = chunk[at] as number
-        if (code === BACKSLASH) this.#escaped = true
-        else if (code === QUOTE) {
-          this.#quoted = false
-          if (this.#is('in-key')) return at + 1
-          if (this.#is('in-string')) {
-            this.#place = 'after'
-            return at + 1
-          }
-        }
-        at++
-        continue
-      }
-      const code = chunk[at++] as number
-      if (code === QUOTE) this.#quoted = true
-      else if (code === OPEN || code === 0x5b) this.#depth++
-      else if ((code === CLOSE || code === 0x5d) && --this.#depth === 0) {
+    if (this.#quoted) {
+      at = this.#skipString(chunk, at)
+      if (this.#quoted || this.#is('in-key')) return at
+      if (this.#is('in-string')) {
         this.#place = 'after'
         return at
       }
     }
+    const { length } = chunk
+    let depth = this.#depth
+    while (at < length) {
+      const code = chunk[at++] as number
+      if (code === QUOTE) {
+        this.#quoted = true
+        at = this.#skipString(chunk, at)
+      } else if (code === OPEN || code === 0x5b) depth++
+      else if ((code === CLOSE || code === 0x5d) && --depth === 0) {
+        this.#place = 'after'
+        break
+      }
+    }
+    this.#depth = depth
     return at
   }
+
+  /** Goes on inside a string. Long ones are searched by native code; short ones are not worth the call. */
+  #skipString(chunk: Buffer, start: number): number {
+    const { length } = chunk
+    let at = this.#escaped ? start + 1 : start
+    this.#escaped = false
+    // Each search that an escaped quote has ended early makes the next one wait longer.
+    for (let steps = FEW_BYTES; ; steps *= 2) {
+      const near = Math.min(at + steps, length)
+      while (at < near) {
+        const code = chunk[at] as number
+        if (code === QUOTE) {
+          this.#quoted = false
+          return at + 1
+        }
+        at += code === BACKSLASH ? 2 : 1
+      }
+      if (at >= length) {
+        this.#escaped = at > length
+        return length
+      }
+      const quote = chunk.indexOf(QUOTE, at)
+      const end = quote === -1 ? length : quote
+      const isEscaped = backslashes(chunk, at, end) % 2 === 1
+      if (quote === -1) {
+        this.#escaped = isEscaped
+        return length
+      }
+      at = quote + 1
+      if (isEscaped) continue
+      this.#quoted = false
+      return at
+    }
+  }
+}
+
+const FEW_BYTES = 32
+
+/** How many backslashes stand right before `end`, back to `from` at the most. */
+function backslashes(chunk: Buffer, from: number, end: number): number {
+  let at = end
+  while (at > from && chunk[at - 1] === BACKSLASH) at--
+  return end - at
 }
 
 const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09

@@ -108,4 +108,25 @@ test('whatever bytes come, nothing throws', () => {
   }
 })
 
+test('long strings end where they end, whatever is escaped in them and wherever a chunk ends', () => {
+  const pieces = ['\\\\', '\\"', '\\n', '\\\\\\"', '}', ']', '{\\"', 'a', 'é', 'x'.repeat(31), 'y'.repeat(64)]
+  let seed = 7
+  const random = (below: number) => {
+    seed = (seed * 48_271) % 2_147_483_647
+    return seed % below
+  }
+  for (let round = 0; round < 200; round++) {
+    const inside = Array.from({ length: random(40) }, () => pieces[random(pieces.length)]).join('')
+    const text = `{"a":"${inside}","id":${round},"result":{"b":["${inside}",{"c":"${inside}"}]},"d":"${inside}"}`
+    assert.is(JSON.parse(text).id, round)
+    for (const size of [1, 2, 33, 64, 65, 1 + random(200), 10_000]) {
+      const { scanner, text: passed } = read(text, size)
+      assert.ok(scanner.complete && scanner.isAnswer && !scanner.hasError, `${text} by ${size}`)
+      assert.is(scanner.id, String(round))
+      assert.is(passed, text)
+      assert.not.ok(read(text.slice(0, -1), size).scanner.complete)
+    }
+  }
+})
+
 test.run()
