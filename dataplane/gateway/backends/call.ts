@@ -170,7 +170,7 @@ export class Call extends Flight {
     if (!isObject(asked) || link === undefined) return
     if (session === undefined) {
       this.#parking ??= new Parking(this)
-      this.#parking.ask(link, id, asked)
+      this.#parking.ask(link, id, bytes.toString('utf8'))
       return
     }
     this.#questions ??= new ClientQuestions(this, session)

@@ -3,6 +3,7 @@ import { PublicError } from '../../server/errors.ts'
 import type { Turn } from '../endpoint/turn.ts'
 import type { AnswerScanner } from '../mcp/answer-scanner.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
+import { editObject, memberText } from '../mcp/json.ts'
 import { isObject } from '../mcp/message.ts'
 import type { Backend } from './backend.ts'
 import type { Call } from './call.ts'
@@ -52,8 +53,9 @@ export class Parking {
     return this.#call.backend
   }
 
-  /** Puts the backend's question to the client, where it can be asked that. */
-  ask(link: Link, id: string, { method, params: given }: Record<string, unknown>): void {
+  /** Puts the backend's question (its message as JSON text) to the client, where it can be asked that. */
+  ask(link: Link, id: string, question: string): void {
+    const { method, params: given } = JSON.parse(question) as Record<string, unknown>
     const params = isObject(given) ? given : {}
     const { reply } = this.turn
     const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
@@ -62,7 +64,7 @@ export class Parking {
       link.answer(String(method), id)
       return
     }
-    const request = JSON.stringify({ method, params: asModern(params) })
+    const request = `{"method":${JSON.stringify(method)},"params":${asModern(question, params)}}`
     const size = [...this.#asks.values()].reduce((sum, open) => sum + open.request.length, request.length)
     if (reply.begun && !reply.streaming) link.refuse(id, 'The answer to the call has begun.')
     else if (this.#asks.size >= MOST_ASKS || size > MOST_ASKED) link.refuse(id, 'Too much is asked at once.')
@@ -95,11 +97,13 @@ export class Parking {
     this.isAttended = true
     const call = this.#call
     call.attend(turn)
-    const responses = turn.message.params?.['inputResponses']
+    const { text, paramsStart, paramsEnd } = turn.message
+    const responses = memberText(text.slice(paramsStart, paramsEnd), 'inputResponses') ?? '{}'
     for (const [key, { id }] of this.#asks) {
-      if (!isObject(responses) || !isObject(responses[key])) continue
+      const response = memberText(responses, key)
+      if (response === undefined || !response.startsWith('{')) continue
       this.#asks.delete(key)
-      call.link?.send(`{"jsonrpc":"2.0","id":${id},"result":${JSON.stringify(responses[key])}}`)
+      call.link?.send(`{"jsonrpc":"2.0","id":${id},"result":${response}}`)
     }
     if (this.#early !== undefined) call.give(...this.#early, false)
     else if (this.#asks.size > 0) this.#tell()
@@ -112,7 +116,8 @@ export class Parking {
   }
 }
 
-/** Since 2026-07-28 a visit to a URL has no id of its own. */
-function asModern({ elicitationId: _, ...params }: Record<string, unknown>): object {
-  return params
+/** The params of a question as JSON text. Since 2026-07-28 a visit to a URL has no id of its own. */
+function asModern(question: string, params: Readonly<Record<string, unknown>>): string {
+  const text = memberText(question, 'params') ?? '{}'
+  return 'elicitationId' in params ? editObject(text, { elicitationId: undefined }) : text
 }

@@ -9,7 +9,7 @@ import {
 } from '../../support/asking-server.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/mcp-gateway.ts'
-import { post, postModern } from '../../support/mcp-post.ts'
+import { modern, post, postModern } from '../../support/mcp-post.ts'
 import { answer, OK_RESULT, startRawServer } from '../../support/mcp-raw-server.ts'
 import { type ReferenceServer, startReference } from '../../support/mcp-reference.ts'
 
@@ -180,6 +180,42 @@ test('no more calls wait than a backend has connections for', async () => {
   assert.match(refused[0]?.json.error.message, /Too many calls wait/)
   assert.is(answers.filter(({ json }) => json.result?.resultType === 'input_required').length, 256)
   await eventually('the backend to know', () => server.calls('notifications/cancelled').length === 2)
+})
+
+test('question and answer go through as they were written', async () => {
+  const params = '{ "message":"\\u00e9", "requestedSchema":{"type":"object","default":12345678901234567890, "x":1.0} }'
+  const response = '{"action":"accept", "content":{"n":98765432109876543210,"f":2.50} }'
+  let answered = ''
+  const server = await startRawServer({
+    era: 'legacy',
+    call(request, res) {
+      res.writeHead(200, { 'content-type': 'text/event-stream' })
+      res.write(`data: {"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":${params}}\n\n`)
+      finish = () => void res.end(`data: ${answer(request, OK_RESULT)}\n\n`)
+      return undefined
+    },
+    before({ message, body }, res) {
+      if (message.id !== 'q') return false
+      answered = body
+      res.writeHead(202).end()
+      finish()
+      return true
+    },
+  })
+  let finish = () => {}
+  const front = await startGateway({ backends: [{ name: 'b', url: server.url }] })
+  cleanups.push(
+    () => server.close(),
+    () => front.close(),
+  )
+  const { text, json } = await callBy(front.url, { elicitation: {} })
+  assert.ok(text.includes(`{"method":"elicitation/create","params":${params}}`), text)
+  const { requestState, inputRequests } = json.result
+  const [key] = Object.keys(inputRequests)
+  const { body, headers } = modern('tools/call', { name: 'b_t', _meta: meta({ elicitation: {} }), requestState })
+  const retry = body.replace('"requestState"', `"inputResponses":{"${key}":${response}},"requestState"`)
+  assert.is((await post(front.url, retry, headers)).status, 200)
+  assert.ok(answered.includes(`"result":${response}}`), answered)
 })
 
 const URL_NEEDED = (id: unknown) =>
