@@ -3,6 +3,8 @@
  * the command, one for each worker thread; subcommands stay chunks of their own, so that a gateway loads no more than
  * it needs.
  *
+ * Usage: bundle.ts [another folder than dist]
+ *
  * A worker is found by its spelling in the source, `new URL('./worker.ts', import.meta.url)`, and rewritten to the
  * name of its bundle.
  */
@@ -11,6 +13,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { build, type Plugin } from 'esbuild'
 
 const root = import.meta.dirname
+const outdir = resolve(process.argv[2] ?? join(root, 'dist'))
 const WORKER = /new URL\(\s*'(\.[^']+\.ts)',\s*import\.meta\.url,?\s*\)/g
 
 const bundleName = (file: string) => relative(root, file).replace(/\.ts$/, '').replaceAll('/', '-')
@@ -36,11 +39,11 @@ const pointToBundles: Plugin = {
   },
 }
 
-rmSync(join(root, 'dist'), { recursive: true, force: true })
+rmSync(outdir, { recursive: true, force: true })
 const result = await build({
   absWorkingDir: root,
   entryPoints: { portico: 'cli/main.ts', ...Object.fromEntries(workers) },
-  outdir: 'dist',
+  outdir,
   bundle: true,
   splitting: true,
   format: 'esm',
@@ -58,4 +61,4 @@ const result = await build({
   },
 })
 const bytes = Object.values(result.metafile.outputs).reduce((sum, output) => sum + output.bytes, 0)
-console.log(`dist/: ${Object.keys(result.metafile.outputs).length} files, ${(bytes / 1e6).toFixed(1)} MB`)
+console.log(`${outdir}: ${Object.keys(result.metafile.outputs).length} files, ${(bytes / 1e6).toFixed(1)} MB`)

@@ -1,6 +1,14 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import type { Usage } from './serve.ts'
+import { freePort } from '../../test/support/free-port.ts'
+
+export interface Usage {
+  /** Processor time of all threads, in milliseconds. */
+  readonly cpuMs: number
+  readonly residentBytes: number
+  /** The most it ever was; on Linux what /proc calls VmHWM. */
+  readonly peakBytes: number
+}
 
 /** A registry under measurement. */
 export interface MeasuredRegistry {
@@ -14,35 +22,69 @@ export interface MeasuredRegistry {
 /** A registry that does not come up in this time never will. */
 const PATIENCE_MS = 240_000
 
-/** Starts a registry with this configuration file and waits until all of its sources are synced. */
-export async function startRegistry(configFile: string, stateDirectory: string): Promise<MeasuredRegistry> {
+/** Loaded beside what is measured: tells its parent what it has used, when asked. Threads load it too, and have none. */
+const TELLER = `data:text/javascript,${encodeURIComponent(`
+  process.on('message', () => {
+    const { user, system } = process.cpuUsage()
+    process.send({
+      cpuMs: (user + system) / 1000,
+      residentBytes: process.memoryUsage.rss(),
+      peakBytes: process.resourceUsage().maxRSS * 1024,
+    })
+  })
+  process.channel?.unref()`)}`
+
+/**
+ * Starts a registry with this configuration file and waits until all of its sources are synced. `entry` is the bundled
+ * command.
+ */
+export async function startRegistry(
+  entry: string,
+  configFile: string,
+  stateDirectory: string,
+): Promise<MeasuredRegistry> {
+  const [address, adminAddress] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`]
   const started = performance.now()
-  const child = fork(new URL('./serve.ts', import.meta.url), [configFile, stateDirectory])
+  const child = fork(
+    entry,
+    ['serve', 'registry', '--config', configFile, '--listen', address, '--admin-listen', adminAddress],
+    {
+      env: { PORTICO_STATE_DIR: stateDirectory, PORTICO_LOG_LEVEL: 'error' },
+      execArgv: ['--import', TELLER, '--disable-warning=ExperimentalWarning', '--disable-warning=DEP0040'],
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    },
+  )
   // Ends with its parent, however that ends.
   const end = () => child.kill('SIGKILL')
   process.once('exit', end)
-  const { url, adminUrl } = (await answer(child)) as { url: string; adminUrl: string }
-  while ((await fetch(`${adminUrl}/readyz`)).status !== 200) {
-    if (performance.now() - started > PATIENCE_MS)
-      throw new Error(`not ready: ${await (await fetch(`${adminUrl}/status`)).text()}`)
+  while (!(await isReady(`http://${adminAddress}/readyz`))) {
+    if (child.exitCode !== null) throw new Error(`the registry ended with code ${child.exitCode}`)
+    if (performance.now() - started > PATIENCE_MS) throw new Error('the registry does not become ready')
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
   const startMs = performance.now() - started
 
   return {
-    url,
+    url: `http://${address}`,
     startMs,
     async usage() {
       child.send('usage')
       return (await answer(child)) as Usage
     },
     async close() {
-      child.send('close')
-      await once(child, 'exit')
+      const exit = once(child, 'exit')
+      child.kill('SIGTERM')
+      await exit
       process.off('exit', end)
     },
   }
 }
+
+const isReady = (url: string) =>
+  fetch(url).then(
+    ({ status }) => status === 200,
+    () => false,
+  )
 
 /** What the child sends next; fails when it ends instead. */
 async function answer(child: ChildProcess): Promise<unknown> {
