@@ -11,7 +11,7 @@ const send = (message: object) => write(JSON.stringify({ jsonrpc: '2.0', ...mess
 write('Welcome to the raw server! {not json')
 console.error('the raw server starts')
 
-const tools = ['echo', 'noise', 'die', 'huge', 'ask', 'env', 'count', 'slow', 'progress'].map((name) => ({
+const tools = ['echo', 'noise', 'die', 'huge', 'ask', 'env', 'count', 'slow', 'progress', 'giant'].map((name) => ({
   name,
   inputSchema: { type: 'object' },
 }))
@@ -34,6 +34,10 @@ function call(id: unknown, name: string, args: Record<string, unknown>, meta: { 
     case 'huge':
       write(`{"jsonrpc":"2.0","method":"x","params":{"fill":"${'x'.repeat(17 * 1024 * 1024)}"}}`)
       break
+    case 'giant':
+      // As the SDK writes it: the id comes last.
+      write(JSON.stringify({ result: text('x'.repeat(17 * 1024 * 1024)), jsonrpc: '2.0', id }))
+      return
     case 'ask':
       asking = { id, must: args['must'] === true }
       send({

@@ -1,3 +1,4 @@
+import { AddressRefused } from '../../net/dispatcher.ts'
 import type { ErrorCode } from '../../server/errors.ts'
 
 /** Why a backend did not answer as it should. `message` is for the log and the admin listener, never for callers. */
@@ -17,10 +18,17 @@ export class BackendFailure extends Error {
 /** The failure that an error of the connection is. */
 export function connectionFailure(error: unknown): BackendFailure {
   if (error instanceof BackendFailure) return error
+  if (error instanceof AddressRefused) return refusedAddress(error)
   const { code, message } = error as NodeJS.ErrnoException
   return new BackendFailure('backend_unavailable', code === undefined ? message : `${code}: ${message}`, {
     cause: error,
   })
+}
+
+/** Says what would allow it: who configured the address sees nothing else of why there is no answer. */
+function refusedAddress(cause: AddressRefused): BackendFailure {
+  const remedy = cause.addressClass === 'never' ? '' : ', which is called only under allowPrivateEndpoint'
+  return new BackendFailure('backend_unavailable', `${cause.message}${remedy}`, { cause })
 }
 
 /** Another stream of the session is open: that of a replica that is about to leave it, or one whose end is not known yet. */

@@ -30,6 +30,7 @@ export class ToolFeed {
   #running = false
   #again = false
   #warned = ''
+  #told = ''
 
   constructor(backend: Backend, options: { readonly onChange: () => void; readonly log: Logger }) {
     this.backend = backend
@@ -77,6 +78,7 @@ export class ToolFeed {
       const { tools, warnings } = await listTools(backend)
       backend.health.listed(performance.now() - start)
       this.#retryMs = FIRST_RETRY_MS
+      this.#told = ''
       this.#warn(warnings)
       const changed = await refreshOffers(backend)
       if (changed || !sameTools(backend.tools, tools)) {
@@ -88,7 +90,7 @@ export class ToolFeed {
       if (backend.closed) return
       const failure = error instanceof BackendFailure ? error : connectionFailure(error)
       backend.health.failed(failure)
-      this.#log.debug({ backend: backend.name, code: failure.code, reason: failure.message }, 'no list of tools')
+      this.#tell(failure)
       wait = this.#retryMs
       this.#retryMs = Math.min(this.#retryMs * 2, LONGEST_RETRY_MS, backend.health.policy.intervalMs)
     }
@@ -98,6 +100,13 @@ export class ToolFeed {
       (wait ?? backend.health.policy.intervalMs) * (1 - JITTER * Math.random()),
     )
     this.#timer.unref()
+  }
+
+  /** Why there is nothing of a backend, once for each reason. */
+  #tell({ code, message }: BackendFailure): void {
+    const level = this.#told === message ? 'debug' : 'warn'
+    this.#told = message
+    this.#log[level]({ backend: this.backend.name, code, reason: message }, 'no list of tools')
   }
 
   #warn(warnings: readonly string[]): void {

@@ -107,6 +107,18 @@ for (const era of ['modern', 'legacy'] as const)
       await client.close()
     })
 
+test('an answer that is too large is an error at once, and the conversation goes on', async () => {
+  for (const era of ['modern', 'legacy'] as const) {
+    const { client } = await connect(gateway.url, era)
+    const failure = await call(client, 'raw_giant').catch((error: Error) => error.message)
+    assert.match(failure, /larger than 16 MiB/)
+    assert.is(await call(client, 'raw_echo', { message: 'after' }), 'after')
+    await client.close()
+  }
+  const { backends } = await gateway.status()
+  assert.is(backends.find(({ name }) => name === 'raw')?.health, 'healthy')
+})
+
 test('noise, torn JSON and lines over the limit cost nothing but a warning', async () => {
   const { client } = await connectV1(gateway.url)
   assert.is(await call(client, 'raw_noise', { message: 'after' }), 'after')

@@ -73,7 +73,7 @@ test('without the bundle it is not trusted', async () => {
 test('a private address is refused where it is not allowed', async () => {
   const { json, status } = await callThrough({ backends: [{ name: 'b', url: backend.url, allowPrivateIP: false }] })
   assert.is(json.error.code, -32603)
-  assert.match(status?.lastError?.message ?? '', /loopback/)
+  assert.match(status?.lastError?.message ?? '', /loopback address, which is called only under allowPrivateEndpoint/)
 })
 
 test.run()

@@ -49,7 +49,13 @@ export function attachChannel({ attach, directory, onDropped }: AttachChannelOpt
   return async function openAttach(receiver) {
     const headers = { authorization: `Bearer ${readToken(token)}` }
     const socket = await connected(url, headers, dispatcher)
-    const lines = new LineSplitter({ line: (text) => receiver.message(text), dropped: onDropped })
+    const lines = new LineSplitter({
+      line: (text) => receiver.message(text),
+      dropped(start, message) {
+        onDropped(start)
+        receiver.tooLarge(message)
+      },
+    })
     let reason = 'the connection to the container ended'
     const pings = setInterval(() => ping(socket), PING_MS)
     pings.unref()

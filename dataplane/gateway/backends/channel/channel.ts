@@ -1,4 +1,5 @@
 import type { BackendFailure } from '../failure.ts'
+import type { DroppedMessage } from './dropped-message.ts'
 
 /** A two-way way of whole JSON-RPC messages to a server that does not answer HTTP requests one by one. */
 export interface Channel {
@@ -15,6 +16,8 @@ export interface Channel {
 export interface ChannelReceiver {
   /** One message, or what stands in the place of one: servers print other things too. */
   message(text: string): void
+  /** A message that was too large to be taken. */
+  tooLarge(message: DroppedMessage): void
   /** The channel is over, for good. Told once, and never before the channel was open. */
   closed(reason: BackendFailure): void
 }

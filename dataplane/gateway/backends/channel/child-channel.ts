@@ -40,13 +40,16 @@ export function childChannel({ stdio, directory, log }: ChildChannelOptions): Op
     const { stdin, stdout, stderr } = child
     const lines = new LineSplitter({
       line: (text) => receiver.message(text),
-      dropped: (start) => log.warn({ start }, 'the server wrote a line that is too long; it is dropped'),
+      dropped(start, message) {
+        log.warn({ start }, 'the server wrote a line that is too long; it is dropped')
+        receiver.tooLarge(message)
+      },
     })
     stdout.on('data', (chunk: Buffer) => lines.push(chunk))
     const errors = new LineSplitter(
       {
         line: (text) => log.info({ stderr: text.slice(0, LONGEST_LOGGED) }, 'the server says'),
-        dropped: (text) => log.info({ stderr: text }, 'the server says'),
+        dropped: (start) => log.info({ stderr: start }, 'the server says'),
       },
       LONGEST_LOGGED * 8,
     )

@@ -5,7 +5,9 @@ import { isObject } from '../../mcp/message.ts'
 import { notificationText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure } from '../failure.ts'
 import type { Channel, ChannelReceiver, OpenChannel } from './channel.ts'
+import type { DroppedMessage } from './dropped-message.ts'
 import type { Exchange } from './exchange.ts'
+import { LONGEST_LINE } from './line-splitter.ts'
 import { type Wishes, wantsLevel } from './wishes.ts'
 
 /** One of those who talk through a conversation. */
@@ -51,6 +53,8 @@ const needed: Readonly<Record<string, string>> = {
 const CALLS: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
 const SUBSCRIPTION_KEY = 'io.modelcontextprotocol/subscriptionId'
 const LONGEST_LOGGED = 200
+/** Its id is put in where it is answered. */
+const TOO_LARGE = `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The server’s answer is larger than ${LONGEST_LINE / 1024 / 1024} MiB."}}`
 /** Lines of noise that are logged of one conversation. */
 const MOST_NOISE = 20
 
@@ -84,6 +88,7 @@ export class Conversation {
     const conversation = new Conversation(log)
     const receiver: ChannelReceiver = {
       message: (text) => conversation.#take(text),
+      tooLarge: (message) => conversation.#dropped(message),
       closed: (reason) => conversation.#end(reason),
     }
     conversation.#channel = await openChannel(receiver, headers)
@@ -229,6 +234,12 @@ export class Conversation {
     if (!scanner.complete || !(scanner.hasMethod || scanner.isAnswer)) this.#ignore(text)
     else if (scanner.isAnswer) this.#answered(scanner.id, text)
     else this.#told(scanner.id, text)
+  }
+
+  /** A message could not be taken: who waits for it, on either side, is told so. */
+  #dropped({ answerTo, requestId }: DroppedMessage): void {
+    if (answerTo !== undefined) this.#answered(answerTo, TOO_LARGE)
+    else if (requestId !== undefined) this.#refuse(requestId, 'The request is too large.')
   }
 
   /** Servers print banners and traces where only messages should be. */

@@ -1,3 +1,5 @@
+import { DroppedMessage } from './dropped-message.ts'
+
 const LF = 0x0a
 const CR = 0x0d
 
@@ -6,8 +8,8 @@ export const LONGEST_LINE = 16 * 1024 * 1024
 
 export interface LineReceiver {
   line(text: string): void
-  /** A line that was too long has been dropped; `start` is how it began. */
-  dropped(start: string): void
+  /** A line that was too long is over; `start` is how it began. */
+  dropped(start: string, message: DroppedMessage): void
 }
 
 const KEPT_OF_DROPPED = 200
@@ -18,7 +20,9 @@ export class LineSplitter {
   readonly #longest: number
   #held: Buffer[] = []
   #size = 0
-  #dropping = false
+  /** Of the line that is being dropped. */
+  #start = ''
+  #dropped: DroppedMessage | undefined
 
   constructor(receiver: LineReceiver, longest = LONGEST_LINE) {
     this.#receiver = receiver
@@ -38,18 +42,27 @@ export class LineSplitter {
   }
 
   #hold(bytes: Buffer): void {
-    if (this.#dropping || bytes.length === 0) return
-    this.#held.push(bytes)
-    this.#size += bytes.length
-    if (this.#size <= this.#longest) return
-    this.#dropping = true
-    const start = this.#take().toString('utf8', 0, KEPT_OF_DROPPED)
-    this.#receiver.dropped(start)
+    if (this.#dropped !== undefined) this.#dropped.scan(bytes)
+    else if (bytes.length > 0) {
+      this.#held.push(bytes)
+      this.#size += bytes.length
+      if (this.#size > this.#longest) this.#drop()
+    }
+  }
+
+  /** Nothing of the line is kept from now on. */
+  #drop(): void {
+    const line = this.#take()
+    this.#start = line.toString('utf8', 0, KEPT_OF_DROPPED)
+    this.#dropped = new DroppedMessage()
+    this.#dropped.scan(line)
   }
 
   #endLine(): void {
-    if (this.#dropping) {
-      this.#dropping = false
+    const dropped = this.#dropped
+    if (dropped !== undefined) {
+      this.#dropped = undefined
+      this.#receiver.dropped(this.#start, dropped)
       return
     }
     const line = this.#take()

@@ -29,6 +29,7 @@ export function withPauses(open: OpenChannel): OpenChannel {
       return await open(
         {
           message: (text) => receiver.message(text),
+          tooLarge: (message) => receiver.tooLarge(message),
           closed(reason) {
             if (performance.now() - startedAt < STEADY_MS) pause(reason)
             else pauseMs = 0

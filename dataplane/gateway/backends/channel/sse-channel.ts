@@ -4,6 +4,7 @@ import { BackendFailure, connectionFailure } from '../failure.ts'
 import { requestBackend } from '../request.ts'
 import type { Transport } from '../transport.ts'
 import type { Channel, ChannelReceiver, OpenChannel } from './channel.ts'
+import { DroppedMessage } from './dropped-message.ts'
 import { LONGEST_LINE } from './line-splitter.ts'
 
 export interface SseChannelOptions {
@@ -89,6 +90,7 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
   #state: 'opening' | 'open' | 'over' = 'opening'
   #event: Buffer[] = []
   #size = 0
+  #dropped: DroppedMessage | undefined
 
   constructor(options: StreamOptions) {
     this.#options = options
@@ -140,13 +142,29 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
 
   onEventData(bytes: Buffer): void {
     this.#size += bytes.length
-    if (this.#size <= LONGEST_LINE) this.#event.push(bytes)
+    if (this.#dropped !== undefined) this.#dropped.scan(bytes)
+    else {
+      this.#event.push(bytes)
+      if (this.#size > LONGEST_LINE) this.#drop()
+    }
+  }
+
+  #drop(): void {
+    this.#dropped = new DroppedMessage()
+    for (const bytes of this.#event) this.#dropped.scan(bytes)
+    this.#event = []
   }
 
   onEventEnd(type: string): void {
-    const text = this.#size <= LONGEST_LINE ? Buffer.concat(this.#event).toString('utf8') : ''
+    const text = Buffer.concat(this.#event).toString('utf8')
+    const dropped = this.#dropped
     this.#event = []
     this.#size = 0
+    this.#dropped = undefined
+    if (dropped !== undefined) {
+      if (this.#state === 'open') this.#options.receiver.tooLarge(dropped)
+      return
+    }
     if (type === 'endpoint') this.#endpoint(text)
     else if (text !== '' && this.#state === 'open') this.#options.receiver.message(text)
   }
