@@ -56,6 +56,7 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
 
   const app = getRequestListener((request, env) => fetch(request, Object.assign(env, { closing: closing.signal })))
   const { direct } = options
+  const unused = new Set<Socket>()
   const server = createServer(
     {
       maxHeaderSize: limits.maxHeaderBytes,
@@ -67,9 +68,12 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
       // As web headers do: of two `Authorization` the first would pass alone, where a proxy may have checked the second.
       joinDuplicateHeaders: true,
     },
-    direct === undefined ? app : (incoming, outgoing) => void (direct(incoming, outgoing) || app(incoming, outgoing)),
+    (incoming, outgoing) => {
+      unused.delete(incoming.socket)
+      if (direct === undefined || !direct(incoming, outgoing)) app(incoming, outgoing)
+    },
   )
-  const unused = unusedConnections(server)
+  keepUnused(server, unused)
   await bind(server, host, port)
 
   const bound = server.address() as AddressInfo
@@ -117,17 +121,14 @@ function urlHost({ address, family }: AddressInfo): string {
 }
 
 /**
- * Connections on which nothing has been asked yet. Clients open some in advance, and Node doesn't count them as idle:
- * a stop would wait for them in vain.
+ * Adds new connections, on which nothing has been asked yet. Clients open some in advance, and Node doesn't count them
+ * as idle: a stop would wait for them in vain.
  */
-function unusedConnections(server: Server): ReadonlySet<Socket> {
-  const unused = new Set<Socket>()
+function keepUnused(server: Server, unused: Set<Socket>): void {
   server.on('connection', (socket: Socket) => {
     unused.add(socket)
     socket.once('close', () => unused.delete(socket))
   })
-  server.on('request', ({ socket }: IncomingMessage) => unused.delete(socket))
-  return unused
 }
 
 async function drain(server: Server, unused: ReadonlySet<Socket>, graceMs: number): Promise<void> {

@@ -18,7 +18,7 @@ export const isOldRevision = (version: string): boolean => version === '2024-11-
 
 /** Whether this text names a revision of the modern era, served or not: revisions are dates. */
 export const isModernRevision = (version: string): boolean =>
-  version >= MODERN && version.length === MODERN.length && /^\d{4}-\d{2}-\d{2}$/.test(version)
+  version === MODERN || (version > MODERN && version.length === MODERN.length && /^\d{4}-\d{2}-\d{2}$/.test(version))
 
 /** The revision to answer an `initialize` with: the one asked for, or our newest legacy one. */
 export const negotiateLegacy = (requested: unknown): string =>
