@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
@@ -61,6 +62,51 @@ test('what one replica takes in, the other shows within a second', async () => {
     1_000,
   )
   assert.equal(labels(await other.list('/servers')), ['com.example/new@1.0.0', 'x/one@1.0.0', 'x/two@1.0.0'])
+})
+
+test('two replicas that look at a source each second write nothing while it is unchanged, and bring its changes', async () => {
+  const url = await postgres.database('unchanged')
+  const folder = await registryFolder()
+  await folder.write('a.json', registryFile([server('x/one')]))
+  await folder.configure({
+    sources: [{ name: 'a', file: { path: '../a.json' }, syncPolicy: { interval: '1s' } }],
+    registries: [{ name: 'main', sources: ['a'] }],
+    auth: { mode: 'anonymous' },
+    database: { url, sslMode: 'disable' },
+  })
+  const both = [await runRegistry(folder), await runRegistry(folder)]
+  const client = new pg.Client(url)
+  await client.connect()
+  // Only a transaction that writes is given a number.
+  const next = async () =>
+    (await client.query('select pg_snapshot_xmax(pg_current_snapshot())::text as next')).rows[0].next
+  const lastAttempts = async () => (await Promise.all(both.map((one) => one.source('a')))).map((one) => one.lastAttempt)
+  const looks = async () => {
+    const before = await lastAttempts()
+    const all = async () => (await lastAttempts()).every((time, index) => time !== before[index])
+    await eventually('both have looked', all, 20_000)
+  }
+  try {
+    for (const one of both) await one.ready()
+    // PostgreSQL's own upkeep may get in between now and then.
+    await eventually(
+      'two rounds without a write',
+      async () => {
+        const before = await next()
+        await looks()
+        await looks()
+        return (await next()) === before
+      },
+      60_000,
+    )
+    await folder.write('a.json', registryFile([server('x/one'), server('x/two')]))
+    for (const { list } of both)
+      await eventually('it is shown', async () => labels(await list('/servers')).length === 2, 20_000)
+  } finally {
+    await client.end()
+    for (const one of both) await one.stop()
+    await folder.remove()
+  }
 })
 
 test('while the database is away every answer is 503, and it goes on by itself when it is back', async () => {
