@@ -165,12 +165,12 @@ export class Call extends Flight {
   }
 
   asked(id: string, bytes: Buffer): void {
-    const asked = parse(bytes)
     const { link, session } = this
-    if (!isObject(asked) || link === undefined) return
+    if (!isObject(parse(bytes)) || link === undefined) return
+    const asked = bytes.toString('utf8')
     if (session === undefined) {
       this.#parking ??= new Parking(this)
-      this.#parking.ask(link, id, bytes.toString('utf8'))
+      this.#parking.ask(link, id, asked)
       return
     }
     this.#questions ??= new ClientQuestions(this, session)

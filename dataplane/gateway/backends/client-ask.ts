@@ -1,5 +1,5 @@
 import type { Gateway } from '../gateway.ts'
-import { editObject } from '../mcp/json.ts'
+import { editObject, paramsText } from '../mcp/json.ts'
 import { isObject } from '../mcp/message.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { Link } from './link.ts'
@@ -57,11 +57,11 @@ export interface ClientAsk {
 
 /**
  * Puts a legacy backend's question to the legacy client of a session and the answer to the backend; `id` is the
- * question's on the backend's hop, as JSON text. The backend always gets an answer.
+ * question's on the backend's hop, as JSON text, `question` its whole message. The backend always gets an answer.
  */
-export async function relayAsk(ask: ClientAsk, id: string, question: Record<string, unknown>): Promise<void> {
+export async function relayAsk(ask: ClientAsk, id: string, question: string): Promise<void> {
   const { gateway, session, link, say, signal } = ask
-  const { method, params: given } = question
+  const { method, params: given } = JSON.parse(question) as Record<string, unknown>
   const params = isObject(given) ? given : {}
   const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
   if (needed === undefined || !canBeAsked(JSON.parse(session.record.capabilities), needed)) {
@@ -69,7 +69,7 @@ export async function relayAsk(ask: ClientAsk, id: string, question: Record<stri
     return
   }
   try {
-    const response = await gateway.sessions.ask(session, method as string, params, {
+    const response = await gateway.sessions.ask(session, method as string, paramsText(question), {
       timeoutMs: ASK_MS,
       ...(say === undefined ? {} : { say }),
       ...(signal === undefined ? {} : { signal }),

@@ -20,8 +20,8 @@ export class ClientQuestions {
     this.#session = session
   }
 
-  /** Puts a legacy backend's question to the client, and the answer to the backend. */
-  async relay(link: Link, id: string, asked: Record<string, unknown>): Promise<void> {
+  /** Puts a legacy backend's question (its message as JSON text) to the client, and the answer to the backend. */
+  async relay(link: Link, id: string, asked: string): Promise<void> {
     const signal = this.#begin(id)
     const { gateway } = this.#call.turn
     await relayAsk({ gateway, session: this.#session, link, say: this.#say, signal }, id, asked)

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { PublicError } from '../../server/errors.ts'
 import type { Gateway } from '../gateway.ts'
-import { editObject, Members, memberText, skipSpace } from '../mcp/json.ts'
+import { editObject, Members, memberText, paramsText, skipSpace } from '../mcp/json.ts'
 import { isObject, type Message } from '../mcp/message.ts'
 import { withParams } from '../mcp/rewrite.ts'
 import type { Session } from '../sessions/sessions.ts'
@@ -40,7 +40,7 @@ export async function withInputs(message: Message, needed: InputRequired, ask: I
   const requests = new Members(needed.requests ?? '{}', skipSpace(needed.requests ?? '{}', 0))
   while (requests.next()) {
     const { key, value } = requests
-    asked.push(answerOf(JSON.parse(value), ask).then((result) => `${JSON.stringify(key)}:${result}`))
+    asked.push(answerOf(value, ask).then((result) => `${JSON.stringify(key)}:${result}`))
   }
   const responses = await Promise.all(asked)
   const { text, paramsStart, paramsEnd } = message
@@ -52,18 +52,23 @@ export async function withInputs(message: Message, needed: InputRequired, ask: I
 }
 
 /** Before 2026-07-28 a visit to a URL has an id by which its end is told; nobody will tell it here. */
-const asLegacy = (params: Record<string, unknown>): object =>
-  params['mode'] === 'url' ? { elicitationId: randomUUID(), ...params } : params
+function asLegacy(request: string, { mode, elicitationId }: Readonly<Record<string, unknown>>): string {
+  const params = paramsText(request)
+  const lacksId = mode === 'url' && elicitationId === undefined
+  return lacksId ? editObject(params, { elicitationId: JSON.stringify(randomUUID()) }) : params
+}
 
-async function answerOf(request: unknown, { gateway, session, say, signal }: InputAsk): Promise<string> {
-  const { method, params: given } = isObject(request) ? request : {}
+/** Puts one request (JSON text) to the client and gives the result of its response as JSON text. */
+async function answerOf(request: string, { gateway, session, say, signal }: InputAsk): Promise<string> {
+  const value: unknown = JSON.parse(request)
+  const { method, params: given } = isObject(value) ? value : {}
   const params = isObject(given) ? given : {}
   const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
   if (needed === undefined || !canBeAsked(JSON.parse(session.record.capabilities), needed))
     throw new PublicError('missing_capability', {
       message: 'The backend asks for something that this client can’t be asked.',
     })
-  const response = await gateway.sessions.ask(session, method as string, asLegacy(params), {
+  const response = await gateway.sessions.ask(session, method as string, asLegacy(request, params), {
     timeoutMs: ASK_MS,
     say,
     signal,

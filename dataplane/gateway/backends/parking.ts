@@ -3,7 +3,7 @@ import { PublicError } from '../../server/errors.ts'
 import type { Turn } from '../endpoint/turn.ts'
 import type { AnswerScanner } from '../mcp/answer-scanner.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
-import { editObject, memberText } from '../mcp/json.ts'
+import { editObject, memberText, paramsText } from '../mcp/json.ts'
 import { isObject } from '../mcp/message.ts'
 import type { Backend } from './backend.ts'
 import type { Call } from './call.ts'
@@ -118,6 +118,6 @@ export class Parking {
 
 /** The params of a question as JSON text. Since 2026-07-28 a visit to a URL has no id of its own. */
 function asModern(question: string, params: Readonly<Record<string, unknown>>): string {
-  const text = memberText(question, 'params') ?? '{}'
+  const text = paramsText(question)
   return 'elicitationId' in params ? editObject(text, { elicitationId: undefined }) : text
 }

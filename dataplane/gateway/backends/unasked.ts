@@ -20,7 +20,7 @@ export function relayUnasked(gateway: Gateway, session: Session, link: Link, byt
   if (!isObject(message)) return
   const { method, id } = message
   if (typeof method !== 'string') return
-  if (id !== undefined) void relayAsk({ gateway, session, link }, JSON.stringify(id), message)
+  if (id !== undefined) void relayAsk({ gateway, session, link }, JSON.stringify(id), bytes.toString('utf8'))
   else if (changedBy[method] !== undefined) gateway.refreshTools(link.backend)
   else if (RELAYED.has(method)) gateway.sessions.say(session, bytes.toString('utf8')).catch(() => {})
 }

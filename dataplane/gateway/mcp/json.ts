@@ -148,6 +148,12 @@ export function memberText(text: string, name: string): string | undefined {
   return undefined
 }
 
+/** Text of the object `params` of the JSON-RPC message or request that is `text`; of an empty one where it has none. */
+export function paramsText(text: string): string {
+  const params = memberText(text, 'params')
+  return params?.startsWith('{') ? params : '{}'
+}
+
 function decodeName(raw: string): string {
   try {
     return JSON.parse(`"${raw}"`) as string

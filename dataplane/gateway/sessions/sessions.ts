@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend.ts'
 import type { Link } from '../backends/link.ts'
-import { notificationText, requestText } from '../mcp/rpc-text.ts'
+import { notificationText } from '../mcp/rpc-text.ts'
 import { Asks, askerOf } from './asks.ts'
 import { sameBinding } from './binding.ts'
 import { Hearing, type HearingOptions, type SessionsHeard, STREAM } from './hearing.ts'
@@ -164,11 +164,11 @@ export class Sessions implements NoteKeeper, SessionsHeard {
   }
 
   /**
-   * Asks a client something and gives its whole JSON-RPC response as text, wherever the client listens and to
+   * Asks a client something (`params`: JSON text) and gives its whole JSON-RPC response as text, wherever the client listens and to
    * whichever replica it answers. Whether it has declared the capability is the caller's affair. Rejects with
    * `client_unreachable` where it listens nowhere or its session ends, with `client_timeout` where it does not answer.
    */
-  async ask(session: Session, method: string, params: object, options: AskOptions): Promise<string> {
+  async ask(session: Session, method: string, params: string, options: AskOptions): Promise<string> {
     const sessionId = session.record.id
     const onStream = options.say === undefined
     const { id, answer } = this.#asks.open(sessionId, { timeoutMs: options.timeoutMs, onStream })
@@ -179,7 +179,7 @@ export class Sessions implements NoteKeeper, SessionsHeard {
       unreachable()
     }
     signal?.addEventListener('abort', takeBack, { once: true })
-    const heard = say(requestText(JSON.parse(id), method, params), id)
+    const heard = say(`{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${params}}`, id)
     if (heard instanceof Promise) void heard.then((isHeard) => isHeard || unreachable())
     try {
       return await answer

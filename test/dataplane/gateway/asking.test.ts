@@ -9,7 +9,7 @@ import {
 } from '../../support/asking-server.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/mcp-gateway.ts'
-import { modern, post, postModern } from '../../support/mcp-post.ts'
+import { BASE_HEADERS, modern, post, postModern, rpc } from '../../support/mcp-post.ts'
 import { answer, OK_RESULT, startRawServer } from '../../support/mcp-raw-server.ts'
 import { type ReferenceServer, startReference } from '../../support/mcp-reference.ts'
 
@@ -215,6 +215,28 @@ test('question and answer go through as they were written', async () => {
   const { body, headers } = modern('tools/call', { name: 'b_t', _meta: meta({ elicitation: {} }), requestState })
   const retry = body.replace('"requestState"', `"inputResponses":{"${key}":${response}},"requestState"`)
   assert.is((await post(front.url, retry, headers)).status, 200)
+  assert.ok(answered.includes(`"result":${response}}`), answered)
+
+  const capabilities = { elicitation: {} }
+  const opened = await post(
+    front.url,
+    rpc('initialize', { protocolVersion: '2025-11-25', capabilities, clientInfo: {} }),
+  )
+  const session = { 'mcp-session-id': opened.headers.get('mcp-session-id') as string }
+  const called = await fetch(front.url, {
+    method: 'POST',
+    headers: { ...BASE_HEADERS, ...session },
+    body: rpc('tools/call', { name: 'b_t', arguments: {} }),
+  })
+  let said = ''
+  for await (const part of (called.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream())) {
+    said += part
+    const [, id] = /"id":("portico-[^"]*"),"method":"elicitation\/create"/.exec(said) ?? []
+    if (id === undefined || said.includes('"ok"')) continue
+    assert.ok(said.includes(`"params":${params}}`), said)
+    await post(front.url, `{"jsonrpc":"2.0","id":${id},"result":${response}}`, session)
+  }
+  assert.ok(said.includes('"ok"'), said)
   assert.ok(answered.includes(`"result":${response}}`), answered)
 })
 

@@ -286,7 +286,7 @@ test('a message finds its client at another replica, an answer its asker', async
     return (await one.say(session, '{"method":"hello"}')) && heard.length > 0
   })
   const session = (await one.find(id, 'anonymous')) as Session
-  const answer = await one.ask(session, 'elicitation/create', { message: 'who?' }, { timeoutMs: 5_000 })
+  const answer = await one.ask(session, 'elicitation/create', '{"message":"who?"}', { timeoutMs: 5_000 })
   assert.equal(JSON.parse(answer).result, { action: 'accept' })
   assert.is(JSON.parse(heard.at(-1) as string).params.message, 'who?')
 })
@@ -303,20 +303,20 @@ test('asking fails at once where nobody listens, after its time where nobody ans
     }
   }
   const session = () => one.find(record.id, 'anonymous') as Session | Promise<Session>
-  assert.is(await codeOf(one.ask(await session(), 'x', {}, { timeoutMs: 60_000 })), 'client_unreachable')
+  assert.is(await codeOf(one.ask(await session(), 'x', '{}', { timeoutMs: 60_000 })), 'client_unreachable')
   const heard = await listenAt(two, record.id)
   await eventually('the note of the stream', async () => {
     await one.say(await session(), '{}')
     return heard.length > 0
   })
-  assert.is(await codeOf(one.ask(await session(), 'x', {}, { timeoutMs: 50 })), 'client_timeout')
+  assert.is(await codeOf(one.ask(await session(), 'x', '{}', { timeoutMs: 50 })), 'client_timeout')
   const takeBack = new AbortController()
-  const asking = codeOf(one.ask(await session(), 'x', {}, { timeoutMs: 60_000, signal: takeBack.signal }))
+  const asking = codeOf(one.ask(await session(), 'x', '{}', { timeoutMs: 60_000, signal: takeBack.signal }))
   takeBack.abort()
   assert.is(await asking, 'client_unreachable')
   await eventually('the client to be told', () => heard.some((text) => text.includes('notifications/cancelled')))
   ;(await two.find(record.id, 'anonymous')).listening = undefined
-  assert.is(await codeOf(one.ask(await session(), 'x', {}, { timeoutMs: 60_000 })), 'client_unreachable')
+  assert.is(await codeOf(one.ask(await session(), 'x', '{}', { timeoutMs: 60_000 })), 'client_unreachable')
 })
 
 test('resources are watched where the client listens, and go on being watched when a replica is gone', async () => {
@@ -347,12 +347,10 @@ test('only the client that was asked can answer', async () => {
   const one = replicaOf('o')
   const [asked, other] = [await one.open(fresh), await one.open(fresh)]
   let id = ''
-  const asking = one.ask(
-    asked,
-    'x',
-    {},
-    { timeoutMs: 5_000, say: (message) => (id = JSON.stringify(JSON.parse(message).id)) },
-  )
+  const asking = one.ask(asked, 'x', '{}', {
+    timeoutMs: 5_000,
+    say: (message) => (id = JSON.stringify(JSON.parse(message).id)),
+  })
   one.answered(other, id, '{"result":"forged"}')
   one.answered(asked, id, '{"result":"right"}')
   assert.is(await asking, '{"result":"right"}')
