@@ -120,11 +120,14 @@ export class Reflector {
         }
         if (this.metrics.events > before || Date.now() - started > 60_000) failures = 0
         this.metrics.failures++
-        this.#lastFailure = error instanceof Error ? error.message : String(error)
+        const failure = error instanceof Error ? error.message : String(error)
+        // An outage is two dozen watches that fail again and again: each says so when it is news, and /metrics counts.
+        const level = failure === this.#lastFailure ? 'debug' : 'warn'
+        this.#lastFailure = failure
         const wait = backoffDelay(failures++, { base: 250, max: 30_000 })
         const retryAfter = Number((error as { retryAfter?: number }).retryAfter ?? 0) * 1000
-        this.#options.log.warn(
-          { watch: this.name, error: this.#lastFailure, failures, waitMs: Math.round(wait) },
+        this.#options.log[level](
+          { watch: this.name, error: failure, failures, waitMs: Math.round(wait) },
           'watch failed',
         )
         await pause(Math.max(wait, retryAfter), signal)
