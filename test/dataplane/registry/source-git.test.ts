@@ -80,6 +80,21 @@ test('an unchanged repository costs no write; a commit that leaves the file as i
   database.close()
 })
 
+test('a file of some megabytes comes whole', async () => {
+  const servers = Array.from({ length: 400 }, (_, index) =>
+    server(`com.example/n${index}`, '1.0.0', { description: `${index} `.repeat(3_000) }),
+  )
+  git.commit({ 'registry.json': registryFile(servers) })
+  registry = await registryOf({ git: { repository: git.url } })
+  await eventually(
+    'all are there',
+    async () => (await (registry as TestRegistry).source('own')).servers === 400,
+    30_000,
+  )
+  const last = await registry.one('/servers/com.example%2Fn399/versions/latest')
+  assert.is(last.server.description, '399 '.repeat(3_000))
+})
+
 test('a tag, a commit, another path', async () => {
   const first = git.commit({ 'other.json': a1 })
   git.tag('v1', first)

@@ -70,6 +70,31 @@ test('a configured source may be at any address; where it redirects to may not',
   })
 })
 
+test('a file of some megabytes comes whole, in whatever pieces; half of it changes nothing', async () => {
+  const servers = Array.from({ length: 400 }, (_, index) =>
+    server(`com.example/n${index}`, '1.0.0', { description: `${index} `.repeat(3_000) }),
+  )
+  let text = registryFile(servers)
+  upstream = await startUpstream((_url, response) => void response.writeHead(200).end(text))
+  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
+  const count = async () => (await (registry as TestRegistry).source('own')).servers
+  await eventually('all are there', async () => (await count()) === 400, 30_000)
+  const last = () => (registry as TestRegistry).one('/servers/com.example%2Fn399/versions/latest')
+  assert.is((await last()).server.description, '399 '.repeat(3_000))
+
+  text = text.replaceAll('1.0.0', '2.0.0').slice(0, -1_000)
+  const failed = async () => (await (registry as TestRegistry).source('own')).error?.code === 'not_json'
+  await eventually('half of a file is told', failed, 30_000)
+  assert.is(await count(), 400)
+  assert.is((await last()).server.version, '1.0.0')
+  const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
+  const [staged, documents] = ['staged_version', 'document'].map(
+    (table) => database.prepare(`select count(*) as count from ${table}`).get()?.['count'],
+  )
+  database.close()
+  assert.equal([staged, documents], [0, 400], 'nothing of it is left')
+})
+
 test('what is fetched does not stay on the disk', async () => {
   upstream = await startUpstream((_url, response) => void response.writeHead(200).end(file('a')))
   registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
