@@ -10,7 +10,8 @@ const served = await serveGateway({
 })
 process.on('message', () => {
   globalThis.gc?.()
-  process.send?.({ cpu: process.cpuUsage(), rss: process.memoryUsage.rss(), heap: process.memoryUsage().heapUsed })
+  const { heapUsed: heap, external, rss } = process.memoryUsage()
+  process.send?.({ cpu: process.cpuUsage(), rss, heap, external })
 })
 process.on('disconnect', () => process.exit())
 process.send?.({ port: Number(new URL(served.url).port) })
