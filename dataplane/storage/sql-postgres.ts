@@ -127,12 +127,12 @@ export function isPostgresConflict(error: unknown): boolean {
 
 /**
  * Hears what is told on a channel (`NOTIFY`) until it is closed; `heard` is also called each time a connection was made,
- * since what was told before is lost. Connects again by itself; `lost` is called when it can't.
+ * without a text, since what was told before is lost. Connects again by itself; `lost` is called when it can't.
  */
 export function listenPostgres(
   config: PostgresConfig,
   channel: string,
-  { heard, lost }: { heard(): void; lost(error: Error): void },
+  { heard, lost }: { heard(text?: string): void; lost(error: Error): void },
 ): { close(): Promise<void> } {
   let client: pg.Client | undefined
   let timer: NodeJS.Timeout | undefined
@@ -151,7 +151,7 @@ export function listenPostgres(
     }
     next.on('error', again)
     next.on('end', () => again(new Error('Connection terminated')))
-    next.on('notification', heard)
+    next.on('notification', ({ payload }) => heard(payload))
     try {
       await next.connect()
       await next.query(`listen "${channel}"`)

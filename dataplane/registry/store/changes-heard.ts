@@ -10,9 +10,12 @@ const CHANNEL = 'portico_registry'
 /** What is told gets lost with the connection that it is told on; so now and then it is looked without being told. */
 const LOOK_EVERY_MS = 5_000
 
-/** Tells the other replicas, once what was written is in force. */
-export async function tellOthers(database: Kysely<RegistryTables>): Promise<void> {
-  if (isPostgres(database)) await sql`select pg_notify(${CHANNEL}, '')`.execute(database)
+/** What has changed: entries alone, or how sources and registries are set too. */
+export type News = 'entries' | 'settings'
+
+/** Tells the other replicas, once what was written is in force. `teller` is this process among them. */
+export async function tellOthers(database: Kysely<RegistryTables>, teller: string, news: News): Promise<void> {
+  if (isPostgres(database)) await sql`select pg_notify(${CHANNEL}, ${`${teller} ${news}`})`.execute(database)
 }
 
 /** Whether the database can be reached, and an end to listening. */
@@ -22,21 +25,32 @@ export interface Ear {
   close(): Promise<void>
 }
 
-/** Calls `refresh` when another replica has written. A file has no other writer. */
-export function hearOthers(place: StorePlace, log: Logger, refresh: () => Promise<void>): Ear {
+/**
+ * Calls `refresh` when another replica has written; what this one (`self`) tells it knows. A file has no other writer.
+ */
+export function hearOthers(
+  place: StorePlace,
+  self: string,
+  log: Logger,
+  refresh: (changed?: 'entries') => Promise<void>,
+): Ear {
   if (typeof place === 'string') return { away: () => undefined, close: async () => {} }
   let reason: string | undefined
   const lost = (error: Error) => {
     if (reason === undefined) log.warn({ err: error }, 'PostgreSQL can’t be reached')
     reason = 'PostgreSQL can’t be reached'
   }
-  const look = () =>
-    refresh().then(() => {
+  const look = (changed?: 'entries') =>
+    refresh(changed).then(() => {
       if (reason !== undefined) log.info('PostgreSQL is here again')
       reason = undefined
     }, lost)
-  const ear = listenPostgres(place, CHANNEL, { heard: () => void look(), lost })
-  const timer = setInterval(look, LOOK_EVERY_MS)
+  const heard = (text = '') => {
+    const [teller, news] = text.split(' ')
+    if (teller !== self) void look(news === 'entries' ? news : undefined)
+  }
+  const ear = listenPostgres(place, CHANNEL, { heard, lost })
+  const timer = setInterval(() => void look(), LOOK_EVERY_MS)
   return {
     away: () => reason,
     async close() {

@@ -3,7 +3,7 @@ import { retryConflicts } from '../../storage/sql.ts'
 import { isPostgresAway } from '../../storage/sql-postgres.ts'
 import { deleteVersion, setClaims, setStatus } from './change-entry.ts'
 import { putRegistry, putSource, removeRegistry, removeSource } from './change-settings.ts'
-import { tellOthers } from './changes-heard.ts'
+import { type News, tellOthers } from './changes-heard.ts'
 import { publishAll } from './publish.ts'
 import type { AdminWriter, Publication } from './records.ts'
 import type { RegistryTables } from './schema.ts'
@@ -32,7 +32,7 @@ const MOST = 64
  * Makes the function that writes changes in the order they come. What comes while a transaction runs goes into the next
  * one together: a wait for the disk is shared by all of them, and each is answered when it is over.
  */
-export function createGroupCommit(database: () => Promise<Database>) {
+export function createGroupCommit(database: () => Promise<Database>, teller: string) {
   const queue: Asked[] = []
   let running = false
 
@@ -48,7 +48,7 @@ export function createGroupCommit(database: () => Promise<Database>) {
   async function writeGroup(group: readonly Asked[]): Promise<void> {
     try {
       const store = await database()
-      const outcomes = await retryConflicts(() => transact(store, group))
+      const outcomes = await retryConflicts(() => transact(store, teller, group))
       for (const [index, { resolve }] of group.entries()) resolve(outcomes[index])
     } catch (error) {
       // One that can't be written takes no other down with it.
@@ -72,7 +72,7 @@ export function createGroupCommit(database: () => Promise<Database>) {
   }
 }
 
-function transact(database: Database, group: readonly Asked[]): Promise<unknown[]> {
+function transact(database: Database, teller: string, group: readonly Asked[]): Promise<unknown[]> {
   return database.transaction().execute(async (transaction) => {
     const outcomes: unknown[] = []
     for (let at = 0; at < group.length; ) {
@@ -94,7 +94,12 @@ function transact(database: Database, group: readonly Asked[]): Promise<unknown[
       )
       at += run.length
     }
-    await tellOthers(transaction)
+    await tellOthers(transaction, teller, newsOf(group))
     return outcomes
   })
 }
+
+const OF_ENTRIES: readonly (keyof AdminWriter)[] = ['publish', 'setClaims', 'deleteVersion', 'setStatus']
+
+const newsOf = (group: readonly Asked[]): News =>
+  group.every(({ change }) => OF_ENTRIES.includes(change)) ? 'entries' : 'settings'

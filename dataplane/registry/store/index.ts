@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { PostgresConfig } from '../../storage/sql-postgres.ts'
 import { hearOthers } from './changes-heard.ts'
@@ -31,7 +32,8 @@ export async function openStore(options: StoreOptions, log: Logger): Promise<Sto
   const { stateDirectory, postgres, onSettings } = options
   const file = await storeFile(stateDirectory)
   const place = postgres ?? file
-  const jobs = startWriter({ place, stateDirectory }, log)
+  const replica = randomUUID()
+  const jobs = startWriter({ place, stateDirectory, replica }, log)
   try {
     await jobs.open()
   } catch (error) {
@@ -40,7 +42,7 @@ export async function openStore(options: StoreOptions, log: Logger): Promise<Sto
   }
   const database = openForReading(place)
   const snapshot = await createSnapshot(database, onSettings)
-  const ear = hearOthers(place, log, () => snapshot.refresh())
+  const ear = hearOthers(place, replica, log, snapshot.refresh)
 
   /** What has asked for a change reads it from then on. */
   const seen = <A extends unknown[], R>(job: (...args: A) => Promise<R>, changed?: 'entries') =>

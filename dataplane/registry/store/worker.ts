@@ -2,7 +2,6 @@
  * The thread that writes: it has its own connection, reads sources and applies them, so that parsing and long
  * transactions never hold up a request. `writer.ts` is its other end.
  */
-import { randomUUID } from 'node:crypto'
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Kysely } from 'kysely'
 import { isDatabaseError } from '../../storage/sql.ts'
@@ -10,7 +9,7 @@ import type { Synced } from '../sources/source.ts'
 import { SourceError } from '../sources/source-error.ts'
 import { syncSource } from '../sources/sync-source.ts'
 import { applySettings } from './apply-settings.ts'
-import { tellOthers } from './changes-heard.ts'
+import { type News, tellOthers } from './changes-heard.ts'
 import { createGroupCommit } from './group-commit.ts'
 import type { Work } from './jobs.ts'
 import { underLease } from './lease.ts'
@@ -21,9 +20,7 @@ import type { Answer, Call, WriterOptions } from './writer.ts'
 const port = parentPort
 if (port === null) throw new Error('this file is the entry of a worker thread')
 
-const { place, stateDirectory } = workerData as WriterOptions
-/** This process among the replicas. */
-const holder = randomUUID()
+const { place, stateDirectory, replica } = workerData as WriterOptions
 /** Of what is being done; a call can be ended from the other side. */
 const running = new Map<number, AbortController>()
 let opened: Promise<Kysely<RegistryTables>> | undefined
@@ -37,7 +34,7 @@ function database(): Promise<Kysely<RegistryTables>> {
   return opened
 }
 
-const commit = createGroupCommit(database)
+const commit = createGroupCommit(database, replica)
 
 const jobs: Work = {
   open: async () => void (await database()),
@@ -45,7 +42,7 @@ const jobs: Work = {
   async syncSource({ source, full }, signal) {
     const store = await database()
     // Where another replica is at it, what it brings is heard of.
-    const alone = <T>(work: () => Promise<T>) => underLease(store, `sync ${source.name}`, holder, work)
+    const alone = <T>(work: () => Promise<T>) => underLease(store, `sync ${source.name}`, replica, work)
     return syncSource(store, source, { full, stateDirectory, signal, alone })
   },
   async recordSync({ source, state }) {
@@ -63,9 +60,6 @@ const jobs: Work = {
   close: async () => (await opened)?.destroy(),
 }
 
-/** Jobs of which the others are told when they are done; the changes tell of themselves. */
-const TOLD: readonly (keyof Work)[] = ['applySettings', 'recordSync']
-
 port.on('message', async (call: Call) => {
   if ('abort' in call) {
     running.get(call.abort)?.abort(new SourceError('stopped', 'the sync was stopped'))
@@ -80,7 +74,8 @@ port.on('message', async (call: Call) => {
   ).then(
     async (result): Promise<Answer> => {
       // Lost with the connection it is no harm: the others look for themselves now and then.
-      if (isNews(job, result)) await tellOthers(await database()).catch(() => {})
+      const news = newsOf(job, result)
+      if (news !== undefined) await tellOthers(await database(), replica, news).catch(() => {})
       return { id, result }
     },
     (error: Error): Answer => ({ id, error: plainError(error) }),
@@ -91,9 +86,10 @@ port.on('message', async (call: Call) => {
   if (job === 'close') port.close()
 })
 
-/** A look at a source that has not changed is no news. */
-function isNews(job: keyof Work, result: unknown): boolean {
-  return job === 'syncSource' ? (result as Synced).changed : TOLD.includes(job)
+/** Of what the others are told when a job is done; the changes tell of themselves. */
+function newsOf(job: keyof Work, result: unknown): News | undefined {
+  if (job === 'applySettings' || job === 'recordSync') return 'settings'
+  return job === 'syncSource' && (result as Synced).changed ? 'entries' : undefined
 }
 
 function plainError(error: Error) {

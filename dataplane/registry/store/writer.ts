@@ -25,6 +25,8 @@ export interface WriterOptions {
   readonly place: StorePlace
   /** Where sources keep what they need not fetch again. */
   readonly stateDirectory: string
+  /** This process among the replicas. */
+  readonly replica: string
 }
 
 /** This spelling is what bundle.ts looks for; it puts the worker's own bundle in its place. */
