@@ -10,23 +10,33 @@ interface Ask {
   readonly timer: NodeJS.Timeout
 }
 
+/** A backend that asks without end is told so. */
+const MOST_OF_SESSION = 32
+const MOST = 10_000
+
 const ID = /^"portico-([\w-]{1,32})-(\d+)"$/
 
 /** Questions of this replica to clients that wait for an answer, which may come to any replica. */
 export class Asks {
   readonly #replica: string
   readonly #open = new Map<string, Ask>()
+  /** Open questions by session, where there are any. */
+  readonly #counts = new Map<string, number>()
   #count = 0
 
   constructor(replica: string) {
     this.#replica = replica
   }
 
-  /** Opens a question; its `id` is JSON text. */
+  /** Opens a question; its `id` is JSON text. Throws `client_unreachable` where too many are open. */
   open(
     session: string,
     { timeoutMs, onStream }: { readonly timeoutMs: number; readonly onStream: boolean },
   ): { readonly id: string; readonly answer: Promise<string> } {
+    const open = this.#counts.get(session) ?? 0
+    if (open >= MOST_OF_SESSION || this.#open.size >= MOST)
+      throw new PublicError('client_unreachable', { message: 'Too much is asked at once.' })
+    this.#counts.set(session, open + 1)
     const id = `"portico-${this.#replica}-${++this.#count}"`
     const { promise, resolve, reject } = Promise.withResolvers<string>()
     const timer = setTimeout(() => this.fail(id, session, new PublicError('client_timeout')), timeoutMs)
@@ -58,6 +68,9 @@ export class Asks {
     if (ask?.session !== session) return undefined
     clearTimeout(ask.timer)
     this.#open.delete(id)
+    const left = (this.#counts.get(session) ?? 1) - 1
+    if (left === 0) this.#counts.delete(session)
+    else this.#counts.set(session, left)
     return ask
   }
 }

@@ -164,9 +164,10 @@ export class Sessions implements NoteKeeper, SessionsHeard {
   }
 
   /**
-   * Asks a client something (`params`: JSON text) and gives its whole JSON-RPC response as text, wherever the client listens and to
-   * whichever replica it answers. Whether it has declared the capability is the caller's affair. Rejects with
-   * `client_unreachable` where it listens nowhere or its session ends, with `client_timeout` where it does not answer.
+   * Asks a client something (`params`: JSON text) and gives its whole JSON-RPC response as text, wherever the client
+   * listens and to whichever replica it answers. Whether it has declared the capability is the caller's affair. Rejects
+   * with `client_unreachable` where it listens nowhere, its session ends or too much is asked at once, with
+   * `client_timeout` where it does not answer.
    */
   async ask(session: Session, method: string, params: string, options: AskOptions): Promise<string> {
     const sessionId = session.record.id

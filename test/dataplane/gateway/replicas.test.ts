@@ -356,6 +356,25 @@ test('only the client that was asked can answer', async () => {
   assert.is(await asking, '{"result":"right"}')
 })
 
+test('a backend that asks without end is refused, and what was asked before is still answered', async () => {
+  const one = replicaOf('p')
+  const [session, other] = [await one.open(fresh), await one.open(fresh)]
+  const ids: string[] = []
+  const say = (message: string) => void ids.push(JSON.stringify(JSON.parse(message).id))
+  const ask = (of: Session) =>
+    one.ask(of, 'x', '{}', { timeoutMs: 60_000, say }).catch(({ message }) => String(message))
+  const asking = Array.from({ length: 32 }, () => ask(session))
+  assert.is(await ask(session), 'Too much is asked at once.')
+  const others = ask(other)
+  one.answered(other, ids.pop() as string, '{"result":0}')
+  assert.is(await others, '{"result":0}')
+  for (const id of ids) one.answered(session, id, '{"result":1}')
+  assert.equal(await Promise.all(asking), Array(32).fill('{"result":1}'))
+  const again = ask(session)
+  one.answered(session, ids.at(-1) as string, '{"result":2}')
+  assert.is(await again, '{"result":2}')
+})
+
 test('a cancellation reaches the replica that runs the request', async () => {
   const [one, two] = [replicaOf('c'), replicaOf('c')]
   await bothListen(one, two)
