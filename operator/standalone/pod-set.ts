@@ -28,7 +28,7 @@ export class PodSet {
     const key = objectKey(id)
     if (this.#leaving.has(key)) return undefined
     let pod = this.#pods.get(key)
-    if (!pod) this.#pods.set(key, (pod = new RunningPod(id, root, this.#options)))
+    if (!pod) this.#pods.set(key, (pod = new RunningPod(id, root, this.#options, () => this.#leaving.size > 0)))
     return pod
   }
 

@@ -12,6 +12,8 @@ import type { LocalPod } from './workload.ts'
 const CONFIG_PATIENCE_MS = 5_000
 /** Time between two looks at a port that is taken. */
 const PORT_PAUSE_MS = 1_000
+/** The same while one of ours may still have it: it goes at once. */
+const PORT_GRACE_MS = 50
 
 interface Obstacle {
   readonly reason: string
@@ -35,6 +37,8 @@ export class RunningPod {
   readonly id: ObjectId
   readonly root: string
   readonly #options: ChildOptions
+  /** Whether a pod of ours is still on its way out: it may be the one that has the port. */
+  readonly #isOneLeaving: () => boolean
   #pod: LocalPod | undefined
   #plane: Child | undefined
   #server: Child | undefined
@@ -47,10 +51,11 @@ export class RunningPod {
   #work = Promise.resolve()
   #waiting = 0
 
-  constructor(id: ObjectId, root: string, options: ChildOptions) {
+  constructor(id: ObjectId, root: string, options: ChildOptions, isOneLeaving: () => boolean) {
     this.id = id
     this.root = root
     this.#options = options
+    this.#isOneLeaving = isOneLeaving
   }
 
   get pod(): LocalPod | undefined {
@@ -145,11 +150,11 @@ export class RunningPod {
     const { signal } = this.#stopping
     while (!signal.aborted && pod === this.#pod && !(await isPortFree(host, port))) {
       const message = `port ${port} on ${host} is taken by another process; ${advice}`
-      if (this.#obstacle?.message !== message) {
+      if (this.#obstacle?.message !== message && !this.#isOneLeaving()) {
         this.#obstacle = { reason: 'PortTaken', message }
         this.#options.onChange()
       }
-      await delay(PORT_PAUSE_MS, undefined, { signal }).catch(() => undefined)
+      await delay(this.#obstacle ? PORT_PAUSE_MS : PORT_GRACE_MS, undefined, { signal }).catch(() => undefined)
     }
     if (this.#obstacle?.reason === 'PortTaken') this.#obstacle = undefined
   }

@@ -162,6 +162,27 @@ test('tools of one name that somebody has to tell apart are a problem, as long a
 
 const problemsOf = ({ problems }: Report) => problems.map(({ kind, name, reason }) => `${kind} ${name} ${reason}`)
 
+test('a gateway with a new name takes over the port of the one that goes, and nobody is blamed', async () => {
+  const gateway = (name: string) =>
+    [
+      object('MCPGroup', 'g', ''),
+      object('VirtualMCPServer', name, 'spec: {groupRef: {name: g}, incomingAuth: {type: anonymous}}\n'),
+    ].join('---\n')
+  using folder = temporaryFolder({ 'manifests/all.yaml': gateway('before') })
+  await using run = new Run(folder)
+  const [before] = (await run.until('it serves', ({ ready }) => ready)).endpoints
+  folder.write('manifests/all.yaml', gateway('after'))
+  const { endpoints } = await run.until(
+    'the other serves',
+    (report) => report.ready && report.endpoints[0]?.name === 'after',
+  )
+  assert.is(endpoints[0]?.url, before?.url)
+  assert.equal(
+    run.reports.flatMap(({ report }) => problemsOf(report)).filter((problem) => problem.includes('PortTaken')),
+    [],
+  )
+})
+
 test('a server gets HOST, PORT and its Secrets; a changed Secret starts it again, and none is shown', async () => {
   const command = `echo "token $TOKEN on $HOST" ; exec node -e "${listening}"`
   using folder = temporaryFolder({
