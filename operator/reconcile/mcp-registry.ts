@@ -193,7 +193,8 @@ export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, con
   const problems = startProblems()
   const { namespace, name } = object.metadata
   const assembly = assemble(object, startResolver(view, namespace, problems), context.group)
-  const sources = view.sources(namespace, name)
+  // Until its pods have told this operator, what they told the one before holds.
+  const sources = view.sources(namespace, name) ?? object.status?.sources
   return planWorkload({
     object,
     view,

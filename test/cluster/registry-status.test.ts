@@ -115,4 +115,21 @@ test('a source that recovers is told, in one write', async () => {
   )
 })
 
+test('another operator takes over without a word', async () => {
+  const before = writes().length
+  await operator.stop()
+  operator = await startOperator(operatorKubeconfig(plane))
+  await operator.ready()
+  await eventually(() => operator.log().includes('configuration is in force'), 'it has looked at the pod')
+  const asks = asked
+  await eventually(() => asked >= asks + 1, 'it has asked for the sources', 60_000)
+  assert.equal(
+    writes()
+      .slice(before)
+      .map(({ verb, resource, subresource }) => `${verb} ${resource}/${subresource}`),
+    [],
+  )
+  assert.is(states(), 'good Synced,late Synced')
+})
+
 test.run()
