@@ -13,6 +13,8 @@ export interface RedisBusOptions {
   readonly log: Logger
 }
 
+const RETRY_MS = 1_000
+
 /** Replicas of a gateway hear each other on two channels: one of them all, one of each alone. */
 export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOptions): SessionBus {
   const replica = randomBytes(9).toString('base64url')
@@ -31,9 +33,19 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
       log.warn({ err: error, kind: message.kind }, 'a replica is not understood')
     }
   })
-  const subscribe = () =>
-    subscriber.subscribe(all, channelOf(replica)).catch((error) => log.debug({ err: error }, 'no word of replicas'))
-  subscriber.on('ready', () => void subscribe())
+  // ioredis would subscribe again by itself and leave a refusal to nobody, which ends the process.
+  if (!(subscriber instanceof Cluster)) subscriber.options.autoResubscribe = false
+  let again: NodeJS.Timeout | undefined
+  const subscribe = (): void => {
+    clearTimeout(again)
+    subscriber.subscribe(all, channelOf(replica)).catch((error) => {
+      log.debug({ err: error }, 'no word of replicas')
+      if (subscriber.status !== 'ready') return
+      again = setTimeout(subscribe, RETRY_MS)
+      again.unref()
+    })
+  }
+  subscriber.on('ready', subscribe)
   // What is refused now is tried again behind this, and told as an event.
   subscriber.connect().catch(() => {})
 
@@ -56,6 +68,7 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
       takers.set(kind, take as (message: never) => void)
     },
     close() {
+      clearTimeout(again)
       subscriber.disconnect()
     },
   }
