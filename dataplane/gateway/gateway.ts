@@ -11,7 +11,6 @@ import { Backends } from './backends/backends.ts'
 import { failurePolicy } from './backends/failure-policy.ts'
 import { InFlight } from './backends/in-flight.ts'
 import { ParkedCalls } from './backends/parked-calls.ts'
-import { watchModern } from './backends/resource-watch.ts'
 import { TaskIds } from './backends/task-ids.ts'
 import { relayUnasked } from './backends/unasked.ts'
 import { type ChangedList, Listeners } from './endpoint/listeners.ts'
@@ -70,7 +69,7 @@ export class Gateway {
       backendNamed: (name) => this.backendNamed(name),
       watch: (uri, onUpdate) => {
         const backend = backendOfUri(this.offers, uri)
-        return backend?.era?.era === 'modern' ? watchModern(backend, [uri], onUpdate) : undefined
+        return backend?.era?.era === 'modern' ? backend.watched.add([uri], onUpdate) : undefined
       },
       onHeard: (session, link, bytes) => relayUnasked(this, session, link, bytes),
       onEnded: (session) => this.streams.forgetAll(session),

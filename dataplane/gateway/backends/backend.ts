@@ -11,6 +11,7 @@ import { ConfiguredHeaders } from './headers.ts'
 import { Health } from './health.ts'
 import { Link, type LinkKeeper } from './link.ts'
 import { type BackendAnswer, type BackendRequest, requestBackend } from './request.ts'
+import { SharedWatch } from './shared-watch.ts'
 import { addressOf, createTransport, type Transport } from './transport.ts'
 
 /** What the gateway says of itself to backends. */
@@ -46,6 +47,8 @@ export class Backend {
   /** The gateway's own session with a legacy backend, for the list of tools and its changes. */
   readonly house: Link
   readonly callerLinks = new CallerLinks(this)
+  /** Resources that are watched here in the modern era. */
+  readonly watched = new SharedWatch(this)
   /** Undefined until a first list has come; then the last good one. */
   tools: readonly BackendTool[] | undefined
   prompts: readonly BackendItem[] = []
@@ -179,6 +182,7 @@ export class Backend {
   async close(): Promise<void> {
     this.closed = true
     this.callerLinks.clear()
+    this.watched.close()
     for (const link of this.#links) this.closeLink(link)
     await this.dispatcher.close()
   }

@@ -1,16 +1,12 @@
 import { isObject } from '../mcp/message.ts'
 import { requestText } from '../mcp/rpc-text.ts'
 import type { Backend } from './backend.ts'
-import { ownMeta } from './era.ts'
 import type { Link } from './link.ts'
-import { MessageStream } from './message-stream.ts'
 
 /** What goes on until it is stopped. */
 export interface ResourceWatch {
   stop(): void
 }
-
-const RETRY_MS = 2_000
 
 /** Watches resources for a caller of the modern era, at whichever backends they are. */
 export function watchResources(
@@ -25,7 +21,7 @@ export function watchResources(
     byBackend.set(backend, uris)
   }
   return [...byBackend].map(([backend, uris]) =>
-    backend.era?.era === 'legacy' ? watchLegacy(backend.link(), uris, onUpdate) : watchModern(backend, uris, onUpdate),
+    backend.era?.era === 'legacy' ? watchLegacy(backend.link(), uris, onUpdate) : backend.watched.add(uris, onUpdate),
   )
 }
 
@@ -42,46 +38,6 @@ function watchLegacy(link: Link, uris: readonly string[], onUpdate: (uri: string
     })
     .catch(() => {})
   return { stop: () => link.backend.closeLink(link) }
-}
-
-/** Watches resources at a modern backend; `onUpdate` is told of each that has changed. */
-export function watchModern(backend: Backend, uris: readonly string[], onUpdate: (uri: string) => void): ResourceWatch {
-  let stopped = false
-  let timer: NodeJS.Timeout | undefined
-  let stream: MessageStream | undefined
-  open()
-  return {
-    stop() {
-      stopped = true
-      clearTimeout(timer)
-      stream?.stop()
-    },
-  }
-
-  function open(): void {
-    stream = new MessageStream({ onMessage, onEnd })
-    const { dispatcher, path, client } = backend
-    const params = { notifications: { resourceSubscriptions: uris }, _meta: ownMeta(client) }
-    const body = requestText('portico-watch', 'subscriptions/listen', params)
-    try {
-      const headers = backend.modernHeaders('subscriptions/listen')
-      dispatcher.stream({ path, method: 'POST', headers, body }, stream)
-    } catch {
-      onEnd(undefined)
-    }
-  }
-
-  /** A stream that was refused would be so again. */
-  function onEnd(refused: number | undefined): void {
-    if (stopped || refused !== undefined || backend.closed) return
-    timer = setTimeout(open, RETRY_MS)
-    timer.unref()
-  }
-
-  function onMessage(bytes: Buffer): void {
-    const uri = updatedUri(parse(bytes))
-    if (uri !== undefined) onUpdate(uri)
-  }
 }
 
 /** The URI that a message says has changed. */
