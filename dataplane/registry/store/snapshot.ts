@@ -75,15 +75,25 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
   }
 }
 
-/** Undefined where there are other registries than before. */
+/** Undefined where there are other registries than before. One query, where no set of claims is new. */
 async function readRevisions(database: Kysely<RegistryTables>, before: State): Promise<State | undefined> {
-  const rows = await database.selectFrom('registry').select(['name', 'revision']).execute()
+  const rows = await database
+    .selectFrom('registry')
+    .select(['name', 'revision'])
+    .select((select) =>
+      select
+        .selectFrom('claims_set')
+        .select((set) => set.fn.max('id').as('newest'))
+        .as('newest'),
+    )
+    .execute()
   const known = rows.every(({ name }) => before.registries.has(name)) && rows.length === before.registries.size
   if (!known) return undefined
   const revisions = new Map(rows.map(({ name, revision }) => [name, revision]))
+  const same = rows[0]?.newest === before.claimsSets.revision
   return {
     ...before,
-    ...(await readClaims(database, before)),
+    ...(same ? {} : await readClaims(database, before)),
     registries: new Map(
       [...before.registries].map(([name, record]) => [name, { ...record, revision: revisions.get(name) as string }]),
     ),
