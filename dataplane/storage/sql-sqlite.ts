@@ -12,6 +12,11 @@ export interface SqliteOptions {
 const BUSY_MS = 5_000
 /** After a big transaction the write-ahead log is cut back to this. */
 const LOG_BYTES = 64 * 1024 * 1024
+/**
+ * Pages (of 4 KiB) that the log has before it is brought into the file, which waits for the disk three times. SQLite’s own
+ * 1000 made that a tenth of the processor time of a first sync.
+ */
+const CHECKPOINT_PAGES = 8_000
 /** Pages kept in memory by one connection. */
 const CACHE_KIB = 16 * 1024
 /** Statements kept compiled by one connection; the registry's reads and writes are fewer. */
@@ -58,7 +63,7 @@ function configure(database: DatabaseSync, readOnly: boolean): void {
   database.exec(`pragma cache_size = -${CACHE_KIB}; pragma temp_store = memory`)
   if (readOnly) return
   database.exec('pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on')
-  database.exec(`pragma journal_size_limit = ${LOG_BYTES}`)
+  database.exec(`pragma journal_size_limit = ${LOG_BYTES}; pragma wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
 }
 
 /** The face that Kysely's SqliteDialect expects (better-sqlite3's), with compiled statements kept by their text. */
