@@ -10,6 +10,8 @@ const LOCAL = 'here'
 const PRIMING = '2025-11-25'
 /** A replica that has said nothing of a stream for so long, not even that it lives, is gone. */
 const SILENCE_MS = 60_000
+/** How long it may take to say that it has the stream. */
+const FIRST_SILENCE_MS = 3_000
 
 /** A stream of another replica, whose client has come back here. */
 interface Followed {
@@ -17,6 +19,8 @@ interface Followed {
   readonly follow: string
   readonly replica: string
   readonly outlet: Outlet
+  /** Runs until the other replica has said something. */
+  readonly timer: NodeJS.Timeout
   heardAt: number
 }
 
@@ -66,12 +70,15 @@ export class Streams {
       return () => {}
     }
     const follow = `${this.#replica}-${++this.#count}`
-    this.#followed.set(follow, { follow, replica, outlet, heardAt: performance.now() })
+    // Whether a replica was there to hear it can't be told in a Cluster.
+    const timer = setTimeout(() => this.#lose(follow), FIRST_SILENCE_MS)
+    timer.unref()
+    this.#followed.set(follow, { follow, replica, outlet, timer, heardAt: performance.now() })
     void bus
       .send({ kind: 'replay', session, stream, after: seq, follow, to: bus.replica }, replica)
       .then((isHeard) => isHeard || this.#lose(follow))
     return () => {
-      if (this.#followed.delete(follow)) void bus.send({ kind: 'unfollow', follow }, replica)
+      if (this.#unfollow(follow) !== undefined) void bus.send({ kind: 'unfollow', follow }, replica)
     }
   }
 
@@ -84,6 +91,7 @@ export class Streams {
       return
     }
     this.#given.set(follow, [log, outlet])
+    outlet.sign()
     if (log.attach(outlet, after)) log.onTaken?.()
     else outlet.cut()
   }
@@ -93,20 +101,26 @@ export class Streams {
     const followed = this.#followed.get(follow)
     if (followed === undefined) return
     followed.heardAt = performance.now()
+    clearTimeout(followed.timer)
     const { outlet } = followed
     if (message.what === 'event') outlet.event(Buffer.from(message.text, 'latin1'), message.id)
     else if (message.what === 'sign') outlet.sign()
     else if (message.what === 'lost') this.#lose(follow)
     else {
-      this.#followed.delete(follow)
+      this.#unfollow(follow)
       outlet.end()
     }
   }
 
-  #lose(follow: string): void {
+  #unfollow(follow: string): Followed | undefined {
     const followed = this.#followed.get(follow)
+    clearTimeout(followed?.timer)
     this.#followed.delete(follow)
-    followed?.outlet.cut()
+    return followed
+  }
+
+  #lose(follow: string): void {
+    this.#unfollow(follow)?.outlet.cut()
   }
 
   /** Lets go of the streams of a session that has ended. */

@@ -258,7 +258,17 @@ test('a stream on which one listened is gone on with at another replica', async 
   assert.equal(texts(back), ['missed', 'live'])
 })
 
-test('the answer that went with its replica is an error at once', async () => {
+test('a replica that does not know a stream any more says so at once', async () => {
+  const stage = await startStage()
+  const [one, two] = await twoReplicas(stage)
+  const session = await openSession(two.url)
+  const broken = await call(stage, one.url, session)
+  const back = await listen(two.url, session, broken.lastId.replace(/^([^.]*)\.[^.]*/, '$1.zzz'))
+  await eventually('the end', () => back.ended, 2_000)
+  assert.is(back.messages.at(-1)?.error?.code, -32603)
+})
+
+test('the answer that went with its replica is an error', async () => {
   const stage = await startStage()
   const [one, two] = await twoReplicas(stage)
   const session = await openSession(two.url)
