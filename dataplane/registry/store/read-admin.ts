@@ -3,6 +3,7 @@ import type { ClaimsMap } from '../authz/claims.ts'
 import type { AdminReader, EntryPage, EntryRecord, VersionSummary } from './records.ts'
 import type { EntryType, RegistryTables } from './schema.ts'
 import type { Snapshot } from './snapshot.ts'
+import { prepareStatement } from './statement.ts'
 
 interface EntryRow {
   readonly id: number
@@ -55,6 +56,15 @@ export function createAdminReader(
       .where('e.living', '=', 1)
   }
 
+  // Asked before each publication.
+  const named = prepareStatement<RegistryTables, Pick<EntryRow, 'type' | 'name'>, EntryRow>(
+    database,
+    (value) => sql<EntryRow>`
+      select e.id, s.name as source, e.type, e.name, c.claims
+      from entry e join source s on s.id = e.source_id join claims_set c on c.id = e.claims_set
+      where e.living = 1 and e.type = ${value('type')} and e.name = ${value('name')}`,
+  )
+
   return {
     sources: async () => [...snapshot.sources().values()],
     source: async (name) => snapshot.sources().get(name),
@@ -67,8 +77,7 @@ export function createAdminReader(
     },
     entriesOfRegistry: (registry, page) =>
       available(pageOfRegistry(database, snapshot.registries().get(registry)?.id, page).then(withVersions)),
-    entriesNamed: (type, name) =>
-      available(living().where('e.type', '=', type).where('e.name', '=', name).execute().then(withVersions)),
+    entriesNamed: (type, name) => available(named({ type, name }).then(withVersions)),
   }
 }
 
