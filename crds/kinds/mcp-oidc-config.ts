@@ -31,9 +31,11 @@ const inline = object(
     ),
     jwksAllowPrivateIP: defaulted(flag('gateway', 'The issuer may resolve to a private address.', { default: false })),
     insecureAllowHTTP: defaulted(flag('gateway', 'The issuer may be plain http beyond loopback.', { default: false })),
-    introspectionUrl: Type.Optional(url('later', 'Introspection endpoint (RFC 7662) for opaque tokens.')),
-    clientId: Type.Optional(text('later', 'Client id for introspection.', { min: 1 })),
-    clientSecretRef: Type.Optional(secretKeyRef('later', 'Client secret; turns introspection of opaque tokens on.')),
+    introspectionUrl: Type.Optional(
+      url('gateway', 'Introspection endpoint (RFC 7662) for opaque tokens. Absent: found by discovery.'),
+    ),
+    clientId: Type.Optional(text('gateway', 'Client id for introspection.', { min: 1 })),
+    clientSecretRef: Type.Optional(secretKeyRef('gateway', 'Client secret; turns introspection of opaque tokens on.')),
     protectedResourceAllowPrivateIP: defaulted(
       flag('later', 'The protected resource may resolve to a private address.', { default: false }),
     ),

@@ -25,6 +25,16 @@ const oidc = Type.Object(
     bearerTokenFile: Type.Optional(
       file('Token sent to the issuer’s discovery and key endpoints; read anew each time.'),
     ),
+    introspection: Type.Optional(
+      Type.Object(
+        {
+          clientId: Type.String({ minLength: 1 }),
+          clientSecretFile: file('The client’s secret; read anew when it changes.'),
+          url: Type.Optional(Type.String({ description: 'Absent: found by discovery.', pattern: '^https?://' })),
+        },
+        { ...strict, description: 'How opaque tokens are asked about (RFC 7662). Absent: none is accepted.' },
+      ),
+    ),
     allowPrivateIP: Type.Optional(
       Type.Boolean({ description: 'The issuer may resolve to a private address.', default: false }),
     ),

@@ -34,6 +34,10 @@ export function createAuthenticate(
     ...oidc,
     caBundleFile: fileOf(oidc.caBundleFile),
     bearerTokenFile: fileOf(oidc.bearerTokenFile),
+    introspection: oidc.introspection && {
+      ...oidc.introspection,
+      clientSecretFile: resolve(directory, oidc.introspection.clientSecretFile),
+    },
   }
   return verifyTokens([provider], { realm: oidc.issuer, scopes: oidc.scopes, ...options })
 }

@@ -19,6 +19,10 @@ export const checkOidcConfig: CheckConfig<typeof mcpOidcConfig> = (object, resol
     problems.add('Valid', 'ConfigInvalid', `${pointer} ${message}`)
   if (inline?.caBundleRef) caBundleFound(inline.caBundleRef, '/spec/inline/caBundleRef', resolver)
   if (inline?.clientSecretRef) resolver.secretKey(inline.clientSecretRef)
+  if (inline?.clientSecretRef && inline.clientId === undefined)
+    problems.add('Valid', 'ConfigInvalid', '/spec/inline/clientId must be set with clientSecretRef')
+  if (inline?.introspectionUrl !== undefined && !inline.clientSecretRef)
+    problems.add('Valid', 'ConfigInvalid', '/spec/inline/introspectionUrl needs clientSecretRef')
 }
 
 export const reconcileMcpOidcConfig = planConfig(mcpOidcConfig, checkOidcConfig)
@@ -73,8 +77,26 @@ function issuerSettings({ spec }: MCPOIDCConfig, resolver: Resolver, mounts: Mou
     ...(inline?.jwksUrl === undefined ? {} : { jwksUrl: inline.jwksUrl }),
     ...(ca === undefined ? {} : { caBundleFile: ca }),
     ...(inline?.jwksAuthTokenPath === undefined ? {} : { bearerTokenFile: inline.jwksAuthTokenPath }),
+    ...introspectionSettings(inline, mounts),
     ...(inline?.jwksAllowPrivateIP ? { allowPrivateIP: true } : {}),
     ...(inline?.insecureAllowHTTP ? { insecureAllowHTTP: true } : {}),
+  }
+}
+
+/** A client secret turns it on; without one, a client id says nothing (spec, MCPOIDCConfig). */
+function introspectionSettings(
+  inline: MCPOIDCConfig['spec']['inline'],
+  mounts: Mounts,
+): Pick<OidcConfig, 'introspection'> {
+  const { clientId, clientSecretRef, introspectionUrl } = inline ?? {}
+  if (clientId === undefined || !clientSecretRef) return {}
+  const clientSecretFile = mounts.secretFile(clientSecretRef.name, clientSecretRef.key)
+  return {
+    introspection: {
+      clientId,
+      clientSecretFile,
+      ...(introspectionUrl === undefined ? {} : { url: introspectionUrl }),
+    },
   }
 }
 

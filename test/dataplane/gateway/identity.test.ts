@@ -1,6 +1,8 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type IdentityProvider, startIdentityProvider } from '../../support/identity-provider.ts'
+import { type IdentityProvider, introspectionClient, startIdentityProvider } from '../../support/identity-provider.ts'
 import { connect, connectV1, textOf } from '../../support/mcp-clients.ts'
 import { type McpTestServer, startMcpServer } from '../../support/mcp-dual-server.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/mcp-gateway.ts'
@@ -103,6 +105,37 @@ test('a session outlives its token: another one of the same subject will do', as
   const renewed = { ...session, ...(await bearer({ extra: 'claim' })) }
   assert.is(renewed.authorization === session['authorization'], false)
   assert.is((await post(gateway.url, rpc('ping'), renewed)).status, 200)
+})
+
+test('an opaque token is asked about with the client’s secret, and opens a session that is its subject’s', async () => {
+  const asking = await startGateway(
+    {
+      backends: [{ name: 'b', url: backend.url }],
+      resourceUrl: AUDIENCE,
+      incomingAuth: {
+        type: 'oidc',
+        oidc: {
+          issuer: idp.issuer,
+          audience: AUDIENCE,
+          allowPrivateIP: true,
+          introspection: { clientId: introspectionClient.id, clientSecretFile: 'client-secret' },
+        },
+      },
+    },
+    (directory) => writeFile(join(directory, 'client-secret'), `${introspectionClient.secret}\n`),
+  )
+  try {
+    const opaque = (claims: Record<string, unknown>) => ({
+      authorization: `Bearer ${idp.grant({ aud: AUDIENCE, ...claims })}`,
+    })
+    const session = await openSession(asking.url, opaque({ sub: 'alice' }))
+    assert.is((await post(asking.url, rpc('ping'), { ...session, ...(await bearer({ sub: 'alice' })) })).status, 200)
+    assert.is((await post(asking.url, rpc('ping'), { ...session, ...opaque({ sub: 'bob' }) })).status, 404)
+    assert.is((await post(asking.url, rpc('ping'), { ...session, authorization: 'Bearer unknown' })).status, 401)
+    assert.is((await post(asking.url, rpc('ping'), { ...session, ...opaque({ aud: 'another' }) })).status, 401)
+  } finally {
+    await asking.close()
+  }
 })
 
 test('somebody else’s session is an unknown one', async () => {

@@ -165,6 +165,29 @@ const invalid: readonly Case[] = [
     holds: true,
   },
   {
+    what: 'a client secret without a client id, at its user',
+    given: [
+      server('oidcConfigRef: {name: idp, audience: a}'),
+      'kind: Secret\nmetadata: {name: s}\nstringData: {k: x}',
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, clientSecretRef: {name: s, key: k}}}',
+    ],
+    of: 'MCPServer/it',
+    says: {
+      ReferencesResolved:
+        'False ReferenceInvalid: MCPOIDCConfig "idp": /spec/inline/clientId must be set with clientSecretRef',
+    },
+    holds: true,
+  },
+  {
+    what: 'an introspection endpoint without a client',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, introspectionUrl: https://idp.example.com/i}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: { Valid: 'False ConfigInvalid: /spec/inline/introspectionUrl needs clientSecretRef' },
+    holds: false,
+  },
+  {
     what: 'an OIDC configuration that asks for what isn’t done yet',
     given: [
       server('oidcConfigRef: {name: idp}'),

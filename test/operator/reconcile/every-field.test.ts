@@ -168,6 +168,9 @@ spec:
     jwksAuthTokenPath: /token
     jwksAllowPrivateIP: true
     insecureAllowHTTP: true
+    clientId: c
+    clientSecretRef: {name: secret, key: key}
+    introspectionUrl: https://idp.example.com/introspect
 ---
 kind: MCPOIDCConfig
 metadata: {name: cluster}
