@@ -51,14 +51,17 @@ export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpG
     })
     const { statusCode: status, body } = answer
     const { location } = answer.headers
-    const isGiven = status === 200 || status === 304
-    let size = 0
-    for await (const piece of body as AsyncIterable<Buffer>) {
-      size += piece.length
-      if (size > maxBytes) throw new SourceError('too_large', `the answer has more than ${maxBytes} bytes`)
-      if (isGiven) await take(piece)
+    if (status === 200 || status === 304) {
+      let size = 0
+      for await (const piece of body as AsyncIterable<Buffer>) {
+        size += piece.length
+        if (size > maxBytes) throw new SourceError('too_large', `the answer has more than ${maxBytes} bytes`)
+        await take(piece)
+      }
+      return { status, headers: answer.headers }
     }
-    if (isGiven) return { status, headers: answer.headers }
+    // What comes with a refusal is not read; the connection is kept where it is little.
+    await body.dump()
     if (status < 300 || status > 399 || typeof location !== 'string') throw refusal({ status, headers: answer.headers })
     return location
   }
