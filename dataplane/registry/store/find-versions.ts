@@ -125,11 +125,13 @@ function postgresStatements(
     (value) => sql<Found>`select v.id from entry_version v where ${found(value)} limit ${sql.lit(FEW)}`,
     replan,
   )
+  // As a list: joined, all names would be read for a few thousand.
   const next = prepareStatement<RegistryTables, WithName<PostgresTerm>, Next>(
     database,
     (value) => sql<Next>`
-      select min(e.name) as name from entry_version v join entry e on e.id = v.entry_id
-      where ${found(value)} and e.name >= ${value('from')}`,
+      select min(e.name) as name from entry e
+      where e.id = any(array(select distinct v.entry_id from entry_version v where ${found(value)}))
+        and e.name >= ${value('from')}`,
     replan,
   )
   return (term) => ({ matching: () => matching(term), next: (from) => next({ ...term, from }) })
