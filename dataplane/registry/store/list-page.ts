@@ -67,7 +67,8 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
     let revision: string | undefined
     let passed = 0
     let patience = PATIENCE
-    for (let size = limit; ; size = Math.min(size * 4, MOST)) {
+    let size = limit
+    for (;;) {
       const { found, last, more } = await candidates({
         registry,
         type,
@@ -86,6 +87,7 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
       if (first.revision !== revision || met.some((row) => row.revision !== revision)) return { rows, torn: true }
       if (rows.length >= limit || !more) return { rows, torn: false }
       from = `${last}\u0001`
+      size = Math.min(size * 4, MOST)
       afterPrecedence = ''
       passed = met.length === 0 ? passed + found.length : 0
       if (passed < patience) continue
@@ -94,6 +96,8 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
       if (next === undefined) return { rows, torn: false }
       if (next === null) continue
       from = next
+      // Where one matches its neighbours may too.
+      size = limit
       passed = 0
       patience *= 2
     }
