@@ -1,6 +1,21 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { soak, verdict } from './soak.ts'
+import { type SoakReport, soak, verdict } from './soak.ts'
+
+test('what grows is a finding, and so is a wrong answer or nothing done', () => {
+  const MIB = 1024 * 1024
+  const early = { heap: 30 * MIB, external: 10 * MIB, rss: 200 * MIB, files: 40 }
+  const report = { calls: 9, sessions: 1, resumed: 1, reloads: 1, seconds: 600, wrong: [], early, late: early }
+  const found = (more: Partial<SoakReport>) => verdict({ ...report, ...more }).length
+  assert.is(found({}), 0)
+  assert.is(found({ late: { ...early, heap: 35 * MIB } }), 1)
+  assert.is(found({ late: { ...early, external: 19 * MIB } }), 1)
+  assert.is(found({ late: { ...early, rss: 270 * MIB } }), 1)
+  assert.is(found({ late: { ...early, rss: 270 * MIB }, seconds: 60 }), 0)
+  assert.is(found({ late: { ...early, files: 70 } }), 1)
+  assert.is(found({ wrong: ['500'] }), 1)
+  assert.is(found({ resumed: 0 }), 1)
+})
 
 test('a minute of calls, reconnects and reloads: every answer is right, memory and open files stay', async () => {
   const report = await soak(60)

@@ -214,17 +214,21 @@ const MIB = 1024 * 1024
 const told = ({ heap, external, rss, files }: Measured) =>
   `heap ${(heap / MIB).toFixed(1)} MiB, buffers ${(external / MIB).toFixed(1)} MiB, rss ${(rss / MIB).toFixed(0)} MiB, ${files} files`
 
+/** A process that is younger is still growing to its size, whatever it keeps. */
+const SETTLED_SECONDS = 300
+
 /** What may be more at the end than when all was warm: a share of it, or so many bytes where that is more. */
 const bounds = {
   heap: { share: 0.1, bytes: 4 * MIB },
   external: { share: 0.25, bytes: 8 * MIB },
   // The allocator gives back late, and code that has become hot is compiled again.
-  rss: { share: 0.25, bytes: 48 * MIB },
+  rss: { share: 0.25, bytes: 64 * MIB },
 } as const
 
 /** What of the report is not as it should be; empty where all is. */
-export function verdict({ early, late, wrong, calls, resumed }: SoakReport): readonly string[] {
+export function verdict({ early, late, wrong, calls, resumed, seconds }: SoakReport): readonly string[] {
   const grown = (['heap', 'external', 'rss'] as const).flatMap((what) => {
+    if (what === 'rss' && seconds < SETTLED_SECONDS) return []
     const { share, bytes } = bounds[what]
     const more = late[what] - early[what]
     return more > Math.max(bytes, early[what] * share) ? [`${what} has grown by ${(more / MIB).toFixed(1)} MiB`] : []
