@@ -10,6 +10,7 @@ import { eventually } from '../../support/eventually.ts'
 import { GatewayReplica } from '../../support/gateway-replica.ts'
 import { openSession, post, rpc } from '../../support/mcp-post.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../support/mcp-raw-server.ts'
+import { logged } from '../../support/mcp-stage.ts'
 import { type RedisServer, startRedis } from '../../support/redis-server.ts'
 
 let redis: RedisServer
@@ -21,9 +22,6 @@ test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 test.after(() => redis.stop())
-
-const logged = (text: string) =>
-  JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: text } })
 
 /** A backend that gives each session one stream, as the SDK’s does, and speaks on it while it is called. */
 async function startSpeaker(): Promise<{ backend: RawServer; say(text: string): boolean; streams(): number }> {
