@@ -3,6 +3,11 @@ import { PublicError } from '../../server/errors.ts'
 
 /** Largest body of a POST in bytes. */
 export const LARGEST_BODY = 8 * 1024 * 1024
+/**
+ * A larger body is read away up to this before it is refused: a socket that is closed on a client that still sends takes
+ * the answer with it.
+ */
+export const MOST_READ_AWAY = 64 * 1024 * 1024
 
 /** Checks that a POST brings JSON, not too much of it, and takes both forms of answer. */
 export function checkPost({ headers }: IncomingMessage): void {
@@ -10,7 +15,7 @@ export function checkPost({ headers }: IncomingMessage): void {
   const { accept } = headers
   if (!accepts(accept, 'application/json') || !accepts(accept, 'text/event-stream'))
     throw new PublicError('not_acceptable')
-  if (Number(headers['content-length'] ?? 0) > LARGEST_BODY) throw tooLarge()
+  if (Number(headers['content-length'] ?? 0) > MOST_READ_AWAY) throw tooLarge()
 }
 
 /** Checks that a GET takes a stream of events. */

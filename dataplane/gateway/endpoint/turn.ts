@@ -13,7 +13,7 @@ import { bindingOf } from '../sessions/binding.ts'
 import type { EventLog } from '../sessions/event-log.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { Setup } from '../setup.ts'
-import { checkPost, LARGEST_BODY, tooLarge } from './accept.ts'
+import { checkPost, LARGEST_BODY, MOST_READ_AWAY, tooLarge } from './accept.ts'
 import { serveBatch } from './batch.ts'
 import { serveLegacy } from './legacy.ts'
 import { serveModern } from './modern.ts'
@@ -121,6 +121,7 @@ export class Turn implements LogOpener {
   take(chunk: Buffer): void {
     this.#size += chunk.length
     if (this.#size <= LARGEST_BODY) this.#chunks.push(chunk)
+    else if (this.#size <= MOST_READ_AWAY) this.#chunks = []
     else if (!this.reply.begun) this.fail(tooLarge())
   }
 
@@ -133,6 +134,7 @@ export class Turn implements LogOpener {
   /** Parses the body and hands it to the era that it speaks. */
   dispatch(): void {
     if (this.reply.begun) return
+    if (this.#size > LARGEST_BODY) throw new PublicError('too_large')
     const body = this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks)
     this.#chunks = []
     const message = parseMessage(body)

@@ -323,6 +323,11 @@ test('a body over 8 MiB is refused, announced or not', async () => {
   assert.is(answer.status, 413)
 })
 
+test('whoever sends far too much hears why, before the connection ends', async () => {
+  const far = rpc('tools/list', { x: 'x'.repeat(20 * 1024 * 1024) })
+  for (let round = 0; round < 6; round++) assert.is((await post(gateway.url, far)).status, 413)
+})
+
 test('a body just under 8 MiB is taken', async () => {
   const args = { x: 'x'.repeat(8 * 1024 * 1024 - 1000) }
   const { status, json } = await postModern(gateway.url, 'tools/call', { name: 'b_t', arguments: args })
