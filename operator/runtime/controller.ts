@@ -14,28 +14,23 @@ import { pathOf, type Resource } from '../cluster/kubernetes/resource.ts'
 import { createWorld, type KubernetesObject } from '../model/index.ts'
 import { reconcile } from '../reconcile/index.ts'
 import type { Reconcile, ReconcileContext } from '../reconcile/plan.ts'
-import { configMapName } from '../render/config-map.ts'
 import { VERSION } from '../render/object.ts'
 import { Applier } from './applier.ts'
 import type { AskPod } from './ask-pod.ts'
 import type { BackoffOptions } from './backoff.ts'
-import { ChildCache, controllerOf } from './child-cache.ts'
-import { ConfigDelivery } from './config-delivery.ts'
+import { controllerOf } from './child-cache.ts'
 import type { Dependency } from './dependencies.ts'
 import { EventRecorder } from './event-recorder.ts'
 import { finalizerName, keyOf, partsOf } from './keys.ts'
 import { kindStore } from './kind-store.ts'
 import { LeaderElection, type LeaseOptions } from './lease.ts'
 import { type Metrics, startMetrics } from './metrics.ts'
-import { PodCache } from './pod-cache.ts'
+import { Observers } from './observers.ts'
 import { KeyedQueue } from './queue.ts'
 import { NotLeadingError, Reconciler } from './reconciler.ts'
-import { StatusObserver } from './status-observer.ts'
-import { clashesReader, sourcesReader } from './status-readers.ts'
 import { watchContents } from './watch-contents.ts'
 import { Watches, type WatchSettings } from './watches.ts'
 import { work } from './work.ts'
-import { WorkloadObserver } from './workload-observer.ts'
 
 // The package is CommonJS: its class is the default of the default.
 const Operator = operatorPackage.default
@@ -75,13 +70,9 @@ export class PorticoOperator extends Operator {
   readonly #queue: KeyedQueue
   readonly #watches: Watches
   readonly #reconciler: Reconciler
-  readonly #children: ChildCache
-  readonly #pods: PodCache
-  readonly #observer: WorkloadObserver
+  readonly #observers: Observers
   readonly #resources = new Map<string, Resource>()
   readonly #election: LeaderElection | undefined
-  readonly #delivery: ConfigDelivery
-  readonly #statuses: StatusObserver
   readonly #workers: Promise<void>[] = []
   #synced = false
   #stopping: Promise<void> | undefined
@@ -99,50 +90,15 @@ export class PorticoOperator extends Operator {
       settings: options.watchSettings ?? {},
       log,
     })
-    this.#children = new ChildCache((child) => this.#childChanged(child))
-    this.#pods = new PodCache((kind, namespace, name) => {
-      this.#observer.look(kind, namespace, name)
-      this.#delivery.check(keyOf(kind, namespace, name))
-      this.#statuses.check(kind, namespace, name)
-    })
-    const clashes = new Map<string, readonly string[]>()
-    this.#observer = new WorkloadObserver({
-      world: this.#world,
-      clashes,
-      children: this.#children,
-      pods: this.#pods,
-      onChange: (dependency) => this.#wake(dependency),
-    })
-    const ask = options.ask(this.#api)
-    const leading = () => this.leading
-    this.#statuses = new StatusObserver({
-      world: this.#world,
-      pods: this.#pods,
-      ask,
-      leading,
-      readers: {
-        MCPRegistry: sourcesReader(this.#world, (dependency) => this.#wake(dependency)),
-        VirtualMCPServer: clashesReader(clashes, (namespace, name) =>
-          this.#observer.look('VirtualMCPServer', namespace, name),
-        ),
-      },
-      log,
-    })
-    this.#delivery = new ConfigDelivery({
+    this.#observers = new Observers({
       api: this.#api,
+      world: this.#world,
       group: context.group,
-      ask,
-      wantedHash: (kind, namespace, name) => {
-        const configMap = this.#children.get(
-          'ConfigMap',
-          namespace,
-          configMapName({ kind, metadata: { name, namespace } }),
-        )
-        return configMap?.metadata.annotations?.[`${context.group}/config-hash`]
-      },
-      pods: (kind, namespace, name) => this.#pods.of(kind, namespace, name),
-      leading,
+      ask: options.ask(this.#api),
+      leading: () => this.leading,
       log,
+      onChild: (child) => this.#childChanged(child),
+      onChange: (dependency) => this.#wake(dependency),
     })
     const contents = watchContents({
       api: this.#api,
@@ -161,7 +117,13 @@ export class PorticoOperator extends Operator {
       resources: this.#resources,
       reconcile: reconcile as Reconcile<KindDeclaration>,
       context,
-      applier: new Applier({ api: this.#api, children: this.#children, group: context.group, log, assertLeading }),
+      applier: new Applier({
+        api: this.#api,
+        children: this.#observers.children,
+        group: context.group,
+        log,
+        assertLeading,
+      }),
       events: new EventRecorder(this.#api, `${context.group}/operator`, identity, log),
       contents,
       assertLeading,
@@ -210,10 +172,9 @@ export class PorticoOperator extends Operator {
       this.#synced = true
       this.#options.log.info({ objects: this.#world.objects.all().length }, 'watches are in sync')
       for (const { kind, metadata } of this.#world.objects.all())
-        this.#observer.look(kind, metadata.namespace ?? '', metadata.name)
+        this.#observers.look(kind, metadata.namespace ?? '', metadata.name)
       this.#election?.start()
-      this.#delivery.start()
-      this.#statuses.start()
+      this.#observers.start()
       const { workers, log } = this.#options
       for (let count = 0; count < workers; count++)
         this.#workers.push(
@@ -242,11 +203,15 @@ export class PorticoOperator extends Operator {
       })
     }
     for (const resource of childKinds) {
-      const storeOf = (namespace?: string) => this.#children.store(resource.kind, namespace)
+      const storeOf = (namespace?: string) => this.#observers.children.store(resource.kind, namespace)
       this.#watches.add({ resource, labelSelector: MANAGED, storeOf })
     }
     const pods = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
-    this.#watches.add({ resource: pods, labelSelector: MANAGED, storeOf: (namespace) => this.#pods.store(namespace) })
+    this.#watches.add({
+      resource: pods,
+      labelSelector: MANAGED,
+      storeOf: (namespace) => this.#observers.pods.store(namespace),
+    })
   }
 
   /** Feeds a watch of one of our kinds into the world; `onEvent` gets every object that came, changed or went. */
@@ -319,7 +284,7 @@ export class PorticoOperator extends Operator {
   #contentChanged(dependency: Dependency): void {
     for (const key of this.#reconciler.graph.dependents(dependency)) {
       this.#queue.add(key)
-      if (roleOf(partsOf(key).kind) === 'workload') void this.#delivery.touch(key)
+      if (roleOf(partsOf(key).kind) === 'workload') void this.#observers.delivery.touch(key)
     }
   }
 
@@ -338,9 +303,9 @@ export class PorticoOperator extends Operator {
     const { namespace = '' } = child.metadata
     if (!owner || !this.#resources.has(owner.kind)) return
     if (child.kind === 'Deployment' || child.kind === 'StatefulSet')
-      this.#observer.look(owner.kind, namespace, owner.name)
+      this.#observers.look(owner.kind, namespace, owner.name)
     const key = keyOf(owner.kind, namespace, owner.name)
-    if (child.kind === 'ConfigMap') this.#delivery.check(key)
+    if (child.kind === 'ConfigMap') this.#observers.delivery.check(key)
     this.#queue.add(key)
   }
 
@@ -350,8 +315,7 @@ export class PorticoOperator extends Operator {
     this.#queue.close()
     const late = new Promise((resolve) => setTimeout(resolve, grace).unref())
     await Promise.race([Promise.all(this.#workers), late])
-    await this.#delivery.stop()
-    await this.#statuses.stop()
+    await this.#observers.stop()
     await this.#election?.stop()
     await this.#watches.stop()
     await this.#options.kubeConfig.closePool()
