@@ -28,7 +28,7 @@ test.after(async () => {
 })
 
 const rendered = (): any[] => {
-  const text = execFileSync('bin/portico', ['render', SAMPLES, '--image', 'portico:test'], {
+  const text = execFileSync('bin/portico', ['render', SAMPLES], {
     cwd: root,
     encoding: 'utf8',
   })
