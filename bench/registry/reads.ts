@@ -2,11 +2,11 @@ import { terms } from './catalogs.ts'
 import type { Client } from './requests.ts'
 import type { MeasuredRegistry } from './server.ts'
 
-const WARM_UP = 100
+const WARM_UP = 300
 const REQUESTS = 300
 /** A look-up is short: what compiling the program costs would be most of what is measured of few. */
-const LOOKUP_WARM_UP = 2_000
-const LOOKUPS = 2_000
+const LOOKUP_WARM_UP = 10_000
+const LOOKUPS = 10_000
 const BASE = '/registry/bench/v0.1/servers'
 
 export interface Measured {
@@ -30,7 +30,7 @@ export async function walk(client: Client, rows: number): Promise<Walked> {
   const names = new Set<string>()
   for (let cursor: string | undefined; ; ) {
     const page = JSON.parse(
-      await client.get(`${BASE}?limit=${limit}${cursor === undefined ? '' : `&cursor=${cursor}`}`),
+      String(await client.get(`${BASE}?limit=${limit}${cursor === undefined ? '' : `&cursor=${cursor}`}`)),
     )
     for (const { server } of page.servers) names.add(encodeURIComponent(server.name))
     cursor = page.metadata.nextCursor
@@ -55,23 +55,32 @@ export function pathsOf({ cursors, names }: Walked): Record<string, (index: numb
 /** What is asked for by name, and so many times as to tell how many of it a second of processor time is enough for. */
 export const isLookup = (kind: string) => kind.startsWith('versions/')
 
-/** Asks one after the other on one connection. */
+/** Asks one after the other on each connection. A page is measured on one; look-ups come from many clients at once. */
 export async function measure(
   registry: MeasuredRegistry,
-  client: Client,
+  clients: readonly Client[],
   kind: string,
   path: (index: number) => string,
 ): Promise<Measured> {
   const [warmUp, requests] = isLookup(kind) ? [LOOKUP_WARM_UP, LOOKUPS] : [WARM_UP, REQUESTS]
+  const asking = isLookup(kind) ? clients : clients.slice(0, 1)
   let asked = 0
-  for (; asked < warmUp; asked++) await client.get(path(asked))
-  const before = await registry.usage()
   const times: number[] = []
-  for (; asked < warmUp + requests; asked++) {
-    const started = performance.now()
-    await client.get(path(asked))
-    times.push(performance.now() - started)
-  }
+  const askUntil = (end: number) =>
+    Promise.all(
+      asking.map(async (client) => {
+        while (asked < end) {
+          const started = performance.now()
+          await client.get(path(asked++))
+          times.push(performance.now() - started)
+        }
+      }),
+    )
+
+  await askUntil(warmUp)
+  times.length = 0
+  const before = await registry.usage()
+  await askUntil(warmUp + requests)
   const { cpuMs } = await registry.usage()
   times.sort((one, other) => one - other)
   return {

@@ -12,7 +12,7 @@ import { bundleProduct } from './product.ts'
 import { publishAtOnce } from './publish.ts'
 import { measure, pathsOf, type Walked, walk } from './reads.ts'
 import { type At, createReport } from './report.ts'
-import { createClient } from './requests.ts'
+import { type Client, createClient } from './requests.ts'
 import { type MeasuredRegistry, startRegistry } from './server.ts'
 import { postgresStores, type Stores, sqliteStores } from './stores.ts'
 
@@ -20,6 +20,8 @@ import { postgresStores, type Stores, sqliteStores } from './stores.ts'
 const VERSIONS = 3.3
 /** Names of the registry whose start is measured. */
 const START_NAMES = 10_000
+/** Connections that look-ups come from at once. */
+const CLIENTS = 8
 const MIB = 2 ** 20
 
 const given = process.argv.slice(2).map(Number)
@@ -99,13 +101,14 @@ type Walks = Map<number, Walked>
 
 async function measureReads(registry: MeasuredRegistry, at: At, caller: Caller, walks: Walks): Promise<void> {
   progress(`reads, ${caller}`)
-  const client = createClient(registry.url, await people.headerOf(caller))
+  const authorization = await people.headerOf(caller)
+  const clients = Array.from({ length: CLIENTS }, () => createClient(registry.url, authorization))
   const share = shareOf(caller)
-  const walked = walks.get(share) ?? (await walk(client, at.rows * share))
+  const walked = walks.get(share) ?? (await walk(clients[0] as Client, at.rows * share))
   walks.set(share, walked)
   for (const [kind, path] of Object.entries(pathsOf(walked)))
-    report.read(at, `${kind}, ${caller}`, await measure(registry, client, kind, path))
-  client.close()
+    report.read(at, `${kind}, ${caller}`, await measure(registry, clients, kind, path))
+  for (const client of clients) client.close()
 }
 
 /** How long it takes until so many names of twenty sources are served from an empty store. */

@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
+import { NODE_FLAGS } from '../../image/node-flags.ts'
 import { freePort } from '../../test/support/free-port.ts'
 
 export interface Usage {
@@ -50,7 +51,13 @@ export async function startRegistry(
     ['serve', 'registry', '--config', configFile, '--listen', address, '--admin-listen', adminAddress],
     {
       env: { PORTICO_STATE_DIR: stateDirectory, PORTICO_LOG_LEVEL: 'error' },
-      execArgv: ['--import', TELLER, '--disable-warning=ExperimentalWarning', '--disable-warning=DEP0040'],
+      execArgv: [
+        ...NODE_FLAGS,
+        '--import',
+        TELLER,
+        '--disable-warning=ExperimentalWarning',
+        '--disable-warning=DEP0040',
+      ],
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     },
   )
