@@ -9,6 +9,9 @@ import { listTools } from './list-tools.ts'
 
 const FIRST_RETRY_MS = 500
 const LONGEST_RETRY_MS = 30_000
+/** What is started together comes up one after the other: a backend that has not answered yet is asked often at first. */
+const START_MS = 60_000
+const LONGEST_START_RETRY_MS = 2_000
 /** Share of a wait that is left to chance, so that replicas don't ask in step. */
 const JITTER = 0.2
 
@@ -27,6 +30,7 @@ export class ToolFeed {
   readonly #changes: ChangeStream
   #timer: NodeJS.Timeout | undefined
   #retryMs = FIRST_RETRY_MS
+  readonly #began = performance.now()
   #running = false
   #again = false
   #warned = ''
@@ -92,7 +96,7 @@ export class ToolFeed {
       backend.health.failed(failure)
       this.#tell(failure)
       wait = this.#retryMs
-      this.#retryMs = Math.min(this.#retryMs * 2, LONGEST_RETRY_MS, backend.health.policy.intervalMs)
+      this.#retryMs = Math.min(this.#retryMs * 2, this.#longestRetryMs, backend.health.policy.intervalMs)
     }
     if (backend.closed) return
     this.#timer = setTimeout(
@@ -100,6 +104,11 @@ export class ToolFeed {
       (wait ?? backend.health.policy.intervalMs) * (1 - JITTER * Math.random()),
     )
     this.#timer.unref()
+  }
+
+  get #longestRetryMs(): number {
+    const isStarting = this.backend.tools === undefined && performance.now() - this.#began < START_MS
+    return isStarting ? LONGEST_START_RETRY_MS : LONGEST_RETRY_MS
   }
 
   /** Why there is nothing of a backend, once for each reason. */
