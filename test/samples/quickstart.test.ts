@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { cpSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { cpSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -36,8 +36,10 @@ function copyOfSample(ports: { readonly gateway: number; readonly registry: numb
     const before = readFileSync(join(manifests, file), 'utf8')
     const after = change(before)
     assert.is.not(after, before, `${file} is edited`)
-    folder.write(`manifests/${file}`, after)
-    return () => folder.write(`manifests/${file}`, before)
+    // At once, as editors do: whoever watches never sees a half of it.
+    const replace = (text: string) => renameSync(folder.write(`${file}.part`, text), join(manifests, file))
+    replace(after)
+    return () => replace(before)
   }
   const onPort = (port: number) => (text: string) =>
     text.replace(/^(metadata:\n {2}name: \S+\n)/m, `$1  annotations:\n    portico.dev/local-port: "${port}"\n`)
@@ -272,7 +274,7 @@ run('a port that somebody else has is named; the rest serves, and so does this o
     const problem = report.problems.find(({ reason }) => reason === 'PortTaken')
     assert.equal([problem?.kind, problem?.name], ['VirtualMCPServer', 'tools'])
     assert.match(problem?.message ?? '', `port ${taken.port} on 127.0.0.1 is taken`)
-    assert.match(other.errors, `port ${taken.port}`)
+    await eventually('the log names it too', () => other.errors.includes(`port ${taken.port}`))
     assert.is(report.ready, false)
     await release(taken.server)
     await other.ready()
