@@ -1,4 +1,3 @@
-import { createServer, type Server } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type McpTestServer, startMcpServer } from '../support/mcp-dual-server.ts'
@@ -12,16 +11,13 @@ import {
   operatorKubeconfig,
   startOperator,
 } from './operator-process.ts'
-
-/** The pod's address: of this machine, and nobody else's in this test run. */
-const POD_IP = `127.84.${process.pid % 250}.${1 + (Math.floor(process.pid / 250) % 250)}`
-const ADMIN_PORT = 8081
+import { givePodAddress, type PodAddress } from './pod-address.ts'
 
 let plane: ControlPlane
 let operator: OperatorProcess
 let backends: McpTestServer[]
 let gateway: GatewayUnderTest
-let pod: Server
+let pod: PodAddress
 
 const clash = () =>
   JSON.parse(plane.kubectl(['get', 'vmcp', 'all', '-o', 'json'])).status?.conditions?.find(
@@ -47,17 +43,7 @@ test.before(async () => {
   process.env['KUBERNETES_SERVICE_HOST'] = '127.0.0.1'
   operator = await startOperator(operatorKubeconfig(plane))
   await operator.ready()
-  pod = createServer(async (request, response) => {
-    response.end(await (await fetch(`${gateway.adminUrl}${request.url}`)).text())
-  })
-  await new Promise<void>((resolve) => pod.listen(ADMIN_PORT, POD_IP, resolve))
-  const selector = 'app.kubernetes.io/instance=all'
-  const name = await eventually(
-    () => plane.kubectl(['get', 'pods', '-l', selector, '-o', 'jsonpath={.items[0].metadata.name}']),
-    'the pod',
-  )
-  const patch = JSON.stringify({ status: { phase: 'Running', podIP: POD_IP, podIPs: [{ ip: POD_IP }] } })
-  plane.kubectl(['patch', 'pod', name, '--subresource=status', '--type=merge', '-p', patch])
+  pod = await givePodAddress(plane, 'all', 84, () => gateway.adminUrl)
 })
 
 test.after(async () => {

@@ -1,4 +1,3 @@
-import { createServer, type Server } from 'node:http'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { registryFile, registryFolder, runRegistry, server, type TestRegistry } from '../support/registry.ts'
@@ -12,15 +11,12 @@ import {
   operatorKubeconfig,
   startOperator,
 } from './operator-process.ts'
-
-/** The pod's address: of this machine, and nobody else's in this test run. */
-const POD_IP = `127.83.${process.pid % 250}.${1 + (Math.floor(process.pid / 250) % 250)}`
-const ADMIN_PORT = 8081
+import { givePodAddress, type PodAddress } from './pod-address.ts'
 
 let plane: ControlPlane
 let operator: OperatorProcess
 let registry: TestRegistry
-let pod: Server
+let pod: PodAddress
 /** How often the pod was asked. */
 let asked = 0
 
@@ -60,18 +56,10 @@ test.before(async () => {
   const config = await eventually(() => read('configmap', 'catalog-mcpreg-config').data, 'the configuration')
   await folder.write('config/registry.yaml', Object.values(config)[0] as string)
   registry = await runRegistry(folder)
-  pod = createServer(async (request, response) => {
+  pod = await givePodAddress(plane, 'catalog', 83, () => {
     asked++
-    response.end(await (await fetch(`${registry.adminUrl}${request.url}`)).text())
+    return registry.adminUrl
   })
-  await new Promise<void>((resolve) => pod.listen(ADMIN_PORT, POD_IP, resolve))
-  const selector = 'app.kubernetes.io/instance=catalog'
-  const name = await eventually(
-    () => plane.kubectl(['get', 'pods', '-l', selector, '-o', 'jsonpath={.items[0].metadata.name}']),
-    'the pod',
-  )
-  const patch = JSON.stringify({ status: { phase: 'Running', podIP: POD_IP, podIPs: [{ ip: POD_IP }] } })
-  plane.kubectl(['patch', 'pod', name, '--subresource=status', '--type=merge', '-p', patch])
 })
 
 test.after(async () => {
