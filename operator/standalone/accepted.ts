@@ -9,7 +9,8 @@ export interface Accepted {
 
 export const nothingAccepted: Accepted = { manifests: [], secrets: [], configMaps: [] }
 
-const coreKey = ({ namespace, name }: CoreObject) => `${namespace}/${name}`
+/** A Secret or ConfigMap among its kind. */
+export const coreKey = ({ namespace, name }: CoreObject) => `${namespace}/${name}`
 
 /** The new objects, and of the old ones those that a broken file may only seem to have lost. */
 function keep<T extends { readonly file: string }>(

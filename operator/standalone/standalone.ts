@@ -1,22 +1,12 @@
 import { rmSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import {
-  checkManifests,
-  type ManifestFinding,
-  type ManifestWatch,
-  type ObjectId,
-  objectKey,
-  type Planned,
-  planManifests,
-  readManifests,
-  watchManifests,
-} from '../cluster/files/index.ts'
+import { type ObjectId, objectKey, type Planned, planManifests } from '../cluster/files/index.ts'
 import type { KubernetesObject } from '../model/view.ts'
 import type { ServerCommand } from '../reconcile/plan.ts'
-import { type Accepted, accept, nothingAccepted } from './accepted.ts'
 import { PodProblem } from './environment.ts'
 import { redactor } from './lines.ts'
 import { LocalPorts } from './local-ports.ts'
+import { ManifestFeed } from './manifest-feed.ts'
 import { podOf, servicesOf } from './pod.ts'
 import { PodSet } from './pod-set.ts'
 import { type Report, reportOf } from './report.ts'
@@ -53,6 +43,7 @@ const label = ({ kind, namespace, name }: ObjectId) => `${kind} ${namespace}/${n
 /** Manifests as they run on one machine: the loop from files to processes and back to conditions. */
 export class Standalone {
   readonly #options: StandaloneOptions
+  readonly #feed: ManifestFeed
   readonly #state: StateDirectory
   readonly #ports: LocalPorts
   readonly #pods: PodSet
@@ -62,11 +53,7 @@ export class Standalone {
   readonly #statuses = new Map<string, object>()
   /** What an earlier run wrote: it goes unless this one writes it too. */
   #leftFolders: readonly string[]
-  #group = ''
-  #accepted: Accepted = nothingAccepted
-  #findings: readonly ManifestFinding[] = []
   #redact: (text: string) => string = (text) => text
-  #watch: ManifestWatch | undefined
   #settled: Promise<void> = Promise.resolve()
   #isSettling = false
   #isDirty = false
@@ -79,6 +66,7 @@ export class Standalone {
   /** Throws an Error when the state directory is in use. */
   constructor(options: StandaloneOptions) {
     this.#options = options
+    this.#feed = new ManifestFeed({ paths: options.paths, group: options.group, onChange: () => this.#takeOver() })
     this.#state = new StateDirectory(resolve(options.state))
     const { ports, folders } = this.#state.recall()
     this.#leftFolders = folders
@@ -94,8 +82,7 @@ export class Standalone {
 
   /** Reads the manifests, starts what they ask for and follows their changes. */
   start(): void {
-    this.#watch = watchManifests(this.#options.paths, () => this.#reload())
-    this.#reload()
+    this.#feed.start()
     this.#looks.start()
   }
 
@@ -103,21 +90,15 @@ export class Standalone {
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#impatience)
-    this.#watch?.close()
+    this.#feed.stop()
     this.#looks.stop()
     await this.#settled
     await this.#pods.stopAll()
     this.#state.release()
   }
 
-  #reload(): void {
-    const set = readManifests(this.#options.paths, this.#options.group)
-    const { valid, findings } = checkManifests(set)
-    this.#group = set.group
-    this.#findings = [...set.findings, ...findings]
-    const now = { manifests: valid, secrets: set.secrets, configMaps: set.configMaps }
-    this.#accepted = accept(this.#accepted, now, this.#findings)
-    this.#redact = redactor(this.#accepted.secrets.flatMap(({ values }) => [...values.values()].map(String)))
+  #takeOver(): void {
+    this.#redact = redactor(this.#feed.accepted.secrets.flatMap(({ values }) => [...values.values()].map(String)))
     this.#settle()
   }
 
@@ -148,8 +129,13 @@ export class Standalone {
   /** From the manifests to the processes, once. */
   async #round(): Promise<readonly Planned[]> {
     const statusOf = (id: ObjectId) => this.#statuses.get(objectKey(id))
-    const input = { ...this.#accepted, observations: this.#pods.observations(), sources: this.#looks.sources, statusOf }
-    const context = { group: this.#group, now: new Date().toISOString(), image: 'portico', isOwnMachine: true }
+    const input = {
+      ...this.#feed.accepted,
+      observations: this.#pods.observations(),
+      sources: this.#looks.sources,
+      statusOf,
+    }
+    const context = { group: this.#feed.group, now: new Date().toISOString(), image: 'portico', isOwnMachine: true }
     // Once to learn who has pods and Services, and again with the addresses that these got.
     this.#learnServices(planManifests(input, { ...context, addressOf: () => UNREACHABLE }))
     await this.#assignPorts()
@@ -172,10 +158,10 @@ export class Standalone {
 
   async #assignPorts(): Promise<void> {
     const owners = new Set([...this.#services.values()].map(objectKey))
-    const manifests = this.#accepted.manifests.filter(({ id }) => owners.has(objectKey(id)))
+    const manifests = this.#feed.accepted.manifests.filter(({ id }) => owners.has(objectKey(id)))
     const wishes = manifests.map(({ id, object }) => ({
       id,
-      fixed: object.metadata.annotations?.[`${this.#group}/local-port`],
+      fixed: object.metadata.annotations?.[`${this.#feed.group}/local-port`],
       isUp: this.#pods.get(id)?.isUp ?? false,
     }))
     wishes.sort((left, right) => (objectKey(left.id) < objectKey(right.id) ? -1 : 1))
@@ -200,12 +186,12 @@ export class Standalone {
 
   #localCommand({ kind, namespace, name }: ObjectId): LocalCommand | undefined {
     const key = objectKey({ kind, namespace, name })
-    const manifest = this.#accepted.manifests.find(({ id }) => objectKey(id) === key)
+    const manifest = this.#feed.accepted.manifests.find(({ id }) => objectKey(id) === key)
     const annotations = manifest?.object.metadata.annotations ?? {}
-    const command = annotations[`${this.#group}/local-command`]
+    const command = annotations[`${this.#feed.group}/local-command`]
     if (!manifest || !command) return undefined
     const usual = (manifest.object['spec'] as { transport?: string }).transport === 'sse' ? '/sse' : '/mcp'
-    const path = annotations[`${this.#group}/local-path`] ?? usual
+    const path = annotations[`${this.#feed.group}/local-path`] ?? usual
     const folder = dirname(resolve(manifest.file))
     return {
       command,
@@ -251,13 +237,13 @@ export class Standalone {
       const pod = localPod({
         id,
         children,
-        sources: sourcesOf(id, this.#accepted, children),
+        sources: sourcesOf(id, this.#feed.accepted, children),
         root,
         ports,
         local: this.#localCommand(id),
         self: this.#options.self,
       })
-      const advice = `end it, or choose another port with the annotation ${this.#group}/local-port on ${label(id)}`
+      const advice = `end it, or choose another port with the annotation ${this.#feed.group}/local-port on ${label(id)}`
       const change = pod && running.apply(pod, { host: ports.host, port: ports.listen, advice })
       if (change) this.#changes.push(`${label(id)} ${change}`)
     } catch (error) {
@@ -291,7 +277,7 @@ export class Standalone {
     const report = reportOf(
       pods.map((running) => ({ running, base: this.#ports.urlOf(running.id) ?? '' })),
       planned,
-      this.#findings,
+      this.#feed.findings,
       this.#redact,
     )
     const text = JSON.stringify(report)
