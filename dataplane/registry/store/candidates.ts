@@ -2,6 +2,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { isPostgres } from '../../storage/sql.ts'
 import type { Visible } from '../authz/visibility.ts'
 import { type NumberLists, numberLists } from './number-list.ts'
+import { limitOf } from './row-limit.ts'
 import { type EntryType, type RegistryTables, TOMBSTONE_RANK } from './schema.ts'
 import { prepareStatement } from './statement.ts'
 
@@ -113,7 +114,7 @@ const range = (value: Placeholder, includeDeleted: boolean) => sql`
 function everything(value: Placeholder, includeDeleted: boolean): RawBuilder<Row> {
   return sql<Row>`
     select l.name, l.rank, l.entry_id, ${revision(value)} from listing l
-    where ${range(value, includeDeleted)} order by l.name, l.rank limit ${value('size')}`
+    where ${range(value, includeDeleted)} order by l.name, l.rank ${limitOf(value('size'))}`
 }
 
 function rangePerPart(value: Placeholder, includeDeleted: boolean, parts: number): RawBuilder<Row> {
@@ -127,13 +128,13 @@ function rangePerPart(value: Placeholder, includeDeleted: boolean, parts: number
         Array.from({ length: parts }, (_, index) => part(index)),
         sql` union all `,
       )}
-      order by name, rank limit ${value('size')}) c`
+      order by name, rank ${limitOf(value('size'))}) c`
 }
 
 function rangePerRow(value: Placeholder, lists: NumberLists, includeDeleted: boolean): RawBuilder<Row> {
   return sql<Row>`
     select c.name, c.rank, c.entry_id, ${revision(value)} from ${lists.table(value('sets'))} s cross join lateral (
       select l.name, l.rank, l.entry_id from listing l
-      where ${range(value, includeDeleted)} and l.claims_set = s.value order by l.name, l.rank limit ${value('size')}) c
-    order by c.name, c.rank limit ${value('size')}`
+      where ${range(value, includeDeleted)} and l.claims_set = s.value order by l.name, l.rank ${limitOf(value('size'))}) c
+    order by c.name, c.rank ${limitOf(value('size'))}`
 }

@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { isPostgres } from '../../storage/sql.ts'
 import type { PageQuery } from './list-page.ts'
 import { numberLists } from './number-list.ts'
+import { limitOf } from './row-limit.ts'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
 import {
@@ -62,7 +63,7 @@ export function createFoundPage(database: Kysely<RegistryTables>) {
                   and not exists (
                     select 1 from listing b where b.registry_id = l.registry_id and b.type = l.type and b.name = l.name
                       and b.rank < l.rank ${sees('b')}))
-              limit ${value('limit')}) p
+              ${limitOf(value('limit'))}) p
               cross join entry_version v
               cross join entry e
               cross join document d

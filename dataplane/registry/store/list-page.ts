@@ -5,6 +5,7 @@ import { type Candidate, type CandidateQuery, createCandidates } from './candida
 import { createFindVersions } from './find-versions.ts'
 import { createFoundPage } from './found-page.ts'
 import { numberLists } from './number-list.ts'
+import { limitOf } from './row-limit.ts'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
 import {
@@ -150,7 +151,7 @@ function createVersions(database: Kysely<RegistryTables>) {
               where e.id = c.value and v.entry_id = e.id
                 and (c.key > 0 or v.precedence > ${value('afterPrecedence')})
                 ${versionConditions(filter, value)}
-              ${order(sql`c.key`, sql`v.precedence`)} limit ${value('limit')}) p
+              ${order(sql`c.key`, sql`v.precedence`)} ${limitOf(value('limit'))}) p
               cross join document d
             where d.id = p.document_id
             ${order(sql`p.key`, sql`p.precedence`)}`,
