@@ -1,4 +1,5 @@
 import { Client, type Dispatcher } from 'undici'
+import { metronome } from './metronome.ts'
 
 /** What one request looks like. */
 export interface LoadRequest {
@@ -26,34 +27,40 @@ export interface LoadOptions {
   request(worker: number, count: number): LoadRequest
 }
 
-/** Sends requests one after another on as many connections as there are workers, and checks every answer. */
+/**
+ * Sends requests on as many connections as there are workers, and checks every answer: one after another on each or,
+ * with a rate, spread evenly over time and over the connections in turn.
+ */
 export async function load(options: LoadOptions): Promise<LoadResult> {
   const start = performance.now()
-  const until = start + options.seconds * 1000
-  const runs = await Promise.all(Array.from({ length: options.workers }, (_, worker) => work(options, worker, until)))
-  const latencies = Float64Array.from(runs.flat()).sort()
-  return { requests: latencies.length, seconds: (performance.now() - start) / 1000, latencies }
+  const clients = Array.from({ length: options.workers }, () => new Client(options.origin, { pipelining: 1 }))
+  const { rate } = options
+  const latencies = rate === undefined ? await oneByOne(options, clients) : await evenly(options, clients, rate)
+  const seconds = (performance.now() - start) / 1000
+  await Promise.all(clients.map((client) => client.close()))
+  return { requests: latencies.length, seconds, latencies: Float64Array.from(latencies).sort() }
 }
 
-async function work(
-  { origin, workers, rate, each = Number.POSITIVE_INFINITY, request }: LoadOptions,
-  worker: number,
-  until: number,
-): Promise<number[]> {
-  const client = new Client(origin, { pipelining: 1 })
-  const latencies: number[] = []
-  const every = rate === undefined ? 0 : (workers / rate) * 1000
-  let next = performance.now() + (every * worker) / workers
-  for (let count = 0; performance.now() < until && count < each; count++) {
-    if (every > 0) {
-      const wait = next - performance.now()
-      if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait))
-      next += every
-    }
-    latencies.push(await send(client, request(worker, count)))
-  }
-  await client.close()
-  return latencies
+async function oneByOne(options: LoadOptions, clients: readonly Client[]): Promise<number[]> {
+  const { seconds, each = Number.POSITIVE_INFINITY, request } = options
+  const until = performance.now() + seconds * 1000
+  const runs = clients.map(async (client, worker) => {
+    const latencies: number[] = []
+    for (let count = 0; performance.now() < until && count < each; count++)
+      latencies.push(await send(client, request(worker, count)))
+    return latencies
+  })
+  return (await Promise.all(runs)).flat()
+}
+
+async function evenly(options: LoadOptions, clients: readonly Client[], rate: number): Promise<number[]> {
+  const { seconds, request } = options
+  const sent: Promise<number>[] = []
+  await metronome({ everyMs: 1000 / rate, count: Math.round(seconds * rate) }, (index) => {
+    const worker = index % clients.length
+    sent.push(send(clients[worker] as Client, request(worker, Math.floor(index / clients.length))))
+  })
+  return Promise.all(sent)
 }
 
 /** Milliseconds until the whole answer is there. Rejects where it is not the one that was expected. */

@@ -1,8 +1,9 @@
 /**
  * How much processor time a relayed call takes, beside the same call made directly and through the least that proxies
- * do, on Hono and without it, in one run. Two backends of 20 tools each, distinct arguments, every answer checked. Processor time is the
- * process's own, so that other load on the machine changes little; what is measured in milliseconds is worth something
- * on an idle machine alone. Usage: run.ts [seconds a measurement]
+ * do, on Hono and without it, in one run and in turn: a machine is faster at one time than at another. Two backends of 20
+ * tools each, distinct arguments, every answer checked. Processor time is the process's own, so that other load on the
+ * machine changes little; what is measured in milliseconds is worth something on an idle machine alone.
+ * Usage: run.ts [seconds a measurement]
  */
 import { type ChildProcess, fork, spawnSync } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -10,10 +11,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { NODE_FLAGS } from '../../image/node-flags.ts'
-import { type LoadRequest, load, percentile } from './load.ts'
+import { type LoadRequest, type LoadResult, load, percentile } from './load.ts'
 import { type Era, openSession, toolCall, toolsList } from './requests.ts'
 
-const SECONDS = Number(process.argv[2] ?? 3)
+/** Each in turn, for a second at a time. */
+const TURNS = Number(process.argv[2] ?? 5)
 /** Until V8 has compiled the hot path for good; before that its compiler takes more than the work itself. */
 const WARM_UP = { workers: 16, seconds: 60, each: 5_000 }
 const eras: readonly Era[] = ['modern', 'legacy']
@@ -27,6 +29,26 @@ interface Part {
 interface Told {
   readonly cpu: { readonly user: number; readonly system: number }
   readonly calls?: number
+}
+
+/** What is measured beside the others. */
+interface Measured {
+  readonly through: string
+  readonly part: Part
+  readonly build: Build
+}
+
+/** How it is asked: as fast as answers come, or so many times a second. */
+interface Shape {
+  readonly workers: number
+  readonly rate?: number
+}
+
+interface Turn extends LoadResult {
+  /** Processor time in seconds. */
+  readonly cpu: number
+  /** What reached the backends. */
+  readonly calls: number
 }
 
 type Build = (session: string | undefined, worker: number, count: number) => LoadRequest
@@ -53,6 +75,21 @@ function ask({ child }: Part): Promise<Told> {
 const cpuSeconds = ({ cpu }: Told): number => (cpu.user + cpu.system) / 1e6
 
 const shown = (value: number): string => value.toFixed(value < 10 ? 2 : 0).padStart(7)
+
+function lineOf(name: string, turns: readonly Turn[]): string {
+  const sum = (of: (turn: Turn) => number) => turns.reduce((total, turn) => total + of(turn), 0)
+  const [requests, cpu] = [sum((turn) => turn.requests), sum((turn) => turn.cpu)]
+  const latencies = Float64Array.from(turns.flatMap((turn) => [...turn.latencies])).sort()
+  return [
+    name.padEnd(40),
+    `${shown(requests / cpu)} a CPU-second`,
+    `${shown((cpu / requests) * 1e6)} µs CPU`,
+    `${shown(requests / sum((turn) => turn.seconds))} a second`,
+    `p50 ${shown(percentile(latencies, 0.5))} ms`,
+    `p99 ${shown(percentile(latencies, 0.99))} ms`,
+    `${(sum((turn) => turn.calls) / requests).toFixed(2)} backend calls each`,
+  ].join('  ')
+}
 
 /** Everything of one era: its backends, the gateway over them, bare proxies before the first. */
 async function startEra(era: Era, directory: string) {
@@ -83,7 +120,7 @@ async function measureEra(era: Era, directory: string): Promise<void> {
     return told.reduce((sum, { calls = 0 }) => sum + calls, 0)
   }
 
-  async function measure(name: string, part: Part, workers: number, build: Build, rate?: number) {
+  async function turn({ part, build }: Measured, { workers, rate }: Shape): Promise<Turn> {
     // The bare proxies know no sessions; neither does the bare backend behind them.
     const sessions = await Promise.all(
       Array.from({ length: workers }, () =>
@@ -95,23 +132,18 @@ async function measureEra(era: Era, directory: string): Promise<void> {
     const result = await load({
       origin: part.origin,
       workers,
-      seconds: SECONDS,
+      seconds: 1,
       request,
       ...(rate === undefined ? {} : { rate }),
     })
     const [after, callsAfter] = [await ask(part), await calls()]
-    const cpu = cpuSeconds(after) - cpuSeconds(before)
-    console.log(
-      [
-        name.padEnd(36),
-        `${shown(result.requests / cpu)} a CPU-second`,
-        `${shown((cpu / result.requests) * 1e6)} µs CPU`,
-        `${shown(result.requests / result.seconds)} a second`,
-        `p50 ${shown(percentile(result.latencies, 0.5))} ms`,
-        `p99 ${shown(percentile(result.latencies, 0.99))} ms`,
-        `${((callsAfter - callsBefore) / result.requests).toFixed(2)} backend calls each`,
-      ].join('  '),
-    )
+    return { ...result, cpu: cpuSeconds(after) - cpuSeconds(before), calls: callsAfter - callsBefore }
+  }
+
+  async function measure(name: string, shape: Shape, measured: readonly Measured[]): Promise<void> {
+    const turns = new Map(measured.map((one) => [one, [] as Turn[]]))
+    for (let left = TURNS; left > 0; left--) for (const [one, its] of turns) its.push(await turn(one, shape))
+    for (const [one, its] of turns) console.log(lineOf(`${era}: ${name}, ${one.through}`, its))
   }
 
   const backend = backends[0] as Part
@@ -119,15 +151,17 @@ async function measureEra(era: Era, directory: string): Promise<void> {
   for (const { origin } of Object.values(proxies))
     await load({ origin, ...WARM_UP, request: (worker, count) => direct(undefined, worker, count) })
   await load({ origin: gateway.origin, ...WARM_UP, request: (worker, count) => relayed(session, worker, count) })
-  for (const workers of [1, 8, 32]) {
-    await measure(`${era}: tools/call ×${workers}, direct`, backend, workers, direct)
-    await measure(`${era}: tools/call ×${workers}, bare on node:http`, proxies.node, workers, direct)
-    await measure(`${era}: tools/call ×${workers}, bare on Hono`, proxies.hono, workers, direct)
-    await measure(`${era}: tools/call ×${workers}, gateway`, gateway, workers, relayed)
-  }
-  await measure(`${era}: tools/call 2000/s, direct`, backend, 8, direct, 2000)
-  await measure(`${era}: tools/call 2000/s, gateway`, gateway, 8, relayed, 2000)
-  await measure(`${era}: tools/list ×8, gateway`, gateway, 8, list)
+  const directly: Measured = { through: 'direct', part: backend, build: direct }
+  const gatewayCalls: Measured = { through: 'gateway', part: gateway, build: relayed }
+  for (const workers of [1, 8, 32])
+    await measure(`tools/call ×${workers}`, { workers }, [
+      directly,
+      { through: 'bare on node:http', part: proxies.node, build: direct },
+      { through: 'bare on Hono', part: proxies.hono, build: direct },
+      gatewayCalls,
+    ])
+  await measure('tools/call 2000/s', { workers: 8, rate: 2000 }, [directly, gatewayCalls])
+  await measure('tools/list ×8', { workers: 8 }, [{ through: 'gateway', part: gateway, build: list }])
   for (const { child } of [...backends, proxies.hono, proxies.node, gateway]) child.disconnect()
 }
 
