@@ -247,7 +247,7 @@ export class Gateway {
         circuit: backend.health.circuit,
         lastError: backend.health.lastError ?? null,
         tools: shown.get(backend) ?? 0,
-        latencyMs: backend.health.latencyMs,
+        latencyMs: backend.tools === undefined ? null : backend.health.latencyMs,
       })),
     }
   }

@@ -49,6 +49,7 @@ export class Child {
   readonly #options: ChildOptions
   readonly #stopped = new AbortController()
   #state: ChildState = { phase: 'starting' }
+  #readySince = 0
   #lastLines: string[] = []
   readonly #done: Promise<void>
 
@@ -62,6 +63,11 @@ export class Child {
     return this.#state
   }
 
+  /** Since when it has been serving (milliseconds since 1970); undefined while it isn't. */
+  get readySince(): number | undefined {
+    return this.#state.phase === 'ready' ? this.#readySince : undefined
+  }
+
   /** Resolves when the process and its group are gone. */
   async stop(): Promise<void> {
     this.#stopped.abort()
@@ -71,6 +77,7 @@ export class Child {
   #become(state: ChildState): void {
     if (JSON.stringify(state) === JSON.stringify(this.#state)) return
     this.#state = state
+    if (state.phase === 'ready') this.#readySince = Date.now()
     if (!this.#stopped.signal.aborted) this.#options.onChange()
   }
 

@@ -2,17 +2,36 @@ import type { ObjectId } from '../cluster/files/index.ts'
 import { objectKey } from '../cluster/files/index.ts'
 import type { NamedObservation } from '../model/index.ts'
 import type { ChildOptions } from './child.ts'
-import { RunningPod } from './running-pod.ts'
+import { type PodOptions, RunningPod } from './running-pod.ts'
+
+interface PodSetOptions extends ChildOptions {
+  /** Base URL of a workload's public listener. */
+  readonly urlOf: (id: ObjectId) => string | undefined
+}
 
 /** The pods that run on this machine, by workload. */
 export class PodSet {
-  readonly #options: ChildOptions
+  readonly #options: PodOptions
   readonly #pods = new Map<string, RunningPod>()
   /** Being stopped; their files go when they are gone. */
   readonly #leaving = new Map<string, Promise<void>>()
 
-  constructor(options: ChildOptions) {
-    this.#options = options
+  constructor({ urlOf, ...options }: PodSetOptions) {
+    this.#options = {
+      ...options,
+      onChange: () => {
+        for (const pod of this.#pods.values()) pod.lookAgain()
+        options.onChange()
+      },
+      isOneLeaving: () => this.#leaving.size > 0,
+      servers: () =>
+        new Map(
+          this.all().flatMap(({ id, upSince }) => {
+            const url = urlOf(id)
+            return url === undefined || upSince === undefined ? [] : [[new URL(url).origin, upSince] as const]
+          }),
+        ),
+    }
   }
 
   get(id: ObjectId): RunningPod | undefined {
@@ -28,7 +47,7 @@ export class PodSet {
     const key = objectKey(id)
     if (this.#leaving.has(key)) return undefined
     let pod = this.#pods.get(key)
-    if (!pod) this.#pods.set(key, (pod = new RunningPod(id, root, this.#options, () => this.#leaving.size > 0)))
+    if (!pod) this.#pods.set(key, (pod = new RunningPod(id, root, this.#options)))
     return pod
   }
 

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { ObjectId } from '../cluster/files/index.ts'
 import type { WorkloadObservation } from '../model/view.ts'
 import { Child, type ChildOptions, type ProcessSpec } from './child.ts'
-import { ClashWatch } from './clashes.ts'
+import { GatewayWatch } from './gateway-watch.ts'
 import { removeSecrets, writeMounts } from './mounts.ts'
 import { isPortFree } from './ports.ts'
 import type { LocalPod } from './workload.ts'
@@ -27,6 +27,13 @@ export interface PublicPort {
   readonly advice: string
 }
 
+export interface PodOptions extends ChildOptions {
+  /** Whether a pod of ours is still on its way out: it may be the one that has the port. */
+  readonly isOneLeaving: () => boolean
+  /** When the servers that run here came up, by the origin of their URL (milliseconds since 1970). */
+  readonly servers: () => ReadonlyMap<string, number>
+}
+
 export type PodPhase = 'starting' | 'ready' | 'failed'
 
 const sameSpec = (child: Child | undefined, spec: ProcessSpec | undefined) =>
@@ -36,9 +43,7 @@ const sameSpec = (child: Child | undefined, spec: ProcessSpec | undefined) =>
 export class RunningPod {
   readonly id: ObjectId
   readonly root: string
-  readonly #options: ChildOptions
-  /** Whether a pod of ours is still on its way out: it may be the one that has the port. */
-  readonly #isOneLeaving: () => boolean
+  readonly #options: PodOptions
   #pod: LocalPod | undefined
   #plane: Child | undefined
   #server: Child | undefined
@@ -46,16 +51,16 @@ export class RunningPod {
   #blocked: Obstacle | undefined
   /** What keeps the applied pod from running as it should. */
   #obstacle: Obstacle | undefined
-  #clashes: ClashWatch | undefined
+  /** Of a gateway. */
+  #watch: GatewayWatch | undefined
   readonly #stopping = new AbortController()
   #work = Promise.resolve()
   #waiting = 0
 
-  constructor(id: ObjectId, root: string, options: ChildOptions, isOneLeaving: () => boolean) {
+  constructor(id: ObjectId, root: string, options: PodOptions) {
     this.id = id
     this.root = root
     this.#options = options
-    this.#isOneLeaving = isOneLeaving
   }
 
   get pod(): LocalPod | undefined {
@@ -72,11 +77,19 @@ export class RunningPod {
     return this.#plane?.state.phase === 'ready' && this.#server?.state.phase !== 'failed'
   }
 
+  /** Since when clients have been answered (milliseconds since 1970); undefined while they aren't. */
+  get upSince(): number | undefined {
+    const times = [this.#plane?.readySince, this.#server ? this.#server.readySince : 0]
+    return times.includes(undefined) ? undefined : Math.max(...times.map(Number))
+  }
+
+  /** A gateway is starting until it has asked every server that is up: what it lists then is whole. */
   get phase(): PodPhase {
     if (this.#blocked ?? this.#obstacle) return 'failed'
     const phases = [this.#server, this.#plane].flatMap((child) => (child ? [child.state.phase] : []))
     if (phases.includes('failed')) return 'failed'
-    return this.#waiting > 0 || !this.#plane || phases.includes('starting') ? 'starting' : 'ready'
+    const isStarting = this.#waiting > 0 || !this.#plane || phases.includes('starting')
+    return isStarting || this.#watch?.hasAskedAll === false ? 'starting' : 'ready'
   }
 
   /** The pod as the operator would see it. */
@@ -85,7 +98,7 @@ export class RunningPod {
     const states = [this.#server?.state, this.#plane?.state]
     const failed = this.#blocked ?? this.#obstacle ?? states.find((state) => state?.phase === 'failed')
     const why = failed && 'reason' in failed ? { reason: failed.reason, message: failed.message } : {}
-    const { clashes = [] } = this.#clashes ?? {}
+    const { clashes = [] } = this.#watch ?? {}
     return { replicas: 1, readyReplicas: isReady ? 1 : 0, ...why, ...(clashes.length > 0 ? { clashes } : {}) }
   }
 
@@ -105,15 +118,23 @@ export class RunningPod {
     const restarts = JSON.stringify(before && processesOf(before)) !== JSON.stringify(processesOf(pod))
     if (!filesChanged && !restarts) return undefined
     this.#pod = pod
-    if (before?.adminUrl !== pod.adminUrl) this.#watchClashes(pod)
+    if (before?.adminUrl !== pod.adminUrl) this.#watchGateway(pod)
     this.#enqueue(() => this.#sync(pod, port))
     if (!before) return 'started'
     return restarts ? 'restarted' : 'reconfigured'
   }
 
-  #watchClashes({ adminUrl }: LocalPod): void {
-    this.#clashes?.stop()
-    if (this.id.kind === 'VirtualMCPServer') this.#clashes = new ClashWatch(adminUrl, this.#options.onChange)
+  #watchGateway({ adminUrl }: LocalPod): void {
+    this.#watch?.stop()
+    if (this.id.kind !== 'VirtualMCPServer') return
+    const { onChange, servers } = this.#options
+    const expected = () => ({ config: this.#pod?.configHash, upSince: this.#plane?.readySince, servers: servers() })
+    this.#watch = new GatewayWatch(adminUrl, { expected, onChange })
+  }
+
+  /** Something has changed around it. */
+  lookAgain(): void {
+    this.#watch?.lookAgain()
   }
 
   #enqueue(work: () => Promise<void>): void {
@@ -150,7 +171,7 @@ export class RunningPod {
     const { signal } = this.#stopping
     while (!signal.aborted && pod === this.#pod && !(await isPortFree(host, port))) {
       const message = `port ${port} on ${host} is taken by another process; ${advice}`
-      if (this.#obstacle?.message !== message && !this.#isOneLeaving()) {
+      if (this.#obstacle?.message !== message && !this.#options.isOneLeaving()) {
         this.#obstacle = { reason: 'PortTaken', message }
         this.#options.onChange()
       }
@@ -177,7 +198,7 @@ export class RunningPod {
   /** Stops the processes; `remove` takes the files away too, otherwise those of Secrets alone. */
   async stop({ remove }: { readonly remove: boolean }): Promise<void> {
     this.#stopping.abort()
-    this.#clashes?.stop()
+    this.#watch?.stop()
     await Promise.all([this.#work, this.#plane?.stop(), this.#server?.stop()])
     // What was being started while the stop came.
     await Promise.all([this.#plane?.stop(), this.#server?.stop()])

@@ -76,6 +76,7 @@ export class Standalone {
       onChange: () => this.#settle(),
       show: options.show,
       redact: (text) => this.#redact(text),
+      urlOf: (id) => this.#ports.urlOf(id),
     })
     this.#looks = new SourceLooks({ pods: () => this.#pods.all(), onChange: () => this.#settle() })
   }

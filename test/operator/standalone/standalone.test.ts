@@ -2,73 +2,11 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type Report, Standalone } from '../../../operator/standalone/index.ts'
+import type { Report } from '../../../operator/standalone/index.ts'
 import { eventually } from '../../support/eventually.ts'
-import { type TemporaryFolder, temporaryFolder } from '../../support/folder.ts'
+import { temporaryFolder } from '../../support/folder.ts'
 import { startMcpServer } from '../../support/mcp-dual-server.ts'
-
-const repository = join(import.meta.dirname, '..', '..', '..')
-
-/** Standalone over the manifests of a folder, with every report that it gives. */
-class Run {
-  readonly reports: { readonly report: Report; readonly changes: readonly string[] }[] = []
-  readonly lines: string[] = []
-  readonly #standalone: Standalone
-
-  constructor(folder: TemporaryFolder) {
-    this.#standalone = new Standalone({
-      paths: [join(folder.path, 'manifests')],
-      state: join(folder.path, 'state'),
-      host: '127.0.0.1',
-      group: undefined,
-      self: [process.execPath, '--disable-warning=ExperimentalWarning', join(repository, 'cli/main.ts')],
-      environment: process.env,
-      onReport: (report, changes) => this.reports.push({ report, changes }),
-      show: (line) => this.lines.push(line),
-    })
-    this.#standalone.start()
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#standalone.close()
-  }
-
-  get now(): Report | undefined {
-    return this.reports.at(-1)?.report
-  }
-
-  async until(what: string, condition: (report: Report) => boolean): Promise<Report> {
-    try {
-      await eventually(what, () => this.now !== undefined && condition(this.now), 40_000)
-    } catch (error) {
-      throw new Error(`${(error as Error).message}\n${JSON.stringify(this.now, null, 1)}\n${this.lines.join('\n')}`, {
-        cause: error,
-      })
-    }
-    return this.now as Report
-  }
-
-  /** Does something and waits for the report of what it changed. */
-  async changesAfter(edit: () => void): Promise<readonly string[]> {
-    const before = this.reports.length
-    edit()
-    const changed = () => this.reports.slice(before).flatMap(({ changes }) => changes)
-    await eventually('something changes', () => changed().length > 0, 40_000)
-    return changed()
-  }
-}
-
-const object = (kind: string, name: string, rest: string) =>
-  `apiVersion: portico.dev/v1beta1\nkind: ${kind}\nmetadata:\n  name: ${name}\n${rest}`
-
-const listening = `require('http').createServer((q, r) => r.writeHead(405).end()).listen(process.env.PORT, process.env.HOST)`
-
-const server = (name: string, command: string, spec = '') =>
-  object(
-    'MCPServer',
-    name,
-    `  annotations:\n    portico.dev/local-command: ${JSON.stringify(command)}\nspec:\n  image: someone/server\n  transport: streamable-http\n${spec}`,
-  )
+import { listening, object, StandaloneRun, server } from '../../support/standalone-run.ts'
 
 const secret = (name: string, value: string) =>
   `apiVersion: v1\nkind: Secret\nmetadata:\n  name: ${name}\nstringData:\n  key: ${value}\n`
@@ -79,7 +17,7 @@ test('a registry keeps what is published beside the manifests: nothing to warn o
   const spec =
     'spec: {sources: [{name: own, managed: {}}], registries: [{name: all, sources: [own]}], auth: {mode: anonymous}}\n'
   using folder = temporaryFolder({ 'manifests/all.yaml': object('MCPRegistry', 'catalog', spec) })
-  await using run = new Run(folder)
+  await using run = new StandaloneRun(folder)
   const { problems } = await run.until('it is ready', ({ ready }) => ready)
   assert.equal(problems, [])
 })
@@ -95,7 +33,7 @@ test('a source of a registry that fails is told, with what is wrong, and so is i
       `spec: {sources: [{name: late, file: {path: "${path}"}}], registries: [{name: all, sources: [late]}], auth: {mode: anonymous}}\n`,
     ),
   )
-  await using run = new Run(folder)
+  await using run = new StandaloneRun(folder)
   const report = await run.until('it is told', ({ ready, problems }) => ready && problems.length > 0)
   assert.equal(problemsOf(report), ['MCPRegistry catalog SourcesFailed'])
   assert.is(report.problems[0]?.message, 'late: there is no such file (file_missing)')
@@ -119,7 +57,7 @@ test('what listens on this machine is a remote server like any other, for an ent
     ].join('---\n'),
   })
   try {
-    await using run = new Run(folder)
+    await using run = new StandaloneRun(folder)
     const { endpoints } = await run.until('all is ready', ({ ready }) => ready)
     const gateway = endpoints.find(({ kind }) => kind === 'VirtualMCPServer')
     await eventually('both serve', async () => {
@@ -146,7 +84,7 @@ test('tools of one name that somebody has to tell apart are a problem, as long a
     'manifests/gateway.yaml': gateway('manual'),
   })
   try {
-    await using run = new Run(folder)
+    await using run = new StandaloneRun(folder)
     const clashing = await run.until('the clash is told', ({ problems }) => problems.length > 0)
     assert.equal(
       clashing.problems.map(({ name, reason, severity }) => [name, reason, severity]),
@@ -169,7 +107,7 @@ test('a gateway with a new name takes over the port of the one that goes, and no
       object('VirtualMCPServer', name, 'spec: {groupRef: {name: g}, incomingAuth: {type: anonymous}}\n'),
     ].join('---\n')
   using folder = temporaryFolder({ 'manifests/all.yaml': gateway('before') })
-  await using run = new Run(folder)
+  await using run = new StandaloneRun(folder)
   const [before] = (await run.until('it serves', ({ ready }) => ready)).endpoints
   folder.write('manifests/all.yaml', gateway('after'))
   const { endpoints } = await run.until(
@@ -189,7 +127,7 @@ test('a server gets HOST, PORT and its Secrets; a changed Secret starts it again
     'manifests/server.yaml': server('one', command, fromSecret),
     'manifests/secret.yaml': secret('token', 'first-secret'),
   })
-  await using run = new Run(folder)
+  await using run = new StandaloneRun(folder)
   const { problems, endpoints } = await run.until('ready', ({ ready }) => ready)
   assert.equal(problems, [])
   assert.equal(
@@ -229,7 +167,7 @@ test('a Secret that is mounted is a file; a changed one is written anew, and not
   })
   const file = join(folder.path, 'state/mcpremoteproxy-default.remote/secrets/token/key')
   {
-    await using run = new Run(folder)
+    await using run = new StandaloneRun(folder)
     await run.until('served', ({ endpoints }) => endpoints.length === 1)
     assert.is(readFileSync(file, 'utf8'), 'first-secret')
     assert.is(remote.seen.at(-1)?.headers['x-key'], 'first-secret')
@@ -249,7 +187,7 @@ test('what cannot run here is a problem of its object, and the rest runs', async
       server('good', `exec node -e "${listening}"`),
     ].join('---\n'),
   })
-  await using run = new Run(folder)
+  await using run = new StandaloneRun(folder)
   const report = await run.until('all problems are told', ({ problems }) => problems.length === 3)
   assert.equal(problemsOf(report), [
     'MCPServer broken Crashed',
@@ -269,7 +207,7 @@ test('what cannot run here is a problem of its object, and the rest runs', async
 test('a changed command starts the server anew, a changed tool filter only tells its proxy', async () => {
   const command = `exec node -e "${listening}"`
   using folder = temporaryFolder({ 'manifests/a.yaml': server('one', command) })
-  await using run = new Run(folder)
+  await using run = new StandaloneRun(folder)
   await run.until('ready', ({ ready }) => ready)
   const other = await run.changesAfter(() => folder.write('manifests/a.yaml', server('one', `true; ${command}`)))
   assert.equal(other, ['MCPServer default/one restarted'])
@@ -288,7 +226,7 @@ test('telemetry settings tell who refers to them after every edit', async () => 
   const telemetry = object('MCPTelemetryConfig', 'shared', 'spec: {}\n')
   const referring = server('one', `exec node -e "${listening}"`, '  telemetryConfigRef:\n    name: shared\n')
   using folder = temporaryFolder({ 'manifests/a.yaml': referring })
-  await using run = new Run(folder)
+  await using run = new StandaloneRun(folder)
   const report = await run.until('the reference is missed', ({ problems }) => problems.length > 0)
   assert.equal(problemsOf(report), ['MCPServer one ReferenceNotFound'])
   folder.write('manifests/b.yaml', telemetry)
