@@ -83,13 +83,24 @@ function adapt(database: DatabaseSync): SqliteDatabase {
 }
 
 function adaptStatement(statement: StatementSync): SqliteStatement {
+  const columns = statement.columns().map(({ name }) => name)
   const values = (parameters: readonly unknown[]) => parameters as readonly SQLInputValue[]
+  statement.setReturnArrays(true)
   return {
-    reader: statement.columns().length > 0,
-    all: (parameters) => statement.all(...values(parameters)),
+    reader: columns.length > 0,
+    all: (parameters) => statement.all(...values(parameters)).map((row) => rowOf(columns, row)),
     run: (parameters) => statement.run(...values(parameters)),
-    iterate: (parameters) => statement.iterate(...values(parameters)),
+    *iterate(parameters) {
+      for (const row of statement.iterate(...values(parameters))) yield rowOf(columns, row)
+    },
   }
+}
+
+/** Those that `node:sqlite` makes are dictionaries: to make and to read them took a sixth of the time of a page. */
+function rowOf(columns: readonly string[], values: unknown): Record<string, unknown> {
+  const row: Record<string, unknown> = {}
+  for (const [index, column] of columns.entries()) row[column] = (values as readonly unknown[])[index]
+  return row
 }
 
 /** Whether an error came out of SQLite itself: a lock, a full disk, a damaged file. */

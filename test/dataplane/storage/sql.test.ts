@@ -35,10 +35,10 @@ const failure = (work: Promise<unknown>) =>
 test('rows go in and out, also many by one statement', async () => {
   const rows = Array.from({ length: 1000 }, (_, id) => ({ id, text: `text ${id}` }))
   await database.insertInto('thing').values(rows).execute()
-  assert.equal(
-    (await database.selectFrom('thing').selectAll().orderBy('id').execute()).map((row) => ({ ...row })),
-    rows,
-  )
+  assert.equal(await database.selectFrom('thing').selectAll().orderBy('id').execute(), rows)
+  const streamed: unknown[] = []
+  for await (const row of database.selectFrom('thing').select('text').where('id', '<', 2).stream()) streamed.push(row)
+  assert.equal(streamed, [{ text: 'text 0' }, { text: 'text 1' }])
   const { numDeletedRows } = await database.deleteFrom('thing').where('id', '<', 10).executeTakeFirstOrThrow()
   assert.is(numDeletedRows, 10n)
 })
