@@ -7,8 +7,9 @@ import { MODERN } from '../../mcp/revisions.ts'
 import { notificationText, resultText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure } from '../failure.ts'
 import type { OpenChannel } from './channel.ts'
-import { Conversation, type Party } from './conversation.ts'
+import { Conversation } from './conversation.ts'
 import { Exchange } from './exchange.ts'
+import type { Party } from './party.ts'
 import { noteWish } from './wishes.ts'
 
 export interface ChannelDispatcherOptions {

@@ -8,29 +8,9 @@ import type { Channel, ChannelReceiver, OpenChannel } from './channel.ts'
 import type { DroppedMessage } from './dropped-message.ts'
 import type { Exchange } from './exchange.ts'
 import { LONGEST_LINE } from './line-splitter.ts'
-import { type Wishes, wantsLevel } from './wishes.ts'
-
-/** One of those who talk through a conversation. */
-export interface Party extends Wishes {
-  readonly id: string
-  /** What it said of itself when it was opened: what it may be asked. */
-  readonly capabilities: Readonly<Record<string, unknown>>
-  /** Its GET stream, where it has one open. */
-  listening: Exchange | undefined
-}
-
-interface Pending {
-  /** Undefined for the gateway's own requests. */
-  readonly party: Party | undefined
-  readonly exchange: Exchange | undefined
-  /** The id and progress token that the asker chose, as JSON text. */
-  readonly id: string
-  readonly token: string | undefined
-  /** Whether a client waits for it, who learns in its own way what it would have had to declare to be asked. */
-  readonly isCall: boolean
-  answered(text: string): void
-  failed(failure: BackendFailure): void
-}
+import type { Party, Pending } from './party.ts'
+import { passNotification } from './server-notifications.ts'
+import { ServerQuestions } from './server-questions.ts'
 
 /** A request on its way into a conversation. */
 export interface Asked {
@@ -43,15 +23,8 @@ export interface Asked {
   readonly headers: readonly string[]
 }
 
-/** Capability of a client that a server's request needs. */
-const needed: Readonly<Record<string, string>> = {
-  'elicitation/create': 'elicitation',
-  'roots/list': 'roots',
-  'sampling/createMessage': 'sampling',
-}
 /** Requests of clients that go on to the server. */
 const CALLS: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
-const SUBSCRIPTION_KEY = 'io.modelcontextprotocol/subscriptionId'
 const LONGEST_LOGGED = 200
 /** Its id is put in where it is answered. */
 const TOO_LARGE = `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"The server’s answer is larger than ${LONGEST_LINE / 1024 / 1024} MiB."}}`
@@ -72,8 +45,8 @@ export class Conversation {
   readonly onEnding = new Set<() => void>()
   readonly #log: Logger
   readonly #pending = new Map<number, Pending>()
-  /** Whom the server asked, by the id of its request. */
-  readonly #asked = new Map<string, Party>()
+  readonly #present = { parties: this.parties, pending: this.#pending }
+  readonly #questions = new ServerQuestions(this.#present, (text) => this.#tell(text))
   #channel: Channel | undefined
   #lastId = 0
   #noise = 0
@@ -167,9 +140,7 @@ export class Conversation {
 
   /** Passes a party's answer on, where it was that party that was asked. */
   answer(party: Party, id: string, text: string): void {
-    if (this.#asked.get(id) !== party) return
-    this.#asked.delete(id)
-    this.send(text)
+    if (this.#questions.settle(party, id)) this.send(text)
   }
 
   /** Sends what needs no answer; whether it arrives is of no consequence. Throws where the conversation is over. */
@@ -196,7 +167,7 @@ export class Conversation {
   leave(party: Party): void {
     this.parties.delete(party)
     party.listening?.end()
-    for (const [id, asked] of this.#asked) if (asked === party) this.#refuse(id, 'The client has gone.')
+    this.#questions.forget(party)
   }
 
   close(): void {
@@ -239,7 +210,7 @@ export class Conversation {
   /** A message could not be taken: who waits for it, on either side, is told so. */
   #dropped({ answerTo, requestId }: DroppedMessage): void {
     if (answerTo !== undefined) this.#answered(answerTo, TOO_LARGE)
-    else if (requestId !== undefined) this.#refuse(requestId, 'The request is too large.')
+    else if (requestId !== undefined) this.#questions.refuse(requestId, 'The request is too large.')
   }
 
   /** Servers print banners and traces where only messages should be. */
@@ -261,69 +232,9 @@ export class Conversation {
       return
     }
     if (!isObject(message) || typeof message['method'] !== 'string') return
+    const { method } = message
     const params = isObject(message['params']) ? message['params'] : {}
-    if (id !== undefined) this.#askedFor(message['method'], id, text)
-    else this.#notified(message['method'], params, text)
-  }
-
-  /** The server asks. Only who can't be another is asked: an answer of somebody else's user would be a leak. */
-  #askedFor(method: string, id: string, text: string): void {
-    if (method === 'ping') {
-      this.#tell(`{"jsonrpc":"2.0","id":${id},"result":{}}`)
-      return
-    }
-    const capability = Object.hasOwn(needed, method) ? needed[method] : undefined
-    const { party, exchange, isCall } = this.#concerned() ?? {}
-    const isKnown = capability !== undefined && party !== undefined && exchange !== undefined
-    if (!isKnown || !(isCall || party.capabilities[capability] !== undefined)) {
-      this.#refuse(id, 'No client can be asked this now.')
-      return
-    }
-    this.#asked.set(id, party)
-    exchange.event(text)
-  }
-
-  #refuse(id: string, message: string): void {
-    this.#asked.delete(id)
-    this.#tell(`{"jsonrpc":"2.0","id":${id},"error":{"code":-32601,"message":${JSON.stringify(message)}}}`)
-  }
-
-  /** The only one who waits for an answer, or who is the only one there is. */
-  #concerned(): Partial<Pick<Pending, 'party' | 'exchange' | 'isCall'>> | undefined {
-    const [first, second] = this.#pending.values()
-    if (first !== undefined && second === undefined) return first
-    const [party, other] = this.parties
-    if (party === undefined || other !== undefined) return undefined
-    return { party, exchange: party.listening ?? first?.exchange, isCall: false }
-  }
-
-  #notified(method: string, params: Record<string, unknown>, text: string): void {
-    if (method === 'notifications/progress') {
-      const pending = this.#pending.get(Number(params['progressToken']))
-      if (pending?.token === undefined) return
-      const edited = editObject(memberText(text, 'params') as string, { progressToken: pending.token })
-      pending.exchange?.event(editObject(text, { params: edited }))
-      return
-    }
-    const meta = params['_meta']
-    const subscription = isObject(meta) ? meta[SUBSCRIPTION_KEY] : undefined
-    if (subscription !== undefined) this.#subscribed(Number(subscription), text)
-    else if (method === 'notifications/message' || method === 'notifications/cancelled') {
-      const { party, exchange } = this.#concerned() ?? {}
-      if (method === 'notifications/cancelled' || wantsLevel(party, params['level'])) exchange?.event(text)
-    } else {
-      const uri = method === 'notifications/resources/updated' ? params['uri'] : undefined
-      for (const { listening, subscribed } of this.parties)
-        if (uri === undefined || subscribed.has(String(uri))) listening?.event(text)
-    }
-  }
-
-  /** Something for one subscription of the modern era. */
-  #subscribed(own: number, text: string): void {
-    const pending = this.#pending.get(own)
-    if (pending === undefined) return
-    const params = memberText(text, 'params') as string
-    const meta = editObject(memberText(params, '_meta') as string, { [SUBSCRIPTION_KEY]: pending.id })
-    pending.exchange?.event(editObject(text, { params: editObject(params, { _meta: meta }) }))
+    if (id !== undefined) this.#questions.ask(method, id, text)
+    else passNotification({ method, params, text }, this.#present)
   }
 }
