@@ -27,13 +27,18 @@ async function modulesOf(
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let output = ''
+  let isOver = false
+  child.once('close', () => {
+    isOver = true
+  })
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (chunk: string) => {
       output += chunk
     })
   }
   try {
-    await eventually(`portico ${args.join(' ')} is up`, () => until(output), 30_000)
+    await eventually(`portico ${args.join(' ')} is up`, () => until(output) || isOver, 60_000)
+    assert.ok(until(output), `portico ${args.join(' ')} says:\n${output.replaceAll(/^LOADED .*\n/gm, '')}`)
   } finally {
     child.kill('SIGTERM')
   }
