@@ -1,6 +1,7 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
+import { editObject, memberText } from '../mcp/json.ts'
 import type { ParamHeader } from '../mcp/param-headers.ts'
 import { fitName, otherName } from './names.ts'
 import { NO_OVERRIDE, overrideOf, type Shape, shapedText, shapeOf } from './shape.ts'
@@ -78,11 +79,12 @@ function inOrder({ role, aggregation }: Shaping, backends: readonly Backend[]): 
 function* shownTools(backend: Backend, shape: Shape, exact: boolean): Generator<Shown> {
   if (shape.hidden) return
   const seen = new Set<string>()
-  for (const { name, text, paramHeaders } of backend.tools ?? []) {
+  for (const { name, text: said, paramHeaders } of backend.tools ?? []) {
     // A backend's second tool of one name can't be called.
     if (seen.has(name)) continue
     seen.add(name)
     const override = overrideOf(shape, name)
+    const text = backend.runsTasks ? said : withoutTaskSupport(said)
     const own = override.name ?? name
     if (shape.filter !== undefined && !shape.filter.has(own)) continue
     const shownName = exact ? own : fitName(shape.prefix + own)
@@ -98,6 +100,13 @@ function* shownTools(backend: Backend, shape: Shape, exact: boolean): Generator<
       },
     }
   }
+}
+
+/** A tool as it can be called where calls are not run as tasks: clients go by what its own backend says of tasks. */
+function withoutTaskSupport(text: string): string {
+  const execution = text.includes('taskSupport') ? memberText(text, 'execution') : undefined
+  if (!execution?.startsWith('{')) return text
+  return editObject(text, { execution: editObject(execution, { taskSupport: undefined }) })
 }
 
 /** Resolves what happens to a tool whose name is taken, by the strategy that is in force. */

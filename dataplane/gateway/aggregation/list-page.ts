@@ -17,7 +17,7 @@ export interface ListPage {
 }
 
 /** Reads the answer to a request for a list. Items without a key are left out. Throws a TypeError where it holds no list. */
-export function readListPage(answer: string, { member, key }: ListForm): ListPage {
+export function readListPage(answer: string, { member, key }: Pick<ListForm, 'member' | 'key'>): ListPage {
   const result = memberText(answer, 'result')
   const list = result === undefined ? undefined : memberText(result, member)
   if (result === undefined || list === undefined || !list.startsWith('[')) throw new TypeError(`no list of ${member}`)

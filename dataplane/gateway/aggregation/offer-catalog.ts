@@ -1,10 +1,10 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend.ts'
-import { hasTasks, TASKS_EXTENSION } from '../backends/task-ids.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject } from '../mcp/json.ts'
 import { isObject } from '../mcp/message.ts'
 import type { Route } from './catalog.ts'
+import { modernExtensionsOf, sessionTasksOf } from './extensions.ts'
 import { type ListKind, listForms } from './list-kind.ts'
 import type { BackendItem } from './list-page.ts'
 import { fitName, otherName } from './names.ts'
@@ -27,6 +27,8 @@ export interface OfferCatalog {
   readonly instructions: string | undefined
   /** What we declare in the modern era alone. */
   readonly extensions: object
+  /** What we declare to clients of 2025-11-25 alone: `tasks`, or nothing. */
+  readonly tasks: object
   readonly lists: Readonly<Record<OfferKind, SerializedList>>
   readonly prompts: ReadonlyMap<string, Route>
   /** Backends that have resources, in the order of the configuration. */
@@ -69,12 +71,12 @@ export function buildOfferCatalog(
   const uris = new Map<string, Backend>()
   const templates = addressed(backends, 'templates', uris)
   const resources = addressed(backends, 'resources', uris)
+  const shown = backends.filter(({ name }) => !shapeOf(config, name).hidden)
   return {
     capabilities: capabilitiesOf(backends),
     instructions: instructionsOf(backends),
-    extensions: backends.some(({ era, capabilities }) => era?.era === 'modern' && hasTasks(capabilities))
-      ? { extensions: { [TASKS_EXTENSION]: {} } }
-      : {},
+    extensions: modernExtensionsOf(shown),
+    tasks: sessionTasksOf(shown),
     lists: {
       prompts: serialized('prompts', promptTexts),
       resources: serialized('resources', resources.map(textOf)),

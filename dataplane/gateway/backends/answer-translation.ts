@@ -3,6 +3,7 @@ import { AnswerScanner } from '../mcp/answer-scanner.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 import { isObject } from '../mcp/message.ts'
+import { metaWithRelatedTask } from '../mcp/related-task.ts'
 import { ResultStripper } from '../mcp/result-stripper.ts'
 import { resultText } from '../mcp/rpc-text.ts'
 import { canBeAsked, type Needed } from './client-ask.ts'
@@ -35,7 +36,7 @@ export function translated(call: Outgoing, hasError: boolean, body: Buffer, miss
     const hasTask = hasTasks(message.meta?.[CAPABILITIES_KEY])
     return hasTask ? gateway.taskIds.inAnswer(body, backend.name, binding) : body
   }
-  if (era === 'legacy') return body
+  if (era === 'legacy') return call.tasks?.inAnswer(body, turn.message) ?? body
   if (missing !== undefined && (hasError || isToolError(body)))
     throw new PublicError('missing_capability', { data: { requiredCapabilities: missing } })
   return hasError ? modernError(body, call) : body
@@ -100,10 +101,15 @@ function legacyError(answer: Buffer): Buffer {
 /** Members of a modern result that mean nothing in the legacy era. */
 const MODERN_MEMBERS = { resultType: undefined, ttlMs: undefined, cacheScope: undefined }
 const MODERN_NAMES: ReadonlySet<string> = new Set(Object.keys(MODERN_MEMBERS))
+const NO_NAMES: ReadonlySet<string> = new Set()
 
 /** Changes the parts of a large answer; undefined where they go through as they are. */
-export const stripperFor = ({ link, turn }: Outgoing): ResultStripper | undefined =>
-  link === undefined && turn.era === 'legacy' ? new ResultStripper(MODERN_NAMES) : undefined
+export function stripperFor({ link, turn, tasks }: Outgoing): ResultStripper | undefined {
+  if (turn.era === 'legacy' && link === undefined) return new ResultStripper(MODERN_NAMES)
+  if (tasks === undefined || turn.message.method !== 'tasks/result') return undefined
+  const idFor = tasks.idInResultOf(turn.message)
+  return new ResultStripper(NO_NAMES, { name: '_meta', edit: (meta) => metaWithRelatedTask(meta, idFor) })
+}
 
 /** Throws a PublicError where a result of this type (JSON text) is none. */
 export function checkType(type: string | undefined): void {

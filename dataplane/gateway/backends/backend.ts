@@ -11,6 +11,7 @@ import { ConfiguredHeaders } from './headers.ts'
 import { Health } from './health.ts'
 import { Link, type LinkKeeper } from './link.ts'
 import { type BackendAnswer, type BackendRequest, requestBackend } from './request.ts'
+import { declaresTasks } from './session-tasks.ts'
 import { SharedWatch } from './shared-watch.ts'
 import { addressOf, createTransport, type Transport } from './transport.ts'
 
@@ -30,8 +31,8 @@ export interface BackendOptions {
   readonly log: Logger
 }
 
-/** A legacy verdict never fails by itself: an upgraded server still answers `initialize`. */
-const LEGACY_VERDICT_MS = 5 * 60_000
+/** A verdict need not fail by itself: an upgraded server still answers `initialize`. Capabilities change as well. */
+const VERDICT_MS = 5 * 60_000
 
 /** One backend: its connections, era, sessions, health and the tools it has shown. */
 export class Backend {
@@ -90,6 +91,11 @@ export class Backend {
     return this.#capabilities
   }
 
+  /** Whether it runs tool calls as tasks of 2025-11-25. */
+  get runsTasks(): boolean {
+    return this.era?.era === 'legacy' && declaresTasks(this.capabilities)
+  }
+
   /** Whether it has never been reached: no list of tools, and no answer of another kind. */
   get silent(): boolean {
     const code = this.health.lastError?.code
@@ -128,7 +134,7 @@ export class Backend {
   /** Asks anew where the verdict is old. Calls go on with the old one meanwhile. */
   async review(): Promise<Era> {
     if (this.era === undefined) return this.detect()
-    if (this.era.era === 'legacy' && performance.now() > this.#eraUntil) await this.probe()
+    if (performance.now() > this.#eraUntil) await this.probe()
     return this.era
   }
 
@@ -142,7 +148,7 @@ export class Backend {
     const answer = await this.post({ headers: this.modernHeaders('server/discover'), body: discoverText(this.client) })
     this.era = eraOfAnswer(answer)
     if (this.era.era === 'modern') this.instructions = this.era.instructions
-    this.#eraUntil = performance.now() + LEGACY_VERDICT_MS
+    this.#eraUntil = performance.now() + VERDICT_MS
     return this.era
   }
 

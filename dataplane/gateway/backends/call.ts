@@ -161,7 +161,10 @@ export class Call extends Flight {
     const { gateway, era, reply } = this.turn
     if (changedBy[String(method)] !== undefined) gateway.refreshTools(this.backend)
     else if (method === 'notifications/cancelled') this.#questions?.takeBack(params)
-    else if (isRelayed(notification, this.message, era)) reply.message(bytes)
+    else if (isRelayed(notification, this.message, era)) {
+      const said = this.tasks === undefined ? bytes : this.tasks.said(bytes.toString('utf8'))
+      if (said !== undefined) reply.message(said)
+    }
   }
 
   asked(id: string, bytes: Buffer): void {

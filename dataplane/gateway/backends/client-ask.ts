@@ -1,8 +1,10 @@
 import type { Gateway } from '../gateway.ts'
 import { editObject, paramsText } from '../mcp/json.ts'
 import { isObject } from '../mcp/message.ts'
+import { withRelatedTask } from '../mcp/related-task.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { Link } from './link.ts'
+import { SessionTasks } from './session-tasks.ts'
 
 /** How long a client, and the person before it, has to answer. */
 export const ASK_MS = 600_000
@@ -69,12 +71,14 @@ export async function relayAsk(ask: ClientAsk, id: string, question: string): Pr
     return
   }
   try {
-    const response = await gateway.sessions.ask(session, method as string, paramsText(question), {
+    const tasks = new SessionTasks(gateway.taskIds, session, link.backend.name)
+    const asked = withRelatedTask(paramsText(question), tasks.shown)
+    const response = await gateway.sessions.ask(session, method as string, asked, {
       timeoutMs: ASK_MS,
       ...(say === undefined ? {} : { say }),
       ...(signal === undefined ? {} : { signal }),
     })
-    link.send(editObject(response, { id }))
+    link.send(editObject(tasks.replied(response), { id }))
   } catch (error) {
     link.refuse(id, (error as Error).message)
   }

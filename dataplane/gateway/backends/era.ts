@@ -4,6 +4,8 @@ import { legacyRevisions, MODERN } from '../mcp/revisions.ts'
 import { requestText } from '../mcp/rpc-text.ts'
 import { BackendFailure } from './failure.ts'
 import type { BackendAnswer } from './request.ts'
+import { SESSION_TASKS_EXTENSION } from './session-tasks.ts'
+import { hasExtension } from './task-ids.ts'
 
 /** Which era a backend speaks, and what it said of itself where it was asked. */
 export type Era =
@@ -40,12 +42,11 @@ export function eraOfAnswer({ status, text }: BackendAnswer): Era {
   if (status === 200) {
     const result = isObject(answer?.['result']) ? answer['result'] : undefined
     const versions = result?.['supportedVersions']
-    if (Array.isArray(versions) && versions.includes(MODERN))
-      return {
-        era: 'modern',
-        capabilities: isObject(result?.['capabilities']) ? result['capabilities'] : {},
-        instructions: instructionsIn(result),
-      }
+    if (Array.isArray(versions) && versions.includes(MODERN)) {
+      const capabilities = isObject(result?.['capabilities']) ? result['capabilities'] : {}
+      if (hasExtension(capabilities, SESSION_TASKS_EXTENSION)) return { era: 'legacy' }
+      return { era: 'modern', capabilities, instructions: instructionsIn(result) }
+    }
     if (result !== undefined || error !== undefined) return { era: 'legacy' }
     throw new BackendFailure('backend_failed', 'the answer is not JSON-RPC', { status })
   }

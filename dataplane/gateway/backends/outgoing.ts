@@ -15,6 +15,7 @@ import type { Link, Opened } from './link.ts'
 import { passHeaders } from './pass-headers.ts'
 import { refusalOf } from './refusal.ts'
 import { modernEnvelope } from './relay-rules.ts'
+import { declaresTasks, SessionTasks } from './session-tasks.ts'
 
 /** Before the rest of a stream that broke off is asked for, where its backend has not said. */
 const RETRY_MS = 1_000
@@ -56,6 +57,14 @@ export abstract class Outgoing implements AnswerOwner {
 
   get session(): Session | undefined {
     return this.turn.session
+  }
+
+  /** Tasks of the client's session, where the backend runs any in its own session for it. */
+  get tasks(): SessionTasks | undefined {
+    const { session, backend } = this
+    if (session === undefined || this.#opened === undefined || !declaresTasks(this.#opened.capabilities))
+      return undefined
+    return new SessionTasks(this.turn.gateway.taskIds, session, backend.name)
   }
 
   /** The client's id of the request, as JSON text. */
@@ -112,7 +121,7 @@ export abstract class Outgoing implements AnswerOwner {
     const own = session !== undefined
     this.sentId = own ? this.id : link.nextId()
     const id = own ? undefined : this.sentId
-    const meta = this.turn.era === 'modern' ? metaForLegacy(message) : undefined
+    const meta = this.turn.era === 'modern' ? metaForLegacy(message) : this.tasks?.metaOf(message)
     this.#dispatch(link.headers(), rewriteCall(message, { id, name: this.route.rename, meta }))
   }
 

@@ -52,6 +52,9 @@ export class TaskIds {
 const macOf = (key: Buffer, text: Buffer, binding: string): Buffer =>
   createHmac('sha256', key).update(binding).update('\0').update(text).digest().subarray(0, MAC_BYTES)
 
+/** Whether these capabilities have this extension. */
+export const hasExtension = (capabilities: unknown, name: string): boolean =>
+  isObject(capabilities) && isObject(capabilities['extensions']) && name in capabilities['extensions']
+
 /** Whether these capabilities have the tasks extension. */
-export const hasTasks = (capabilities: unknown): boolean =>
-  isObject(capabilities) && isObject(capabilities['extensions']) && TASKS_EXTENSION in capabilities['extensions']
+export const hasTasks = (capabilities: unknown): boolean => hasExtension(capabilities, TASKS_EXTENSION)

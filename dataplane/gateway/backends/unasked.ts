@@ -5,6 +5,7 @@ import type { Session } from '../sessions/sessions.ts'
 import { relayAsk } from './client-ask.ts'
 import type { Link } from './link.ts'
 import { parse } from './resource-watch.ts'
+import { declaresTasks, SessionTasks } from './session-tasks.ts'
 
 /** Notifications outside of any request that go on to the client as they are. */
 const RELAYED: ReadonlySet<unknown> = new Set([
@@ -12,6 +13,7 @@ const RELAYED: ReadonlySet<unknown> = new Set([
   'notifications/progress',
   'notifications/resources/updated',
   'notifications/elicitation/complete',
+  'notifications/tasks/status',
 ])
 
 /** Takes what a legacy backend says in a client's session outside of any request. */
@@ -22,5 +24,17 @@ export function relayUnasked(gateway: Gateway, session: Session, link: Link, byt
   if (typeof method !== 'string') return
   if (id !== undefined) void relayAsk({ gateway, session, link }, JSON.stringify(id), bytes.toString('utf8'))
   else if (changedBy[method] !== undefined) gateway.refreshTools(link.backend)
-  else if (RELAYED.has(method)) gateway.sessions.say(session, bytes.toString('utf8')).catch(() => {})
+  else if (RELAYED.has(method)) say(gateway, session, link, bytes).catch(() => {})
+}
+
+async function say(gateway: Gateway, session: Session, link: Link, bytes: Buffer): Promise<void> {
+  const text = bytes.toString('utf8')
+  if (!declaresTasks(link.opened?.capabilities ?? {}) || !bytes.includes('taskId')) {
+    await gateway.sessions.say(session, text)
+    return
+  }
+  // Another replica may have begun the task.
+  session.record = (await gateway.sessions.recordOf(session.record.id)) ?? session.record
+  const said = new SessionTasks(gateway.taskIds, session, link.backend.name).said(text)
+  if (said !== undefined) await gateway.sessions.say(session, said)
 }

@@ -6,6 +6,7 @@ import type { Session } from '../sessions/sessions.ts'
 import { setLogLevel } from './log-level.ts'
 import { serveMethods } from './methods.ts'
 import { watchResource } from './offers.ts'
+import { knowsTasks, listSessionTasks, relaySessionTask } from './session-tasks.ts'
 import type { Turn } from './turn.ts'
 
 /** Serves a message of the legacy era: `initialize` opens a session, everything else belongs to one. */
@@ -47,7 +48,7 @@ async function initialize(turn: Turn): Promise<void> {
   if (!turn.gateway.allAsked) await turn.gateway.firstLists()
   const result = {
     protocolVersion: revision,
-    capabilities: turn.gateway.offers.capabilities,
+    capabilities: { ...turn.gateway.offers.capabilities, ...(knowsTasks(session) ? turn.gateway.offers.tasks : {}) },
     serverInfo: turn.setup.serverInfo,
     instructions: turn.gateway.offers.instructions,
   }
@@ -58,6 +59,10 @@ const serveRequest = serveMethods({
   'resources/subscribe': watchResource,
   'resources/unsubscribe': watchResource,
   'logging/setLevel': setLogLevel,
+  'tasks/get': relaySessionTask,
+  'tasks/result': relaySessionTask,
+  'tasks/cancel': relaySessionTask,
+  'tasks/list': listSessionTasks,
   ping: (turn) => turn.result('{}'),
 })
 

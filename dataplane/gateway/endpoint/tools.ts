@@ -1,6 +1,7 @@
 import { PublicError } from '../../server/errors.ts'
 import { Call } from '../backends/call.ts'
 import { checkParamHeaders } from '../mcp/param-headers.ts'
+import { taskCall } from './session-tasks.ts'
 import type { Turn } from './turn.ts'
 
 /** `tools/list`: what is there, serialized. It waits only for backends that have never been asked. */
@@ -36,5 +37,5 @@ function relay(turn: Turn, name: string): void {
   }
   if (turn.era === 'modern' && route.paramHeaders.length > 0)
     checkParamHeaders(turn.req.headers, route.paramHeaders, turn.message.params?.['arguments'])
-  new Call(turn, route).start()
+  new Call(turn, route, turn.message.params?.['task'] === undefined ? turn.message : taskCall(turn, route)).start()
 }

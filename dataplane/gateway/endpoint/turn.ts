@@ -254,6 +254,11 @@ const operations = new Map<string, Operation>(
     'completion/complete',
     'logging/setLevel',
     'subscriptions/listen',
+    'tasks/get',
+    'tasks/update',
+    'tasks/result',
+    'tasks/list',
+    'tasks/cancel',
   ].map((name) => [name, { kind: 'request', name }]),
 )
 const OTHER: Operation = { kind: 'request', name: 'other' }

@@ -2,11 +2,30 @@ import { isUtf8 } from 'node:buffer'
 import { PublicError } from '../../server/errors.ts'
 import { Elements, foldName, Members, skipSpace } from './json.ts'
 
-/** Members whose place in the text matters, so that no parser may find them twice; each has a bit of its own. */
-const bits = (...names: string[]): ReadonlyMap<string, number> =>
-  new Map(names.map((name, index) => [name, 1 << index]))
+/** Names of members, each with a bit of its own. */
+interface Names {
+  readonly exact: ReadonlyMap<string, number>
+  readonly folded: ReadonlyMap<string, number>
+}
+
+const bits = (...names: string[]): Names => ({
+  exact: new Map(names.map((name, index) => [name, 1 << index])),
+  folded: new Map(names.map((name, index) => [foldName(name), 1 << index])),
+})
+
+/** Members whose place in the text matters, so that no parser may find them twice. */
 const messageNames = bits('jsonrpc', 'id', 'method', 'params', 'result', 'error')
-const paramsNames = bits('name', 'arguments', '_meta', 'uri', 'cursor', 'requestState', 'inputResponses', 'task')
+const paramsNames = bits(
+  'name',
+  'arguments',
+  '_meta',
+  'uri',
+  'cursor',
+  'requestState',
+  'inputResponses',
+  'task',
+  'taskId',
+)
 
 /** In characters of JSON text. */
 const LONGEST_ID = 1024
@@ -146,9 +165,9 @@ function checkShape(value: Record<string, unknown>, kind: Message['kind']): void
  * Parsers disagree on which of two members of one name counts, and some match names without regard to case: a call
  * that we route by one and a backend runs by the other would pass every filter. Such a message is refused.
  */
-function withBit(seen: number, key: string, names: ReadonlyMap<string, number>): number {
-  const exact = names.get(key)
-  const bit = exact ?? names.get(foldName(key))
+function withBit(seen: number, key: string, names: Names): number {
+  const exact = names.exact.get(key)
+  const bit = exact ?? names.folded.get(foldName(key))
   if (bit === undefined) return seen
   if (exact === undefined || (seen & bit) !== 0)
     throw new PublicError('invalid_message', {

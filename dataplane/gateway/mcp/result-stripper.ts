@@ -6,9 +6,19 @@ const COLON = 0x3a
 /** A longer name is none of those that are left out. */
 const LONGEST_NAME = 64
 
+/** A member of the result that is changed. */
+export interface MemberEdit {
+  readonly name: string
+  /** Takes its value and gives another one, as JSON text; undefined leaves it out. */
+  edit(value: string): string | undefined
+}
+
+/** A longer value of a member that is to be changed is left out instead. */
+const LONGEST_EDITED = 64 * 1024
+
 /**
- * Leaves members out of the result of a JSON-RPC answer as its bytes pass by, in any chunks; everything else stays as
- * it was written. What it is given must be well-formed JSON.
+ * Leaves members out of the result of a JSON-RPC answer as its bytes pass by, in any chunks, and changes one of them;
+ * everything else stays as it was written. What it is given must be well-formed JSON.
  */
 export class ResultStripper {
   /** JSON text of the result's `resultType`, once that has passed. */
@@ -29,20 +39,28 @@ export class ResultStripper {
   /** What has come of the value of `resultType`. */
   #type = ''
   #from = 0
+  readonly #edit: MemberEdit | undefined
+  /** What has come of the value that is to be changed, with the colon; undefined elsewhere. */
+  #edited: Buffer[] | undefined
+  #editedSize = 0
+  #editedFrom = 0
 
-  constructor(dropped: ReadonlySet<string>) {
+  constructor(dropped: ReadonlySet<string>, edit?: MemberEdit) {
     this.#dropped = dropped
+    this.#edit = edit
   }
 
   /** Takes the next bytes and appends what is left of them to `out`. */
   push(chunk: Buffer, out: Buffer[]): void {
     this.#from = 0
+    this.#editedFrom = 0
     let at = 0
     while (at < chunk.length) {
       if (this.#inString) at = this.#string(chunk, at, out)
       else this.#structure(chunk, at++, out)
     }
     if (this.#passing && at > this.#from) out.push(chunk.subarray(this.#from, at))
+    this.#collect(chunk, at)
   }
 
   #structure(chunk: Buffer, at: number, out: Buffer[]): void {
@@ -59,7 +77,7 @@ export class ResultStripper {
       this.#nameIsNext = this.#depth === 1 || (this.#depth === 2 && this.#inResult)
     } else if (code === 0x7d || code === 0x5d) {
       if (this.#depth === 2 && this.#inResult) {
-        this.#endMember()
+        this.#endMember(chunk, at, out)
         this.#inResult = false
         this.#goOn(at)
       }
@@ -68,7 +86,7 @@ export class ResultStripper {
     } else if (code === COMMA) {
       this.#nameIsNext = this.#depth === 1 || (this.#depth === 2 && this.#inResult)
       if (this.#depth !== 2 || !this.#inResult) return
-      this.#endMember()
+      this.#endMember(chunk, at, out)
       this.#stop(chunk, at, out)
     } else if (code === COLON && this.#nameIsNext) this.#nameIsNext = false
     else this.#read(chunk, at, at + 1)
@@ -96,7 +114,12 @@ export class ResultStripper {
   }
 
   #endName(behind: number, out: Buffer[]): void {
-    if (!this.#inResult || this.#dropped.has(this.#name)) this.#inName = false
+    if (this.#inResult && this.#name === this.#edit?.name) {
+      this.#inName = false
+      this.#edited = []
+      this.#editedSize = 0
+      this.#editedFrom = behind
+    } else if (!this.#inResult || this.#dropped.has(this.#name)) this.#inName = false
     else this.#keepMember(behind, '"', out)
   }
 
@@ -115,8 +138,23 @@ export class ResultStripper {
     this.#type += chunk.toString('latin1', from, Math.min(to, from + LONGEST_NAME))
   }
 
-  #endMember(): void {
+  #endMember(chunk: Buffer, at: number, out: Buffer[]): void {
     if (!this.#passing && this.#name === 'resultType') this.resultType = this.#type.trim()
+    if (this.#edited === undefined) return
+    this.#collect(chunk, at)
+    const text = Buffer.concat(this.#edited).toString('utf8')
+    this.#edited = undefined
+    const value =
+      this.#editedSize > LONGEST_EDITED ? undefined : this.#edit?.edit(text.slice(text.indexOf(':') + 1).trim())
+    if (value === undefined) return
+    out.push(Buffer.from(`${this.#isFirst ? '' : ','}"${this.#name}":${value}`))
+    this.#isFirst = false
+  }
+
+  #collect(chunk: Buffer, to: number): void {
+    if (this.#edited === undefined || to <= this.#editedFrom) return
+    this.#editedSize += to - this.#editedFrom
+    if (this.#editedSize <= LONGEST_EDITED) this.#edited.push(Buffer.from(chunk.subarray(this.#editedFrom, to)))
   }
 
   #stop(chunk: Buffer, at: number, out: Buffer[]): void {

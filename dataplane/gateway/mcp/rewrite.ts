@@ -1,5 +1,6 @@
 import { editObject, Members } from './json.ts'
 import { Message } from './message.ts'
+import { RELATED_TASK_KEY } from './related-task.ts'
 
 /** Keys of `_meta` that describe one hop of the modern era; they mean nothing on another hop. */
 const HOP_PREFIX = 'io.modelcontextprotocol/'
@@ -88,5 +89,6 @@ export function metaForLegacy(message: Message): string | null | undefined {
 /** `_meta` as JSON text with the keys that a modern backend requires, for a legacy client's call. */
 export function metaForModern(message: Message, envelope: Readonly<Record<string, string>>): string {
   const meta = message.metaStart === -1 ? '{}' : message.text.slice(message.metaStart, message.metaEnd)
-  return editObject(meta, envelope)
+  // A task of another era means nothing there.
+  return editObject(meta, { ...envelope, [RELATED_TASK_KEY]: undefined })
 }

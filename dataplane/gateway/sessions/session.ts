@@ -32,6 +32,12 @@ const LOG_LEVEL = 'log'
 /** Before the URI of a resource that is watched for the client; the note says at which replica. */
 export const WATCH = 'watch:'
 const MOST_WATCHES = 256
+/** Before the backend and the id of a task that the client has begun; the note says when, in milliseconds since 1970. */
+const TASK = 'task:'
+const MOST_TASKS = 128
+const LONGEST_TASK_ID = 512
+
+const taskNote = (backend: string, id: string): string => TASK + JSON.stringify([backend, id])
 
 /** A legacy client's session as it lives in this process. */
 export class Session {
@@ -43,6 +49,8 @@ export class Session {
   #links: Map<Backend, Link> | undefined
   #watches: Map<string, ResourceWatch> | undefined
   #declared: string | undefined
+  /** Tasks that were begun here: their notes may be on their way still. */
+  readonly #begun = new Set<string>()
 
   constructor(record: SessionRecord, keeper: NoteKeeper) {
     this.record = record
@@ -124,7 +132,40 @@ export class Session {
     return this.#notedUnder(LINK)
   }
 
-  #notedUnder(prefix: string): readonly string[] {
+  /** Notes a task that the client has begun at a backend. Of too many the oldest is forgotten. */
+  noteTask(backend: string, id: string): void {
+    if (id.length > LONGEST_TASK_ID) return
+    const name = taskNote(backend, id)
+    this.#begun.add(name)
+    const [first] = this.#begun
+    if (this.#begun.size > MOST_TASKS) this.#begun.delete(first as string)
+    const noted = this.#notedUnder(TASK).map((task) => TASK + task)
+    noted.sort((a, b) => Number(this.noted(a)) - Number(this.noted(b)))
+    if (noted.length >= MOST_TASKS) void this.#noteAtLeisure(noted[0] as string, undefined)
+    void this.#noteAtLeisure(name, String(Date.now()))
+  }
+
+  /** Whether the client has begun this task, at whichever replica. */
+  hasTask(backend: string, id: string): boolean {
+    const name = taskNote(backend, id)
+    return this.#begun.has(name) || this.noted(name) !== undefined
+  }
+
+  /** Whether the client has begun any task at a backend. */
+  hasTasksAt(backend: string): boolean {
+    const ofBackend = taskNote(backend, '').slice(0, -2)
+    const isOf = (name: string) => name.startsWith(ofBackend)
+    return [...this.#begun].some(isOf) || Object.keys(this.record.notes ?? {}).some(isOf)
+  }
+
+  /** While the store is away nothing is noted. */
+  async #noteAtLeisure(name: string, value: string | undefined): Promise<void> {
+    try {
+      await this.note(name, value)
+    } catch {}
+  }
+
+  #notedUnder(prefix: string): string[] {
     return Object.keys(this.record.notes ?? {}).flatMap((name) =>
       name.startsWith(prefix) ? [name.slice(prefix.length)] : [],
     )

@@ -27,7 +27,7 @@ test('the id is kept as it was written', () => {
     assert.is(parse(`{"jsonrpc":"2.0", "id" : ${id} ,"method":"m"}`).id, id)
 })
 
-const refused: readonly [string, string | Buffer, string][] = [
+const refused: [string, string | Buffer, string][] = [
   ['empty', '', 'parse_error'],
   ['half', '{"jsonrpc":"2.0"', 'parse_error'],
   ['trailing', '{"jsonrpc":"2.0","id":1,"method":"m"} x', 'parse_error'],
@@ -56,6 +56,8 @@ const refused: readonly [string, string | Buffer, string][] = [
     'invalid_message',
   ],
 ]
+for (const name of ['TaskId', 'requeststate', 'INPUTRESPONSES'])
+  refused.push([name, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"${name}":"a"}}`, 'invalid_message'])
 for (const [name, body, code] of refused) test(`refused: ${name}`, () => assert.is(codeOf(body), code))
 
 test('an escaped name that appears once is what it says', () => {

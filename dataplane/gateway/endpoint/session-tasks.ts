@@ -1,0 +1,136 @@
+import { PublicError } from '../../server/errors.ts'
+import type { Route } from '../aggregation/catalog.ts'
+import { readListPage } from '../aggregation/list-page.ts'
+import type { Backend } from '../backends/backend.ts'
+import { Call } from '../backends/call.ts'
+import { resultOf } from '../backends/link.ts'
+import { passHeaders } from '../backends/pass-headers.ts'
+import { seal, unseal } from '../backends/request-state.ts'
+import { SessionTasks, taskBinding } from '../backends/session-tasks.ts'
+import { editObject } from '../mcp/json.ts'
+import type { Message } from '../mcp/message.ts'
+import { withParams } from '../mcp/rewrite.ts'
+import { requestText } from '../mcp/rpc-text.ts'
+import type { Session } from '../sessions/sessions.ts'
+import { routeTo } from './offers.ts'
+import type { Turn } from './turn.ts'
+
+/** Tasks of the session era, which came with this revision and went with the next (2025-11-25, tasks). */
+const WITH_TASKS = '2025-11-25'
+
+export const knowsTasks = ({ record }: Session): boolean => record.revision === WITH_TASKS
+
+/** Whether tasks are offered to the client. */
+const areOffered = ({ session, gateway }: Turn): boolean =>
+  session !== undefined && knowsTasks(session) && 'tasks' in gateway.offers.tasks
+
+/**
+ * A call that is to be run as a task. Where no task was offered the wish is left out, for a backend that runs tasks
+ * would answer with one. Throws `method_not_found` where tasks were offered and this tool's backend runs none.
+ */
+export function taskCall(turn: Turn, { backend }: Route): Message {
+  const { message, era } = turn
+  if (era === 'modern' && backend.era?.era === 'modern') return message
+  if (!areOffered(turn)) return edited(message, { task: undefined })
+  if (backend.runsTasks) return message
+  throw new PublicError('method_not_found', { message: 'This tool can’t be run as a task.' })
+}
+
+/** `tasks/get`, `tasks/result` and `tasks/cancel`: relayed to the backend that runs the session's task. */
+export function relaySessionTask(turn: Turn): void {
+  const { message, gateway } = turn
+  const { record } = sessionOf(turn)
+  const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', taskBinding(record))
+  const backend = task === undefined ? undefined : gateway.backendNamed(task.backend)
+  if (task === undefined || backend === undefined)
+    throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
+  new Call(turn, routeTo(backend), edited(message, { taskId: JSON.stringify(task.id) })).start()
+}
+
+/** Where a list of tasks goes on: at these backends, behind these cursors of theirs. */
+type Position = readonly [backend: string, cursor: string | undefined]
+
+/** What the cursors are for. */
+const USE = 'task-lists'
+
+/** `tasks/list`: one page of each backend at which the session has begun tasks. Tasks of others that it tells are left out. */
+export function listSessionTasks(turn: Turn): void {
+  const session = sessionOf(turn)
+  const positions = positionsOf(turn, session)
+  turn.run(async () => {
+    const pages = await Promise.all(positions.map((position) => pageOf(turn, session, position)))
+    const tasks = pages.flatMap(({ texts }) => texts)
+    const next = pages.flatMap(({ next }) => (next === undefined ? [] : [next]))
+    const cursor = next.length === 0 ? '' : `,"nextCursor":${JSON.stringify(cursorOf(turn, session, next))}`
+    turn.result(`{"tasks":[${tasks.join(',')}]${cursor}}`)
+  })
+}
+
+function positionsOf(turn: Turn, session: Session): readonly Position[] {
+  const { gateway, message } = turn
+  const cursor = message.params?.['cursor']
+  if (cursor === undefined)
+    return gateway.setup.config.backends
+      .filter(({ name }) => session.hasTasksAt(name))
+      .map(({ name }) => [name, undefined] as const)
+  const opened = gateway.keys
+    .keysFor(USE)
+    .map((key) => (typeof cursor === 'string' ? unseal(key, cursor, taskBinding(session.record)) : undefined))
+    .find((text) => text !== undefined)
+  if (opened === undefined) throw new PublicError('invalid_params', { message: 'params.cursor is not one of ours.' })
+  return JSON.parse(opened) as Position[]
+}
+
+const cursorOf = ({ gateway }: Turn, { record }: Session, positions: readonly Position[]): string =>
+  seal(gateway.keys.keysFor(USE)[0], JSON.stringify(positions), taskBinding(record))
+
+interface Page {
+  /** JSON text of the tasks. */
+  readonly texts: readonly string[]
+  readonly next: Position | undefined
+}
+
+const NOTHING: Page = { texts: [], next: undefined }
+
+/** One backend that can't be asked costs its own tasks alone. */
+async function pageOf(turn: Turn, session: Session, [name, cursor]: Position): Promise<Page> {
+  const backend = turn.gateway.backendNamed(name)
+  if (backend === undefined) return NOTHING
+  try {
+    const { items, nextCursor } = readListPage(await askPage(turn, session, backend, cursor), TASK_LIST)
+    const tasks = new SessionTasks(turn.gateway.taskIds, session, name)
+    const texts = items.flatMap(({ key, text }) => {
+      const taskId = tasks.shown(key)
+      return taskId === undefined ? [] : [editObject(text, { taskId: JSON.stringify(taskId) })]
+    })
+    return { texts, next: nextCursor === undefined || nextCursor === cursor ? undefined : [name, nextCursor] }
+  } catch (error) {
+    turn.gateway.log.debug({ backend: name, err: error }, 'no list of tasks')
+    return NOTHING
+  }
+}
+
+const TASK_LIST = { member: 'tasks', key: 'taskId' }
+
+/** The answer as JSON text. */
+async function askPage(turn: Turn, session: Session, backend: Backend, cursor: string | undefined): Promise<string> {
+  const link = session.link(backend)
+  await link.open()
+  const headers = link.headers()
+  passHeaders(headers, turn.setup.passedHeaders, turn.req.headers)
+  const body = requestText(`portico-tasks-${link.nextId()}`, 'tasks/list', cursor === undefined ? {} : { cursor })
+  const { status, text } = await backend.post({ headers, body })
+  resultOf(status, text)
+  return text
+}
+
+function sessionOf({ session }: Turn): Session {
+  if (session === undefined || !knowsTasks(session)) throw new PublicError('method_not_found')
+  return session
+}
+
+/** The request with some of its params edited. */
+function edited(message: Message, edits: Readonly<Record<string, string | undefined>>): Message {
+  const { text, paramsStart, paramsEnd } = message
+  return withParams(message, editObject(text.slice(paramsStart, paramsEnd), edits))
+}

@@ -1,0 +1,45 @@
+import { foldName, Members, memberText, skipSpace } from './json.ts'
+
+/** Key of `_meta` that names the task to which a message belongs (2025-11-25, tasks). */
+export const RELATED_TASK_KEY = 'io.modelcontextprotocol/related-task'
+
+/** The id of another hop; undefined where the task is not to be named there. */
+export type IdFor = (id: string) => string | undefined
+
+/**
+ * `params` or a result (JSON text) with the task that its `_meta` names under the id of another hop, or without that
+ * name; all else stays as it was. What a lenient parser would take for the same is left out.
+ */
+export const withRelatedTask = (text: string, idFor: IdFor): string =>
+  withMember(text, '_meta', (meta) => metaWithRelatedTask(meta, idFor))
+
+/** The same for the `_meta` itself. */
+export const metaWithRelatedTask = (meta: string, idFor: IdFor): string =>
+  withMember(meta, RELATED_TASK_KEY, (related) => {
+    const id = taskIdIn(related)
+    const other = id === undefined ? undefined : idFor(id)
+    return other === undefined ? undefined : `{"taskId":${JSON.stringify(other)}}`
+  })
+
+/** The `taskId` of an object that is JSON text. */
+export function taskIdIn(text: string): string | undefined {
+  const id: unknown = JSON.parse(memberText(text, 'taskId') ?? 'null')
+  return typeof id === 'string' ? id : undefined
+}
+
+/** The object with one member edited, or taken away by undefined. Others that differ in case alone go. */
+function withMember(text: string, name: string, edit: (value: string) => string | undefined): string {
+  const members = new Members(text, skipSpace(text, 0))
+  const parts: string[] = []
+  let isKnown = false
+  let isChanged = false
+  while (members.next()) {
+    const { key, value } = members
+    const isMeant: boolean = key === name && !isKnown
+    const edited: string | undefined = isMeant ? edit(value) : foldName(key) === name ? undefined : value
+    isKnown ||= isMeant
+    isChanged ||= edited !== value
+    if (edited !== undefined) parts.push(text.slice(members.keyStart, members.valueStart) + edited)
+  }
+  return isChanged ? `{${parts.join(',')}}` : text
+}
