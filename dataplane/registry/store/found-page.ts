@@ -7,7 +7,6 @@ import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
 import {
   type FilterValues,
-  unindexedText,
   type VersionFilter,
   type VersionRow,
   versionColumns,
@@ -55,7 +54,7 @@ export function createFoundPage(database: Kysely<RegistryTables>) {
                 where v.id = f.value and e.id = v.entry_id
                   and (e.name > ${value('afterName')}
                     or e.name = ${value('afterName')} and v.precedence > ${value('afterPrecedence')})
-                  ${versionConditions(filter, value, unindexedText)}
+                  ${versionConditions(filter, value)}
                 order by e.name, v.precedence ${fence}) o
               where exists (
                 select 1 from listing l where l.entry_id = o.entry_id

@@ -40,6 +40,10 @@ const MOST = 1_000
  * much as to look at three thousand entries where a tenth of all match, and as a few hundred where few do.
  */
 const PATIENCE = 100
+/** PostgreSQL looks at so many entries at least before it asks an index: it meets what is common sooner than it counts it. */
+const SAMPLE = 30
+/** To look at so many entries costs as much as to ask the index and to look at what it finds. */
+const ASKING = 500
 /** A store that changes faster than a page is read is taken as it is after so many attempts. */
 const ATTEMPTS = 5
 
@@ -52,6 +56,7 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
   const versions = createVersions(database)
   const find = createFindVersions(database)
   const foundPage = createFoundPage(database)
+  const samples = isPostgres(database)
 
   /** What an index finds, where that is little: to walk by name would pass over nearly everything. */
   async function findFew({ values, term }: PageQuery): Promise<readonly number[] | undefined> {
@@ -60,15 +65,19 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
     return find.byChange(values.updatedSince)
   }
 
-  async function attempt(query: PageQuery): Promise<{ readonly rows: VersionRow[]; readonly torn: boolean }> {
+  async function attempt(
+    query: PageQuery,
+    sample: boolean,
+  ): Promise<{ readonly rows: VersionRow[]; readonly torn: boolean }> {
     const { registry, type, visible, limit, after, filter, values } = query
+    let ask = sample
     const rows: VersionRow[] = []
     let from = after?.name ?? ''
     let afterPrecedence = after?.precedence ?? ''
     let revision: string | undefined
     let passed = 0
     let patience = PATIENCE
-    let size = limit
+    let size = ask ? Math.max(limit, SAMPLE) : limit
     for (;;) {
       const { found, last, more } = await candidates({
         registry,
@@ -91,6 +100,13 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
       size = Math.min(size * 4, MOST)
       afterPrecedence = ''
       passed = met.length === 0 ? passed + found.length : 0
+      if (ask && limit * found.length > ASKING * met.length) {
+        const few = await findFew(query)
+        if (few !== undefined) return { rows: await foundFew(few, query), torn: false }
+        // Many that are not here are somewhere else.
+        if (met.length === 0) passed = patience
+      }
+      ask = false
       if (passed < patience) continue
       // Matches may all lie in another part of the names.
       const next = await find.nextName(query.term, values.updatedSince, from)
@@ -104,17 +120,21 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
     }
   }
 
-  async function walk(query: PageQuery): Promise<VersionRow[]> {
+  const foundFew = async (few: readonly number[], query: PageQuery) => (few.length === 0 ? [] : foundPage(few, query))
+
+  async function walk(query: PageQuery, sample = false): Promise<VersionRow[]> {
     for (let left = ATTEMPTS; ; left--) {
-      const { rows, torn } = await attempt(query)
+      const { rows, torn } = await attempt(query, sample)
       if (!torn || left === 0) return rows
     }
   }
 
   return async function readPage(query) {
     // Nearly everything has a short term, and to ask an index for it is dear: the walk asks when it meets nothing.
-    const found = isShort(query.term) ? undefined : await findFew(query)
-    return found === undefined ? walk(query) : found.length === 0 ? [] : foundPage(found, query)
+    if (isShort(query.term)) return walk(query)
+    if (query.term !== undefined && samples) return walk(query, true)
+    const few = await findFew(query)
+    return few === undefined ? walk(query) : foundFew(few, query)
   }
 }
 

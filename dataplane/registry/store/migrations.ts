@@ -2,12 +2,14 @@ import type { Kysely } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import { createTables } from './migrations/0001-tables.ts'
 import { createSearch } from './migrations/0002-search.ts'
+import { joinWords } from './migrations/0003-search-key.ts'
 import type { RegistryTables } from './schema.ts'
 
 /** In order of their names. One that was ever released is never edited. */
 const migrations: Record<string, Migration> = {
   '0001-tables': createTables,
   '0002-search': createSearch,
+  '0003-search-key': joinWords,
 }
 
 /** Brings the database to the newest schema, in one transaction. Throws where a newer Portico has been at work. */

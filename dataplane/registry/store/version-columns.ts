@@ -44,20 +44,13 @@ export interface FilterValues {
 
 type Placeholder = (name: keyof FilterValues) => RawBuilder<unknown>
 
-/** What version `v` is searched in, as no index has it: what an index has found is not looked for by it once more. */
-export const unindexedText: RawBuilder<unknown> = sql`(v.search_text || '')`
-
 /** The conditions of a filter on entry `e` and version `v`, beginning with `and`. */
-export function versionConditions(
-  filter: VersionFilter,
-  value: Placeholder,
-  text: RawBuilder<unknown> = sql`v.search_text`,
-): RawBuilder<unknown> {
+export function versionConditions(filter: VersionFilter, value: Placeholder): RawBuilder<unknown> {
   const conditions = [sql``]
   if (filter.version === 'latest') conditions.push(sql`v.id = e.latest_id`)
   if (filter.version === 'exact') conditions.push(sql`v.precedence = ${value('precedence')}`)
   if (!filter.includeDeleted) conditions.push(sql`v.status <> 'deleted'`)
   if (filter.updatedSince) conditions.push(sql`v.updated_at > ${value('updatedSince')}`)
-  if (filter.search) conditions.push(sql`${text} like ${value('pattern')} escape '\\'`)
+  if (filter.search) conditions.push(sql`v.search_text like ${value('pattern')} escape '\\'`)
   return sql.join(conditions, sql` and `)
 }

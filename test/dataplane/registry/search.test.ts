@@ -12,10 +12,14 @@ const numbered = (from: string, count: number) =>
 /** Far more than are looked at one by one, all behind what comes first by name. */
 const late = numbered('z.example/latecomer-', 1_700)
 const early = numbered('a.example/early-', 400)
-const special = ['m.example/c-sharp', 'z.example/zq', 'z.example/zz']
+const special = ['m.example/c-sharp', 'm.example/words', 'z.example/zq', 'z.example/zz']
+const titles: Readonly<Record<string, string>> = {
+  'm.example/c-sharp': 'Tools for C# and p9-x',
+  'm.example/words': 'First, second-third fourth',
+}
 const text = registryFile([
   ...[...late, ...early].map((name) => server(name)),
-  ...special.map((name) => server(name, '1.0.0', { title: name.endsWith('sharp') ? 'Tools for C# and p9-x' : 'Last' })),
+  ...special.map((name) => server(name, '1.0.0', { title: titles[name] ?? 'Last' })),
 ])
 
 async function fill(store: Store): Promise<void> {
@@ -27,8 +31,8 @@ async function fill(store: Store): Promise<void> {
   await store.syncSource({ name: 'all', place: { kind: 'inline', text } }, call)
 }
 
-async function searchAll({ reader }: Store, search: string): Promise<string[]> {
-  const query = { registry: 'main', type: 'server', visible: 'all', limit: 100, includeDeleted: false, search } as const
+async function searchAll({ reader }: Store, search: string, limit: number): Promise<string[]> {
+  const query = { registry: 'main', type: 'server', visible: 'all', limit, includeDeleted: false, search } as const
   const found: string[] = []
   for (;;) {
     const last = found.at(-1)
@@ -45,17 +49,22 @@ onBothStores('a search finds what lies far behind: many, few, and terms that no 
     LateComer: late,
     'early-00': early.slice(0, 100),
     'latecomer-0099': [late[99]],
-    'about z.example': [...late, ...special.slice(1)],
+    'about z.example': [...late, ...special.slice(2)],
     zq: ['z.example/zq'],
     zz: ['z.example/zz'],
     'c#': ['m.example/c-sharp'],
     'p9-': ['m.example/c-sharp'],
     '-x': ['m.example/c-sharp'],
+    'first, second': ['m.example/words'],
+    'first, second-third fourth': ['m.example/words'],
+    'second third': [],
+    'first, third fourth': [],
+    'first, second-thirds fourth': [],
     '%': [],
     _: [],
     qx: [],
   }))
-    assert.equal(await searchAll(its.store, term), names, term)
+    for (const limit of [20, 100]) assert.equal(await searchAll(its.store, term, limit), names, `${term}, by ${limit}`)
 })
 
 test.run()
