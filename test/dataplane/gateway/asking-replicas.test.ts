@@ -1,16 +1,12 @@
 /** Calls that wait for their modern client's retry, with several replicas on one Redis: the retry may come to any. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type AskingCall, type AskingServer, startAskingServer } from '../../support/asking-server.ts'
 import { eventually } from '../../support/eventually.ts'
-import { GatewayReplica } from '../../support/gateway-replica.ts'
-import { type GatewayUnderTest, startGateway, type TestConfig } from '../../support/mcp-gateway.ts'
+import { startGateway } from '../../support/mcp-gateway.ts'
 import { BASE_HEADERS, modern, postModern, type RpcAnswer } from '../../support/mcp-post.ts'
 import { answer, startRawServer } from '../../support/mcp-raw-server.ts'
-import { type RedisServer, startRedis } from '../../support/redis-server.ts'
+import { RedisStage } from '../../support/redis-stage.ts'
 
 const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
@@ -20,42 +16,19 @@ const META = {
   },
 }
 
-let redis: RedisServer
 let backend: AskingServer
 /** What the backend does once it has its answer. */
 let onAnswer: (call: AskingCall, message: any) => void = () => {}
-const cleanups: (() => unknown)[] = []
+const stage = new RedisStage(test, () => backend.url)
+const { cleanups } = stage
 
 test.before(async () => {
-  redis = await startRedis()
   backend = await startAskingServer({ onAnswer: (call, message) => onAnswer(call, message) })
 })
 test.before.each(() => {
   onAnswer = (call, { result }) => call.finish({ content: [{ type: 'text', text: `Hello, ${result.content.name}!` }] })
 })
-test.after.each(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
-})
-test.after(async () => {
-  await backend.close()
-  await redis.stop()
-})
-
-let gateways = 0
-const configOf = (url = backend.url): TestConfig => ({
-  name: `g${gateways}`,
-  backends: [{ name: 'b', url }],
-  sessionStorage: { redis: { addresses: [redis.address] } },
-})
-
-async function twoReplicas(url?: string): Promise<[GatewayUnderTest, GatewayUnderTest]> {
-  gateways++
-  const replicas = [await startGateway(configOf(url)), await startGateway(configOf(url))]
-  cleanups.push(() => Promise.all(replicas.map((replica) => replica.close())))
-  for (const replica of replicas)
-    await eventually('its tools', async () => (await replica.status()).backends.every(({ tools }) => tools > 0))
-  return replicas as [GatewayUnderTest, GatewayUnderTest]
-}
+test.after(() => backend.close())
 
 const call = (url: string, params: object = {}) =>
   postModern(url, 'tools/call', { name: 'b_t', arguments: {}, _meta: META, ...params })
@@ -77,7 +50,7 @@ const messagesOf = ({ json, text }: RpcAnswer): any[] =>
   json === undefined ? [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data as string)) : [json]
 
 test('a retry goes on with its call from whichever replica it comes to', async () => {
-  const [one, two] = await twoReplicas()
+  const [one, two] = await stage.twoReplicas()
   for (const [asking, retrying] of [
     [one, two],
     [two, one],
@@ -94,7 +67,7 @@ test('a retry goes on with its call from whichever replica it comes to', async (
 })
 
 test('a retry without the answer is asked again, by whichever replica', async () => {
-  const [one, two] = await twoReplicas()
+  const [one, two] = await stage.twoReplicas()
   const { key, requestState } = await asked(one.url)
   const again = (await call(two.url, { inputResponses: {}, requestState })).json.result
   assert.is(again.resultType, 'input_required')
@@ -104,7 +77,7 @@ test('a retry without the answer is asked again, by whichever replica', async ()
 })
 
 test('what the backend says before its answer, and a large answer, come through the other replica as they are', async () => {
-  const [one, two] = await twoReplicas()
+  const [one, two] = await stage.twoReplicas()
   const text = 'grüße, 世界 🌍 '.repeat(60_000)
   onAnswer = (asking) => {
     asking.say({ method: 'notifications/progress', params: { progressToken: 'p', progress: 1 } })
@@ -121,7 +94,7 @@ test('what the backend says before its answer, and a large answer, come through 
 })
 
 test('a client that goes away at the other replica has cancelled', async () => {
-  const [one, two] = await twoReplicas()
+  const [one, two] = await stage.twoReplicas()
   onAnswer = () => {}
   const state = await asked(one.url)
   const leaving = new AbortController()
@@ -141,7 +114,7 @@ test('a client that goes away at the other replica has cancelled', async () => {
 })
 
 test('an error of the backend reaches the client at the other replica', async () => {
-  const [one, two] = await twoReplicas()
+  const [one, two] = await stage.twoReplicas()
   onAnswer = (asking) => asking.say({ id: asking.request.message.id, error: { code: -32002, message: 'gone' } })
   const { json } = await call(two.url, retry(await asked(one.url)))
   assert.equal(json.error, { code: -32602, message: 'gone' })
@@ -161,7 +134,7 @@ test('a task that one replica has begun any other can be asked for', async () =>
     },
   })
   cleanups.push(() => jobs.close())
-  const [one, two] = await twoReplicas(jobs.url)
+  const [one, two] = await stage.twoReplicas({ backends: [{ name: 'b', url: jobs.url }] })
   const { taskId } = (await call(one.url)).json.result
   for (const { url } of [one, two]) {
     const { json } = await postModern(url, 'tasks/get', { taskId, _meta: META }, { 'mcp-name': taskId })
@@ -170,8 +143,8 @@ test('a task that one replica has begun any other can be asked for', async () =>
 })
 
 test('a replica that stops waits for calls whose clients have come back elsewhere', async () => {
-  gateways++
-  const [one, two] = [await startGateway(configOf()), await startGateway(configOf())]
+  const config = stage.config()
+  const [one, two] = [await startGateway(config), await startGateway(config)]
   let closed: Promise<void> | undefined
   const stop = () => {
     closed ??= one.close()
@@ -189,16 +162,7 @@ test('a replica that stops waits for calls whose clients have come back elsewher
 })
 
 test('when the replica that has the call is killed, its client is told soon, before and during the retry', async () => {
-  gateways++
-  const directory = await mkdtemp(join(tmpdir(), 'portico-asking-'))
-  cleanups.push(() => rm(directory, { recursive: true }))
-  const configFile = join(directory, 'gateway.yaml')
-  const config = { namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' }, ...configOf() }
-  await writeFile(configFile, JSON.stringify(config))
-  const one = await GatewayReplica.start(configFile)
-  cleanups.push(() => one.end())
-  const two = await GatewayReplica.start(configFile)
-  cleanups.push(() => two.end())
+  const [one, two] = await stage.twoProcesses()
 
   const [before, during] = [await asked(one.url), await asked(one.url)]
   let answered = false

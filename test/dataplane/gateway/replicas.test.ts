@@ -1,54 +1,37 @@
 /** Several replicas of one gateway on one Redis: any of them serves any request of a session. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Session, Sessions } from '../../../dataplane/gateway/sessions/sessions.ts'
 import { openSessionStorage } from '../../../dataplane/gateway/sessions/storage.ts'
 import { startCutProxy } from '../../support/cut-proxy.ts'
 import { eventually } from '../../support/eventually.ts'
-import { GatewayReplica } from '../../support/gateway-replica.ts'
 import { startIdentityProvider } from '../../support/identity-provider.ts'
 import { keptLog } from '../../support/kept-log.ts'
 import { connect, connectV1, textOf } from '../../support/mcp-clients.ts'
 import { type McpTestServer, startMcpServer } from '../../support/mcp-dual-server.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../support/mcp-gateway.ts'
 import { openSession, post, postModern, rpc } from '../../support/mcp-post.ts'
-import { type RedisServer, startRedis } from '../../support/redis-server.ts'
+import { RedisStage } from '../../support/redis-stage.ts'
 import { startTcpFront } from '../../support/tcp-front.ts'
 
-let redis: RedisServer
+/** Redis is given up soon: some tests take it away. */
+const impatient = (address: string): TestConfig['sessionStorage'] => ({
+  redis: { addresses: [address], dialTimeout: '1s', readTimeout: '500ms', writeTimeout: '500ms' },
+})
+
 let backend: McpTestServer
-const cleanups: (() => unknown)[] = []
+const stage = new RedisStage(test, () => backend.url)
+const { cleanups } = stage
 test.before(async () => {
-  redis = await startRedis()
   backend = await startMcpServer({ name: 'b', mode: 'sessions' })
 })
-test.after.each(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
-})
-test.after(async () => {
-  await backend.close()
-  await redis.stop()
-})
+test.after(() => backend.close())
 
-let gateways = 0
-const configOf = (address = redis.address): TestConfig => ({
-  name: `g${gateways}`,
-  backends: [{ name: 'b', url: backend.url }],
-  sessionStorage: { redis: { addresses: [address], dialTimeout: '1s', readTimeout: '500ms', writeTimeout: '500ms' } },
-})
-
-/** Two replicas of a gateway of their own, both ready. */
+/** Two replicas of a gateway of their own, both ready, and a backend that nobody has asked anything since. */
 async function twoReplicas(more: Partial<TestConfig> = {}): Promise<[GatewayUnderTest, GatewayUnderTest]> {
-  gateways++
-  const replicas = [await startGateway({ ...configOf(), ...more }), await startGateway({ ...configOf(), ...more })]
-  cleanups.push(() => Promise.all(replicas.map((replica) => replica.close())))
-  for (const replica of replicas)
-    await eventually('its tools', async () => (await replica.status()).backends.every(({ tools }) => tools > 0))
+  const replicas = await stage.twoReplicas(more)
   backend.seen.length = 0
-  return replicas as [GatewayUnderTest, GatewayUnderTest]
+  return replicas
 }
 
 const echo = (message: string) => rpc('tools/call', { name: 'b_echo', arguments: { message } })
@@ -124,9 +107,8 @@ test('a session is its owner’s on every replica, with whichever token, and nob
 })
 
 test('while Redis is away sessions get 503 at once, the stateless era goes on, and both recover', async () => {
-  gateways++
-  const proxy = await startCutProxy({ host: '127.0.0.1', port: redis.port })
-  const gateway = await startGateway(configOf(`127.0.0.1:${proxy.port}`))
+  const proxy = await startCutProxy({ host: '127.0.0.1', port: stage.redis.port })
+  const gateway = await startGateway(stage.config({ sessionStorage: impatient(`127.0.0.1:${proxy.port}`) }))
   cleanups.push(
     () => gateway.close(),
     () => proxy.close(),
@@ -149,15 +131,15 @@ test('while Redis is away sessions get 503 at once, the stateless era goes on, a
 })
 
 test('sessions survive a change from memory to Redis', async () => {
-  gateways++
-  const { sessionStorage, ...memory } = configOf()
+  const config = stage.config()
+  const { sessionStorage: _, ...memory } = config
   const one = await startGateway(memory)
   cleanups.push(() => one.close())
   const session = await openSession(one.url)
   await post(one.url, echo('1'), session)
-  await one.configure({ ...memory, ...(sessionStorage ? { sessionStorage } : {}) })
+  await one.configure(config)
   await eventually('Redis to be in force', async () => JSON.stringify(await one.status()).includes('"redis"'))
-  const two = await startGateway(configOf())
+  const two = await startGateway(config)
   cleanups.push(() => two.close())
   await eventually('both serve it', async () => (await post(two.url, rpc('ping'), session)).status === 200)
   assert.is((await post(one.url, echo('2'), session)).status, 200)
@@ -201,8 +183,8 @@ test('a backend’s question reaches the client where it listens and is answered
 })
 
 test('a replica that stops leaves its sessions, here and at the backends, to the others', async () => {
-  gateways++
-  const [one, two] = [await startGateway(configOf()), await startGateway(configOf())]
+  const config = stage.config()
+  const [one, two] = [await startGateway(config), await startGateway(config)]
   cleanups.push(() => two.close())
   const session = await openSession(one.url)
   backend.seen.length = 0
@@ -216,7 +198,13 @@ test('a replica that stops leaves its sessions, here and at the backends, to the
 
 /** The sessions of one replica without a gateway around them. */
 function replicaOf(name: string): Sessions {
-  const config = { name, namespace: 'x', role: 'gateway', incomingAuth: { type: 'anonymous' }, ...configOf() } as const
+  const config = {
+    name,
+    namespace: 'x',
+    role: 'gateway',
+    incomingAuth: { type: 'anonymous' },
+    ...stage.config(),
+  } as const
   const sessions: Sessions = new Sessions({
     storage: openSessionStorage({ ...config, name }, '.', keptLog().log),
     backendNamed: () => undefined,
@@ -387,14 +375,7 @@ test('a cancellation reaches the replica that runs the request', async () => {
 })
 
 test('a replica killed in mid-session costs its clients nothing but their streams', async () => {
-  gateways++
-  const directory = await mkdtemp(join(tmpdir(), 'portico-replicas-'))
-  cleanups.push(() => rm(directory, { recursive: true }))
-  const configFile = join(directory, 'gateway.yaml')
-  const config = { namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' }, ...configOf() }
-  await writeFile(configFile, JSON.stringify(config))
-  const [one, two] = await Promise.all([GatewayReplica.start(configFile), GatewayReplica.start(configFile)])
-  cleanups.push(() => Promise.all([one.end(), two.end()]))
+  const [one, two] = await stage.twoProcesses()
   const front = await startTcpFront(one.port)
   cleanups.push(() => front.close())
   const url = `http://127.0.0.1:${front.port}/mcp`
