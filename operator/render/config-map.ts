@@ -4,7 +4,12 @@ import { childName, type Workload } from './names.ts'
 import { child } from './object.ts'
 
 /** Largest configuration in bytes: etcd takes 1.5 MB an object, the ConfigMap limit is 1 MiB. */
-export const CONFIG_BYTES = 900_000
+export const CONFIG_BYTES = 1_000_000
+/**
+ * The longest configuration (as JSON, in characters) that is written as YAML. Measured: a data plane reads 800 kB of
+ * YAML in half a second, in which it serves nobody, and JSON in 3 ms; the operator writes it in 200 ms and 2 ms.
+ */
+const LONGEST_YAML = 32_768
 
 export interface RenderedConfig {
   readonly configMap: KubernetesObject
@@ -23,7 +28,7 @@ export function renderConfig(
   role: 'gateway' | 'registry',
   config: object,
 ): RenderedConfig {
-  const text = canonicalYaml(config)
+  const text = configText(config)
   const hash = sha256(text)
   const name = configMapName(workload)
   const configMap = child(
@@ -34,4 +39,22 @@ export function renderConfig(
     { annotations: { [`${group}/config-hash`]: hash } },
   )
   return { configMap, hash, bytes: Buffer.byteLength(text) }
+}
+
+/** YAML, which people read more easily; where there is much of it, JSON. */
+function configText(config: object): string {
+  return JSON.stringify(config).length > LONGEST_YAML ? jsonByEntry(config) : canonicalYaml(config)
+}
+
+/** JSON with a line for each field, and for each entry of its lists: what has changed is seen in a comparison. */
+function jsonByEntry(config: object): string {
+  const fields = Object.entries(config).flatMap(([key, value]: [string, unknown]) => {
+    if (value === undefined) return []
+    const isList = Array.isArray(value) && value.length > 0
+    const text = isList
+      ? `[\n${value.map((entry) => `  ${JSON.stringify(entry)}`).join(',\n')}\n]`
+      : JSON.stringify(value)
+    return [`${JSON.stringify(key)}: ${text}`]
+  })
+  return `{\n${fields.join(',\n')}\n}\n`
 }

@@ -257,7 +257,7 @@ const invalid: readonly Case[] = [
     what: 'a configuration that is too large',
     given: [
       registry(
-        `sources: [${Array.from({ length: 64 }, (_, at) => `{name: s${at || ''}, file: {path: /${'x'.repeat(15_000)}}}`).join(', ')}]`,
+        `sources: [${Array.from({ length: 64 }, (_, at) => `{name: s${at || ''}, file: {path: /${'x'.repeat(16_000)}}}`).join(', ')}]`,
       ),
     ],
     of: 'MCPRegistry/it',

@@ -46,6 +46,30 @@ test('texts that YAML could read as something else come back as they were', () =
   assert.equal(parse(canonicalYaml(long)), long)
 })
 
+test('a long configuration is JSON, which the data plane reads at once, with a line for each backend', () => {
+  const members = (count: number) =>
+    Array.from(
+      { length: count },
+      (_, i) =>
+        `kind: MCPServerEntry\nmetadata: {name: member-${i}}\nspec: {remoteUrl: "https://example.com/${i}", transport: streamable-http, groupRef: {name: g}}\n`,
+    )
+  const textOf = (count: number) => {
+    const gateway =
+      'kind: VirtualMCPServer\nmetadata: {name: it}\nspec: {groupRef: {name: g}, incomingAuth: {type: anonymous}}\n'
+    const manifests = ['kind: MCPGroup\nmetadata: {name: g}\nspec: {}\n', gateway, ...members(count)].join('---\n')
+    const configMap = childOf(plansOfText(manifests).get('VirtualMCPServer/it'), 'ConfigMap')
+    return (configMap as unknown as { data: Record<string, string> }).data['gateway.yaml'] as string
+  }
+  const [short, long] = [textOf(2), textOf(800)]
+  assert.match(short, /^name: it$/m)
+  const parse = parsers['gateway.yaml'] as (text: string) => { backends: readonly { name: string }[] }
+  const [few, many] = [parse(short), parse(long)]
+  assert.is(many.backends.length, 800)
+  assert.equal({ ...many, backends: many.backends.slice(0, 2) }, few)
+  assert.equal(parse(JSON.stringify(JSON.parse(long))), many)
+  assert.is(long.split('\n').filter((line) => /^ {2}\{"name":"member-\d+".*\},?$/.test(line)).length, 800)
+})
+
 test('a Service’s names, its address and no others are answered to', () => {
   const text = 'kind: MCPServer\nmetadata: {name: it, namespace: team}\nspec: {image: x, transport: streamable-http}'
   const config = parsers['gateway.yaml']?.(
