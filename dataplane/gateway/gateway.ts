@@ -129,10 +129,12 @@ export class Gateway {
   #show(): void {
     const { catalog, offers } = this
     const { config } = this.setup
-    this.catalog = this.#goodCatalog(buildCatalog(config, this.#backends.all))
     this.offers = buildOfferCatalog(config, this.#backends.all)
+    this.catalog = this.#goodCatalog(buildCatalog(config, this.#backends.all, (uri) => backendOfUri(this.offers, uri)))
     if (!this.catalog.legacyList.equals(catalog.legacyList)) {
-      if (this.catalog.warnings.length > 0) this.log.warn({ names: this.catalog.warnings }, 'tool names clash')
+      const { warnings, withheldPages } = this.catalog
+      if (warnings.length > 0) this.log.warn({ names: warnings }, 'tool names clash')
+      if (withheldPages.length > 0) this.log.warn({ tools: withheldPages }, 'pages of apps are withheld')
       this.#changed('tools')
     }
     const { lists } = this.offers
@@ -169,7 +171,11 @@ export class Gateway {
   #problems(): object[] {
     const told = (code: string, messages: readonly string[]) =>
       messages.map((message) => ({ severity: 'warning', code, message }))
-    return [...told('AggregationConflict', this.#conflicts), ...told('ToolRenamed', this.catalog.warnings)]
+    return [
+      ...told('AggregationConflict', this.#conflicts),
+      ...told('ToolRenamed', this.catalog.warnings),
+      ...told('AppWithheld', this.catalog.withheldPages),
+    ]
   }
 
   #keep(): void {

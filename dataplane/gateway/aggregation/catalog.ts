@@ -1,5 +1,6 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend.ts'
+import { withoutPage } from '../mcp/apps.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 import type { ParamHeader } from '../mcp/param-headers.ts'
@@ -21,11 +22,17 @@ export interface Route {
 /** Everything that is shown at one time. What isn't in it can't be called. */
 export interface Catalog {
   readonly routes: ReadonlyMap<string, Route>
+  /** By the names that backends with pages have for them, which are all that a page knows; where one tool alone is meant. */
+  readonly ownNames: ReadonlyMap<string, Route>
   /** The result of `tools/list`, serialized, for each era. */
   readonly legacyList: Buffer
   readonly modernList: Buffer
+  /** The same for clients that show no apps: without the tools that are for apps alone. */
+  readonly plain: { readonly legacyList: Buffer; readonly modernList: Buffer }
   /** Names that two tools would have had, and what became of them. */
   readonly warnings: readonly string[]
+  /** Tools whose page is another backend's resource, by the URIs that clients read. */
+  readonly withheldPages: readonly string[]
   /** Those that somebody has to resolve, under `manual`; the tools in question are not shown. */
   readonly conflicts: readonly string[]
 }
@@ -34,6 +41,9 @@ interface Shown {
   readonly name: string
   readonly text: string
   readonly route: Route
+  readonly isForModel: boolean
+  /** URI of the page that shows what it gives. */
+  readonly page: string | undefined
 }
 
 type Shaping = Pick<GatewayConfig, 'role' | 'aggregation'>
@@ -44,11 +54,13 @@ type Part = readonly [backend: Backend, shape: Shape]
  * Builds what is shown from what the backends have shown. Deterministic: backends count in the order of their names,
  * under `priority` in that one first; tools are sorted by theirs; a proxy keeps its backend's order.
  */
-export function buildCatalog(config: Shaping, backends: readonly Backend[]): Catalog {
+export function buildCatalog(config: Shaping, backends: readonly Backend[], holderOf: HolderOf = nobody): Catalog {
+  const withheldPages: string[] = []
   const shown = new Map<string, Shown>()
   const clashes = new Clashes(config.aggregation?.conflictResolution ?? 'prefix')
   for (const [backend, shape] of inOrder(config, backends)) {
-    for (const tool of shownTools(backend, shape, config.role === 'proxy')) {
+    for (const own of shownTools(backend, shape, config.role === 'proxy')) {
+      const tool = withRightPage(own, holderOf, withheldPages)
       const place = shown.has(tool.name) ? clashes.placeOf(tool, shown) : tool.name
       if (place !== undefined) shown.set(place, place === tool.name ? tool : renamed(tool, place))
     }
@@ -56,16 +68,52 @@ export function buildCatalog(config: Shaping, backends: readonly Backend[]): Cat
   for (const name of clashes.conflicts.keys()) shown.delete(name)
   const tools = [...shown.values()]
   if (config.role !== 'proxy') tools.sort((a, b) => (a.name < b.name ? -1 : 1))
-  const list = `"tools":[${tools.map(({ text }) => text).join(',')}]`
+  const forModels = tools.filter(({ isForModel }) => isForModel)
+  const all = listsOf(tools)
   return {
     routes: new Map(tools.map(({ name, route }) => [name, route])),
+    ownNames: ownNamesOf(tools),
+    ...all,
+    plain: forModels.length === tools.length ? all : listsOf(forModels),
+    warnings: clashes.warnings,
+    withheldPages,
+    conflicts: [...clashes.conflicts].map(([name, owners]) => `${name} is a tool of ${owners.join(' and ')}`),
+  }
+}
+
+/** The backend whose resource has a URI, as clients read it; undefined where there is none. */
+type HolderOf = (uri: string) => Backend | undefined
+const nobody: HolderOf = () => undefined
+
+function listsOf(tools: readonly Shown[]): Catalog['plain'] {
+  const list = `"tools":[${tools.map(({ text }) => text).join(',')}]`
+  return {
     legacyList: Buffer.from(`{${list}}`),
     // What is shown changes with the configuration within a second, and no notice of it is sent in this era yet; so a
     // client may not keep it. It is one authorization context's view.
     modernList: Buffer.from(`{"resultType":"complete","ttlMs":0,"cacheScope":"private",${list}}`),
-    warnings: clashes.warnings,
-    conflicts: [...clashes.conflicts].map(([name, owners]) => `${name} is a tool of ${owners.join(' and ')}`),
   }
+}
+
+/** The tool without its page where a client would read that from another backend: what this one gives is not for it. */
+function withRightPage(tool: Shown, holderOf: HolderOf, withheld: string[]): Shown {
+  const { page, route } = tool
+  if (page === undefined || holderOf(page) === route.backend) return tool
+  withheld.push(`${route.backend.name}: ${tool.name} is shown without its page, ${page} is not its own`)
+  return { ...tool, text: withoutPage(tool.text) }
+}
+
+function ownNamesOf(tools: readonly Shown[]): ReadonlyMap<string, Route> {
+  const withPages = new Set(tools.flatMap(({ page, route }) => (page === undefined ? [] : [route.backend])))
+  const routes = new Map<string, Route>()
+  const shared = new Set<string>()
+  for (const { route } of tools) {
+    if (!withPages.has(route.backend)) continue
+    if (routes.has(route.tool)) shared.add(route.tool)
+    routes.set(route.tool, route)
+  }
+  for (const name of shared) routes.delete(name)
+  return routes
 }
 
 function inOrder({ role, aggregation }: Shaping, backends: readonly Backend[]): Part[] {
@@ -79,7 +127,7 @@ function inOrder({ role, aggregation }: Shaping, backends: readonly Backend[]): 
 function* shownTools(backend: Backend, shape: Shape, exact: boolean): Generator<Shown> {
   if (shape.hidden) return
   const seen = new Set<string>()
-  for (const { name, text: said, paramHeaders } of backend.tools ?? []) {
+  for (const { name, text: said, paramHeaders, app } of backend.tools ?? []) {
     // A backend's second tool of one name can't be called.
     if (seen.has(name)) continue
     seen.add(name)
@@ -98,6 +146,8 @@ function* shownTools(backend: Backend, shape: Shape, exact: boolean): Generator<
         nameHeader: encodeHeaderValue(name),
         paramHeaders,
       },
+      isForModel: app?.isForModel ?? true,
+      page: app?.uri,
     }
   }
 }
@@ -139,7 +189,8 @@ class Clashes {
   }
 }
 
-const renamed = ({ text, route }: Shown, name: string): Shown => ({
+const renamed = ({ text, route, ...more }: Shown, name: string): Shown => ({
+  ...more,
   name,
   text: shapedText(text, name, {}),
   route: { ...route, rename: JSON.stringify(route.tool) },

@@ -1,23 +1,36 @@
 import type { Backend } from '../backends/backend.ts'
 import { SESSION_TASKS_EXTENSION } from '../backends/session-tasks.ts'
 import { hasTasks, TASKS_EXTENSION } from '../backends/task-ids.ts'
+import { APPS_EXTENSION } from '../mcp/apps.ts'
+import { isObject } from '../mcp/message.ts'
 
-/** `extensions` as declared in the modern era; empty where there are none. */
+/** `extensions` as declared in both eras: those for which nothing is to be done between; empty where there are none. */
+export function extensionsOf(backends: readonly Backend[]): object {
+  const apps = backends.flatMap(({ capabilities: { extensions } }) =>
+    isObject(extensions) && isObject(extensions[APPS_EXTENSION]) ? [extensions[APPS_EXTENSION]] : [],
+  )
+  return declared(apps.length === 0 ? {} : { [APPS_EXTENSION]: Object.assign({}, ...apps) as object })
+}
+
+/** The same for the modern era, which has more. */
 export function modernExtensionsOf(backends: readonly Backend[]): object {
   const hasModernTasks = backends.some(({ era, capabilities }) => era?.era === 'modern' && hasTasks(capabilities))
-  const extensions = {
+  const { extensions } = extensionsOf(backends) as { readonly extensions?: object }
+  return declared({
+    ...extensions,
     ...(hasModernTasks ? { [TASKS_EXTENSION]: {} } : {}),
     ...(backends.some(({ runsTasks }) => runsTasks) ? { [SESSION_TASKS_EXTENSION]: {} } : {}),
-  }
-  return Object.keys(extensions).length === 0 ? {} : { extensions }
+  })
 }
+
+const declared = (extensions: object): object => (Object.keys(extensions).length === 0 ? {} : { extensions })
 
 /** Tasks of 2025-11-25 as a capability; empty where no backend runs any. */
 export function sessionTasksOf(backends: readonly Backend[]): object {
-  const declared = backends
+  const offered = backends
     .filter(({ runsTasks }) => runsTasks)
     .map(({ capabilities }) => capabilities['tasks'] as object)
-  if (declared.length === 0) return {}
-  const also = (name: string) => (declared.some((tasks) => name in tasks) ? { [name]: {} } : {})
+  if (offered.length === 0) return {}
+  const also = (name: string) => (offered.some((tasks) => name in tasks) ? { [name]: {} } : {})
   return { tasks: { ...also('list'), ...also('cancel'), requests: { tools: { call: {} } } } }
 }

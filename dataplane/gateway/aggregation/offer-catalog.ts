@@ -4,7 +4,7 @@ import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject } from '../mcp/json.ts'
 import { isObject } from '../mcp/message.ts'
 import type { Route } from './catalog.ts'
-import { modernExtensionsOf, sessionTasksOf } from './extensions.ts'
+import { extensionsOf, modernExtensionsOf, sessionTasksOf } from './extensions.ts'
 import { type ListKind, listForms } from './list-kind.ts'
 import type { BackendItem } from './list-page.ts'
 import { fitName, otherName } from './names.ts'
@@ -25,7 +25,7 @@ export interface OfferCatalog {
   readonly capabilities: Readonly<Record<string, object>>
   /** How all of this is to be used; undefined where no backend has said anything. */
   readonly instructions: string | undefined
-  /** What we declare in the modern era alone. */
+  /** What we declare in the modern era alone, in the place of those capabilities that have the same name. */
   readonly extensions: object
   /** What we declare to clients of 2025-11-25 alone: `tasks`, or nothing. */
   readonly tasks: object
@@ -106,6 +106,9 @@ function addressed(backends: readonly Backend[], kind: 'resources' | 'templates'
       uris.set(item.key, backend)
       found.push({ backend, item })
     }
+    // Pages of apps need not be listed (MCP Apps, resource discovery).
+    for (const { app } of (kind === 'resources' && backend.tools) || [])
+      if (app?.uri !== undefined && !uris.has(app.uri)) uris.set(app.uri, backend)
   }
   return found
 }
@@ -126,6 +129,7 @@ function capabilitiesOf(backends: readonly Backend[]): Record<string, object> {
     ...(have('resources') ? { resources: { listChanged: true, subscribe: true } } : {}),
     ...(have('completions') ? { completions: {} } : {}),
     ...(have('logging') ? { logging: {} } : {}),
+    ...extensionsOf(backends),
   }
 }
 

@@ -1,3 +1,4 @@
+import { appOf, type ToolApp } from '../mcp/apps.ts'
 import { Elements, memberText } from '../mcp/json.ts'
 import { isObject } from '../mcp/message.ts'
 import { InvalidParamHeader, type ParamHeader, paramHeadersOf } from '../mcp/param-headers.ts'
@@ -8,6 +9,7 @@ export interface BackendTool {
   /** The tool's JSON text as the backend wrote it: what we don't know is shown unchanged. */
   readonly text: string
   readonly paramHeaders: readonly ParamHeader[]
+  readonly app: ToolApp | undefined
 }
 
 /** One page of a backend's tools. */
@@ -34,12 +36,12 @@ export function readToolPage(answer: string): ToolPage {
     const text = elements.value
     const tool: unknown = JSON.parse(text)
     const name = isObject(tool) ? tool['name'] : undefined
-    if (typeof name !== 'string' || name === '') {
+    if (!isObject(tool) || typeof name !== 'string' || name === '') {
       warnings.push('a tool without a name is left out')
       continue
     }
     try {
-      tools.push({ name, text, paramHeaders: paramHeadersOf((tool as Record<string, unknown>)['inputSchema']) })
+      tools.push({ name, text, paramHeaders: paramHeadersOf(tool['inputSchema']), app: appOf(tool) })
     } catch (error) {
       if (!(error instanceof InvalidParamHeader)) throw error
       warnings.push(`tool ${name} is left out: ${error.message}`)

@@ -4,6 +4,7 @@ import type { BackendConfig } from '../../config/gateway.ts'
 import type { Operation } from '../../telemetry/observe.ts'
 import type { BackendItem } from '../aggregation/list-page.ts'
 import type { BackendTool } from '../aggregation/tool.ts'
+import { WITH_APPS } from '../mcp/apps.ts'
 import { MODERN } from '../mcp/revisions.ts'
 import { CallerLinks } from './caller-links.ts'
 import { discoverText, type Era, eraOfAnswer } from './era.ts'
@@ -75,7 +76,7 @@ export class Backend {
     this.headers = new ConfiguredHeaders(config, directory)
     this.callOperation = { kind: 'backend-call', name: 'tools/call', attributes: { backend: config.name } }
     this.dispatcher = createTransport({ config, directory, log: log.child({ backend: config.name }) })
-    this.house = this.link()
+    this.house = this.link(undefined, JSON.stringify(WITH_APPS))
   }
 
   /** Revision spoken with this backend, where it is known. */

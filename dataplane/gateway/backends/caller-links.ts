@@ -7,7 +7,7 @@ const IDLE_MS = 5 * 60_000
 /** Sessions with a legacy backend of callers of the modern era, who have none themselves. `giveBack` ends each use. */
 export class CallerLinks {
   readonly #backend: Backend
-  /** By caller. */
+  /** By caller and by what was declared for it. */
   readonly #shared = new Map<string, Link>()
   /** Sessions that can be borrowed, while no call has them; by caller and by what was declared for it. */
   readonly #idle = new Map<string, Link[]>()
@@ -16,12 +16,13 @@ export class CallerLinks {
     this.#backend = backend
   }
 
-  /** The session that all requests of one caller share. */
-  share(binding: string): Link {
-    let link = this.#shared.get(binding)
+  /** The session that all requests of one caller share for which the same was `declared` (JSON text). */
+  share(binding: string, declared?: string): Link {
+    const key = declared === undefined ? binding : `${declared}\0${binding}`
+    let link = this.#shared.get(key)
     if (link === undefined) {
-      link = this.#backend.link()
-      this.#shared.set(binding, link)
+      link = this.#backend.link(undefined, declared)
+      this.#shared.set(key, link)
     }
     link.users++
     return link
@@ -57,9 +58,9 @@ export class CallerLinks {
   /** Ends sessions that have not been used for a while; `now` in milliseconds since 1970. */
   sweep(now: number): void {
     const isIdle = ({ users, usedAt }: Link) => users === 0 && now - usedAt >= IDLE_MS
-    for (const [binding, link] of this.#shared) {
+    for (const [key, link] of this.#shared) {
       if (!isIdle(link)) continue
-      this.#shared.delete(binding)
+      this.#shared.delete(key)
       this.#backend.closeLink(link)
     }
     for (const [key, links] of this.#idle) {

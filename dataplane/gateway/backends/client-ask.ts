@@ -1,4 +1,5 @@
 import type { Gateway } from '../gateway.ts'
+import { APPS_EXTENSION } from '../mcp/apps.ts'
 import { editObject, paramsText } from '../mcp/json.ts'
 import { isObject } from '../mcp/message.ts'
 import { withRelatedTask } from '../mcp/related-task.ts'
@@ -44,8 +45,14 @@ export const canBeAskedAny = (capabilities: unknown): boolean =>
 /** What of a client's capabilities is declared to backends: what we relay. JSON text. */
 export function declaredOf(capabilities: unknown): string {
   const relayed = isObject(capabilities) ? capabilities : {}
-  const { elicitation, sampling, roots } = relayed
-  return JSON.stringify({ elicitation, sampling, roots })
+  const { elicitation, sampling, roots, extensions } = relayed
+  const apps = isObject(extensions) ? extensions[APPS_EXTENSION] : undefined
+  return JSON.stringify({
+    elicitation,
+    sampling,
+    roots,
+    extensions: apps === undefined ? undefined : { [APPS_EXTENSION]: apps },
+  })
 }
 
 export interface ClientAsk {

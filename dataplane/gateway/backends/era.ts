@@ -1,3 +1,4 @@
+import { hasExtension, WITH_APPS } from '../mcp/apps.ts'
 import { CAPABILITIES_KEY, VERSION_KEY } from '../mcp/classify.ts'
 import { isObject } from '../mcp/message.ts'
 import { legacyRevisions, MODERN } from '../mcp/revisions.ts'
@@ -5,7 +6,6 @@ import { requestText } from '../mcp/rpc-text.ts'
 import { BackendFailure } from './failure.ts'
 import type { BackendAnswer } from './request.ts'
 import { SESSION_TASKS_EXTENSION } from './session-tasks.ts'
-import { hasExtension } from './task-ids.ts'
 
 /** Which era a backend speaks, and what it said of itself where it was asked. */
 export type Era =
@@ -21,10 +21,13 @@ const MODERN_CODES: ReadonlySet<unknown> = new Set([-32020, -32021, -32022])
 /** Statuses that say something of the credentials, the load or the path between, and nothing of the era. */
 const NO_EVIDENCE: ReadonlySet<number> = new Set([401, 403, 407, 408, 425, 429])
 
-/** `_meta` of our own requests; we relay nothing that a backend may ask of a client. */
+/**
+ * `_meta` of our own requests. A backend may ask nothing, and may list what is for clients that show apps: whatever it
+ * shows some client it is to show here.
+ */
 export const ownMeta = (client: { readonly name: string; readonly version: string }) => ({
   [VERSION_KEY]: MODERN,
-  [CAPABILITIES_KEY]: {},
+  [CAPABILITIES_KEY]: WITH_APPS,
   'io.modelcontextprotocol/clientInfo': client,
 })
 

@@ -2,6 +2,7 @@ import { PublicError } from '../../server/errors.ts'
 import type { Route } from '../aggregation/catalog.ts'
 import type { Turn } from '../endpoint/turn.ts'
 import type { AnswerEdits, AnswerScanner } from '../mcp/answer-scanner.ts'
+import { showsApps } from '../mcp/apps.ts'
 import { CAPABILITIES_KEY, LOG_LEVEL_KEY } from '../mcp/classify.ts'
 import type { Message } from '../mcp/message.ts'
 import { addParamHeaders } from '../mcp/param-headers.ts'
@@ -135,7 +136,8 @@ export abstract class Outgoing implements AnswerOwner {
   #linkOfCaller(): Link {
     const { binding } = this.turn
     const capabilities = this.message.meta?.[CAPABILITIES_KEY]
-    if (!canBeAskedAny(capabilities)) return this.backend.callerLinks.share(binding)
+    if (!canBeAskedAny(capabilities))
+      return this.backend.callerLinks.share(binding, showsApps(capabilities) ? declaredOf(capabilities) : undefined)
     const link = this.backend.callerLinks.borrow(binding, declaredOf(capabilities))
     link.heard = (bytes) => this.heard(bytes)
     return link

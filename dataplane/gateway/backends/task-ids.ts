@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { hasExtension } from '../mcp/apps.ts'
 import { editObject, memberText } from '../mcp/json.ts'
-import { isObject } from '../mcp/message.ts'
 import type { SharedKeys } from '../sessions/shared-keys.ts'
 
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
@@ -51,10 +51,6 @@ export class TaskIds {
 
 const macOf = (key: Buffer, text: Buffer, binding: string): Buffer =>
   createHmac('sha256', key).update(binding).update('\0').update(text).digest().subarray(0, MAC_BYTES)
-
-/** Whether these capabilities have this extension. */
-export const hasExtension = (capabilities: unknown, name: string): boolean =>
-  isObject(capabilities) && isObject(capabilities['extensions']) && name in capabilities['extensions']
 
 /** Whether these capabilities have the tasks extension. */
 export const hasTasks = (capabilities: unknown): boolean => hasExtension(capabilities, TASKS_EXTENSION)

@@ -1,5 +1,7 @@
 import { PublicError } from '../../server/errors.ts'
 import { Call } from '../backends/call.ts'
+import { showsApps } from '../mcp/apps.ts'
+import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { checkParamHeaders } from '../mcp/param-headers.ts'
 import { taskCall } from './session-tasks.ts'
 import type { Turn } from './turn.ts'
@@ -18,8 +20,12 @@ function answerList(turn: Turn): void {
   const { catalog, isSilent } = turn.gateway
   // An empty list would be believed: a gateway in front of us keeps it for half a minute.
   if (isSilent) throw new PublicError('backend_unavailable')
-  turn.resultBytes(turn.era === 'modern' ? catalog.modernList : catalog.legacyList)
+  const { legacyList, modernList } = clientShowsApps(turn) ? catalog : catalog.plain
+  turn.resultBytes(turn.era === 'modern' ? modernList : legacyList)
 }
+
+const clientShowsApps = ({ era, session, message }: Turn): boolean =>
+  era === 'modern' ? showsApps(message.meta?.[CAPABILITIES_KEY]) : session?.showsApps === true
 
 /** `tools/call`: found in the catalog and relayed. */
 export function callTool(turn: Turn): void {
@@ -30,7 +36,8 @@ export function callTool(turn: Turn): void {
 }
 
 function relay(turn: Turn, name: string): void {
-  const route = turn.gateway.catalog.routes.get(name)
+  const { routes, ownNames } = turn.gateway.catalog
+  const route = routes.get(name) ?? (clientShowsApps(turn) ? ownNames.get(name) : undefined)
   if (route === undefined) {
     // A name that only a backend which never answered could have is not an unknown one.
     throw new PublicError(turn.gateway.mayComeFromSilent(name) ? 'backend_unavailable' : 'unknown_tool')

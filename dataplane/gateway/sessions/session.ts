@@ -3,6 +3,7 @@ import type { Backend } from '../backends/backend.ts'
 import { declaredOf } from '../backends/client-ask.ts'
 import type { Link } from '../backends/link.ts'
 import type { ResourceWatch } from '../backends/resource-watch.ts'
+import { showsApps } from '../mcp/apps.ts'
 import type { SessionRecord } from './store.ts'
 
 /** A stream on which a client hears what the gateway says unasked. */
@@ -49,6 +50,7 @@ export class Session {
   #links: Map<Backend, Link> | undefined
   #watches: Map<string, ResourceWatch> | undefined
   #declared: string | undefined
+  #showsApps: boolean | undefined
   /** Tasks that were begun here: their notes may be on their way still. */
   readonly #begun = new Set<string>()
 
@@ -71,6 +73,12 @@ export class Session {
   get declared(): string {
     this.#declared ??= declaredOf(JSON.parse(this.record.capabilities))
     return this.#declared
+  }
+
+  /** Whether the client shows apps (MCP Apps). */
+  get showsApps(): boolean {
+    this.#showsApps ??= showsApps(JSON.parse(this.record.capabilities))
+    return this.#showsApps
   }
 
   /** The lowest level of log messages that the client wants (`logging/setLevel`); undefined where it has not said. */

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Dispatcher } from 'undici'
+import { WITH_APPS } from '../../mcp/apps.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
 import { isObject } from '../../mcp/message.ts'
 import { MODERN } from '../../mcp/revisions.ts'
@@ -30,7 +31,7 @@ const INITIALIZED = notificationText('notifications/initialized')
  * What a shared server is told that its client can do; each request is then asked of the client that it concerns, and
  * refused where that one can't.
  */
-const SHARED_CAPABILITIES = '{"elicitation":{},"sampling":{}}'
+const SHARED_CAPABILITIES = JSON.stringify({ elicitation: {}, sampling: {}, ...WITH_APPS })
 
 interface Place {
   readonly conversation: Conversation
