@@ -1,4 +1,5 @@
 import type { Reader } from '../store/read.ts'
+import { AskedLately } from './asked-lately.ts'
 import { compressed } from './compressed.ts'
 import type { OpenRegistry } from './gate.ts'
 import { type Body, KeptBodies } from './kept-bodies.ts'
@@ -24,6 +25,7 @@ export type CatalogBodies = (question: Question, open: OpenRegistry, gzip: boole
  */
 export function createCatalogBodies({ reader, away }: CatalogBodiesOptions): CatalogBodies {
   const kept = new KeptBodies()
+  const asked = new AskedLately()
   const making = new Map<string, Promise<Body>>()
 
   async function make(question: Question, open: OpenRegistry, gzip: boolean): Promise<Body> {
@@ -37,11 +39,20 @@ export function createCatalogBodies({ reader, away }: CatalogBodiesOptions): Cat
   async function makeAndKeep(key: string, question: Question, open: OpenRegistry, gzip: boolean): Promise<Body> {
     try {
       const body = await make(question, open, gzip)
-      if (isKept(question, body)) kept.keep(key, body)
+      if (isKept(key, question, body)) kept.keep(key, body)
       return body
     } finally {
       making.delete(key)
     }
+  }
+
+  /**
+   * Who walks through the whole list asks for each later page once, and who looks up all that there is for each entry:
+   * kept, they would drive out what is asked for over and over. To compress them again would cost more than that.
+   */
+  function isKept(key: string, { asks, query }: Question, { gzip }: Body): boolean {
+    if (gzip) return true
+    return asks === 'list' ? query.after === undefined : asked.again(key)
   }
 
   return function bodyOf(question, open, gzip) {
@@ -52,14 +63,6 @@ export function createCatalogBodies({ reader, away }: CatalogBodiesOptions): Cat
     if (body === undefined) making.set(key, (body = makeAndKeep(key, question, open, gzip)))
     return body
   }
-}
-
-/**
- * A later page is asked for by those who walk through the whole list, once each: kept, they would drive out what is asked
- * for over and over. To compress it again would cost more than that.
- */
-function isKept(question: Question, { gzip }: Body): boolean {
-  return gzip || question.asks !== 'list' || question.query.after === undefined
 }
 
 function keyOf(question: Question, { revision, tag }: OpenRegistry, gzip: boolean): string {

@@ -31,7 +31,7 @@ export class KeptBodies {
   /** Keeps a body that is not kept yet. */
   keep(key: string, body: Body): void {
     if (body.bytes.length > LARGEST_BYTES || this.#bodies.has(key)) return
-    this.#bodies.set(key, body)
+    this.#bodies.set(key, { ...body, bytes: alone(body.bytes) })
     this.#bytes += sizeOf(key, body)
     if (this.#bytes <= MOST_BYTES) return
     for (const [oldest, its] of this.#bodies) {
@@ -40,6 +40,14 @@ export class KeptBodies {
       if (this.#bytes <= LEFT_BYTES) return
     }
   }
+}
+
+/** In memory of its own: a part of a larger piece would hold all of that. */
+function alone(bytes: Buffer): Buffer {
+  if (bytes.length === bytes.buffer.byteLength) return bytes
+  const own = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(own)
+  return own
 }
 
 const sizeOf = (key: string, { bytes }: Body) => bytes.length + key.length + OVERHEAD_BYTES

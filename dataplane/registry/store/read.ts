@@ -6,6 +6,7 @@ import type { Position } from '../catalog/cursor.ts'
 import { precedence } from '../catalog/precedence.ts'
 import { likePattern } from '../catalog/search-text.ts'
 import { createListPage } from './list-page.ts'
+import { createLookUp } from './look-up.ts'
 import { createOneName } from './one-name.ts'
 import { createAdminReader } from './read-admin.ts'
 import type { AdminReader } from './records.ts'
@@ -51,6 +52,7 @@ export interface Reader extends AdminReader, Pick<Snapshot, 'claimsSets'> {
 
 export function createReader(database: Kysely<RegistryTables>, snapshot: Snapshot): Reader {
   const listPage = createListPage(database)
+  const lookUp = createLookUp(database)
   const oneName = createOneName(database)
   const idOf = (registry: string) => snapshot.registries().get(registry)?.id
 
@@ -82,8 +84,9 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
     async version({ registry, version, ...query }) {
       const id = idOf(registry)
       if (id === undefined) return undefined
-      const values = exactly(version) ?? {}
-      const [row] = await available(oneName({ ...query, registry: id, version: versionShape(version), values }))
+      const values = exactly(version)
+      if (values === undefined) return available(lookUp({ ...query, registry: id }))
+      const [row] = await available(oneName({ ...query, registry: id, version: 'exact', values }))
       return row
     },
     async revision(registry) {

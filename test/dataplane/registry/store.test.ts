@@ -108,6 +108,34 @@ onBoth('who has a name: the first source of the registry, with all its versions 
   }
 })
 
+onBoth('what is looked up at once is each found by its own name, registry and caller', async () => {
+  await configure({ ab: ['a', 'b'], b: ['b'] })
+  const names = Array.from({ length: 70 }, (_, index) => `x/n${index}`)
+  await sync(
+    'a',
+    names.filter((_, index) => index % 2 === 0).flatMap((name) => [`${name}@1.0.0`, `${name}@2.0.0`]),
+  )
+  await sync(
+    'b',
+    names.map((name) => `${name}@3.0.0`),
+  )
+  const look = async (registry: string, visible: 'all' | number[], name: string) => {
+    const scope = { type: 'server', includeDeleted: false, version: 'latest' } as const
+    const row = await reader.version({ ...scope, registry, visible, name })
+    return row && `${row.name}@${row.version}`
+  }
+  const found = await Promise.all(
+    [...names, 'x/none', ...names].map((name) =>
+      Promise.all([look('ab', 'all', name), look('b', 'all', name), look('ab', [0], name), look('ab', [-1], name)]),
+    ),
+  )
+  const expected = names.map((name, index) => {
+    const first = `${name}@${index % 2 === 0 ? 2 : 3}.0.0`
+    return [first, `${name}@3.0.0`, first, undefined]
+  })
+  assert.equal(found, [...expected, [undefined, undefined, undefined, undefined], ...expected])
+})
+
 onBoth('tombstones take no name from a living entry, and are shown where none lives', async () => {
   await configure({ main: ['a', 'b'] })
   await sync('a', ['x/one@1.0.0', 'x/two@1.0.0'])
