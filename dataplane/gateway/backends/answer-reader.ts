@@ -3,8 +3,12 @@ import type { AnswerScanner } from '../mcp/answer-scanner.ts'
 import { type SseReceiver, SseSplitter } from '../mcp/sse-splitter.ts'
 import { BackendFailure, connectionFailure, isPassing } from './failure.ts'
 
+export type HeadersRead = Readonly<Record<string, string | string[] | undefined>>
+
 /** Takes what a backend answers to one request. */
 export interface AnswerOwner {
+  /** The head of an HTTP answer is there. */
+  begun?(status: number, headers: HeadersRead): void
   /** The scanner for the next message. */
   scanner(): AnswerScanner
   /** A part of an answer that is too large to be held; false asks to be drained before more comes. */
@@ -82,6 +86,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     headers: Record<string, string | string[] | undefined>,
   ): void {
     this.#status = status
+    this.#owner.begun?.(status, headers)
     const type = headers['content-type']
     if (status !== 200 || typeof type !== 'string') this.#form = 'refusal'
     else if (type.startsWith('application/json') && !this.#goingOn) this.#form = 'json'

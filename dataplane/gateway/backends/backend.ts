@@ -32,6 +32,11 @@ export interface BackendOptions {
   readonly log: Logger
 }
 
+/** A message of our own. */
+export type OwnPost = Pick<BackendRequest, 'headers' | 'onHead' | 'isAnswerless' | 'isInSession'> & {
+  readonly body: string
+}
+
 /** A verdict need not fail by itself: an upgraded server still answers `initialize`. Capabilities change as well. */
 const VERDICT_MS = 5 * 60_000
 
@@ -169,7 +174,7 @@ export class Backend {
   }
 
   /** Sends a message of our own. */
-  post(request: Pick<BackendRequest, 'headers' | 'onHead'> & { readonly body: string }): Promise<BackendAnswer> {
+  post(request: OwnPost): Promise<BackendAnswer> {
     return requestBackend({
       dispatcher: this.dispatcher,
       path: this.path,

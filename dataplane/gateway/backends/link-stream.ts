@@ -1,10 +1,9 @@
 import { isPassing } from './failure.ts'
 import type { Link, Opened } from './link.ts'
 import { MessageStream } from './message-stream.ts'
+import { pauseBeforeRest } from './resumption.ts'
 
 const RETRY_MS = 1_000
-/** However soon a backend wants to be asked again: each of its sessions would be asked. */
-const SOONEST_RETRY_MS = 100
 const LATEST_RETRY_MS = 30_000
 /** How long a call may wait for the stream: a backend that answers late is not heard before it speaks. */
 const BEGIN_MS = 1_000
@@ -106,7 +105,7 @@ export class LinkStream {
   }
 
   #againIn(ms: number): void {
-    this.#timer = setTimeout(() => this.keep(), Math.min(Math.max(ms, SOONEST_RETRY_MS), LATEST_RETRY_MS))
+    this.#timer = setTimeout(() => this.keep(), Math.min(pauseBeforeRest(ms), LATEST_RETRY_MS))
     this.#timer.unref()
   }
 

@@ -6,6 +6,7 @@ import { instructionsIn } from './era.ts'
 import { BackendFailure } from './failure.ts'
 import { LinkStream } from './link-stream.ts'
 import { LEVELS } from './relay-rules.ts'
+import { streamHeaders } from './resumption.ts'
 
 /** What a backend said when a session was opened. */
 export interface Opened {
@@ -123,10 +124,7 @@ export class Link {
 
   /** Headers of the GET of a stream in this session; with `after`, of one that goes on behind the event of this id. */
   streamHeaders(after?: string): string[] {
-    const headers = this.headers()
-    headers[headers.indexOf('accept') + 1] = 'text/event-stream'
-    if (after !== undefined) headers.push('last-event-id', after)
-    return headers
+    return streamHeaders(this.headers(), after)
   }
 
   async #open(): Promise<Opened> {
@@ -141,7 +139,7 @@ export class Link {
         capabilities: JSON.parse(this.#declared) as object,
         clientInfo: backend.client,
       }),
-      onHead(_status, headers) {
+      onHead(headers) {
         const header = headers['mcp-session-id']
         if (typeof header === 'string') sessionId = header
       },
@@ -180,7 +178,8 @@ export class Link {
   }
 
   async #notify(opened: Opened, body: string): Promise<void> {
-    await this.backend.post({ headers: [...postHeaders(opened), ...this.backend.headers.current().list], body })
+    const headers = [...postHeaders(opened), ...this.backend.headers.current().list]
+    await this.backend.post({ headers, body, isAnswerless: true })
   }
 
   /** Sends a message that needs no answer; what goes wrong is of no consequence. */
@@ -223,7 +222,7 @@ export class Link {
     if (isEnough || !LEVELS.includes(level) || !isObject(opened?.capabilities['logging'])) return undefined
     this.#logLevel = level
     const body = requestText(`portico-level-${this.nextId()}`, 'logging/setLevel', { level })
-    return backend.post({ headers: this.headers(), body }).catch(() => {})
+    return backend.post({ headers: this.headers(), body, isInSession: true }).catch(() => {})
   }
 
   /** Tells the backend from which level on its log messages are wanted, where it has any. */

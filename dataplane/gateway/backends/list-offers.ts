@@ -54,5 +54,9 @@ function askPage(backend: Backend, method: string, cursor: string | undefined) {
         headers: backend.modernHeaders(method),
         body: requestText('portico-list', method, { ...params, _meta: ownMeta(client) }),
       })
-    : backend.post({ headers: house.headers(), body: requestText(`portico-list-${house.nextId()}`, method, params) })
+    : backend.post({
+        headers: house.headers(),
+        body: requestText(`portico-list-${house.nextId()}`, method, params),
+        isInSession: true,
+      })
 }

@@ -54,7 +54,7 @@ async function askOpened(backend: Backend, { capabilities }: Opened): Promise<Li
   // It is looked at all the same; whatever it answers, it lives.
   const { house } = backend
   const body = requestText(`portico-look-${house.nextId()}`, 'ping', {})
-  const { status } = await backend.post({ headers: house.headers(), body })
+  const { status } = await backend.post({ headers: house.headers(), body, isInSession: true })
   if (status !== 200) throw new BackendFailure('backend_failed', `answered a ping with HTTP ${status}`, { status })
   return NONE
 }
@@ -99,5 +99,6 @@ const askModern = (backend: Backend, cursor: string | undefined) =>
 const askLegacy = (backend: Backend, cursor: string | undefined) =>
   backend.post({
     headers: backend.house.headers(),
+    isInSession: true,
     body: requestText(`portico-tools-${backend.house.nextId()}`, 'tools/list', params(cursor)),
   })

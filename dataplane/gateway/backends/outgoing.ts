@@ -16,11 +16,8 @@ import type { Link, Opened } from './link.ts'
 import { passHeaders } from './pass-headers.ts'
 import { refusalOf } from './refusal.ts'
 import { modernEnvelope } from './relay-rules.ts'
+import { pauseBeforeRest } from './resumption.ts'
 import { declaresTasks, SessionTasks } from './session-tasks.ts'
-
-/** Before the rest of a stream that broke off is asked for, where its backend has not said. */
-const RETRY_MS = 1_000
-const SOONEST_RETRY_MS = 100
 
 /**
  * A request on its way to its backend: sent in the backend's era, in a session where that era has them, and once more
@@ -179,9 +176,9 @@ export abstract class Outgoing implements AnswerOwner {
     this.send()
   }
 
-  goOnAfter(eventId: string, retryMs = RETRY_MS): boolean {
+  goOnAfter(eventId: string, retryMs: number | undefined): boolean {
     if (this.link === undefined || this.isOver) return false
-    const timer = setTimeout(() => this.#goOn(eventId), Math.max(retryMs, SOONEST_RETRY_MS))
+    const timer = setTimeout(() => this.#goOn(eventId), pauseBeforeRest(retryMs))
     timer.unref()
     return true
   }

@@ -1,7 +1,7 @@
-import type { Dispatcher } from 'undici'
 import { AnswerScanner } from '../mcp/answer-scanner.ts'
-import { SseSplitter } from '../mcp/sse-splitter.ts'
+import { type AnswerOwner, AnswerReader, type HeadersRead } from './answer-reader.ts'
 import { BackendFailure, connectionFailure } from './failure.ts'
+import { pauseBeforeRest, streamHeaders } from './resumption.ts'
 import type { Transport } from './transport.ts'
 
 /** The gateway's own requests to a backend: opening a session, asking for the tools. Answers are held whole. */
@@ -14,44 +14,41 @@ export interface BackendRequest {
   readonly headers: string[]
   readonly body?: string
   readonly timeoutMs: number
-  /** Called as soon as the status and headers are there, before the body. */
-  onHead?(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void
+  /** Nothing is asked: what comes with HTTP 200 is of no consequence. */
+  readonly isAnswerless?: boolean
+  /** It belongs to a session, in which a stream that breaks off can be gone on with. */
+  readonly isInSession?: boolean
+  /** Called as soon as the headers of the answer are there, before the body. */
+  onHead?(headers: HeadersRead): void
 }
 
 export interface BackendAnswer {
   readonly status: number
-  /** Text of the JSON-RPC answer; of the body as it is where the status is not 200; empty where there is none. */
+  /** Text of the JSON-RPC answer; the beginning of the body where the HTTP answer holds none; empty where there is none. */
   readonly text: string
 }
 
 /** Largest answer that is held: a list of thousands of tools is below it. */
 const LARGEST = 16 * 1024 * 1024
 
-/** Sends one request. Rejects with a BackendFailure where there is no whole HTTP answer in time. */
+/** Sends one request. Rejects with a BackendFailure where there is no whole answer in time. */
 export function requestBackend(request: BackendRequest): Promise<BackendAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<BackendAnswer>()
-  const collector = new Collector(request, resolve, reject)
-  const { dispatcher, path, method, headers, body } = request
-  try {
-    dispatcher.dispatch({ path, method, headers, body: body ?? null }, collector)
-  } catch (error) {
-    collector.fail(connectionFailure(error))
-  }
+  new OwnRequest(request, resolve, reject).start()
   return promise
 }
 
-class Collector implements Dispatcher.DispatchHandler {
+class OwnRequest implements AnswerOwner {
   readonly #request: BackendRequest
   readonly #resolve: (answer: BackendAnswer) => void
   readonly #reject: (failure: BackendFailure) => void
+  readonly #reader: AnswerReader
   readonly #timer: NodeJS.Timeout
-  #controller: Dispatcher.DispatchController | undefined
-  #status = 0
-  #chunks: Buffer[] = []
+  #resuming: NodeJS.Timeout | undefined
+  /** Parts of a large answer. */
+  #parts: Buffer[] = []
   #size = 0
-  #splitter: SseSplitter | undefined
-  #scanner = new AnswerScanner()
-  #done = false
+  #isTaken = false
 
   constructor(
     request: BackendRequest,
@@ -61,84 +58,92 @@ class Collector implements Dispatcher.DispatchHandler {
     this.#request = request
     this.#resolve = resolve
     this.#reject = reject
+    this.#reader = new AnswerReader(this)
+    const { timeoutMs } = request
     this.#timer = setTimeout(
-      () => this.fail(new BackendFailure('backend_timeout', `no answer within ${request.timeoutMs} ms`)),
-      request.timeoutMs,
+      () => this.#giveUp(new BackendFailure('backend_timeout', `no answer within ${timeoutMs} ms`)),
+      timeoutMs,
     )
   }
 
-  fail(failure: BackendFailure): void {
-    if (this.#done) return
-    this.#done = true
-    clearTimeout(this.#timer)
-    this.#reject(failure)
-    this.#controller?.abort(failure)
+  start(): void {
+    const { method, headers, body = null } = this.#request
+    this.#dispatch({ method, headers, body })
   }
 
-  #finish(text: string): void {
-    if (this.#done) return
-    this.#done = true
-    clearTimeout(this.#timer)
-    this.#resolve({ status: this.#status, text })
+  #dispatch(options: { readonly method: 'POST' | 'DELETE' | 'GET'; headers: string[]; body?: string | null }): void {
+    const { dispatcher, path } = this.#request
+    try {
+      dispatcher.dispatch({ path, ...options }, this.#reader)
+    } catch (error) {
+      this.failed(connectionFailure(error))
+    }
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller
-    if (this.#done) controller.abort(new Error('given up'))
+  begun(status: number, headers: HeadersRead): void {
+    this.#isTaken = status === 200
+    this.#request.onHead?.(headers)
   }
 
-  onResponseStart(
-    _controller: Dispatcher.DispatchController,
-    status: number,
-    headers: Record<string, string | string[] | undefined>,
-  ): void {
-    this.#status = status
-    this.#request.onHead?.(status, headers)
-    if (status === 200 && String(headers['content-type']).startsWith('text/event-stream'))
-      this.#splitter = new SseSplitter(this)
+  scanner(): AnswerScanner {
+    return new AnswerScanner()
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#done) return
-    if (this.#splitter !== undefined) this.#splitter.push(chunk)
-    else this.#take(chunk)
-  }
-
-  #take(chunk: Buffer): void {
-    this.#size += chunk.length
-    if (this.#size > LARGEST) this.fail(new BackendFailure('backend_failed', 'the answer is too large'))
-    else this.#chunks.push(chunk)
-  }
-
-  onEventData(bytes: Buffer): void {
-    if (this.#done) return
-    this.#take(bytes)
-    this.#scanner.scan(bytes, [])
+  part(bytes: Buffer): boolean {
+    this.#size += bytes.length
+    if (this.#size > LARGEST) this.#giveUp(new BackendFailure('backend_failed', 'the answer is too large'))
+    else this.#parts.push(bytes)
+    return true
   }
 
   /** The first answer ends the wait; a stream need not end with it. */
-  onEventEnd(): void {
-    const scanner = this.#scanner
-    if (scanner.isAnswer) {
-      this.#finish(this.#text())
-      this.#controller?.abort(new Error('answered'))
+  answered(_scanner: AnswerScanner, body: Buffer): void {
+    this.#parts.push(body)
+    this.#finish(200, Buffer.concat(this.#parts).toString('utf8'))
+    this.#reader.stop()
+  }
+
+  refused(status: number, text: string): void {
+    this.#finish(status, text)
+  }
+
+  failed(failure: BackendFailure): void {
+    if (this.#isTaken && this.#request.isAnswerless === true) {
+      this.#finish(200, '')
       return
     }
-    this.#chunks = []
-    this.#size = 0
-    this.#scanner = new AnswerScanner()
+    this.#end()
+    this.#reject(failure)
   }
 
-  #text(): string {
-    return Buffer.concat(this.#chunks).toString('utf8')
+  goOnAfter(eventId: string, retryMs: number | undefined): boolean {
+    if (this.#request.isInSession !== true) return false
+    this.#resuming = setTimeout(() => {
+      this.#dispatch({ method: 'GET', headers: streamHeaders(this.#request.headers, eventId) })
+    }, pauseBeforeRest(retryMs))
+    return true
   }
 
-  onResponseEnd(): void {
-    if (this.#splitter === undefined) this.#finish(this.#text())
-    else this.fail(new BackendFailure('backend_failed', 'the stream ended without an answer'))
+  /** Nobody is there for whom it could be of interest. */
+  notified(): void {}
+
+  asked(): void {}
+
+  ended(): void {}
+
+  #giveUp(failure: BackendFailure): void {
+    this.#end()
+    this.#reject(failure)
+    this.#reader.stop()
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.fail(connectionFailure(error))
+  #finish(status: number, text: string): void {
+    this.#end()
+    this.#resolve({ status, text })
+  }
+
+  #end(): void {
+    clearTimeout(this.#timer)
+    clearTimeout(this.#resuming)
   }
 }

@@ -119,7 +119,7 @@ async function askPage(turn: Turn, session: Session, backend: Backend, cursor: s
   const headers = link.headers()
   passHeaders(headers, turn.setup.passedHeaders, turn.req.headers)
   const body = requestText(`portico-tasks-${link.nextId()}`, 'tasks/list', cursor === undefined ? {} : { cursor })
-  const { status, text } = await backend.post({ headers, body })
+  const { status, text } = await backend.post({ headers, body, isInSession: true })
   resultOf(status, text)
   return text
 }

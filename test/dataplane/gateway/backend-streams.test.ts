@@ -6,7 +6,14 @@ import { eventually } from '../../support/eventually.ts'
 import { textOf } from '../../support/mcp-clients.ts'
 import { type GatewayUnderTest, startGateway, type TestConfig } from '../../support/mcp-gateway.ts'
 import { openSession, post, postModern, rpc } from '../../support/mcp-post.ts'
-import { answer, OK_RESULT, type RawRequest, type RawServer, startRawServer } from '../../support/mcp-raw-server.ts'
+import {
+  answer,
+  OK_RESULT,
+  type RawRequest,
+  type RawServer,
+  startRawServer,
+  tool,
+} from '../../support/mcp-raw-server.ts'
 
 const cleanups: (() => unknown)[] = []
 test.after.each(async () => {
@@ -175,6 +182,89 @@ test('a stream without ids that ends before the answer is a failure at once', as
       .every(({ headers }) => headers['last-event-id'] === undefined),
     true,
   )
+})
+
+/** A backend whose list of tools is polled for, and a gateway before it. */
+async function startPolled(era: 'legacy' | 'modern', goOn: (list: RawRequest, res: ServerResponse) => void) {
+  let listed: RawRequest | undefined
+  const gets: unknown[] = []
+  const backend = await startRawServer({
+    era,
+    call: () => undefined,
+    before(request, res) {
+      const { method, headers, message } = request
+      if (message.method === 'tools/list') {
+        listed = request
+        stream(res).end('id: one\nretry: 1\ndata: \n\n')
+        return true
+      }
+      if (method !== 'GET' || listed === undefined || headers['last-event-id'] === undefined) return false
+      gets.push([headers['last-event-id'], headers['mcp-session-id'], headers.accept])
+      goOn(listed, res)
+      return true
+    },
+  })
+  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: backend.url }] })
+  cleanups.push(
+    () => backend.close(),
+    () => gateway.close(),
+  )
+  return { backend, gateway, gets, session: () => listed?.headers['mcp-session-id'] }
+}
+
+test('a list of tools that is polled for is asked for once, and comes whole', async () => {
+  let left = 2
+  const tools = Array.from({ length: 3_000 }, (_, index) => tool(`t${index}`, `"description":"${'x'.repeat(500)}"`))
+  const { backend, gateway, gets, session } = await startPolled('legacy', (list, res) => {
+    if (left-- > 0) stream(res).end('id: two\ndata: \n\n')
+    else stream(res).write(`data: ${answer(list, `{"tools":[${tools.join(',')}]}`)}\n\n`)
+  })
+  await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === tools.length)
+  const rest = [session(), 'text/event-stream']
+  assert.equal(gets, [
+    ['one', ...rest],
+    ['two', ...rest],
+    ['two', ...rest],
+  ])
+  assert.is(backend.calls('tools/list').length, 1)
+})
+
+test('a list whose rest is refused, or that is of the stateless era, fails at once', async () => {
+  for (const [era, asked] of [
+    ['legacy', true],
+    ['modern', false],
+  ] as const) {
+    const { gateway, gets } = await startPolled(era, (_list, res) => res.writeHead(404).end())
+    await eventually(
+      'the failure',
+      async () => (await gateway.status()).backends[0]?.lastError?.code === 'backend_failed',
+    )
+    assert.is(gets.length > 0, asked, era)
+  }
+})
+
+test('what a backend says to a message that needs no answer is of no consequence', async () => {
+  for (const [type, body] of [
+    ['application/json', ''],
+    ['application/json', '{"ok":true}'],
+    ['text/event-stream', 'data: \n\n'],
+  ] as const) {
+    const backend = await startRawServer({
+      era: 'legacy',
+      call: () => undefined,
+      before({ message }, res) {
+        if (message.method !== 'notifications/initialized') return false
+        res.writeHead(200, { 'content-type': type }).end(body)
+        return true
+      },
+    })
+    const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: backend.url }] })
+    cleanups.push(
+      () => backend.close(),
+      () => gateway.close(),
+    )
+    await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
+  }
 })
 
 /** A backend with a GET stream that is ended from outside, and what it has been asked for. */

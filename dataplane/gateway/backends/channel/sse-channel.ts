@@ -60,6 +60,7 @@ class SseChannel implements Channel {
       headers: ['content-type', 'application/json', ...own],
       body: text,
       timeoutMs: PATIENCE_MS,
+      isAnswerless: true,
     })
     if (status >= 200 && status < 300) return
     // The server knows nothing of this stream any more. Who sent the message hears of it first, as of a lost session.
