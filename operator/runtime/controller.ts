@@ -1,39 +1,30 @@
-import operatorPackage, {
-  type ResourceEvent,
-  ResourceEventType,
-  type ResourceMeta,
-  ResourceMetaImpl,
-} from '@dot-i/k8s-operator'
+import type { ResourceEvent } from '@dot-i/k8s-operator'
 import type { Logger } from 'pino'
 import type { KindDeclaration } from '../../crds/define.ts'
 import { kinds } from '../../crds/index.ts'
-import { ApiServer, isNotFound } from '../cluster/kubernetes/api-server.ts'
+import type { ApiServer } from '../cluster/kubernetes/api-server.ts'
 import { childKinds } from '../cluster/kubernetes/child-kinds.ts'
 import type { PooledKubeConfig } from '../cluster/kubernetes/kube-config.ts'
-import { pathOf, type Resource } from '../cluster/kubernetes/resource.ts'
 import { createWorld, type KubernetesObject } from '../model/index.ts'
 import { reconcile } from '../reconcile/index.ts'
 import type { Reconcile, ReconcileContext } from '../reconcile/plan.ts'
-import { VERSION } from '../render/object.ts'
 import { Applier } from './applier.ts'
 import type { AskPod } from './ask-pod.ts'
 import type { BackoffOptions } from './backoff.ts'
+import { BaseOperator, eventOf } from './base-operator.ts'
 import { controllerOf } from './child-cache.ts'
 import type { Dependency } from './dependencies.ts'
 import { EventRecorder } from './event-recorder.ts'
-import { finalizerName, keyOf, partsOf } from './keys.ts'
+import { keyOf, partsOf } from './keys.ts'
 import { kindStore } from './kind-store.ts'
 import { LeaderElection, type LeaseOptions } from './lease.ts'
 import { type Metrics, startMetrics } from './metrics.ts'
 import { Observers } from './observers.ts'
 import { KeyedQueue } from './queue.ts'
-import { NotLeadingError, Reconciler } from './reconciler.ts'
+import { Reconciler } from './reconciler.ts'
 import { watchContents } from './watch-contents.ts'
 import { Watches, type WatchSettings } from './watches.ts'
 import { work } from './work.ts'
-
-// The package is CommonJS: its class is the default of the default.
-const Operator = operatorPackage.default
 
 export interface ControllerOptions {
   readonly kubeConfig: PooledKubeConfig
@@ -55,79 +46,67 @@ export interface ControllerOptions {
 }
 
 const MANAGED = 'app.kubernetes.io/managed-by=portico'
-const FINALIZER_MANAGER = 'portico-finalizer'
 
-/**
- * The operator in a cluster: watches feed a world, changes become keys, workers reconcile keys while the lease is ours.
- * On the base class of @dot-i/k8s-operator, of which the finalizer state machine and the life cycle are used; its watch
- * (which ends the process on an error), its queue and its status requests are replaced.
- */
-export class PorticoOperator extends Operator {
+/** The operator in a cluster: watches feed a world, changes become keys, workers reconcile keys while the lease is ours. */
+export class PorticoOperator extends BaseOperator {
   readonly metrics: Metrics
   readonly #options: ControllerOptions
-  readonly #api: ApiServer
   readonly #world = createWorld()
   readonly #queue: KeyedQueue
   readonly #watches: Watches
   readonly #reconciler: Reconciler
   readonly #observers: Observers
-  readonly #resources = new Map<string, Resource>()
   readonly #election: LeaderElection | undefined
   readonly #workers: Promise<void>[] = []
   #synced = false
   #stopping: Promise<void> | undefined
 
   constructor(options: ControllerOptions) {
-    super(operatorLogger(options.log))
-    this.#options = options
     const { kubeConfig, context, log, identity } = options
-    this.kubeConfig = kubeConfig
-    this.#api = new ApiServer(kubeConfig, 'portico-operator')
+    super({ kubeConfig, group: context.group, log })
+    this.#options = options
     this.#queue = new KeyedQueue(options.backoff)
     this.#watches = new Watches({
-      api: this.#api,
+      api: this.api,
       namespaces: options.namespaces,
       settings: options.watchSettings ?? {},
       log,
     })
     this.#observers = new Observers({
-      api: this.#api,
+      api: this.api,
       world: this.#world,
       group: context.group,
-      ask: options.ask(this.#api),
+      ask: options.ask(this.api),
       leading: () => this.leading,
       log,
       onChild: (child) => this.#childChanged(child),
       onChange: (dependency) => this.#wake(dependency),
     })
     const contents = watchContents({
-      api: this.#api,
+      api: this.api,
       world: this.#world,
       watches: this.#watches,
       isWanted: (dependency) => this.#reconciler.graph.has(dependency),
       onChange: (dependency) => this.#contentChanged(dependency),
     })
-    for (const { kind, plural } of Object.values(kinds)) {
-      this.#resources.set(kind, { group: context.group, version: VERSION, plural, kind })
-    }
-    const assertLeading = () => this.#assertLeading()
+    const assertLeading = () => this.assertLeading()
     this.#reconciler = new Reconciler({
-      api: this.#api,
+      api: this.api,
       world: this.#world,
-      resources: this.#resources,
+      resources: this.resources,
       reconcile: reconcile as Reconcile<KindDeclaration>,
       context,
       applier: new Applier({
-        api: this.#api,
+        api: this.api,
         children: this.#observers.children,
         group: context.group,
         log,
         assertLeading,
       }),
-      events: new EventRecorder(this.#api, `${context.group}/operator`, identity, log),
+      events: new EventRecorder(this.api, `${context.group}/operator`, identity, log),
       contents,
       assertLeading,
-      finalize: (object, wanted) => this.#finalize(object, wanted),
+      finalize: (object, wanted) => this.finalize(object, wanted),
       log,
     })
     this.metrics = startMetrics({
@@ -140,7 +119,7 @@ export class PorticoOperator extends Operator {
       options.lease &&
       new LeaderElection({
         ...options.lease,
-        api: this.#api,
+        api: this.api,
         identity,
         log,
         onStarted: () => this.#enqueueAll(),
@@ -148,8 +127,7 @@ export class PorticoOperator extends Operator {
       })
   }
 
-  /** Whether writes are ours to make. */
-  get leading(): boolean {
+  override get leading(): boolean {
     return this.#election ? this.#election.leading : true
   }
 
@@ -197,7 +175,7 @@ export class PorticoOperator extends Operator {
   }
 
   protected override async init(): Promise<void> {
-    for (const { group, version, plural } of this.#resources.values()) {
+    for (const { group, version, plural } of this.resources.values()) {
       await this.watchResource(group, version, plural, async ({ meta }) => {
         this.#queue.add(keyOf(meta.kind, meta.namespace ?? '', meta.name))
       })
@@ -221,7 +199,7 @@ export class PorticoOperator extends Operator {
     plural: string,
     onEvent: (event: ResourceEvent) => Promise<void>,
   ): Promise<void> {
-    const resource = [...this.#resources.values()].find((known) => known.plural === plural && known.group === group)
+    const resource = [...this.resources.values()].find((known) => known.plural === plural && known.group === group)
     if (!resource) throw new TypeError(`not a kind of ours: ${plural}.${version}.${group}`)
     const { log } = this.#options
     const storeOf = () =>
@@ -233,47 +211,6 @@ export class PorticoOperator extends Operator {
         onObject: (type, object) => void onEvent(eventOf(plural, type, object)),
       })
     this.#watches.add({ resource, storeOf })
-  }
-
-  /** Where the base class sends what we don't replace. */
-  protected override getCustomResourceApiUri(
-    group: string,
-    version: string,
-    plural: string,
-    namespace?: string,
-  ): string {
-    const server = this.kubeConfig.getCurrentCluster()?.server ?? ''
-    return server + pathOf({ group, version, plural, kind: '' }, namespace)
-  }
-
-  /** Our finalizer alone, under a field manager of its own: finalizers of others are left alone. */
-  protected override async setResourceFinalizers(meta: ResourceMeta, finalizers: string[]): Promise<void> {
-    const resource = this.#resources.get(meta.kind) as Resource
-    const ours = finalizers.filter((finalizer) => finalizer === finalizerName(this.#options.context.group))
-    this.#assertLeading()
-    const { name, namespace = '' } = meta
-    const object = { apiVersion: meta.apiVersion, kind: meta.kind, metadata: { name, namespace, finalizers: ours } }
-    try {
-      await this.#api.apply(resource, object, FINALIZER_MANAGER)
-    } catch (error) {
-      if (!isNotFound(error)) throw error
-    }
-  }
-
-  /** Adds or takes away our finalizer where it is not as it should be, by the base class's state machine. */
-  async #finalize(object: KubernetesObject, wanted: boolean): Promise<void> {
-    const finalizer = finalizerName(this.#options.context.group)
-    const { finalizers = [], deletionTimestamp } = object.metadata
-    const present = finalizers.includes(finalizer)
-    if (present === wanted || (wanted && deletionTimestamp)) return
-    // The state machine writes into the object that it is handed.
-    const event = eventOf(
-      this.#resources.get(object.kind)?.plural ?? '',
-      ResourceEventType.Modified,
-      structuredClone(object),
-    )
-    if (wanted || deletionTimestamp) await this.handleResourceFinalizer(event, finalizer, async () => {})
-    else await this.setResourceFinalizers(event.meta, [])
   }
 
   #wake(dependency: Dependency): void {
@@ -294,14 +231,10 @@ export class PorticoOperator extends Operator {
       this.#queue.add(keyOf(kind, metadata.namespace ?? '', metadata.name))
   }
 
-  #assertLeading(): void {
-    if (!this.leading) throw new NotLeadingError('the lease is not ours')
-  }
-
   #childChanged(child: KubernetesObject): void {
     const owner = controllerOf(child)
     const { namespace = '' } = child.metadata
-    if (!owner || !this.#resources.has(owner.kind)) return
+    if (!owner || !this.resources.has(owner.kind)) return
     if (child.kind === 'Deployment' || child.kind === 'StatefulSet')
       this.#observers.look(owner.kind, namespace, owner.name)
     const key = keyOf(owner.kind, namespace, owner.name)
@@ -324,14 +257,3 @@ export class PorticoOperator extends Operator {
 }
 
 const roleOf = (kind: string) => kinds[kind as keyof typeof kinds].role
-
-function eventOf(plural: string, type: ResourceEventType, object: KubernetesObject): ResourceEvent {
-  return { meta: ResourceMetaImpl.createWithPlural(plural, object as never), type, object: object as never }
-}
-
-const operatorLogger = (log: Logger) => ({
-  debug: (message: string) => log.debug(message),
-  info: (message: string) => log.info(message),
-  warn: (message: string) => log.warn(message),
-  error: (message: string) => log.error(message),
-})

@@ -1,0 +1,98 @@
+import operatorPackage, {
+  type ResourceEvent,
+  ResourceEventType,
+  type ResourceMeta,
+  ResourceMetaImpl,
+} from '@dot-i/k8s-operator'
+import type { Logger } from 'pino'
+import { kinds } from '../../crds/index.ts'
+import { ApiServer, isNotFound } from '../cluster/kubernetes/api-server.ts'
+import type { PooledKubeConfig } from '../cluster/kubernetes/kube-config.ts'
+import { pathOf, type Resource } from '../cluster/kubernetes/resource.ts'
+import type { KubernetesObject } from '../model/index.ts'
+import { VERSION } from '../render/object.ts'
+import { finalizerName } from './keys.ts'
+import { NotLeadingError } from './reconciler.ts'
+
+// The package is CommonJS: its class is the default of the default.
+const Operator = operatorPackage.default
+
+const FINALIZER_MANAGER = 'portico-finalizer'
+
+/**
+ * The base class of @dot-i/k8s-operator as we use it: its life cycle and its finalizer state machine, over our own client
+ * and only while the lease is ours. Its watch (which ends the process on an error), its queue and its status requests
+ * are not used.
+ */
+export abstract class BaseOperator extends Operator {
+  protected readonly api: ApiServer
+  /** Our kinds. */
+  protected readonly resources: ReadonlyMap<string, Resource>
+  readonly #finalizer: string
+
+  constructor({ kubeConfig, group, log }: { kubeConfig: PooledKubeConfig; group: string; log: Logger }) {
+    super(operatorLogger(log))
+    this.kubeConfig = kubeConfig
+    this.api = new ApiServer(kubeConfig, 'portico-operator')
+    this.resources = new Map(
+      Object.values(kinds).map(({ kind, plural }) => [kind, { group, version: VERSION, plural, kind }]),
+    )
+    this.#finalizer = finalizerName(group)
+  }
+
+  /** Whether writes are ours to make. */
+  abstract get leading(): boolean
+
+  protected assertLeading(): void {
+    if (!this.leading) throw new NotLeadingError('the lease is not ours')
+  }
+
+  /** Adds or takes away our finalizer where it is not as it should be, by the base class's state machine. */
+  protected async finalize(object: KubernetesObject, wanted: boolean): Promise<void> {
+    const { finalizers = [], deletionTimestamp } = object.metadata
+    const present = finalizers.includes(this.#finalizer)
+    if (present === wanted || (wanted && deletionTimestamp)) return
+    const { plural = '' } = this.resources.get(object.kind) ?? {}
+    // The state machine writes into the object that it is handed.
+    const event = eventOf(plural, ResourceEventType.Modified, structuredClone(object))
+    if (wanted || deletionTimestamp) await this.handleResourceFinalizer(event, this.#finalizer, async () => {})
+    else await this.setResourceFinalizers(event.meta, [])
+  }
+
+  /** Our finalizer alone, under a field manager of its own: finalizers of others are left alone. */
+  protected override async setResourceFinalizers(meta: ResourceMeta, finalizers: string[]): Promise<void> {
+    const resource = this.resources.get(meta.kind) as Resource
+    const ours = finalizers.filter((finalizer) => finalizer === this.#finalizer)
+    this.assertLeading()
+    const { name, namespace = '' } = meta
+    const object = { apiVersion: meta.apiVersion, kind: meta.kind, metadata: { name, namespace, finalizers: ours } }
+    try {
+      await this.api.apply(resource, object, FINALIZER_MANAGER)
+    } catch (error) {
+      if (!isNotFound(error)) throw error
+    }
+  }
+
+  /** Where the base class sends what we don't replace. */
+  protected override getCustomResourceApiUri(
+    group: string,
+    version: string,
+    plural: string,
+    namespace?: string,
+  ): string {
+    const server = this.kubeConfig.getCurrentCluster()?.server ?? ''
+    return server + pathOf({ group, version, plural, kind: '' }, namespace)
+  }
+}
+
+/** A change of an object as the base class tells it. */
+export function eventOf(plural: string, type: ResourceEventType, object: KubernetesObject): ResourceEvent {
+  return { meta: ResourceMetaImpl.createWithPlural(plural, object as never), type, object: object as never }
+}
+
+const operatorLogger = (log: Logger) => ({
+  debug: (message: string) => log.debug(message),
+  info: (message: string) => log.info(message),
+  warn: (message: string) => log.warn(message),
+  error: (message: string) => log.error(message),
+})
