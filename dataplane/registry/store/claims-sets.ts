@@ -10,13 +10,14 @@ export function canonicalClaims(claims: ClaimsMap): string {
 
 const CLAIMS_LOCK = 7_461_002
 
-/** Gives the number of each of these sets, by its canonical text; new ones are written. */
+/** Gives the number of each of these sets, by its canonical text; new ones are written. `before`: those that are known. */
 export async function internClaims(
   database: Kysely<RegistryTables>,
   sets: Iterable<ClaimsMap>,
+  before: ReadonlyMap<string, number> = new Map(),
 ): Promise<ReadonlyMap<string, number>> {
   const texts = [...new Set(Array.from(sets, canonicalClaims))]
-  const known = new Map<string, number>()
+  const known = new Map(before)
   const load = async () => {
     const missing = texts.filter((text) => !known.has(text))
     if (missing.length === 0) return missing

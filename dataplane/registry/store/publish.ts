@@ -2,22 +2,26 @@ import type { Kysely } from 'kysely'
 import { isPostgres } from '../../storage/sql.ts'
 import type { IncomingVersion } from '../catalog/entry.ts'
 import { precedence } from '../catalog/precedence.ts'
-import { allocateIds } from './allocate-ids.ts'
 import { canonicalClaims, internClaims } from './claims-sets.ts'
-import { insertTogether } from './insert-together.ts'
-import { entryKey, type KnownEntry, type KnownVersion, loadKnown, type Placed } from './known-entries.ts'
+import { insertFresh } from './insert-fresh.ts'
+import { insertFreshAtOnce } from './insert-fresh-postgres.ts'
+import {
+  entryKey,
+  type FreshColumns,
+  type KnownEntry,
+  type KnownVersion,
+  loadKnown,
+  type Placed,
+  type Write,
+} from './known-entries.ts'
+import { lockSources } from './lock-sources.ts'
 import type { Publication, PublishOutcome } from './records.ts'
-import { listAdded, refreshListing } from './refresh-listing.ts'
+import { refreshListing } from './refresh-listing.ts'
 import type { RegistryTables } from './schema.ts'
 import { renewRevisions, settleEntries } from './settle-entries.ts'
 import { incomingColumns } from './version-row.ts'
 
 type Database = Kysely<RegistryTables>
-
-/** A publication that is written, to an entry that may be new. */
-interface Write extends Placed {
-  readonly entry: KnownEntry
-}
 
 /** What publications come to. */
 interface Plan {
@@ -35,7 +39,7 @@ interface Plan {
  * come in the same order, as if one had been written after the other.
  */
 export async function publishAll(database: Database, publications: readonly Publication[]): Promise<PublishOutcome[]> {
-  const sources = await lockManaged(database, publications)
+  const { sources, known } = await lockManaged(database, publications)
   const placed = publications.map((publication): Placed | undefined => {
     const source = sources.get(publication.source)
     return source === undefined ? undefined : { publication, source, precedence: precedence(publication.version) }
@@ -45,13 +49,14 @@ export async function publishAll(database: Database, publications: readonly Publ
   const sets = await internClaims(
     database,
     found.map(({ publication }) => publication.claims),
+    known,
   )
   const { outcomes, fresh, returned, revived } = plan(placed, sets, await loadKnown(database, found))
   const writes = [...fresh, ...returned]
   if (writes.length === 0) return [...outcomes]
 
-  const added = writes.filter(({ entry }) => entry.id === undefined)
-  await insertFresh(database, fresh)
+  const changed = writes.flatMap(({ entry }) => entry.id ?? [])
+  if (fresh.length > 0) await (isPostgres(database) ? insertFreshAtOnce : insertFresh)(database, fresh)
   for (const { id, claimsSet } of revived)
     await database
       .updateTable('entry')
@@ -59,10 +64,9 @@ export async function publishAll(database: Database, publications: readonly Publ
       .where('id', '=', id as number)
       .execute()
   for (const one of returned) await bringBack(database, one)
-  await settleEntries(database, idsOf(writes.filter((write) => !added.includes(write))))
+  await settleEntries(database, [...new Set(changed)])
   await refreshListing(database, { entries: Array.from(revived, ({ id }) => id as number) })
-  await listAdded(database, idsOf(added))
-  await renewRevisions(database, [...new Set(writes.map(({ source }) => source))])
+  if (returned.length > 0) await renewRevisions(database, [...new Set(returned.map(({ source }) => source))])
   return [...outcomes]
 }
 
@@ -92,8 +96,9 @@ function plan(
       entry.claimsSet = claimsSet
       revived.add(entry)
     }
-    if (version === undefined) fresh.push({ ...one, entry })
-    else returned.push({ ...one, entry, version })
+    const write = { ...one, entry, columns: columnsOf(publication) }
+    if (version === undefined) fresh.push(write)
+    else returned.push({ ...write, version })
     entry.versions.set(precedence, { id: 0, documentId: 0, ...version, goneAt: null, document })
     return 'created'
   }
@@ -102,72 +107,39 @@ function plan(
   return { outcomes, fresh, returned, revived }
 }
 
-const idsOf = (writes: readonly Write[]) => [...new Set(writes.map(({ entry }) => entry.id as number))]
-
-/** Numbers of the managed sources that are published to, by name; other replicas wait until the transaction has ended. */
+/**
+ * Numbers of the managed sources that are published to, by name; other replicas wait until the transaction has ended. On
+ * PostgreSQL also those of sets of claims that are known, by the same way to the server and back.
+ */
 async function lockManaged(database: Database, publications: readonly Publication[]) {
   const names = [...new Set(publications.map(({ source }) => source))]
-  const rows = await database
-    .selectFrom('source')
-    .select(['id', 'name', 'config'])
-    .where('name', 'in', names)
-    .orderBy('id')
-    .$if(isPostgres(database), (query) => query.forUpdate())
-    .execute()
-  return new Map(rows.filter(({ config }) => 'managed' in JSON.parse(config)).map(({ id, name }) => [name, id]))
-}
-
-/** Writes new versions, and the entries that are new with them, settled. */
-async function insertFresh(database: Database, fresh: readonly Write[]): Promise<void> {
-  if (fresh.length === 0) return
-  const added = Map.groupBy(
-    fresh.filter(({ entry }) => entry.id === undefined),
-    ({ entry }) => entry,
-  )
-  const ids = await allocateIds(database, { entry: added.size, document: fresh.length, entry_version: fresh.length })
-  const entries = Array.from(added, ([entry, [first, ...more]], index) => {
-    entry.id = ids.entry[index] as number
-    const newest = more.reduce((one, other) => newer(one, other), first as Write)
-    const { source, publication } = newest
-    const { type, name } = publication
-    const latest_id = ids.entry_version[fresh.indexOf(newest)]
-    return { id: entry.id, source_id: source, type, name, claims_set: entry.claimsSet, latest_id }
-  })
-  await insertTogether(database, {
-    entry: entries,
-    document: fresh.map(({ publication: { document }, source }, index) => ({
-      id: ids.document[index],
-      source_id: source,
-      text: document,
-    })),
-    entry_version: fresh.map(({ entry, publication }, index) => ({
-      ...columnsOf(publication),
-      id: ids.entry_version[index],
-      entry_id: entry.id,
-      document_id: ids.document[index],
-    })),
-  })
-}
-
-/** As the database orders them, byte by byte. */
-function newer(one: Write, other: Write): Write {
-  return Buffer.compare(Buffer.from(one.precedence), Buffer.from(other.precedence)) > 0 ? one : other
+  const rows = isPostgres(database)
+    ? await lockSources(database, { names, claims: publications.map(({ claims }) => canonicalClaims(claims)) })
+    : await database.selectFrom('source').select(['id', 'name', 'config']).where('name', 'in', names).execute()
+  const managed = rows.filter(({ config }) => 'managed' in JSON.parse(config))
+  return {
+    sources: new Map(managed.map(({ id, name }) => [name, id])),
+    known: new Map(rows.flatMap((row) => ('sets' in row ? Object.entries(row.sets ?? {}) : []))),
+  }
 }
 
 /** A deleted version that is published again. */
-async function bringBack(database: Database, { version, publication }: Plan['returned'][number]): Promise<void> {
+async function bringBack(
+  database: Database,
+  { version, publication, columns }: Plan['returned'][number],
+): Promise<void> {
   const { id, documentId } = version
   const { document } = publication
   await database.updateTable('document').set({ text: document }).where('id', '=', documentId).execute()
   await database
     .updateTable('entry_version')
-    .set({ ...columnsOf(publication), gone_at: null })
+    .set({ ...columns, gone_at: null })
     .where('id', '=', id)
     .execute()
 }
 
 /** The columns of a version that is published. */
-function columnsOf({ type, name, version, title, description, document, at }: Publication) {
+function columnsOf({ type, name, version, title, description, document, at }: Publication): FreshColumns {
   const incoming: IncomingVersion = {
     type,
     name,

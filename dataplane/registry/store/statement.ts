@@ -12,6 +12,8 @@ class Parameter {
 
 type Placeholder<V> = <K extends keyof V & string>(name: K) => RawBuilder<V[K]>
 
+type Build<V, R> = (placeholder: Placeholder<V>) => Compilable<R> | RawBuilder<R>
+
 /**
  * Builds a query once and runs it often, with new values for its placeholders: building and compiling costs Kysely tens
  * of microseconds, more than SQLite needs for a page. PostgreSQL keeps its plan too, unless the best one depends on the
@@ -19,17 +21,30 @@ type Placeholder<V> = <K extends keyof V & string>(name: K) => RawBuilder<V[K]>
  */
 export function prepareStatement<T, V extends object, R>(
   database: Kysely<T>,
-  build: (placeholder: Placeholder<V>) => Compilable<R> | RawBuilder<R>,
+  build: Build<V, R>,
   { replan = false } = {},
 ): (values: V) => Promise<R[]> {
-  const built = build((name) => sql`${new Parameter(name)}`).compile(database) as CompiledQuery<R>
-  const compiled = isPostgres(database) && !replan ? { ...built, sql: keepPlan(built.sql) } : built
+  const compiled = compile(database, build, replan)
+  return (values) => run(database, compiled, values)
+}
 
-  return async function runStatement(values) {
-    const parameters = compiled.parameters.map((value) =>
-      value instanceof Parameter ? values[value.name as keyof V] : value,
-    )
-    const { rows } = await database.executeQuery<R>({ ...compiled, parameters })
-    return rows
-  }
+/** The same for transactions; all are of the database that the first one is of. */
+export function prepareForTransactions<T, V extends object, R>(
+  build: Build<V, R>,
+): (database: Kysely<T>, values: V) => Promise<R[]> {
+  let compiled: CompiledQuery<R> | undefined
+  return (database, values) => run(database, (compiled ??= compile(database, build, false)), values)
+}
+
+function compile<T, V, R>(database: Kysely<T>, build: Build<V, R>, replan: boolean): CompiledQuery<R> {
+  const compiled = build((name) => sql`${new Parameter(name)}`).compile(database) as CompiledQuery<R>
+  return isPostgres(database) && !replan ? { ...compiled, sql: keepPlan(compiled.sql) } : compiled
+}
+
+async function run<T, V extends object, R>(database: Kysely<T>, query: CompiledQuery<R>, values: V): Promise<R[]> {
+  const parameters = query.parameters.map((value) =>
+    value instanceof Parameter ? values[value.name as keyof V] : value,
+  )
+  const { rows } = await database.executeQuery<R>({ ...query, parameters })
+  return rows
 }
