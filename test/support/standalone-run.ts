@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { type Report, Standalone } from '../../operator/standalone/index.ts'
 import { eventually } from './eventually.ts'
 import type { TemporaryFolder } from './folder.ts'
+import { ownHost } from './own-host.ts'
 
 const repository = join(import.meta.dirname, '..', '..')
 
@@ -15,7 +16,7 @@ export class StandaloneRun {
     this.#standalone = new Standalone({
       paths: [join(folder.path, 'manifests')],
       state: join(folder.path, 'state'),
-      host: '127.0.0.1',
+      host: ownHost,
       group: undefined,
       self: [process.execPath, '--disable-warning=ExperimentalWarning', join(repository, 'cli/main.ts')],
       environment: process.env,

@@ -6,6 +6,7 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 import { connect, textOf } from '../../support/mcp-clients.ts'
+import { ownHost } from '../../support/own-host.ts'
 import { processesMarked, RunningPortico } from '../../support/running-portico.ts'
 
 const script = join(import.meta.dirname, '../../support/stdio-server.ts')
@@ -42,14 +43,14 @@ test('the local command speaks stdio to its data plane, gets its variables, and 
   using folder = temporaryFolder()
   const file = join(folder.path, 'all.yaml')
   writeFileSync(file, manifests('hush'))
-  const portico = new RunningPortico([file, '--state', join(folder.path, 'state')], { MARK: folder.path })
+  const portico = new RunningPortico([file, '--host', ownHost, '--state', join(folder.path, 'state')], {
+    MARK: folder.path,
+  })
   try {
     const { endpoints } = await portico.ready()
     const { url } = endpoints.find(({ kind }) => kind === 'VirtualMCPServer') ?? { url: '' }
     const { client } = await connect(url, 'modern')
-    // A gateway serves before its members have answered: their tools appear when they have.
-    const shown = async () => (await client.listTools()).tools.some(({ name }) => name === 'raw_echo')
-    await eventually('the gateway shows the server’s tools', shown, 10_000)
+    assert.ok((await client.listTools()).tools.some(({ name }) => name === 'raw_echo'))
     const call = (name: string, args = {}) => client.callTool({ name, arguments: args }).then(textOf)
     assert.is(await call('raw_echo', { message: 'hi' }), 'hi')
     assert.is(await call('raw_env'), `plain hush ${folder.path}`)
