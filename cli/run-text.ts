@@ -42,8 +42,11 @@ export function overviewText({ endpoints }: Report, paths: readonly string[]): s
   ].join('\n')
 }
 
-export const problemText = ({ severity, reason, message, ...problem }: Problem): string =>
-  `${severity}: ${problem.kind} ${nameOf(problem)}: ${message} (${reason})`
+/** Of a file that holds no object the message itself says which one it is. */
+const subjectOf = (problem: Problem) => (problem.kind === 'File' ? '' : `${problem.kind} ${nameOf(problem)}: `)
+
+export const problemText = (problem: Problem): string =>
+  `${problem.severity}: ${subjectOf(problem)}${problem.message} (${problem.reason})`
 
 const texts = (report: Report | undefined) => new Set(report?.problems.map(problemText))
 

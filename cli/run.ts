@@ -48,9 +48,16 @@ export const command: Command = {
   name: 'run',
   synopsis: '[DIR|FILE …] [options]',
   about: `Runs manifests on this machine, without a cluster: every workload's data plane with the files that its pod would
-mount, and local MCP servers by the annotation local-command. Prints what is served and how to connect to it. Edits
-take effect at once; a broken manifest is a problem, and the version before it serves on. Ctrl-C stops everything.
-VirtualMCPServers count up from port 4483, registries from 8080; the annotation local-port fixes a port.
+mount. Prints what is served and how to connect to it. Edits take effect at once; a broken manifest is a problem, and
+the version before it serves on. Ctrl-C stops everything.
+
+Annotations of an MCPServer, with the API group as prefix (portico.dev/local-command):
+  local-command  starts the server in place of its image: a shell command, run in the manifest's folder. It serves MCP
+                 on $HOST:$PORT, or speaks it on standard input and output where spec.transport is stdio.
+  local-path     where it serves MCP. Default: /mcp, for transport sse /sse.
+Of everything that is served:
+  local-port     fixes the port. Otherwise VirtualMCPServers count up from 4483, registries from 8080.
+
 Default: ${quickstart()}.`,
   options: {
     state: {

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { keptCommand } from './keeper.ts'
-import { eachLine, shortForm } from './lines.ts'
+import { eachLine, lastWords, shortForm } from './lines.ts'
 
 /** A process that should run. Two specifications that are equal as JSON need no restart. */
 export interface ProcessSpec {
@@ -38,7 +38,8 @@ const STEADY_MS = 60_000
 const PATIENCE_MS = 30_000
 /** Time between SIGTERM and SIGKILL. */
 const GRACE_MS = 4_000
-const KEPT_LINES = 5
+/** Lines that a process wrote last, of which those that say why it ended are told. */
+const KEPT_LINES = 50
 
 const describeExit = (code: number | null, signal: NodeJS.Signals | null) =>
   signal ? `was ended by ${signal}` : `exited with code ${code}`
@@ -88,8 +89,8 @@ export class Child {
       const end = await this.#runOnce()
       if (this.#stopped.signal.aborted) return
       if (performance.now() - started > STEADY_MS) pause = FIRST_PAUSE_MS
-      const last = this.#lastLines.length > 0 ? `; it said last: ${this.#lastLines.join(' / ')}` : ''
-      this.#become({ phase: 'failed', reason: 'Crashed', message: `${end}${last}` })
+      const said = this.#lastLines.length > 0 ? `; it said: ${lastWords(this.#lastLines)}` : ''
+      this.#become({ phase: 'failed', reason: 'Crashed', message: `${end}${said}` })
       await delay(pause, undefined, { signal: this.#stopped.signal }).catch(() => undefined)
       pause = Math.min(pause * 2, LONGEST_PAUSE_MS)
     }

@@ -21,18 +21,28 @@ export function eachLine(stream: Readable, onLine: (line: string) => void): void
   })
 }
 
-/** A line of our own log (pino, JSON) that a person should see; undefined for what is below a warning. */
+/** A line of our own log (pino, JSON), with what the message is about in further fields. */
 interface LogLine {
   readonly level?: unknown
   readonly msg?: unknown
   readonly err?: { readonly message?: unknown }
+  readonly [field: string]: unknown
 }
 
 const shownLevels = new Set(['warn', 'error', 'fatal'])
+/** Fields of every line, and the one that is shown by its message. */
+const usualFields = new Set(['level', 'time', 'name', 'pid', 'hostname', 'msg', 'err'])
+
+function detailsOf(entry: LogLine): string {
+  const details = Object.entries(entry)
+    .filter(([field]) => !usualFields.has(field))
+    .map(([field, value]) => `${field}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+  return details.length > 0 ? ` (${details.join(', ')})` : ''
+}
 
 /**
- * The short form of what a data plane writes: warnings and errors as `warn: message`, other lines of its log not at
- * all, and what isn't a line of its log as it is.
+ * The short form of what a data plane writes: warnings and errors as `warn: message (field: value)`, other lines of its
+ * log not at all, and what isn't a line of its log as it is.
  */
 export function shortForm(line: string): string | undefined {
   if (!line.startsWith('{')) return line.trim() === '' ? undefined : line
@@ -46,7 +56,19 @@ export function shortForm(line: string): string | undefined {
   if (!shownLevels.has(entry.level)) return undefined
   const cause =
     typeof entry.err?.message === 'string' && entry.err.message !== entry.msg ? `: ${entry.err.message}` : ''
-  return `${entry.level}: ${String(entry.msg ?? '')}${cause}`
+  return `${entry.level}: ${String(entry.msg ?? '')}${cause}${detailsOf(entry)}`
+}
+
+/** A line that names an error, as Node, Python, Go, Java and npm write it; stacks are indented. */
+const errorLine = /^(?:npm )?(?:[\w.]*(?:Error|Exception)\b|ERR!|error\b|fatal\b|panic:)/i
+const MOST_ERRORS = 3
+const MOST_LINES = 5
+
+/** What a process said before it ended, for a message of one line: its errors; where none is seen, the last lines. */
+export function lastWords(lines: readonly string[]): string {
+  const errors = lines.filter((line) => errorLine.test(line)).slice(-MOST_ERRORS)
+  const said = errors.length > 0 ? errors : lines.slice(-MOST_LINES)
+  return said.map((line) => line.trim()).join(' / ')
 }
 
 /** Shorter values are too likely to be part of something else. */

@@ -242,6 +242,7 @@ export class Standalone {
         root,
         ports,
         local: this.#localCommand(id),
+        group: this.#feed.group,
         self: this.#options.self,
       })
       const advice = `end it, or choose another port with the annotation ${this.#feed.group}/local-port on ${label(id)}`

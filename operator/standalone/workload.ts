@@ -30,6 +30,8 @@ export interface WorkloadInput {
   readonly root: string
   readonly ports: WorkloadPorts
   readonly local: LocalCommand | undefined
+  /** API group of our kinds. */
+  readonly group: string
   /** The command line that runs Portico itself. */
   readonly self: readonly string[]
 }
@@ -73,11 +75,11 @@ function planeSpec(input: WorkloadInput, container: Container, here: (path: stri
 
 /** The server's process; undefined for one on standard input and output, which is our data plane's own child. */
 function serverSpec(input: WorkloadInput, container: Container): ProcessSpec | undefined {
-  const { id, local, ports, sources } = input
+  const { id, local, group, ports, sources } = input
   if (!local) {
     const image = container.image ? ` ${container.image}` : ''
     throw new PodProblem(
-      `the image${image} needs a cluster: the annotation local-command says what to start here in its place`,
+      `the image${image} needs a cluster: the annotation ${group}/local-command says what to start here in its place`,
     )
   }
   if (container.stdin) return undefined

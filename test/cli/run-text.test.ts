@@ -64,4 +64,17 @@ test('after a reload only what has changed is told', () => {
   assert.equal(changeText(after, after, []), [])
 })
 
+test('a problem of a file names the file once', () => {
+  const message = 'manifests/a.yaml:4: Tabs are not allowed as indentation'
+  const inFile: Problem = {
+    kind: 'File',
+    namespace: '',
+    name: 'manifests/a.yaml',
+    reason: 'X',
+    message,
+    severity: 'error',
+  }
+  assert.equal(newProblems(report([], [inFile]), undefined), [`error: ${message} (X)`])
+})
+
 test.run()

@@ -59,7 +59,7 @@ test('one that ends is a problem with its last lines, without secrets, and is st
   assert.equal(child.state, {
     phase: 'failed',
     reason: 'Crashed',
-    message: 'exited with code 3; it said last: key [redacted] is bad',
+    message: 'exited with code 3; it said: key [redacted] is bad',
   })
   await eventually('a second start', () => readFileSync(count, 'utf8').split('\n').length > 2, 10_000)
   assert.equal(new Set(lines), new Set(['MCPServer default/x: key [redacted] is bad']))

@@ -194,7 +194,7 @@ test('what cannot run here is a problem of its object, and the rest runs', async
     'MCPServer image-only NotRunnableHere',
     'MCPServer missing SecretNotFound',
   ])
-  assert.match(report.problems[0]?.message ?? '', 'exited with code 2; it said last: no such option')
+  assert.match(report.problems[0]?.message ?? '', 'exited with code 2; it said: no such option')
   assert.match(report.problems[1]?.message ?? '', 'the image someone/server needs a cluster')
   assert.is(report.ready, false)
   await run.until('the good one serves', ({ endpoints }) => endpoints.some(({ name }) => name === 'good'))
