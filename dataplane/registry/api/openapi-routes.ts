@@ -1,5 +1,6 @@
 import { Hono } from 'hono'
 import { stringify } from 'yaml'
+import { PublicError } from '../../server/errors.ts'
 import { openApi } from './openapi.ts'
 import type { Operation, RegistryEnv } from './operation.ts'
 
@@ -18,5 +19,8 @@ export function openApiRoutes(operations: readonly Operation[], version: string)
     .get('/openapi.yaml', (c) => {
       yaml ??= stringify(description, { aliasDuplicateObjects: false })
       return c.body(yaml, 200, headers('application/yaml'))
+    })
+    .on('ALL', ['/openapi.json', '/openapi.yaml'], () => {
+      throw new PublicError('method_not_allowed', { headers: { allow: 'GET, HEAD' } })
     })
 }

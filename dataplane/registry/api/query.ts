@@ -1,6 +1,6 @@
 import { type ErrorDetail, PublicError } from '../../server/errors.ts'
 import { decodeCursor, queryDigest } from '../catalog/cursor.ts'
-import { isServerName, isVersion } from '../catalog/names.ts'
+import { isLonger, isServerName, isVersion } from '../catalog/names.ts'
 import { timestamp } from '../catalog/timestamp.ts'
 import type { ListQuery, VersionQuery } from '../store/read.ts'
 import type { CatalogPath } from './catalog-path.ts'
@@ -50,7 +50,7 @@ function pageQuery({ registry, type }: CatalogPath, query: URLSearchParams): Pag
   const updatedSince = timeOf(given(query, 'updated_since'), findings)
   // Who follows changes has to learn of deletions (registry API v0.1).
   const includeDeleted = flagOf(query, findings) || updatedSince !== undefined
-  if (search !== undefined && search.length > LONGEST_SEARCH)
+  if (search !== undefined && isLonger(search, LONGEST_SEARCH))
     findings.add('search', `must have at most ${LONGEST_SEARCH} characters`)
   if (search?.includes('\0')) findings.add('search', 'must not have the character U+0000')
   if (version !== undefined && version !== 'latest' && !isVersion(version)) findings.add('version', VERSION_RULE)

@@ -10,5 +10,10 @@ const CONTROL = /\p{Cc}/u
 
 /** A version: any text of 1 to 255 characters but `latest`, which is a question and not a version. */
 export function isVersion(version: string): boolean {
-  return version.length >= 1 && version.length <= 255 && version !== 'latest' && !CONTROL.test(version)
+  return version !== '' && !isLonger(version, 255) && version !== 'latest' && !CONTROL.test(version)
+}
+
+/** Whether a text has more characters (code points, as a schema counts them) than so many. */
+export function isLonger(text: string, most: number): boolean {
+  return text.length > most && Array.from(text).length > most
 }

@@ -105,6 +105,25 @@ for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'])
       assert.is(headers['allow'], 'GET, HEAD, OPTIONS')
     })
 
+for (const path of ['/openapi.json', '/openapi.yaml'])
+  test(`405 POST ${path}`, async () => {
+    const { status, body, headers } = await get(path, 'POST')
+    assert.is(status, 405)
+    assert.is(body.error, 'method_not_allowed')
+    assert.is(headers['allow'], 'GET, HEAD')
+  })
+
+test('a search and a version are as long as their schemas count: in characters, not in what UTF-16 makes of them', async () => {
+  const wide = (length: number) => encodeURIComponent('\u{1f600}'.repeat(length))
+  for (const [path, status] of [
+    [`${MAIN}?search=${wide(200)}`, 200],
+    [`${MAIN}?search=${wide(201)}`, 400],
+    [`${MAIN}?version=${wide(255)}`, 200],
+    [`${MAIN}?version=${wide(256)}`, 400],
+  ] as const)
+    assert.is((await get(path)).status, status, path)
+})
+
 test('401 /v1/me: in anonymous mode there is nobody to tell about', async () => {
   const { status, body, headers } = await get('/v1/me')
   assert.is(status, 401)

@@ -3,6 +3,7 @@ import { registryFields, registrySchema } from '../../../config/registry.ts'
 import { ROLES } from '../../../config/registry-auth.ts'
 import { claims } from '../../../config/registry-claims.ts'
 import { apiSourceFields, label, SOURCE_KINDS, sourceFields } from '../../../config/registry-source.ts'
+import { orEmpty, pageSize } from './catalog.ts'
 import { serverJson } from './server-json.ts'
 import { skillJson } from './skill.ts'
 
@@ -40,10 +41,10 @@ const origin = Type.Enum(['config', 'api'], {
 })
 const managed = { claims: claimsMap, origin, createdAt: time, updatedAt: time }
 
-export const wait = Type.Boolean({ description: 'Answer only when the pass has ended.', default: false })
+export const wait = orEmpty(Type.Boolean(), { description: 'Answer only when the pass has ended.', default: false })
 
 export const cursor = Type.String({ description: '`nextCursor` of the page before.', maxLength: 2048 })
-export const limit = Type.Integer({ description: 'Entries of a page.', minimum: 1, maximum: 100, default: 30 })
+export const limit = pageSize('Entries of a page.')
 
 export const syncState = Type.Object({
   state: Type.Enum(['waiting', 'running', 'ok', 'failed'], { type: 'string' }),

@@ -1,4 +1,5 @@
-import Type, { type TSchema } from 'typebox'
+import Type, { type TSchema, type TSchemaOptions } from 'typebox'
+import { SERVER_NAME_PATTERN } from './server-json.ts'
 
 /** Parameters and answers of the consumer API (MCP registry API v0.1). */
 
@@ -8,27 +9,40 @@ const time = Type.String({ format: 'date-time' })
 export const registryParameter = Type.String({ description: 'Name of the registry.', minLength: 1, maxLength: 63 })
 export const entryParameter = Type.String({
   description: '`namespace/name`, its slash as `%2F`.',
+  pattern: SERVER_NAME_PATTERN,
   minLength: 3,
   maxLength: 200,
   examples: ['com.example/weather'],
 })
-export const versionParameter = Type.String({ description: 'A version or `latest`.', minLength: 1, maxLength: 255 })
+/** No control character. */
+const PRINTED = '[^\\u0000-\\u001f\\u007f-\\u009f]'
+export const versionParameter = Type.String({
+  description: 'A version or `latest`.',
+  pattern: `^${PRINTED}+$`,
+  minLength: 1,
+  maxLength: 255,
+})
 
-export const includeDeleted = Type.Boolean({ description: 'Shows deleted versions too.', default: false })
+/** A parameter that some clients send empty, which is as if it were absent. */
+export const orEmpty = (schema: TSchema, options: TSchemaOptions): TSchema =>
+  Type.Union([schema, Type.String({ maxLength: 0 })], options)
+export const pageSize = (description: string) =>
+  orEmpty(Type.Integer({ minimum: 1, maximum: 100 }), { description, default: 30 })
+
+export const includeDeleted = orEmpty(Type.Boolean(), { description: 'Shows deleted versions too.', default: false })
 export const listParameters = {
   cursor: Type.String({ description: '`nextCursor` of the page before, with the same query.', maxLength: 2048 }),
-  limit: Type.Integer({ description: 'Versions of a page.', minimum: 1, maximum: 100, default: 30 }),
+  limit: pageSize('Versions of a page.'),
   search: Type.String({
     description: 'Text in name, title or description, in any case.',
     maxLength: 200,
     pattern: '^[^\\u0000]*$',
   }),
-  updated_since: Type.String({
-    description: 'Only what changed later (RFC 3339); deleted versions too. Empty: as if it were absent.',
-    pattern: '^(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?(Z|[+-]\\d\\d:\\d\\d))?$',
+  updated_since: orEmpty(time, {
+    description: 'Only what changed later (RFC 3339); deleted versions too.',
     examples: ['2026-11-20T00:00:00Z'],
   }),
-  version: Type.String({ description: 'A version or `latest`.', maxLength: 255 }),
+  version: Type.String({ description: 'A version or `latest`.', pattern: `^${PRINTED}*$`, maxLength: 255 }),
   include_deleted: includeDeleted,
 }
 
