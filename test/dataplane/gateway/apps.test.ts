@@ -6,6 +6,7 @@ import { textOf } from '../../support/mcp-clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/mcp-gateway.ts'
 import { post, postModern, rpc } from '../../support/mcp-post.ts'
 import { answer, OK_RESULT, startRawServer, tool } from '../../support/mcp-raw-server.ts'
+import { startTaskServer } from '../../support/mcp-task-server.ts'
 
 /** MCP Apps (SEP-1865) through the gateway: tools whose results a page shows that is a resource of their server. */
 
@@ -68,6 +69,17 @@ test('what a backend declares of apps is declared, with what others declare', as
   assert.is((await open({}, without.url)).offered.extensions, undefined)
   assert.is((await postModern(without.url, 'server/discover')).json.result.capabilities.extensions, undefined)
   await without.close()
+  const tasks = await startTaskServer()
+  const more = await startGateway({
+    backends: [
+      { name: 'new', url: newer.url },
+      { name: 'tasks', url: tasks.url },
+    ],
+  })
+  const { capabilities } = (await postModern(more.url, 'server/discover')).json.result
+  assert.equal(capabilities.extensions, { ...expected, 'portico.dev/session-tasks': {} })
+  await more.close()
+  await tasks.close()
 })
 
 for (const era of ['legacy', 'modern'] as const) {

@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
@@ -10,6 +11,7 @@ import { type GatewayUnderTest, startGateway } from '../../support/mcp-gateway.t
 /** Tasks of the session era (2025-11-25) between the SDK's client and the reference server. */
 
 const TOOL = 'every_simulate-research-query'
+const SERVER = '@modelcontextprotocol/server-everything'
 
 let everything: EverythingServer
 /** A gateway behind a gateway: what the one shows the other takes. */
@@ -28,14 +30,14 @@ test.after(async () => {
   await everything.close()
 })
 
-async function connectAsking(): Promise<{ client: Client; asked: any[] }> {
+async function connectAsking(url = gateway.url): Promise<{ client: Client; asked: any[] }> {
   const asked: any[] = []
   const client = new Client({ name: 'tasks', version: '1' }, { capabilities: { elicitation: {} } })
   client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
     asked.push(params)
     return { action: 'accept', content: { interpretation: 'historical' } }
   })
-  await client.connect(new StreamableHTTPClientTransport(new URL(gateway.url)))
+  await client.connect(new StreamableHTTPClientTransport(new URL(url)))
   await client.listTools()
   return { client, asked }
 }
@@ -85,6 +87,25 @@ test('a task is cancelled, and is nobody else’s', async () => {
   assert.is((await tasks.cancelTask(taskId)).status, 'cancelled')
   assert.is((await tasks.getTask(taskId)).status, 'cancelled')
   await Promise.all([client.close(), other.close()])
+})
+
+test('a server that all share on its standard input tells each client of its own tasks alone', async () => {
+  const command = [process.execPath, fileURLToPath(import.meta.resolve(`${SERVER}/dist/index.js`)), 'stdio']
+  const shared = await startGateway({ backends: [{ name: 'every', transport: 'stdio', stdio: { command } }] })
+  const [{ client: one }, { client: two }] = [await connectAsking(shared.url), await connectAsking(shared.url)]
+  const ids: string[] = []
+  for (const client of [one, two])
+    for await (const message of client.experimental.tasks.callToolStream({ name: TOOL, arguments: { topic: 'w' } })) {
+      if (message.type === 'taskCreated') ids.push(message.task.taskId)
+      break
+    }
+  assert.is(new Set(ids).size, 2)
+  for (const [index, client] of [one, two].entries()) {
+    const listed = (await client.experimental.tasks.listTasks()).tasks.map(({ taskId }) => taskId)
+    assert.equal(listed, [ids[index]])
+  }
+  await Promise.all([one.close(), two.close()])
+  await shared.close()
 })
 
 test('a client of the stateless era is told that the tool is run as a task alone', async () => {
