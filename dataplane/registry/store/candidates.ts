@@ -1,7 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { isPostgres } from '../../storage/sql.ts'
 import type { Visible } from '../authz/visibility.ts'
-import { type NumberLists, numberLists } from './number-list.ts'
 import { limitOf } from './row-limit.ts'
 import { type EntryType, type RegistryTables, TOMBSTONE_RANK } from './schema.ts'
 import { prepareStatement } from './statement.ts'
@@ -29,7 +27,6 @@ interface Values {
   readonly type: EntryType
   readonly from: string
   readonly size: number
-  readonly sets?: unknown
   readonly [set: `set${number}`]: number
 }
 
@@ -41,7 +38,7 @@ export interface Candidates {
   readonly more: boolean
 }
 
-/** Sets in one statement of SQLite, which takes 500 parts at most; a caller who sees more gets several, merged. */
+/** Sets in one statement, of which SQLite takes 500 parts at most; a caller who sees more gets several, merged. */
 const LARGEST_GROUP = 64
 /** The number of no set. */
 const NO_SET = -1
@@ -49,14 +46,12 @@ const NO_SET = -1
 type Row = Candidate & { readonly rank: number }
 
 /**
- * Makes the function that finds the next entries by name. For a caller who sees some sets of claims it merges one range
+ * Makes the function that finds the next entries by name in SQLite. For a caller who sees some sets of claims it merges one range
  * of the index (registry, type, set, name) for each: what the caller does not see costs nothing. Rows come by name and
  * rank, so that the first of a name is the one that is shown.
  */
 export function createCandidates(database: Kysely<RegistryTables>): (query: CandidateQuery) => Promise<Candidates> {
   const statements = new Map<string, (values: Values) => Promise<Row[]>>()
-  const lists = numberLists(database)
-  const postgres = isPostgres(database)
 
   function statement(parts: number | 'all', includeDeleted: boolean) {
     const key = `${parts} ${includeDeleted}`
@@ -65,11 +60,7 @@ export function createCandidates(database: Kysely<RegistryTables>): (query: Cand
       statements.set(
         key,
         (prepared = prepareStatement<RegistryTables, Values, Row>(database, (value) =>
-          parts === 'all'
-            ? everything(value, includeDeleted)
-            : postgres
-              ? rangePerRow(value, lists, includeDeleted)
-              : rangePerPart(value, includeDeleted, parts),
+          parts === 'all' ? everything(value, includeDeleted) : rangePerPart(value, includeDeleted, parts),
         )),
       )
     return prepared
@@ -77,8 +68,6 @@ export function createCandidates(database: Kysely<RegistryTables>): (query: Cand
 
   async function readRows({ visible, includeDeleted, ...values }: CandidateQuery): Promise<Row[]> {
     if (visible === 'all') return statement('all', includeDeleted)(values)
-    if (postgres) return statement(1, includeDeleted)({ ...values, sets: lists.value(visible) })
-
     const rows: Row[] = []
     for (let at = 0; at < visible.length; at += LARGEST_GROUP) {
       const group = visible.slice(at, at + LARGEST_GROUP)
@@ -129,12 +118,4 @@ function rangePerPart(value: Placeholder, includeDeleted: boolean, parts: number
         sql` union all `,
       )}
       order by name, rank ${limitOf(value('size'))}) c`
-}
-
-function rangePerRow(value: Placeholder, lists: NumberLists, includeDeleted: boolean): RawBuilder<Row> {
-  return sql<Row>`
-    select c.name, c.rank, c.entry_id, ${revision(value)} from ${lists.table(value('sets'))} s cross join lateral (
-      select l.name, l.rank, l.entry_id from listing l
-      where ${range(value, includeDeleted)} and l.claims_set = s.value order by l.name, l.rank ${limitOf(value('size'))}) c
-    order by c.name, c.rank ${limitOf(value('size'))}`
 }

@@ -1,36 +1,21 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { Kysely } from 'kysely'
 import { isPostgres } from '../../storage/sql.ts'
 import { foldTerm, trigrams } from '../catalog/search-text.ts'
-import { type Candidate, type CandidateQuery, createCandidates } from './candidates.ts'
 import { createFindVersions } from './find-versions.ts'
 import { createFoundPage } from './found-page.ts'
-import { numberLists } from './number-list.ts'
-import { limitOf } from './row-limit.ts'
 import type { RegistryTables } from './schema.ts'
-import { prepareStatement } from './statement.ts'
-import {
-  documentColumn,
-  type FilterValues,
-  rowColumns,
-  type VersionFilter,
-  type VersionRow,
-  versionConditions,
-} from './version-columns.ts'
+import type { FilterValues, VersionFilter, VersionRow } from './version-columns.ts'
+import type { StepQuery } from './walk-step.ts'
+import { createPostgresStep } from './walk-step-postgres.ts'
+import { createSqliteStep } from './walk-step-sqlite.ts'
 
-export interface PageQuery extends Pick<CandidateQuery, 'registry' | 'type' | 'visible'> {
+export interface PageQuery extends Pick<StepQuery, 'registry' | 'type' | 'visible'> {
   readonly limit: number
   readonly after: { readonly name: string; readonly precedence: string } | undefined
   readonly filter: VersionFilter
   readonly values: FilterValues
   /** What is searched for, as it was written. */
   readonly term: string | undefined
-}
-
-type Values = Required<FilterValues> & {
-  readonly registry: number
-  readonly entries: unknown
-  readonly limit: number
-  readonly afterPrecedence: string
 }
 
 /** Most entries that are looked at by one statement. */
@@ -48,12 +33,11 @@ const ASKING = 500
 const ATTEMPTS = 5
 
 /**
- * Makes the function that reads a page. Where a search or `updatedSince` finds little, by its index; else first the entries by name, by ranges of an index, then their versions. Both tell
- * the registry's revision; where it changed in between the page is read again, so that it is of one state.
+ * Makes the function that reads a page. Where a search or `updatedSince` finds little, by its index; else by names, step by
+ * step. Where the registry changed in between the page is read again, so that it is of one state.
  */
 export function createListPage(database: Kysely<RegistryTables>): (query: PageQuery) => Promise<VersionRow[]> {
-  const candidates = createCandidates(database)
-  const versions = createVersions(database)
+  const step = isPostgres(database) ? createPostgresStep(database) : createSqliteStep(database)
   const find = createFindVersions(database)
   const foundPage = createFoundPage(database)
   const samples = isPostgres(database)
@@ -70,41 +54,31 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
     sample: boolean,
   ): Promise<{ readonly rows: VersionRow[]; readonly torn: boolean }> {
     const { registry, type, visible, limit, after, filter, values } = query
-    let ask = sample
+    const [afterName, afterPrecedence] = [after?.name ?? '', after?.precedence ?? '']
+    const scope = { registry, type, visible, afterName, afterPrecedence, filter, values }
     const rows: VersionRow[] = []
-    let from = after?.name ?? ''
-    let afterPrecedence = after?.precedence ?? ''
+    let ask = sample
+    let from = afterName
     let revision: string | undefined
     let passed = 0
     let patience = PATIENCE
     let size = ask ? Math.max(limit, SAMPLE) : limit
     for (;;) {
-      const { found, last, more } = await candidates({
-        registry,
-        type,
-        visible,
-        from,
-        size,
-        includeDeleted: filter.includeDeleted,
-      })
-      const [first] = found
-      if (first === undefined || last === undefined) return { rows, torn: false }
-      revision ??= first.revision
-      // Only on the page's first name are there versions that came before.
-      if (first.name !== after?.name) afterPrecedence = ''
-      const met = await versions(found, filter, { registry, limit: limit - rows.length, afterPrecedence, values })
-      rows.push(...met)
-      if (first.revision !== revision || met.some((row) => row.revision !== revision)) return { rows, torn: true }
+      const met = await step({ ...scope, from, size, limit: limit - rows.length })
+      const { looked, last, more } = met
+      if (last === undefined) return { rows, torn: false }
+      revision ??= met.revision
+      rows.push(...met.rows)
+      if (met.torn || met.revision !== revision) return { rows, torn: true }
       if (rows.length >= limit || !more) return { rows, torn: false }
       from = `${last}\u0001`
       size = Math.min(size * 4, MOST)
-      afterPrecedence = ''
-      passed = met.length === 0 ? passed + found.length : 0
-      if (ask && limit * found.length > ASKING * met.length) {
+      passed = met.rows.length === 0 ? passed + looked : 0
+      if (ask && limit * looked > ASKING * met.rows.length) {
         const few = await findFew(query)
         if (few !== undefined) return { rows: await foundFew(few, query), torn: false }
         // Many that are not here are somewhere else.
-        if (met.length === 0) passed = patience
+        if (met.rows.length === 0) passed = patience
       }
       ask = false
       if (passed < patience) continue
@@ -139,51 +113,3 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
 }
 
 const isShort = (term: string | undefined) => term !== undefined && trigrams(foldTerm(term)).length === 0
-
-interface VersionsOptions {
-  readonly registry: number
-  readonly limit: number
-  /** Of the first entry's versions only those behind this one. */
-  readonly afterPrecedence: string
-  readonly values: FilterValues
-}
-
-function createVersions(database: Kysely<RegistryTables>) {
-  const statements = new Map<string, (values: Values) => Promise<VersionRow[]>>()
-  const lists = numberLists(database)
-  // SQLite reads in the order of the list and stops at the limit; to be told to sort would make it read all of them.
-  const order = (key: RawBuilder<unknown>, precedence: RawBuilder<unknown>) =>
-    isPostgres(database) ? sql`order by ${key}, ${precedence}` : sql``
-
-  function statement(filter: VersionFilter) {
-    const key = JSON.stringify(filter)
-    let prepared = statements.get(key)
-    if (prepared === undefined)
-      statements.set(
-        key,
-        (prepared = prepareStatement<RegistryTables, Values, VersionRow>(
-          database,
-          (value) => sql<VersionRow>`
-            select p.*, ${documentColumn}, (select revision from registry where id = ${value('registry')}) as revision
-            from (
-              select ${rowColumns}, v.document_id, c.key, v.precedence
-              from ${lists.table(value('entries'))} c cross join entry e cross join entry_version v
-              where e.id = c.value and v.entry_id = e.id
-                and (c.key > 0 or v.precedence > ${value('afterPrecedence')})
-                ${versionConditions(filter, value)}
-              ${order(sql`c.key`, sql`v.precedence`)} ${limitOf(value('limit'))}) p
-              cross join document d
-            where d.id = p.document_id
-            ${order(sql`p.key`, sql`p.precedence`)}`,
-        )),
-      )
-    return prepared
-  }
-
-  return function readVersions(found: readonly Candidate[], filter: VersionFilter, options: VersionsOptions) {
-    const { values, ...rest } = options
-    const entries = lists.value(found.map(({ entry_id }) => entry_id))
-    // The shape says which placeholders there are, and the values come by the same shape.
-    return statement(filter)({ ...values, ...rest, entries } as Values)
-  }
-}

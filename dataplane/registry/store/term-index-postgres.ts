@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { likePattern } from '../catalog/search-text.ts'
 import { JOINT, SEPARATORS } from './migrations/0003-search-key.ts'
 import type { RegistryTables } from './schema.ts'
@@ -14,7 +14,7 @@ interface Values {
   readonly pattern: string
 }
 
-const found = (value: (name: keyof Values) => unknown) =>
+const found = (value: (name: keyof Values) => RawBuilder<unknown>) =>
   sql`v.search_key like ${value('key')} and v.search_text like ${value('pattern')} escape '\\'`
 
 /** Trigrams of whole lines; see migration 0003. */
@@ -25,27 +25,28 @@ export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
       select case when count(*) < ${sql.lit(FEW)} then coalesce(array_agg(id), '{}') end as ids from (
         select v.id from entry_version v where ${found(value)} limit ${sql.lit(FEW)}) f`,
   )
-  const next = prepareStatement<RegistryTables, Values & { readonly from: string }, Next>(
-    database,
-    // As a list: joined, all names would be read for a few thousand.
-    (value) => sql<Next>`
-      select min(e.name) as name from entry e
-      where e.id = any(array(select distinct v.entry_id from entry_version v where ${found(value)}))
-        and e.name >= ${value('from')}`,
-    // To read all texts once is best where a term has no trigram, and to walk its lists where it has.
-    { replan: true },
-  )
+  // As a list: joined, all names would be read for a few thousand.
+  const nextName = (value: (name: keyof Values | 'from') => RawBuilder<unknown>) => sql<Next>`
+    select min(e.name) as name from entry e
+    where e.id = any(array(select distinct v.entry_id from entry_version v where ${found(value)}))
+      and e.name >= ${value('from')}`
+  const next = prepareStatement<RegistryTables, Values & { readonly from: string }, Next>(database, nextName)
+  // To read all texts once is better than to walk the whole index.
+  const nextUnindexed = prepareStatement<RegistryTables, Values & { readonly from: string }, Next>(database, nextName, {
+    replan: true,
+  })
 
   return async function searchTerm(term) {
     const key = joined(term)
     const values = { key: keyPattern(key), pattern: likePattern(term) }
+    const indexed = hasTrigram(key)
     return {
       async matching() {
-        if (!hasTrigram(key)) return undefined
+        if (!indexed) return undefined
         const [row] = await matching(values)
         return row?.ids ?? undefined
       },
-      next: async (from) => nameOf(await next({ ...values, from })),
+      next: async (from) => nameOf(await (indexed ? next : nextUnindexed)({ ...values, from })),
     }
   }
 }

@@ -1,0 +1,88 @@
+import { type Kysely, sql } from 'kysely'
+import { type Candidate, createCandidates } from './candidates.ts'
+import { numberLists } from './number-list.ts'
+import { limitOf } from './row-limit.ts'
+import type { RegistryTables } from './schema.ts'
+import { prepareStatement } from './statement.ts'
+import {
+  documentColumn,
+  type FilterValues,
+  rowColumns,
+  type VersionFilter,
+  type VersionRow,
+  versionConditions,
+} from './version-columns.ts'
+import type { Step, StepQuery } from './walk-step.ts'
+
+type Values = Required<FilterValues> & {
+  readonly registry: number
+  readonly entries: unknown
+  readonly limit: number
+  readonly afterPrecedence: string
+}
+
+/**
+ * Makes the function that looks at the next entries: first for them, by ranges of an index, then for their versions. Both
+ * tell the registry's revision.
+ */
+export function createSqliteStep(database: Kysely<RegistryTables>): (query: StepQuery) => Promise<Step> {
+  const candidates = createCandidates(database)
+  const versions = createVersions(database)
+
+  return async function readStep({ registry, type, visible, from, size, limit, filter, values, ...after }) {
+    const { includeDeleted } = filter
+    const { found, last, more } = await candidates({ registry, type, visible, from, size, includeDeleted })
+    const [first] = found
+    if (first === undefined) return { rows: [], looked: 0, last, more: false, revision: undefined, torn: false }
+    const { name, revision } = first
+    // Only on the page's first name are there versions that came before.
+    const afterPrecedence = name === after.afterName ? after.afterPrecedence : ''
+    const rows = await versions(found, filter, { registry, limit, afterPrecedence, values })
+    return { rows, looked: found.length, last, more, revision, torn: rows.some((row) => row.revision !== revision) }
+  }
+}
+
+interface VersionsOptions {
+  readonly registry: number
+  readonly limit: number
+  /** Of the first entry's versions only those behind this one. */
+  readonly afterPrecedence: string
+  readonly values: FilterValues
+}
+
+function createVersions(database: Kysely<RegistryTables>) {
+  const statements = new Map<string, (values: Values) => Promise<VersionRow[]>>()
+  const lists = numberLists(database)
+
+  function statement(filter: VersionFilter) {
+    const key = JSON.stringify(filter)
+    let prepared = statements.get(key)
+    if (prepared === undefined)
+      statements.set(
+        key,
+        (prepared = prepareStatement<RegistryTables, Values, VersionRow>(
+          database,
+          // In the order of the list, as SQLite reads it; told to sort it would read all of it before it stops at the limit.
+          (value) => sql<VersionRow>`
+            select p.*, ${documentColumn}, (select revision from registry where id = ${value('registry')}) as revision
+            from (
+              select ${rowColumns}, v.document_id, c.key, v.precedence
+              from ${lists.table(value('entries'))} c cross join entry e cross join entry_version v
+              where e.id = c.value and v.entry_id = e.id
+                and (c.key > 0 or v.precedence > ${value('afterPrecedence')})
+                ${versionConditions(filter, value)}
+              ${limitOf(value('limit'))}) p
+              cross join document d
+            where d.id = p.document_id`,
+        )),
+      )
+    return prepared
+  }
+
+  return function readVersions(found: readonly Candidate[], filter: VersionFilter, options: VersionsOptions) {
+    const { values, ...rest } = options
+    const entries = lists.value(found.map(({ entry_id }) => entry_id))
+    // The shape says which placeholders there are, and the values come by the same shape.
+    return statement(filter)({ ...values, ...rest, entries } as Values)
+  }
+}
