@@ -4,9 +4,9 @@ import type { MeasuredRegistry } from './server.ts'
 
 const WARM_UP = 300
 const REQUESTS = 300
-/** A look-up is short: what compiling the program costs would be most of what is measured of few. */
-const LOOKUP_WARM_UP = 10_000
-const LOOKUPS = 10_000
+/** What is short is asked more often: what compiling the program costs would be most of what is measured of few. */
+const SHORT_WARM_UP = 10_000
+const SHORT_REQUESTS = 10_000
 const BASE = '/registry/bench/v0.1/servers'
 
 export interface Measured {
@@ -55,6 +55,9 @@ export function pathsOf({ cursors, names }: Walked): Record<string, (index: numb
 /** What is asked for by name, and so many times as to tell how many of it a second of processor time is enough for. */
 export const isLookup = (kind: string) => kind.startsWith('versions/')
 
+/** The first page comes from memory. */
+const isShort = (kind: string) => isLookup(kind) || kind === 'first page'
+
 /** Asks one after the other on each connection. A page is measured on one; look-ups come from many clients at once. */
 export async function measure(
   registry: MeasuredRegistry,
@@ -62,7 +65,7 @@ export async function measure(
   kind: string,
   path: (index: number) => string,
 ): Promise<Measured> {
-  const [warmUp, requests] = isLookup(kind) ? [LOOKUP_WARM_UP, LOOKUPS] : [WARM_UP, REQUESTS]
+  const [warmUp, requests] = isShort(kind) ? [SHORT_WARM_UP, SHORT_REQUESTS] : [WARM_UP, REQUESTS]
   const asking = isLookup(kind) ? clients : clients.slice(0, 1)
   let asked = 0
   const times: number[] = []
