@@ -59,6 +59,23 @@ async function runCommand(argv: readonly string[], io: Io): Promise<number> {
   }
 }
 
+/** What the system says of a file, for people. */
+const fileProblems: Readonly<Record<string, string>> = {
+  ENOENT: 'no such file or folder',
+  EEXIST: 'is no folder',
+  ENOTDIR: 'is no folder',
+  EISDIR: 'is a folder',
+  EACCES: 'permission denied',
+  EROFS: 'is on a file system that can only be read',
+}
+
+function textOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { code, path } = error as NodeJS.ErrnoException
+  const problem = code === undefined ? undefined : fileProblems[code]
+  return problem === undefined || path === undefined ? error.message : `${path}: ${problem}`
+}
+
 /**
  * Runs one command line.
  *
@@ -75,7 +92,7 @@ export async function dispatch(argv: readonly string[], io: Io): Promise<number>
       io.err(`portico: ${error.message}; see '${known}'`)
       return 2
     }
-    io.err(`portico: ${error instanceof Error ? error.message : String(error)}`)
+    io.err(`portico: ${textOf(error)}`)
     return 1
   }
 }

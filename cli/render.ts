@@ -4,7 +4,7 @@ import { inspectManifests, type ObjectId, type Planned } from '../operator/clust
 import { statusOf } from '../operator/reconcile/index.ts'
 import { canonicalYaml } from '../operator/render/canonical.ts'
 import { apiGroup } from './api-group.ts'
-import type { Command } from './command.ts'
+import { type Command, UsageError } from './command.ts'
 import { hasErrors, printFindings } from './findings.ts'
 import { groupOption, manifestPaths } from './manifest-paths.ts'
 import { defaultImage } from './package-info.ts'
@@ -58,9 +58,11 @@ every object is shown with the status that the operator would write, whatever is
   },
   async run(given, io) {
     const image = given.text('image') ?? defaultImage
+    if (image === '') throw new UsageError('--image is empty')
     const { planned, findings } = inspectManifests(manifestPaths(given), { group: apiGroup(given, io), image })
     printFindings(findings, io)
     const isWrong = hasErrors(findings)
+    if (planned.length === 0 && !isWrong) io.err('portico: nothing is rendered: these files hold no object of ours')
     const withStatus = given.flag('status')
     if (isWrong && !withStatus) return 1
     const rendered = planned

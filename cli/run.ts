@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { type Report, Standalone } from '../operator/standalone/index.ts'
+import { listenError, type Report, Standalone } from '../operator/standalone/index.ts'
 import { apiGroup } from './api-group.ts'
-import type { Command, Io } from './command.ts'
+import { type Command, type Io, UsageError } from './command.ts'
 import { givenLogLevel } from './log-level.ts'
 import { groupOption } from './manifest-paths.ts'
 import { changeText, newProblems, overviewText } from './run-text.ts'
@@ -76,10 +76,13 @@ Default: ${quickstart()}.`,
     if (missing.length > 0) return 1
     // It is the data planes that go by it: a wrong one is told before any of them starts.
     givenLogLevel(io)
+    const host = given.text('host') ?? '127.0.0.1'
+    const obstacle = await listenError(host, 0)
+    if (obstacle !== undefined) throw new UsageError(`--host ${host}: this machine can't listen there (${obstacle})`)
     const standalone = new Standalone({
       paths,
       state: given.text('state') ?? (io.env['PORTICO_STATE_DIR'] || '.portico'),
-      host: given.text('host') ?? '127.0.0.1',
+      host,
       group: apiGroup(given, io),
       self: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
       environment: io.env,

@@ -30,8 +30,8 @@ interface LogLine {
 }
 
 const shownLevels = new Set(['warn', 'error', 'fatal'])
-/** Fields of every line, and the one that is shown by its message. */
-const usualFields = new Set(['level', 'time', 'name', 'pid', 'hostname', 'msg', 'err'])
+/** Fields of every line (`gateway` is who writes), and the one that is shown by its message. */
+const usualFields = new Set(['level', 'time', 'name', 'gateway', 'msg', 'err'])
 
 function detailsOf(entry: LogLine): string {
   const details = Object.entries(entry)

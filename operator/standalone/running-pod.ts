@@ -5,7 +5,7 @@ import type { WorkloadObservation } from '../model/view.ts'
 import { Child, type ChildOptions, type ProcessSpec } from './child.ts'
 import { GatewayWatch } from './gateway-watch.ts'
 import { removeSecrets, writeMounts } from './mounts.ts'
-import { isPortFree } from './ports.ts'
+import { listenError } from './ports.ts'
 import type { LocalPod } from './workload.ts'
 
 /** A data plane that took no notice of its new configuration for so long has refused it. */
@@ -20,7 +20,7 @@ interface Obstacle {
   readonly message: string
 }
 
-/** Where the data plane's public listener is, and what to say when somebody else has it. */
+/** Where the data plane's public listener is, and how to choose another one. */
 export interface PublicPort {
   readonly host: string
   readonly port: number
@@ -67,9 +67,9 @@ export class RunningPod {
     return this.#pod
   }
 
-  /** Whether its data plane has the public port already. */
+  /** Whether it has processes, which have its ports. */
   get isUp(): boolean {
-    return this.#plane !== undefined
+    return this.#plane !== undefined || this.#server !== undefined
   }
 
   /** Whether clients are answered, whatever else is wrong. */
@@ -166,18 +166,20 @@ export class RunningPod {
     } else await this.#awaitConfig(pod)
   }
 
-  /** Waits until the public port is free; meanwhile the port is the pod's obstacle. */
-  async #awaitPort(pod: LocalPod, { host, port, advice }: PublicPort): Promise<void> {
+  /** Waits until the public port can be had; meanwhile the port is the pod's obstacle. */
+  async #awaitPort(pod: LocalPod, port: PublicPort): Promise<void> {
     const { signal } = this.#stopping
-    while (!signal.aborted && pod === this.#pod && !(await isPortFree(host, port))) {
-      const message = `port ${port} on ${host} is taken by another process; ${advice}`
-      if (this.#obstacle?.message !== message && !this.#options.isOneLeaving()) {
-        this.#obstacle = { reason: 'PortTaken', message }
+    while (!signal.aborted && pod === this.#pod) {
+      const code = await listenError(port.host, port.port)
+      if (code === undefined) break
+      const obstacle = portObstacle(port, code)
+      if (this.#obstacle?.message !== obstacle.message && !this.#options.isOneLeaving()) {
+        this.#obstacle = obstacle
         this.#options.onChange()
       }
       await delay(this.#obstacle ? PORT_PAUSE_MS : PORT_GRACE_MS, undefined, { signal }).catch(() => undefined)
     }
-    if (this.#obstacle?.reason === 'PortTaken') this.#obstacle = undefined
+    this.#obstacle = undefined
   }
 
   /** Waits until the running data plane tells the hash of its new configuration. */
@@ -205,6 +207,14 @@ export class RunningPod {
     if (remove) rmSync(this.root, { recursive: true, force: true })
     else removeSecrets(this.root)
   }
+}
+
+function portObstacle({ host, port, advice }: PublicPort, code: string): Obstacle {
+  const place = `port ${port} on ${host}`
+  if (code === 'EADDRINUSE')
+    return { reason: 'PortTaken', message: `${place} is taken by another process; end it, or ${advice}` }
+  const why = code === 'EACCES' ? 'needs rights that this user lacks' : `can't be listened on (${code})`
+  return { reason: 'PortRefused', message: `${place} ${why}; ${advice}` }
 }
 
 const processesOf = ({ plane, server }: LocalPod) => [plane, server]

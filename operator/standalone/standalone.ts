@@ -245,7 +245,7 @@ export class Standalone {
         group: this.#feed.group,
         self: this.#options.self,
       })
-      const advice = `end it, or choose another port with the annotation ${this.#feed.group}/local-port on ${label(id)}`
+      const advice = `choose another port with the annotation ${this.#feed.group}/local-port on ${label(id)}`
       const change = pod && running.apply(pod, { host: ports.host, port: ports.listen, advice })
       if (change) this.#changes.push(`${label(id)} ${change}`)
     } catch (error) {

@@ -42,6 +42,8 @@ const usage: readonly (readonly [argv: string, message: string, env?: Record<str
   ['validate', "portico: validate: files or folders of manifests are missing; see 'portico validate --help'"],
   ['validate --output xml x', 'portico: validate: --output xml: takes one of text, json, sarif'],
   ['render', 'files or folders of manifests are missing'],
+  ['render --image= x', 'portico: render: --image is empty'],
+  ['run --host nonsense.invalid .', "--host nonsense.invalid: this machine can't listen there"],
   ['serve', 'what to serve is missing: gateway or registry'],
   ['serve pod --config x', "can't serve pod: takes gateway or registry"],
   ['serve gateway', '--config is missing'],
@@ -240,6 +242,29 @@ test('serve: a config that will not do is refused with every finding and its lin
 test('run: a folder that is not there', async () => {
   const { code, err } = await portico(['run', '/nowhere/at/all'])
   assert.equal([code, err], [1, '/nowhere/at/all: no such file or folder\n'])
+})
+
+test('render: where there is nothing to render that is said', async () => {
+  using folder = temporaryFolder({ 'empty.yaml': '# nothing yet\n' })
+  const { code, out, err } = await portico(['render', join(folder.path, 'empty.yaml')])
+  assert.equal([code, out], [0, ''])
+  assert.match(err, 'nothing is rendered: these files hold no object of ours')
+})
+
+test('a file in a folder’s place, and a file that is not there, are told by their name', async () => {
+  using folder = temporaryFolder({ 'g.yaml': group, file: '' })
+  const file = join(folder.path, 'file')
+  for (const argv of [
+    ['render', join(folder.path, 'g.yaml'), '-o', file],
+    ['crds', '-o', file],
+    ['run', join(folder.path, 'g.yaml'), '--state', file],
+  ]) {
+    const { code, err } = await portico(argv)
+    assert.equal([code, err], [1, `portico: ${file}: is no folder\n`], argv.join(' '))
+  }
+  const missing = join(folder.path, 'kubeconfig')
+  const { code, err } = await portico(['operator', '--kubeconfig', missing])
+  assert.equal([code, err], [1, `portico: ${missing}: no such file or folder\n`])
 })
 
 test.run()

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -6,6 +7,7 @@ import type { Report } from '../../../operator/standalone/index.ts'
 import { eventually } from '../../support/eventually.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 import { startMcpServer } from '../../support/mcp-dual-server.ts'
+import { ownHost } from '../../support/own-host.ts'
 import { listening, object, StandaloneRun, server } from '../../support/standalone-run.ts'
 
 const secret = (name: string, value: string) =>
@@ -96,6 +98,36 @@ test('tools of one name that somebody has to tell apart are a problem, as long a
   } finally {
     await Promise.all([one.close(), two.close()])
   }
+})
+
+test('a server whose proxy’s port is taken runs on until the port is free', async () => {
+  const taken = createServer()
+  await new Promise<void>((resolve) => taken.listen(0, ownHost, resolve))
+  const { port } = taken.address() as AddressInfo
+  const other = object('VirtualMCPServer', 'other', 'spec: {groupRef: {name: g}, incomingAuth: {type: anonymous}}\n')
+  using folder = temporaryFolder({
+    'manifests/all.yaml': [
+      server('one', `exec node -e "${listening}"`, '  groupRef: {name: g}\n').replace(
+        'annotations:\n',
+        `annotations:\n    portico.dev/local-port: "${port}"\n`,
+      ),
+      object('MCPGroup', 'g', ''),
+    ].join('---\n'),
+  })
+  await using run = new StandaloneRun(folder)
+  try {
+    const { problems } = await run.until('the port is told', (report) => report.problems.length > 0)
+    assert.equal(
+      problems.map(({ name, reason }) => `${name} ${reason}`),
+      ['one PortTaken'],
+    )
+    folder.write('manifests/other.yaml', other)
+    await run.until('another one serves', ({ endpoints }) => endpoints.some(({ name }) => name === 'other'))
+  } finally {
+    taken.close()
+  }
+  await run.until('it serves', ({ ready, problems }) => ready && problems.length === 0)
+  assert.not.match(JSON.stringify(run.reports.map(({ changes }) => changes)), 'restarted')
 })
 
 const problemsOf = ({ problems }: Report) => problems.map(({ kind, name, reason }) => `${kind} ${name} ${reason}`)
