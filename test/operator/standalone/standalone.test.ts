@@ -100,6 +100,28 @@ test('tools of one name that somebody has to tell apart are a problem, as long a
   }
 })
 
+test('local-path says where a server serves; otherwise its transport does', async () => {
+  const at = (path: string) => (text: string) =>
+    text.replace('annotations:\n', `annotations:\n    portico.dev/local-path: ${path}\n`)
+  const command = `exec node -e "${listening}"`
+  using folder = temporaryFolder({
+    'manifests/all.yaml': [
+      at('other')(server('a', command)),
+      at('/some/where?x=1')(server('b', command)),
+      server('c', command),
+      server('d', command).replace('transport: streamable-http', 'transport: sse'),
+    ].join('---\n'),
+  })
+  await using run = new StandaloneRun(folder)
+  const { endpoints } = await run.until('all serve', (report) => report.endpoints.length === 4)
+  const paths = endpoints.map(async ({ admin }) => {
+    const status = (await (await fetch(`${admin}/status`)).json()) as { backends: { url: string }[] }
+    const { pathname, search } = new URL(status.backends[0]?.url ?? '')
+    return pathname + search
+  })
+  assert.equal(await Promise.all(paths), ['/other', '/some/where?x=1', '/mcp', '/sse'])
+})
+
 test('a server whose proxy’s port is taken runs on until the port is free', async () => {
   const taken = createServer()
   await new Promise<void>((resolve) => taken.listen(0, ownHost, resolve))
