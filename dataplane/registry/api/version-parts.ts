@@ -4,6 +4,25 @@ import type { VersionRow } from '../store/version-columns.ts'
 
 /** Parts of the JSON text of `{server, _meta}`, or `skill`. The document goes in as it came: it is not parsed on the way. */
 export function versionParts(type: EntryType, row: VersionRow): string[] {
+  return [`{"${type}":`, row.document, endOf(row)]
+}
+
+/** Parts of the JSON text of `{servers, metadata}`, or `skills`; `count` is the page's. */
+export function listParts(type: EntryType, rows: readonly VersionRow[], nextCursor?: string): string[] {
+  const metadata = JSON.stringify({ count: rows.length, nextCursor })
+  const parts: string[] = []
+  // Few parts: what stands between two documents is one.
+  let between = `{"${type}s":[`
+  for (const [index, row] of rows.entries()) {
+    parts.push(`${between}${index === 0 ? '' : ','}{"${type}":`, row.document)
+    between = endOf(row)
+  }
+  parts.push(`${between}],"metadata":${metadata}}`)
+  return parts
+}
+
+/** What comes behind a document. */
+function endOf(row: VersionRow): string {
   const meta = writeMeta(
     {
       status: row.status,
@@ -15,14 +34,7 @@ export function versionParts(type: EntryType, row: VersionRow): string[] {
     },
     row.other_meta,
   )
-  return [`{"${type}":`, row.document, `,"_meta":${meta}}`]
-}
-
-/** Parts of the JSON text of `{servers, metadata}`, or `skills`; `count` is the page's. */
-export function listParts(type: EntryType, rows: readonly VersionRow[], nextCursor?: string): string[] {
-  const metadata = JSON.stringify({ count: rows.length, nextCursor })
-  const versions = rows.flatMap((row, index) => [index === 0 ? '' : ',', ...versionParts(type, row)])
-  return [`{"${type}s":[`, ...versions, `],"metadata":${metadata}}`]
+  return `,"_meta":${meta}}`
 }
 
 /**

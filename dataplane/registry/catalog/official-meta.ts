@@ -49,10 +49,15 @@ export function upstreamTime(meta: unknown): string | undefined {
   return isObject(official) ? (timeOf(official['updatedAt']) ?? undefined) : undefined
 }
 
-/** JSON text of the outer `_meta`. Never without the official block: VS Code fails on an entry that lacks it. */
+/**
+ * JSON text of the outer `_meta`. Never without the official block: VS Code fails on an entry that lacks it. Written out,
+ * since a page has thirty: a status and our times have nothing to escape.
+ */
 export function writeMeta(official: OfficialMeta, others: string | null): string {
-  const { statusMessage, ...rest } = official
-  const block = JSON.stringify(statusMessage === null ? rest : { ...rest, statusMessage })
+  const { status, statusMessage, statusChangedAt, publishedAt, updatedAt, isLatest } = official
+  const times = `"statusChangedAt":"${statusChangedAt}","publishedAt":"${publishedAt}","updatedAt":"${updatedAt}"`
+  const message = statusMessage === null ? '' : `,"statusMessage":${JSON.stringify(statusMessage)}`
+  const block = `{"status":"${status}",${times},"isLatest":${isLatest}${message}}`
   return `{"${OFFICIAL}":${block}${others === null ? '}' : `,${others.slice(1)}`}`
 }
 
