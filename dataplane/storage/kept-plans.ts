@@ -5,12 +5,20 @@ import type pg from 'pg'
 const MARK = '/* kept */ '
 
 /**
- * Marks a statement that PostgreSQL is to keep parsed, and to plan once for all values where that is as good: planning a
- * join of six tables takes it three times as long as to read a page by that plan. Not for a statement whose best plan
- * depends on its values, and only for texts of which there are few: each connection keeps them until it ends.
+ * Marks a statement that PostgreSQL is to keep parsed, and to plan once for all values where it takes that for as good.
+ * Only for texts of which there are few: each connection keeps them until it ends.
  */
 export function keepPlan(statement: string): string {
   return MARK + statement
+}
+
+/**
+ * Makes a connection plan each statement for all values, whatever they are: to plan a join of six tables takes PostgreSQL
+ * as long as to read a page by that plan, and where a page's length comes as a value it plans anew each time. Only for
+ * statements whose best plan does not depend on their values.
+ */
+export async function planForAllValues(client: pg.ClientBase): Promise<void> {
+  await client.query('set plan_cache_mode = force_generic_plan')
 }
 
 /** The pool as Kysely takes it, with statements that are marked prepared under a name. */

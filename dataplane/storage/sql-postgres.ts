@@ -3,7 +3,7 @@ import { PostgresDialect } from 'kysely'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { secretFile } from '../config/secret-file.ts'
-import { poolKeepingPlans } from './kept-plans.ts'
+import { planForAllValues, poolKeepingPlans } from './kept-plans.ts'
 import { pgpassPassword } from './pgpass.ts'
 
 /** Where a PostgreSQL database is: by URL, by a file that holds the URL, or by its parts. */
@@ -36,6 +36,7 @@ interface PoolOptions {
   readonly postgres: PostgresConfig
   readonly connections: number
   readonly connectionWaitMs?: number
+  readonly plansForAllValues?: boolean
   readonly log?: Logger
 }
 
@@ -44,6 +45,7 @@ export function postgresDialect({
   postgres: config,
   connections,
   connectionWaitMs,
+  plansForAllValues,
   log,
 }: PoolOptions): PostgresDialect {
   return new PostgresDialect({
@@ -54,6 +56,7 @@ export function postgresDialect({
         ...(connectionWaitMs === undefined ? {} : { connectionTimeoutMillis: connectionWaitMs }),
         idleTimeoutMillis: IDLE_MS,
         query_timeout: QUERY_MS,
+        ...(plansForAllValues && { onConnect: planForAllValues }),
       })
       // Without a listener an idle connection that is cut ends the process; the pool opens another one.
       pool.on('error', (error) => log?.warn({ err: error }, 'a connection to PostgreSQL was lost'))

@@ -13,6 +13,8 @@ export type DatabaseOptions =
       readonly connections: number
       /** Longest wait for one of them, in milliseconds; default 2 s. */
       readonly connectionWaitMs?: number
+      /** Whether the best plan of each statement is the same for all values. */
+      readonly plansForAllValues?: boolean
       readonly log?: Logger
     }
 

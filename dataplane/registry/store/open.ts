@@ -50,6 +50,6 @@ export function openForReading(place: StorePlace): Kysely<RegistryTables> {
   return openDatabase<RegistryTables>(
     typeof place === 'string'
       ? { dialect: 'sqlite', file: place, readOnly: true }
-      : { dialect: 'postgres', postgres: place, connections: READING },
+      : { dialect: 'postgres', postgres: place, connections: READING, plansForAllValues: true },
   )
 }

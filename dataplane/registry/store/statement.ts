@@ -16,15 +16,13 @@ type Build<V, R> = (placeholder: Placeholder<V>) => Compilable<R> | RawBuilder<R
 
 /**
  * Builds a query once and runs it often, with new values for its placeholders: building and compiling costs Kysely tens
- * of microseconds, more than SQLite needs for a page. PostgreSQL keeps its plan too, unless the best one depends on the
- * values (`replan`).
+ * of microseconds, more than SQLite needs for a page. PostgreSQL keeps it parsed too.
  */
 export function prepareStatement<T, V extends object, R>(
   database: Kysely<T>,
   build: Build<V, R>,
-  { replan = false } = {},
 ): (values: V) => Promise<R[]> {
-  const compiled = compile(database, build, replan)
+  const compiled = compile(database, build)
   return (values) => run(database, compiled, values)
 }
 
@@ -33,12 +31,12 @@ export function prepareForTransactions<T, V extends object, R>(
   build: Build<V, R>,
 ): (database: Kysely<T>, values: V) => Promise<R[]> {
   let compiled: CompiledQuery<R> | undefined
-  return (database, values) => run(database, (compiled ??= compile(database, build, false)), values)
+  return (database, values) => run(database, (compiled ??= compile(database, build)), values)
 }
 
-function compile<T, V, R>(database: Kysely<T>, build: Build<V, R>, replan: boolean): CompiledQuery<R> {
+function compile<T, V, R>(database: Kysely<T>, build: Build<V, R>): CompiledQuery<R> {
   const compiled = build((name) => sql`${new Parameter(name)}`).compile(database) as CompiledQuery<R>
-  return isPostgres(database) && !replan ? { ...compiled, sql: keepPlan(compiled.sql) } : compiled
+  return isPostgres(database) ? { ...compiled, sql: keepPlan(compiled.sql) } : compiled
 }
 
 async function run<T, V extends object, R>(database: Kysely<T>, query: CompiledQuery<R>, values: V): Promise<R[]> {

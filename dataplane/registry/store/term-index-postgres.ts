@@ -14,8 +14,10 @@ interface Values {
   readonly pattern: string
 }
 
-const found = (value: (name: keyof Values) => RawBuilder<unknown>) =>
-  sql`v.search_key like ${value('key')} and v.search_text like ${value('pattern')} escape '\\'`
+type Condition = (value: (name: keyof Values) => RawBuilder<unknown>) => RawBuilder<unknown>
+
+const inText: Condition = (value) => sql`v.search_text like ${value('pattern')} escape '\\'`
+const indexed: Condition = (value) => sql`v.search_key like ${value('key')} and ${inText(value)}`
 
 /** Trigrams of whole lines; see migration 0003. */
 export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
@@ -23,30 +25,32 @@ export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
     database,
     (value) => sql<{ ids: readonly number[] | null }>`
       select case when count(*) < ${sql.lit(FEW)} then coalesce(array_agg(id), '{}') end as ids from (
-        select v.id from entry_version v where ${found(value)} limit ${sql.lit(FEW)}) f`,
+        select v.id from entry_version v where ${indexed(value)} limit ${sql.lit(FEW)}) f`,
   )
-  // As a list: joined, all names would be read for a few thousand.
-  const nextName = (value: (name: keyof Values | 'from') => RawBuilder<unknown>) => sql<Next>`
-    select min(e.name) as name from entry e
-    where e.id = any(array(select distinct v.entry_id from entry_version v where ${found(value)}))
-      and e.name >= ${value('from')}`
-  const next = prepareStatement<RegistryTables, Values & { readonly from: string }, Next>(database, nextName)
+  const nextOf = (condition: Condition) =>
+    prepareStatement<RegistryTables, Values & { readonly from: string }, Next>(
+      database,
+      // As a list: joined, all names would be read for a few thousand.
+      (value) => sql<Next>`
+        select min(e.name) as name from entry e
+        where e.id = any(array(select distinct v.entry_id from entry_version v where ${condition(value)}))
+          and e.name >= ${value('from')}`,
+    )
+  const next = nextOf(indexed)
   // To read all texts once is better than to walk the whole index.
-  const nextUnindexed = prepareStatement<RegistryTables, Values & { readonly from: string }, Next>(database, nextName, {
-    replan: true,
-  })
+  const nextInText = nextOf(inText)
 
   return async function searchTerm(term) {
     const key = joined(term)
     const values = { key: keyPattern(key), pattern: likePattern(term) }
-    const indexed = hasTrigram(key)
+    const known = hasTrigram(key)
     return {
       async matching() {
-        if (!indexed) return undefined
+        if (!known) return undefined
         const [row] = await matching(values)
         return row?.ids ?? undefined
       },
-      next: async (from) => nameOf(await (indexed ? next : nextUnindexed)({ ...values, from })),
+      next: async (from) => nameOf(await (known ? next : nextInText)({ ...values, from })),
     }
   }
 }

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { Kysely } from 'kysely'
+import { Kysely, sql } from 'kysely'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { applySettings } from '../../../dataplane/registry/store/apply-settings.ts'
@@ -13,6 +13,7 @@ import type { RegistryTables } from '../../../dataplane/registry/store/schema.ts
 import { createSnapshot } from '../../../dataplane/registry/store/snapshot.ts'
 import { NodeSqliteDialect } from '../../../dataplane/storage/sql-sqlite.ts'
 import { parseCatalog } from '../../support/parse-catalog.ts'
+import { startPostgres } from '../../support/postgres.ts'
 import { registryFile, server } from '../../support/registry.ts'
 
 test('every read is a range of an index: nothing is scanned, nothing sorted', async () => {
@@ -65,6 +66,26 @@ test('every read is a range of an index: nothing is scanned, nothing sorted', as
   }
   file.close()
   await rm(directory, { recursive: true })
+})
+
+test('PostgreSQL plans a page once, however long it is and whoever reads it', async () => {
+  const postgres = await startPostgres()
+  const place = { url: await postgres.database('plans'), sslMode: 'disable' } as const
+  const writing = await openForWriting(place)
+  await applySettings(writing, { sources: [], registries: [{ name: 'main', sources: [], claims: {} }] })
+  await writing.destroy()
+  const reading = openForReading(place)
+  const reader = createReader(reading, await createSnapshot(reading))
+  for (const visible of ['all', [0], Array.from({ length: 20 }, (_, set) => set)] as const)
+    for (let limit = 1; limit <= 20; limit++)
+      await reader.list({ registry: 'main', type: 'server', visible, limit, includeDeleted: false, search: 'abc' })
+  const { rows } = await sql<{ plans: string; anew: string }>`
+    select sum(generic_plans)::int as plans, sum(custom_plans)::int as anew from pg_prepared_statements`.execute(
+    reading,
+  )
+  await reading.destroy()
+  await postgres.close()
+  assert.equal(rows, [{ plans: 60, anew: 0 }])
 })
 
 test.run()
