@@ -110,7 +110,7 @@ export interface EntryVersionTable {
   gone_at: string | null
   title: string | null
   description: string | null
-  /** Name, title and description, folded; see `catalog/search-text.ts`. */
+  /** Name, title and description, folded; see `catalog/search-text.ts`. PostgreSQL makes its `search_key` of it. */
   search_text: string
   /** Hash of everything that came in for this version. An equal one costs no write. */
   content_hash: string
