@@ -2,7 +2,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Visible } from '../authz/visibility.ts'
 import { limitOf } from './row-limit.ts'
 import { type EntryType, type RegistryTables, TOMBSTONE_RANK } from './schema.ts'
-import { prepareStatement } from './statement.ts'
+import { byShape, prepareStatement } from './statement.ts'
 
 /** An entry that a registry shows a caller: of all visible ones of its name the first in the order of the sources. */
 export interface Candidate {
@@ -46,25 +46,16 @@ const NO_SET = -1
 type Row = Candidate & { readonly rank: number }
 
 /**
- * Makes the function that finds the next entries by name in SQLite. For a caller who sees some sets of claims it merges one range
- * of the index (registry, type, set, name) for each: what the caller does not see costs nothing. Rows come by name and
- * rank, so that the first of a name is the one that is shown.
+ * Makes the function that finds the next entries by name in SQLite. For a caller who sees some sets of claims it merges
+ * one range of the index (registry, type, set, name) for each: what the caller does not see costs nothing. Rows come by
+ * name and rank, so that the first of a name is the one that is shown.
  */
 export function createCandidates(database: Kysely<RegistryTables>): (query: CandidateQuery) => Promise<Candidates> {
-  const statements = new Map<string, (values: Values) => Promise<Row[]>>()
-
-  function statement(parts: number | 'all', includeDeleted: boolean) {
-    const key = `${parts} ${includeDeleted}`
-    let prepared = statements.get(key)
-    if (prepared === undefined)
-      statements.set(
-        key,
-        (prepared = prepareStatement<RegistryTables, Values, Row>(database, (value) =>
-          parts === 'all' ? everything(value, includeDeleted) : rangePerPart(value, includeDeleted, parts),
-        )),
-      )
-    return prepared
-  }
+  const statement = byShape((parts: number | 'all', includeDeleted: boolean) =>
+    prepareStatement<RegistryTables, Values, Row>(database, (value) =>
+      parts === 'all' ? everything(value, includeDeleted) : rangePerPart(value, includeDeleted, parts),
+    ),
+  )
 
   async function readRows({ visible, includeDeleted, ...values }: CandidateQuery): Promise<Row[]> {
     if (visible === 'all') return statement('all', includeDeleted)(values)

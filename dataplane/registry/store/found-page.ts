@@ -4,7 +4,7 @@ import type { PageQuery } from './list-page.ts'
 import { numberLists } from './number-list.ts'
 import { limitOf } from './row-limit.ts'
 import type { RegistryTables } from './schema.ts'
-import { prepareStatement } from './statement.ts'
+import { byShape, prepareStatement } from './statement.ts'
 import {
   type FilterValues,
   type VersionFilter,
@@ -28,23 +28,17 @@ type Values = Required<FilterValues> & {
  * order. It looks at each of them, so they must be few.
  */
 export function createFoundPage(database: Kysely<RegistryTables>) {
-  const statements = new Map<string, (values: Values) => Promise<VersionRow[]>>()
   const lists = numberLists(database)
   // Keeps either database from taking the order for the outer query's, and from sorting after it has looked at all.
   const fence = isPostgres(database) ? sql`offset 0` : sql`limit -1`
 
-  function statement(filter: VersionFilter, all: boolean) {
-    const key = `${JSON.stringify(filter)} ${all}`
-    let prepared = statements.get(key)
-    if (prepared === undefined)
-      statements.set(
-        key,
-        (prepared = prepareStatement<RegistryTables, Values, VersionRow>(database, (value) => {
-          const sees = (table: string) =>
-            all ? sql`` : sql`and ${sql.ref(`${table}.claims_set`)} in (${lists.select(value('sets'))})`
-          // Put in order before it is asked what of it is shown, which ends with the page; documents are read for those
-          // alone that are on it.
-          return sql<VersionRow>`
+  const statement = byShape((filter: VersionFilter, all: boolean) =>
+    prepareStatement<RegistryTables, Values, VersionRow>(database, (value) => {
+      const sees = (table: string) =>
+        all ? sql`` : sql`and ${sql.ref(`${table}.claims_set`)} in (${lists.select(value('sets'))})`
+      // Put in order before it is asked what of it is shown, which ends with the page; documents are read for those
+      // alone that are on it.
+      return sql<VersionRow>`
             select ${versionColumns}, (select revision from registry where id = ${value('registry')}) as revision
             from (
               select o.id, o.name, o.precedence
@@ -68,10 +62,8 @@ export function createFoundPage(database: Kysely<RegistryTables>) {
               cross join document d
             where v.id = p.id and e.id = v.entry_id and d.id = v.document_id
             order by p.name, p.precedence`
-        })),
-      )
-    return prepared
-  }
+    }),
+  )
 
   return function readFound(versions: readonly number[], query: PageQuery): Promise<VersionRow[]> {
     const { registry, type, visible, limit, after, filter, values } = query

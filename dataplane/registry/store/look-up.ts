@@ -4,7 +4,7 @@ import type { Visible } from '../authz/visibility.ts'
 import { gather } from './gather.ts'
 import { numberLists } from './number-list.ts'
 import type { EntryType, RegistryTables } from './schema.ts'
-import { prepareStatement } from './statement.ts'
+import { byShape, prepareStatement } from './statement.ts'
 import { type VersionRow, versionColumns } from './version-columns.ts'
 
 export interface LookUpQuery {
@@ -38,22 +38,16 @@ const AT_ONCE = 2
 export function createLookUp(
   database: Kysely<RegistryTables>,
 ): (query: LookUpQuery) => Promise<VersionRow | undefined> {
-  const statements = new Map<string, (values: Values) => Promise<Row[]>>()
   const lists = numberLists(database)
   const postgres = isPostgres(database)
 
-  function statement(includeDeleted: boolean, all: boolean) {
-    const key = `${includeDeleted} ${all}`
-    let prepared = statements.get(key)
-    if (prepared === undefined)
-      statements.set(
-        key,
-        (prepared = prepareStatement<RegistryTables, Values, Row>(database, (value) => {
-          // Behind a query the length of the list is no reason for PostgreSQL to plan anew, which took 1 ms each time.
-          const names = postgres
-            ? sql`unnest((select ${value('names')}::text[])) with ordinality as c(value, key)`
-            : sql`json_each(${value('names')}) c`
-          return sql<Row>`
+  const statement = byShape((includeDeleted: boolean, all: boolean) =>
+    prepareStatement<RegistryTables, Values, Row>(database, (value) => {
+      // Behind a query the length of the list is no reason for PostgreSQL to plan anew, which took 1 ms each time.
+      const names = postgres
+        ? sql`unnest((select ${value('names')}::text[])) with ordinality as c(value, key)`
+        : sql`json_each(${value('names')}) c`
+      return sql<Row>`
             select c.key, ${versionColumns}, (select revision from registry where id = ${value('registry')}) as revision
             from ${names}
               cross join entry e
@@ -68,10 +62,8 @@ export function createLookUp(
               and d.id = v.document_id
               and v.id = e.latest_id
               ${includeDeleted ? sql`` : sql`and v.status <> 'deleted'`}`
-        })),
-      )
-    return prepared
-  }
+    }),
+  )
 
   return gather<LookUpQuery, VersionRow | undefined>({
     most: MOST,

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Visible } from '../authz/visibility.ts'
 import { numberLists } from './number-list.ts'
 import type { EntryType, RegistryTables } from './schema.ts'
-import { prepareStatement } from './statement.ts'
+import { byShape, prepareStatement } from './statement.ts'
 import {
   type FilterValues,
   type VersionFilter,
@@ -30,18 +30,12 @@ type Values = Required<FilterValues> & {
 
 /** Makes the function that reads versions of one name, newest first: those of the first source that the caller sees. */
 export function createOneName(database: Kysely<RegistryTables>): (query: OneNameQuery) => Promise<VersionRow[]> {
-  const statements = new Map<string, (values: Values) => Promise<VersionRow[]>>()
   const lists = numberLists(database)
 
-  function statement(filter: VersionFilter, all: boolean) {
-    const key = `${filter.version} ${filter.includeDeleted} ${all}`
-    let prepared = statements.get(key)
-    if (prepared === undefined)
-      statements.set(
-        key,
-        (prepared = prepareStatement<RegistryTables, Values, VersionRow>(
-          database,
-          (value) => sql<VersionRow>`
+  const statement = byShape((filter: VersionFilter, all: boolean) =>
+    prepareStatement<RegistryTables, Values, VersionRow>(
+      database,
+      (value) => sql<VersionRow>`
             select ${versionColumns}, r.revision
             from registry r
               cross join entry e
@@ -55,10 +49,8 @@ export function createOneName(database: Kysely<RegistryTables>): (query: OneName
                 order by l.rank limit 1)
               ${versionConditions(filter, value)}
             order by v.precedence desc`,
-        )),
-      )
-    return prepared
-  }
+    ),
+  )
 
   return function readOneName({ registry, type, visible, name, version, includeDeleted, values }) {
     const all = visible === 'all'

@@ -34,6 +34,17 @@ export function prepareForTransactions<T, V extends object, R>(
   return (database, values) => run(database, (compiled ??= compile(database, build)), values)
 }
 
+/** Makes the function that gives the statement of a shape, which is prepared when it is first asked for. */
+export function byShape<A extends readonly unknown[], S>(prepare: (...shape: A) => S): (...shape: A) => S {
+  const prepared = new Map<string, S>()
+  return function statementOf(...shape) {
+    const key = JSON.stringify(shape)
+    let statement = prepared.get(key)
+    if (statement === undefined) prepared.set(key, (statement = prepare(...shape)))
+    return statement
+  }
+}
+
 function compile<T, V, R>(database: Kysely<T>, build: Build<V, R>): CompiledQuery<R> {
   const compiled = build((name) => sql`${new Parameter(name)}`).compile(database) as CompiledQuery<R>
   return isPostgres(database) ? { ...compiled, sql: keepPlan(compiled.sql) } : compiled

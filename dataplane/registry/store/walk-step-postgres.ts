@@ -1,7 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { numberLists } from './number-list.ts'
 import { type RegistryTables, TOMBSTONE_RANK } from './schema.ts'
-import { prepareStatement } from './statement.ts'
+import { byShape, prepareStatement } from './statement.ts'
 import {
   documentColumn,
   type FilterValues,
@@ -36,18 +36,12 @@ type Row = (VersionRow | { readonly name: null; readonly revision: string }) & {
  * ranges takes longer than to read a page, though, so that for many sets it first looks at what is next for anybody.
  */
 export function createPostgresStep(database: Kysely<RegistryTables>): (query: StepQuery) => Promise<Step> {
-  const statements = new Map<string, (values: Values) => Promise<Row[]>>()
   const lists = numberLists(database)
 
-  function statement(filter: VersionFilter, sees: Sees) {
-    const key = `${JSON.stringify(filter)} ${sees}`
-    let prepared = statements.get(key)
-    if (prepared === undefined)
-      statements.set(
-        key,
-        (prepared = prepareStatement<RegistryTables, Values, Row>(
-          database,
-          (value) => sql<Row>`
+  const statement = byShape((filter: VersionFilter, sees: Sees) =>
+    prepareStatement<RegistryTables, Values, Row>(
+      database,
+      (value) => sql<Row>`
             with ${listed[sees](value, filter)}
             select p.*, ${documentColumn}, s.*, (select revision from registry where id = ${value('registry')}) as revision
             from (
@@ -62,10 +56,8 @@ export function createPostgresStep(database: Kysely<RegistryTables>): (query: St
                 order by l.name, v.precedence limit ${value('limit')}) p on true
               left join document d on d.id = p.document_id
             order by p.name, p.precedence`,
-        )),
-      )
-    return prepared
-  }
+    ),
+  )
 
   return async function readStep({ visible, filter, values, ...query }) {
     const sees = visible === 'all' ? 'all' : visible.length < MANY_SETS ? 'some' : 'many'

@@ -3,7 +3,7 @@ import { type Candidate, createCandidates } from './candidates.ts'
 import { numberLists } from './number-list.ts'
 import { limitOf } from './row-limit.ts'
 import type { RegistryTables } from './schema.ts'
-import { prepareStatement } from './statement.ts'
+import { byShape, prepareStatement } from './statement.ts'
 import {
   documentColumn,
   type FilterValues,
@@ -51,19 +51,13 @@ interface VersionsOptions {
 }
 
 function createVersions(database: Kysely<RegistryTables>) {
-  const statements = new Map<string, (values: Values) => Promise<VersionRow[]>>()
   const lists = numberLists(database)
 
-  function statement(filter: VersionFilter) {
-    const key = JSON.stringify(filter)
-    let prepared = statements.get(key)
-    if (prepared === undefined)
-      statements.set(
-        key,
-        (prepared = prepareStatement<RegistryTables, Values, VersionRow>(
-          database,
-          // In the order of the list, as SQLite reads it; told to sort it would read all of it before it stops at the limit.
-          (value) => sql<VersionRow>`
+  const statement = byShape((filter: VersionFilter) =>
+    prepareStatement<RegistryTables, Values, VersionRow>(
+      database,
+      // In the order of the list, as SQLite reads it; told to sort it would read all of it before it stops at the limit.
+      (value) => sql<VersionRow>`
             select p.*, ${documentColumn}, (select revision from registry where id = ${value('registry')}) as revision
             from (
               select ${rowColumns}, v.document_id, c.key, v.precedence
@@ -74,10 +68,8 @@ function createVersions(database: Kysely<RegistryTables>) {
               ${limitOf(value('limit'))}) p
               cross join document d
             where d.id = p.document_id`,
-        )),
-      )
-    return prepared
-  }
+    ),
+  )
 
   return function readVersions(found: readonly Candidate[], filter: VersionFilter, options: VersionsOptions) {
     const { values, ...rest } = options
