@@ -32,35 +32,44 @@ export interface LoadOptions {
  * with a rate, spread evenly over time and over the connections in turn.
  */
 export async function load(options: LoadOptions): Promise<LoadResult> {
-  const start = performance.now()
   const clients = Array.from({ length: options.workers }, () => new Client(options.origin, { pipelining: 1 }))
   const { rate } = options
-  const latencies = rate === undefined ? await oneByOne(options, clients) : await evenly(options, clients, rate)
+  const sent = rate === undefined ? oneByOne(options, clients) : evenly(options, clients, rate)
+  const { start, latencies } = await sent
   const seconds = (performance.now() - start) / 1000
   await Promise.all(clients.map((client) => client.close()))
   return { requests: latencies.length, seconds, latencies: Float64Array.from(latencies).sort() }
 }
 
-async function oneByOne(options: LoadOptions, clients: readonly Client[]): Promise<number[]> {
+interface Sent {
+  /** When the first was sent. */
+  readonly start: number
+  readonly latencies: number[]
+}
+
+async function oneByOne(options: LoadOptions, clients: readonly Client[]): Promise<Sent> {
   const { seconds, each = Number.POSITIVE_INFINITY, request } = options
-  const until = performance.now() + seconds * 1000
+  const start = performance.now()
+  const until = start + seconds * 1000
   const runs = clients.map(async (client, worker) => {
     const latencies: number[] = []
     for (let count = 0; performance.now() < until && count < each; count++)
       latencies.push(await send(client, request(worker, count)))
     return latencies
   })
-  return (await Promise.all(runs)).flat()
+  return { start, latencies: (await Promise.all(runs)).flat() }
 }
 
-async function evenly(options: LoadOptions, clients: readonly Client[], rate: number): Promise<number[]> {
+async function evenly(options: LoadOptions, clients: readonly Client[], rate: number): Promise<Sent> {
   const { seconds, request } = options
   const sent: Promise<number>[] = []
+  let start = Number.NaN
   await metronome({ everyMs: 1000 / rate, count: Math.round(seconds * rate) }, (index) => {
+    if (index === 0) start = performance.now()
     const worker = index % clients.length
     sent.push(send(clients[worker] as Client, request(worker, Math.floor(index / clients.length))))
   })
-  return Promise.all(sent)
+  return { start, latencies: await Promise.all(sent) }
 }
 
 /** Milliseconds until the whole answer is there. Rejects where it is not the one that was expected. */

@@ -2,19 +2,19 @@
  * What the registry takes, over HTTP, on SQLite and on PostgreSQL: pages, searches and publications at 1,000 and at
  * 100,000 versions in one run, so that the ratio tells how they grow; memory and time of a first full sync; the cost of
  * sources that have not changed. Times are worth something on an idle machine alone, ratios and processor time on any.
- * About five minutes; `node bench/registry/run.ts [versions …]`, such as `100 2000` to try it
+ * About seven minutes; `node bench/registry/run.ts [versions …]`, such as `100 2000` to try it
  */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Caller, callers, shareOf, startCallers } from './callers.ts'
-import { writeCatalogs } from './catalogs.ts'
+import { type Catalogs, writeCatalogs } from './catalogs.ts'
 import { bundleProduct } from './product.ts'
 import { publishAtOnce } from './publish.ts'
 import { measure, pathsOf, type Walked, walk } from './reads.ts'
 import { type At, createReport } from './report.ts'
 import { type Client, createClient } from './requests.ts'
-import { type MeasuredRegistry, startRegistry } from './server.ts'
-import { postgresStores, type Stores, sqliteStores } from './stores.ts'
+import { type MeasuredRegistry, startRegistry, type Usage } from './server.ts'
+import { type MeasuredStore, postgresStores, type Stores, sqliteStores } from './stores.ts'
 
 /** Versions of a name on average, as in public catalogs. */
 const VERSIONS = 3.3
@@ -31,12 +31,15 @@ const progress = (text: string) =>
   console.log(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${text}`)
 const report = createReport(sizes)
 
+/** By what is seen: callers that see as much see the same. */
+const walks = new Map<string, Walked>()
+
 const product = await bundleProduct()
 const people = await startCallers()
 for (const makeStores of [sqliteStores, postgresStores]) {
   const stores = await makeStores()
   try {
-    for (const rows of sizes) await measureCatalog(stores, rows)
+    await measureCatalogs(stores)
     await measureStart(stores, Math.min(START_NAMES, Math.max(...sizes)))
   } finally {
     await stores.close()
@@ -47,8 +50,34 @@ await product.remove()
 report.print()
 progress('done')
 
-async function measureCatalog(stores: Stores, rows: number): Promise<void> {
-  const at = { store: stores.name, rows }
+/** A catalog of one size, and the registry that serves it at the moment. */
+interface Served {
+  readonly at: At
+  readonly catalogs: Catalogs
+  readonly store: MeasuredStore
+  readonly state: string
+  registry: MeasuredRegistry
+  readonly synced: Usage
+}
+
+/** All sizes side by side, so that what is compared is of the same minutes: a machine is faster at one time than at another. */
+async function measureCatalogs(stores: Stores): Promise<void> {
+  const served: Served[] = []
+  for (const rows of sizes) served.push(await firstSync(stores, rows))
+  await measureReads(served, ['anonymous'])
+  for (const one of served) await measureUnchanged(one)
+  const known = (Object.keys(callers) as Caller[]).filter((caller) => caller !== 'anonymous')
+  await measureReads(served, known)
+  for (const { at, registry, store, catalogs } of served) {
+    progress(`publishing by eight writers at once, ${at.rows} versions`)
+    report.publish(at, await publishAtOnce(registry, (await people.headerOf('writer')) as string))
+    await registry.close()
+    await store.close()
+    await catalogs.remove()
+  }
+}
+
+async function firstSync(stores: Stores, rows: number): Promise<Served> {
   progress(`${stores.name}, ${rows} versions: writing registry files`)
   const catalogs = await writeCatalogs(rows, VERSIONS)
   const state = join(catalogs.directory, 'state')
@@ -57,15 +86,19 @@ async function measureCatalog(stores: Stores, rows: number): Promise<void> {
 
   progress(`${catalogs.megabytes.toFixed(0)} MB, ${catalogs.names} names in sources: first sync`)
   const open = await catalogs.configure({ ...store.settings, auth: { mode: 'anonymous' } })
-  const first = await startRegistry(product.entry, open, state)
-  const synced = await first.usage()
-  const walks: Walks = new Map()
-  await measureReads(first, at, 'anonymous', walks)
+  const registry = await startRegistry(product.entry, open, state)
+  return { at: { store: stores.name, rows }, catalogs, store, state, registry, synced: await registry.usage() }
+}
+
+/** Starts it again over what it has, and at the end for callers who are told apart. */
+async function measureUnchanged(served: Served): Promise<void> {
+  const { at, catalogs, store, state, registry: first, synced } = served
   const { peakBytes, residentBytes } = await first.usage()
   await first.close()
 
-  progress('the same again: nothing has changed')
+  progress(`the same again: nothing has changed, ${at.rows} versions`)
   const writes = await store.writes()
+  const open = await catalogs.configure({ ...store.settings, auth: { mode: 'anonymous' } })
   const again = await startRegistry(product.entry, open, state)
   const { cpuMs: cpuAgain } = await again.usage()
   await again.close()
@@ -81,35 +114,40 @@ async function measureCatalog(stores: Stores, rows: number): Promise<void> {
     'its cpu, s ': cpuAgain / 1000,
     'its writes': written,
   })
-
-  const closed = await startRegistry(
-    product.entry,
-    await catalogs.configure({ ...store.settings, auth: people.auth }),
-    state,
-  )
-  for (const caller of Object.keys(callers) as Caller[])
-    if (caller !== 'anonymous') await measureReads(closed, at, caller, walks)
-  progress('publishing by eight writers at once')
-  report.publish(at, await publishAtOnce(closed, (await people.headerOf('writer')) as string))
-  await closed.close()
-  await store.close()
-  await catalogs.remove()
+  const closed = await catalogs.configure({ ...store.settings, auth: people.auth })
+  served.registry = await startRegistry(product.entry, closed, state)
 }
 
-/** What callers see that see as much, by their share. */
-type Walks = Map<number, Walked>
-
-async function measureReads(registry: MeasuredRegistry, at: At, caller: Caller, walks: Walks): Promise<void> {
-  progress(`reads, ${caller}`)
-  const authorization = await people.headerOf(caller)
-  const clients = Array.from({ length: CLIENTS }, () => createClient(registry.url, authorization))
-  const share = shareOf(caller)
-  const walked = walks.get(share) ?? (await walk(clients[0] as Client, at.rows * share))
-  walks.set(share, walked)
-  for (const [kind, path] of Object.entries(pathsOf(walked)))
-    report.read(at, `${kind}, ${caller}`, await measure(registry, clients, kind, path))
-  for (const client of clients) client.close()
+/** Who asks for what of which catalog. */
+interface Reading {
+  readonly at: At
+  readonly caller: Caller
+  readonly registry: MeasuredRegistry
+  readonly clients: readonly Client[]
+  readonly paths: ReturnType<typeof pathsOf>
 }
+
+async function measureReads(served: readonly Served[], readers: readonly Caller[]): Promise<void> {
+  const readings: Reading[] = []
+  for (const caller of readers)
+    for (const { at, registry } of served) {
+      progress(`what there is for ${caller}, ${at.rows} versions`)
+      const authorization = await people.headerOf(caller)
+      const clients = Array.from({ length: CLIENTS }, () => createClient(registry.url, authorization))
+      const seen = `${at.store} ${at.rows} ${shareOf(caller)}`
+      const walked = walks.get(seen) ?? (await walk(clients[0] as Client, at.rows * shareOf(caller)))
+      walks.set(seen, walked)
+      readings.push({ at, caller, registry, clients, paths: pathsOf(walked) })
+    }
+  for (const kind of Object.keys(readings[0]?.paths ?? {})) {
+    progress(`reads, ${kind}`)
+    for (const { at, caller, registry, clients, paths } of readings)
+      report.read(at, `${kind}, ${caller}`, await measure(registry, clients, kind, paths[kind] as Paths))
+  }
+  for (const { clients } of readings) for (const client of clients) client.close()
+}
+
+type Paths = (index: number) => string
 
 /** How long it takes until so many names of twenty sources are served from an empty store. */
 async function measureStart(stores: Stores, names: number): Promise<void> {
