@@ -1,11 +1,11 @@
 import { clashesIn } from '../model/clashes.ts'
 import { type AskedBackend, backendsIn, hasAskedAll } from './asked-backends.ts'
+import { toldStatus } from './told-status.ts'
 
 /** Between two questions (milliseconds). */
 const PAUSE_MS = 1_000
 /** The same while somebody waits for what the answer will be. */
 const SHORT_PAUSE_MS = 50
-const PATIENCE_MS = 2_000
 
 /** What a gateway is to have done before it counts as ready. */
 export interface Expected {
@@ -93,11 +93,6 @@ export class GatewayWatch {
 
 async function lookAt(adminUrl: string): Promise<Look | undefined> {
   const at = Date.now()
-  try {
-    const response = await fetch(`${adminUrl}/status`, { signal: AbortSignal.timeout(PATIENCE_MS) })
-    const status = (await response.json()) as { readonly config?: unknown }
-    return { at, config: status.config, backends: backendsIn(status), clashes: clashesIn(status) }
-  } catch {
-    return undefined
-  }
+  const status = await toldStatus(adminUrl)
+  return status && { at, config: status['config'], backends: backendsIn(status), clashes: clashesIn(status) }
 }

@@ -6,6 +6,7 @@ import { Child, type ChildOptions, type ProcessSpec } from './child.ts'
 import { GatewayWatch } from './gateway-watch.ts'
 import { removeSecrets, writeMounts } from './mounts.ts'
 import { listenError } from './ports.ts'
+import { toldStatus } from './told-status.ts'
 import type { LocalPod } from './workload.ts'
 
 /** A data plane that took no notice of its new configuration for so long has refused it. */
@@ -187,7 +188,7 @@ export class RunningPod {
     if (pod.configHash === undefined || this.#plane?.state.phase !== 'ready') return
     const deadline = performance.now() + CONFIG_PATIENCE_MS
     while (!this.#stopping.signal.aborted && pod === this.#pod) {
-      if ((await configInForce(pod.adminUrl)) === pod.configHash) return
+      if ((await toldStatus(pod.adminUrl))?.['config'] === pod.configHash) return
       if (performance.now() > deadline) {
         const message = 'the data plane refused its new configuration and serves the last one'
         this.#obstacle = { reason: 'ConfigRefused', message }
@@ -218,12 +219,3 @@ function portObstacle({ host, port, advice }: PublicPort, code: string): Obstacl
 }
 
 const processesOf = ({ plane, server }: LocalPod) => [plane, server]
-
-async function configInForce(adminUrl: string): Promise<unknown> {
-  try {
-    const response = await fetch(`${adminUrl}/status`, { signal: AbortSignal.timeout(2000) })
-    return ((await response.json()) as { config?: unknown }).config
-  } catch {
-    return undefined
-  }
-}

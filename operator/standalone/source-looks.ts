@@ -3,9 +3,9 @@ import { objectKey } from '../cluster/files/index.ts'
 import type { NamedSources } from '../model/index.ts'
 import { toldSources } from '../model/told-sources.ts'
 import type { RunningPod } from './running-pod.ts'
+import { toldStatus } from './told-status.ts'
 
 const LOOK_EVERY_MS = 2_000
-const ANSWER_MS = 2_000
 
 interface LookOptions {
   readonly pods: () => readonly RunningPod[]
@@ -50,12 +50,13 @@ export class SourceLooks {
 
   async #look({ id, pod, isUp }: RunningPod): Promise<void> {
     if (!isUp || pod === undefined) return
-    try {
-      const answer = await fetch(`${pod.adminUrl}/status`, { signal: AbortSignal.timeout(ANSWER_MS) })
-      const { sources } = (await answer.json()) as { sources?: unknown }
-      this.#found.set(objectKey(id), { namespace: id.namespace, name: id.name, sources: toldSources([sources]) })
-    } catch {
-      // One that can't be asked says by itself that it is not ready; what was known of its sources holds.
-    }
+    const status = await toldStatus(pod.adminUrl)
+    // One that can't be asked says by itself that it is not ready; what was known of its sources holds.
+    if (status === undefined) return
+    this.#found.set(objectKey(id), {
+      namespace: id.namespace,
+      name: id.name,
+      sources: toldSources([status['sources']]),
+    })
   }
 }

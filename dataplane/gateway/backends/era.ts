@@ -1,5 +1,6 @@
-import { hasExtension, WITH_APPS } from '../mcp/apps.ts'
+import { WITH_APPS } from '../mcp/apps.ts'
 import { CAPABILITIES_KEY, VERSION_KEY } from '../mcp/classify.ts'
+import { hasExtension } from '../mcp/extension.ts'
 import { isObject } from '../mcp/message.ts'
 import { legacyRevisions, MODERN } from '../mcp/revisions.ts'
 import { requestText } from '../mcp/rpc-text.ts'

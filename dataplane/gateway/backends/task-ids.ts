@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { hasExtension } from '../mcp/apps.ts'
+import { hasExtension } from '../mcp/extension.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 import type { SharedKeys } from '../sessions/shared-keys.ts'
 

@@ -1,3 +1,4 @@
+import { hasExtension } from './extension.ts'
 import { editObject, memberText } from './json.ts'
 import { isObject } from './message.ts'
 
@@ -42,7 +43,3 @@ export function withoutPage(tool: string): string {
 
 /** Whether a client with these capabilities shows pages. */
 export const showsApps = (capabilities: unknown): boolean => hasExtension(capabilities, APPS_EXTENSION)
-
-/** Whether these capabilities have this extension. */
-export const hasExtension = (capabilities: unknown, name: string): boolean =>
-  isObject(capabilities) && isObject(capabilities['extensions']) && name in capabilities['extensions']
