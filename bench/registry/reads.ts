@@ -2,11 +2,21 @@ import { terms } from './catalogs.ts'
 import type { Client } from './requests.ts'
 import type { MeasuredRegistry } from './server.ts'
 
-const WARM_UP = 300
-const REQUESTS = 300
-/** What is short is asked more often: what compiling the program costs would be most of what is measured of few. */
-const SHORT_WARM_UP = 10_000
-const SHORT_REQUESTS = 10_000
+/** Turns that readings take, so that what is compared is of the same seconds. */
+const TURNS = 10
+
+/** How often something is asked. What is short is asked more often: what compiling the program costs would be most of it. */
+interface Effort {
+  readonly warmUp: number
+  readonly requests: number
+}
+const SHORT: Effort = { warmUp: 10_000, requests: 10_000 }
+/** The program is compiled after a thousand pages (measured: p50 of the first 300 is twice that of the fourth). */
+const PAGE: Effort = { warmUp: 1_500, requests: 1_000 }
+/** As many as there are terms that no answer is kept for. */
+const SEARCH: Effort = { warmUp: 300, requests: 300 }
+/** Positions in the list that are asked for in turn. */
+const POSITIONS = 600
 const BASE = '/registry/bench/v0.1/servers'
 
 export interface Measured {
@@ -24,8 +34,7 @@ export interface Walked {
 
 /** Goes through all that a caller sees, about so many versions. */
 export async function walk(client: Client, rows: number): Promise<Walked> {
-  // Positions enough for each page to be asked for once, so that it comes from the store.
-  const limit = Math.min(100, Math.max(1, Math.floor(rows / (WARM_UP + REQUESTS))))
+  const limit = Math.min(100, Math.max(1, Math.floor(rows / POSITIONS)))
   const cursors: string[] = []
   const names = new Set<string>()
   for (let cursor: string | undefined; ; ) {
@@ -55,40 +64,58 @@ export function pathsOf({ cursors, names }: Walked): Record<string, (index: numb
 /** What is asked for by name, and so many times as to tell how many of it a second of processor time is enough for. */
 export const isLookup = (kind: string) => kind.startsWith('versions/')
 
-/** The first page comes from memory. */
-const isShort = (kind: string) => isLookup(kind) || kind === 'first page'
+function effortOf(kind: string): Effort {
+  // The first page comes from memory; later ones are kept by nobody.
+  if (isLookup(kind) || kind === 'first page') return SHORT
+  return kind === 'later page' ? PAGE : SEARCH
+}
 
-/** Asks one after the other on each connection. A page is measured on one; look-ups come from many clients at once. */
-export async function measure(
-  registry: MeasuredRegistry,
-  clients: readonly Client[],
-  kind: string,
-  path: (index: number) => string,
-): Promise<Measured> {
-  const [warmUp, requests] = isShort(kind) ? [SHORT_WARM_UP, SHORT_REQUESTS] : [WARM_UP, REQUESTS]
-  const asking = isLookup(kind) ? clients : clients.slice(0, 1)
-  let asked = 0
-  const times: number[] = []
-  const askUntil = (end: number) =>
-    Promise.all(
+/** Something that is read over and over. */
+export interface Reading {
+  readonly registry: MeasuredRegistry
+  readonly clients: readonly Client[]
+  path(index: number): string
+}
+
+/**
+ * Reads the same kind of several: first all until the program is compiled, then by turns. One after the other on each
+ * connection; a page is measured on one, look-ups come from many clients at once. Gives what was measured in the order of
+ * the readings.
+ */
+export async function measure(kind: string, readings: readonly Reading[]): Promise<Measured[]> {
+  const { warmUp, requests } = effortOf(kind)
+  const measured = readings.map((reading) => ({ ...reading, asked: 0, cpuMs: 0, times: [] as number[] }))
+
+  async function ask(one: (typeof measured)[number], count: number): Promise<void> {
+    const end = one.asked + count
+    const asking = isLookup(kind) ? one.clients : one.clients.slice(0, 1)
+    await Promise.all(
       asking.map(async (client) => {
-        while (asked < end) {
+        while (one.asked < end) {
           const started = performance.now()
-          await client.get(path(asked++))
-          times.push(performance.now() - started)
+          await client.get(one.path(one.asked++))
+          one.times.push(performance.now() - started)
         }
       }),
     )
-
-  await askUntil(warmUp)
-  times.length = 0
-  const before = await registry.usage()
-  await askUntil(warmUp + requests)
-  const { cpuMs } = await registry.usage()
-  times.sort((one, other) => one - other)
-  return {
-    p50Ms: times[requests / 2] as number,
-    p99Ms: times[requests * 0.99] as number,
-    cpuMs: (cpuMs - before.cpuMs) / requests,
   }
+
+  for (const one of measured) {
+    await ask(one, warmUp)
+    one.times.length = 0
+  }
+  for (let turn = 0; turn < TURNS; turn++)
+    for (const one of measured) {
+      const before = await one.registry.usage()
+      await ask(one, requests / TURNS)
+      one.cpuMs += (await one.registry.usage()).cpuMs - before.cpuMs
+    }
+  return measured.map(({ times, cpuMs }) => {
+    times.sort((one, other) => one - other)
+    return {
+      p50Ms: times[requests / 2] as number,
+      p99Ms: times[requests * 0.99] as number,
+      cpuMs: cpuMs / requests,
+    }
+  })
 }

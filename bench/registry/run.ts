@@ -10,7 +10,7 @@ import { type Caller, callers, shareOf, startCallers } from './callers.ts'
 import { type Catalogs, writeCatalogs } from './catalogs.ts'
 import { bundleProduct } from './product.ts'
 import { publishAtOnce } from './publish.ts'
-import { measure, pathsOf, type Walked, walk } from './reads.ts'
+import { type Measured, measure, pathsOf, type Walked, walk } from './reads.ts'
 import { type At, createReport } from './report.ts'
 import { type Client, createClient } from './requests.ts'
 import { type MeasuredRegistry, startRegistry, type Usage } from './server.ts'
@@ -141,13 +141,15 @@ async function measureReads(served: readonly Served[], readers: readonly Caller[
     }
   for (const kind of Object.keys(readings[0]?.paths ?? {})) {
     progress(`reads, ${kind}`)
-    for (const { at, caller, registry, clients, paths } of readings)
-      report.read(at, `${kind}, ${caller}`, await measure(registry, clients, kind, paths[kind] as Paths))
+    const reads = readings.map(({ registry, clients, paths }) => ({ registry, clients, path: paths[kind] as Path }))
+    const measured = await measure(kind, reads)
+    for (const [index, { at, caller }] of readings.entries())
+      report.read(at, `${kind}, ${caller}`, measured[index] as Measured)
   }
   for (const { clients } of readings) for (const client of clients) client.close()
 }
 
-type Paths = (index: number) => string
+type Path = (index: number) => string
 
 /** How long it takes until so many names of twenty sources are served from an empty store. */
 async function measureStart(stores: Stores, names: number): Promise<void> {
