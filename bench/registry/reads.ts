@@ -13,8 +13,8 @@ interface Effort {
 const SHORT: Effort = { warmUp: 10_000, requests: 10_000 }
 /** The program is compiled after a thousand pages (measured: p50 of the first 300 is twice that of the fourth). */
 const PAGE: Effort = { warmUp: 1_500, requests: 1_000 }
-/** As many as there are terms that no answer is kept for. */
-const SEARCH: Effort = { warmUp: 300, requests: 300 }
+/** Together as many as there are terms of each kind. */
+const SEARCH: Effort = { warmUp: 600, requests: 300 }
 /** Positions in the list that are asked for in turn. */
 const POSITIONS = 600
 const BASE = '/registry/bench/v0.1/servers'

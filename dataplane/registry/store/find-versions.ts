@@ -3,7 +3,7 @@ import { isPostgres } from '../../storage/sql.ts'
 import { foldTerm } from '../catalog/search-text.ts'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
-import { type Next, nameOf } from './term-index.ts'
+import { type Few, type Next, nameOf, type Place } from './term-index.ts'
 import { postgresIndex } from './term-index-postgres.ts'
 import { sqliteIndex } from './term-index-sqlite.ts'
 
@@ -13,22 +13,28 @@ const FEW = 1_500
 /** Finds versions by an index, over all registries. Undefined: there are many, or the index can't tell which. */
 export interface FindVersions {
   /** Versions that have the term. */
-  byTerm(term: string): Promise<readonly number[] | undefined>
+  byTerm(term: string, registry: number): Promise<Few | undefined>
   /** Versions that changed later. */
-  byChange(since: string): Promise<readonly number[] | undefined>
-  /**
-   * The first name from `from` on that has a version with this term, or one that changed later. Undefined: there is none;
-   * null: the index can't tell.
-   */
-  nextName(term: string | undefined, since: string | undefined, from: string): Promise<string | undefined | null>
+  byChange(since: string, registry: number): Promise<Few | undefined>
+  /** From where on there is a version with this term, or one that changed later. */
+  next(query: NextQuery): Promise<Place | undefined>
+}
+
+export interface NextQuery {
+  readonly registry: number
+  readonly term: string | undefined
+  readonly since: string | undefined
+  /** Names from here on. */
+  readonly from: string
 }
 
 export function createFindVersions(database: Kysely<RegistryTables>): FindVersions {
   const index = isPostgres(database) ? postgresIndex(database) : sqliteIndex(database)
-  const changed = prepareStatement<RegistryTables, { since: string }, { id: number }>(
+  const changed = prepareStatement<RegistryTables, { since: string; registry: number }, Changed>(
     database,
-    (value) => sql<{ id: number }>`
-      select id from entry_version where updated_at > ${value('since')} limit ${sql.lit(FEW)}`,
+    (value) => sql<Changed>`
+      select id, (select revision from registry where id = ${value('registry')}) as revision
+      from entry_version where updated_at > ${value('since')} limit ${sql.lit(FEW)}`,
   )
   const nextChanged = prepareStatement<RegistryTables, { since: string; from: string }, Next>(
     database,
@@ -38,15 +44,19 @@ export function createFindVersions(database: Kysely<RegistryTables>): FindVersio
   )
 
   return {
-    byTerm: async (term) => (await index(foldTerm(term)))?.matching(),
-    async byChange(since) {
-      const rows = await changed({ since })
-      return rows.length < FEW ? rows.map(({ id }) => id) : undefined
+    byTerm: async (term, registry) => (await index(foldTerm(term), registry))?.matching(),
+    async byChange(since, registry) {
+      const rows = await changed({ since, registry })
+      return rows.length < FEW ? { ids: rows.map(({ id }) => id), revision: rows[0]?.revision } : undefined
     },
-    async nextName(term, since, from) {
-      if (term === undefined) return since === undefined ? null : nameOf(await nextChanged({ since, from }))
-      const search = await index(foldTerm(term))
-      return search === undefined ? null : search.next(from)
+    async next({ registry, term, since, from }) {
+      if (term !== undefined) return (await index(foldTerm(term), registry))?.next(from)
+      return since === undefined ? undefined : { name: nameOf(await nextChanged({ since, from })) }
     },
   }
+}
+
+interface Changed {
+  readonly id: number
+  readonly revision: string
 }

@@ -4,6 +4,7 @@ import { foldTerm, trigrams } from '../catalog/search-text.ts'
 import { createFindVersions } from './find-versions.ts'
 import { createFoundPage } from './found-page.ts'
 import type { RegistryTables } from './schema.ts'
+import type { Few } from './term-index.ts'
 import type { FilterValues, VersionFilter, VersionRow } from './version-columns.ts'
 import type { StepQuery } from './walk-step.ts'
 import { createPostgresStep } from './walk-step-postgres.ts'
@@ -32,6 +33,12 @@ const ASKING = 500
 /** A store that changes faster than a page is read is taken as it is after so many attempts. */
 const ATTEMPTS = 5
 
+/** Versions of a page, and whether the registry changed while they were looked for. */
+interface Attempt {
+  readonly rows: VersionRow[]
+  readonly torn: boolean
+}
+
 /**
  * Makes the function that reads a page. Where a search or `updatedSince` finds little, by its index; else by names, step by
  * step. Where the registry changed in between the page is read again, so that it is of one state.
@@ -43,17 +50,19 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
   const samples = isPostgres(database)
 
   /** What an index finds, where that is little: to walk by name would pass over nearly everything. */
-  async function findFew({ values, term }: PageQuery): Promise<readonly number[] | undefined> {
-    const byTerm = term === undefined ? undefined : await find.byTerm(term)
+  async function findFew({ registry, values, term }: PageQuery): Promise<Few | undefined> {
+    const byTerm = term === undefined ? undefined : await find.byTerm(term, registry)
     if (byTerm !== undefined || values.updatedSince === undefined) return byTerm
-    return find.byChange(values.updatedSince)
+    return find.byChange(values.updatedSince, registry)
   }
 
-  async function attempt(
-    query: PageQuery,
-    sample: boolean,
-  ): Promise<{ readonly rows: VersionRow[]; readonly torn: boolean }> {
-    const { registry, type, visible, limit, after, filter, values } = query
+  async function showFew({ ids, revision }: Few, query: PageQuery): Promise<Attempt> {
+    const rows = ids.length === 0 ? [] : await foundPage(ids, query)
+    return { rows, torn: rows.some((row) => row.revision !== revision) }
+  }
+
+  async function walk(query: PageQuery, sample = false): Promise<Attempt> {
+    const { registry, type, visible, limit, after, filter, values, term } = query
     const [afterName, afterPrecedence] = [after?.name ?? '', after?.precedence ?? '']
     const scope = { registry, type, visible, afterName, afterPrecedence, filter, values }
     const rows: VersionRow[] = []
@@ -75,18 +84,21 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
       size = Math.min(size * 4, MOST)
       passed = met.rows.length === 0 ? passed + looked : 0
       if (ask && limit * looked > ASKING * met.rows.length) {
-        const few = await findFew(query)
-        if (few !== undefined) return { rows: await foundFew(few, query), torn: false }
-        // Many that are not here are somewhere else.
+        // Many that are not here are somewhere else: where, or that they are few, is found at once.
         if (met.rows.length === 0) passed = patience
+        else {
+          const few = await findFew(query)
+          if (few !== undefined) return showFew(few, query)
+        }
       }
       ask = false
       if (passed < patience) continue
       // Matches may all lie in another part of the names.
-      const next = await find.nextName(query.term, values.updatedSince, from)
-      if (next === undefined) return { rows, torn: false }
-      if (next === null) continue
-      from = next
+      const place = await find.next({ registry, term, since: values.updatedSince, from })
+      if (place === undefined) continue
+      if ('few' in place) return showFew(place.few, query)
+      if (place.name === undefined) return { rows, torn: false }
+      from = place.name
       // Where one matches its neighbours may too.
       size = limit
       passed = 0
@@ -94,21 +106,19 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
     }
   }
 
-  const foundFew = async (few: readonly number[], query: PageQuery) => (few.length === 0 ? [] : foundPage(few, query))
-
-  async function walk(query: PageQuery, sample = false): Promise<VersionRow[]> {
-    for (let left = ATTEMPTS; ; left--) {
-      const { rows, torn } = await attempt(query, sample)
-      if (!torn || left === 0) return rows
-    }
-  }
-
-  return async function readPage(query) {
+  async function attempt(query: PageQuery): Promise<Attempt> {
     // Nearly everything has a short term, and to ask an index for it is dear: the walk asks when it meets nothing.
     if (isShort(query.term)) return walk(query)
     if (query.term !== undefined && samples) return walk(query, true)
     const few = await findFew(query)
-    return few === undefined ? walk(query) : foundFew(few, query)
+    return few === undefined ? walk(query) : showFew(few, query)
+  }
+
+  return async function readPage(query) {
+    for (let left = ATTEMPTS; ; left--) {
+      const { rows, torn } = await attempt(query)
+      if (!torn || left === 0) return rows
+    }
   }
 }
 

@@ -3,6 +3,7 @@ import { type Migration, Migrator } from 'kysely/migration'
 import { createTables } from './migrations/0001-tables.ts'
 import { createSearch } from './migrations/0002-search.ts'
 import { joinWords } from './migrations/0003-search-key.ts'
+import { searchedFirst } from './migrations/0004-searched-first.ts'
 import type { RegistryTables } from './schema.ts'
 
 /** In order of their names. One that was ever released is never edited. */
@@ -10,6 +11,7 @@ const migrations: Record<string, Migration> = {
   '0001-tables': createTables,
   '0002-search': createSearch,
   '0003-search-key': joinWords,
+  '0004-searched-first': searchedFirst,
 }
 
 /** Brings the database to the newest schema, in one transaction. Throws where a newer Portico has been at work. */

@@ -3,56 +3,80 @@ import { likePattern } from '../catalog/search-text.ts'
 import { JOINT, SEPARATORS } from './migrations/0003-search-key.ts'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
-import { type Next, nameOf, type TermIndex } from './term-index.ts'
+import { type Few, type Next, nameOf, type TermIndex } from './term-index.ts'
 
 /** As many matches are looked at one by one: where there are more, what lies behind the first of them is soon met. */
 const FEW = 500
 
 interface Values {
+  readonly registry: number
   /** Of the column that is indexed; finds at least what `pattern` does. */
   readonly key: string
   readonly pattern: string
+  readonly from: string
 }
 
-type Condition = (value: (name: keyof Values) => RawBuilder<unknown>) => RawBuilder<unknown>
+type Placeholder<K extends keyof Values> = (name: K) => RawBuilder<unknown>
 
-const inText: Condition = (value) => sql`v.search_text like ${value('pattern')} escape '\\'`
-const indexed: Condition = (value) => sql`v.search_key like ${value('key')} and ${inText(value)}`
+interface Matching {
+  /** Null: they are many. */
+  readonly ids: readonly number[] | null
+  readonly revision: string
+}
+
+// The backslash escapes unless another character is named, which is then looked for in the pattern row by row.
+const inText = (value: Placeholder<'pattern'>) => sql`v.search_text like ${value('pattern')}`
+const indexed = (value: Placeholder<'key' | 'pattern'>) => sql`v.search_key like ${value('key')} and ${inText(value)}`
+
+const isFew = sql`count(*) < ${sql.lit(FEW)}`
+const revision = (value: Placeholder<'registry'>) =>
+  sql`(select revision from registry where id = ${value('registry')}) as revision`
 
 /** Trigrams of whole lines; see migration 0003. */
 export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
-  const matching = prepareStatement<RegistryTables, Values, { ids: readonly number[] | null }>(
+  const matching = prepareStatement<RegistryTables, Omit<Values, 'from'>, Matching>(
     database,
-    (value) => sql<{ ids: readonly number[] | null }>`
-      select case when count(*) < ${sql.lit(FEW)} then coalesce(array_agg(id), '{}') end as ids from (
+    (value) => sql<Matching>`
+      select case when ${isFew} then coalesce(array_agg(id), '{}') end as ids, ${revision(value)} from (
         select v.id from entry_version v where ${indexed(value)} limit ${sql.lit(FEW)}) f`,
   )
-  const nextOf = (condition: Condition) =>
-    prepareStatement<RegistryTables, Values & { readonly from: string }, Next>(
-      database,
-      // As a list: joined, all names would be read for a few thousand.
-      (value) => sql<Next>`
-        select min(e.name) as name from entry e
-        where e.id = any(array(select distinct v.entry_id from entry_version v where ${condition(value)}))
-          and e.name >= ${value('from')}`,
-    )
-  const next = nextOf(indexed)
+  // Names are found by a list of numbers: joined, all of them would be read for a few thousand.
+  const next = prepareStatement<RegistryTables, Values, Matching & Next>(
+    database,
+    (value) => sql<Matching & Next>`
+      select case when ${isFew} then coalesce(array_agg(id), '{}') end as ids, ${revision(value)},
+        case when not ${isFew} then (
+          select min(e.name) from entry e where e.id = any(array_agg(f.entry_id)) and e.name >= ${value('from')}
+        ) end as name
+      from (select v.id, v.entry_id from entry_version v where ${indexed(value)}) f`,
+  )
   // To read all texts once is better than to walk the whole index.
-  const nextInText = nextOf(inText)
+  const nextInText = prepareStatement<RegistryTables, Pick<Values, 'pattern' | 'from'>, Next>(
+    database,
+    (value) => sql<Next>`
+      select min(e.name) as name from entry e
+      where e.id = any(array(select v.entry_id from entry_version v where ${inText(value)}))
+        and e.name >= ${value('from')}`,
+  )
 
-  return async function searchTerm(term) {
+  return async function searchTerm(term, registry) {
     const key = joined(term)
-    const values = { key: keyPattern(key), pattern: likePattern(term) }
+    const values = { registry, key: keyPattern(key), pattern: likePattern(term) }
     const known = hasTrigram(key)
     return {
-      async matching() {
-        if (!known) return undefined
-        const [row] = await matching(values)
-        return row?.ids ?? undefined
+      matching: async () => (known ? fewOf(await matching(values)) : undefined),
+      async next(from) {
+        if (!known) return { name: nameOf(await nextInText({ ...values, from })) }
+        const rows = await next({ ...values, from })
+        const few = fewOf(rows)
+        return few === undefined ? { name: nameOf(rows) } : { few }
       },
-      next: async (from) => nameOf(await (known ? next : nextInText)({ ...values, from })),
     }
   }
+}
+
+function fewOf([row]: readonly Matching[]): Few | undefined {
+  return row?.ids ? { ids: row.ids, revision: row.revision } : undefined
 }
 
 /** The term as the indexed column has it. */

@@ -15,10 +15,19 @@ const MOST_BEGINNINGS = 40
 const SOME_TRIGRAMS = 3
 
 interface Values {
+  readonly registry: number
   /** What the index is asked. */
   readonly query: string
   /** What the text is held against. */
   readonly pattern: string
+  readonly from: string
+}
+
+type Placeholder = (name: 'query' | 'pattern') => RawBuilder<unknown>
+
+interface Match {
+  readonly id: number
+  readonly revision: string
 }
 
 /** The trigrams of FTS5; see migration 0002. */
@@ -29,14 +38,15 @@ export function sqliteIndex(database: Kysely<RegistryTables>): TermIndex {
       select term from version_search_term where term >= ${value('from')} and term <= ${value('to')}
       limit ${sql.lit(MOST_BEGINNINGS)}`,
   )
-  const found = (value: (name: keyof Values) => RawBuilder<unknown>) => sql`
+  const found = (value: Placeholder) => sql`
     s.version_search match ${value('query')} and v.id = s.rowid and v.search_text like ${value('pattern')} escape '\\'`
-  const matching = prepareStatement<RegistryTables, Values, { id: number }>(
+  const matching = prepareStatement<RegistryTables, Omit<Values, 'from'>, Match>(
     database,
-    (value) => sql<{ id: number }>`
-      select v.id from version_search s cross join entry_version v where ${found(value)} limit ${sql.lit(FEW)}`,
+    (value) => sql<Match>`
+      select v.id, (select revision from registry where id = ${value('registry')}) as revision
+      from version_search s cross join entry_version v where ${found(value)} limit ${sql.lit(FEW)}`,
   )
-  const next = prepareStatement<RegistryTables, Values & { readonly from: string }, Next>(
+  const next = prepareStatement<RegistryTables, Omit<Values, 'registry'>, Next>(
     database,
     (value) => sql<Next>`
       select min(e.name) as name from version_search s cross join entry_version v cross join entry e
@@ -53,16 +63,16 @@ export function sqliteIndex(database: Kysely<RegistryTables>): TermIndex {
     return terms.length === 0 ? NOWHERE : matchOf(terms, ' OR ')
   }
 
-  return async function searchTerm(term) {
+  return async function searchTerm(term, registry) {
     const query = await queryOf(term)
     if (query === undefined) return undefined
-    const values = { query, pattern: likePattern(term) }
+    const values = { registry, query, pattern: likePattern(term) }
     return {
       async matching() {
         const rows = await matching(values)
-        return rows.length < FEW ? rows.map(({ id }) => id) : undefined
+        return rows.length < FEW ? { ids: rows.map(({ id }) => id), revision: rows[0]?.revision } : undefined
       },
-      next: async (from) => nameOf(await next({ ...values, from })),
+      next: async (from) => ({ name: nameOf(await next({ ...values, from })) }),
     }
   }
 }

@@ -1,13 +1,23 @@
+/** Versions that an index has found. */
+export interface Few {
+  readonly ids: readonly number[]
+  /** Of the registry that is asked about, in the same snapshot; undefined where nothing was found. */
+  readonly revision: string | undefined
+}
+
+/** Where something is: in these versions alone, as they are few, or from this name on; undefined: there is no such name. */
+export type Place = { readonly few: Few } | { readonly name: string | undefined }
+
 /** A term that is looked for by an index. */
 export interface TermSearch {
   /** Versions that have it; undefined where there are more than is worth looking at one by one, or the index can't tell. */
-  matching(): Promise<readonly number[] | undefined>
-  /** The first name from `from` on that has a version with it. */
-  next(from: string): Promise<string | undefined>
+  matching(): Promise<Few | undefined>
+  /** They, or the first name from `from` on that has a version with it. */
+  next(from: string): Promise<Place>
 }
 
-/** How a database finds a folded term; undefined where its index is of no use. */
-export type TermIndex = (term: string) => Promise<TermSearch | undefined>
+/** How a database finds a folded term, for a page of this registry; undefined where its index is of no use. */
+export type TermIndex = (term: string, registry: number) => Promise<TermSearch | undefined>
 
 /** What a statement tells of the next name. */
 export interface Next {

@@ -1,8 +1,9 @@
+import { setImmediate } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Store } from '../../../dataplane/registry/store/index.ts'
 import { registryFile, server } from '../../support/registry.ts'
-import { endStores, onBothStores } from '../../support/store.ts'
+import { endStores, manage, onBothStores, publication } from '../../support/store.ts'
 
 test.after(endStores)
 
@@ -65,6 +66,34 @@ onBothStores('a search finds what lies far behind: many, few, and terms that no 
     qx: [],
   }))
     for (const limit of [20, 100]) assert.equal(await searchAll(its.store, term, limit), names, `${term}, by ${limit}`)
+})
+
+onBothStores('what a search finds while others publish is of one state', async ({ store }) => {
+  await manage(store)
+  const query = { registry: 'main', type: 'server', visible: 'all', limit: 1_000, includeDeleted: false } as const
+  /** By revision: the answers of one revision are the same. */
+  const found = new Map<string, string>()
+  let done = false
+
+  async function read(): Promise<void> {
+    while (!done) {
+      // SQLite answers at once: who asks again and again would let nobody else do anything.
+      await setImmediate()
+      const rows = await store.reader.list({ ...query, search: 'rarely-seen' })
+      const [revision, ...others] = new Set(rows.map((row) => row.revision))
+      assert.is(others.length, 0)
+      if (revision === undefined) continue
+      const names = rows.map(({ name }) => name).join(' ')
+      assert.is(names, found.get(revision) ?? names)
+      found.set(revision, names)
+    }
+  }
+
+  const readers = [read(), read()]
+  for (const name of numbered('z.example/rarely-seen-', 300)) await store.writer.publish(publication(name))
+  done = true
+  await Promise.all(readers)
+  assert.ok(found.size > 10, `${found.size} revisions were seen`)
 })
 
 test.run()
