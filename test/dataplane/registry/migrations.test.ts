@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import pg from 'pg'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createTables } from '../../../dataplane/registry/store/migrations/0001-tables.ts'
@@ -7,15 +8,17 @@ import { joinWords } from '../../../dataplane/registry/store/migrations/0003-sea
 import { searchedFirst } from '../../../dataplane/registry/store/migrations/0004-searched-first.ts'
 import type { RegistryTables } from '../../../dataplane/registry/store/schema.ts'
 import { openDatabase } from '../../../dataplane/storage/sql.ts'
+import { eventually } from '../../support/eventually.ts'
 import { startPostgres, type TestPostgres } from '../../support/postgres.ts'
 
 const test = suite('migrations of PostgreSQL')
 let postgres: TestPostgres
 let database: Kysely<RegistryTables>
+let url: string
 
 test.before(async () => {
   postgres = await startPostgres()
-  const url = await postgres.database('migrations')
+  url = await postgres.database('migrations')
   database = openDatabase({ dialect: 'postgres', postgres: { url, sslMode: 'disable' }, connections: 1 })
 })
 
@@ -61,7 +64,18 @@ test('0004 brings columns into another order and loses nothing', async () => {
   const [shape, rows] = [await shapeOf(), await versions()]
   assert.is(rows.length, 2)
 
-  await database.transaction().execute((transaction) => searchedFirst.up(transaction))
+  // A replica of the version before publishes meanwhile.
+  const other = new pg.Client(url)
+  await other.connect()
+  await other.query('begin')
+  await other.query('update entry_version set title = $1 where id = 2', ['published last'])
+  const migrated = database.transaction().execute((transaction) => searchedFirst.up(transaction))
+  const waiting = `select 1 from pg_stat_activity where datname = 'migrations' and wait_event_type = 'Lock'`
+  await eventually('it waits', async () => (await other.query(waiting)).rows.length > 0)
+  await other.query('commit')
+  await other.end()
+  await migrated
+  Object.assign(rows[1] as object, { title: 'published last' })
 
   assert.equal(await shapeOf(), shape)
   assert.equal(await versions(), rows)
