@@ -43,8 +43,16 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
 
   async function read(all: boolean): Promise<void> {
     const before = state
-    state = (all ? undefined : await readRevisions(database, before)) ?? (await readState(database, before))
-    if (all && onSettings && before !== NOTHING && settingsOf(before) !== settingsOf(state)) onSettings()
+    let same: State | undefined
+    try {
+      same = all ? undefined : await readRevisions(database, before)
+      state = same ?? (await readState(database, before))
+    } catch (error) {
+      // What this one was to find is left to the next.
+      full ||= all
+      throw error
+    }
+    if (same === undefined && onSettings && before !== NOTHING && settingsOf(before) !== settingsOf(state)) onSettings()
   }
 
   function refresh(changed?: 'entries'): Promise<void> {
@@ -75,11 +83,14 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
   }
 }
 
-/** Undefined where there are other registries than before. One query, where no set of claims is new. */
+/**
+ * Undefined where there are other registries than before, of the same names maybe, or with other claims: what is read by
+ * the number of one must not be kept under the revision of another. One query, where no set of claims is new.
+ */
 async function readRevisions(database: Kysely<RegistryTables>, before: State): Promise<State | undefined> {
   const rows = await database
     .selectFrom('registry')
-    .select(['name', 'revision'])
+    .select(['id', 'name', 'claims_set', 'revision'])
     .select((select) =>
       select
         .selectFrom('claims_set')
@@ -87,7 +98,11 @@ async function readRevisions(database: Kysely<RegistryTables>, before: State): P
         .as('newest'),
     )
     .execute()
-  const known = rows.every(({ name }) => before.registries.has(name)) && rows.length === before.registries.size
+  const isKnown = ({ id, name, claims_set }: (typeof rows)[number]) => {
+    const record = before.registries.get(name)
+    return record?.id === id && record.claims === before.claims.get(claims_set)
+  }
+  const known = rows.length === before.registries.size && rows.every(isKnown)
   if (!known) return undefined
   const revisions = new Map(rows.map(({ name, revision }) => [name, revision]))
   const same = rows[0]?.newest === before.claimsSets.revision

@@ -222,6 +222,54 @@ onBoth('only registries with the source get a new revision', async () => {
   assert.is(await reader.revision('b'), before[1])
 })
 
+onBoth('what looks for changed entries alone notices another registry of the same name, and other claims', async () => {
+  await configure({ main: ['a'], other: ['a'] })
+  await sync('a', ['x/one'])
+  let told = 0
+  const snapshot = await createSnapshot(reading, () => told++)
+  const lookFor = async (registries: Record<string, string[]>, claims = {}) => {
+    await applySettings(database, settings({}, ['a']))
+    const { sources, registries: fresh } = settings(registries)
+    await applySettings(database, { sources, registries: fresh.map((one) => ({ ...one, claims })) })
+    await snapshot.refresh('entries')
+    const found = await createReader(reading, snapshot).list({
+      ...servers,
+      registry: 'main',
+      limit: 9,
+      includeDeleted: true,
+    })
+    return found.map(({ name, revision }) => [name, revision === snapshot.registries().get('main')?.revision])
+  }
+  assert.equal(await lookFor({ other: ['a'], main: ['a'] }), [['x/one', true]])
+  assert.is(told, 0)
+  assert.equal(await lookFor({ other: ['a'], main: ['a'] }, { team: 'a' }), [['x/one', true]])
+  assert.equal(snapshot.registries().get('main')?.claims, { team: 'a' })
+  assert.is(told, 1)
+})
+
+onBoth('a look for other settings that fails is made up for by the next, whatever that one is for', async () => {
+  await configure({ main: ['a'], other: ['a'] })
+  let broken = false
+  const snapshot = await createSnapshot(
+    reading.withPlugin({
+      transformQuery: ({ node }) => node,
+      async transformResult({ result }) {
+        if (broken) throw new Error('the disk is broken')
+        return result
+      },
+    }),
+  )
+  await applySettings(database, settings({ main: ['b', 'a'], other: ['a'] }))
+  broken = true
+  await snapshot.refresh().then(
+    () => assert.unreachable(),
+    () => {},
+  )
+  broken = false
+  await snapshot.refresh('entries')
+  assert.equal(snapshot.registries().get('main')?.sources, ['b', 'a'])
+})
+
 onBoth('settings: the same ones again write nothing; others take along what belongs to them', async () => {
   await configure({ one: ['a', 'b'], two: ['b'] })
   await sync('a', ['x/one'])
