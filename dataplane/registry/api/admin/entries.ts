@@ -102,7 +102,8 @@ interface Found extends EntryRecord {
 
 /**
  * The entry that a path means, where the caller holds its claims. A name may be in several sources: the managed one is
- * meant, and among several of these the one that the caller can manage, or that `source` names.
+ * meant, and among several of these the one that the caller can manage, or that `source` names. Where none is managed, it
+ * is the first by name of the sources whose claims the caller holds.
  */
 async function managedEntry({ reader }: Api, c: Context<RegistryEnv>): Promise<Found> {
   const { actor } = c.var
@@ -118,12 +119,12 @@ async function managedEntry({ reader }: Api, c: Context<RegistryEnv>): Promise<F
     .filter((entry) => source === undefined || entry.source === source)
     .map((entry) => ({ ...entry, isManaged: managedSources.has(entry.source) }))
   const managed = named.filter(({ isManaged }) => isManaged)
-  const candidates = managed.length > 0 ? managed : named.slice(0, 1)
+  const candidates = managed.length > 0 ? managed : named.toSorted((one, other) => (one.source < other.source ? -1 : 1))
   if (candidates.length === 0) throw new PublicError('not_found')
 
   const [first, second] = candidates.filter(({ claims }) => mayManage(actor, claims))
   if (first === undefined) throw new PublicError('forbidden_claims')
-  if (second !== undefined) throw new PublicError('source_required')
+  if (second?.isManaged) throw new PublicError('source_required')
   return first
 }
 

@@ -1,6 +1,6 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { server } from '../../../support/registry.ts'
+import { registryFile, server } from '../../../support/registry.ts'
 import {
   type AuthzRegistry,
   acme,
@@ -358,6 +358,26 @@ export function authorizationMatrix(on: string, config: () => Promise<object>, c
       refused(await it.as('data-writer', 'POST', '/v1/entries', publish('com.acme/moved', data, '4.0.0'))),
       '409 claims_mismatch',
     )
+  })
+
+  test('of a name in several synced sources, the entry is meant whose claims the caller holds', async () => {
+    const path = `${entryPath('com.acme/twice')}/claims`
+    const file = { data: registryFile([server('com.acme/twice')]) }
+    for (const [name, claims] of Object.entries({ first: platform, second: data })) {
+      assert.is(await status('super-admin', 'PUT', `/v1/sources/${name}`, { file, claims }), 201)
+      assert.is(await status('super-admin', 'POST', `/v1/sources/${name}/sync?wait=true`), 200)
+    }
+    for (const [caller, claims] of [
+      ['platform-writer', platform],
+      ['data-writer', data],
+      ['both-teams', platform],
+    ] as const) {
+      assert.equal((await it.as(caller, 'GET', path)).body, { claims }, caller)
+      assert.is(refused(await it.as(caller, 'PUT', path, { claims: {} })), '403 read_only', caller)
+    }
+    assert.equal((await it.as('both-teams', 'GET', `${path}?source=second`)).body, { claims: data })
+    assert.is(refused(await it.as('outsider-writer', 'GET', path)), '403 forbidden_claims')
+    for (const name of ['first', 'second']) assert.is(await status('super-admin', 'DELETE', `/v1/sources/${name}`), 204)
   })
 
   test('an entry’s name whose slash came unencoded means the same', async () => {
