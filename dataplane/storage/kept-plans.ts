@@ -21,7 +21,10 @@ export async function planForAllValues(client: pg.ClientBase): Promise<void> {
   await client.query('set plan_cache_mode = force_generic_plan')
 }
 
-/** The pool as Kysely takes it, with statements that are marked prepared under a name. */
+/**
+ * The pool as Kysely takes it, with statements that are marked prepared under a name. A connection that has not answered
+ * in time is not used again: its server may be gone without a word, or still be at it.
+ */
 export function poolKeepingPlans(pool: pg.Pool): PostgresPool {
   const names = new Map<string, string>()
   const clients = new WeakMap<pg.PoolClient, PostgresPoolClient>()
@@ -34,7 +37,12 @@ export function poolKeepingPlans(pool: pg.Pool): PostgresPool {
 
   function adapt(client: pg.PoolClient): PostgresPoolClient {
     const query = (text: string, values: unknown[]) =>
-      client.query(text.startsWith(MARK) ? { name: nameOf(text), text, values } : { text, values })
+      client
+        .query(text.startsWith(MARK) ? { name: nameOf(text), text, values } : { text, values })
+        .catch((error: Error) => {
+          if (error.message === 'Query read timeout') void (client as pg.PoolClient & pg.Client).end()
+          throw error
+        })
     // The other form of `query`, for cursors, is not asked for where the dialect is given none.
     return { query: query as unknown as PostgresPoolClient['query'], release: (destroy) => client.release(destroy) }
   }

@@ -36,6 +36,7 @@ interface PoolOptions {
   readonly postgres: PostgresConfig
   readonly connections: number
   readonly connectionWaitMs?: number
+  readonly queryMs?: number
   readonly plansForAllValues?: boolean
   readonly log?: Logger
 }
@@ -45,6 +46,7 @@ export function postgresDialect({
   postgres: config,
   connections,
   connectionWaitMs,
+  queryMs = QUERY_MS,
   plansForAllValues,
   log,
 }: PoolOptions): PostgresDialect {
@@ -55,11 +57,13 @@ export function postgresDialect({
         max: connections,
         ...(connectionWaitMs === undefined ? {} : { connectionTimeoutMillis: connectionWaitMs }),
         idleTimeoutMillis: IDLE_MS,
-        query_timeout: QUERY_MS,
+        query_timeout: queryMs,
         ...(plansForAllValues && { onConnect: planForAllValues }),
       })
       // Without a listener an idle connection that is cut ends the process; the pool opens another one.
       pool.on('error', (error) => log?.warn({ err: error }, 'a connection to PostgreSQL was lost'))
+      // So does one that is cut in use, on which the pool does not listen. Whoever uses it is told by what it asks.
+      pool.on('connect', (client) => client.on('error', () => {}))
       return poolKeepingPlans(pool)
     },
   })

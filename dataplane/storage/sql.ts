@@ -13,6 +13,8 @@ export type DatabaseOptions =
       readonly connections: number
       /** Longest wait for one of them, in milliseconds; default 2 s. */
       readonly connectionWaitMs?: number
+      /** Longest wait for the answer to a statement, in milliseconds; default a minute, 0 is without end. */
+      readonly queryMs?: number
       /** Whether the best plan of each statement is the same for all values. */
       readonly plansForAllValues?: boolean
       readonly log?: Logger

@@ -1,0 +1,74 @@
+import { type Kysely, sql } from 'kysely'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { isDatabaseError, openDatabase } from '../../../dataplane/storage/sql.ts'
+import { isPostgresAway } from '../../../dataplane/storage/sql-postgres.ts'
+import { type CutProxy, startCutProxy } from '../../support/cut-proxy.ts'
+import { startPostgres, type TestPostgres } from '../../support/postgres.ts'
+
+const test = suite('PostgreSQL behind a network that fails')
+let postgres: TestPostgres
+let proxy: CutProxy
+/** Past the proxy. */
+let direct: string
+let database: Kysely<unknown>
+
+test.before(async () => {
+  postgres = await startPostgres()
+  direct = await postgres.database('cut')
+  const url = new URL(direct)
+  proxy = await startCutProxy({ host: '127.0.0.1', port: Number(url.port) })
+  url.port = String(proxy.port)
+  const place = { url: String(url), sslMode: 'disable' } as const
+  database = openDatabase({ dialect: 'postgres', postgres: place, connections: 1, queryMs: 500 })
+})
+test.after(async () => {
+  await database.destroy()
+  await proxy.close()
+  await postgres.close()
+})
+
+const failure = (work: Promise<unknown>) =>
+  work.then(
+    () => assert.unreachable('it should have failed'),
+    (error: unknown) => error,
+  )
+const answers = async () =>
+  assert.equal((await sql<{ two: number }>`select 2 as two`.execute(database)).rows, [{ two: 2 }])
+
+test('a connection that is cut while it is used fails what is asked, and the next one answers', async () => {
+  await answers()
+  const asked = failure(sql`select pg_sleep(30)`.execute(database))
+  setTimeout(proxy.cut, 50)
+  assert.ok(isPostgresAway(await asked))
+  await answers()
+})
+
+test('one that is cut in the middle of a transaction, too', async () => {
+  const error = await failure(
+    database.transaction().execute(async (transaction) => {
+      await sql`create table half (id integer)`.execute(transaction)
+      proxy.cut()
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      await sql`select 1`.execute(transaction)
+    }),
+  )
+  assert.ok(isDatabaseError(error))
+  await answers()
+  assert.equal((await sql`select 1 from pg_class where relname = 'half'`.execute(database)).rows, [])
+})
+
+test('a connection whose server says nothing any more is given up, with what was begun on it', async () => {
+  const transact = () => database.transaction().execute((transaction) => sql`select 1`.execute(transaction))
+  await transact()
+  proxy.freeze()
+  assert.ok(isPostgresAway(await failure(transact())))
+  proxy.thaw()
+  await sql`create table kept (id integer)`.execute(database)
+  const other = openDatabase({ dialect: 'postgres', postgres: { url: direct, sslMode: 'disable' }, connections: 1 })
+  const { rows } = await sql`select 1 from pg_class where relname = 'kept'`.execute(other)
+  await other.destroy()
+  assert.is(rows.length, 1)
+})
+
+test.run()
