@@ -36,8 +36,8 @@ interface Asked {
  * and web objects cost more than the answer itself. False where the request is for something else.
  */
 export function catalogReads(options: CatalogReadsOptions) {
-  const { api, origins, log, observe } = options
-  const bodies = createCatalogBodies({ reader: api.reader, away: options.away })
+  const { api, away, origins, log, observe } = options
+  const bodies = createCatalogBodies({ reader: api.reader, away })
 
   async function respond(
     exchange: Exchange,
@@ -70,8 +70,10 @@ export function catalogReads(options: CatalogReadsOptions) {
     const open = await openRegistry(api, actor, path.registry)
     const question = questionOf(path, query)
     const ifNoneMatch = headers['if-none-match']
-    // There is always a list; whether there is such an entry has to be looked up.
-    if (question.asks === 'list' && isUnchanged(ifNoneMatch, open)) return sendUnchanged(exchange, open, actor)
+    // There is always a list; whether there is such an entry has to be looked up. While the store is away nobody knows
+    // whether it has changed.
+    const known = question.asks === 'list' && away() === undefined
+    if (known && isUnchanged(ifNoneMatch, open)) return sendUnchanged(exchange, open, actor)
 
     const body = await bodies(question, open, acceptsGzip(headers['accept-encoding']))
     const shown = { revision: body.revision, tag: open.tag }

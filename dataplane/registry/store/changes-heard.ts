@@ -36,6 +36,7 @@ export function hearOthers(
 ): Ear {
   if (typeof place === 'string') return { away: () => undefined, close: async () => {} }
   let reason: string | undefined
+  let looking = false
   const lost = (error: Error) => {
     if (reason === undefined) log.warn({ err: error }, 'PostgreSQL can’t be reached')
     reason = 'PostgreSQL can’t be reached'
@@ -45,12 +46,19 @@ export function hearOthers(
       if (reason !== undefined) log.info('PostgreSQL is here again')
       reason = undefined
     }, lost)
+  const lookUnasked = async () => {
+    // A network that drops what is sent says nothing: until the query times out what is known would pass for true.
+    if (looking) return lost(new Error(`PostgreSQL has not answered for ${LOOK_EVERY_MS / 1000} s`))
+    looking = true
+    await look()
+    looking = false
+  }
   const heard = (text = '') => {
     const [teller, news] = text.split(' ')
     if (teller !== self) void look(news === 'entries' ? news : undefined)
   }
   const ear = listenPostgres(place, CHANNEL, { heard, lost })
-  const timer = setInterval(() => void look(), LOOK_EVERY_MS)
+  const timer = setInterval(lookUnasked, LOOK_EVERY_MS)
   return {
     away: () => reason,
     async close() {

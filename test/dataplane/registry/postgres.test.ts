@@ -1,6 +1,7 @@
 import pg from 'pg'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { startCutProxy } from '../../support/cut-proxy.ts'
 import { eventually } from '../../support/eventually.ts'
 import { startPostgres, type TestPostgres } from '../../support/postgres.ts'
 import {
@@ -109,10 +110,46 @@ test('two replicas that look at a source each second write nothing while it is u
   }
 })
 
+test('a replica whose network drops everything without a word does not pass for true what it knew', async () => {
+  const direct = await postgres.database('silent')
+  const { hostname, port } = new URL(direct)
+  const network = await startCutProxy({ host: hostname, port: Number(port) })
+  const url = Object.assign(new URL(direct), { port: network.port }).href
+  const folder = await registryFolder()
+  const sources = [{ name: 'own', managed: {} }]
+  const registries = [{ name: 'main', sources: ['own'] }]
+  const database = { url, sslMode: 'disable' }
+  await folder.configure({ sources, registries, auth: { mode: 'anonymous' }, database })
+  const replica = await runRegistry(folder)
+  try {
+    await publish(replica, 'com.example/kept')
+    const first = await replica.get('/servers')
+    const headers = { 'if-none-match': first.headers.get('etag') ?? '' }
+    await first.arrayBuffer()
+    assert.is((await replica.get('/servers', headers)).status, 304)
+
+    network.freeze()
+    await eventually('it is not ready', async () => (await fetch(`${replica.adminUrl}/readyz`)).status === 503, 15_000)
+    const answer = replica.get('/servers', headers)
+    const early = await Promise.race([answer, new Promise((resolve) => setTimeout(resolve, 500))])
+    assert.is(early, undefined, 'it is asked of the database')
+    network.thaw()
+    assert.is((await answer).status, 304)
+    await replica.ready()
+  } finally {
+    network.thaw()
+    await replica.close()
+    await network.close()
+  }
+})
+
 test('while the database is away every answer is 503, and it goes on by itself when it is back', async () => {
+  const etags: string[] = []
+  for (const { get } of replicas) etags.push((await get('/servers')).headers.get('etag') ?? '')
   await postgres.crash()
-  for (const { url, adminUrl, get } of replicas) {
+  for (const [index, { url, adminUrl, get }] of replicas.entries()) {
     assert.is((await get('/servers')).status, 503)
+    assert.is((await get('/servers', { 'if-none-match': etags[index] ?? '' })).status, 503)
     assert.is((await get('/servers/x%2Fone/versions/latest')).status, 503)
     await eventually('it is not ready', async () => (await fetch(`${adminUrl}/readyz`)).status === 503)
     assert.is((await fetch(`${adminUrl}/healthz`)).status, 200)
