@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Kysely } from 'kysely'
-import { openDatabase } from '../../storage/sql.ts'
+import { openDatabase, retryConflicts } from '../../storage/sql.ts'
 import type { PostgresConfig } from '../../storage/sql-postgres.ts'
 import { migrate } from './migrations.ts'
 import type { RegistryTables } from './schema.ts'
@@ -30,18 +30,30 @@ export async function storeFile(stateDirectory: string): Promise<string> {
 
 /** Opens the store for writing, with the newest schema. */
 export async function openForWriting(place: StorePlace): Promise<Kysely<RegistryTables>> {
-  const database = openDatabase<RegistryTables>(
+  try {
+    await update(place)
+  } catch (error) {
+    const what = typeof place === 'string' ? `the registry’s store ${place}` : 'the registry’s PostgreSQL database'
+    throw new Error(`${what} can’t be opened: ${(error as Error).message}`, { cause: error })
+  }
+  return openDatabase<RegistryTables>(
     typeof place === 'string'
       ? { dialect: 'sqlite', file: place }
       : { dialect: 'postgres', postgres: place, connections: WRITING, connectionWaitMs: WRITING_WAIT_MS },
   )
+}
+
+/** Brings the schema to the newest, however long that takes: a big table is written anew, others may hold its lock. */
+async function update(place: StorePlace): Promise<void> {
+  const database = openDatabase<RegistryTables>(
+    typeof place === 'string'
+      ? { dialect: 'sqlite', file: place }
+      : { dialect: 'postgres', postgres: place, connections: 1, queryMs: 0 },
+  )
   try {
-    await migrate(database)
-    return database
-  } catch (error) {
+    await retryConflicts(() => migrate(database))
+  } finally {
     await database.destroy()
-    const what = typeof place === 'string' ? `the registry’s store ${place}` : 'the registry’s PostgreSQL database'
-    throw new Error(`${what} can’t be opened: ${(error as Error).message}`, { cause: error })
   }
 }
 

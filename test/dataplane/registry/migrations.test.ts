@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import { Migrator } from 'kysely/migration'
 import pg from 'pg'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -6,6 +7,7 @@ import { createTables } from '../../../dataplane/registry/store/migrations/0001-
 import { createSearch } from '../../../dataplane/registry/store/migrations/0002-search.ts'
 import { joinWords } from '../../../dataplane/registry/store/migrations/0003-search-key.ts'
 import { searchedFirst } from '../../../dataplane/registry/store/migrations/0004-searched-first.ts'
+import { openForWriting } from '../../../dataplane/registry/store/open.ts'
 import type { RegistryTables } from '../../../dataplane/registry/store/schema.ts'
 import { openDatabase } from '../../../dataplane/storage/sql.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -46,6 +48,15 @@ async function shapeOf(): Promise<object> {
 
 const versions = () => database.selectFrom('entry_version').selectAll().orderBy('id').execute()
 
+/** A transaction does not see others begin to wait. */
+async function someoneWaits(name: string): Promise<void> {
+  const client = new pg.Client(url)
+  await client.connect()
+  const waiting = `select 1 from pg_stat_activity where datname = '${name}' and wait_event_type = 'Lock'`
+  await eventually('it waits', async () => (await client.query(waiting)).rows.length > 0)
+  await client.end()
+}
+
 test('0004 brings columns into another order and loses nothing', async () => {
   for (const { up } of [createTables, createSearch, joinWords]) await up(database)
   const now = '2026-01-01T00:00:00.000Z'
@@ -70,8 +81,7 @@ test('0004 brings columns into another order and loses nothing', async () => {
   await other.query('begin')
   await other.query('update entry_version set title = $1 where id = 2', ['published last'])
   const migrated = database.transaction().execute((transaction) => searchedFirst.up(transaction))
-  const waiting = `select 1 from pg_stat_activity where datname = 'migrations' and wait_event_type = 'Lock'`
-  await eventually('it waits', async () => (await other.query(waiting)).rows.length > 0)
+  await someoneWaits('migrations')
   await other.query('commit')
   await other.end()
   await migrated
@@ -84,6 +94,31 @@ test('0004 brings columns into another order and loses nothing', async () => {
   assert.ok((next[0]?.id ?? 0) > 3, 'a number is never given twice')
   await database.deleteFrom('entry').execute()
   assert.equal(await versions(), [])
+})
+
+test('an update that gets in the way of a replica of the version before comes through', async () => {
+  const url = await postgres.database('rolling')
+  const place = { url, sslMode: 'disable' } as const
+  const before = openDatabase({ dialect: 'postgres', postgres: place, connections: 1 })
+  const migrations = { '0001-tables': createTables, '0002-search': createSearch, '0003-search-key': joinWords }
+  const { error } = await new Migrator({
+    db: before,
+    provider: { getMigrations: async () => migrations },
+  }).migrateToLatest()
+  assert.is(error, undefined)
+  await before.destroy()
+
+  // It reads what the update has yet to lock, then what that has locked: of the two the one that waited first is ended.
+  const other = new pg.Client(url)
+  await other.connect()
+  await other.query('begin')
+  await other.query('select from entry_version')
+  const opened = openForWriting(place)
+  await someoneWaits('rolling')
+  await other.query('select from entry')
+  await other.query('commit')
+  await other.end()
+  await (await opened).destroy()
 })
 
 test.run()
