@@ -6,16 +6,16 @@ export const STYLE = `
 --accent:#a3b0ff;--tint:#242944;--code:#14161b;--warn:#f0c36a;--warn-tint:#3a2f17;--shadow:none}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--bg);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",
-"DejaVu Sans",sans-serif;-webkit-text-size-adjust:100%}
+"DejaVu Sans",sans-serif;-webkit-text-size-adjust:100%;overflow-wrap:anywhere}
 a{color:var(--accent);text-decoration:none}
 a:hover{text-decoration:underline}
 :focus-visible{outline:2px solid var(--accent);outline-offset:2px;border-radius:4px}
 header,main,footer{max-width:64rem;margin:0 auto;padding:0 1.25rem}
 header{display:flex;align-items:center;gap:.6rem;padding-top:1.5rem;padding-bottom:1.5rem}
 header .mark{width:1.6rem;height:1.6rem;flex:none;color:var(--accent)}
-header a{color:var(--ink);font-weight:650;letter-spacing:-.01em}
+header a{flex:none;color:var(--ink);font-weight:650;letter-spacing:-.01em}
 header span{color:var(--soft)}
-h1{font-size:1.75rem;line-height:1.2;letter-spacing:-.02em;margin:.25rem 0 .5rem;overflow-wrap:anywhere}
+h1{font-size:1.75rem;line-height:1.2;letter-spacing:-.02em;margin:.25rem 0 .5rem}
 h2{font-size:1.1rem;margin:2.25rem 0 .75rem;letter-spacing:-.01em}
 p{margin:.25rem 0 .75rem;max-width:46rem}
 .soft{color:var(--soft)}
@@ -30,11 +30,10 @@ padding:0;margin:0}
 .card{background:var(--card);border:1px solid var(--line);border-radius:.9rem;box-shadow:var(--shadow);padding:1rem 1.1rem;
 display:flex;flex-direction:column;gap:.3rem;height:100%;color:inherit;transition:border-color .15s}
 a.card:hover{border-color:var(--accent);text-decoration:none}
-.card b{font-size:1.05rem;letter-spacing:-.01em;overflow-wrap:anywhere}
-.card .name{font:.8rem/1.4 ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace;color:var(--soft);
-overflow-wrap:anywhere}
+.card b{font-size:1.05rem;letter-spacing:-.01em}
+.card .name{font:.8rem/1.4 ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace;color:var(--soft)}
 .card .about{color:var(--soft);font-size:.925rem;flex:1;display:-webkit-box;-webkit-line-clamp:3;-webkit-box-orient:vertical;
-overflow:hidden;overflow-wrap:anywhere}
+overflow:hidden}
 .tags{display:flex;flex-wrap:wrap;gap:.35rem;margin-top:.35rem}
 .tag{font-size:.75rem;line-height:1.5;padding:.05rem .5rem;border-radius:1rem;background:var(--tint);color:var(--accent)}
 .tag.quiet{background:var(--code);color:var(--soft)}
@@ -44,13 +43,14 @@ overflow:hidden;overflow-wrap:anywhere}
 color:var(--soft)}
 pre{background:var(--code);border:1px solid var(--line);border-radius:.6rem;padding:.8rem 1rem;overflow:auto;margin:.5rem 0;
 font:.85rem/1.55 ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace}
-code{font-family:ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace;font-size:.9em;overflow-wrap:anywhere}
+code{font-family:ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace;font-size:.9em}
 details{background:var(--card);border:1px solid var(--line);border-radius:.75rem;padding:0 1rem;margin:.6rem 0}
 details[open]{padding-bottom:.75rem}
 summary{cursor:pointer;padding:.7rem 0;font-weight:600}
 table{width:100%;border-collapse:collapse;background:var(--card);border:1px solid var(--line);border-radius:.75rem;
 overflow:hidden;font-size:.925rem}
-th,td{text-align:left;padding:.55rem .9rem;border-top:1px solid var(--line);overflow-wrap:anywhere}
+th,td{text-align:left;padding:.55rem .9rem;border-top:1px solid var(--line)}
+td+td,th{white-space:nowrap}
 th{border-top:0;color:var(--soft);font-weight:600;font-size:.8rem}
 footer{color:var(--soft);font-size:.85rem;padding-top:3rem;padding-bottom:2.5rem}
 `

@@ -1,7 +1,9 @@
+import { pathToFileURL } from 'node:url'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { clientSetups } from '../../../dataplane/registry/page/client-setup.ts'
 import { look } from '../../support/browser.ts'
+import { temporaryFolder } from '../../support/folder.ts'
 import { registryFile, server, startRegistry, type TestRegistry } from '../../support/registry.ts'
 
 const evil = '<script>alert(1)</script><img src=x onerror=alert(1)>'
@@ -14,6 +16,10 @@ const servers = [
     remotes: [{ type: 'streamable-http', url: 'https://twice.example.com/mcp' }],
     websiteUrl: 'https://twice.example.com/',
   },
+  server(`com.example/${'l'.repeat(150)}`, `1.0.0-${'o'.repeat(240)}`, {
+    title: 'n'.repeat(100),
+    description: 'g'.repeat(100),
+  }),
   { ...server('com.example/evil', '1.0.0', { title: evil, description: evil }), websiteUrl: 'javascript:alert(1)' },
 ]
 
@@ -35,7 +41,7 @@ test('the list pages and searches by plain links and a form', async () => {
   assert.is(first.text.split('class="card"').length - 1, 30)
   const next = /href="([^"]+)" rel="next"/.exec(first.text)?.[1]?.replaceAll('&amp;', '&') ?? ''
   const second = await page(next)
-  assert.is(second.text.split('class="card"').length - 1, 12)
+  assert.is(second.text.split('class="card"').length - 1, 13)
   assert.not.match(second.text, 'rel="next"')
 
   const found = await page('/?registry=main&search=TWICE')
@@ -114,6 +120,16 @@ test('in a browser: laid out, nothing refused, light and dark', async () => {
   assert.is(entry.console, '')
   // A page without its style is a fraction of this: the picture would be nearly white.
   for (const { picture } of [light, dark, entry]) assert.ok(picture.length > 15_000, `${picture.length}`)
+})
+
+test('words without an end stay within a narrow window', async () => {
+  using folder = temporaryFolder()
+  const measure = '<script>document.title = document.documentElement.scrollWidth</script></body>'
+  for (const path of ['/', `/?search=${'x'.repeat(200)}`, `/registry/main/servers/com.example/${'l'.repeat(150)}`]) {
+    const file = folder.write('page.html', (await page(path)).text.replace('</body>', measure))
+    const { dom } = await look(pathToFileURL(file).href, { width: 500 })
+    assert.is(/<title>(.*)<\/title>/.exec(dom)?.[1], '500', path.slice(0, 60))
+  }
 })
 
 test('packages are started by the runner of their registry; shell words are quoted', () => {
