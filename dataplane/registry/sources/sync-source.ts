@@ -77,6 +77,7 @@ async function apply(
   content: Content,
   signal: AbortSignal,
 ): Promise<boolean> {
+  if (signal.aborted) throw stopped()
   const staging = await stored(stageSync(database, name))
   try {
     const wanted = createFilter(filter)

@@ -1,7 +1,8 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import { isPostgres, retryConflicts } from '../../storage/sql.ts'
 import type { IncomingVersion } from '../catalog/entry.ts'
 import { inChunks } from './chunks.ts'
+import { beginPass, endPass, holdPass } from './pass.ts'
 import { refreshListing } from './refresh-listing.ts'
 import type { RegistryTables } from './schema.ts'
 import { renewRevisions, settleEntries } from './settle-entries.ts'
@@ -44,7 +45,8 @@ type Database = Kysely<RegistryTables>
 
 /**
  * Begins to write a pass over a source. Memory does not grow with the documents: each batch is on the disk before the
- * next. What an earlier pass laid aside and did not finish is dropped. Throws where there is no such source.
+ * next. What an earlier pass laid aside and did not finish is dropped; should it go on, it fails. Throws where there is no
+ * such source.
  */
 export async function stageSync(database: Database, name: string): Promise<Staging> {
   const { id: source } = await database
@@ -52,35 +54,47 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
     .select('id')
     .where('name', '=', name)
     .executeTakeFirstOrThrow()
-  const drop = () =>
-    retryConflicts(() => database.transaction().execute((transaction) => dropStaged(transaction, source)))
-  await drop()
+  const transact = <T>(work: (transaction: Transaction<RegistryTables>) => Promise<T>) =>
+    retryConflicts(() => database.transaction().execute(work))
+  const pass = await transact(async (transaction) => {
+    const begun = await beginPass(transaction, source)
+    await dropStaged(transaction, source)
+    return begun
+  })
+  const hold = async (transaction: Database) => {
+    if (!(await holdPass(transaction, source, pass))) throw new Error('another pass over the source has begun')
+  }
   /** Numbers of versions that the store has and that the pass has met. */
   const seen = new Set<number>()
 
   return {
-    add: (versions) => stageVersions(database, source, versions, seen),
+    add: (versions) => stageVersions(database, source, { versions, seen, hold }),
     finish: (end) =>
-      retryConflicts(() =>
-        database.transaction().execute(async (transaction) => {
-          await oneSwitchAtATime(transaction)
-          await lockSource(transaction, source)
-          const touched = new Set([
-            // First: what comes in now was not in the store when it was met.
-            ...(end.complete ? await buryVanished(transaction, source, end.now, seen) : []),
-            ...(await enterStaged(transaction, source, end.now)),
-            ...(await purgeTombstones(transaction, source, end.now)),
-          ])
-          if (touched.size > 0) {
-            await settleEntries(transaction, [...touched])
-            await refreshListing(transaction, { source })
-            await renewRevisions(transaction, [source])
-            await tidy(transaction, touched.size)
-          }
-          return recordPass(transaction, source, end, touched.size > 0)
-        }),
-      ),
-    drop,
+      transact(async (transaction) => {
+        await oneSwitchAtATime(transaction)
+        await lockSynced(transaction, source)
+        await hold(transaction)
+        const touched = new Set([
+          // First: what comes in now was not in the store when it was met.
+          ...(end.complete ? await buryVanished(transaction, source, end.now, seen) : []),
+          ...(await enterStaged(transaction, source, end.now)),
+          ...(await purgeTombstones(transaction, source, end.now)),
+        ])
+        if (touched.size > 0) {
+          await settleEntries(transaction, [...touched])
+          await refreshListing(transaction, { source })
+          await renewRevisions(transaction, [source])
+          await tidy(transaction, touched.size)
+        }
+        await endPass(transaction, source)
+        return recordPass(transaction, source, end, touched.size > 0)
+      }),
+    drop: () =>
+      transact(async (transaction) => {
+        if (!(await holdPass(transaction, source, pass))) return
+        await dropStaged(transaction, source)
+        await endPass(transaction, source)
+      }),
   }
 }
 
@@ -132,6 +146,17 @@ async function oneSwitchAtATime(database: Database): Promise<void> {
 export async function lockSource(database: Database, source: number): Promise<void> {
   if (isPostgres(database))
     await database.selectFrom('source').select('id').where('id', '=', source).forUpdate().execute()
+}
+
+/** The same for a pass. What is published meanwhile to a source that was set otherwise is not a pass's to bury. */
+async function lockSynced(database: Database, source: number): Promise<void> {
+  await lockSource(database, source)
+  const { config } = await database
+    .selectFrom('source')
+    .select('config')
+    .where('id', '=', source)
+    .executeTakeFirstOrThrow()
+  if ('managed' in JSON.parse(config)) throw new Error('the source is published to')
 }
 
 /** Brings what is staged into the tables; returns the entries that it belongs to. */

@@ -10,17 +10,20 @@ import { incomingColumns } from './version-row.ts'
 type Database = Kysely<RegistryTables>
 type Columns = ReturnType<typeof incomingColumns>
 
+interface Batch {
+  readonly versions: readonly IncomingVersion[]
+  readonly seen: Set<number>
+  /** Called first in each transaction. */
+  readonly hold: (transaction: Database) => Promise<void>
+}
+
 /** Lays versions aside that differ from those in the store, and adds to `seen` those that the store has. */
-export function stageVersions(
-  database: Database,
-  source: number,
-  versions: readonly IncomingVersion[],
-  seen: Set<number>,
-): Promise<void> {
+export function stageVersions(database: Database, source: number, { versions, seen, hold }: Batch): Promise<void> {
   // Sources that are synced at the same time get in each other's way at the counters that number what they bring.
   return inChunks(versions, (chunk) =>
     retryConflicts(() =>
       database.transaction().execute(async (transaction) => {
+        await hold(transaction)
         const rows = new Map<string, { readonly incoming: IncomingVersion; readonly columns: Columns }>()
         for (const incoming of chunk) {
           const columns = incomingColumns(incoming)

@@ -5,14 +5,16 @@ import type { Kysely } from 'kysely'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { applySettings, type StoreSettings } from '../../../dataplane/registry/store/apply-settings.ts'
-import { applySync } from '../../../dataplane/registry/store/apply-sync.ts'
+import { applySync, stageSync } from '../../../dataplane/registry/store/apply-sync.ts'
 import { openForReading, openForWriting, type StorePlace } from '../../../dataplane/registry/store/open.ts'
+import { publishAll } from '../../../dataplane/registry/store/publish.ts'
 import { createReader, type Reader } from '../../../dataplane/registry/store/read.ts'
 import type { RegistryTables } from '../../../dataplane/registry/store/schema.ts'
 import { createSnapshot } from '../../../dataplane/registry/store/snapshot.ts'
 import { parseCatalog } from '../../support/parse-catalog.ts'
 import { startPostgres, type TestPostgres } from '../../support/postgres.ts'
 import { registryFile, server } from '../../support/registry.ts'
+import { publication } from '../../support/store.ts'
 
 let directory: string
 let postgres: TestPostgres
@@ -290,6 +292,50 @@ onBoth('settings: the same ones again write nothing; others take along what belo
   assert.equal(await list('one'), ['x/two@1.0.0 b'])
   for (const table of ['entry', 'entry_version', 'listing'] as const)
     assert.is((await database.selectFrom(table).selectAll().execute()).length, 1, table)
+})
+
+onBoth('a pass that another has overtaken takes nothing away from it', async () => {
+  await configure({ main: ['a'] })
+  await sync('a', ['x/old'])
+  const { versions } = await parseCatalog(Buffer.from(registryFile(['x/one', 'x/two'].map((name) => server(name)))))
+  const end = { settingsHash: '', mark: 'new', complete: true, problems: '[]', now: new Date().toISOString() }
+  const fails = (work: Promise<unknown>) =>
+    work.then(
+      () => assert.unreachable('it was overtaken'),
+      (error: Error) => assert.match(error.message, 'another pass over the source has begun'),
+    )
+
+  // As of a replica that stands still for longer than its lease, or of a source that is set otherwise.
+  const [slow, slower] = [await stageSync(database, 'a'), await stageSync(database, 'a')]
+  await fails(slow.add(versions))
+  await slower.add(versions.slice(0, 1))
+  const quick = await stageSync(database, 'a')
+  await quick.add(versions.slice(0, 1))
+  await fails(slower.add(versions.slice(1)))
+  await fails(slower.finish(end))
+  await slower.drop()
+  await quick.add(versions.slice(1))
+  await quick.finish(end)
+  await fails(slower.finish(end))
+  assert.equal(await list('main'), ['x/one@1.0.0 undefined', 'x/two@1.0.0 undefined'])
+  assert.equal(await database.selectFrom('lease').selectAll().execute(), [])
+})
+
+onBoth('a pass over a source that is published to by now buries nothing', async () => {
+  await configure({ main: ['a'] })
+  const staging = await stageSync(database, 'a')
+  await applySettings(database, {
+    sources: [{ name: 'a', config: { managed: {} }, claims: {} }],
+    registries: [{ name: 'main', sources: ['a'], claims: {} }],
+  })
+  const own = publication('x/own', { source: 'a' })
+  assert.equal(await database.transaction().execute((transaction) => publishAll(transaction, [own])), ['created'])
+  const end = { settingsHash: '', mark: '', complete: true, problems: '[]', now: new Date().toISOString() }
+  await staging.finish(end).then(
+    () => assert.unreachable('it is managed'),
+    (error: Error) => assert.match(error.message, 'the source is published to'),
+  )
+  assert.equal(await list('main'), ['x/own@1.0.0 undefined'])
 })
 
 onBoth('a source that is no longer there takes nothing', async () => {
