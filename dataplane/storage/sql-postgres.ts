@@ -112,7 +112,7 @@ function getTypeParser(type: number, format?: 'text' | 'binary') {
 
 /** What the network and Node say of a server that can't be reached. */
 const AWAY =
-  /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EPIPE)|Connection terminated|timeout exceeded|Query read timeout|Client has encountered a connection error/
+  /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EPIPE)|Connection terminated|timeout exceeded|Query read timeout|Client (has encountered a connection error|was closed)|connection has been discarded/
 
 /** Whether an error came out of PostgreSQL or of the way to it. */
 export function isPostgresError(error: unknown): boolean {

@@ -71,4 +71,17 @@ test('a connection whose server says nothing any more is given up, with what was
   assert.is(rows.length, 1)
 })
 
+test('a transaction in the midst of which the server says nothing any more has failed with it', async () => {
+  const error = await failure(
+    database.transaction().execute(async (transaction) => {
+      await sql`select 1`.execute(transaction)
+      proxy.freeze()
+      await sql`select 1`.execute(transaction)
+    }),
+  )
+  assert.ok(isPostgresAway(error))
+  proxy.thaw()
+  await answers()
+})
+
 test.run()
