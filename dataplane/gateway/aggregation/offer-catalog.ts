@@ -73,7 +73,7 @@ export function buildOfferCatalog(
   const resources = addressed(backends, 'resources', uris)
   const shown = backends.filter(({ name }) => !shapeOf(config, name).hidden)
   return {
-    capabilities: capabilitiesOf(backends),
+    capabilities: { ...capabilitiesOf(backends), ...extensionsOf(shown) },
     instructions: instructionsOf(backends),
     extensions: modernExtensionsOf(shown),
     tasks: sessionTasksOf(shown),
@@ -129,7 +129,6 @@ function capabilitiesOf(backends: readonly Backend[]): Record<string, object> {
     ...(have('resources') ? { resources: { listChanged: true, subscribe: true } } : {}),
     ...(have('completions') ? { completions: {} } : {}),
     ...(have('logging') ? { logging: {} } : {}),
-    ...extensionsOf(backends),
   }
 }
 

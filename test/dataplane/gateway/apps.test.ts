@@ -65,10 +65,19 @@ test('what a backend declares of apps is declared, with what others declare', as
   const expected = { [APPS]: { more: 1 } }
   assert.equal((await open({})).offered.extensions, expected)
   assert.equal((await postModern(gateway.url, 'server/discover')).json.result.capabilities.extensions, expected)
-  const without = await startGateway({ backends: [{ name: 'old', url: older.url }] })
-  assert.is((await open({}, without.url)).offered.extensions, undefined)
-  assert.is((await postModern(without.url, 'server/discover')).json.result.capabilities.extensions, undefined)
-  await without.close()
+  const [old, hidden] = [
+    { name: 'old', url: older.url },
+    { name: 'new', url: newer.url },
+  ]
+  for (const config of [
+    { backends: [old] },
+    { backends: [old, hidden], aggregation: { tools: [{ workload: 'new', excludeAll: true }] } },
+  ]) {
+    const without = await startGateway(config)
+    assert.is((await open({}, without.url)).offered.extensions, undefined)
+    assert.is((await postModern(without.url, 'server/discover')).json.result.capabilities.extensions, undefined)
+    await without.close()
+  }
   const tasks = await startTaskServer()
   const more = await startGateway({
     backends: [
