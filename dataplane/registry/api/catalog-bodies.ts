@@ -15,8 +15,10 @@ export interface CatalogBodiesOptions {
   away(): string | undefined
 }
 
-/** The body of what is asked, compressed where `gzip` is allowed and worth it. Throws as `readCatalog` does. */
-export type CatalogBodies = (question: Question, open: OpenRegistry, gzip: boolean) => Body | Promise<Body>
+/**
+ * The body of what is asked, compressed where `gzip` is allowed and worth it; undefined, and throws, as `readCatalog` does.
+ */
+export type CatalogBodies = (question: Question, open: OpenRegistry, gzip: boolean) => Body | Promise<Body | undefined>
 
 /**
  * Makes the function that finds bodies. They are kept by the same that the ETag is made of: the registry's revision and
@@ -26,20 +28,20 @@ export type CatalogBodies = (question: Question, open: OpenRegistry, gzip: boole
 export function createCatalogBodies({ reader, away }: CatalogBodiesOptions): CatalogBodies {
   const kept = new KeptBodies()
   const asked = new AskedLately()
-  const making = new Map<string, Promise<Body>>()
+  const making = new Map<string, Promise<Body | undefined>>()
 
-  async function make(question: Question, open: OpenRegistry, gzip: boolean): Promise<Body> {
+  async function make(question: Question, open: OpenRegistry, gzip: boolean): Promise<Body | undefined> {
     const known = gzip && away() === undefined ? kept.get(keyOf(question, open, false)) : undefined
     const plain = known ?? (await readCatalog(reader, question, open))
-    return gzip && plain.bytes.length >= SMALLEST
+    return gzip && plain !== undefined && plain.bytes.length >= SMALLEST
       ? { bytes: await compressed(plain.bytes), gzip, revision: plain.revision }
       : plain
   }
 
-  async function makeAndKeep(key: string, question: Question, open: OpenRegistry, gzip: boolean): Promise<Body> {
+  async function makeAndKeep(key: string, question: Question, open: OpenRegistry, gzip: boolean) {
     try {
       const body = await make(question, open, gzip)
-      if (isKept(key, question, body)) kept.keep(key, body)
+      if (body?.revision !== undefined && isKept(key, question, body)) kept.keep(key, body)
       return body
     } finally {
       making.delete(key)
@@ -48,7 +50,8 @@ export function createCatalogBodies({ reader, away }: CatalogBodiesOptions): Cat
 
   /**
    * Who walks through the whole list asks for each later page once, and who looks up all that there is for each entry:
-   * kept, they would drive out what is asked for over and over. To compress them again would cost more than that.
+   * kept, they would drive out what is asked for over and over. To compress them again would cost more than that. What
+   * shows nothing is read anew each time, as is whether it is still so.
    */
   function isKept(key: string, { asks, query }: Question, { gzip }: Body): boolean {
     if (gzip) return true

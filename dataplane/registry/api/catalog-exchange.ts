@@ -30,9 +30,9 @@ export function openExchange(
   }
 }
 
-/** 200 with a body; `tag` tells what the caller sees. For HEAD Node leaves the body away. */
-export function sendBody(exchange: Exchange, { bytes, gzip, revision }: Body, tag: string, actor: Actor): void {
-  const fields = revisionFields(exchange, { revision, tag }, actor)
+/** 200 with a body of this revision. For HEAD Node leaves the body away. */
+export function sendBody(exchange: Exchange, { bytes, gzip }: Body, revision: Revision, actor: Actor): void {
+  const fields = revisionFields(exchange, revision, actor)
   if (gzip) fields.push('content-encoding', 'gzip')
   fields.push('content-type', 'application/json', 'x-content-type-options', 'nosniff')
   fields.push('content-length', String(bytes.length))

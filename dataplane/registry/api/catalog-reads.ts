@@ -10,7 +10,7 @@ import { type CatalogPath, catalogPath } from './catalog-path.ts'
 import { acceptsGzip } from './compressed.ts'
 import { isUnchanged } from './conditional.ts'
 import type { Api } from './context.ts'
-import { openRegistry } from './gate.ts'
+import { openRegistry, readOpen } from './gate.ts'
 import { questionOf } from './query.ts'
 import { requestTarget } from './request-target.ts'
 
@@ -75,10 +75,12 @@ export function catalogReads(options: CatalogReadsOptions) {
     const known = question.asks === 'list' && away() === undefined
     if (known && isUnchanged(ifNoneMatch, open)) return sendUnchanged(exchange, open, actor)
 
-    const body = await bodies(question, open, acceptsGzip(headers['accept-encoding']))
-    const shown = { revision: body.revision, tag: open.tag }
+    const gzip = acceptsGzip(headers['accept-encoding'])
+    const read = await readOpen(api, actor, open, (its) => bodies(question, its, gzip))
+    if (read.found === undefined) throw new PublicError('not_found')
+    const shown = { revision: read.found.revision ?? read.open.revision, tag: read.open.tag }
     if (isUnchanged(ifNoneMatch, shown)) sendUnchanged(exchange, shown, actor)
-    else sendBody(exchange, body, open.tag, actor)
+    else sendBody(exchange, read.found, shown, actor)
   }
 
   return function answerCatalogRead(incoming: IncomingMessage, outgoing: ServerResponse): boolean {

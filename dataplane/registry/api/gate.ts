@@ -28,3 +28,34 @@ export async function openRegistry(
   const { visible, tag } = visibilityOf(actor)
   return { registry: found.name, revision: found.revision, visible, tag }
 }
+
+/** Claims that change faster than they are read with are taken as they are after so many attempts. */
+const ATTEMPTS = 5
+
+/** What was read, and the state that the caller's claims were held against for it. */
+interface Opened<T> {
+  readonly found: T
+  readonly open: OpenRegistry
+}
+
+/**
+ * Reads of an open registry. The store may be ahead of what is known here: where the registry has changed, or nothing tells
+ * that it has not, the caller's claims are held against what is there by now, and if they then see other entries it is
+ * read again. Throws as `openRegistry` and `read` do.
+ */
+export async function readOpen<T extends { readonly revision: string | undefined } | undefined>(
+  api: Pick<Api, 'reader' | 'visibilityOf'>,
+  actor: Actor,
+  first: OpenRegistry,
+  read: (open: OpenRegistry) => Promise<T> | T,
+): Promise<Opened<T>> {
+  let open = first
+  for (let left = ATTEMPTS; ; left--) {
+    const found = await read(open)
+    if (found?.revision === open.revision || left === 0) return { found, open }
+    await api.reader.catchUp()
+    const now = await openRegistry(api, actor, open.registry)
+    if (now.tag === open.tag) return { found, open }
+    open = now
+  }
+}

@@ -2,8 +2,8 @@
 export interface Body {
   readonly bytes: Buffer
   readonly gzip: boolean
-  /** The registry's revision that it shows. */
-  readonly revision: string
+  /** The registry's revision that it shows; undefined where it shows nothing that tells. */
+  readonly revision: string | undefined
 }
 
 /** All bodies together; what they are kept by counts too. */

@@ -3,11 +3,13 @@ import { html } from 'hono/html'
 import { renderPage } from '../../pages/page.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Api } from '../api/context.ts'
-import { openRegistry } from '../api/gate.ts'
+import { type OpenRegistry, openRegistry, readOpen } from '../api/gate.ts'
 import type { RegistryEnv } from '../api/operation.ts'
 import { mayReach } from '../authz/access.ts'
+import type { Actor } from '../authz/actor.ts'
 import { decodeCursor, encodeCursor, queryDigest } from '../catalog/cursor.ts'
 import { isServerName } from '../catalog/names.ts'
+import type { VersionRow } from '../store/version-columns.ts'
 import { entryPage } from './entry-page.ts'
 import { listPage } from './list-page.ts'
 
@@ -15,8 +17,21 @@ const PAGE_SIZE = 30
 const LONGEST_SEARCH = 200
 
 /** The catalog for people. It shows what the caller may see, by the same gate and the same filter as the consumer API. */
-export function pageRoutes({ reader, visibilityOf }: Pick<Api, 'reader' | 'visibilityOf'>): Hono<RegistryEnv> {
+export function pageRoutes(api: Pick<Api, 'reader' | 'visibilityOf'>): Hono<RegistryEnv> {
   const app = new Hono<RegistryEnv>()
+  const { reader } = api
+
+  async function readRows(
+    actor: Actor,
+    open: OpenRegistry,
+    read: (open: OpenRegistry) => Promise<readonly VersionRow[]>,
+  ): Promise<readonly VersionRow[]> {
+    const { found } = await readOpen(api, actor, open, async (its) => {
+      const rows = await read(its)
+      return { rows, revision: rows[0]?.revision }
+    })
+    return found.rows
+  }
 
   app.get('/', async (c) => {
     const { actor } = c.var
@@ -32,17 +47,10 @@ export function pageRoutes({ reader, visibilityOf }: Pick<Api, 'reader' | 'visib
     const after = cursor ? decodeCursor(cursor, digest) : undefined
     if (cursor && after === undefined) throw new PublicError('invalid_request')
 
-    const { visible } = visibilityOf(actor)
-    const rows = await reader.list({
-      registry,
-      type: 'server',
-      visible,
-      includeDeleted: false,
-      version: 'latest',
-      limit: PAGE_SIZE + 1,
-      after,
-      ...(search && { search }),
-    })
+    const query = { type: 'server', includeDeleted: false, version: 'latest', limit: PAGE_SIZE + 1, after } as const
+    const rows = await readRows(actor, await openRegistry(api, actor, registry), ({ visible }) =>
+      reader.list({ ...query, registry, visible, ...(search && { search }) }),
+    )
     const page = rows.slice(0, PAGE_SIZE)
     const last = rows.length > PAGE_SIZE ? page.at(-1) : undefined
     const nextCursor = last && encodeCursor(last, digest)
@@ -50,10 +58,14 @@ export function pageRoutes({ reader, visibilityOf }: Pick<Api, 'reader' | 'visib
   })
 
   app.get('/registry/:registry/servers/:namespace/:short', async (c) => {
-    const { registry, visible } = await openRegistry({ reader, visibilityOf }, c.var.actor, c.req.param('registry'))
+    const { actor } = c.var
+    const open = await openRegistry(api, actor, c.req.param('registry'))
+    const { registry } = open
     const name = `${c.req.param('namespace')}/${c.req.param('short')}`
     if (!isServerName(name)) throw new PublicError('not_found')
-    const rows = await reader.versions({ registry, type: 'server', name, visible, includeDeleted: false })
+    const rows = await readRows(actor, open, ({ visible }) =>
+      reader.versions({ registry, type: 'server', name, visible, includeDeleted: false }),
+    )
     if (rows.length === 0) throw new PublicError('not_found')
     return renderPage(c, entryPage({ registry, rows }))
   })

@@ -48,6 +48,8 @@ export interface Reader extends AdminReader, Pick<Snapshot, 'claimsSets'> {
   version(query: VersionQuery): Promise<VersionRow | undefined>
   /** The registry's revision, without a query; undefined where there is no such registry. */
   revision(registry: string): Promise<string | undefined>
+  /** Resolves when registries, their revisions and sets of claims are known as they were when it was called, or later. */
+  catchUp(): Promise<void>
 }
 
 export function createReader(database: Kysely<RegistryTables>, snapshot: Snapshot): Reader {
@@ -92,6 +94,7 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
     async revision(registry) {
       return snapshot.registries().get(registry)?.revision
     },
+    catchUp: () => available(snapshot.refresh('entries')),
   }
 }
 

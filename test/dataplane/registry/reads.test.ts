@@ -4,7 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type Body, KeptBodies } from '../../../dataplane/registry/api/kept-bodies.ts'
 import { registryFile, server, startRegistry, type TestRegistry } from '../../support/registry.ts'
-import { type CallerName, listed, startAuthzRegistry } from '../../support/registry-authz.ts'
+import { type CallerName, entryPath, listed, type Reply, startAuthzRegistry } from '../../support/registry-authz.ts'
 
 /** The consumer API on the wire: what is written beside the bodies, and what is kept of them. */
 
@@ -139,6 +139,55 @@ test('what one caller was sent is never sent to another, and a change is seen by
     const token = await it.tokenOf('platform-writer')
     const whole = await it.as(`Bearer ${token}`, 'GET', LIST)
     assert.equal(listed(whole), await get('platform-writer', 'gzip'))
+  } finally {
+    await it.close()
+  }
+})
+
+test('claims that change and registries that go while they are read: nothing is hidden from who sees it all along', async () => {
+  const it = await startAuthzRegistry()
+  try {
+    const rounds = 40
+    const team = Array.from({ length: rounds }, (_, round) => `t${round}`)
+    const claims = { aud: 'https://registry.example', sub: 'own', role: ['writer', 'admin'], org: 'acme', team }
+    const own = `Bearer ${await it.idp.mint(claims)}`
+    const $schema = 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json'
+    const published = { server: { ...server('com.acme/own'), $schema }, claims: { team: 't0' } }
+    assert.is((await it.as(own, 'POST', '/v1/entries', published)).status, 201)
+    const brief = { name: 'brief', sources: ['internal'], claims: { org: 'acme' } }
+
+    const answers = new Map<string, number>()
+    let done = false
+    let asked = 0
+    const keepAsking = async (registry: string, rest: () => string) => {
+      while (!done) {
+        const { status, body } = await it.as(own, 'GET', `/registry/${registry}/v0.1/servers${rest()}`)
+        const what = `${registry} ${status}${body.servers === undefined ? '' : ` ${listed({ body } as Reply)}`}`
+        answers.set(what, (answers.get(what) ?? 0) + 1)
+      }
+    }
+    // Never the same question, so that the store is asked each time.
+    const search = () =>
+      `?search=com.acme/own&updated_since=${new Date(Date.UTC(2020, 0, 1) + 1_000 * asked++).toISOString()}`
+    const asking = Array.from({ length: 3 }, () => [
+      keepAsking('main', search),
+      keepAsking('main', () => '/com.acme%2Fown/versions/latest'),
+      keepAsking('brief', search),
+    ]).flat()
+    for (let round = 1; round < rounds; round++) {
+      const changed = { claims: { team: `t${round}` } }
+      assert.is((await it.as(own, 'PUT', `${entryPath('com.acme/own')}/claims`, changed)).status, 204)
+      assert.is((await it.as(own, 'POST', '/v1/registries', brief)).status, 201)
+      assert.is((await it.as(own, 'DELETE', '/v1/registries/brief')).status, 204)
+    }
+    done = true
+    await Promise.all(asking)
+    assert.equal([...answers.keys()].sort(), [
+      'brief 200 com.acme/own',
+      'brief 404',
+      'main 200',
+      'main 200 com.acme/own',
+    ])
   } finally {
     await it.close()
   }
