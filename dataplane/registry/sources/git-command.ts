@@ -24,14 +24,25 @@ const SETTINGS: readonly (readonly [string, string])[] = [
   ['http.lowSpeedLimit', '1'],
   ['http.lowSpeedTime', '30'],
   ['gc.auto', '0'],
+  // What is fetched lies in packs, where its size is measured.
+  ['fetch.unpackLimit', '1'],
 ]
+
+/** Of git's own variables these stay: where its programs are, and the certificates that it trusts. */
+const KEPT = /^GIT_(EXEC_PATH|SSL_CAINFO|SSL_CAPATH|PROXY_SSL_CAINFO)$/
 
 /** Runs git and gives what it wrote. Throws a SourceError; its message holds no credentials, since git gets none to tell. */
 export async function git(args: readonly string[], options: GitOptions): Promise<Buffer> {
   const { timeoutMs, maxBytes, signal, take } = options
   signal.throwIfAborted()
-  // A group of its own: the helpers that git starts end with it.
-  const child = spawn('git', args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true, env: environment(options) })
+  const child = spawn('git', args, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    // A group of its own: the helpers that git starts end with it.
+    detached: true,
+    env: environment(options),
+    // Git takes the settings of a repository that it is started in, a checkout's with its owner's tokens.
+    cwd: '/',
+  })
   let refused: Error | undefined
   const end = (reason: Error) => {
     refused ??= reason
@@ -81,7 +92,10 @@ export async function git(args: readonly string[], options: GitOptions): Promise
 function environment({ settings = [] }: GitOptions): NodeJS.ProcessEnv {
   const all = [...SETTINGS, ...settings]
   return {
-    ...process.env,
+    ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('GIT_') || KEPT.test(name))),
+    // Git and curl read settings and passwords (.netrc) there.
+    HOME: '/dev/null',
+    NETRC: '/dev/null',
     GIT_TERMINAL_PROMPT: '0',
     GIT_ASKPASS: '/bin/false',
     GIT_CONFIG_NOSYSTEM: '1',
@@ -103,6 +117,8 @@ function failureOf(complaint: string, exitCode: number | null): SourceError {
   const message = line.replace(/^(fatal|error): /, '').slice(0, 300)
   if (/Authentication failed|could not read Username|returned error: 40[13]/.test(complaint))
     return new SourceError('forbidden', `the repository does not let us in: ${message}`)
+  if (/returned error: 30\d/.test(complaint))
+    return new SourceError('moved', 'it redirects to where this source is not followed')
   // A folder behind a plain web server: it has only whole packs to give.
   if (/dumb http transport does not support shallow/.test(complaint)) return new SourceError('no_shallow', message)
   if (/returned error: 429/.test(complaint)) return new SourceError('rate_limited', message)

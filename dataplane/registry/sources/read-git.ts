@@ -1,9 +1,10 @@
 import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
+import { request } from 'undici'
 import { bytesOf, LARGEST_FILE } from './file-content.ts'
 import { type GitOptions, git } from './git-command.ts'
 import { readCatalog } from './parse.ts'
-import { publicAddress } from './public-address.ts'
+import { addressOf } from './public-address.ts'
 import type { Pass, PlaceOf, ReadChange } from './source.ts'
 import { SourceError } from './source-error.ts'
 import { openSpool, spool } from './spool.ts'
@@ -11,6 +12,9 @@ import { openSpool, spool } from './spool.ts'
 type GitPlace = PlaceOf<'git'>
 
 const LOOK_MS = 30_000
+/** What git answers but for the file. */
+const SMALL = 1024 * 1024
+const REDIRECTS = 5
 const FETCH_MS = 5 * 60_000
 /** A repository that needs more room, one state of it, is refused. */
 const LARGEST_REPOSITORY = 1024 * 1024 * 1024
@@ -22,21 +26,23 @@ const MEASURE_MS = 500
  * where the server can leave that out, and the file is read if it is another.
  */
 export async function readGit(place: GitPlace, pass: Pass): Promise<ReadChange | undefined> {
-  const options = { settings: await settingsOf(place), timeoutMs: LOOK_MS, maxBytes: 1024 * 1024, signal: pass.signal }
+  const authorization = await authorizationOf(place)
+  const at = await openRepository(place, authorization, pass.signal)
   const [commitBefore, fileBefore] = pass.mark?.split(' ') ?? []
-  const commit = place.commit ?? (await commitOf(place, options))
+  const commit = place.commit ?? (await at((repository, options) => commitOf(repository, place.ref, options)))
   if (commit === commitBefore) return undefined
 
   return async function readCommit() {
-    const folder = join(pass.stateDirectory, 'git', pass.source)
+    const folder = resolve(pass.stateDirectory, 'git', pass.source)
     pass.parts.defer(() => rm(folder, { recursive: true, force: true }))
-    await fetchCommit(folder, place.repository, commit, options)
+    await at((repository, options) => fetchCommit(folder, repository, commit, options))
+    const options = { timeoutMs: LOOK_MS, maxBytes: SMALL, signal: pass.signal }
     const file = await fileIn(folder, commit, place.path, options)
     const mark = `${commit} ${file}`
     if (file === fileBefore) return { newMark: mark }
     const spooled = await openSpool(pass)
     const take = (piece: Buffer) => spool(spooled, piece)
-    await git(['-C', folder, 'cat-file', 'blob', file], {
+    await git(['--git-dir', folder, 'cat-file', 'blob', file], {
       ...options,
       maxBytes: LARGEST_FILE,
       timeoutMs: FETCH_MS,
@@ -46,7 +52,7 @@ export async function readGit(place: GitPlace, pass: Pass): Promise<ReadChange |
   }
 }
 
-async function commitOf({ repository, ref = 'HEAD' }: GitPlace, options: GitOptions): Promise<string> {
+async function commitOf(repository: string, ref = 'HEAD', options: GitOptions): Promise<string> {
   const text = (await git(['ls-remote', '--', repository, ref, `${ref}^{}`], options)).toString()
   const found = new Map(text.split('\n').map((line) => line.split('\t').reverse() as [string, string]))
   // An annotated tag is an object of its own; what it points to has the name with `^{}`.
@@ -68,7 +74,7 @@ async function fetchCommit(folder: string, repository: string, commit: string, o
   try {
     const signal = AbortSignal.any([options.signal, tooLarge.signal])
     const fetch = (...depth: readonly string[]) =>
-      git(['-C', folder, 'fetch', '--quiet', ...depth, '--no-tags', '--', repository, commit], {
+      git(['--git-dir', folder, 'fetch', '--quiet', ...depth, '--no-tags', '--', repository, commit], {
         ...options,
         timeoutMs: FETCH_MS,
         signal,
@@ -82,22 +88,18 @@ async function fetchCommit(folder: string, repository: string, commit: string, o
   }
 }
 
+/** Bytes of the objects that have come: packs, and from a plain web server single ones too. */
 async function sizeOf(folder: string): Promise<number> {
-  const names = await readdir(join(folder, 'objects', 'pack')).catch(() => [])
-  const sizes = await Promise.all(
-    names.map((name) =>
-      stat(join(folder, 'objects', 'pack', name)).then(
-        ({ size }) => size,
-        () => 0,
-      ),
-    ),
-  )
-  return sizes.reduce((sum, size) => sum + size, 0)
+  const objects = join(folder, 'objects')
+  const names = await readdir(objects, { recursive: true }).catch(() => [])
+  let bytes = 0
+  for (const name of names) bytes += (await stat(join(objects, name)).catch(() => ({ size: 0 }))).size
+  return bytes
 }
 
 /** The object id of a file in a commit. */
 async function fileIn(folder: string, commit: string, path: string, options: GitOptions): Promise<string> {
-  const ask = async (...args: string[]) => (await git(['-C', folder, ...args], options)).toString().trim()
+  const ask = async (...args: string[]) => (await git(['--git-dir', folder, ...args], options)).toString().trim()
   const id = await ask('rev-parse', '--verify', '--quiet', '--end-of-options', `${commit}:${path}`).catch(
     (error: SourceError) => {
       throw error.code === 'git_failed' ? new SourceError('file_missing', `the commit has no file ${path}`) : error
@@ -108,19 +110,58 @@ async function fileIn(folder: string, commit: string, path: string, options: Git
   return id
 }
 
-/** Credentials as a header for this host alone, and where the source is held to public addresses, the checked one. */
-async function settingsOf({ repository, auth, publicOnly }: GitPlace): Promise<(readonly [string, string])[]> {
-  const { origin, protocol } = new URL(repository)
-  const settings: (readonly [string, string])[] = []
-  if (protocol === 'file:') settings.push(['protocol.file.allow', 'always'])
-  if (auth !== undefined) {
-    const credentials = Buffer.from(`${auth.username}:${await passwordOf(auth.passwordFile)}`).toString('base64')
-    settings.push([`http.${origin}/.extraHeader`, `Authorization: Basic ${credentials}`])
+type Ask<T> = (repository: string, options: GitOptions) => Promise<T>
+
+/**
+ * Gives a function that asks at a repository and, where that has moved, at the place it redirects to. Git is not left to
+ * follow: it takes credentials on to any host, and goes to addresses that nobody has checked.
+ */
+async function openRepository(place: GitPlace, authorization: string | undefined, signal: AbortSignal) {
+  // As it was checked: of an odd URL git and curl may take another part for the host.
+  let url = new URL(place.repository)
+  const settings: (readonly [string, string])[] = [['http.followRedirects', 'false']]
+  if (url.protocol === 'file:') settings.push(['protocol.file.allow', 'always'])
+  if (authorization !== undefined) settings.push([`http.${url.origin}/.extraHeader`, `Authorization: ${authorization}`])
+  if (place.publicOnly) settings.push(['http.curloptResolve', await addressOf(url, 'public')])
+  const options = { settings, timeoutMs: LOOK_MS, maxBytes: SMALL, signal }
+
+  return async function at<T>(ask: Ask<T>): Promise<T> {
+    for (let hops = 0; ; hops++) {
+      try {
+        return await ask(url.href, options)
+      } catch (error) {
+        const to = error instanceof SourceError && error.code === 'moved' && hops < REDIRECTS && !place.publicOnly
+        const moved = to ? await movedTo(url, authorization, signal) : undefined
+        if (moved === undefined) throw error
+        if (moved.origin !== url.origin) settings.push(['http.curloptResolve', await addressOf(moved, 'reachable')])
+        url = moved
+      }
+    }
   }
-  if (publicOnly) {
-    settings.push(['http.curloptResolve', await publicAddress(new URL(repository))], ['http.followRedirects', 'false'])
-  }
-  return settings
+}
+
+async function authorizationOf({ auth }: GitPlace): Promise<string | undefined> {
+  if (auth === undefined) return undefined
+  return `Basic ${Buffer.from(`${auth.username}:${await passwordOf(auth.passwordFile)}`).toString('base64')}`
+}
+
+/** What git asks for first (gitprotocol-http). */
+const REFS = '/info/refs?service=git-upload-pack'
+
+/** Where a repository redirects to, as hosts do for one that was renamed; with credentials only within their origin. */
+async function movedTo(url: URL, authorization: string | undefined, signal: AbortSignal): Promise<URL | undefined> {
+  const asked = url.href.replace(/\/+$/, '') + REFS
+  const { headers, body } = await request(asked, {
+    headers: { 'git-protocol': 'version=2', 'user-agent': 'git/portico', ...(authorization && { authorization }) },
+    signal: AbortSignal.any([signal, AbortSignal.timeout(LOOK_MS)]),
+  }).catch((error: Error & { code?: string }) => {
+    throw new SourceError('unreachable', `it can’t be reached (${error.code ?? error.name})`)
+  })
+  await body.dump()
+  const to = typeof headers['location'] === 'string' ? URL.parse(headers['location'], asked) : null
+  if (to === null || !/^https?:$/.test(to.protocol) || !to.href.endsWith(REFS)) return undefined
+  if (authorization !== undefined && to.origin !== url.origin) return undefined
+  return new URL(to.href.slice(0, -REFS.length))
 }
 
 async function passwordOf(file: string): Promise<string> {

@@ -13,6 +13,7 @@ export type SourceErrorCode =
   | 'upstream_failed'
   | 'endless'
   | 'private_address'
+  | 'moved'
   | 'no_such_ref'
   | 'git_failed'
   | 'no_shallow'

@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert'
 import { backoff } from '../../../dataplane/registry/sources/backoff.ts'
 import { parseHeaders } from '../../../dataplane/registry/sources/headers-file.ts'
 import { createHttpGet } from '../../../dataplane/registry/sources/http-get.ts'
-import { publicAddress } from '../../../dataplane/registry/sources/public-address.ts'
+import { addressOf } from '../../../dataplane/registry/sources/public-address.ts'
 import { retryAfterOf } from '../../../dataplane/registry/sources/retry-after.ts'
 import type { SyncCall } from '../../../dataplane/registry/sources/schedule.ts'
 import { createScheduler } from '../../../dataplane/registry/sources/scheduler.ts'
@@ -94,7 +94,7 @@ test('a source that is held to public addresses reaches none of this machine', a
     )
     assert.is(code, 'private_address', url)
     assert.is(
-      await publicAddress(new URL(url)).then(
+      await addressOf(new URL(url), 'public').then(
         () => 'public',
         (error: SourceError) => error.code,
       ),

@@ -1,12 +1,18 @@
-import { readdir } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { git as runGit } from '../../../dataplane/registry/sources/git-command.ts'
+import { readGit } from '../../../dataplane/registry/sources/read-git.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type GitServer, startGitServer } from '../../support/git-server.ts'
 import { labels, registryFile, server, type TestRegistry } from '../../support/registry.ts'
 import { registryOf } from '../../support/source-registry.ts'
+import { startUpstream } from '../../support/upstream.ts'
 
 const a1 = registryFile([server('com.example/a')])
 const ab = registryFile([server('com.example/a'), server('com.example/b')])
@@ -130,6 +136,96 @@ test('credentials come from a file that is read anew, and show up nowhere', asyn
     assert.not.ok(told.includes(secret))
 })
 
+test('credentials follow a redirect on their own host, and none to another', async () => {
+  git.commit({ 'registry.json': a1 })
+  let to = ''
+  const home = await startUpstream((url, response, request) => {
+    if (url.pathname.startsWith('/old/'))
+      response.writeHead(301, { location: `${to}${url.pathname.slice('/old'.length)}${url.search}` }).end()
+    else relay(git.url, url, request, response)
+  })
+  const other = await startUpstream((url, response, request) => relay(git.url, url, request, response))
+  try {
+    registry = await registryOf(
+      { git: { repository: `${home.url}/old/.git`, auth: { username: 'bot', passwordFile: '../password' } } },
+      { files: { password: 'right-secret\n' } },
+    )
+    await shows(['com.example/a@1.0.0'])
+    assert.ok(home.requests.every(({ headers }) => headers.authorization !== undefined))
+    to = other.url
+    await settled('failed')
+    assert.is((await registry.source('own')).error?.code, 'moved')
+    assert.equal(other.requests, [])
+    await registry.close()
+
+    // Without credentials it is followed, but not to just any address.
+    registry = await registryOf({ git: { repository: `${home.url}/old/.git` } })
+    await shows(['com.example/a@1.0.0'])
+    to = 'http://169.254.169.254'
+    await settled('failed')
+    assert.is((await registry.source('own')).error?.code, 'private_address')
+  } finally {
+    await Promise.all([home.close(), other.close()])
+  }
+})
+
+test('the host that is checked is the host that is called', async () => {
+  const inside = await startUpstream((_url, response) => response.writeHead(404).end())
+  const repository = `http://127.0.0.1:1\\@${new URL(inside.url).host}/x`
+  assert.is(new URL(repository).host, '127.0.0.1:1')
+  registry = await registryOf({ git: { repository } })
+  await settled('failed')
+  assert.equal(inside.requests, [])
+  await inside.close()
+})
+
+test('neither the environment nor where it is started changes what git does', async () => {
+  git.commit({ 'registry.json': a1 })
+  const folder = await mkdtemp(join(tmpdir(), 'portico-checkout-'))
+  const asked: string[] = []
+  const upstream = await startUpstream((_url, response, { headers }) => {
+    asked.push(`${headers.authorization} ${headers['x-token']}`)
+    response.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end()
+  })
+  const { HOME } = process.env
+  const cwd = process.cwd()
+  try {
+    const checkout = join(folder, 'checkout')
+    execFileSync('git', ['init', '--quiet', checkout])
+    execFileSync('git', ['-C', checkout, 'config', `http.${upstream.url}/.extraHeader`, 'X-Token: of-the-checkout'])
+    await writeFile(join(folder, '.netrc'), 'machine 127.0.0.1 login me password of-the-home\n')
+    process.env['HOME'] = folder
+    process.chdir(checkout)
+    const never = new AbortController().signal
+    await runGit(['ls-remote', '--', `${upstream.url}/x`], { timeoutMs: 10_000, maxBytes: 1024, signal: never }).then(
+      () => assert.unreachable(),
+      (error: Error) => assert.match(error.message, 'does not let us in'),
+    )
+    assert.equal(asked, ['undefined undefined'])
+
+    // As in a hook of git.
+    process.env['GIT_DIR'] = join(checkout, '.git')
+    const before = await readdir(join(checkout, '.git'), { recursive: true })
+    await using parts = new AsyncDisposableStack()
+    const pass = { source: 'own', mark: undefined, stateDirectory: '../state', signal: never, parts }
+    await mkdir(join(folder, 'state'))
+    const place = { kind: 'git', repository: git.url, path: 'registry.json', publicOnly: false } as const
+    const content = await (await readGit(place, pass))?.()
+    assert.ok(content !== undefined && 'batches' in content)
+    // Where its size is measured while it comes.
+    const packs = await readdir(join(folder, 'state', 'git', 'own', 'objects', 'pack'))
+    assert.ok(packs.some((name) => name.endsWith('.pack')))
+    for await (const { versions } of content.batches) assert.is(versions[0]?.name, 'com.example/a')
+    assert.equal(await readdir(join(checkout, '.git'), { recursive: true }), before)
+  } finally {
+    delete process.env['GIT_DIR']
+    process.env['HOME'] = HOME
+    process.chdir(cwd)
+    await upstream.close()
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
 for (const { name, place, code } of [
   { name: 'a branch that is not there', place: { branch: 'nowhere' }, code: 'no_such_ref' },
   { name: 'a file that is not there', place: { path: 'nowhere.json' }, code: 'file_missing' },
@@ -193,5 +289,20 @@ for (const repository of ['/etc', 'ssh://git@example.com/x.git', 'git@example.co
       assert.match((error as Error).message, 'http')
     }
   })
+
+/** Answers with what another git server answers. */
+function relay(to: string, { pathname, search }: URL, { method, headers }: IncomingMessage, response: ServerResponse) {
+  const pieces: Buffer[] = []
+  response.req.on('data', (piece: Buffer) => pieces.push(piece))
+  response.req.on('end', async () => {
+    const answer = await fetch(`${new URL(to).origin}${pathname}${search}`, {
+      method: method as string,
+      headers: { 'content-type': headers['content-type'] ?? '', 'git-protocol': String(headers['git-protocol']) },
+      ...(method === 'POST' && { body: Buffer.concat(pieces) }),
+    })
+    response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' })
+    response.end(Buffer.from(await answer.arrayBuffer()))
+  })
+}
 
 test.run()
