@@ -257,7 +257,7 @@ const invalid: readonly Case[] = [
     what: 'a configuration that is too large',
     given: [
       registry(
-        `sources: [${Array.from({ length: 64 }, (_, at) => `{name: s${at || ''}, file: {path: /${'x'.repeat(16_000)}}}`).join(', ')}]`,
+        `sources: [${Array.from({ length: 64 }, (_, at) => `{name: s${at || ''}, file: {data: ${'x'.repeat(16_000)}}}`).join(', ')}]`,
       ),
     ],
     of: 'MCPRegistry/it',
@@ -269,6 +269,27 @@ const invalid: readonly Case[] = [
     given: [registry('replicas: 2, sources: [{name: s, file: {path: a.json}}]')],
     of: 'MCPRegistry/it',
     says: { Valid: 'False ConfigInvalid: /spec/replicas…' },
+    holds: true,
+  },
+  ...[
+    ['{name: s, git: {repository: https://git.example.org/a, commit: 3c05d04}}', '/sources/0/git/commit must match…'],
+    ['{name: s, kubernetes: {namespaces: [Team_A]}}', '/sources/0/kubernetes/namespaces/0 must match…'],
+    ['{name: s, kubernetes: {namespaces: []}}', '/sources/0/kubernetes/namespaces must NOT have fewer…'],
+    ['{name: s, managed: {}, claims: {"": x}}', '/sources/0/claims must not be empty…'],
+  ].map(([source, finding]) => ({
+    what: `a source that the registry would refuse: ${source}`,
+    given: [registry(`sources: [${source}]`)],
+    of: 'MCPRegistry/it',
+    says: { Valid: `False ConfigInvalid: configuration ${finding}` },
+    holds: true,
+  })),
+  {
+    what: 'a role that everybody would have',
+    given: [
+      'kind: MCPRegistry\nmetadata: {name: it}\nspec: {sources: [{name: s, managed: {}}], registries: [{name: r, sources: [s]}], auth: {mode: oauth, oauth: {providers: [{name: i, issuerUrl: https://i.example.org, audience: a}]}, authz: {roles: {superAdmin: [{}]}}}}',
+    ],
+    of: 'MCPRegistry/it',
+    says: { Valid: 'False ConfigInvalid: configuration /auth/authz/roles/superAdmin/0 must NOT have fewer…' },
     holds: true,
   },
   {
