@@ -128,8 +128,9 @@ export function isPostgresAway(error: unknown): boolean {
 
 /** Whether two transactions got in each other's way: run again, each of them passes. */
 export function isPostgresConflict(error: unknown): boolean {
-  // serialization_failure, deadlock_detected, unique_violation (of rows that were not there when it was looked)
-  return error instanceof pg.DatabaseError && ['40001', '40P01', '23505'].includes(error.code ?? '')
+  // serialization_failure, deadlock_detected, unique_violation and foreign_key_violation (of rows that were not there, or
+  // were, when it was looked)
+  return error instanceof pg.DatabaseError && ['40001', '40P01', '23505', '23503'].includes(error.code ?? '')
 }
 
 /**

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
-import { isPostgres } from '../../storage/sql.ts'
+import { isPostgres, retryConflicts } from '../../storage/sql.ts'
 import type { ClaimsMap } from '../authz/claims.ts'
 import { internOne } from './claims-sets.ts'
 import type { SourceSettings } from './records.ts'
@@ -33,19 +33,21 @@ export interface StoreSettings {
  * Writes nothing where nothing differs. A name that the API has given away is taken over by the file.
  */
 export function applySettings(database: Kysely<RegistryTables>, settings: StoreSettings): Promise<void> {
-  const at = new Date().toISOString()
-  return database.transaction().execute(async (transaction) => {
-    // Replicas that start together come one after the other.
-    if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(SETTINGS_LOCK)})`.execute(transaction)
-    for (const { id, name } of await configured(transaction, 'source'))
-      if (!settings.sources.some((source) => source.name === name)) await dropSource(transaction, id)
-    for (const source of settings.sources) await writeSource(transaction, source, 'config', at)
+  return retryConflicts(() => database.transaction().execute((transaction) => writeSettings(transaction, settings)))
+}
 
-    for (const { id, name } of await configured(transaction, 'registry'))
-      if (!settings.registries.some((registry) => registry.name === name))
-        await transaction.deleteFrom('registry').where('id', '=', id).execute()
-    for (const registry of settings.registries) await writeRegistry(transaction, registry, 'config', at)
-  })
+async function writeSettings(database: Kysely<RegistryTables>, settings: StoreSettings): Promise<void> {
+  const at = new Date().toISOString()
+  // Replicas that start together come one after the other.
+  if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(SETTINGS_LOCK)})`.execute(database)
+  for (const { id, name } of await configured(database, 'source'))
+    if (!settings.sources.some((source) => source.name === name)) await dropSource(database, id)
+  for (const source of settings.sources) await writeSource(database, source, 'config', at)
+
+  for (const { id, name } of await configured(database, 'registry'))
+    if (!settings.registries.some((registry) => registry.name === name))
+      await database.deleteFrom('registry').where('id', '=', id).execute()
+  for (const registry of settings.registries) await writeRegistry(database, registry, 'config', at)
 }
 
 const SETTINGS_LOCK = 7_461_001

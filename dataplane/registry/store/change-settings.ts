@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely'
 import { dropSource, writeRegistry, writeSource } from './apply-settings.ts'
+import { lockSource } from './apply-sync.ts'
 import type { AdminWriter } from './records.ts'
 import type { RegistryTables } from './schema.ts'
 
@@ -19,6 +20,8 @@ export async function putSource(database: Database, change: Argument<'putSource'
 export async function removeSource(database: Database, { name }: Argument<'removeSource'>): Outcome<'removeSource'> {
   const before = await find(database, 'source', name)
   if (before?.origin !== 'api') return 'not_found'
+  // A registry that takes it meanwhile is seen then, or finds it gone.
+  await lockSource(database, before.id)
   const user = await database
     .selectFrom('registry_source')
     .select('registry_id')
