@@ -47,7 +47,14 @@ export async function openStore(options: StoreOptions, log: Logger): Promise<Sto
   /** What has asked for a change reads it from then on. */
   const seen = <A extends unknown[], R>(job: (...args: A) => Promise<R>, changed?: 'entries') =>
     async function writeAndSee(...args: A): Promise<R> {
-      const outcome = await job(...args)
+      let outcome: R
+      try {
+        outcome = await job(...args)
+      } catch (error) {
+        // It may have been written all the same, and the thread or the connection have gone before it could be told.
+        await snapshot.refresh(changed).catch(() => {})
+        throw error
+      }
       await available(snapshot.refresh(changed))
       return outcome
     }

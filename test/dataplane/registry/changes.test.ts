@@ -1,3 +1,4 @@
+import type { Worker } from 'node:worker_threads'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Visible } from '../../../dataplane/registry/authz/visibility.ts'
@@ -201,6 +202,28 @@ onBothStores('eight writers at once: none is lost, none refused', async ({ kind,
     assert.is(new Set(await list(one, seeing(one, a))).size, 135)
   }
 })
+
+onBothStores(
+  'what was written before the writing thread died is known, though nobody was told',
+  async ({ store, again }) => {
+    await manage(store)
+    const threads: Worker[] = []
+    const collect = (thread: Worker) => threads.push(thread)
+    process.on('worker', collect)
+    const other = await again()
+    process.off('worker', collect)
+    const [thread] = threads as [Worker]
+    // It is not heard, as if it had died behind its last commit.
+    thread.removeAllListeners('message')
+    const lost = other.writer.publish(publication('x/lost')).catch((error: Error) => error)
+    const before = await other.reader.revision('main')
+    await eventually('it is written', async () => (await list(store)).length === 1)
+    await thread.terminate()
+    assert.instance(await lost, Error)
+    assert.is.not(await other.reader.revision('main'), before)
+  },
+  ['SQLite'],
+)
 
 onBothStores(
   'a database that others write to is followed within a second',
