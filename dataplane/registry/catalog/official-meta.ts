@@ -1,3 +1,4 @@
+import { printable } from './names.ts'
 import { timestamp } from './timestamp.ts'
 
 /** The registry's own block beside a server document (MCP registry API v0.1). */
@@ -36,7 +37,7 @@ export function readUpstreamMeta(meta: unknown): UpstreamMeta {
   const { status, statusMessage, statusChangedAt, publishedAt } = isObject(official) ? official : {}
   return {
     status: STATUSES.includes(status) ? (status as Status) : 'active',
-    statusMessage: typeof statusMessage === 'string' ? statusMessage : null,
+    statusMessage: typeof statusMessage === 'string' ? printable(statusMessage) : null,
     statusChangedAt: timeOf(statusChangedAt),
     publishedAt: timeOf(publishedAt),
     others: Object.keys(others).length === 0 ? null : JSON.stringify(others),

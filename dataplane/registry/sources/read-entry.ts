@@ -1,7 +1,7 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import Type from 'typebox'
 import type { IncomingVersion } from '../catalog/entry.ts'
-import { isServerName, isVersion } from '../catalog/names.ts'
+import { isServerName, isVersion, printable } from '../catalog/names.ts'
 import { readUpstreamMeta } from '../catalog/official-meta.ts'
 import { nestsDeeperThan } from './depth.ts'
 
@@ -71,7 +71,10 @@ export function readServer(server: unknown, meta: unknown, pointer: string): Inc
 /** Reads a skill; its name in the registry is `namespace/name`. */
 export function readSkill(skill: unknown, meta: unknown, pointer: string): IncomingVersion | Problem {
   if (!checkSkill(skill)) return violation(checkSkill, pointer)
-  return finish('skill', `${skill.namespace}/${skill.name}`, skill, meta, pointer)
+  const name = `${skill.namespace}/${skill.name}`
+  if (!isServerName(name))
+    return { pointer: `${pointer}/name`, message: 'must be, with its namespace, of letters, digits and . _ -' }
+  return finish('skill', name, skill, meta, pointer)
 }
 
 /** Reads the document of an entry with the `_meta` that came beside it. */
@@ -108,11 +111,6 @@ function finish(
     document: text,
     ...readUpstreamMeta(meta),
   }
-}
-
-/** Without U+0000, which PostgreSQL stores in no text, and without halves of characters, which no UTF-8 has. */
-function printable(text: string): string {
-  return text.replaceAll('\0', '').toWellFormed()
 }
 
 function violation(check: ValidateFunction, pointer: string): Problem {

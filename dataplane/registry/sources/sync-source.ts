@@ -25,7 +25,7 @@ export interface SyncOptions {
 type Database = Kysely<RegistryTables>
 
 /** Goes up when the same bytes would be read differently: they are then read again though they did not change. */
-const READER_REVISION = 2
+const READER_REVISION = 3
 
 /** Of what was left out so many are kept, to be told. */
 const MOST_PROBLEMS = 1000

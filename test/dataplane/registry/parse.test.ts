@@ -113,6 +113,7 @@ const left: Record<string, [unknown, string, RegExp]> = {
   'the version latest': [server('a/b', 'latest'), '/version', /latest/],
   'an empty version': [server('a/b', ''), '/version', /1 to 255/],
   'a version with a line break': [server('a/b', '1\n2'), '/version', /1 to 255/],
+  'a version with half a character': [server('a/b', '1\ud800'), '/version', /1 to 255/],
   'a version that is too long': [server('a/b', '1'.repeat(256)), '/version', /255/],
   'packages that are no list': [{ ...good, packages: {} }, '/packages', /array/],
   'a remote that is no object': [{ ...good, remotes: ['x'] }, '/remotes/0', /object/],
@@ -144,6 +145,23 @@ test('left out: the second of the same version, in a list response and beside ba
     problems.map(({ pointer }) => pointer),
     ['/data/skills/0'],
   )
+})
+
+test('left out: a skill by whose name nobody could ask, so that it fails no database', async () => {
+  const skill = { namespace: 'com.example', name: 'writing', version: '1.0.0' }
+  const bad = ['a\0b', 'a/b', '語'.repeat(64)].map((name) => ({ ...skill, name }))
+  const { versions, problems } = await parse(registryFile([], [skill, ...bad]))
+  assert.is(versions.length, 1)
+  assert.equal(
+    problems.map(({ pointer }) => pointer),
+    ['/data/skills/1/name', '/data/skills/2/name', '/data/skills/3/name'],
+  )
+})
+
+test('a status message is text that every database takes', async () => {
+  const _meta = { 'io.modelcontextprotocol.registry/official': { status: 'deprecated', statusMessage: 'Gone\0.' } }
+  const { versions } = await parse(JSON.stringify({ servers: [{ server: good, _meta }] }))
+  assert.is(versions[0]?.statusMessage, 'Gone.')
 })
 
 test('left out: what is longer than anything is looked at, and what comes after it is read', async () => {
