@@ -3,7 +3,7 @@ import { isPostgres } from '../../storage/sql.ts'
 import { foldTerm } from '../catalog/search-text.ts'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
-import { type Few, type Next, nameOf, type Place } from './term-index.ts'
+import { type Few, type Next, type Place, placeOf } from './term-index.ts'
 import { postgresIndex } from './term-index-postgres.ts'
 import { sqliteIndex } from './term-index-sqlite.ts'
 
@@ -36,10 +36,11 @@ export function createFindVersions(database: Kysely<RegistryTables>): FindVersio
       select id, (select revision from registry where id = ${value('registry')}) as revision
       from entry_version where updated_at > ${value('since')} limit ${sql.lit(FEW)}`,
   )
-  const nextChanged = prepareStatement<RegistryTables, { since: string; from: string }, Next>(
+  const nextChanged = prepareStatement<RegistryTables, { since: string; from: string; registry: number }, Next>(
     database,
     (value) => sql<Next>`
-      select min(e.name) as name from entry_version v join entry e on e.id = v.entry_id
+      select min(e.name) as name, (select revision from registry where id = ${value('registry')}) as revision
+      from entry_version v join entry e on e.id = v.entry_id
       where v.updated_at > ${value('since')} and e.name >= ${value('from')}`,
   )
 
@@ -51,7 +52,7 @@ export function createFindVersions(database: Kysely<RegistryTables>): FindVersio
     },
     async next({ registry, term, since, from }) {
       if (term !== undefined) return (await index(foldTerm(term), registry))?.next(from)
-      return since === undefined ? undefined : { name: nameOf(await nextChanged({ since, from })) }
+      return since === undefined ? undefined : placeOf(await nextChanged({ since, from, registry }))
     },
   }
 }

@@ -3,6 +3,7 @@ import { isPostgres } from '../../storage/sql.ts'
 import { foldTerm, trigrams } from '../catalog/search-text.ts'
 import { createFindVersions } from './find-versions.ts'
 import { createFoundPage } from './found-page.ts'
+import { createRevisionOf } from './revision-of.ts'
 import type { RegistryTables } from './schema.ts'
 import type { Few } from './term-index.ts'
 import type { FilterValues, VersionFilter, VersionRow } from './version-columns.ts'
@@ -47,6 +48,7 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
   const step = isPostgres(database) ? createPostgresStep(database) : createSqliteStep(database)
   const find = createFindVersions(database)
   const foundPage = createFoundPage(database)
+  const revisionOf = createRevisionOf(database)
   const samples = isPostgres(database)
 
   /** What an index finds, where that is little: to walk by name would pass over nearly everything. */
@@ -57,8 +59,10 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
   }
 
   async function showFew({ ids, revision }: Few, query: PageQuery): Promise<Attempt> {
-    const rows = ids.length === 0 ? [] : await foundPage(ids, query)
-    return { rows, torn: rows.some((row) => row.revision !== revision) }
+    if (ids.length === 0) return { rows: [], torn: false }
+    const rows = await foundPage(ids, query)
+    const told = rows.length === 0 ? await revisionOf(query.registry) : rows[0]?.revision
+    return { rows, torn: told !== revision }
   }
 
   async function walk(query: PageQuery, sample = false): Promise<Attempt> {
@@ -75,11 +79,10 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
     for (;;) {
       const met = await step({ ...scope, from, size, limit: limit - rows.length })
       const { looked, last, more } = met
-      if (last === undefined) return { rows, torn: false }
       revision ??= met.revision
       rows.push(...met.rows)
       if (met.torn || met.revision !== revision) return { rows, torn: true }
-      if (rows.length >= limit || !more) return { rows, torn: false }
+      if (rows.length >= limit || last === undefined || !more) return { rows, torn: false }
       from = `${last}\u0001`
       size = Math.min(size * 4, MOST)
       passed = met.rows.length === 0 ? passed + looked : 0
@@ -97,7 +100,7 @@ export function createListPage(database: Kysely<RegistryTables>): (query: PageQu
       const place = await find.next({ registry, term, since: values.updatedSince, from })
       if (place === undefined) continue
       if ('few' in place) return showFew(place.few, query)
-      if (place.name === undefined) return { rows, torn: false }
+      if (place.name === undefined) return { rows, torn: place.revision !== revision }
       from = place.name
       // Where one matches its neighbours may too.
       size = limit

@@ -3,7 +3,7 @@ import { likePattern } from '../catalog/search-text.ts'
 import { JOINT, SEPARATORS } from './migrations/0003-search-key.ts'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
-import { type Few, type Next, nameOf, type TermIndex } from './term-index.ts'
+import { type Few, type Next, placeOf, type TermIndex } from './term-index.ts'
 
 /** As many matches are looked at one by one: where there are more, what lies behind the first of them is soon met. */
 const FEW = 500
@@ -51,10 +51,10 @@ export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
       from (select v.id, v.entry_id from entry_version v where ${indexed(value)}) f`,
   )
   // To read all texts once is better than to walk the whole index.
-  const nextInText = prepareStatement<RegistryTables, Pick<Values, 'pattern' | 'from'>, Next>(
+  const nextInText = prepareStatement<RegistryTables, Omit<Values, 'key'>, Next>(
     database,
     (value) => sql<Next>`
-      select min(e.name) as name from entry e
+      select min(e.name) as name, ${revision(value)} from entry e
       where e.id = any(array(select v.entry_id from entry_version v where ${inText(value)}))
         and e.name >= ${value('from')}`,
   )
@@ -66,10 +66,10 @@ export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
     return {
       matching: async () => (known ? fewOf(await matching(values)) : undefined),
       async next(from) {
-        if (!known) return { name: nameOf(await nextInText({ ...values, from })) }
+        if (!known) return placeOf(await nextInText({ ...values, from }))
         const rows = await next({ ...values, from })
         const few = fewOf(rows)
-        return few === undefined ? { name: nameOf(rows) } : { few }
+        return few === undefined ? placeOf(rows) : { few }
       },
     }
   }

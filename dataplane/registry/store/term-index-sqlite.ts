@@ -2,7 +2,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { likePattern, trigrams } from '../catalog/search-text.ts'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
-import { type Next, nameOf, type TermIndex } from './term-index.ts'
+import { type Next, placeOf, type TermIndex } from './term-index.ts'
 
 /**
  * As many matches are looked at one by one. Where there are more, walking by name soon meets enough of them: with this
@@ -40,16 +40,18 @@ export function sqliteIndex(database: Kysely<RegistryTables>): TermIndex {
   )
   const found = (value: Placeholder) => sql`
     s.version_search match ${value('query')} and v.id = s.rowid and v.search_text like ${value('pattern')} escape '\\'`
+  const revision = (value: (name: 'registry') => RawBuilder<unknown>) =>
+    sql`(select revision from registry where id = ${value('registry')}) as revision`
   const matching = prepareStatement<RegistryTables, Omit<Values, 'from'>, Match>(
     database,
     (value) => sql<Match>`
-      select v.id, (select revision from registry where id = ${value('registry')}) as revision
+      select v.id, ${revision(value)}
       from version_search s cross join entry_version v where ${found(value)} limit ${sql.lit(FEW)}`,
   )
-  const next = prepareStatement<RegistryTables, Omit<Values, 'registry'>, Next>(
+  const next = prepareStatement<RegistryTables, Values, Next>(
     database,
     (value) => sql<Next>`
-      select min(e.name) as name from version_search s cross join entry_version v cross join entry e
+      select min(e.name) as name, ${revision(value)} from version_search s cross join entry_version v cross join entry e
       where ${found(value)} and e.id = v.entry_id and e.name >= ${value('from')}`,
   )
 
@@ -72,7 +74,7 @@ export function sqliteIndex(database: Kysely<RegistryTables>): TermIndex {
         const rows = await matching(values)
         return rows.length < FEW ? { ids: rows.map(({ id }) => id), revision: rows[0]?.revision } : undefined
       },
-      next: async (from) => ({ name: nameOf(await next({ ...values, from })) }),
+      next: async (from) => placeOf(await next({ ...values, from })),
     }
   }
 }

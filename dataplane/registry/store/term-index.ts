@@ -5,8 +5,15 @@ export interface Few {
   readonly revision: string | undefined
 }
 
-/** Where something is: in these versions alone, as they are few, or from this name on; undefined: there is no such name. */
-export type Place = { readonly few: Few } | { readonly name: string | undefined }
+/** Where something is: in these versions alone, as they are few, or from this name on. */
+export type Place =
+  | { readonly few: Few }
+  | {
+      /** Undefined: there is no such name. */
+      readonly name: string | undefined
+      /** Of the registry that is asked about, in the same snapshot. */
+      readonly revision: string | undefined
+    }
 
 /** A term that is looked for by an index. */
 export interface TermSearch {
@@ -22,6 +29,7 @@ export type TermIndex = (term: string, registry: number) => Promise<TermSearch |
 /** What a statement tells of the next name. */
 export interface Next {
   readonly name: string | null
+  readonly revision: string
 }
 
-export const nameOf = ([row]: readonly Next[]): string | undefined => row?.name ?? undefined
+export const placeOf = ([row]: readonly Next[]): Place => ({ name: row?.name ?? undefined, revision: row?.revision })

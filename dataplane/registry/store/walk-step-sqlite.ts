@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { type Candidate, createCandidates } from './candidates.ts'
 import { numberLists } from './number-list.ts'
+import { createRevisionOf } from './revision-of.ts'
 import { limitOf } from './row-limit.ts'
 import type { RegistryTables } from './schema.ts'
 import { byShape, prepareStatement } from './statement.ts'
@@ -28,17 +29,20 @@ type Values = Required<FilterValues> & {
 export function createSqliteStep(database: Kysely<RegistryTables>): (query: StepQuery) => Promise<Step> {
   const candidates = createCandidates(database)
   const versions = createVersions(database)
+  const revisionOf = createRevisionOf(database)
 
   return async function readStep({ registry, type, visible, from, size, limit, filter, values, ...after }) {
     const { includeDeleted } = filter
     const { found, last, more } = await candidates({ registry, type, visible, from, size, includeDeleted })
     const [first] = found
-    if (first === undefined) return { rows: [], looked: 0, last, more: false, revision: undefined, torn: false }
+    if (first === undefined)
+      return { rows: [], looked: 0, last, more: false, revision: await revisionOf(registry), torn: false }
     const { name, revision } = first
     // Only on the page's first name are there versions that came before.
     const afterPrecedence = name === after.afterName ? after.afterPrecedence : ''
     const rows = await versions(found, filter, { registry, limit, afterPrecedence, values })
-    return { rows, looked: found.length, last, more, revision, torn: rows.some((row) => row.revision !== revision) }
+    const told = rows.length === 0 ? await revisionOf(registry) : rows[0]?.revision
+    return { rows, looked: found.length, last, more, revision, torn: told !== revision }
   }
 }
 

@@ -28,7 +28,7 @@ export interface Step {
   /** The last name that was looked at; undefined where there are no more. */
   readonly last: string | undefined
   readonly more: boolean
-  /** The registry's revision in the same snapshot. */
+  /** The registry's revision in the same snapshot, or behind it where nothing was found. */
   readonly revision: string | undefined
   /** Whether the registry changed while it was looked at. */
   readonly torn: boolean

@@ -1,0 +1,113 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Kysely, KyselyPlugin } from 'kysely'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { applySettings } from '../../../dataplane/registry/store/apply-settings.ts'
+import { applySync } from '../../../dataplane/registry/store/apply-sync.ts'
+import { openForReading, openForWriting, type StorePlace } from '../../../dataplane/registry/store/open.ts'
+import { createReader, type ListQuery } from '../../../dataplane/registry/store/read.ts'
+import type { RegistryTables } from '../../../dataplane/registry/store/schema.ts'
+import { createSnapshot } from '../../../dataplane/registry/store/snapshot.ts'
+import { parseCatalog } from '../../support/parse-catalog.ts'
+import { startPostgres, type TestPostgres } from '../../support/postgres.ts'
+import { registryFile, server } from '../../support/registry.ts'
+
+let postgres: TestPostgres
+test.before(async () => {
+  postgres = await startPostgres()
+})
+test.after(() => postgres.close())
+
+/** Enough for a walk to lose its patience among them. */
+const fill = Array.from({ length: 250 }, (_, index) => `m/fill${String(index).padStart(3, '0')}`)
+const states = [
+  ['a/zq', 'x/one', ...fill, 'z/zq', 'z/zz'],
+  ['b/zq', 'c/one', ...fill, 'y/one'],
+]
+
+const queries: readonly Partial<ListQuery>[] = [
+  { limit: 5 },
+  { limit: 1_000 },
+  { limit: 20, search: 'zq' },
+  { limit: 20, search: 'zz' },
+  { limit: 20, search: 'x/' },
+  { limit: 20, search: 'one' },
+  { limit: 20, search: 'u/unique' },
+  { limit: 20, search: 'text of a', after: { name: 'n', version: '1.0.0' } },
+  { limit: 5, search: 'zq', version: 'latest', visible: [0] },
+  { limit: 5, version: '1.0.0', visible: [0], after: { name: 'm/fill240', version: '1.0.0' } },
+  { limit: 20, search: 'zq', updatedSince: '2025-01-01T00:00:00.000Z' },
+  { limit: 20, updatedSince: '2025-12-31T00:00:00.000Z', after: { name: 'n', version: '1.0.0' } },
+]
+
+async function sync(database: Kysely<RegistryTables>, source: string, names: readonly string[]): Promise<void> {
+  const entries = names.map((name) => server(name, '1.0.0', { description: `text of ${source}` }))
+  const { versions } = await parseCatalog(Buffer.from(registryFile(entries)))
+  const end = {
+    settingsHash: 'settings',
+    mark: 'mark',
+    complete: true,
+    problems: '[]',
+    now: '2026-01-01T00:00:00.000Z',
+  }
+  await applySync(database, { ...end, source, versions })
+}
+
+for (const kind of ['SQLite', 'PostgreSQL'])
+  test(`${kind}: a page is of one state, whichever of its statements a change comes behind`, async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'portico-store-'))
+    const place: StorePlace =
+      kind === 'SQLite'
+        ? join(directory, 'catalog.sqlite')
+        : { url: await postgres.database('state'), sslMode: 'disable' }
+    const database = await openForWriting(place)
+    const reading = openForReading(place)
+    try {
+      const sources = ['a', 'b'].map((name) => ({ name, config: { file: { path: name } }, claims: {} }))
+      await applySettings(database, { sources, registries: [{ name: 'main', sources: ['a', 'b'], claims: {} }] })
+      await sync(database, 'b', ['x/one', 'z/zz'])
+      let state = 0
+      let changes = 0
+      const change = () =>
+        sync(database, 'a', [...(states[(state = 1 - state)] as string[]), `u/unique${String(++changes)}`])
+      await change()
+
+      let left = 0
+      const between: KyselyPlugin = {
+        transformQuery: ({ node }) => node,
+        async transformResult({ result }) {
+          if (--left === 0) await change()
+          return result
+        },
+      }
+      const reader = createReader(reading.withPlugin(between), await createSnapshot(reading))
+      for (const query of queries) {
+        const list = async () => {
+          const whole = { registry: 'main', type: 'server', visible: 'all', limit: 9, includeDeleted: false } as const
+          return (await reader.list({ ...whole, ...query })).map(({ name, revision }) => `${name} ${revision}`)
+        }
+        for (let statement = 1, reached = true; reached; statement++)
+          for (const from of [0, 1]) {
+            if (state !== from) await change()
+            const before = await list()
+            left = statement
+            const during = await list()
+            reached = left <= 0
+            left = 0
+            const after = await list()
+            assert.ok(
+              [before, after].some((one) => `${one}` === `${during}`),
+              `${JSON.stringify(query)}, behind statement ${statement}: ${during} is none of ${before} and ${after}`,
+            )
+          }
+      }
+    } finally {
+      await reading.destroy()
+      await database.destroy()
+      await rm(directory, { recursive: true })
+    }
+  })
+
+test.run()
