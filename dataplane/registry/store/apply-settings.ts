@@ -3,6 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import { isPostgres, retryConflicts } from '../../storage/sql.ts'
 import type { ClaimsMap } from '../authz/claims.ts'
 import { internOne } from './claims-sets.ts'
+import { forgetPasses } from './pass.ts'
 import type { SourceSettings } from './records.ts'
 import { refreshListing } from './refresh-listing.ts'
 import type { Origin, RegistryTables } from './schema.ts'
@@ -59,6 +60,7 @@ function configured(database: Kysely<RegistryTables>, table: 'source' | 'registr
 /** Removes a source with all that it brought. */
 export async function dropSource(database: Kysely<RegistryTables>, id: number): Promise<void> {
   await renewRevisions(database, [id])
+  await forgetPasses(database, id)
   await database.deleteFrom('source').where('id', '=', id).execute()
 }
 

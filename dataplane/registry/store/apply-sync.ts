@@ -1,8 +1,9 @@
+import { randomUUID } from 'node:crypto'
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import { isPostgres, retryConflicts } from '../../storage/sql.ts'
 import type { IncomingVersion } from '../catalog/entry.ts'
 import { inChunks } from './chunks.ts'
-import { beginPass, endPass, holdPass } from './pass.ts'
+import { lastPass, takeTurn } from './pass.ts'
 import { refreshListing } from './refresh-listing.ts'
 import type { RegistryTables } from './schema.ts'
 import { renewRevisions, settleEntries } from './settle-entries.ts'
@@ -56,24 +57,25 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
     .executeTakeFirstOrThrow()
   const transact = <T>(work: (transaction: Transaction<RegistryTables>) => Promise<T>) =>
     retryConflicts(() => database.transaction().execute(work))
-  const pass = await transact(async (transaction) => {
-    const begun = await beginPass(transaction, source)
-    await dropStaged(transaction, source)
-    return begun
-  })
-  const hold = async (transaction: Database) => {
-    if (!(await holdPass(transaction, source, pass))) throw new Error('another pass over the source has begun')
+  const pass = { source, name: randomUUID(), before: await lastPass(database, source) }
+  let writes = false
+  const take = async (transaction: Database) => {
+    writes = true
+    if (!(await takeTurn(transaction, pass))) throw new Error('another pass over the source was faster')
   }
+  await transact(async (transaction) => {
+    if (await dropStaged(transaction, source)) await take(transaction)
+  })
   /** Numbers of versions that the store has and that the pass has met. */
   const seen = new Set<number>()
 
   return {
-    add: (versions) => stageVersions(database, source, { versions, seen, hold }),
+    add: (versions) => stageVersions(database, source, { versions, seen, take }),
     finish: (end) =>
       transact(async (transaction) => {
         await oneSwitchAtATime(transaction)
         await lockSynced(transaction, source)
-        await hold(transaction)
+        if (writes) await take(transaction)
         const touched = new Set([
           // First: what comes in now was not in the store when it was met.
           ...(end.complete ? await buryVanished(transaction, source, end.now, seen) : []),
@@ -81,20 +83,20 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
           ...(await purgeTombstones(transaction, source, end.now)),
         ])
         if (touched.size > 0) {
+          if (!writes) await take(transaction)
           await settleEntries(transaction, [...touched])
           await refreshListing(transaction, { source })
           await renewRevisions(transaction, [source])
           await tidy(transaction, touched.size)
         }
-        await endPass(transaction, source)
         return recordPass(transaction, source, end, touched.size > 0)
       }),
-    drop: () =>
-      transact(async (transaction) => {
-        if (!(await holdPass(transaction, source, pass))) return
-        await dropStaged(transaction, source)
-        await endPass(transaction, source)
-      }),
+    async drop() {
+      if (!writes) return
+      await transact(async (transaction) => {
+        if (await takeTurn(transaction, pass)) await dropStaged(transaction, source)
+      })
+    },
   }
 }
 
@@ -124,11 +126,16 @@ async function tidy(database: Database, touched: number): Promise<void> {
   if (touched * 5 > (rows[0]?.known ?? 0)) await sql`analyze entry, entry_version, listing`.execute(database)
 }
 
-async function dropStaged(database: Database, source: number): Promise<void> {
+/** Whether there was anything. */
+async function dropStaged(database: Database, source: number): Promise<boolean> {
   await sql`
     delete from document where id in (
       select document_id from staged_version where source_id = ${source} and document_id is not null)`.execute(database)
-  await database.deleteFrom('staged_version').where('source_id', '=', source).execute()
+  const { numDeletedRows } = await database
+    .deleteFrom('staged_version')
+    .where('source_id', '=', source)
+    .executeTakeFirstOrThrow()
+  return numDeletedRows > 0n
 }
 
 /** Number of our advisory lock; any that nothing else in this database uses. */

@@ -1,32 +1,41 @@
-import { randomUUID } from 'node:crypto'
 import type { Kysely } from 'kysely'
-import { isPostgres } from '../../storage/sql.ts'
 import type { RegistryTables } from './schema.ts'
 
 type Database = Kysely<RegistryTables>
 
+interface Pass {
+  readonly source: number
+  /** Its name, which no other has. */
+  readonly name: string
+  /** The one before it; undefined where there was none. */
+  readonly before: string | undefined
+}
+
+/** The pass that last wrote to a source. */
+export async function lastPass(database: Database, source: number): Promise<string | undefined> {
+  const row = await database.selectFrom('lease').select('holder').where('name', '=', rowOf(source)).executeTakeFirst()
+  return row?.holder
+}
+
 /**
- * Of the passes over a source the one that began last alone may write; to be called in a transaction, as the others here.
- * One that was overtaken, because its replica stood still for longer than its lease or its source was set otherwise while
- * it ran, has not seen what the other brought, and would bury it. Gives the pass its name.
+ * To be called in each transaction of a pass that writes; false where another pass has written since this one began. One
+ * whose replica stood still for longer than its lease, or whose source was set otherwise while it ran, has not seen what
+ * the other brought, and would bury it.
  */
-export async function beginPass(database: Database, source: number): Promise<string> {
-  const holder = randomUUID()
-  await database
+export async function takeTurn(database: Database, { source, name, before = name }: Pass): Promise<boolean> {
+  const taken = await database
     .insertInto('lease')
-    .values({ name: rowOf(source), holder, expires_at: 0 })
-    .onConflict((conflict) => conflict.column('name').doUpdateSet({ holder }))
-    .execute()
-  return holder
+    .values({ name: rowOf(source), holder: name, expires_at: 0 })
+    .onConflict((conflict) =>
+      conflict.column('name').doUpdateSet({ holder: name }).where('lease.holder', 'in', [name, before]),
+    )
+    .returning('holder')
+    .executeTakeFirst()
+  return taken !== undefined
 }
 
-/** Whether the pass was not overtaken; no other begins before the transaction ends then. */
-export async function holdPass(database: Database, source: number, pass: string): Promise<boolean> {
-  const query = database.selectFrom('lease').select('name').where('name', '=', rowOf(source)).where('holder', '=', pass)
-  return (await (isPostgres(database) ? query.forShare() : query).executeTakeFirst()) !== undefined
-}
-
-export async function endPass(database: Database, source: number): Promise<void> {
+/** To be called when a source is removed. */
+export async function forgetPasses(database: Database, source: number): Promise<void> {
   await database.deleteFrom('lease').where('name', '=', rowOf(source)).execute()
 }
 

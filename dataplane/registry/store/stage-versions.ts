@@ -13,17 +13,16 @@ type Columns = ReturnType<typeof incomingColumns>
 interface Batch {
   readonly versions: readonly IncomingVersion[]
   readonly seen: Set<number>
-  /** Called first in each transaction. */
-  readonly hold: (transaction: Database) => Promise<void>
+  /** Called in each transaction that writes, before it does. */
+  readonly take: (transaction: Database) => Promise<void>
 }
 
 /** Lays versions aside that differ from those in the store, and adds to `seen` those that the store has. */
-export function stageVersions(database: Database, source: number, { versions, seen, hold }: Batch): Promise<void> {
+export function stageVersions(database: Database, source: number, { versions, seen, take }: Batch): Promise<void> {
   // Sources that are synced at the same time get in each other's way at the counters that number what they bring.
   return inChunks(versions, (chunk) =>
     retryConflicts(() =>
       database.transaction().execute(async (transaction) => {
-        await hold(transaction)
         const rows = new Map<string, { readonly incoming: IncomingVersion; readonly columns: Columns }>()
         for (const incoming of chunk) {
           const columns = incomingColumns(incoming)
@@ -31,13 +30,16 @@ export function stageVersions(database: Database, source: number, { versions, se
         }
         const names = [...new Set(chunk.map(({ name }) => name))]
         const known = await loadKnown(transaction, source, names)
-        await unstage(transaction, source, names, (key) => rows.has(key))
+        const outdated = (await loadStaged(transaction, source, names)).filter((row) => rows.has(keyOf(row)))
         const fresh = [...rows].flatMap(([key, row]) => {
           const before = known.get(key)
           if (before !== undefined) seen.add(before.id)
           const same = before?.gone_at === null && before.content_hash === row.columns.content_hash
           return same ? [] : row
         })
+        if (fresh.length + outdated.length === 0) return
+        await take(transaction)
+        await unstage(transaction, source, outdated)
         if (fresh.length === 0) return
 
         const { document: documents } = await allocateIds(transaction, { document: fresh.length })
@@ -86,21 +88,23 @@ async function loadKnown(database: Database, source: number, names: readonly str
   return new Map(rows.map((row) => [keyOf(row), row]))
 }
 
-/** Takes back what an earlier batch laid aside of the same versions. */
-async function unstage(database: Database, source: number, names: readonly string[], again: (key: string) => boolean) {
-  const rows = await database
+function loadStaged(database: Database, source: number, names: readonly string[]) {
+  return database
     .selectFrom('staged_version')
     .select(['type', 'name', 'precedence', 'document_id'])
     .where('source_id', '=', source)
     .where('type', 'in', ['server', 'skill'])
     .where('name', 'in', names)
     .execute()
-  for (const row of rows) {
-    if (!again(keyOf(row))) continue
-    await database.deleteFrom('document').where('id', '=', row.document_id).execute()
+}
+
+/** Takes back what an earlier batch laid aside of the same versions. */
+async function unstage(database: Database, source: number, rows: readonly { readonly document_id: number }[]) {
+  for (const { document_id } of rows) {
+    await database.deleteFrom('document').where('id', '=', document_id).execute()
     await database
       .deleteFrom('staged_version')
-      .where('document_id', '=', row.document_id)
+      .where('document_id', '=', document_id)
       .where('source_id', '=', source)
       .execute()
   }

@@ -294,30 +294,46 @@ onBoth('settings: the same ones again write nothing; others take along what belo
     assert.is((await database.selectFrom(table).selectAll().execute()).length, 1, table)
 })
 
+const fails = (work: Promise<unknown>) =>
+  work.then(
+    () => assert.unreachable('it was overtaken'),
+    (error: Error) => assert.match(error.message, 'another pass over the source was faster'),
+  )
+
 onBoth('a pass that another has overtaken takes nothing away from it', async () => {
   await configure({ main: ['a'] })
   await sync('a', ['x/old'])
   const { versions } = await parseCatalog(Buffer.from(registryFile(['x/one', 'x/two'].map((name) => server(name)))))
   const end = { settingsHash: '', mark: 'new', complete: true, problems: '[]', now: new Date().toISOString() }
-  const fails = (work: Promise<unknown>) =>
-    work.then(
-      () => assert.unreachable('it was overtaken'),
-      (error: Error) => assert.match(error.message, 'another pass over the source has begun'),
-    )
-
   // As of a replica that stands still for longer than its lease, or of a source that is set otherwise.
   const [slow, slower] = [await stageSync(database, 'a'), await stageSync(database, 'a')]
-  await fails(slow.add(versions))
   await slower.add(versions.slice(0, 1))
+  await fails(slow.add(versions))
+  await slow.drop()
   const quick = await stageSync(database, 'a')
-  await quick.add(versions.slice(0, 1))
   await fails(slower.add(versions.slice(1)))
+  await quick.add(versions.slice(0, 1))
   await fails(slower.finish(end))
   await slower.drop()
   await quick.add(versions.slice(1))
   await quick.finish(end)
   await fails(slower.finish(end))
+  await fails(slow.finish(end))
   assert.equal(await list('main'), ['x/one@1.0.0 undefined', 'x/two@1.0.0 undefined'])
+})
+
+onBoth('a pass that has met nothing new does not bury what another brought since', async () => {
+  await configure({ main: ['a'] })
+  const { versions } = await parseCatalog(Buffer.from(registryFile([server('x/one')])))
+  const end = { settingsHash: '', mark: '', complete: true, problems: '[]', now: new Date().toISOString() }
+  const slow = await stageSync(database, 'a')
+  const quick = await stageSync(database, 'a')
+  await quick.add(versions)
+  await quick.finish(end)
+  await slow.add([])
+  await fails(slow.finish(end))
+  assert.equal(await list('main'), ['x/one@1.0.0 undefined'])
+  await configure({ main: [] })
   assert.equal(await database.selectFrom('lease').selectAll().execute(), [])
 })
 
