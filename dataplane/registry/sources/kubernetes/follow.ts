@@ -9,6 +9,7 @@ const WATCH_S = 300
 /** After this without a byte the connection counts as dead: bookmarks come about once a minute. */
 const IDLE_MS = 120_000
 const RETRY_MS = 1_000
+const SHORTEST_WATCH_MS = 1_000
 const LONGEST_RETRY_MS = 30_000
 /** How often a kind that the API server does not know is looked for. */
 const ABSENT_MS = 30_000
@@ -47,23 +48,25 @@ async function followKind(
 ): Promise<void> {
   let retry = RETRY_MS
   while (!signal.aborted) {
+    const begun = performance.now()
     try {
       const list = await listObjects(cluster, plural, namespace, signal)
       if (list === undefined) await delay(ABSENT_MS, undefined, { signal })
       else {
         changed()
-        retry = RETRY_MS
         await watchFrom(cluster, plural, namespace, list.metadata.resourceVersion, changed, signal)
       }
     } catch {
       // What is wrong shows at the source: its next look meets the same.
-      await delay(retry * (1 + Math.random() / 4), undefined, { signal }).catch(() => undefined)
-      retry = Math.min(retry * 2, LONGEST_RETRY_MS)
     }
+    // A server that ends each watch at once, or refuses each as too old, is not asked again and again either.
+    if (performance.now() - begun > LONGEST_RETRY_MS) retry = RETRY_MS
+    await delay(retry * (1 + Math.random() / 4), undefined, { signal }).catch(() => undefined)
+    retry = Math.min(retry * 2, LONGEST_RETRY_MS)
   }
 }
 
-/** Watches until the server says that it can't go on from where it was (410), or the connection breaks. */
+/** Watches until the server can't go on from where it was (410) or ends a watch at once, or the connection breaks. */
 async function watchFrom(
   cluster: Cluster,
   plural: string,
@@ -73,7 +76,9 @@ async function watchFrom(
   signal: AbortSignal,
 ): Promise<void> {
   let from = resourceVersion
-  while (!signal.aborted) {
+  let begun: number
+  do {
+    begun = performance.now()
     const query = {
       watch: 'true',
       allowWatchBookmarks: 'true',
@@ -98,5 +103,5 @@ async function watchFrom(
         if (type !== 'BOOKMARK') changed()
       }
     }
-  }
+  } while (!signal.aborted && performance.now() - begun > SHORTEST_WATCH_MS)
 }
