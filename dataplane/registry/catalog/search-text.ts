@@ -11,14 +11,14 @@ export function searchText(...fields: readonly (string | null)[]): string {
     .join('\n')
 }
 
-/** A term as it stands in a search text. */
+/** A term as it stands in a search text. To fold it once more may change it: `J̌` becomes `ǰ` by two letters, then by one. */
 export function foldTerm(term: string): string {
   return fold(term).replace(/\s+/g, ' ')
 }
 
-/** The LIKE pattern (escaped by `\`) that finds a term anywhere. */
+/** The LIKE pattern (escaped by `\`) that finds a folded term anywhere. */
 export function likePattern(term: string): string {
-  return `%${foldTerm(term).replace(/[\\%_]/g, '\\$&')}%`
+  return `%${term.replace(/[\\%_]/g, '\\$&')}%`
 }
 
 /** Each three characters that follow each other in a folded term, once; none in a shorter one. */

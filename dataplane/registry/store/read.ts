@@ -4,7 +4,7 @@ import { isDatabaseError } from '../../storage/sql.ts'
 import type { Visible } from '../authz/visibility.ts'
 import type { Position } from '../catalog/cursor.ts'
 import { precedence } from '../catalog/precedence.ts'
-import { likePattern } from '../catalog/search-text.ts'
+import { foldTerm, likePattern } from '../catalog/search-text.ts'
 import { createListPage } from './list-page.ts'
 import { createLookUp } from './look-up.ts'
 import { createOneName } from './one-name.ts'
@@ -72,7 +72,7 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
         includeDeleted,
       }
       const values: FilterValues = {
-        ...(search !== undefined && { pattern: likePattern(search) }),
+        ...(search !== undefined && { pattern: likePattern(foldTerm(search)) }),
         ...(updatedSince !== undefined && { updatedSince }),
         ...exactly(version),
       }

@@ -13,10 +13,12 @@ const numbered = (from: string, count: number) =>
 /** Far more than are looked at one by one, all behind what comes first by name. */
 const late = numbered('z.example/latecomer-', 1_700)
 const early = numbered('a.example/early-', 400)
-const special = ['m.example/c-sharp', 'm.example/words', 'z.example/zq', 'z.example/zz']
+const special = ['m.example/c-sharp', 'm.example/caron', 'm.example/words', 'z.example/zq', 'z.example/zz']
 const titles: Readonly<Record<string, string>> = {
   'm.example/c-sharp': 'Tools for C# and p9-x',
   'm.example/words': 'First, second-third fourth',
+  // Two letters that stay two as they are folded, and are one when they are folded again.
+  'm.example/caron': 'The J\u030cosh tools',
 }
 const text = registryFile([
   ...[...late, ...early].map((name) => server(name)),
@@ -50,10 +52,11 @@ onBothStores('a search finds what lies far behind: many, few, and terms that no 
     LateComer: late,
     'early-00': early.slice(0, 100),
     'latecomer-0099': [late[99]],
-    'about z.example': [...late, ...special.slice(2)],
+    'about z.example': [...late, ...special.slice(3)],
     zq: ['z.example/zq'],
     zz: ['z.example/zz'],
     'c#': ['m.example/c-sharp'],
+    'the J\u030cosh TOOLS': ['m.example/caron'],
     'p9-': ['m.example/c-sharp'],
     '-x': ['m.example/c-sharp'],
     'first, second': ['m.example/words'],
