@@ -25,7 +25,10 @@ export function createSlots(size: number, slowMs: number): Slots {
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const leave = () => {
-      waiting.splice(waiting.indexOf(resolve), 1)
+      const at = waiting.indexOf(resolve)
+      // It has been given a place just now.
+      if (at < 0) return
+      waiting.splice(at, 1)
       reject(signal.reason)
     }
     waiting.push(resolve)
@@ -44,6 +47,7 @@ export function createSlots(size: number, slowMs: number): Slots {
       }
       const slow = setTimeout(giveUp, slowMs)
       try {
+        signal.throwIfAborted()
         return await work()
       } finally {
         clearTimeout(slow)

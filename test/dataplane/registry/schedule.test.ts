@@ -46,6 +46,23 @@ test('who waits can leave', async () => {
   assert.is(await slots.run(async () => 'free again', never), 'free again')
 })
 
+test('who leaves in the moment that it is given a place takes nobody else along', async () => {
+  for (let moment = 0; moment < 12; moment++) {
+    const slots = createSlots(1, 10_000)
+    const stuck = Promise.withResolvers<void>()
+    const first = slots.run(() => stuck.promise, never)
+    const leaving = new AbortController()
+    const second = slots.run(async () => 'came first', leaving.signal).catch(() => 'left')
+    const third = slots.run(async () => 'ran', never)
+    stuck.resolve()
+    for (let step = 0; step < moment; step++) await undefined
+    leaving.abort(new Error('left'))
+    const outcome = await Promise.race([third, new Promise((resolve) => setTimeout(resolve, 500, 'hangs'))])
+    assert.is(outcome, 'ran', `after ${moment} steps`)
+    await Promise.all([first, second])
+  }
+})
+
 test('waits after failures double up to a bound, with jitter; Retry-After is the least, within reason', () => {
   const wait = (attempts: number, intervalMs: number, random = 0, retryAfterMs?: number) =>
     backoff({ attempts, intervalMs, retryAfterMs }, random)
