@@ -14,13 +14,21 @@ declare global {
  * plain parse, so it is done only where a number calls for it.
  */
 export function parseExactly(text: string): unknown {
-  for (const [, number] of text.matchAll(NUMBER))
-    if (String(Number(number)) !== number)
-      return JSON.parse(text, function keepSource(_key, value, context?: { source?: string }) {
-        const source = context?.source
-        return typeof value === 'number' && source !== undefined && String(value) !== source
-          ? JSON.rawJSON(source)
-          : value
-      })
+  for (const [, number] of text.matchAll(NUMBER)) if (String(Number(number)) !== number) return parseWithSources(text)
   return JSON.parse(text)
+}
+
+function parseWithSources(text: string): unknown {
+  try {
+    return JSON.parse(text, function keepSource(_key, value, context?: { source?: string }) {
+      const source = context?.source
+      return typeof value === 'number' && source !== undefined && String(value) !== source
+        ? JSON.rawJSON(source)
+        : value
+    })
+  } catch (error) {
+    // It nests too deep for a reviver, and for whatever is kept.
+    if (error instanceof RangeError) return JSON.parse(text)
+    throw error
+  }
 }

@@ -50,6 +50,8 @@ const BACKSLASH = 0x5c
 const CLOSE_LIST = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
+/** Of a key so many characters are told; no member that is taken apart has a longer one. */
+const LONGEST_STEP = 64
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 
 const isBlank = (byte: number) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
@@ -82,7 +84,7 @@ export function splitJson(shape: Shape, longest: number, onPart: (part: Part) =>
     const container = open.at(-1)
     if (container === undefined) return ''
     const step = container.shape === 'elements' ? String(container.index) : container.key
-    return `${container.pointer}/${step.replaceAll('~', '~0').replaceAll('/', '~1')}`
+    return `${container.pointer}/${step.slice(0, LONGEST_STEP).replaceAll('~', '~0').replaceAll('/', '~1')}`
   }
 
   function shapeNow(): Shape | undefined {

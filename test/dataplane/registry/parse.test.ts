@@ -134,6 +134,26 @@ for (const [what, [entry, pointer, message]] of Object.entries(left))
     assert.match(problems[0]?.message ?? '', message)
   })
 
+test('left out: an entry that nests without end beside a number that is kept as it is written', async () => {
+  const deep = registryFile([good, { ...good, _meta: { deep: '#' } }]).replace(
+    '"#"',
+    `[1.0,${'['.repeat(20_000)}${']'.repeat(20_000)}]`,
+  )
+  const { versions, problems } = await parse(deep)
+  assert.is(versions.length, 1)
+  assert.match(problems[0]?.message ?? '', /deeper/)
+})
+
+test('a key of any length is told by its beginning', async () => {
+  await parse(`{"${'k'.repeat(100_000)}": 1 2}`).then(
+    () => assert.unreachable(),
+    (error: SourceError) => {
+      assert.is(error.code, 'not_json')
+      assert.ok(error.message.length < 1_000)
+    },
+  )
+})
+
 test('left out: the second of the same version, in a list response and beside bad skills too', async () => {
   const list = await parse(JSON.stringify({ servers: [{ server: good }, { server: good }, { entry: 1 }] }))
   assert.equal(
