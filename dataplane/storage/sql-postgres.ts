@@ -58,7 +58,11 @@ export function postgresDialect({
         ...(connectionWaitMs === undefined ? {} : { connectionTimeoutMillis: connectionWaitMs }),
         idleTimeoutMillis: IDLE_MS,
         query_timeout: queryMs,
-        ...(plansForAllValues && { onConnect: planForAllValues }),
+        async onConnect(client) {
+          // The locks of one that stands still would hold all others up: these come through before they give up.
+          await client.query(`set idle_in_transaction_session_timeout = ${queryMs / 2}`)
+          if (plansForAllValues) await planForAllValues(client)
+        },
       })
       // Without a listener an idle connection that is cut ends the process; the pool opens another one.
       pool.on('error', (error) => log?.warn({ err: error }, 'a connection to PostgreSQL was lost'))

@@ -84,4 +84,23 @@ test('a transaction in the midst of which the server says nothing any more has f
   await answers()
 })
 
+test('a transaction of a process that stands still holds others up for half as long as these wait', async () => {
+  await sql`create table held (id integer)`.execute(database)
+  const place = { url: direct, sslMode: 'disable' } as const
+  const other = openDatabase({ dialect: 'postgres', postgres: place, connections: 1, queryMs: 2_000 })
+  let through = false
+  const error = await failure(
+    database.transaction().execute(async (transaction) => {
+      await sql`insert into held values (1)`.execute(transaction)
+      await sql`truncate held`.execute(other)
+      through = true
+      await sql`insert into held values (2)`.execute(transaction)
+    }),
+  )
+  assert.ok(through)
+  assert.ok(isPostgresAway(error))
+  assert.equal((await sql`select * from held`.execute(other)).rows, [])
+  await other.destroy()
+})
+
 test.run()
