@@ -9,11 +9,11 @@ export function etagOf(revision: Revision): string {
   return `W/${opaqueTag(revision)}`
 }
 
-/** Whether an `If-None-Match` names this revision (RFC 9110 section 13.1.2, weak comparison). */
+/** Whether an `If-None-Match` names this revision, or any by `*` (RFC 9110 section 13.1.2, weak comparison). */
 export function isUnchanged(ifNoneMatch: string | undefined, revision: Revision): boolean {
   if (ifNoneMatch === undefined) return false
   const tags = ifNoneMatch.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
-  return tags.includes(opaqueTag(revision))
+  return tags.includes(opaqueTag(revision)) || ifNoneMatch.trim() === '*'
 }
 
 const opaqueTag = ({ revision, tag }: Revision) => (tag === '' ? `"${revision}"` : `"${revision}.${tag}"`)

@@ -125,8 +125,10 @@ const searches: Record<string, string[]> = {
   'version=1.10.0&search=forecast': [],
   'version=0.0.0': [],
   'updated_since=2100-01-01T00:00:00Z': [],
+  'updated_since=9999-12-31T23:59:59-23:59': [],
   'include_deleted=true&version=latest': ['v2+a/b c', '2.0.0-beta.1', '1.0.0', '1.0.0'],
   'updated_since=2020-01-01t00:00:00%2B02:00&version=1.0.0': ['1.0.0', '1.0.0'],
+  'updated_since=0000-01-01T00:00:00%2B01:00&version=1.0.0': ['1.0.0', '1.0.0'],
   'search=&version=&cursor=&limit=&updated_since=&include_deleted=&unknown=1': [
     'v2+a/b c',
     'nightly',
@@ -160,7 +162,7 @@ test('an unchanged registry answers 304 to its ETag, on every route', async () =
     const etag = first.headers.get('etag') ?? ''
     assert.match(etag, /^W\/".+"$/)
     assert.is(first.headers.get('cache-control'), 'no-cache')
-    for (const header of [etag, etag.slice(2), `"a", ${etag}`]) {
+    for (const header of [etag, etag.slice(2), `"a", ${etag}`, '*']) {
       const again = await registry.get(path, { 'if-none-match': header })
       assert.is(again.status, 304)
       assert.is(again.headers.get('etag'), etag)

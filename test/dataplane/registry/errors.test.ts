@@ -32,6 +32,8 @@ const invalid: [path: () => string, pointer: string][] = [
   [() => `${MAIN}?updated_since=yesterday`, '/updated_since'],
   [() => `${MAIN}?updated_since=2026-01-01`, '/updated_since'],
   [() => `${MAIN}?updated_since=2026-13-01T00:00:00Z`, '/updated_since'],
+  [() => `${MAIN}?updated_since=2026-02-30T00:00:00Z`, '/updated_since'],
+  [() => `${MAIN}?updated_since=2026-02-28T24:00:00Z`, '/updated_since'],
   [() => `${MAIN}?updated_since=2026-01-01T00:00:00`, '/updated_since'],
   [() => `${MAIN}?include_deleted=yes`, '/include_deleted'],
   [() => `${MAIN}?search=${'x'.repeat(201)}`, '/search'],
