@@ -1,5 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Visible } from '../authz/visibility.ts'
+import { createRevisionOf } from './revision-of.ts'
 import { limitOf } from './row-limit.ts'
 import { type EntryType, type RegistryTables, TOMBSTONE_RANK } from './schema.ts'
 import { byShape, prepareStatement } from './statement.ts'
@@ -8,8 +9,6 @@ import { byShape, prepareStatement } from './statement.ts'
 export interface Candidate {
   readonly name: string
   readonly entry_id: number
-  /** The registry's revision in the same snapshot. */
-  readonly revision: string
 }
 
 export interface CandidateQuery {
@@ -36,6 +35,8 @@ export interface Candidates {
   /** The last name that was looked at; undefined where there are no more. */
   readonly last: string | undefined
   readonly more: boolean
+  /** The registry's revision in the same snapshot, or ahead of it; undefined where nothing tells. */
+  readonly revision: string | undefined
 }
 
 /** Sets in one statement, of which SQLite takes 500 parts at most; a caller who sees more gets several, merged. */
@@ -43,7 +44,7 @@ const LARGEST_GROUP = 64
 /** The number of no set. */
 const NO_SET = -1
 
-type Row = Candidate & { readonly rank: number }
+type Row = Candidate & { readonly rank: number; readonly revision: string }
 
 /**
  * Makes the function that finds the next entries by name in SQLite. For a caller who sees some sets of claims it merges
@@ -51,6 +52,7 @@ type Row = Candidate & { readonly rank: number }
  * name and rank, so that the first of a name is the one that is shown.
  */
 export function createCandidates(database: Kysely<RegistryTables>): (query: CandidateQuery) => Promise<Candidates> {
+  const revisionOf = createRevisionOf(database)
   const statement = byShape((parts: number | 'all', includeDeleted: boolean) =>
     prepareStatement<RegistryTables, Values, Row>(database, (value) =>
       parts === 'all' ? everything(value, includeDeleted) : rangePerPart(value, includeDeleted, parts),
@@ -71,9 +73,11 @@ export function createCandidates(database: Kysely<RegistryTables>): (query: Cand
   }
 
   return async function findCandidates(query) {
+    // By several statements they are of one state where the registry is the same behind the last as ahead of the first.
+    const ahead = query.visible.length > LARGEST_GROUP ? await revisionOf(query.registry) : undefined
     const rows = await readRows(query)
     const found = rows.filter(({ name }, index) => rows[index - 1]?.name !== name)
-    return { found, last: rows.at(-1)?.name, more: rows.length >= query.size }
+    return { found, last: rows.at(-1)?.name, more: rows.length >= query.size, revision: ahead ?? rows[0]?.revision }
   }
 }
 

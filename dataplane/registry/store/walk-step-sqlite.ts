@@ -33,16 +33,13 @@ export function createSqliteStep(database: Kysely<RegistryTables>): (query: Step
 
   return async function readStep({ registry, type, visible, from, size, limit, filter, values, ...after }) {
     const { includeDeleted } = filter
-    const { found, last, more } = await candidates({ registry, type, visible, from, size, includeDeleted })
-    const [first] = found
-    if (first === undefined)
-      return { rows: [], looked: 0, last, more: false, revision: await revisionOf(registry), torn: false }
-    const { name, revision } = first
+    const { found, last, more, revision } = await candidates({ registry, type, visible, from, size, includeDeleted })
     // Only on the page's first name are there versions that came before.
-    const afterPrecedence = name === after.afterName ? after.afterPrecedence : ''
-    const rows = await versions(found, filter, { registry, limit, afterPrecedence, values })
+    const afterPrecedence = found[0]?.name === after.afterName ? after.afterPrecedence : ''
+    const rows = found.length === 0 ? [] : await versions(found, filter, { registry, limit, afterPrecedence, values })
     const told = rows.length === 0 ? await revisionOf(registry) : rows[0]?.revision
-    return { rows, looked: found.length, last, more, revision, torn: told !== revision }
+    const torn = revision !== undefined && told !== revision
+    return { rows, looked: found.length, last, more, revision: told, torn }
   }
 }
 

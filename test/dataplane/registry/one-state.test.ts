@@ -27,6 +27,7 @@ const states = [
   ['b/zq', 'c/one', ...fill, 'y/one'],
 ]
 
+const others = Array.from({ length: 70 }, (_, index) => 1_000 + index)
 const queries: readonly Partial<ListQuery>[] = [
   { limit: 5 },
   { limit: 1_000 },
@@ -35,6 +36,8 @@ const queries: readonly Partial<ListQuery>[] = [
   { limit: 20, search: 'x/' },
   { limit: 20, search: 'one' },
   { limit: 20, search: 'u/unique' },
+  // More sets than SQLite looks at by one statement; those that there are among the first and the last.
+  { limit: 20, visible: [0, ...others, 1], after: { name: 'z/zr', version: '1.0.0' } },
   { limit: 20, search: 'text of a', after: { name: 'n', version: '1.0.0' } },
   { limit: 5, search: 'zq', version: 'latest', visible: [0] },
   { limit: 5, version: '1.0.0', visible: [0], after: { name: 'm/fill240', version: '1.0.0' } },
@@ -65,13 +68,15 @@ for (const kind of ['SQLite', 'PostgreSQL'])
     const database = await openForWriting(place)
     const reading = openForReading(place)
     try {
-      const sources = ['a', 'b'].map((name) => ({ name, config: { file: { path: name } }, claims: {} }))
+      const sources = [
+        { name: 'a', config: { file: { path: 'a' } }, claims: {} },
+        { name: 'b', config: { file: { path: 'b' } }, claims: { team: 'b' } },
+      ]
       await applySettings(database, { sources, registries: [{ name: 'main', sources: ['a', 'b'], claims: {} }] })
       await sync(database, 'b', ['x/one', 'z/zz'])
       let state = 0
       let changes = 0
-      const change = () =>
-        sync(database, 'a', [...(states[(state = 1 - state)] as string[]), `u/unique${String(++changes)}`])
+      const change = () => sync(database, 'a', [...(states[(state = 1 - state)] as string[]), `u/unique${++changes}`])
       await change()
 
       let left = 0
@@ -86,7 +91,8 @@ for (const kind of ['SQLite', 'PostgreSQL'])
       for (const query of queries) {
         const list = async () => {
           const whole = { registry: 'main', type: 'server', visible: 'all', limit: 9, includeDeleted: false } as const
-          return (await reader.list({ ...whole, ...query })).map(({ name, revision }) => `${name} ${revision}`)
+          const rows = await reader.list({ ...whole, ...query })
+          return rows.map(({ name, document, revision }) => `${name} ${/text of ./.exec(document)} ${revision}`)
         }
         for (let statement = 1, reached = true; reached; statement++)
           for (const from of [0, 1]) {
