@@ -27,9 +27,11 @@ const MOST_ENTRIES = 1_000_000
 /** Of what was left out so many are told. */
 const MOST_PROBLEMS = 1000
 
+const LAST = '9999'
+
 /** What a list response tells besides its entries. */
 export interface Listed {
-  /** The latest time of change that the upstream tells, in UTC with milliseconds. */
+  /** The latest time of change that counts, in UTC with milliseconds. */
   newest: string | undefined
   /** The `metadata` of the list. */
   metadata: unknown
@@ -57,7 +59,8 @@ export interface CatalogReader {
   has(list: List): boolean
 }
 
-export function createCatalogReader(): CatalogReader {
+/** Of the times of change those up to `until` count. */
+export function createCatalogReader(until = LAST): CatalogReader {
   /** Which versions there were; the text may have one again much later. */
   const known = new Set<string>()
   const opened = new Set<string>()
@@ -117,7 +120,8 @@ export function createCatalogReader(): CatalogReader {
     }
     const { [type]: document, _meta } = isObject(value) ? value : {}
     const time = upstreamTime(_meta)
-    if (time !== undefined && (listed.newest === undefined || time > listed.newest)) listed.newest = time
+    if (time !== undefined && time <= until && (listed.newest === undefined || time > listed.newest))
+      listed.newest = time
     enter(readDocument(type, document, _meta, `${at}/${type}`), `${at}/${type}`)
   }
 

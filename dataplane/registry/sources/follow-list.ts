@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { type ListKind, type Page, parsePage } from './parse.ts'
+import type { Problem } from './read-entry.ts'
 import { SourceError } from './source-error.ts'
 
 /** How far a list of another registry was followed. */
@@ -44,21 +45,37 @@ const MOST_PAGES = 20_000
 export async function followList({ kind, url, before, changesOnly, get }: ListOptions): Promise<FoundList> {
   const since = changesOnly ? before?.since : undefined
   const now = Date.now()
+  // A later time says nothing of what is still to come: it is of a clock that runs ahead, or of a change that was made
+  // while the list was paged through, when others may have been made to pages that had been read.
+  const until = new Date(now).toISOString()
   const overlaps = before?.toldAt !== undefined
   const query = `${url}?limit=${PAGE_SIZE}${since === undefined ? '' : changesQuery(since, overlaps)}`
   const firstBytes = await get(query)
   const firstHash = hash('sha256', firstBytes, 'base64url')
-  // It was one page then, and it is the same one now.
-  const isSame = firstHash === before?.tail
-  const first = isSame ? undefined : parsePage(firstBytes, kind)
+  // It was one page then, and it is the same one now; what has changed is no answer to what there is, though it look so.
+  const isSame = firstHash === before?.tail && since === before.since
+  const parse = (bytes: Buffer) => parsePage(bytes, kind, until)
+  const first = isSame ? undefined : parse(firstBytes)
   const isOnly = first === undefined || first.nextCursor === undefined
-  let newest = since ?? (isSame ? before?.since : undefined)
+  let newest = since
 
   async function* pages() {
-    for await (const page of readPages(first ?? parsePage(firstBytes, kind))) {
+    let count = 0
+    let isUsable = false
+    let unusable: Problem | undefined
+    for await (const page of readPages(first ?? parse(firstBytes))) {
+      count += page.count
+      if (page.versions.length > 0) isUsable = true
+      unusable ??= page.problems[0]
       if (page.newest !== undefined && (newest === undefined || page.newest > newest)) newest = page.newest
       yield page
     }
+    // Taken for a mistake, as in a file: all that came before would go. A list that is new may be another's.
+    if (!isUsable && unusable !== undefined && since === undefined && (kind === 'servers' || before !== undefined))
+      throw new SourceError(
+        'no_usable_entry',
+        `none of ${count} ${kind} is usable; ${unusable.pointer}: ${unusable.message}`,
+      )
   }
 
   async function* readPages(from: Page): AsyncGenerator<Page> {
@@ -70,7 +87,7 @@ export async function followList({ kind, url, before, changesOnly, get }: ListOp
       if (cursor === undefined) return
       if (seen.has(cursor)) throw new SourceError('endless', 'the upstream gives a cursor for the second time')
       seen.add(cursor)
-      page = parsePage(await get(`${query}&cursor=${encodeURIComponent(cursor)}`), kind)
+      page = parse(await get(`${query}&cursor=${encodeURIComponent(cursor)}`))
     }
     throw new SourceError('endless', `the upstream has more than ${MOST_PAGES} pages`)
   }

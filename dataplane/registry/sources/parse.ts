@@ -41,13 +41,13 @@ export interface Page extends Catalog {
   /** Entries on the page, those that were left out among them. */
   readonly count: number
   readonly nextCursor: string | undefined
-  /** The latest time of change that the upstream tells, in UTC with milliseconds. */
+  /** The latest time of change that the upstream tells up to a time, in UTC with milliseconds. */
   readonly newest: string | undefined
 }
 
-/** Reads a page of such a list. Throws a SourceError where it is none. */
-export function parsePage(bytes: Buffer, kind: ListKind): Page {
-  const reader = createCatalogReader()
+/** Reads a page of such a list; of its times of change those up to `until` count. Throws a SourceError where it is none. */
+export function parsePage(bytes: Buffer, kind: ListKind, until: string): Page {
+  const reader = createCatalogReader(until)
   reader.push(bytes)
   reader.end()
   if (!reader.has(`/${kind}`))
@@ -57,10 +57,13 @@ export function parsePage(bytes: Buffer, kind: ListKind): Page {
     )
   const { metadata, newest } = reader.listed
   const { nextCursor } = isObject(metadata) ? metadata : {}
+  // A list that goes on in a way that is not understood must not pass for one that ends here.
+  if (typeof (nextCursor ?? '') !== 'string')
+    throw new SourceError('wrong_shape', '/metadata/nextCursor: must be string')
   return {
     ...reader.take(),
     count: reader.count,
-    nextCursor: typeof nextCursor === 'string' && nextCursor !== '' ? nextCursor : undefined,
+    nextCursor: (nextCursor as string | null | undefined) || undefined,
     newest,
   }
 }

@@ -34,7 +34,9 @@ export async function readApi(place: PlaceOf<'api'>, pass: Pass): Promise<ReadCh
   const headers = await headersOf(place)
   const get = (url: string) => getPatiently(httpGet, url, headers, signal)
   const now = Date.now()
-  const changesOnly = before?.servers.since !== undefined && now - (before.fullAt ?? 0) < FULL_EVERY_MS
+  // Below zero: our clock was ahead then.
+  const age = now - (before?.fullAt ?? 0)
+  const changesOnly = before?.servers.since !== undefined && age >= 0 && age < FULL_EVERY_MS
   // People give the base with or without the slash at its end.
   const base = `${place.endpoint.replace(/\/+$/, '')}/v0.1`
 

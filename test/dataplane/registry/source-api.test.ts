@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { readApi } from '../../../dataplane/registry/sources/read-api.ts'
 import { eventually } from '../../support/eventually.ts'
 import { labels, official, registryFile, server, startRegistry, type TestRegistry } from '../../support/registry.ts'
 import { registryOf } from '../../support/source-registry.ts'
@@ -190,6 +191,86 @@ test('headers come from a file that is read anew, and are not sent to another ho
   assert.is(other.requests[0]?.headers.authorization, undefined)
   await other.close()
 })
+
+/** One pass over the upstream after the mark; undefined where nothing has changed. */
+async function pass(mark?: object) {
+  await using parts = new AsyncDisposableStack()
+  const content = await (
+    await readApi(
+      { kind: 'api', endpoint: upstream.url, timeoutMs: 10_000, publicOnly: false },
+      {
+        source: 'own',
+        mark: mark && JSON.stringify(mark),
+        stateDirectory: '',
+        signal: new AbortController().signal,
+        parts,
+      },
+    )
+  )?.()
+  if (content === undefined || !('batches' in content)) return undefined
+  const found: string[] = []
+  for await (const { versions } of content.batches) found.push(...versions.map(({ name }) => name.slice(-1)))
+  return { complete: content.complete, found: found.join(''), mark: JSON.parse(content.mark()) }
+}
+
+test('what is read whole is not taken for what has changed, though it be the same answer', async () => {
+  held = held.slice(0, 2)
+  held[1] = { ...(held[1] as Held), updatedAt: '2026-01-02T00:00:00.000Z' }
+  const first = await pass()
+  assert.is(first?.found, 'ab')
+  const second = await pass(first?.mark)
+  assert.equal([second?.complete, second?.found], [false, 'b'])
+  assert.is(await pass(second?.mark), undefined)
+  held = held.slice(1)
+  const third = await pass({ ...second?.mark, fullAt: 1 })
+  assert.equal([third?.complete, third?.found], [true, 'b'])
+})
+
+test('a clock that was ahead puts no whole pass off', async () => {
+  const first = await pass()
+  const second = await pass({ ...first?.mark, fullAt: Date.now() + 1e9 })
+  assert.is(second?.complete, true)
+  assert.ok(second?.mark.fullAt <= Date.now())
+})
+
+test('a time of the future hides no change, and what changes while it is paged through is not missed', async () => {
+  held[4] = { ...(held[4] as Held), updatedAt: '2999-01-01T00:00:00.000Z' }
+  const answer = upstream.answer
+  upstream.answer = (url, response, request) => {
+    // The first page has been read; both it and the last change then.
+    if (url.searchParams.get('cursor') === '2') {
+      const at = (ms: number) => new Date(Date.now() + ms).toISOString()
+      held[0] = { server: server('com.example/a', '2.0.0'), updatedAt: at(20) }
+      held[3] = { server: server('com.example/d', '2.0.0'), updatedAt: at(120_000) }
+    }
+    answer(url, response, request)
+  }
+  const first = await pass()
+  assert.is(first?.mark.servers.since, '2026-01-01T00:00:02.000Z')
+  upstream.answer = answer
+  const second = await pass(first?.mark)
+  assert.is(second?.complete, false)
+  assert.match(second?.found ?? '', /a.*d/)
+})
+
+for (const [name, body, code] of [
+  ['none of whose entries is usable', { servers: [{ id: 1 }, { id: 2 }], metadata: {} }, 'no_usable_entry'],
+  [
+    'whose cursor is no text',
+    { servers: [{ server: server('com.example/a') }], metadata: { nextCursor: 2 } },
+    'wrong_shape',
+  ],
+] as const)
+  test(`a list ${name} takes nothing away`, async () => {
+    held = held.map(({ server }) => ({ server }))
+    registry = await start()
+    await shows('abcde')
+    upstream.answer = (url, response) =>
+      url.pathname.endsWith('/servers') ? json(response, body) : void response.writeHead(404).end()
+    await settled('failed')
+    assert.is((await registry.source('own')).error?.code, code)
+    await shows('abcde')
+  })
 
 test('an upstream that hangs times out and holds up no other source', async () => {
   upstream.answer = () => undefined
