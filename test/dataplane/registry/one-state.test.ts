@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Kysely, KyselyPlugin } from 'kysely'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { applySettings } from '../../../dataplane/registry/store/apply-settings.ts'
+import { applySettings, type SourceSetting } from '../../../dataplane/registry/store/apply-settings.ts'
 import { applySync } from '../../../dataplane/registry/store/apply-sync.ts'
 import { openForReading, openForWriting, type StorePlace } from '../../../dataplane/registry/store/open.ts'
 import { createReader, type ListQuery } from '../../../dataplane/registry/store/read.ts'
@@ -68,7 +68,7 @@ for (const kind of ['SQLite', 'PostgreSQL'])
     const database = await openForWriting(place)
     const reading = openForReading(place)
     try {
-      const sources = [
+      const sources: readonly SourceSetting[] = [
         { name: 'a', config: { file: { path: 'a' } }, claims: {} },
         { name: 'b', config: { file: { path: 'b' } }, claims: { team: 'b' } },
       ]
