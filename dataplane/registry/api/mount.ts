@@ -16,7 +16,7 @@ export interface MountOptions {
 export function mount(app: Hono<RegistryEnv>, operations: readonly Operation[], options: MountOptions): void {
   const paths = Map.groupBy(operations, ({ path }) => path)
   for (const [path, onPath] of paths) {
-    const allow = allowed(onPath)
+    const allow = allowed(path, onPath)
     for (const route of routesOf(path)) {
       for (const { id, method, role, handle } of onPath)
         app.on(method.toUpperCase(), route, observeRequest(options.observe, id), (c) => {
@@ -43,7 +43,10 @@ function routesOf(path: string): readonly string[] {
   return route.includes(':entry') ? [route, route.replace(':entry', ':namespace/:short')] : [route]
 }
 
-function allowed(operations: readonly Operation[]): string {
+/** Pages of other origins ask by OPTIONS, of the catalog alone: `crossOrigin` answers that. */
+function allowed(path: string, operations: readonly Operation[]): string {
   const methods = operations.map(({ method }) => method.toUpperCase())
-  return [...methods, ...(methods.includes('GET') ? ['HEAD', 'OPTIONS'] : [])].join(', ')
+  if (methods.includes('GET')) methods.push('HEAD')
+  if (path.startsWith('/registry/')) methods.push('OPTIONS')
+  return methods.join(', ')
 }
