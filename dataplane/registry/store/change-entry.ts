@@ -11,10 +11,11 @@ type Argument<K extends keyof AdminWriter> = Parameters<AdminWriter[K]>[0]
 
 /** Gives an entry other claims; to be called in a transaction, as the others here. */
 export function setClaims(database: Database, change: Argument<'setClaims'>): Promise<EntryOutcome> {
-  return changeEntry(database, change, async ({ id }) => {
+  return changeEntry(database, change, async ({ id, claims }) => {
+    if (claims === canonicalClaims(change.claims)) return 'same'
     const claims_set = await internOne(database, change.claims)
     await database.updateTable('entry').set({ claims_set }).where('id', '=', id).execute()
-    return true
+    return 'written'
   })
 }
 
@@ -47,14 +48,18 @@ export function setStatus(database: Database, change: Argument<'setStatus'>): Pr
 
 interface Known {
   readonly id: number
-  readonly source_id: number
+  /** Canonical. */
+  readonly claims: string
 }
+
+/** `same`: it was so already, and nothing follows. */
+type Written = 'written' | 'same' | 'not_found'
 
 /** Finds the entry, has it changed where it is as expected, and brings what follows from it into line. */
 async function changeEntry(
   database: Database,
   { source, type, name, expect }: EntryChange,
-  change: (entry: Known) => Promise<boolean>,
+  change: (entry: Known) => Promise<Written>,
 ): Promise<EntryOutcome> {
   const owner = await database.selectFrom('source').select('id').where('name', '=', source).executeTakeFirst()
   if (owner === undefined) return 'not_found'
@@ -62,7 +67,7 @@ async function changeEntry(
   const entry = await database
     .selectFrom('entry as e')
     .innerJoin('claims_set as c', 'c.id', 'e.claims_set')
-    .select(['e.id', 'e.source_id', 'c.claims'])
+    .select(['e.id', 'c.claims'])
     .where('e.source_id', '=', owner.id)
     .where('e.type', '=', type)
     .where('e.name', '=', name)
@@ -70,24 +75,29 @@ async function changeEntry(
     .executeTakeFirst()
   if (entry === undefined) return 'not_found'
   if (entry.claims !== canonicalClaims(expect)) return 'changed'
-  if (!(await change(entry))) return 'not_found'
+  const written = await change(entry)
+  if (written !== 'written') return written === 'same' ? 'done' : written
   await settleEntries(database, [entry.id])
   await refreshListing(database, { entries: [entry.id] })
   await renewRevisions(database, [owner.id])
   return 'done'
 }
 
-type Columns = Partial<Pick<RegistryTables['entry_version'], 'status_message' | 'gone_at'>> &
-  Pick<RegistryTables['entry_version'], 'status' | 'status_changed_at' | 'updated_at'>
+type Columns = Partial<Pick<RegistryTables['entry_version'], 'gone_at'>> &
+  Pick<RegistryTables['entry_version'], 'status' | 'status_message' | 'status_changed_at' | 'updated_at'>
 
-/** Whether there was such a version that is not deleted. */
-async function updateVersion(database: Database, entry: number, version: string, columns: Columns): Promise<boolean> {
-  const { numUpdatedRows } = await database
-    .updateTable('entry_version')
-    .set(columns)
+/** Changes a version that is not deleted. */
+async function updateVersion(database: Database, entry: number, version: string, columns: Columns): Promise<Written> {
+  const known = await database
+    .selectFrom('entry_version')
+    .select(['id', 'status', 'status_message'])
     .where('entry_id', '=', entry)
     .where('version', '=', version)
     .where('gone_at', 'is', null)
     .executeTakeFirst()
-  return numUpdatedRows > 0n
+  if (known === undefined) return 'not_found'
+  const { gone_at, status, status_message } = columns
+  if (gone_at === undefined && known.status === status && known.status_message === status_message) return 'same'
+  await database.updateTable('entry_version').set(columns).where('id', '=', known.id).execute()
+  return 'written'
 }

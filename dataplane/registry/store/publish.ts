@@ -1,7 +1,9 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Kysely } from 'kysely'
 import { isPostgres } from '../../storage/sql.ts'
 import type { IncomingVersion } from '../catalog/entry.ts'
 import { precedence } from '../catalog/precedence.ts'
+import { parseExactly } from '../sources/parse-exactly.ts'
 import { canonicalClaims, internClaims } from './claims-sets.ts'
 import { insertFresh } from './insert-fresh.ts'
 import { insertFreshAtOnce } from './insert-fresh-postgres.ts'
@@ -90,7 +92,7 @@ function plan(
     const living = entry.versions.values().some(({ goneAt }) => goneAt === null)
     if (living && entry.claimsSet !== claimsSet) return 'claims_mismatch'
     if (version !== undefined && version.goneAt === null)
-      return version.document === document ? 'unchanged' : 'version_exists'
+      return sameDocument(version.document, document) ? 'unchanged' : 'version_exists'
 
     if (!living && entry.id !== undefined) {
       entry.claimsSet = claimsSet
@@ -105,6 +107,11 @@ function plan(
 
   const outcomes = placed.map((one) => (one === undefined ? 'no_source' : outcomeOf(one)))
   return { outcomes, fresh, returned, revived }
+}
+
+/** Whether two documents say the same: the order of an object's members is of no meaning (RFC 8259, section 4). */
+function sameDocument(one = 'null', other: string): boolean {
+  return one === other || isDeepStrictEqual(parseExactly(one), parseExactly(other))
 }
 
 /**

@@ -39,6 +39,39 @@ onBothStores('outcomes of publishing, each seen at once', async ({ store }) => {
   assert.is((await store.reader.version({ ...latest, includeDeleted: false }))?.version, '2.0.0')
 })
 
+onBothStores('the same document again is the same in whatever order, and no other number', async ({ store }) => {
+  await manage(store)
+  const { publish } = store.writer
+  const document = (text: string) => publication('x/one', { document: text })
+  assert.is(await publish(document('{"name":"x/one","packages":[{"a":1.0,"b":{"c":[1,2]}}]}')), 'created')
+  assert.is(await publish(document('{"packages":[{"b":{"c":[1,2]},"a":1.0}],"name":"x/one"}')), 'unchanged')
+  assert.is(await publish(document('{"packages":[{"b":{"c":[2,1]},"a":1.0}],"name":"x/one"}')), 'version_exists')
+  assert.is(await publish(document('{"packages":[{"b":{"c":[1,2]},"a":1.5}],"name":"x/one"}')), 'version_exists')
+})
+
+onBothStores('what is set as it is changes nothing', async ({ store }) => {
+  await manage(store)
+  const { publish, setClaims, setStatus, deleteVersion } = store.writer
+  await publish(publication('x/one', { claims: { p: 'q', ...a } }))
+  const entry = { source: 'own', type: 'server', name: 'x/one', expect: { p: 'q', ...a } } as const
+  const change = (at: string) => ({ ...entry, version: '1.0.0', at: `2030-01-01T00:00:0${at}.000Z` })
+  const shown = async () => {
+    const query = { registry: 'main', type: 'server', visible: 'all', name: 'x/one', includeDeleted: false } as const
+    return [await store.reader.revision('main'), await store.reader.version({ ...query, version: 'latest' })]
+  }
+  const deprecated = { status: 'deprecated', message: 'Old.' } as const
+  assert.is(await setStatus({ ...change('1'), ...deprecated }), 'done')
+  const before = await shown()
+  assert.is(await setStatus({ ...change('2'), ...deprecated }), 'done')
+  assert.is(await setClaims({ ...change('3'), claims: { ...a, p: 'q' } }), 'done')
+  assert.equal(await shown(), before)
+  assert.is(await setStatus({ ...change('4'), ...deprecated, message: null }), 'done')
+  assert.is.not((await shown())[0], before[0])
+  assert.is(await deleteVersion(change('5')), 'done')
+  assert.is(await deleteVersion(change('6')), 'not_found')
+  assert.is(await setStatus({ ...change('7'), ...deprecated }), 'not_found')
+})
+
 onBothStores(
   'publications that come at once: the newest is the latest, a deleted entry comes back',
   async ({ store }) => {
