@@ -55,12 +55,21 @@ export function startWriter(options: WriterOptions, log: Logger): Jobs {
   let worker: Worker | undefined
   let closed = false
   let lastId = 0
+  /** Why the last answer was that the database failed; callers are told no more than that it is away. */
+  let failure: string | undefined
+
+  function heard(answer: Answer): void {
+    const before = failure
+    failure = 'error' in answer && answer.error.away ? answer.error.message : undefined
+    if (failure !== undefined && failure !== before) log.error({ reason: failure }, 'the store did not take a change')
+  }
 
   function start(): Worker {
     const started = new Worker(ENTRY, { workerData: options, resourceLimits: HEAP })
     started.on('message', (answer: Answer) => {
       const waiting = pending.get(answer.id)
       pending.delete(answer.id)
+      heard(answer)
       if ('error' in answer) waiting?.reject(errorOf(answer.error))
       else waiting?.resolve(answer.result)
     })
