@@ -5,9 +5,7 @@ export function urlFindings(text: string, pointer: string): readonly Finding[] {
   const url = URL.parse(text)
   if (url === null) return [{ pointer, message: 'is not a URL' }]
   return [
-    ...(url.username !== '' || url.password !== ''
-      ? [{ pointer, message: 'must hold no credentials; name a header file instead' }]
-      : []),
+    ...(url.username !== '' || url.password !== '' ? [{ pointer, message: 'must hold no credentials' }] : []),
     ...(url.hash === '' && !text.includes('#') ? [] : [{ pointer, message: 'must have no fragment' }]),
   ]
 }
