@@ -42,6 +42,8 @@ export interface ScheduleOptions {
   /** Keeps how a source stands, for the time after a restart. */
   readonly record?: (name: string, state: SyncState) => Promise<void>
   readonly slots: Slots
+  /** Nothing runs before this: the schedule that this one takes the place of is still ending. */
+  readonly after?: Promise<unknown> | undefined
   readonly log: Logger
   readonly observe: Observe
 }
@@ -80,7 +82,7 @@ const untried: SyncState = {
 /** Syncs a source now, once an interval after the last attempt, sooner after a failure, and after each change of a file or a cluster. */
 export function startSchedule(
   source: ScheduledSource,
-  { sync, record, slots, log, observe }: ScheduleOptions,
+  { sync, record, slots, after, log, observe }: ScheduleOptions,
   before: SyncState = untried,
 ): Schedule {
   const stopping = new AbortController()
@@ -134,6 +136,7 @@ export function startSchedule(
 
   async function runAll(): Promise<void> {
     clearTimeout(timer)
+    await after
     state = { ...state, nextRun: null }
     let wait = 0
     do {

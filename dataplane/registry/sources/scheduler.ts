@@ -26,22 +26,34 @@ const AT_A_TIME = 4
 /** After this a sync no longer counts against them. */
 const SLOW_MS = 10_000
 
-export function createScheduler(options: Omit<ScheduleOptions, 'slots'>): Scheduler {
+export function createScheduler(options: Omit<ScheduleOptions, 'slots' | 'after'>): Scheduler {
   const slots = createSlots(AT_A_TIME, SLOW_MS)
   let schedules: ReadonlyMap<string, Schedule> = new Map()
-  let ending: Promise<unknown> = Promise.resolve()
+  /** What is being stopped, by the name of its source. */
+  const ending = new Map<string, Promise<unknown>>()
+
+  function end(name: string, schedule: Schedule): void {
+    const ended = Promise.all([ending.get(name), schedule.stop()]).finally(() => {
+      if (ending.get(name) === ended) ending.delete(name)
+    })
+    ending.set(name, ended)
+  }
 
   return {
     apply(sources, known) {
+      const wanted = new Map(sources.map((source) => [source.name, source]))
       const kept = new Map<string, Schedule>()
-      for (const source of sources) {
-        const before = schedules.get(source.name)
-        const same = before !== undefined && isDeepStrictEqual(before.source, source)
-        kept.set(source.name, same ? before : startSchedule(source, { ...options, slots }, known?.get(source.name)))
-      }
-      const gone = [...schedules].filter(([name, schedule]) => kept.get(name) !== schedule)
-      ending = Promise.all([ending, ...gone.map(([, schedule]) => schedule.stop())])
-      schedules = kept
+      for (const [name, schedule] of schedules)
+        if (isDeepStrictEqual(schedule.source, wanted.get(name))) kept.set(name, schedule)
+        else end(name, schedule)
+      schedules = new Map(
+        sources.map((source) => {
+          const { name } = source
+          // Two passes over one source would take each other's files and staged entries away.
+          const start = () => startSchedule(source, { ...options, slots, after: ending.get(name) }, known?.get(name))
+          return [name, kept.get(name) ?? start()]
+        }),
+      )
     },
     state: (name) => schedules.get(name)?.state(),
     states: () => [...schedules].map(([name, schedule]) => ({ name, ...schedule.state() })),
@@ -53,7 +65,7 @@ export function createScheduler(options: Omit<ScheduleOptions, 'slots'>): Schedu
       return true
     },
     async stop() {
-      await Promise.all([ending, ...[...schedules.values()].map((schedule) => schedule.stop())])
+      await Promise.all([...ending.values(), ...[...schedules.values()].map((schedule) => schedule.stop())])
     },
   }
 }

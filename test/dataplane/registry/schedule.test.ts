@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { backoff } from '../../../dataplane/registry/sources/backoff.ts'
@@ -5,7 +6,7 @@ import { parseHeaders } from '../../../dataplane/registry/sources/headers-file.t
 import { createHttpGet } from '../../../dataplane/registry/sources/http-get.ts'
 import { addressOf } from '../../../dataplane/registry/sources/public-address.ts'
 import { retryAfterOf } from '../../../dataplane/registry/sources/retry-after.ts'
-import type { SyncCall } from '../../../dataplane/registry/sources/schedule.ts'
+import type { ScheduledSource, SyncCall } from '../../../dataplane/registry/sources/schedule.ts'
 import { createScheduler } from '../../../dataplane/registry/sources/scheduler.ts'
 import { createSlots } from '../../../dataplane/registry/sources/slots.ts'
 import { SourceError } from '../../../dataplane/registry/sources/source-error.ts'
@@ -148,6 +149,40 @@ test('a sync that is asked for is a full pass; waited for or not; what runs is e
   await eventually('the third', () => calls.length === 3)
   await scheduler.stop()
   assert.is(calls[2]?.signal.aborted, true)
+})
+
+test('a source that is set otherwise, or leaves and comes again, is not synced before what runs has ended', async () => {
+  let running = 0
+  let most = 0
+  const intervals: number[] = []
+  const scheduler = createScheduler({
+    log: keptLog().log,
+    observe: observeNothing,
+    async sync(source, { signal }) {
+      most = Math.max(most, ++running)
+      intervals.push((source as ScheduledSource).intervalMs)
+      if (intervals.length < 3) {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve))
+        // It has something to clear away.
+        await delay(100)
+      }
+      running--
+      signal.throwIfAborted()
+      return { changed: false, servers: 1, skills: 0, problems: [] }
+    },
+  })
+  const own = (intervalMs: number) => ({ name: 'own', place: { kind: 'inline', text: '{}' }, intervalMs }) as const
+  scheduler.apply([own(3_600_000)])
+  await eventually('the first', () => intervals.length === 1)
+  scheduler.apply([own(3_600_001)])
+  await eventually('the second', () => intervals.length === 2)
+  scheduler.apply([])
+  assert.is(scheduler.state('own'), undefined)
+  scheduler.apply([own(3_600_002)])
+  await eventually('the third', () => scheduler.state('own')?.state === 'ok')
+  await scheduler.stop()
+  assert.equal(intervals, [3_600_000, 3_600_001, 3_600_002])
+  assert.is(most, 1)
 })
 
 test.run()
