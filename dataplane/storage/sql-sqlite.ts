@@ -1,5 +1,14 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
-import { SqliteAdapter, type SqliteDatabase, SqliteDialect, type SqliteStatement } from 'kysely'
+import {
+  CompiledQuery,
+  type DatabaseConnection,
+  SqliteAdapter,
+  type SqliteDatabase,
+  SqliteDialect,
+  type SqliteDialectConfig,
+  SqliteDriver,
+  type SqliteStatement,
+} from 'kysely'
 
 export interface SqliteOptions {
   /** Path of the database file. */
@@ -29,12 +38,30 @@ const STATEMENTS = 256
  * that was acknowledged is on the disk.
  */
 export class NodeSqliteDialect extends SqliteDialect {
+  readonly #config: SqliteDialectConfig
+
   constructor(options: SqliteOptions) {
-    super({ database: async () => openFile(options) })
+    const config = { database: async () => openFile(options) }
+    super(config)
+    this.#config = config
+  }
+
+  override createDriver(): SqliteDriver {
+    return new WritingDriver(this.#config)
   }
 
   override createAdapter(): SqliteAdapter {
     return new TransactionalAdapter()
+  }
+}
+
+/**
+ * Takes the lock for writing at the beginning of a transaction. For a transaction that has read before it writes SQLite
+ * does not wait: it fails at once where another process has the lock.
+ */
+class WritingDriver extends SqliteDriver {
+  override async beginTransaction(connection: DatabaseConnection): Promise<void> {
+    await connection.executeQuery(CompiledQuery.raw('begin immediate'))
   }
 }
 
@@ -106,4 +133,11 @@ function rowOf(columns: readonly string[], values: unknown): Record<string, unkn
 /** Whether an error came out of SQLite itself: a lock, a full disk, a damaged file. */
 export function isSqliteError(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_SQLITE_ERROR'
+}
+
+const SQLITE_BUSY = 5
+
+/** Whether another process had the lock for too long. */
+export function isSqliteLocked(error: unknown): boolean {
+  return isSqliteError(error) && ((error as { errcode?: number }).errcode ?? 0) % 256 === SQLITE_BUSY
 }

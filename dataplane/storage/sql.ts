@@ -1,7 +1,13 @@
 import { Kysely, PostgresAdapter } from 'kysely'
 import type { Logger } from 'pino'
-import { isPostgresConflict, isPostgresError, type PostgresConfig, postgresDialect } from './sql-postgres.ts'
-import { isSqliteError, NodeSqliteDialect, type SqliteOptions } from './sql-sqlite.ts'
+import {
+  isPostgresAway,
+  isPostgresConflict,
+  isPostgresError,
+  type PostgresConfig,
+  postgresDialect,
+} from './sql-postgres.ts'
+import { isSqliteError, isSqliteLocked, NodeSqliteDialect, type SqliteOptions } from './sql-sqlite.ts'
 
 /** Where a database is. Few places but this file know which one it is. */
 export type DatabaseOptions =
@@ -37,6 +43,11 @@ export function isPostgres(database: Pick<Kysely<unknown>, 'getExecutor'>): bool
 /** Whether the database itself failed, rather than the code that asks it. */
 export function isDatabaseError(error: unknown): boolean {
   return isSqliteError(error) || isPostgresError(error)
+}
+
+/** Whether it takes nothing for now, whatever is asked of it. */
+export function isDatabaseAway(error: unknown): boolean {
+  return isPostgresAway(error) || isSqliteLocked(error)
 }
 
 const ATTEMPTS = 10

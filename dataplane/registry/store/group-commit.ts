@@ -1,6 +1,5 @@
 import type { Kysely } from 'kysely'
-import { retryConflicts } from '../../storage/sql.ts'
-import { isPostgresAway } from '../../storage/sql-postgres.ts'
+import { isDatabaseAway, retryConflicts } from '../../storage/sql.ts'
 import { deleteVersion, setClaims, setStatus } from './change-entry.ts'
 import { putRegistry, putSource, removeRegistry, removeSource } from './change-settings.ts'
 import { type News, tellOthers } from './changes-heard.ts'
@@ -52,7 +51,7 @@ export function createGroupCommit(database: () => Promise<Database>, teller: str
       for (const [index, { resolve }] of group.entries()) resolve(outcomes[index])
     } catch (error) {
       // One that can't be written takes no other down with it.
-      if (group.length === 1 || isPostgresAway(error)) for (const { reject } of group) reject(error)
+      if (group.length === 1 || isDatabaseAway(error)) for (const { reject } of group) reject(error)
       else for (const one of group) await writeGroup([one])
     }
   }

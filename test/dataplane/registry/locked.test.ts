@@ -8,7 +8,7 @@ import { openStore } from '../../../dataplane/registry/store/index.ts'
 import { keptLog } from '../../support/kept-log.ts'
 import { manage, publication } from '../../support/store.ts'
 
-test('a file that can’t be written to: callers are told that it is away, the log once why', async () => {
+test('a file that can’t be written to: it is waited for, then callers are told that it is away, and the log once why', async () => {
   const stateDirectory = await mkdtemp(join(tmpdir(), 'portico-locked-'))
   const { log, lines } = keptLog()
   const store = await openStore({ stateDirectory }, log)
@@ -20,7 +20,9 @@ test('a file that can’t be written to: callers are told that it is away, the l
       ['x/one', 'x/two'].map((name) => store.writer.publish(publication(name)).catch((error) => error.code)),
     )
     assert.equal(refusals, ['unavailable', 'unavailable'])
-    other.exec('rollback')
+    const waits = store.writer.publish(publication('x/waits'))
+    setTimeout(() => other.exec('rollback'), 500)
+    assert.is(await waits, 'created')
     other.close()
     assert.equal(
       lines.map(({ msg, reason }) => ({ msg, reason })),
