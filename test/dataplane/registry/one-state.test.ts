@@ -8,6 +8,7 @@ import { applySettings, type SourceSetting } from '../../../dataplane/registry/s
 import { applySync } from '../../../dataplane/registry/store/apply-sync.ts'
 import { openForReading, openForWriting, type StorePlace } from '../../../dataplane/registry/store/open.ts'
 import { createReader, type ListQuery } from '../../../dataplane/registry/store/read.ts'
+import type { EntryRecord } from '../../../dataplane/registry/store/records.ts'
 import type { RegistryTables } from '../../../dataplane/registry/store/schema.ts'
 import { createSnapshot } from '../../../dataplane/registry/store/snapshot.ts'
 import { parseCatalog } from '../../support/parse-catalog.ts'
@@ -59,7 +60,7 @@ async function sync(database: Kysely<RegistryTables>, source: string, names: rea
 }
 
 for (const kind of ['SQLite', 'PostgreSQL'])
-  test(`${kind}: a page is of one state, whichever of its statements a change comes behind`, async () => {
+  test(`${kind}: what is read is of one state, whichever of its statements a change comes behind`, async () => {
     const directory = await mkdtemp(join(tmpdir(), 'portico-store-'))
     const place: StorePlace =
       kind === 'SQLite'
@@ -88,27 +89,34 @@ for (const kind of ['SQLite', 'PostgreSQL'])
         },
       }
       const reader = createReader(reading.withPlugin(between), await createSnapshot(reading))
-      for (const query of queries) {
-        const list = async () => {
-          const whole = { registry: 'main', type: 'server', visible: 'all', limit: 9, includeDeleted: false } as const
-          const rows = await reader.list({ ...whole, ...query })
-          return rows.map(({ name, document, revision }) => `${name} ${/text of ./.exec(document)} ${revision}`)
-        }
+      const whole = { registry: 'main', type: 'server', visible: 'all', limit: 9, includeDeleted: false } as const
+      const list = async (query: Partial<ListQuery>) =>
+        (await reader.list({ ...whole, ...query })).map(
+          ({ name, document, revision }) => `${name} ${/text of ./.exec(document)} ${revision}`,
+        )
+      const entries = async (read: Promise<readonly EntryRecord[]>) =>
+        (await read).map(({ source, name, versions }) => `${name} of ${source} ${versions.map((one) => one.version)}`)
+      const reads: Readonly<Record<string, () => Promise<readonly string[]>>> = {
+        ...Object.fromEntries(queries.map((query) => [JSON.stringify(query), () => list(query)])),
+        'entries of a source': () => entries(reader.entriesOfSource('a', { limit: 1_000 })),
+        'entries of a registry': () => entries(reader.entriesOfRegistry('main', { limit: 1_000 })),
+        'entries of a name': () => entries(reader.entriesNamed('server', 'x/one')),
+      }
+      for (const [what, read] of Object.entries(reads))
         for (let statement = 1, reached = true; reached; statement++)
           for (const from of [0, 1]) {
             if (state !== from) await change()
-            const before = await list()
+            const before = await read()
             left = statement
-            const during = await list()
+            const during = await read()
             reached = left <= 0
             left = 0
-            const after = await list()
+            const after = await read()
             assert.ok(
               [before, after].some((one) => `${one}` === `${during}`),
-              `${JSON.stringify(query)}, behind statement ${statement}: ${during} is none of ${before} and ${after}`,
+              `${what}, changed behind statement ${statement}: ${during} is none of ${before} and ${after}`,
             )
           }
-      }
     } finally {
       await reading.destroy()
       await database.destroy()
