@@ -51,6 +51,8 @@ export function sendError(exchange: Exchange, error: unknown, log: Logger): void
   if (outgoing.headersSent) return void outgoing.destroy()
   const fields = commonFields(exchange)
   for (const [name, value] of Object.entries(headers)) fields.push(name, value)
+  // Caches take a 404 that says nothing for true for a while, and for everybody.
+  fields.push('cache-control', 'no-store')
   if (origin !== '*') fields.push('vary', 'Origin')
   fields.push('content-length', String(Buffer.byteLength(body)))
   outgoing.writeHead(status, fields).end(body)

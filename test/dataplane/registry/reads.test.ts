@@ -85,6 +85,8 @@ test('pages of the configured origins may read, errors too; caches are told what
       assert.is((await ask(path, { ...more, ...headers })).headers['access-control-allow-origin'], undefined)
   }
   assert.is((await ask(LIST)).headers.vary, 'Origin, Accept-Encoding')
+  for (const path of [`${LIST}/a%2Fnone/versions/latest`, `${LIST}?limit=0`, '/registry/none/v0.1/servers'])
+    assert.is((await ask(path)).headers['cache-control'], 'no-store', path)
 })
 
 test('a target may name scheme and host; a path that has to be resolved first is not found', async () => {
