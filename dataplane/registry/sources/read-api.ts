@@ -19,7 +19,10 @@ interface Mark {
 const FULL_EVERY_MS = 6 * 60 * 60 * 1000
 /** 100 documents of the largest size that is kept. */
 const LARGEST_PAGE = 104 * 1024 * 1024
-/** What is said of a path that is not there, by those who know it and those who don't. */
+/**
+ * What is said of a path that is not there, by those who know it and those who don't. Where skills came from it once, only
+ * the former count: they would all go for a proxy's page.
+ */
 const NO_SUCH_LIST: readonly SourceErrorCode[] = ['refused', 'forbidden', 'wrong_shape', 'not_json']
 
 /**
@@ -48,13 +51,16 @@ export async function readApi(place: PlaceOf<'api'>, pass: Pass): Promise<ReadCh
     get,
   })
   const skills = asksForSkills(before, changesOnly)
-    ? await findSkills({
-        kind: 'skills',
-        url: `${base}/x/portico/skills`,
-        before: before?.skills || undefined,
-        changesOnly,
-        get,
-      })
+    ? await findSkills(
+        {
+          kind: 'skills',
+          url: `${base}/x/portico/skills`,
+          before: before?.skills || undefined,
+          changesOnly,
+          get,
+        },
+        pass.holdsSkills ? ['refused'] : NO_SUCH_LIST,
+      )
     : undefined
   const lists = skills === undefined ? [servers] : [servers, skills]
   if (!lists.some(({ changed }) => changed)) return undefined
@@ -82,13 +88,15 @@ function asksForSkills(before: Mark | undefined, changesOnly: boolean): boolean 
   return true
 }
 
-/** Undefined where the upstream has no such list: the path is not of the official API. */
-async function findSkills(options: Parameters<typeof followList>[0]): Promise<FoundList | undefined> {
+/** Undefined where the upstream has no such list (`absent` tells it): the path is not of the official API. */
+async function findSkills(
+  options: Parameters<typeof followList>[0],
+  absent: readonly SourceErrorCode[],
+): Promise<FoundList | undefined> {
   try {
     return await followList(options)
   } catch (error) {
-    if (options.before === undefined && error instanceof SourceError && NO_SUCH_LIST.includes(error.code))
-      return undefined
+    if (options.before === undefined && error instanceof SourceError && absent.includes(error.code)) return undefined
     throw error
   }
 }

@@ -56,6 +56,8 @@ export interface Pass {
    * everything is to be read again.
    */
   readonly mark: string | undefined
+  /** Whether the store has skills of the source. */
+  readonly holdsSkills: boolean
   /** A reader may keep files there while it runs. */
   readonly stateDirectory: string
   readonly signal: AbortSignal

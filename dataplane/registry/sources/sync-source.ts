@@ -54,7 +54,8 @@ export async function syncSource(
 
   await using parts = new AsyncDisposableStack()
   const look = looks[source.place.kind] as LookAtSource
-  const readChange = await look(source.place, { source: source.name, mark, stateDirectory, signal, parts })
+  const holdsSkills = (before?.skills ?? 0) > 0
+  const readChange = await look(source.place, { source: source.name, mark, holdsSkills, stateDirectory, signal, parts })
   if (readChange === undefined) return outcome(before, false)
 
   const changed = await alone(async () => {

@@ -81,6 +81,7 @@ test('waits after failures double up to a bound, with jitter; Retry-After is the
 test('Retry-After: seconds or a date', () => {
   const now = Date.parse('2026-01-01T00:00:00Z')
   assert.is(retryAfterOf('120', now), 120_000)
+  assert.is(backoff({ attempts: 1, intervalMs: 1_000, retryAfterMs: retryAfterOf('9'.repeat(400), now) }), 3_600_000)
   assert.is(retryAfterOf('Thu, 01 Jan 2026 00:01:00 GMT', now), 60_000)
   assert.is(retryAfterOf('Wed, 31 Dec 2025 00:00:00 GMT', now), 0)
   for (const odd of [undefined, 'soon', '-1', ['1', '2']]) assert.is(retryAfterOf(odd, now), undefined)

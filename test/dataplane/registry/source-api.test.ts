@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'uvu'
@@ -201,6 +202,7 @@ async function pass(mark?: object) {
       {
         source: 'own',
         mark: mark && JSON.stringify(mark),
+        holdsSkills: false,
         stateDirectory: '',
         signal: new AbortController().signal,
         parts,
@@ -324,6 +326,28 @@ test('skills of a server of ours come along: added, changed and gone', async () 
   await showsSkills('writing@1.0.0,writing@1.1.0')
   assert.equal(await names(), ['com.example/x@1.0.0'])
   await first.close()
+})
+
+test('a proxy’s page in the place of the skills takes none away, in a whole pass neither', async () => {
+  const answer = upstream.answer
+  let skills = (response: ServerResponse) =>
+    json(response, { skills: [{ skill: { namespace: 'com.example', name: 'writing', version: '1.0.0' } }] })
+  upstream.answer = (url, response, request) =>
+    url.pathname.endsWith('/skills') ? skills(response) : answer(url, response, request)
+  registry = await start({}, { interval: '1h' })
+  await shows('abcde')
+  await eventually('they are counted', async () => (await (registry as TestRegistry).source('own')).skills === 1)
+  const whole = () =>
+    fetch(`${(registry as TestRegistry).url}/v1/sources/own/sync?wait=true`, { method: 'POST' }).then(
+      (answer) => answer.json() as Promise<{ state: string; skills: number }>,
+    )
+  skills = (response) => void response.writeHead(403).end('<html>')
+  const { state, skills: left } = await whole()
+  assert.equal([state, left], ['failed', 1])
+  // One that knows the path says that it has no such list.
+  skills = (response) => void response.writeHead(404).end()
+  const after = await whole()
+  assert.equal([after.state, after.skills], ['ok', 0])
 })
 
 test('an upstream without skills is not asked for them at each look', async () => {

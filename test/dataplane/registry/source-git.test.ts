@@ -207,7 +207,14 @@ test('neither the environment nor where it is started changes what git does', as
     process.env['GIT_DIR'] = join(checkout, '.git')
     const before = await readdir(join(checkout, '.git'), { recursive: true })
     await using parts = new AsyncDisposableStack()
-    const pass = { source: 'own', mark: undefined, stateDirectory: '../state', signal: never, parts }
+    const pass = {
+      source: 'own',
+      mark: undefined,
+      holdsSkills: false,
+      stateDirectory: '../state',
+      signal: never,
+      parts,
+    }
     await mkdir(join(folder, 'state'))
     const place = { kind: 'git', repository: git.url, path: 'registry.json', publicOnly: false } as const
     const content = await (await readGit(place, pass))?.()

@@ -42,6 +42,16 @@ test('a file at a URL is asked for with its validators; unchanged it is neither 
   await eventually('both are told', () => registry?.log.lines.filter(({ msg }) => msg === 'synced').length === 2)
 })
 
+test('a 304 that nobody has asked for is no answer', async () => {
+  let status = 200
+  upstream = await startUpstream((_url, response) => response.writeHead(status).end(status === 200 ? file('a') : ''))
+  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
+  await shows(['com.example/a@1.0.0'])
+  status = 304
+  await eventually('it fails', async () => (await registry?.source('own'))?.state === 'failed', 20_000)
+  await shows(['com.example/a@1.0.0'])
+})
+
 test('a redirect is followed', async () => {
   upstream = await startUpstream((url, response) =>
     url.pathname === '/here'
