@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import type { Kysely } from 'kysely'
 import { stageSync } from '../store/apply-sync.ts'
 import type { RegistryTables } from '../store/schema.ts'
@@ -64,7 +65,11 @@ export async function syncSource(
     if (!full && (now?.content_hash !== before?.content_hash || now?.settings_hash !== before?.settings_hash))
       return false
     const content = await readChange()
-    if (!('newMark' in content)) return apply(database, source, settingsHash, content, signal)
+    if (!('newMark' in content)) {
+      // What has changed says nothing of what was left out of the rest.
+      const before = content.complete ? [] : problemsOf(now)
+      return apply(database, source, settingsHash, content, before, signal)
+    }
     await stored(recordMark(database, source.name, content.newMark))
     return false
   })
@@ -76,17 +81,19 @@ async function apply(
   { name, filter }: Source,
   settingsHash: string,
   content: Content,
+  before: readonly Problem[],
   signal: AbortSignal,
 ): Promise<boolean> {
   if (signal.aborted) throw stopped()
   const staging = await stored(stageSync(database, name))
   try {
     const wanted = createFilter(filter)
-    const problems: Problem[] = []
+    const problems = [...before]
     for await (const batch of content.batches) {
       if (signal.aborted) throw stopped()
       await stored(staging.add(batch.versions.filter(wanted)))
-      problems.push(...batch.problems.slice(0, MOST_PROBLEMS - problems.length))
+      const news = batch.problems.filter((problem) => !before.some((known) => isDeepStrictEqual(known, problem)))
+      problems.push(...news.slice(0, MOST_PROBLEMS - problems.length))
     }
     if (signal.aborted) throw stopped()
     const { complete } = content
@@ -127,6 +134,10 @@ function lastApplied(database: Database, source: string) {
 
 function outcome(applied: Applied, changed: boolean): Synced {
   if (applied === undefined) throw new SourceError('store_failed', 'the source is no longer configured')
-  const { servers, skills, problems } = applied
-  return { changed, servers, skills, problems: JSON.parse(problems) as Problem[] }
+  const { servers, skills } = applied
+  return { changed, servers, skills, problems: problemsOf(applied) }
+}
+
+function problemsOf(applied: Applied): readonly Problem[] {
+  return JSON.parse(applied?.problems ?? '[]') as Problem[]
 }

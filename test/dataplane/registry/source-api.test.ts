@@ -86,6 +86,19 @@ test('nothing new is one request and no write', async () => {
   assert.ok(registry.log.lines.filter(({ msg }) => msg === 'synced').length <= 2)
 })
 
+test('what was left out is told as long as nothing else is known of it', async () => {
+  held.push({ server: server('no-name'), updatedAt: '2026-01-01T00:00:05.000Z' })
+  held.push({ server: server('com.example/f'), updatedAt: '2026-01-02T00:00:00.000Z' })
+  registry = await start()
+  await shows('abcdef')
+  await settled('ok')
+  assert.is((await registry.source('own')).leftOut, 1)
+  held.push({ server: server('com.example/g'), updatedAt: '2026-02-01T00:00:01.000Z' })
+  await shows('abcdefg')
+  await settled('ok')
+  assert.is((await registry.source('own')).leftOut, 1)
+})
+
 test('an upstream without times is read whole, and what vanishes from it goes', async () => {
   held = held.map(({ server }) => ({ server }))
   registry = await start()
