@@ -19,8 +19,8 @@ export interface SyncOptions {
   readonly full: boolean
   readonly stateDirectory: string
   readonly signal: AbortSignal
-  /** Runs what only one replica may do to this source at a time; undefined where another is at it. */
-  readonly alone: <T>(work: () => Promise<T>) => Promise<T | undefined>
+  /** Runs what only one replica may do to this source at a time, after another that is at it. */
+  readonly alone: <T>(work: () => Promise<T>) => Promise<T>
 }
 
 type Database = Kysely<RegistryTables>
@@ -73,7 +73,7 @@ export async function syncSource(
     await stored(recordMark(database, source.name, content.newMark))
     return false
   })
-  return outcome(await lastApplied(database, source.name), changed ?? false)
+  return outcome(await lastApplied(database, source.name), changed)
 }
 
 async function apply(

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
 import { isPostgres } from '../../storage/sql.ts'
 import type { RegistryTables } from './schema.ts'
@@ -6,18 +7,31 @@ import type { RegistryTables } from './schema.ts'
 const LEASE_MS = 15_000
 const HEARTBEAT_MS = 5_000
 
+const AGAIN_MS = 1_000
+
+interface Lease {
+  readonly name: string
+  /** This replica. */
+  readonly holder: string
+  /** Ends the wait for another; its reason is thrown. */
+  readonly signal: AbortSignal
+}
+
 /**
- * Does work that only one replica may do at a time, and tells the others that it is at it for as long as it takes.
- * Undefined: another replica is at it. On SQLite there are no others.
+ * Does work that only one replica may do at a time, and tells the others that it is at it for as long as it takes. Waits
+ * for one that is at it: that may have died, and who knows whether it would have come to an end. On SQLite there are no
+ * others.
  */
 export async function underLease<T>(
   database: Kysely<RegistryTables>,
-  name: string,
-  holder: string,
+  { name, holder, signal }: Lease,
   work: () => Promise<T>,
-): Promise<T | undefined> {
+): Promise<T> {
   if (!isPostgres(database)) return work()
-  if (!(await take(database, name, holder))) return undefined
+  while (!(await take(database, name, holder))) {
+    await delay(AGAIN_MS, undefined, { signal }).catch(() => {})
+    signal.throwIfAborted()
+  }
   const heartbeat = setInterval(() => take(database, name, holder).catch(() => {}), HEARTBEAT_MS)
   try {
     return await work()

@@ -41,8 +41,8 @@ const jobs: Work = {
   applySettings: async (settings) => applySettings(await database(), settings),
   async syncSource({ source, full }, signal) {
     const store = await database()
-    // Where another replica is at it, what it brings is heard of.
-    const alone = <T>(work: () => Promise<T>) => underLease(store, `sync ${source.name}`, replica, work)
+    const lease = { name: `sync ${source.name}`, holder: replica, signal }
+    const alone = <T>(work: () => Promise<T>) => underLease(store, lease, work)
     return syncSource(store, source, { full, stateDirectory, signal, alone })
   },
   async recordSync({ source, state }) {
