@@ -1,8 +1,8 @@
-import { readFile } from 'node:fs/promises'
 import { type FoundList, followList, type ListMark } from './follow-list.ts'
 import { getPatiently } from './get-patiently.ts'
 import { parseHeaders } from './headers-file.ts'
 import { createHttpGet } from './http-get.ts'
+import { readSmallFile } from './small-file.ts'
 import type { Pass, PlaceOf, ReadChange } from './source.ts'
 import { SourceError, type SourceErrorCode } from './source-error.ts'
 
@@ -17,6 +17,7 @@ interface Mark {
 
 /** Everything is read anew so often: a version that an upstream drops without a word is missed until then. */
 const FULL_EVERY_MS = 6 * 60 * 60 * 1000
+const A_FILE = 'a file of headers'
 /** 100 documents of the largest size that is kept. */
 const LARGEST_PAGE = 104 * 1024 * 1024
 /**
@@ -103,19 +104,10 @@ async function findSkills(
 
 async function headersOf({ headersFile, headers = [] }: PlaceOf<'api'>): Promise<Readonly<Record<string, string>>> {
   const lines = await Promise.all(
-    headers.map(async ({ name, valueFile }) => `${name}: ${(await readText(valueFile)).trim()}`),
+    headers.map(async ({ name, valueFile }) => `${name}: ${(await readSmallFile(valueFile, A_FILE)).trim()}`),
   )
   return {
-    ...(headersFile === undefined ? {} : parseHeaders(await readText(headersFile))),
+    ...(headersFile === undefined ? {} : parseHeaders(await readSmallFile(headersFile, A_FILE))),
     ...parseHeaders(lines.join('\n')),
-  }
-}
-
-async function readText(file: string): Promise<string> {
-  try {
-    return await readFile(file, 'utf8')
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    throw new SourceError('file_unreadable', `a file of headers can’t be read (${code})`)
   }
 }

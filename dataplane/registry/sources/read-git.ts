@@ -1,10 +1,11 @@
-import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { request } from 'undici'
 import { bytesOf, LARGEST_FILE } from './file-content.ts'
 import { type GitOptions, git } from './git-command.ts'
 import { readCatalog } from './parse.ts'
 import { addressOf } from './public-address.ts'
+import { readSmallFile } from './small-file.ts'
 import type { Pass, PlaceOf, ReadChange } from './source.ts'
 import { SourceError } from './source-error.ts'
 import { openSpool, spool } from './spool.ts'
@@ -142,7 +143,8 @@ async function openRepository(place: GitPlace, authorization: string | undefined
 
 async function authorizationOf({ auth }: GitPlace): Promise<string | undefined> {
   if (auth === undefined) return undefined
-  return `Basic ${Buffer.from(`${auth.username}:${await passwordOf(auth.passwordFile)}`).toString('base64')}`
+  const password = (await readSmallFile(auth.passwordFile, 'the password file')).trim()
+  return `Basic ${Buffer.from(`${auth.username}:${password}`).toString('base64')}`
 }
 
 /** What git asks for first (gitprotocol-http). */
@@ -162,15 +164,4 @@ async function movedTo(url: URL, authorization: string | undefined, signal: Abor
   if (to === null || !/^https?:$/.test(to.protocol) || !to.href.endsWith(REFS)) return undefined
   if (authorization !== undefined && to.origin !== url.origin) return undefined
   return new URL(to.href.slice(0, -REFS.length))
-}
-
-async function passwordOf(file: string): Promise<string> {
-  try {
-    return (await readFile(file, 'utf8')).trim()
-  } catch (error) {
-    throw new SourceError(
-      'file_unreadable',
-      `the password file can’t be read (${(error as NodeJS.ErrnoException).code})`,
-    )
-  }
 }

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -286,6 +287,28 @@ for (const [name, body, code] of [
     assert.is((await registry.source('own')).error?.code, code)
     await shows('abcde')
   })
+
+test('a file of headers that is a pipe holds nothing up', async () => {
+  registry = await start()
+  await shows('abcde')
+  execFileSync('mkfifo', [join(registry.folder.stateDirectory, 'pipe')])
+  await registry.folder.configure({
+    sources: [
+      {
+        name: 'own',
+        api: { endpoint: upstream.url, headersFile: join(registry.folder.stateDirectory, 'pipe') },
+        syncPolicy: { interval: '1s' },
+      },
+    ],
+    registries: [{ name: 'main', sources: ['own'] }],
+    auth: { mode: 'anonymous' },
+  })
+  await settled('failed')
+  assert.equal((await registry.source('own')).error, {
+    code: 'file_unreadable',
+    message: 'a file of headers is no file',
+  })
+})
 
 test('an upstream that hangs times out and holds up no other source', async () => {
   upstream.answer = () => undefined
