@@ -143,6 +143,8 @@ export function startSchedule(
       // Only a stop makes this fail: the source is then not looked at any more.
       wait = await slots.run(next, signal).catch(() => 0)
     } while (again !== 'no' && !signal.aborted)
+    // At once: who asks from here on is not told of this one's end.
+    running = undefined
     if (signal.aborted) return
     wait = Math.min(wait, LONGEST_TIMER_MS)
     state = { ...state, nextRun: new Date(Date.now() + wait).toISOString() }
@@ -152,9 +154,7 @@ export function startSchedule(
   function run(full = false): Promise<void> {
     if (full) again = 'full'
     else if (again === 'no') again = 'yes'
-    running ??= runAll().finally(() => {
-      running = undefined
-    })
+    running ??= runAll()
     return running
   }
 

@@ -186,4 +186,26 @@ test('a source that is set otherwise, or leaves and comes again, is not synced b
   assert.is(most, 1)
 })
 
+test('a sync that is asked for in the moment that another ends is run', async () => {
+  for (let moment = 0; moment < 30; moment++) {
+    let calls = 0
+    const first = Promise.withResolvers<void>()
+    const scheduler = createScheduler({
+      log: keptLog().log,
+      observe: observeNothing,
+      async sync() {
+        if (++calls === 1) await first.promise
+        return { changed: false, servers: 1, skills: 0, problems: [] }
+      },
+    })
+    scheduler.apply([{ name: 'own', place: { kind: 'inline', text: '{}' }, intervalMs: 3_600_000 }])
+    await eventually('it runs', () => calls === 1)
+    first.resolve()
+    for (let step = 0; step < moment; step++) await undefined
+    await scheduler.syncNow('own', { wait: true })
+    await scheduler.stop()
+    assert.is(calls, 2, `after ${moment} steps`)
+  }
+})
+
 test.run()
