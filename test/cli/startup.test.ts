@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -7,11 +8,12 @@ import { temporaryFolder } from '../support/folder.ts'
 
 const repository = join(import.meta.dirname, '..', '..')
 
-/** Has every module that the process loads told on standard error. */
-const traceLoads = `
+/** Has every module that the process and its threads load told in a file. */
+const traceLoads = (file: string) => `
 import { registerHooks } from 'node:module'
-import { writeSync } from 'node:fs'
-registerHooks({ load(url, context, next) { writeSync(2, 'LOADED ' + url + '\\n'); return next(url, context) } })
+import { appendFileSync } from 'node:fs'
+const file = ${JSON.stringify(file)}
+registerHooks({ load(url, context, next) { appendFileSync(file, url + '\\n'); return next(url, context) } })
 `
 
 /** The modules that a command has loaded by the time that its output satisfies the condition. */
@@ -20,7 +22,9 @@ async function modulesOf(
   until: (output: string) => boolean,
   env: Readonly<Record<string, string>> = {},
 ): Promise<string[]> {
-  const hook = `data:text/javascript,${encodeURIComponent(traceLoads)}`
+  using folder = temporaryFolder({ loaded: '' })
+  const loaded = join(folder.path, 'loaded')
+  const hook = `data:text/javascript,${encodeURIComponent(traceLoads(loaded))}`
   const child = spawn(process.execPath, ['--import', hook, 'cli/main.ts', ...args], {
     cwd: repository,
     env: { ...process.env, ...env },
@@ -38,11 +42,14 @@ async function modulesOf(
   }
   try {
     await eventually(`portico ${args.join(' ')} is up`, () => until(output) || isOver, 60_000)
-    assert.ok(until(output), `portico ${args.join(' ')} says:\n${output.replaceAll(/^LOADED .*\n/gm, '')}`)
+    assert.ok(until(output), `portico ${args.join(' ')} says:\n${output}`)
   } finally {
     child.kill('SIGTERM')
   }
-  return [...output.matchAll(/^LOADED (.*)$/gm)].map(([, url]) => (url as string).replace(`file://${repository}/`, ''))
+  return readFileSync(loaded, 'utf8')
+    .trim()
+    .split('\n')
+    .map((url) => url.replace(`file://${repository}/`, ''))
 }
 
 const gatewayConfig = 'name: g\nnamespace: default\nrole: gateway\nincomingAuth: {type: anonymous}\nbackends: []\n'
@@ -84,6 +91,7 @@ test('a registry loads nothing of the operator, of the CRDs, of the Kubernetes c
 
 test('the overview loads no command', async () => {
   const modules = await modulesOf(['--help'], (output) => output.includes('Exit codes'))
+  assert.ok(modules.includes('cli/main.ts'))
   assert.equal(
     modules.filter((module) => /^(operator|dataplane)\/|node_modules/.test(module)),
     [],
