@@ -126,7 +126,7 @@ async function tidy(database: Database, touched: number): Promise<void> {
   if (touched * 5 > (rows[0]?.known ?? 0)) await sql`analyze entry, entry_version, listing`.execute(database)
 }
 
-/** Whether there was anything. */
+/** Takes away what an earlier pass laid aside; tells whether it did lay aside any version. */
 async function dropStaged(database: Database, source: number): Promise<boolean> {
   await sql`
     delete from document where id in (

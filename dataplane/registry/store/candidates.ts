@@ -1,6 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Visible } from '../authz/visibility.ts'
-import { createRevisionOf } from './revision-of.ts'
+import { createRevisionOf, revisionColumn } from './revision-of.ts'
 import { limitOf } from './row-limit.ts'
 import { type EntryType, type RegistryTables, TOMBSTONE_RANK } from './schema.ts'
 import { byShape, prepareStatement } from './statement.ts'
@@ -87,9 +87,6 @@ function byNameAndRank(one: Row, other: Row): number {
 
 type Placeholder = (name: keyof Values & string) => RawBuilder<unknown>
 
-const revision = (value: Placeholder) =>
-  sql`(select revision from registry where id = ${value('registry')}) as revision`
-
 /** Rows of `listing` from a name on. */
 const range = (value: Placeholder, includeDeleted: boolean) => sql`
   l.registry_id = ${value('registry')} and l.type = ${value('type')} and l.name >= ${value('from')}
@@ -97,7 +94,7 @@ const range = (value: Placeholder, includeDeleted: boolean) => sql`
 
 function everything(value: Placeholder, includeDeleted: boolean): RawBuilder<Row> {
   return sql<Row>`
-    select l.name, l.rank, l.entry_id, ${revision(value)} from listing l
+    select l.name, l.rank, l.entry_id, ${revisionColumn(value)} from listing l
     where ${range(value, includeDeleted)} order by l.name, l.rank ${limitOf(value('size'))}`
 }
 
@@ -107,7 +104,7 @@ function rangePerPart(value: Placeholder, includeDeleted: boolean, parts: number
     select l.name, l.rank, l.entry_id from listing l
     where ${range(value, includeDeleted)} and l.claims_set = ${value(`set${index}`)}`
   return sql<Row>`
-    select c.name, c.rank, c.entry_id, ${revision(value)} from (
+    select c.name, c.rank, c.entry_id, ${revisionColumn(value)} from (
       ${sql.join(
         Array.from({ length: parts }, (_, index) => part(index)),
         sql` union all `,

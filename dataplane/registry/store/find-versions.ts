@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { isPostgres } from '../../storage/sql.ts'
 import { foldTerm } from '../catalog/search-text.ts'
+import { revisionColumn } from './revision-of.ts'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
 import { type Few, type Next, type Place, placeOf } from './term-index.ts'
@@ -33,13 +34,13 @@ export function createFindVersions(database: Kysely<RegistryTables>): FindVersio
   const changed = prepareStatement<RegistryTables, { since: string; registry: number }, Changed>(
     database,
     (value) => sql<Changed>`
-      select id, (select revision from registry where id = ${value('registry')}) as revision
+      select id, ${revisionColumn(value)}
       from entry_version where updated_at > ${value('since')} limit ${sql.lit(FEW)}`,
   )
   const nextChanged = prepareStatement<RegistryTables, { since: string; from: string; registry: number }, Next>(
     database,
     (value) => sql<Next>`
-      select min(e.name) as name, (select revision from registry where id = ${value('registry')}) as revision
+      select min(e.name) as name, ${revisionColumn(value)}
       from entry_version v join entry e on e.id = v.entry_id
       where v.updated_at > ${value('since')} and e.name >= ${value('from')}`,
   )

@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { isPostgres } from '../../storage/sql.ts'
 import type { PageQuery } from './list-page.ts'
 import { numberLists } from './number-list.ts'
+import { revisionColumn } from './revision-of.ts'
 import { limitOf } from './row-limit.ts'
 import type { RegistryTables } from './schema.ts'
 import { byShape, prepareStatement } from './statement.ts'
@@ -39,7 +40,7 @@ export function createFoundPage(database: Kysely<RegistryTables>) {
       // Put in order before it is asked what of it is shown, which ends with the page; documents are read for those
       // alone that are on it.
       return sql<VersionRow>`
-            select ${versionColumns}, (select revision from registry where id = ${value('registry')}) as revision
+            select ${versionColumns}, ${revisionColumn(value)}
             from (
               select o.id, o.name, o.precedence
               from (

@@ -3,6 +3,7 @@ import { isPostgres } from '../../storage/sql.ts'
 import type { Visible } from '../authz/visibility.ts'
 import { gather } from './gather.ts'
 import { numberLists } from './number-list.ts'
+import { revisionColumn } from './revision-of.ts'
 import type { EntryType, RegistryTables } from './schema.ts'
 import { byShape, prepareStatement } from './statement.ts'
 import { type VersionRow, versionColumns } from './version-columns.ts'
@@ -48,7 +49,7 @@ export function createLookUp(
         ? sql`unnest((select ${value('names')}::text[])) with ordinality as c(value, key)`
         : sql`json_each(${value('names')}) c`
       return sql<Row>`
-            select c.key, ${versionColumns}, (select revision from registry where id = ${value('registry')}) as revision
+            select c.key, ${versionColumns}, ${revisionColumn(value)}
             from ${names}
               cross join entry e
               cross join entry_version v

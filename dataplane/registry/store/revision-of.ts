@@ -1,6 +1,11 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
+
+/** The revision of the registry that is asked about, as a column, so that it is of the same snapshot as the rest. */
+export function revisionColumn(value: (name: 'registry') => RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`(select revision from registry where id = ${value('registry')}) as revision`
+}
 
 /**
  * Makes the function that reads the revision of a registry, for those who have read nothing that tells it; undefined where

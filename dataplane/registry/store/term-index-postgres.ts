@@ -1,6 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { likePattern } from '../catalog/search-text.ts'
 import { JOINT, SEPARATORS } from './migrations/0003-search-key.ts'
+import { revisionColumn } from './revision-of.ts'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
 import { type Few, type Next, placeOf, type TermIndex } from './term-index.ts'
@@ -29,22 +30,19 @@ const inText = (value: Placeholder<'pattern'>) => sql`v.search_text like ${value
 const indexed = (value: Placeholder<'key' | 'pattern'>) => sql`v.search_key like ${value('key')} and ${inText(value)}`
 
 const isFew = sql`count(*) < ${sql.lit(FEW)}`
-const revision = (value: Placeholder<'registry'>) =>
-  sql`(select revision from registry where id = ${value('registry')}) as revision`
-
 /** Trigrams of whole lines; see migration 0003. */
 export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
   const matching = prepareStatement<RegistryTables, Omit<Values, 'from'>, Matching>(
     database,
     (value) => sql<Matching>`
-      select case when ${isFew} then coalesce(array_agg(id), '{}') end as ids, ${revision(value)} from (
+      select case when ${isFew} then coalesce(array_agg(id), '{}') end as ids, ${revisionColumn(value)} from (
         select v.id from entry_version v where ${indexed(value)} limit ${sql.lit(FEW)}) f`,
   )
   // Names are found by a list of numbers: joined, all of them would be read for a few thousand.
   const next = prepareStatement<RegistryTables, Values, Matching & Next>(
     database,
     (value) => sql<Matching & Next>`
-      select case when ${isFew} then coalesce(array_agg(id), '{}') end as ids, ${revision(value)},
+      select case when ${isFew} then coalesce(array_agg(id), '{}') end as ids, ${revisionColumn(value)},
         case when not ${isFew} then (
           select min(e.name) from entry e where e.id = any(array_agg(f.entry_id)) and e.name >= ${value('from')}
         ) end as name
@@ -54,7 +52,7 @@ export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
   const nextInText = prepareStatement<RegistryTables, Omit<Values, 'key'>, Next>(
     database,
     (value) => sql<Next>`
-      select min(e.name) as name, ${revision(value)} from entry e
+      select min(e.name) as name, ${revisionColumn(value)} from entry e
       where e.id = any(array(select v.entry_id from entry_version v where ${inText(value)}))
         and e.name >= ${value('from')}`,
   )

@@ -1,5 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { likePattern, trigrams } from '../catalog/search-text.ts'
+import { revisionColumn } from './revision-of.ts'
 import type { RegistryTables } from './schema.ts'
 import { prepareStatement } from './statement.ts'
 import { type Next, placeOf, type TermIndex } from './term-index.ts'
@@ -40,18 +41,16 @@ export function sqliteIndex(database: Kysely<RegistryTables>): TermIndex {
   )
   const found = (value: Placeholder) => sql`
     s.version_search match ${value('query')} and v.id = s.rowid and v.search_text like ${value('pattern')} escape '\\'`
-  const revision = (value: (name: 'registry') => RawBuilder<unknown>) =>
-    sql`(select revision from registry where id = ${value('registry')}) as revision`
   const matching = prepareStatement<RegistryTables, Omit<Values, 'from'>, Match>(
     database,
     (value) => sql<Match>`
-      select v.id, ${revision(value)}
+      select v.id, ${revisionColumn(value)}
       from version_search s cross join entry_version v where ${found(value)} limit ${sql.lit(FEW)}`,
   )
   const next = prepareStatement<RegistryTables, Values, Next>(
     database,
     (value) => sql<Next>`
-      select min(e.name) as name, ${revision(value)} from version_search s cross join entry_version v cross join entry e
+      select min(e.name) as name, ${revisionColumn(value)} from version_search s cross join entry_version v cross join entry e
       where ${found(value)} and e.id = v.entry_id and e.name >= ${value('from')}`,
   )
 

@@ -1,5 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { numberLists } from './number-list.ts'
+import { revisionColumn } from './revision-of.ts'
 import { type RegistryTables, TOMBSTONE_RANK } from './schema.ts'
 import { byShape, prepareStatement } from './statement.ts'
 import {
@@ -43,7 +44,7 @@ export function createPostgresStep(database: Kysely<RegistryTables>): (query: St
       database,
       (value) => sql<Row>`
             with ${listed[sees](value, filter)}
-            select p.*, ${documentColumn}, s.*, (select revision from registry where id = ${value('registry')}) as revision
+            select p.*, ${documentColumn}, s.*, ${revisionColumn(value)}
             from (
                 select max(name) as last, count(*)::int as looked from listed) s
               left join (

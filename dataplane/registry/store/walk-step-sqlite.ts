@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { type Candidate, createCandidates } from './candidates.ts'
 import { numberLists } from './number-list.ts'
-import { createRevisionOf } from './revision-of.ts'
+import { createRevisionOf, revisionColumn } from './revision-of.ts'
 import { limitOf } from './row-limit.ts'
 import type { RegistryTables } from './schema.ts'
 import { byShape, prepareStatement } from './statement.ts'
@@ -59,7 +59,7 @@ function createVersions(database: Kysely<RegistryTables>) {
       database,
       // In the order of the list, as SQLite reads it; told to sort it would read all of it before it stops at the limit.
       (value) => sql<VersionRow>`
-            select p.*, ${documentColumn}, (select revision from registry where id = ${value('registry')}) as revision
+            select p.*, ${documentColumn}, ${revisionColumn(value)}
             from (
               select ${rowColumns}, v.document_id, c.key, v.precedence
               from ${lists.table(value('entries'))} c cross join entry e cross join entry_version v
