@@ -3,21 +3,22 @@
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 .DEFAULT_GOAL := help
 INSTALLED := node_modules/.package-lock.json
+LOCKED := $(if $(shell command -v flock),flock package.json)
 
-.PHONY: help run test check generate bench bundle image e2e cluster chaos soak clean
+.PHONY: help run test check generate bench bundle image e2e cluster chaos soak pair clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
+# Two `make` at once in a fresh checkout install once, where the machine has flock.
 $(INSTALLED): package.json package-lock.json
-	@echo "Installing dependencies (about half a minute the first time)"
-	@npm ci --no-progress --loglevel=error
-	@touch $@
+	@echo "Installing dependencies (a minute or less, once)"
+	@$(LOCKED) sh -ec '[ -z "$$(find package.json package-lock.json -newer $@ 2>&1)" ] || npm ci --no-progress --loglevel=error; touch $@'
 
 run: $(INSTALLED) ## Serve samples/quickstart on this machine, no cluster needed (ARGS="DIR --host ...")
 	@exec bin/portico run $(ARGS)
 
-test: $(INSTALLED) ## All tests (ARGS="gateway registry" for some)
+test: $(INSTALLED) ## All tests, after installing what they need and the machine lacks (ARGS="gateway registry" for some)
 	@node test/run.ts $(ARGS)
 
 check: $(INSTALLED) ## Types, lint, import arrows, generated files fresh
@@ -29,6 +30,9 @@ generate: $(INSTALLED) ## Rewrite generated files (CRDs)
 bench: $(INSTALLED) ## Benchmarks, each a ratio in one run (ARGS="gateway")
 	@node bench/run.ts $(ARGS)
 
+pair: $(INSTALLED) ## Costs of this checkout beside another one's, in turn (BEFORE=DIR ARGS="gateway registry render")
+	@node bench/pair/run.ts $(BEFORE) $(ARGS)
+
 bundle: $(INSTALLED) ## dist/: what the npm package and the image ship
 	@node bundle.ts
 
@@ -39,13 +43,15 @@ e2e: bundle ## A whole Kubernetes node and the tests on it; needs root on Linux 
 	@node test/e2e/run.ts $(ARGS)
 
 cluster: $(INSTALLED) ## A real Kubernetes control plane for development; prints its kubeconfig
-	@node test/cluster/serve.ts
+	@node test/cluster/support/serve.ts
 
 chaos: $(INSTALLED) ## Two minutes of cut connections under changes on a real control plane
 	@CHAOS_SECONDS=120 TEST_HANG_MS=600000 node test/run.ts cluster/chaos
 
-soak: $(INSTALLED) ## Ten minutes of calls, reconnects and reloads through a gateway; fails unless its memory stays
+soak: $(INSTALLED) ## Ten minutes of use of a gateway, then attacks on it and on a registry; fails unless memory stays and others are served
 	@node test/soak/soak.ts $(ARGS)
+	@node test/soak/hostile/hostile.ts
+	@node test/soak/hostile/registry.ts
 
 clean:
 	rm -rf node_modules dist .portico .cache

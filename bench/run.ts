@@ -1,11 +1,14 @@
-/** Runs the benchmarks, one after another: those of the rooms that are named, or all. Usage: run.ts [room …] */
+/**
+ * Runs the benchmarks, one after another: those of the rooms that are named, or all. Usage: run.ts [room …]. `pair` is
+ * apart: it needs another checkout to compare with.
+ */
 import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const folder = fileURLToPath(new URL('.', import.meta.url))
 const rooms = readdirSync(folder, { withFileTypes: true })
-  .filter((entry) => entry.isDirectory())
+  .filter((entry) => entry.isDirectory() && entry.name !== 'pair')
   .map(({ name }) => name)
 const wanted = process.argv.slice(2)
 

@@ -1,81 +1,156 @@
 /**
  * The rooms of the house and which of them may import which; see the arrows in docs/architecture.md. Fails with a line
- * for every import that points the wrong way.
+ * for every import that points the wrong way, for every allowance that nobody uses, and for files that import each other
+ * in a circle.
  */
-import { globSync, readFileSync } from 'node:fs'
-import { dirname, join, normalize } from 'node:path'
+import { circles } from './circles.ts'
+import { type Imports, inside, readImports } from './imports.ts'
 
 /** A room: files below `path`, and the rooms its imports may point to, besides itself. The longest path wins. */
-interface Room {
+export interface Room {
   readonly path: string
   readonly mayImport: readonly string[]
 }
-
-const planes = [
-  'dataplane/server',
-  'dataplane/config',
-  'dataplane/telemetry',
-  'dataplane/net',
-  'dataplane/storage',
-  'dataplane/identity',
-]
 
 export const rooms: readonly Room[] = [
   { path: 'cli', mayImport: ['crds', 'operator', 'dataplane'] },
   { path: 'crds/shared', mayImport: [] },
   { path: 'crds', mayImport: ['crds/shared'] },
   { path: 'operator/model', mayImport: ['crds'] },
-  { path: 'operator/render', mayImport: ['crds', 'operator/model', 'operator/reconcile', 'dataplane/config'] },
+  { path: 'operator/render', mayImport: ['crds', 'operator/model'] },
   { path: 'operator/reconcile', mayImport: ['crds', 'operator/model', 'operator/render', 'dataplane/config'] },
-  { path: 'operator/cluster', mayImport: ['crds', 'operator/model', 'operator/reconcile', 'dataplane/config'] },
+  { path: 'operator/cluster', mayImport: ['crds', 'operator/model', 'operator/reconcile'] },
   {
     path: 'operator/runtime',
     mayImport: ['crds', 'operator/model', 'operator/reconcile', 'operator/render', 'operator/cluster'],
   },
   { path: 'operator/deploy', mayImport: ['crds', 'operator/render', 'operator/cluster'] },
-  { path: 'operator/standalone', mayImport: ['crds', 'operator', 'dataplane/config'] },
+  { path: 'operator/standalone', mayImport: ['operator'] },
   { path: 'dataplane/config', mayImport: ['crds/shared'] },
-  { path: 'dataplane/telemetry', mayImport: ['dataplane/config'] },
-  { path: 'dataplane/server', mayImport: ['dataplane/config', 'dataplane/telemetry'] },
-  { path: 'dataplane/net', mayImport: ['dataplane/config', 'dataplane/server', 'dataplane/telemetry'] },
+  { path: 'dataplane/telemetry', mayImport: [] },
+  { path: 'dataplane/server', mayImport: ['dataplane/config'] },
+  { path: 'dataplane/net', mayImport: ['dataplane/config'] },
   {
     path: 'dataplane/storage',
-    mayImport: ['crds/shared', 'dataplane/config', 'dataplane/server', 'dataplane/net', 'dataplane/telemetry'],
+    mayImport: ['crds/shared', 'dataplane/config', 'dataplane/server'],
   },
   {
     path: 'dataplane/identity',
     mayImport: ['dataplane/config', 'dataplane/server', 'dataplane/net', 'dataplane/telemetry'],
   },
   { path: 'dataplane/pages', mayImport: [] },
-  { path: 'dataplane/gateway', mayImport: [...planes, 'crds/shared'] },
-  { path: 'dataplane/registry', mayImport: [...planes, 'dataplane/pages', 'crds/shared'] },
+  ...['dataplane/gateway', 'dataplane/registry'].map((path) => ({
+    path,
+    mayImport: [
+      'crds/shared',
+      'dataplane/config',
+      'dataplane/telemetry',
+      'dataplane/server',
+      'dataplane/net',
+      'dataplane/storage',
+      'dataplane/identity',
+      'dataplane/pages',
+    ],
+  })),
 ]
 
-const inside = (file: string, path: string) => file.startsWith(`${path}/`)
+/** Rooms inside a room, from the bottom up: each may import those before it; what lies in the room itself is above all. */
+export const floors: Readonly<Record<string, readonly string[]>> = {
+  'operator/reconcile': ['outcome', 'references', 'configs', 'rendering', 'backends', 'registry', 'workloads'],
+  'operator/render': ['object', 'network', 'pod', 'rights'],
+  'operator/runtime': ['queue', 'watch', 'children', 'pods', 'report', 'removal', 'loop'],
+  'operator/standalone': ['process', 'status', 'ports', 'pod'],
+  'dataplane/gateway': [
+    'limits',
+    'mcp',
+    'backends',
+    'aggregation',
+    'sessions',
+    'request',
+    'call',
+    'core',
+    'page',
+    'endpoint',
+  ],
+  'dataplane/gateway/backends': ['lists', 'connection', 'channel', 'session', 'health', 'backend', 'refresh'],
+  'dataplane/gateway/sessions': ['store', 'streams'],
+  'dataplane/gateway/call': ['tasks', 'asking', 'parked'],
+  'dataplane/registry': ['authz', 'catalog', 'sources', 'store', 'sync', 'settings', 'api', 'page'],
+  'dataplane/registry/sources': ['format', 'file', 'http', 'git', 'kubernetes'],
+  'dataplane/registry/store': ['database', 'search', 'read', 'apply', 'publish'],
+  'dataplane/registry/api': ['schemas', 'request', 'catalog', 'openapi', 'admin'],
+}
 
 export function roomOf(file: string): Room | undefined {
   return rooms.filter((room) => inside(file, room.path)).sort((a, b) => b.path.length - a.path.length)[0]
 }
 
-/** Wrong arrows in one file's text, a line each. */
-export function wrongArrows(file: string, source: string): string[] {
-  const room = roomOf(file)
-  if (!room) return [`${file}: lies in no room`]
-  const wrong: string[] = []
-  for (const match of source.matchAll(/\b(?:from|import)\s*\(?\s*['"](\.[^'"]+)['"]/g)) {
-    const target = normalize(join(dirname(file), match[1] as string))
-    if (target === 'package.json') continue
-    const own = roomOf(target)
-    if (own?.path === room.path) continue
-    if (!room.mayImport.some((path) => inside(target, path))) wrong.push(`${file}: may not import ${target}`)
-  }
-  return wrong
+/** The allowance by which one file imports another; `own` inside a room, undefined where there is none. */
+function allowanceOf(room: Room, target: string): string | undefined {
+  if (target === 'package.json' || roomOf(target)?.path === room.path) return 'own'
+  return room.mayImport.find((path) => inside(target, path))
 }
 
+/** Imports of one file that point the wrong way, a line each. */
+export function wrongArrows(file: string, targets: readonly string[]): readonly string[] {
+  const room = roomOf(file)
+  if (!room) return [`${file}: lies in no room`]
+  return targets
+    .filter((target) => allowanceOf(room, target) === undefined || pointsUp(file, target))
+    .map((target) => `${file}: may not import ${target}`)
+}
+
+/** Whether an import leads from one room of a room to a higher one. */
+function pointsUp(file: string, target: string): boolean {
+  return Object.entries(floors).some(
+    ([room, names]) =>
+      inside(file, room) && inside(target, room) && floorOf(file, room, names) < floorOf(target, room, names),
+  )
+}
+
+function floorOf(file: string, room: string, names: readonly string[]): number {
+  const [name, ...rest] = file.slice(room.length + 1).split('/') as [string, ...string[]]
+  return rest.length === 0 ? names.length : names.indexOf(name)
+}
+
+/** Rooms that may be imported and aren't, and rooms inside a room that have no floor or no file, a line each. */
+export function unusedAllowances(imports: Imports): readonly string[] {
+  const used = new Set<string>()
+  for (const [file, targets] of imports) {
+    const room = roomOf(file)
+    if (room) for (const target of targets) used.add(`${room.path} → ${allowanceOf(room, target)}`)
+  }
+  return rooms.flatMap(({ path, mayImport }) =>
+    mayImport.filter((to) => !used.has(`${path} → ${to}`)).map((to) => `${path}: may import ${to}, and does not`),
+  )
+}
+
+/** Folders of a room that no floor is said of, and floors without a folder, a line each. */
+export function wrongFloors(files: Iterable<string>): readonly string[] {
+  const folders = new Set([...files].map((file) => file.slice(0, file.lastIndexOf('/'))))
+  return Object.entries(floors).flatMap(([room, names]) => {
+    const there = new Set(
+      [...folders].filter((folder) => inside(folder, room)).map((f) => f.slice(room.length + 1).split('/')[0]),
+    )
+    return [
+      ...[...there].filter((name) => !names.includes(name as string)).map((name) => `${room}/${name}: has no floor`),
+      ...names.filter((name) => !there.has(name)).map((name) => `${room}/${name}: has a floor and no files`),
+    ]
+  })
+}
+
+/** Files that import each other in a circle, a line a circle. */
+export const wrongCircles = (imports: Imports): readonly string[] =>
+  circles(imports).map((circle) => `a circle of ${circle.length}: ${circle.join(' ')}`)
+
 if (import.meta.main) {
-  const root = new URL('..', import.meta.url).pathname
-  const files = globSync('{cli,crds,operator,dataplane}/**/*.ts', { cwd: root })
-  const wrong = files.flatMap((file) => wrongArrows(file, readFileSync(join(root, file), 'utf8')))
+  const imports = readImports(new URL('..', import.meta.url).pathname)
+  const wrong = [
+    ...[...imports].flatMap(([file, targets]) => wrongArrows(file, targets)),
+    ...unusedAllowances(imports),
+    ...wrongFloors(imports.keys()),
+    ...wrongCircles(imports),
+  ]
   for (const line of wrong) console.error(line)
   process.exit(wrong.length === 0 ? 0 : 1)
 }

@@ -2,7 +2,7 @@ import type { Inspection, ManifestFinding } from '../operator/cluster/files/inde
 import type { Io } from './command.ts'
 
 /** `FILE:LINE: SEVERITY: POINTER: MESSAGE (REASON)`, without a pointer where there is none. */
-export const findingText = ({ file, line, severity, pointer, message, reason }: ManifestFinding): string =>
+const findingText = ({ file, line, severity, pointer, message, reason }: ManifestFinding): string =>
   `${file}:${line}: ${severity}: ${pointer ? `${pointer}: ` : ''}${message} (${reason})`
 
 export const hasErrors = (findings: readonly ManifestFinding[]): boolean =>

@@ -1,7 +1,7 @@
 import { type Io, UsageError } from './command.ts'
 
 const levels = ['debug', 'info', 'warn', 'error'] as const
-export type LogLevel = (typeof levels)[number]
+type LogLevel = (typeof levels)[number]
 
 /** PORTICO_LOG_LEVEL, where it is set. Throws a UsageError on a level that there isn't. */
 export function givenLogLevel(io: Io): LogLevel | undefined {

@@ -1,20 +1,27 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Logger } from 'pino'
-import { DEFAULT_GROUP } from '../crds/index.ts'
+import { DEFAULT_GROUP, kinds } from '../crds/index.ts'
 import { adminApp } from '../dataplane/server/admin.ts'
 import { type Listener, listen } from '../dataplane/server/listen.ts'
 import { createLog } from '../dataplane/server/log.ts'
 import { ApiServer } from '../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig, type PooledKubeConfig } from '../operator/cluster/kubernetes/kube-config.ts'
-import { askByAddress, askByProxy } from '../operator/runtime/ask-pod.ts'
-import { PorticoOperator } from '../operator/runtime/controller.ts'
+import { OPERATOR_NAMESPACE } from '../operator/render/network/admin-peers.ts'
+import { VERSION } from '../operator/render/object/object.ts'
+import { type ControllerOptions, PorticoOperator } from '../operator/runtime/loop/controller.ts'
+import { askByAddress, askByProxy } from '../operator/runtime/pods/ask-pod.ts'
+import { finalizerName, rightsFinalizerName } from '../operator/runtime/queue/keys.ts'
+import { clusterRights, namespacedRights, OwnRights } from '../operator/runtime/removal/own-rights.ts'
+import { releaseAll } from '../operator/runtime/removal/release.ts'
+import { watchRemoval } from '../operator/runtime/removal/removal.ts'
 import packageJson from '../package.json' with { type: 'json' }
 import { address } from './address.ts'
 import { apiGroup } from './api-group.ts'
 import { type Command, type Given, type Io, UsageError } from './command.ts'
 import { logLevel } from './log-level.ts'
 import { defaultImage } from './package-info.ts'
+import { adminFromOption, adminPeersOf, podTemplateOf, podTemplateOption } from './pod-options.ts'
 
 const LEASE = 'portico-operator'
 
@@ -38,6 +45,46 @@ async function dataPlaneImage(given: Given, io: Io, kubeConfig: PooledKubeConfig
   return pod.spec.containers[0]?.image as string
 }
 
+/** Lets go of what is held; one line each. With a running operator it would be held again at once. */
+async function release(given: Given, group: string, kubeConfig: PooledKubeConfig, io: Io): Promise<number> {
+  const api = new ApiServer(kubeConfig, 'portico-operator')
+  const resources = Object.values(kinds).map(({ kind, plural }) => ({ group, version: VERSION, plural, kind }))
+  try {
+    const namespaces = given.texts('namespace')
+    // What is of the whole cluster's goes with the last of the configs.
+    const rights = namespaces.length > 0 ? namespacedRights : [...clusterRights, ...namespacedRights]
+    let count = 0
+    for (const [held, finalizer] of [
+      [resources, finalizerName(group)],
+      [rights, rightsFinalizerName(group)],
+    ] as const) {
+      for (const { kind, namespace, name } of await releaseAll(api, held, namespaces, finalizer)) {
+        io.out(`${kind} ${namespace ? `${namespace}/` : ''}${name} is let go\n`)
+        count++
+      }
+    }
+    if (count === 0) io.out('nothing is held\n')
+    return 0
+  } finally {
+    await kubeConfig.closePool()
+  }
+}
+
+/** How this process learns that it is the last: in a pod, from what the pod is of and has its rights from. */
+async function removalOf(
+  { env }: Io,
+  group: string,
+  kubeConfig: PooledKubeConfig,
+  onGoing: () => void,
+): Promise<Pick<ControllerOptions, 'removal'>> {
+  const { POD_NAME: pod, POD_NAMESPACE: namespace } = env
+  if (!pod || !namespace) return {}
+  const api = new ApiServer(kubeConfig, 'portico-operator')
+  const isRemoved = await watchRemoval(api, { namespace, pod })
+  const rights = new OwnRights(kubeConfig, api, namespace, rightsFinalizerName(group))
+  return { removal: { isRemoved, rights, onGoing } }
+}
+
 const version = { version: packageJson.version, node: process.versions.node }
 
 interface Addresses {
@@ -53,7 +100,7 @@ async function serve(
 ): Promise<readonly Listener[]> {
   const health = adminApp({
     ready: () => operator.ready,
-    status: () => ({ leading: operator.leading, ready: operator.ready }),
+    status: () => ({ leading: operator.leading, ready: operator.ready, absent: operator.absent }),
     version: { ...version, apiGroup: group },
     log,
   })
@@ -97,6 +144,13 @@ one works, the others wait.`,
       value: 'IMAGE',
       description: `Image of the data plane. Default: in a pod that pod’s own, elsewhere ${defaultImage}.`,
     },
+    release: {
+      type: 'boolean',
+      description:
+        'Only let go of the configs that finalizers hold, and end: for after a removal, when no operator runs any more.',
+    },
+    'pod-template': podTemplateOption,
+    'admin-from': adminFromOption,
     'health-listen': {
       type: 'string',
       value: 'HOST:PORT',
@@ -109,16 +163,21 @@ one works, the others wait.`,
     if (given.positionals.length > 0) throw new UsageError(`too many arguments: ${given.positionals.join(' ')}`)
     const group = apiGroup(given, io) ?? DEFAULT_GROUP
     const count = workers(given)
+    const adminPeers = adminPeersOf(given, io.env['POD_NAMESPACE'] || OPERATOR_NAMESPACE)
     const addresses = { health: address(given, 'health-listen') ?? '', metrics: address(given, 'metrics-listen') ?? '' }
     const log = createLog({ name: 'operator', level: logLevel(io) })
     const kubeConfig = loadKubeConfig(given.text('kubeconfig'))
+    if (given.flag('release')) return release(given, group, kubeConfig, io)
     const image = await dataPlaneImage(given, io, kubeConfig)
     const { POD_NAMESPACE: ownNamespace = 'default', POD_NAME: ownName = hostname() } = io.env
+    const removed = new AbortController()
     const operator = new PorticoOperator({
       kubeConfig,
       context: {
         group,
         image,
+        ...podTemplateOf(given),
+        ...adminPeers,
         addressOf: ({ namespace, name, port }) => `http://${name}.${namespace}.svc.cluster.local:${port}`,
       },
       namespaces: given.texts('namespace'),
@@ -126,6 +185,7 @@ one works, the others wait.`,
       identity: `${ownName}_${randomUUID()}`,
       ask: io.env['KUBERNETES_SERVICE_HOST'] ? () => askByAddress : askByProxy,
       log,
+      ...(await removalOf(io, group, kubeConfig, () => removed.abort())),
       ...(given.flag('leader-elect') ? { lease: { namespace: ownNamespace, name: LEASE } } : {}),
     })
     const listeners = await serve(operator, addresses, log, group)
@@ -134,9 +194,10 @@ one works, the others wait.`,
       'started',
     )
     await operator.start()
+    const stop = AbortSignal.any([io.stop, removed.signal])
     await new Promise<void>((resolve) => {
-      if (io.stop.aborted) resolve()
-      io.stop.addEventListener('abort', () => resolve(), { once: true })
+      if (stop.aborted) resolve()
+      stop.addEventListener('abort', () => resolve(), { once: true })
     })
     await operator.stop()
     await Promise.all(listeners.map((listener) => listener.close()))

@@ -2,12 +2,19 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { inspectManifests, type ObjectId, type Planned } from '../operator/cluster/files/index.ts'
 import { statusOf } from '../operator/reconcile/index.ts'
-import { canonicalYaml } from '../operator/render/canonical.ts'
+import { canonicalYaml } from '../operator/render/object/canonical.ts'
 import { apiGroup } from './api-group.ts'
 import { type Command, UsageError } from './command.ts'
 import { hasErrors, printFindings } from './findings.ts'
 import { groupOption, manifestPaths } from './manifest-paths.ts'
 import { defaultImage } from './package-info.ts'
+import {
+  adminFromOption,
+  adminPeersOf,
+  operatorNamespaceOption,
+  podTemplateOf,
+  podTemplateOption,
+} from './pod-options.ts'
 
 /** First line of the files we write, so that those that nothing renders to any more can be removed. */
 const MARK = '# Rendered by portico render'
@@ -54,12 +61,20 @@ every object is shown with the status that the operator would write, whatever is
     directory: { type: 'string', short: 'o', value: 'DIR', description: 'Write one file an owner into this folder.' },
     status: { type: 'boolean', description: 'Add the status of every object.' },
     image: { type: 'string', value: 'IMAGE', default: defaultImage, description: 'Image of the data plane.' },
+    'pod-template': podTemplateOption,
+    'admin-from': adminFromOption,
+    'operator-namespace': operatorNamespaceOption,
     'api-group': groupOption,
   },
   async run(given, io) {
     const image = given.text('image') ?? defaultImage
     if (image === '') throw new UsageError('--image is empty')
-    const { planned, findings } = inspectManifests(manifestPaths(given), { group: apiGroup(given, io), image })
+    const { planned, findings } = inspectManifests(manifestPaths(given), {
+      group: apiGroup(given, io),
+      image,
+      ...podTemplateOf(given),
+      ...adminPeersOf(given, given.text('operator-namespace') ?? ''),
+    })
     printFindings(findings, io)
     const isWrong = hasErrors(findings)
     if (planned.length === 0 && !isWrong) io.err('portico: nothing is rendered: these files hold no object of ours')

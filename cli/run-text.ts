@@ -26,10 +26,15 @@ function shownForClients(endpoints: readonly Endpoint[]): readonly Endpoint[] {
 }
 
 /** The table of what is served and how to connect to it. */
-export function overviewText({ endpoints }: Report, paths: readonly string[]): string {
+export function overviewText({ endpoints, starting }: Report, paths: readonly string[]): string {
   const watched = `Editing ${paths.join(', ')} changes what is served; Ctrl-C stops all.`
-  if (endpoints.length === 0) return `Nothing is served. ${watched}\n`
+  const later =
+    starting.length === 0
+      ? []
+      : [`Still starting: ${starting.map((one) => `${one.kind} ${nameOf(one)}`).join(', ')}`, '']
+  if (endpoints.length === 0) return [...later, `Nothing is served yet. ${watched}`, ''].join('\n')
   const lines = shownForClients(endpoints).flatMap(connectLines)
+  const pages = shownForClients(endpoints).map(({ url }) => new URL('/', url).href)
   return [
     '',
     ...table([['KIND', 'NAME', 'URL', 'STATUS'], ...endpoints.map(row)]),
@@ -37,6 +42,9 @@ export function overviewText({ endpoints }: Report, paths: readonly string[]): s
     'Connect a client:',
     ...lines.map((line) => `  ${line}`),
     '',
+    `In a browser: ${pages.join(' and ')}`,
+    '',
+    ...later,
     watched,
     '',
   ].join('\n')
@@ -45,7 +53,7 @@ export function overviewText({ endpoints }: Report, paths: readonly string[]): s
 /** Of a file that holds no object the message itself says which one it is. */
 const subjectOf = (problem: Problem) => (problem.kind === 'File' ? '' : `${problem.kind} ${nameOf(problem)}: `)
 
-export const problemText = (problem: Problem): string =>
+const problemText = (problem: Problem): string =>
   `${problem.severity}: ${subjectOf(problem)}${problem.message} (${problem.reason})`
 
 const texts = (report: Report | undefined) => new Set(report?.problems.map(problemText))

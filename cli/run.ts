@@ -5,10 +5,17 @@ import { apiGroup } from './api-group.ts'
 import { type Command, type Io, UsageError } from './command.ts'
 import { givenLogLevel } from './log-level.ts'
 import { groupOption } from './manifest-paths.ts'
+import { podTemplateOf, podTemplateOption } from './pod-options.ts'
 import { changeText, newProblems, overviewText } from './run-text.ts'
 
 /** The sample that ships with Portico, seen from where the command was called. */
 const quickstart = () => relative(process.cwd(), join(import.meta.dirname, '..', 'samples', 'quickstart')) || '.'
+
+/** A path as people would type it here. */
+const shortest = (path: string) => {
+  const fromHere = relative(process.cwd(), path)
+  return fromHere.startsWith('..') ? path : fromHere
+}
 
 /** One line a report, in the shape that others rely on. */
 const jsonLine = ({ ready, endpoints, problems }: Report) =>
@@ -18,13 +25,19 @@ const jsonLine = ({ ready, endpoints, problems }: Report) =>
     problems,
   })}\n`
 
+/** Reasons of problems that a process has; what it wrote may tell more. */
+const OF_PROCESSES: ReadonlySet<string> = new Set(['Crashed', 'NotAnswering', 'NotReady'])
+
 /** Tells of each report: the whole table once, then only what has changed. */
-function textReporter(paths: readonly string[], io: Io) {
+function textReporter(paths: readonly string[], logFile: () => string, io: Io) {
   let before: Report | undefined
   return (report: Report, changes: readonly string[]) => {
     if (before) for (const line of changeText(report, before, changes)) io.out(`${line}\n`)
     else io.out(overviewText(report, paths))
-    for (const problem of newProblems(report, before)) io.err(`portico: ${problem}`)
+    const problems = newProblems(report, before)
+    for (const problem of problems) io.err(`portico: ${problem}`)
+    if (report.problems.some(({ reason }) => OF_PROCESSES.has(reason)) && problems.length > 0)
+      io.err(`portico: more of what they wrote is in ${logFile()}`)
     before = report
   }
 }
@@ -67,6 +80,11 @@ Default: ${quickstart()}.`,
     },
     host: { type: 'string', value: 'HOST', default: '127.0.0.1', description: 'Address to listen on.' },
     output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
+    'pod-template': podTemplateOption,
+    verbose: {
+      type: 'boolean',
+      description: 'Shows what the processes write, too; run.log in the state folder has it anyway.',
+    },
     'api-group': groupOption,
   },
   async run(given, io) {
@@ -84,11 +102,16 @@ Default: ${quickstart()}.`,
       state: given.text('state') ?? (io.env['PORTICO_STATE_DIR'] || '.portico'),
       host,
       group: apiGroup(given, io),
+      ...podTemplateOf(given),
       self: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
       environment: io.env,
-      onReport: given.text('output') === 'json' ? jsonReporter(io) : textReporter(paths, io),
+      onReport: given.text('output') === 'json' ? jsonReporter(io) : textReporter(paths, () => logFile, io),
       show: (line) => io.err(line),
+      isVerbose: given.flag('verbose'),
     })
+    const logFile = shortest(standalone.logFile)
+    if (given.text('output') !== 'json')
+      io.out(`Starting what ${paths.join(', ')} declares; what the processes write is in ${logFile}\n`)
     standalone.start()
     await untilStopped(io.stop)
     await standalone.close()

@@ -1,3 +1,4 @@
+import { totalmem } from 'node:os'
 import { ConfigError, findingLine } from '../dataplane/config/load.ts'
 import { createLog } from '../dataplane/server/log.ts'
 import { address } from './address.ts'
@@ -27,7 +28,8 @@ const planes: Readonly<
       const { serveGateway } = await import('../dataplane/gateway/index.ts')
       const level = givenLogLevel(io)
       // Without a log of ours the gateway goes by the level in its configuration.
-      return serveGateway({ ...options, ...(level ? { log: createLog({ name: 'gateway', level }) } : {}) })
+      const log = level ? { log: createLog({ name: 'gateway', level }) } : {}
+      return serveGateway({ ...options, memoryBytes: containerMemory(), ...log })
     },
   },
   registry: {
@@ -36,9 +38,21 @@ const planes: Readonly<
       const { serveRegistry } = await import('../dataplane/registry/index.ts')
       const stateDirectory = io.env['PORTICO_STATE_DIR'] || '.portico'
       const log = createLog({ name: 'registry', level: logLevel(io) })
-      return serveRegistry({ ...options, stateDirectory, log, version: { version, node: process.version } })
+      return serveRegistry({
+        ...options,
+        stateDirectory,
+        memoryBytes: containerMemory(),
+        log,
+        version: { version, node: process.version },
+      })
     },
   },
+}
+
+/** Memory of the container in bytes; undefined where it is not limited. */
+function containerMemory(): number | undefined {
+  const bytes = process.constrainedMemory()
+  return bytes > 0 && bytes < totalmem() ? bytes : undefined
 }
 
 function readUsage(given: Given) {

@@ -4,6 +4,7 @@ import type { Command } from './command.ts'
 import { hasErrors, printFindings, summary } from './findings.ts'
 import { groupOption, manifestPaths } from './manifest-paths.ts'
 import { defaultImage, version } from './package-info.ts'
+import { podTemplateOf, podTemplateOption } from './pod-options.ts'
 import { toSarif } from './sarif.ts'
 
 export const command: Command = {
@@ -14,10 +15,15 @@ objects. Secrets may be missing: they are expected in the cluster. Exits 1 when 
 alone exit 0. Text goes to standard error, one finding a line: FILE:LINE: SEVERITY: POINTER: MESSAGE (REASON).`,
   options: {
     output: { type: 'string', value: ['text', 'json', 'sarif'], default: 'text', description: 'Form of the output.' },
+    'pod-template': podTemplateOption,
     'api-group': groupOption,
   },
   async run(given, io) {
-    const inspection = inspectManifests(manifestPaths(given), { group: apiGroup(given, io), image: defaultImage })
+    const inspection = inspectManifests(manifestPaths(given), {
+      group: apiGroup(given, io),
+      image: defaultImage,
+      ...podTemplateOf(given),
+    })
     const { findings, set } = inspection
     const output = given.text('output')
     if (output === 'json') {

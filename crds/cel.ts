@@ -1,7 +1,8 @@
 /** Runs `x-kubernetes-validations` as the API server does: on values with defaults, typed by their schema. */
 import { Environment } from '@marcbachmann/cel-js'
+import { at, isObject } from './shared/json.ts'
 import type { CelRule } from './shared/schema.ts'
-import { at, childSchema, isObject, type SchemaNode } from './walk.ts'
+import { childSchema, type SchemaNode } from './walk.ts'
 
 /** Stands for the name `sets` of Kubernetes' set library. */
 class Sets {}

@@ -1,6 +1,7 @@
 import type { KindDeclaration } from './define.ts'
 import { specMayBeLeftOut } from './root.ts'
-import { childSchema, isObject, type SchemaNode } from './walk.ts'
+import { isObject } from './shared/json.ts'
+import { childSchema, type SchemaNode } from './walk.ts'
 
 /**
  * Defaults as the API server applies them: an absent or null property with a default gets it, a null without one is

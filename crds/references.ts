@@ -1,6 +1,7 @@
 /** Finds where a schema names other objects (`refersTo`) and which names an object holds there. */
 import type { TSchema } from 'typebox'
-import { at, childSchema, isObject, type SchemaNode, schemaChildren } from './walk.ts'
+import { at, isObject } from './shared/json.ts'
+import { childSchema, type SchemaNode, schemaChildren } from './walk.ts'
 
 /** Where an object names another one of the same namespace. */
 export interface ReferenceDeclaration {

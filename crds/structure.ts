@@ -1,7 +1,8 @@
 /** The structural checks of a schema: ajv with the list types of Kubernetes, and messages for people. */
 import { Ajv, type ErrorObject, type SchemaObject, type SchemaValidateFunction } from 'ajv'
 import { closest } from './shared/closest.ts'
-import { at, isObject, type SchemaNode } from './walk.ts'
+import { at, isObject } from './shared/json.ts'
+import type { SchemaNode } from './walk.ts'
 
 /** One thing that is wrong, at a JSON pointer (RFC 6901). */
 export interface Finding {
@@ -143,7 +144,7 @@ function ajvSchema(node: unknown): unknown {
   return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, ajvSchema(value)]))
 }
 
-export interface StructuralFinding extends Finding {
+interface StructuralFinding extends Finding {
   /** An unknown field says nothing about the fields beside it. */
   readonly unknownField: boolean
 }

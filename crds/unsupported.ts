@@ -1,6 +1,7 @@
 import { applyDefaults } from './defaults.ts'
 import type { KindDeclaration } from './define.ts'
-import { at, childSchema, isObject, type SchemaNode, schemaChildren } from './walk.ts'
+import { at, isObject } from './shared/json.ts'
+import { childSchema, type SchemaNode, schemaChildren } from './walk.ts'
 
 /** A field that is set and has no effect. */
 export interface Unsupported {

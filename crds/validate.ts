@@ -4,9 +4,10 @@ import type { KindDeclaration } from './define.ts'
 import { kindNamed, kinds } from './kinds/index.ts'
 import { apiVersionOf, rootRules } from './root.ts'
 import { closest } from './shared/closest.ts'
+import { at, isObject } from './shared/json.ts'
 import type { CelRule } from './shared/schema.ts'
 import { compileStructure, type Finding } from './structure.ts'
-import { at, isObject, type SchemaNode } from './walk.ts'
+import type { SchemaNode } from './walk.ts'
 
 type Check = ReturnType<typeof compileStructure>
 

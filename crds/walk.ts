@@ -38,10 +38,3 @@ export function schemaChildren(node: SchemaNode): SchemaNode[] {
 /** The schema of one property or map value, if it has one. */
 export const childSchema = (node: SchemaNode, key: string): SchemaNode | undefined =>
   (Object.hasOwn(node.properties ?? {}, key) ? node.properties?.[key] : undefined) ?? valuesOf(node)
-
-/** Appends one step to a JSON pointer (RFC 6901). */
-export const at = (pointer: string, key: string | number): string =>
-  `${pointer}/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`
-
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  value !== null && typeof value === 'object' && !Array.isArray(value)

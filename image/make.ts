@@ -1,6 +1,6 @@
 /**
  * `make image`: builds the image by the Dockerfile where a container engine answers, else writes the same content as an
- * archive, dist/image/portico.tar. `--archive` writes the archive in any case.
+ * archive, dist/image/portico.tar. `--archive` writes the archive in any case; other arguments go to the engine.
  */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,10 @@ const answeringEngine = () => ENGINES.find((engine) => spawnSync(engine, ['info'
 
 function buildByEngine(engine: string, name: string): never {
   console.log(`building ${name} with ${engine}`)
-  const { status } = spawnSync(engine, ['build', '--tag', name, '.'], { cwd: root, stdio: 'inherit' })
+  const { status } = spawnSync(engine, ['build', '--tag', name, ...process.argv.slice(2), '.'], {
+    cwd: root,
+    stdio: 'inherit',
+  })
   process.exit(status ?? 1)
 }
 

@@ -2,13 +2,17 @@
  * Runs the tests, one process a file. `npm test`, or `npm test -- registry gateway` for files whose path holds one of
  * the words.
  *
+ * Set-up comes first, so that the watchdog counts none of it.
+ *
  * A file has passed only if uvu's summary came and passed equals total with nothing skipped: uvu ends with exit code 0
  * when a promise never settles. A watchdog ends the process group of a file that hangs.
  */
 import { spawn } from 'node:child_process'
-import { globSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { relative } from 'node:path'
+import { setUp } from './setup/index.ts'
+import { needsOf } from './setup/needs.ts'
+import { testFiles } from './setup/test-files.ts'
 
 const HANG_AFTER_MS = Number(process.env['TEST_HANG_MS'] ?? 420_000)
 const FILES = process.env['TEST_FILES'] ?? 'test/**/*.test.ts'
@@ -78,11 +82,17 @@ function runFile(file: string): Promise<Result> {
 }
 
 const words = process.argv.slice(2)
-const files = globSync(FILES, { cwd: root })
-  .filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
-  .sort()
+const files = testFiles(words, FILES)
 if (files.length === 0) {
   console.error(`no test file matches ${words.join(', ')}`)
+  process.exit(1)
+}
+
+try {
+  await setUp(needsOf(files))
+} catch (error) {
+  console.error(`Set-up: ${(error as Error).message}`)
+  console.log('0 passed, 1 failed')
   process.exit(1)
 }
 

@@ -16,7 +16,7 @@ export interface LoadResult {
   readonly latencies: Float64Array
 }
 
-export interface LoadOptions {
+interface LoadOptions {
   readonly origin: string
   readonly workers: number
   readonly seconds: number

@@ -5,31 +5,21 @@
  * machine changes little; what is measured in milliseconds is worth something on an idle machine alone.
  * Usage: run.ts [seconds a measurement]
  */
-import { type ChildProcess, fork, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { NODE_FLAGS } from '../../image/node-flags.ts'
 import { type LoadRequest, type LoadResult, load, percentile } from './load.ts'
+import { cpuSeconds, endParts, type Part, start, tell } from './parts.ts'
 import { type Era, openSession, toolCall, toolsList } from './requests.ts'
 
 /** Each in turn, for a second at a time. */
 const TURNS = Number(process.argv[2] ?? 5)
 /** Until V8 has compiled the hot path for good; before that its compiler takes more than the work itself. */
 const WARM_UP = { workers: 16, seconds: 60, each: 5_000 }
+const local = (script: string) => new URL(script, import.meta.url)
 const eras: readonly Era[] = ['modern', 'legacy']
-
-/** A process of the set-up. */
-interface Part {
-  readonly child: ChildProcess
-  readonly origin: string
-}
-
-interface Told {
-  readonly cpu: { readonly user: number; readonly system: number }
-  readonly calls?: number
-}
 
 /** What is measured beside the others. */
 interface Measured {
@@ -53,27 +43,6 @@ interface Turn extends LoadResult {
 
 type Build = (session: string | undefined, worker: number, count: number) => LoadRequest
 
-const running: ChildProcess[] = []
-
-async function start(script: string, ...args: string[]): Promise<Part> {
-  const child = fork(new URL(script, import.meta.url), args, { stdio: 'inherit', execArgv: [...NODE_FLAGS] })
-  running.push(child)
-  const { port } = await new Promise<{ port: number }>((resolve, reject) => {
-    child.once('message', (message) => resolve(message as { port: number }))
-    child.once('exit', () => reject(new Error(`${script} did not start`)))
-  })
-  return { child, origin: `http://127.0.0.1:${port}` }
-}
-
-function ask({ child }: Part): Promise<Told> {
-  return new Promise((resolve) => {
-    child.once('message', (message) => resolve(message as Told))
-    child.send('tell')
-  })
-}
-
-const cpuSeconds = ({ cpu }: Told): number => (cpu.user + cpu.system) / 1e6
-
 const shown = (value: number): string => value.toFixed(value < 10 ? 2 : 0).padStart(7)
 
 function lineOf(name: string, turns: readonly Turn[]): string {
@@ -93,7 +62,7 @@ function lineOf(name: string, turns: readonly Turn[]): string {
 
 /** Everything of one era: its backends, the gateway over them, bare proxies before the first. */
 async function startEra(era: Era, directory: string) {
-  const backends = [await start('bare-backend.ts', era), await start('bare-backend.ts', era)]
+  const backends = [await start(local('bare-backend.ts'), era), await start(local('bare-backend.ts'), era)]
   const configFile = join(directory, `${era}.yaml`)
   const config = {
     name: 'bench',
@@ -104,8 +73,8 @@ async function startEra(era: Era, directory: string) {
   }
   await writeFile(configFile, JSON.stringify(config))
   const { port } = new URL(backends[0]?.origin as string)
-  const proxies = { hono: await start('bare-proxy.ts', port), node: await start('bare-node.ts', port) }
-  return { backends, proxies, gateway: await start('gateway-process.ts', configFile) }
+  const proxies = { hono: await start(local('bare-proxy.ts'), port), node: await start(local('bare-node.ts'), port) }
+  return { backends, proxies, gateway: await start(local('gateway-process.ts'), configFile) }
 }
 
 async function measureEra(era: Era, directory: string): Promise<void> {
@@ -116,7 +85,7 @@ async function measureEra(era: Era, directory: string): Promise<void> {
   const list: Build = (session) => toolsList(era, session)
 
   async function calls(): Promise<number> {
-    const told = await Promise.all(backends.map(ask))
+    const told = await Promise.all(backends.map(tell))
     return told.reduce((sum, { calls = 0 }) => sum + calls, 0)
   }
 
@@ -128,7 +97,7 @@ async function measureEra(era: Era, directory: string): Promise<void> {
       ),
     )
     const request = (worker: number, count: number) => build(sessions[worker], worker, count)
-    const [before, callsBefore] = [await ask(part), await calls()]
+    const [before, callsBefore] = [await tell(part), await calls()]
     const result = await load({
       origin: part.origin,
       workers,
@@ -136,7 +105,7 @@ async function measureEra(era: Era, directory: string): Promise<void> {
       request,
       ...(rate === undefined ? {} : { rate }),
     })
-    const [after, callsAfter] = [await ask(part), await calls()]
+    const [after, callsAfter] = [await tell(part), await calls()]
     return { ...result, cpu: cpuSeconds(after) - cpuSeconds(before), calls: callsAfter - callsBefore }
   }
 
@@ -169,7 +138,7 @@ const directory = await mkdtemp(join(tmpdir(), 'portico-bench-'))
 try {
   for (const era of eras) await measureEra(era, directory)
 } finally {
-  for (const child of running) if (child.connected) child.disconnect()
+  endParts()
   await rm(directory, { recursive: true })
 }
 

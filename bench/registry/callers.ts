@@ -1,4 +1,4 @@
-import { type IdentityProvider, startIdentityProvider } from '../../test/support/identity-provider.ts'
+import { type IdentityProvider, startIdentityProvider } from '../../test/support/network/identity-provider.ts'
 import { SOURCES, teamOf } from './catalogs.ts'
 
 const AUDIENCE = 'https://registry.bench'

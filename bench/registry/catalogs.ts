@@ -6,7 +6,7 @@ import { generateServers, registryFile, WORDS } from './generate.ts'
 /** How many sources there are, each with claims of its own: a caller with those of one sees a twentieth. */
 export const SOURCES = 20
 /** What the names of the last source have and no other: they come behind all others. */
-export const LATE = 'zulufleet'
+const LATE = 'zulufleet'
 
 /** A folder with registry files and a place for the store. */
 export interface Catalogs {

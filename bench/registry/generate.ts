@@ -1,6 +1,6 @@
 /** Catalogs for benchmarks and tests: made from a seed, so that two runs see the same. */
 
-export interface GenerateOptions {
+interface GenerateOptions {
   readonly names: number
   /** Versions of each name, on average; at least one. */
   readonly versions: number

@@ -5,16 +5,18 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** What is shipped: run from its sources, stripping types alone would take 75 MiB and a second or two. */
-export interface Product {
+interface Product {
   /** The command, to be run by this Node. */
   readonly entry: string
   remove(): Promise<void>
 }
 
-export async function bundleProduct(): Promise<Product> {
+/** Bundles a checkout of Portico, this one where no other is named. */
+export async function bundleProduct(root = fileURLToPath(new URL('../..', import.meta.url))): Promise<Product> {
   const folder = await mkdtemp(join(tmpdir(), 'portico-bundle-'))
-  const script = fileURLToPath(new URL('../../bundle.ts', import.meta.url))
-  const { status } = spawnSync(process.execPath, [script, folder], { stdio: ['ignore', 'ignore', 'inherit'] })
+  const { status } = spawnSync(process.execPath, [join(root, 'bundle.ts'), folder], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
   if (status !== 0) throw new Error('the bundle could not be made')
   return { entry: join(folder, 'portico.js'), remove: () => rm(folder, { recursive: true }) }
 }

@@ -43,6 +43,8 @@ export function createClient(url: string, authorization: string | undefined): Cl
       return body
     },
     post: (path, body) => ask('POST', path, { 'content-type': 'application/json' }, body),
-    close: () => void connection.destroy(),
+    close() {
+      connection.destroy().catch(() => {})
+    },
   }
 }

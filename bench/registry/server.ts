@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { NODE_FLAGS } from '../../image/node-flags.ts'
-import { freePort } from '../../test/support/free-port.ts'
+import { freePort } from '../../test/support/network/free-port.ts'
 
 export interface Usage {
   /** Processor time of all threads, in milliseconds. */

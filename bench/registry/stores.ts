@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'
-import { startPostgres } from '../../test/support/postgres.ts'
+import { startPostgres } from '../../test/support/network/postgres.ts'
 
 /** Where a registry under measurement keeps its catalog. */
 export interface MeasuredStore {

@@ -1,6 +1,6 @@
 import { age, ready } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { authServer } from '../shared/auth-server.ts'
+import { authServer } from '../shared/auth/auth-server.ts'
 import {
   awsSts,
   bearerToken,
@@ -9,7 +9,7 @@ import {
   onBehalfOf,
   tokenExchange,
   upstreamInject,
-} from '../shared/external-auth.ts'
+} from '../shared/auth/external-auth.ts'
 import { choice, object, Type } from '../shared/schema.ts'
 import { configStatus, workloadKinds } from '../shared/status.ts'
 import { blockFor } from '../shared/union.ts'
@@ -28,6 +28,8 @@ const types = [
   'xaa',
 ] as const
 
+const notYet = types.filter((type) => type !== 'unauthenticated' && type !== 'obo')
+
 const blocks = types.filter((type) => type !== 'unauthenticated')
 
 export const mcpExternalAuthConfig = defineKind({
@@ -40,7 +42,7 @@ export const mcpExternalAuthConfig = defineKind({
   spec: object(
     'How the credential is got.',
     {
-      type: choice('later', 'Strategy.', types, { refusedValues: { obo: OBO } }),
+      type: choice('gateway', 'Strategy.', types, { laterValues: notYet, refusedValues: { obo: OBO } }),
       tokenExchange: Type.Optional(tokenExchange('later')),
       headerInjection: Type.Optional(headerInjection('later')),
       bearerToken: Type.Optional(bearerToken('later')),

@@ -5,7 +5,7 @@ import { list, object, Type, text } from '../shared/schema.ts'
 import { count, oneOf, status, statusText } from '../shared/status.ts'
 
 const names = (description: string) =>
-  Type.Optional(list(description, statusText('A name.', { max: limits.name }), { type: 'set', max: limits.members }))
+  Type.Optional(list(description, statusText('A name.', { max: limits.name }), { max: limits.statusNames }))
 
 export const mcpGroup = defineKind({
   kind: 'MCPGroup',

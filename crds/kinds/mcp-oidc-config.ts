@@ -8,16 +8,27 @@ import { configStatus, workloadKinds } from '../shared/status.ts'
 import { blockFor } from '../shared/union.ts'
 
 const kubernetesServiceAccount = object('Tokens of ServiceAccounts, issued by the cluster’s API server.', {
-  issuer: defaulted(url('gateway', 'Issuer.', { default: 'https://kubernetes.default.svc' })),
-  jwksUrl: Type.Optional(url('gateway', 'Where the keys are. Absent: found by discovery.')),
+  issuer: Type.Optional(url('gateway', 'Issuer. Absent: the one that the API server’s own discovery document names.')),
+  jwksUrl: Type.Optional(
+    url('gateway', 'Where the keys are; with `useClusterAuth` at the API server. Absent: where they usually are.'),
+  ),
   useClusterAuth: defaulted(
-    flag('operator', 'Use the cluster’s CA and the pod’s own token towards the issuer, which may be private.', {
+    flag('operator', 'Read issuer and keys from the API server, with the cluster’s CA and the pod’s own token.', {
       default: true,
     }),
   ),
-  introspectionUrl: Type.Optional(url('later', 'Introspection endpoint (RFC 7662) for opaque tokens.')),
-  serviceAccount: Type.Optional(text('later', 'The one ServiceAccount that is let in.', { max: limits.name })),
-  namespace: Type.Optional(text('later', 'The namespace of that ServiceAccount.', { max: limits.label })),
+  introspectionUrl: Type.Optional(
+    url('gateway', 'Introspection endpoint (RFC 7662) for opaque tokens, asked without credentials.'),
+  ),
+  serviceAccount: Type.Optional(
+    text('gateway', 'The one ServiceAccount that is let in.', { min: 1, max: limits.name }),
+  ),
+  namespace: Type.Optional(
+    text('gateway', 'Its namespace; alone, that of all who are let in. Absent: that of this object.', {
+      min: 1,
+      max: limits.label,
+    }),
+  ),
 })
 
 const inline = object(
@@ -27,7 +38,11 @@ const inline = object(
     jwksUrl: Type.Optional(url('gateway', 'Where the keys are. Absent: found by discovery.')),
     caBundleRef: Type.Optional(caBundleRef('gateway', 'CA bundle for the issuer.')),
     jwksAuthTokenPath: Type.Optional(
-      text('gateway', 'File in the pod with a bearer token for the discovery and key endpoints.', { min: 1 }),
+      text(
+        'gateway',
+        'File in the pod with a bearer token for the discovery and key endpoints: below `/var/run/secrets/portico/jwks/`, or the ServiceAccount’s own for the cluster’s API server.',
+        { min: 1 },
+      ),
     ),
     jwksAllowPrivateIP: defaulted(flag('gateway', 'The issuer may resolve to a private address.', { default: false })),
     insecureAllowHTTP: defaulted(flag('gateway', 'The issuer may be plain http beyond loopback.', { default: false })),
@@ -37,7 +52,7 @@ const inline = object(
     clientId: Type.Optional(text('gateway', 'Client id for introspection.', { min: 1 })),
     clientSecretRef: Type.Optional(secretKeyRef('gateway', 'Client secret; turns introspection of opaque tokens on.')),
     protectedResourceAllowPrivateIP: defaulted(
-      flag('later', 'The protected resource may resolve to a private address.', { default: false }),
+      flag('operator', 'The `resourceUrl` that clients are told may hold a private address.', { default: false }),
     ),
   },
   {

@@ -1,9 +1,9 @@
 import { age, phase, ready, reason, url } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { limits } from '../shared/limits.ts'
-import { podSettings, resourceOverrides, resources } from '../shared/pod.ts'
+import { podSettings, resourceOverrides, resources } from '../shared/pod/pod.ts'
 import { secretKeyRef } from '../shared/references.ts'
-import { registryConfigFields, registryConfigNames } from '../shared/registry-config.ts'
+import { registryConfigFields, registryConfigNames } from '../shared/registry/registry-config.ts'
 import { list, object, objectName, raw, Type, text } from '../shared/schema.ts'
 import { count, oneOf, statusText, time, workloadStatus } from '../shared/status.ts'
 
@@ -95,9 +95,10 @@ export const mcpRegistry = defineKind({
           ),
           lastTransitionTime: time('When its state last changed.'),
         }),
-        { type: { map: ['name'] } },
+        { max: limits.statusNames },
       ),
     ),
+    sourceCount: Type.Optional(count('Number of sources, where not all of them are listed.')),
   }),
 })
 

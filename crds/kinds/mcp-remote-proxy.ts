@@ -1,11 +1,11 @@
 import { age, phase, ready, reason, url as urlColumn } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { headerForward } from '../shared/headers.ts'
-import { resources } from '../shared/pod.ts'
+import { resources } from '../shared/pod/pod.ts'
+import { proxyRules, proxySettings } from '../shared/pod/workload.ts'
 import { caBundleRef } from '../shared/references.ts'
 import { choice, defaulted, flag, object, Type, url } from '../shared/schema.ts'
 import { statusText, workloadStatus } from '../shared/status.ts'
-import { proxyRules, proxySettings } from '../shared/workload.ts'
 
 export const mcpRemoteProxy = defineKind({
   kind: 'MCPRemoteProxy',

@@ -25,7 +25,7 @@ export const mcpServerEntry = defineKind({
     transport: choice('gateway', 'How the remote server speaks.', ['sse', 'streamable-http']),
     groupRef: objectRef('operator', 'MCPGroup', 'The group that it is a member of.'),
     externalAuthConfigRef: Type.Optional(
-      objectRef('later', 'MCPExternalAuthConfig', 'How the credential towards the server is got.'),
+      objectRef('gateway', 'MCPExternalAuthConfig', 'How the credential towards the server is got.'),
     ),
     caBundleRef: Type.Optional(caBundleRef('gateway', 'CA bundle for the server.')),
     headerForward: Type.Optional(headerForward('gateway')),

@@ -1,11 +1,11 @@
 import { age, phase, ready, reason, url } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { limits } from '../shared/limits.ts'
-import { args, backendReplicas, env, port, resources } from '../shared/pod.ts'
+import { args, backendReplicas, env, port, resources } from '../shared/pod/pod.ts'
+import { proxyRules, proxySettings } from '../shared/pod/workload.ts'
 import { objectRef } from '../shared/references.ts'
 import { choice, defaulted, flag, list, object, objectName, Type, text } from '../shared/schema.ts'
 import { workloadStatus } from '../shared/status.ts'
-import { proxyRules, proxySettings } from '../shared/workload.ts'
 
 const HOST_PATH = {
   refused: 'hostPath volumes are not supported; use podTemplateSpec with another kind of volume',

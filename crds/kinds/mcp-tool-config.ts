@@ -1,6 +1,6 @@
 import { age, ready } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
-import { toolOverrides } from '../shared/aggregation.ts'
+import { toolOverrides } from '../shared/gateway/aggregation.ts'
 import { limits } from '../shared/limits.ts'
 import { list, object, Type, text } from '../shared/schema.ts'
 import { configStatus, workloadKinds } from '../shared/status.ts'

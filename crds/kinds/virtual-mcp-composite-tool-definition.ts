@@ -1,8 +1,8 @@
 import { age, ready, reason } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
+import { workflow } from '../shared/gateway/workflow.ts'
 import { list, Type } from '../shared/schema.ts'
 import { configStatus, oneOf, statusText } from '../shared/status.ts'
-import { workflow } from '../shared/workflow.ts'
 
 export const virtualMcpCompositeToolDefinition = defineKind({
   kind: 'VirtualMCPCompositeToolDefinition',

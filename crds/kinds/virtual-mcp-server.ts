@@ -1,18 +1,18 @@
 import { age, phase, ready, reason, url } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { allowedHosts } from '../shared/allowed-hosts.ts'
-import { authServer } from '../shared/auth-server.ts'
-import { authzConfig } from '../shared/authz.ts'
+import { authServer } from '../shared/auth/auth-server.ts'
+import { authzConfig } from '../shared/auth/authz.ts'
+import { countsUsers } from '../shared/gateway/rate-limits.ts'
+import { sessionStorage } from '../shared/gateway/session-storage.ts'
+import { virtualMcpConfig } from '../shared/gateway/virtual-mcp-config.ts'
 import { passthroughHeaders } from '../shared/headers.ts'
 import { limits } from '../shared/limits.ts'
-import { podSettings, resourceOverrides, resources } from '../shared/pod.ts'
-import { countsUsers } from '../shared/rate-limits.ts'
+import { podSettings, resourceOverrides, resources } from '../shared/pod/pod.ts'
 import { objectRef, oidcConfigRef, telemetryConfigRef } from '../shared/references.ts'
 import { choice, defaulted, list, map, object, Type, text } from '../shared/schema.ts'
-import { sessionStorage } from '../shared/session-storage.ts'
 import { count, oneOf, statusText, workloadStatus } from '../shared/status.ts'
 import { notBoth } from '../shared/union.ts'
-import { virtualMcpConfig } from '../shared/virtual-mcp-config.ts'
 
 const incomingAuth = object(
   'How clients are authenticated.',
@@ -42,15 +42,11 @@ const backendAuth = (description: string) =>
   object(
     description,
     {
-      type: choice(
-        'gateway',
-        'What the backend itself says, or a configuration by name.',
-        ['discovered', 'externalAuthConfigRef'],
-        {
-          laterValues: ['externalAuthConfigRef'],
-        },
-      ),
-      externalAuthConfigRef: Type.Optional(objectRef('later', 'MCPExternalAuthConfig', 'How the credential is got.')),
+      type: choice('gateway', 'What the backend itself says, or a configuration by name.', [
+        'discovered',
+        'externalAuthConfigRef',
+      ]),
+      externalAuthConfigRef: Type.Optional(objectRef('gateway', 'MCPExternalAuthConfig', 'How the credential is got.')),
     },
     {
       rules: [
@@ -145,8 +141,7 @@ export const virtualMcpServer = defineKind({
     backendCount: Type.Optional(count('Backends that answer.')),
     discoveredBackends: Type.Optional(
       list('The backends; changes of state alone, the rest is on `/status` of the pods.', discoveredBackend, {
-        type: { map: ['name'] },
-        max: limits.members,
+        max: limits.statusNames,
       }),
     ),
   }),

@@ -15,3 +15,9 @@ export function parseDuration(text: string): number {
     throw new TypeError(`not a duration: ${JSON.stringify(text)} (write 30s, 1h30m)`)
   return total
 }
+
+/** Node takes a delay that is longer, 24 days, for one of 1 ms. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
+/** The same for a timer: what is longer than any timer is the longest one. */
+export const parseTimer = (text: string): number => Math.min(parseDuration(text), LONGEST_TIMER_MS)

@@ -19,6 +19,22 @@ export const headerKeys = {
   message: "every key must be a header name (letters, digits and !#$%&'*+.^_`|~-)",
 } as const
 
+/** A rule that no two keys of the map `self` are the same header: names are compared without case (RFC 9110, 5.1). */
+export const distinctHeaderKeys = {
+  rule: 'self.all(one, self.exists_one(other, other.lowerAscii() == one.lowerAscii()))',
+  message: 'a header is there twice: names are compared without case',
+} as const
+
+/** The same of the items of the list `self`, whose names are in `field`. */
+export const distinctHeaders = (field: string) => ({
+  rule: `self.all(one, self.exists_one(other, other.${field}.lowerAscii() == one.${field}.lowerAscii()))`,
+  message: 'a header is there twice: names are compared without case',
+})
+
+/** CEL: whether no item of a list, whose names are in `field`, is a header that the map has. */
+export const apart = (list: string, field: string, headers: string): string =>
+  `!has(${headers}) || !has(${list}) || ${list}.all(item, !${headers}.exists(name, name.lowerAscii() == item.${field}.lowerAscii()))`
+
 const restricted = [
   'host',
   'connection',
@@ -43,27 +59,40 @@ const restricted = [
 const restrictedList = restricted.map((name) => `'${name}'`).join(', ')
 
 /** A rule that header names in the list `self` are end-to-end ones that a gateway may hand on. */
-export const passableHeaders = {
+const passableHeaders = {
   rule: `self.all(name, !(name.lowerAscii() in [${restrictedList}]) && !name.lowerAscii().startsWith('x-forwarded-') && !name.lowerAscii().startsWith('mcp-'))`,
   message: 'Host, credentials, X-Forwarded-* and headers of the connection or the protocol can not be passed through',
 } as const
 
 export const headerForward = (readBy: Reader) =>
-  object('Headers added to each request to the remote server.', {
-    addPlaintextHeaders: Type.Optional(
-      map('Headers and their values. Not for credentials.', headerValue(readBy, 'The value.'), { rules: [headerKeys] }),
-    ),
-    addHeadersFromSecret: Type.Optional(
-      list(
-        'Headers whose values are in Secrets.',
-        object('A header.', {
-          headerName: headerName(readBy, 'Name of the header.'),
-          valueSecretRef: secretKeyRef(readBy, 'Where the value is.'),
+  object(
+    'Headers added to each request to the remote server.',
+    {
+      addPlaintextHeaders: Type.Optional(
+        map('Headers and their values. Not for credentials.', headerValue(readBy, 'The value.'), {
+          rules: [headerKeys, distinctHeaderKeys],
         }),
-        { type: { map: ['headerName'] } },
       ),
-    ),
-  })
+      addHeadersFromSecret: Type.Optional(
+        list(
+          'Headers whose values are in Secrets.',
+          object('A header.', {
+            headerName: headerName(readBy, 'Name of the header.'),
+            valueSecretRef: secretKeyRef(readBy, 'Where the value is.'),
+          }),
+          { type: { map: ['headerName'] }, rules: [distinctHeaders('headerName')] },
+        ),
+      ),
+    },
+    {
+      rules: [
+        {
+          rule: apart('self.addHeadersFromSecret', 'headerName', 'self.addPlaintextHeaders'),
+          message: 'a header may be in addPlaintextHeaders or in addHeadersFromSecret, not in both',
+        },
+      ],
+    },
+  )
 
 export const passthroughHeaders = (readBy: Reader) =>
   list('Headers of the client’s request that are passed on to backends.', headerName(readBy, 'Name of a header.'), {

@@ -1,10 +1,10 @@
 import type { CelRule } from './schema.ts'
 
 /** A URL on a loopback host, where plain http harms nobody. */
-const LOOPBACK = '^http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?([/?].*)?$'
+const LOOPBACK = '^http://(([^/?@\\s:]+\\.)?localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?([/?].*)?$'
 
 const secure = (field: string) =>
-  `self.${field}.startsWith('https://') || self.insecureAllowHTTP || self.${field}.matches(r'${LOOPBACK}')`
+  `self.${field}.startsWith('https://') || self.insecureAllowHTTP || self.${field}.lowerAscii().matches(r'${LOOPBACK}')`
 
 /** Rules that URLs beside `insecureAllowHTTP` are https, on loopback, or plain http by that choice. */
 export const httpsUnlessAllowed = (

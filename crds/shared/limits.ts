@@ -25,8 +25,13 @@ export const limits = {
   /** Command-line arguments, environment variables. */
   process: 256,
   policies: 256,
-  /** Members of a group, backends of a gateway, who refers to a config. */
+  /** Settings for single members of a group. */
   members: 1024,
+  /**
+   * Names in a list of a status: members of a group, backends of a gateway, who refers to a config. Such lists are
+   * atomic, since the API server would otherwise keep a record of each item beside it, larger than the item.
+   */
+  statusNames: 10_000,
   /** Conditions: some kinds have one for each backend. */
   conditions: 256,
   /** Steps of a workflow. */

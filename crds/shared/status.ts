@@ -66,9 +66,10 @@ export const configStatus = <const K extends readonly string[], P extends Record
           kind: oneOf('Kind of the referrer.', referrers),
           name: statusText('Name of the referrer.', { min: 1, max: limits.name }),
         }),
-        { type: { map: ['kind', 'name'] }, max: limits.members },
+        { max: limits.statusNames },
       ),
     ),
+    referencingWorkloadCount: Type.Optional(count('Number of referrers, where not all of them are listed.')),
     ...properties,
   })
 

@@ -1,4 +1,4 @@
-import { headerKeys, headerName, headerValue } from './headers.ts'
+import { apart, distinctHeaderKeys, distinctHeaders, headerKeys, headerName, headerValue } from './headers.ts'
 import { limits } from './limits.ts'
 import { caBundleRef, secretKeyRef } from './references.ts'
 import { defaulted, flag, list, map, object, type Reader, Type, text } from './schema.ts'
@@ -27,7 +27,7 @@ const openTelemetry = ({ signals, mounts }: TelemetryReaders) =>
           'Plain headers for the endpoint. Credentials go in `sensitiveHeaders`.',
           headerValue(signals, 'The value.'),
           {
-            rules: [headerKeys],
+            rules: [headerKeys, distinctHeaderKeys],
           },
         ),
       ),
@@ -38,7 +38,7 @@ const openTelemetry = ({ signals, mounts }: TelemetryReaders) =>
             name: headerName(mounts, 'Name of the header.'),
             secretKeyRef: secretKeyRef(mounts, 'Where the value is.'),
           }),
-          { type: { map: ['name'] } },
+          { type: { map: ['name'] }, rules: [distinctHeaders('name')] },
         ),
       ),
       resourceAttributes: Type.Optional(
@@ -78,11 +78,11 @@ const openTelemetry = ({ signals, mounts }: TelemetryReaders) =>
     {
       rules: [
         {
-          rule: '!has(self.headers) || !has(self.sensitiveHeaders) || self.sensitiveHeaders.all(secret, !(secret.name in self.headers))',
+          rule: apart('self.sensitiveHeaders', 'name', 'self.headers'),
           message: 'a header may be in headers or in sensitiveHeaders, not in both',
         },
         {
-          rule: "!has(self.endpoint) || !self.endpoint.startsWith('http://') || self.insecure",
+          rule: "!has(self.endpoint) || !self.endpoint.lowerAscii().startsWith('http://') || self.insecure",
           message: 'an http:// endpoint needs insecure: true',
         },
         {

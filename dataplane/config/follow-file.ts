@@ -29,23 +29,32 @@ export function followFile(
       return
     }
     looking = true
-    do {
-      again = false
-      await look()
-    } while (again && !signal?.aborted)
-    looking = false
+    try {
+      do {
+        again = false
+        await look()
+      } while (again && !signal?.aborted)
+    } finally {
+      looking = false
+    }
+  }
+  const begin = () => {
+    // A look that fails all the same is not the last one.
+    run().catch(() => {})
   }
   const changed = () => {
     clearTimeout(settle)
-    settle = setTimeout(run, SETTLE_MS)
+    settle = setTimeout(begin, SETTLE_MS)
     settle.unref()
   }
 
-  const poll = setInterval(async () => {
-    const now = await stampOf(file)
+  const compare = (now: string) => {
     if (now === stamp || signal?.aborted) return
     stamp = now
     changed()
+  }
+  const poll = setInterval(() => {
+    stampOf(file).then(compare, () => {})
   }, POLL_MS)
   poll.unref()
 

@@ -1,7 +1,12 @@
 import Type, { type Static } from 'typebox'
-import { toolShaping } from '../../crds/shared/aggregation.ts'
+import { toolShaping } from '../../crds/shared/gateway/aggregation.ts'
+import { ENDPOINT_PREFIX } from '../../crds/shared/gateway/endpoint-prefix.ts'
 import { duration } from '../../crds/shared/schema.ts'
+import { oidc } from './gateway-oidc.ts'
 import { redisSettings } from './redis.ts'
+
+export type { OidcConfig } from './gateway-oidc.ts'
+export { ENDPOINT_PREFIX }
 
 /**
  * The gateway's configuration file (YAML or JSON). The operator writes it; people may. File paths in it are relative
@@ -10,40 +15,6 @@ import { redisSettings } from './redis.ts'
 
 const strict = { additionalProperties: false }
 const file = (description: string) => Type.String({ description, minLength: 1 })
-
-const oidc = Type.Object(
-  {
-    issuer: Type.String({ description: 'Issuer of the tokens, compared exactly with `iss`.', pattern: '^https?://' }),
-    audience: Type.String({ description: 'Required in `aud`.', minLength: 1 }),
-    jwksUrl: Type.Optional(
-      Type.String({ description: 'Where the keys are; absent: found by discovery.', pattern: '^https?://' }),
-    ),
-    scopes: Type.Optional(
-      Type.Array(Type.String(), { description: 'Scopes told to clients in metadata and challenge.' }),
-    ),
-    caBundleFile: Type.Optional(file('PEM file of CAs trusted for the issuer, besides the system’s.')),
-    bearerTokenFile: Type.Optional(
-      file('Token sent to the issuer’s discovery and key endpoints; read anew each time.'),
-    ),
-    introspection: Type.Optional(
-      Type.Object(
-        {
-          clientId: Type.String({ minLength: 1 }),
-          clientSecretFile: file('The client’s secret; read anew when it changes.'),
-          url: Type.Optional(Type.String({ description: 'Absent: found by discovery.', pattern: '^https?://' })),
-        },
-        { ...strict, description: 'How opaque tokens are asked about (RFC 7662). Absent: none is accepted.' },
-      ),
-    ),
-    allowPrivateIP: Type.Optional(
-      Type.Boolean({ description: 'The issuer may resolve to a private address.', default: false }),
-    ),
-    insecureAllowHTTP: Type.Optional(
-      Type.Boolean({ description: 'The issuer may be plain http beyond loopback.', default: false }),
-    ),
-  },
-  strict,
-)
 
 const attach = Type.Object(
   {
@@ -174,6 +145,20 @@ export const gatewayConfigSchema = Type.Object(
         pattern: '^https?://',
       }),
     ),
+    endpointPrefix: Type.Optional(
+      Type.String({
+        description:
+          'Path under which a proxy in front shows this listener; answered to with and without it, and told in URLs.',
+        pattern: ENDPOINT_PREFIX,
+      }),
+    ),
+    trustProxyHeaders: Type.Optional(
+      Type.Boolean({
+        description:
+          'Public URLs are told by X-Forwarded-Host, -Proto, -Port and -Prefix, where the host is in allowedHosts; clients are told apart by the last address in X-Forwarded-For.',
+        default: false,
+      }),
+    ),
     allowedHosts: Type.Optional(
       Type.Array(Type.String(), {
         description: 'Host names answered to, besides those of the listeners and of resourceUrl; `*` answers to all.',
@@ -244,4 +229,3 @@ export const gatewayConfigSchema = Type.Object(
 export type GatewayConfig = Static<typeof gatewayConfigSchema>
 export type BackendConfig = GatewayConfig['backends'][number]
 export type StdioConfig = NonNullable<BackendConfig['stdio']>
-export type OidcConfig = Static<typeof oidc>

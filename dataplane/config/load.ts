@@ -3,8 +3,9 @@ import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Static, TSchema } from 'typebox'
 import { isMap, isScalar, isSeq, LineCounter, type Node, type ParsedNode, parseDocument } from 'yaml'
-import { unescapeStep } from './pointer.ts'
-import { compile } from './schema-violations.ts'
+import { stepsOf } from '../../crds/shared/json.ts'
+import { compile, type Violation } from './schema-violations.ts'
+import { standIn } from './stand-in.ts'
 
 /** One thing that is wrong in a file. `line` counts from 1; `pointer` is a JSON pointer (RFC 6901), empty for the whole. */
 export interface Finding {
@@ -43,7 +44,7 @@ export interface Loaded<T> {
 export type Check<T> = (config: T) => readonly Finding[]
 
 /** What is in one file at one time. */
-export interface ConfigText {
+interface ConfigText {
   readonly text: string
   readonly hash: string
 }
@@ -76,15 +77,69 @@ export function configParser<S extends TSchema>(
     const source = { text, file }
     const value = jsonOf(text) ?? yamlOf(source)
     const violated = violations(value)
-    // A field too many leaves the others as their types say: the rules that lie across fields hold or break as well.
-    const isTyped = violated.every(({ isUnknownField }) => isUnknownField)
     const findings = [
       ...violated.map(({ pointer, message }) => ({ pointer, message })),
-      ...(isTyped ? (check?.(value as Static<S>) ?? []) : []),
+      ...(check === undefined ? [] : acrossFields(value, violated, { violations, check })),
     ]
     if (findings.length > 0) throw new ConfigError(located(findings, source))
     return value as Static<S>
   }
+}
+
+interface Rules<T> {
+  readonly violations: (value: unknown) => readonly Violation[]
+  readonly check: Check<T>
+}
+
+/** What has a stand-in may lack more inside, in turn; no schema of ours is deeper. */
+const ROUNDS = 8
+
+/**
+ * What breaks the rules across fields, in spite of what breaks the schema: that is looked at with something that fits in the
+ * place of each value that is missing or of the wrong type. What is said of such a place, or below it, is left out, and so is
+ * what hangs on whether an unknown value stands for itself or for a known one.
+ */
+function acrossFields<T>(value: unknown, violated: readonly Violation[], rules: Rules<T>): readonly Finding[] {
+  const broken = violated.filter(({ isUnknownField }) => !isUnknownField)
+  if (broken.length === 0) return rules.check(value as T)
+  const asItIs = checkMended(value, broken, ({ isTyped }) => !isTyped, rules)
+  if (asItIs.length === 0) return []
+  const known = new Set(checkMended(value, broken, () => true, rules).map(findingLine))
+  return asItIs.filter(
+    (finding) =>
+      known.has(findingLine(finding)) && !broken.some(({ pointer }) => `${finding.pointer}/`.startsWith(`${pointer}/`)),
+  )
+}
+
+function checkMended<T>(
+  value: unknown,
+  broken: readonly Violation[],
+  isReplaced: (violation: Violation) => boolean,
+  { violations, check }: Rules<T>,
+): readonly Finding[] {
+  const toReplace = (all: readonly Violation[]) => all.filter((one) => one.wanted !== undefined && isReplaced(one))
+  const mended: unknown = structuredClone(value)
+  for (let round = 0, open = toReplace(broken); round < ROUNDS && open.length > 0; round++) {
+    for (const { pointer, wanted } of open) if (!putAt(mended, pointer, standIn(wanted as TSchema))) return []
+    open = toReplace(violations(mended))
+  }
+  try {
+    return check(mended as T)
+  } catch {
+    // A value of the right type that breaks another rule of the schema may be more than the check can take.
+    return []
+  }
+}
+
+/** False where there is no such place: the whole is of the wrong type. */
+function putAt(root: unknown, pointer: string, value: unknown): boolean {
+  const steps = [...stepsOf(pointer)]
+  const last = steps.pop()
+  let parent = root
+  for (const step of steps) parent = (parent as Record<string, unknown> | undefined)?.[step]
+  if (last === undefined || typeof parent !== 'object' || parent === null) return false
+  Object.defineProperty(parent, last, { value, writable: true, enumerable: true, configurable: true })
+  return true
 }
 
 /** Loads and validates a configuration file. Throws a ConfigError with all findings at once. */
@@ -150,7 +205,7 @@ function read(text: string) {
 function offsetOf(root: ParsedNode | null, pointer: string): number | undefined {
   let node: unknown = root
   let offset = root?.range?.[0]
-  for (const step of pointer.split('/').slice(1).map(unescapeStep)) {
+  for (const step of stepsOf(pointer)) {
     if (isMap(node)) {
       const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === step)
       if (pair === undefined) break

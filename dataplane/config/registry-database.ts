@@ -18,13 +18,12 @@ export const databaseSchema = Type.Object(
     pgpassFile: file('pgpass file with the password, instead of `passwordFile`; read anew for each connection.'),
     database: text('Database.', 63),
     sslMode: Type.Optional(
-      Type.Enum(['disable', 'prefer', 'require', 'verify-ca', 'verify-full'], {
+      Type.Enum(['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'], {
         type: 'string',
-        description: 'TLS; the certificate is checked by `verify-ca` and `verify-full` alone.',
-        default: 'require',
+        description: 'TLS, as libpq’s sslmode; when left out that of the URL, or else require.',
       }),
     ),
-    caFile: file('PEM file of CAs trusted for the server, besides the system’s.'),
+    caFile: file('PEM file of the CAs trusted for the server; absent: those of the system.'),
   },
   {
     description: 'PostgreSQL; absent: a file of SQLite in the state directory.',

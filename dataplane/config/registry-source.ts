@@ -1,4 +1,5 @@
 import Type, { type Static } from 'typebox'
+import { HEADER_NAME } from '../../crds/shared/headers.ts'
 import { duration } from '../../crds/shared/schema.ts'
 import { claims } from './registry-claims.ts'
 
@@ -12,6 +13,9 @@ export type SourceKind = (typeof SOURCE_KINDS)[number]
 const strict = { additionalProperties: false }
 const text = (description: string, maxLength = 2048) => Type.String({ description, minLength: 1, maxLength })
 const url = (description: string) => Type.String({ description, pattern: '^https?://[^\\s]+$', maxLength: 2048 })
+
+const headerName = (description: string) =>
+  Type.String({ description, pattern: HEADER_NAME, minLength: 1, maxLength: 255 })
 
 /** A name that stands in paths: a DNS label (RFC 1123). */
 export const label = (description: string) =>
@@ -53,7 +57,7 @@ const api = Type.Object(
     headers: Type.Optional(
       Type.Array(
         Type.Object(
-          { name: text('Name of the header.', 128), valueFile: text('File of its value; read anew each time.') },
+          { name: headerName('Name of the header.'), valueFile: text('File of its value; read anew each time.') },
           strict,
         ),
         { description: 'Headers whose values are in files of their own.', maxItems: 64 },

@@ -1,6 +1,6 @@
 import { Ajv, type ErrorObject } from 'ajv'
 import type { TSchema } from 'typebox'
-import { escapeStep } from './pointer.ts'
+import { at } from '../../crds/shared/json.ts'
 
 /** One place where a value departs from its schema. `pointer` is a JSON pointer (RFC 6901). */
 export interface Violation {
@@ -8,19 +8,27 @@ export interface Violation {
   readonly message: string
   /** A field too many: without it the value around it may be as the schema says. */
   readonly isUnknownField?: true
+  /** What belongs there, where nothing does, or something of the wrong type or none of the values that there are. */
+  readonly wanted?: TSchema
+  /** It is of the right type. */
+  readonly isTyped?: true
 }
 
 /**
- * Compiles a schema into a function that lists every violation of a value and fills in the schema's defaults.
+ * Compiles a schema into a function that lists every violation of a value and fills in the schema's defaults. Without
+ * `all` it lists no more than tell of the first one, for values that may have any number of them.
  * Messages never hold the value: it may be a secret in the wrong place.
  *
  * Our keyword `notYet` lists what belongs to the interface and is not served yet: fields of an object, values of an
  * enumeration. They are refused like anything unknown, with a message that says why. Our keyword `says` is the message
  * of a pattern that doesn't explain itself.
  */
-export function compile(schema: TSchema): (value: unknown) => readonly Violation[] {
+export function compile(
+  schema: TSchema,
+  { all = true }: { readonly all?: boolean } = {},
+): (value: unknown) => readonly Violation[] {
   const ajv = new Ajv({
-    allErrors: true,
+    allErrors: all,
     useDefaults: true,
     // For `parentSchema`, where `notYet` is found.
     verbose: true,
@@ -40,7 +48,7 @@ const NOT_YET = 'is not supported yet'
 
 function violation({ instancePath, keyword, params, message, parentSchema, data }: ErrorObject): Violation {
   const notYet: readonly unknown[] = parentSchema?.['notYet'] ?? []
-  const within = (property: unknown) => `${instancePath}/${escapeStep(String(property))}`
+  const within = (property: unknown) => at(instancePath, String(property))
   switch (keyword) {
     case 'additionalProperties':
       return {
@@ -49,15 +57,25 @@ function violation({ instancePath, keyword, params, message, parentSchema, data 
         isUnknownField: true,
       }
     case 'required':
-      return { pointer: within(params['missingProperty']), message: 'is required' }
+      return {
+        pointer: within(params['missingProperty']),
+        message: 'is required',
+        wanted: parentSchema?.['properties']?.[params['missingProperty']],
+      }
     case 'enum':
       if (notYet.includes(data)) return { pointer: instancePath, message: NOT_YET }
       return {
         pointer: instancePath,
         message: `must be one of ${(params['allowedValues'] as unknown[]).map((value) => JSON.stringify(value)).join(', ')}`,
+        wanted: parentSchema as TSchema,
+        isTyped: true,
       }
     case 'type':
-      return { pointer: instancePath, message: `must be of type ${[params['type']].flat().join(' or ')}` }
+      return {
+        pointer: instancePath,
+        message: `must be of type ${[params['type']].flat().join(' or ')}`,
+        wanted: parentSchema as TSchema,
+      }
     case 'minLength':
       return {
         pointer: instancePath,

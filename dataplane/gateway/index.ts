@@ -11,10 +11,11 @@ import { adminApp } from '../server/admin.ts'
 import { type Listener, listen } from '../server/listen.ts'
 import { createLog } from '../server/log.ts'
 import { type Observe, observeNothing } from '../telemetry/observe.ts'
-import { Gateway } from './gateway.ts'
+import { Gateway } from './core/gateway.ts'
+import { connectionLimit } from './limits/memory-limits.ts'
 import { isToEndpoint, publicApp, serveEndpoint } from './public-app.ts'
 
-export interface ServeGatewayOptions {
+interface ServeGatewayOptions {
   readonly configFile: string
   /** `HOST:PORT` of the MCP endpoint. */
   readonly listen: string
@@ -23,6 +24,8 @@ export interface ServeGatewayOptions {
   /** Its level is then the caller's affair. */
   readonly log?: Logger
   readonly observe?: Observe
+  /** Memory that this process may take, in bytes, where it is limited; what callers may hold follows from it. */
+  readonly memoryBytes?: number | undefined
 }
 
 export interface ServedGateway {
@@ -45,7 +48,7 @@ const ADMIN_GRACE_MS = 1_000
  * won't do is logged, and what was in force stays so.
  */
 export async function serveGateway(options: ServeGatewayOptions): Promise<ServedGateway> {
-  const { configFile, observe = observeNothing } = options
+  const { configFile, observe = observeNothing, memoryBytes } = options
   const log = options.log ?? createLog({ name: 'gateway', level: 'info' })
   const stop = new AbortController()
   // Listeners come first: what a configuration puts in force names the address that is really listened on.
@@ -64,9 +67,13 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
 
   const listeners: Listener[] = []
   try {
-    const listener = await listen((request, env) => app.fetch(request, env as HttpBindings), options.listen, { direct })
+    const listener = await listen((request, env) => app.fetch(request, env as HttpBindings), options.listen, {
+      direct,
+      maxConnections: connectionLimit(memoryBytes),
+      isProxied: () => gateway?.setup.config.trustProxyHeaders === true,
+    })
     listeners.push(listener)
-    gateway = new Gateway(loaded, { listenerUrl: listener.url, version: manifest.version, log, observe })
+    gateway = new Gateway(loaded, { listenerUrl: listener.url, version: manifest.version, log, observe, memoryBytes })
     if (options.log === undefined) log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
     setLevel(loaded)
     app = publicApp(gateway)
@@ -85,7 +92,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   }
 
   function direct(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
-    if (gateway === undefined || !isToEndpoint(incoming)) return false
+    if (gateway === undefined || !isToEndpoint(incoming, gateway.setup.config.endpointPrefix)) return false
     serveEndpoint(gateway, incoming, outgoing)
     return true
   }

@@ -5,20 +5,28 @@ import { resourceMetadataRoutes } from '../identity/index.ts'
 import { errorResponse } from '../server/answer.ts'
 import { PublicError } from '../server/errors.ts'
 import { guardHosts } from '../server/hosts.ts'
+import type { Gateway } from './core/gateway.ts'
+import { EndpointRequest } from './endpoint/endpoint-request.ts'
 import { get, remove } from './endpoint/listen.ts'
-import { Reply } from './endpoint/reply.ts'
-import { post, Turn } from './endpoint/turn.ts'
-import type { Gateway } from './gateway.ts'
+import { post } from './endpoint/post.ts'
+import { rootRoutes } from './page/routes.ts'
+import { ENDPOINT, metadataPaths, withoutPrefix } from './request/public-url.ts'
+import { Reply } from './request/reply.ts'
 
 /** What the MCP endpoint serves, by HTTP method. */
-const methods: Readonly<Record<string, (turn: Turn) => void>> = { POST: post, GET: get, DELETE: remove }
+const methods: Readonly<Record<string, (turn: EndpointRequest) => void>> = { POST: post, GET: get, DELETE: remove }
 
-const PATH = '/mcp'
-
-/** Whether a request is one to the MCP endpoint; its target may be a whole URL (RFC 9112, section 3.2.2). */
-export function isToEndpoint({ url = '' }: IncomingMessage): boolean {
-  if (url.startsWith('/')) return url === PATH || url.startsWith(`${PATH}?`)
-  return URL.parse(url)?.pathname === PATH
+/**
+ * Whether a request is one to the MCP endpoint; its target may be a whole URL (RFC 9112, section 3.2.2). A prefix that
+ * a proxy in front has left in the target is taken off, for the other paths, too.
+ */
+export function isToEndpoint(incoming: IncomingMessage, prefix: string | undefined): boolean {
+  const { url = '' } = incoming
+  if (url === ENDPOINT) return true
+  if (!url.startsWith('/')) return URL.parse(url)?.pathname === ENDPOINT
+  const target = withoutPrefix(url, prefix)
+  incoming.url = target
+  return target === ENDPOINT || target.startsWith(`${ENDPOINT}?`)
 }
 
 /**
@@ -27,7 +35,10 @@ export function isToEndpoint({ url = '' }: IncomingMessage): boolean {
  */
 export function serveEndpoint(gateway: Gateway, incoming: IncomingMessage, outgoing: ServerResponse): void {
   const handler = methods[incoming.method ?? ''] ?? refuseMethod
-  handler(new Turn(gateway, incoming, new Reply(outgoing)))
+  const { config, addressOf } = gateway.setup
+  const isCounted = config.trustProxyHeaders === true
+  const isOne = !isCounted || gateway.clientRequests.begin(addressOf(incoming), outgoing)
+  ;(isOne ? handler : refuseOneMore)(new EndpointRequest(gateway, incoming, new Reply(outgoing)))
 }
 
 /** What the public listener serves besides the MCP endpoint. */
@@ -36,13 +47,21 @@ export function publicApp(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
   app.use('/.well-known/*', guardHosts({ allowed: () => gateway.setup.hostNames, origins: 'any' }))
   app.route(
     '/',
-    resourceMetadataRoutes(() => gateway.setup.resourceMetadata),
+    resourceMetadataRoutes({
+      current: ({ env }) => gateway.setup.resourceMetadata(env.incoming.headers),
+      paths: (resource) => metadataPaths(resource, gateway.setup.config),
+    }),
   )
+  app.route('/', rootRoutes(gateway))
   app.notFound(() => errorResponse(new PublicError('not_found')))
   app.onError((error) => errorResponse(error, gateway.log))
   return app
 }
 
-function refuseMethod(turn: Turn): void {
+function refuseOneMore(turn: EndpointRequest): void {
+  turn.fail(new PublicError('share_exceeded', { headers: { 'retry-after': '1' } }))
+}
+
+function refuseMethod(turn: EndpointRequest): void {
   turn.fail(new PublicError('method_not_allowed', { headers: { allow: 'GET, POST, DELETE' } }))
 }

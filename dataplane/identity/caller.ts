@@ -1,21 +1,36 @@
+import type { IncomingMessage } from 'node:http'
+
 /** Who calls, once a token has been verified or the mode is anonymous. */
-export type Caller =
-  | { readonly kind: 'anonymous' }
-  | {
-      readonly kind: 'authenticated'
-      readonly issuer: string
-      readonly subject: string
-      /** Verified claims as they stood in the token. */
-      readonly claims: Readonly<Record<string, unknown>>
-      /** End of the token's life, in seconds since 1970 (`exp`). */
-      readonly expiresAt: number
-    }
+export type Caller = { readonly kind: 'anonymous' } | Authenticated
+
+export interface Authenticated {
+  readonly kind: 'authenticated'
+  readonly issuer: string
+  readonly subject: string
+  /** Verified claims as they stood in the token. */
+  readonly claims: Readonly<Record<string, unknown>>
+  /** End of the token's life, in seconds since 1970 (`exp`). */
+  readonly expiresAt: number
+}
+
+/** Seconds by which clocks may differ. */
+export const SKEW_S = 30
+
+/** Whether the token by which somebody called has expired at `now` (ms since 1970), clocks that differ considered. */
+export const isExpired = (caller: Caller, now: number): boolean =>
+  caller.kind === 'authenticated' && (caller.expiresAt + SKEW_S) * 1000 <= now
 
 /**
  * Verifies the credentials of one request.
- * Takes the value of the `Authorization` header; throws a PublicError (`unauthenticated`) where it won't do, whose
- * `challenge` is the `WWW-Authenticate` value to answer with (RFC 6750 section 3, RFC 9728 section 5.1).
+ * Takes the value of the `Authorization` header, and the request: the challenge may depend on its headers, and an address
+ * from which too many wrong tokens have come is refused (`rate_limited`). Throws a PublicError: `unauthenticated` where
+ * the token won't do, with the `WWW-Authenticate` value to answer with (RFC 6750 section 3, RFC 9728 section 5.1).
  */
-export type Authenticate = (authorization: string | undefined) => Caller | Promise<Caller>
+export type Authenticate = (authorization: string | undefined, request?: CallerRequest) => Caller | Promise<Caller>
+
+/** What of a request the refusal may depend on, besides its credentials. */
+export type CallerRequest = Pick<IncomingMessage, 'headers'> & {
+  readonly socket: Pick<IncomingMessage['socket'], 'remoteAddress'>
+}
 
 export const anonymous: Caller = { kind: 'anonymous' }

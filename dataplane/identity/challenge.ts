@@ -1,6 +1,6 @@
 import { PublicError } from '../server/errors.ts'
 
-export interface ChallengeOptions {
+interface ChallengeOptions {
   readonly realm: string
   readonly resourceMetadataUrl: string | undefined
   readonly scopes: readonly string[] | undefined

@@ -5,7 +5,7 @@ import type { GuardedFetch } from '../net/guarded-fetch.ts'
  * Where an issuer's metadata may be, most common first: OpenID Connect Discovery 1.0 section 4 (suffix), RFC 8414
  * section 3 (inserted between host and path), and the inserted form of the OpenID name (RFC 8414 section 5).
  */
-export function discoveryUrls(issuer: string): readonly string[] {
+function discoveryUrls(issuer: string): readonly string[] {
   const { origin, pathname } = new URL(issuer)
   const path = pathname.replace(/\/$/, '')
   return [
@@ -16,6 +16,9 @@ export function discoveryUrls(issuer: string): readonly string[] {
     ]),
   ]
 }
+
+/** Longer ones are none: they would fill logs. */
+const LONGEST_URL = 2048
 
 /** What we look for in an issuer's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2). */
 export type Endpoint = 'jwks_uri' | 'introspection_endpoint'
@@ -42,12 +45,15 @@ export async function discoverEndpoint(
   throw new Error(`the issuer’s metadata was not found: ${failures.join(', ')}`)
 }
 
+const shown = (name: unknown): string =>
+  typeof name === 'string' && name.length <= LONGEST_URL ? `: ${JSON.stringify(name)}` : ''
+
 function endpointOf(document: unknown, endpoint: Endpoint, issuer: string, allowHTTP: boolean): string {
   const metadata = (document ?? {}) as { issuer?: unknown } & { [name in Endpoint]?: unknown }
   if (metadata.issuer !== issuer)
-    throw new Error(`the metadata of ${issuer} name another issuer: ${JSON.stringify(metadata.issuer)}`)
+    throw new Error(`the metadata of ${issuer} name another issuer${shown(metadata.issuer)}`)
   const uri = metadata[endpoint]
-  const url = typeof uri === 'string' ? URL.parse(uri) : null
+  const url = typeof uri === 'string' && uri.length <= LONGEST_URL ? URL.parse(uri) : null
   if (url === null) throw new Error(`the metadata of ${issuer} hold no ${endpoint}`)
   const acceptable = url.protocol === 'https:' || (url.protocol === 'http:' && (allowHTTP || isLoopback(url)))
   if (!acceptable)

@@ -1,11 +1,14 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
+import { API_SERVER, JWKS_TOKENS } from '../config/check/token-path.ts'
 import type { GatewayConfig } from '../config/gateway.ts'
 import type { Observe } from '../telemetry/observe.ts'
-import { type Authenticate, anonymous } from './caller.ts'
-import { verifyTokens } from './verify.ts'
+import { anonymous, type CallerRequest } from './caller.ts'
+import type { Issuers } from './issuers.ts'
+import { type Verifier, verifyTokens } from './verify.ts'
 
-export type { Authenticate, Caller } from './caller.ts'
+export { type Authenticate, type Caller, type CallerRequest, isExpired } from './caller.ts'
 export {
   type ProtectedResourceMetadata,
   protectedResourceMetadata,
@@ -14,30 +17,48 @@ export {
 } from './resource-metadata.ts'
 export { resourceMetadataRoutes } from './resource-metadata-routes.ts'
 
-export interface AuthenticateOptions {
+export type { Verifier } from './verify.ts'
+
+interface AuthenticateOptions {
   /** Absolute URL of the protected resource metadata, told in challenges; undefined where no public URL is known. */
-  resourceMetadataUrl(): string | undefined
+  resourceMetadataUrl(headers?: IncomingHttpHeaders): string | undefined
+  /** Where a request comes from; absent: from the peer of its connection. */
+  addressOf?(request: CallerRequest): string | undefined
   readonly log: Logger
   readonly observe: Observe
+  /** What is known of issuers from configurations before; absent: nothing. */
+  readonly issuers?: Issuers
   /** Folder that file paths of the configuration are relative to. */
   readonly directory?: string
+  /** Folder of the tokens for key endpoints; absent: the one of pods. */
+  readonly tokenFolder?: string
 }
 
 /** Makes the function that tells who calls. `close` ends its connections to the issuer. */
 export function createAuthenticate(
   { oidc }: GatewayConfig['incomingAuth'],
-  { directory = '.', ...options }: AuthenticateOptions,
-): Authenticate & { close(): Promise<void> } {
-  if (oidc === undefined) return Object.assign(() => anonymous, { close: async () => {} })
+  { directory = '.', tokenFolder = JWKS_TOKENS, ...options }: AuthenticateOptions,
+): Verifier {
+  if (oidc === undefined) return Object.assign(() => anonymous, { issuers: () => [], close: async () => {} })
   const fileOf = (path: string | undefined) => (path === undefined ? undefined : resolve(directory, path))
   const provider = {
     ...oidc,
     caBundleFile: fileOf(oidc.caBundleFile),
     bearerTokenFile: fileOf(oidc.bearerTokenFile),
+    tokenFolder,
+    cluster: oidc.cluster && {
+      apiServer: oidc.cluster.apiServer ?? API_SERVER,
+      tokenFile: resolve(directory, oidc.cluster.tokenFile),
+      caFile: fileOf(oidc.cluster.caFile),
+    },
     introspection: oidc.introspection && {
       ...oidc.introspection,
-      clientSecretFile: resolve(directory, oidc.introspection.clientSecretFile),
+      clientSecretFile: fileOf(oidc.introspection.clientSecretFile),
     },
   }
-  return verifyTokens([provider], { realm: oidc.issuer, scopes: oidc.scopes, ...options })
+  return verifyTokens([provider], {
+    realm: oidc.issuer ?? provider.cluster?.apiServer ?? '',
+    scopes: oidc.scopes,
+    ...options,
+  })
 }

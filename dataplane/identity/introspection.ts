@@ -3,20 +3,23 @@ import { isLoopback } from '../config/check/url.ts'
 import { secretFile } from '../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
 import { PublicError } from '../server/errors.ts'
-import type { Caller } from './caller.ts'
+import type { Authenticated } from './caller.ts'
 import { discoverEndpoint } from './discovery.ts'
 import type { Issuer } from './issuer-keys.ts'
 
 /** How opaque tokens of an issuer are checked. The file path is absolute. */
 export interface IntrospectionClient {
-  readonly clientId: string
-  readonly clientSecretFile: string
-  /** Absent: found by discovery. */
+  /** Absent: the endpoint is asked without credentials. */
+  readonly clientId?: string | undefined
+  readonly clientSecretFile?: string | undefined
+  /** Absent: found by discovery, at the issuer's own origin. */
   readonly url?: string | undefined
 }
 
-export interface IntrospectionOptions {
+interface IntrospectionOptions {
   readonly issuer: Issuer
+  /** The issuer's name; undefined while its API server hasn't told. */
+  issuerName(): string | undefined
   readonly audience: string
   readonly client: IntrospectionClient
   /** Seconds by which clocks may differ. */
@@ -24,29 +27,32 @@ export interface IntrospectionOptions {
   readonly log: Logger
 }
 
+/** Whom an issuer stands for. */
+export interface Answer {
+  readonly caller: Authenticated
+  /** Length of what its claims were read from. */
+  readonly bytes: number
+}
+
 /** An answer is a handful of claims. */
 const MAX_BYTES = 64 * 1024
 
-/**
- * Asks an issuer about opaque tokens (RFC 7662), as a client with HTTP Basic authentication. Requests for one token at
- * a time share one question.
- */
+/** Asks an issuer about opaque tokens (RFC 7662), as a client with HTTP Basic authentication. */
 export class Introspection {
   readonly #options: IntrospectionOptions
   readonly #fetch: GuardedFetch
-  readonly #secret: () => string
-  readonly #asked = new Map<string, Promise<Caller | undefined>>()
+  readonly #credentials: () => Record<string, string>
   #endpoint: string | undefined
   #isAway = false
 
   constructor(options: IntrospectionOptions) {
     const { issuer, client } = options
     this.#options = options
-    this.#secret = secretFile(client.clientSecretFile)
+    this.#credentials = credentialsOf(client)
     this.#fetch = createGuardedFetch({
-      caBundleFile: issuer.caBundleFile,
-      allowPrivateIP: issuer.allowPrivateIP,
-      allowLoopback: isLoopback(new URL(issuer.issuer)),
+      caBundleFile: issuer.cluster === undefined ? issuer.caBundleFile : issuer.cluster.caFile,
+      allowPrivateIP: issuer.cluster !== undefined || issuer.allowPrivateIP,
+      allowLoopback: isLoopback(new URL(issuer.cluster?.apiServer ?? issuer.issuer ?? '')),
       maxBytes: MAX_BYTES,
     })
   }
@@ -59,47 +65,40 @@ export class Introspection {
    * Who holds this token; undefined where the issuer does not stand for it here and now. Throws a PublicError
    * (`unavailable`) where the issuer can't be asked.
    */
-  ask(token: string): Promise<Caller | undefined> {
-    const asked = this.#asked.get(token)
-    if (asked !== undefined) return asked
-    const answer = this.#ask(token).finally(() => this.#asked.delete(token))
-    this.#asked.set(token, answer)
-    return answer
-  }
-
-  async #ask(token: string): Promise<Caller | undefined> {
-    const answer = await this.#post(token).catch((error: unknown) => this.#away(error))
-    if (this.#isAway) this.#options.log.info({ issuer: this.#options.issuer.issuer }, 'the issuer answers again')
+  async ask(token: string): Promise<Answer | undefined> {
+    const { document, bytes } = await this.#post(token).catch((error: unknown) => this.#away(error))
+    if (this.#isAway) this.#options.log.info({ issuer: this.#options.issuerName() }, 'the issuer answers again')
     this.#isAway = false
-    return callerOf(answer, this.#options)
+    const caller = callerOf(document, this.#options)
+    return caller && { caller, bytes }
   }
 
-  async #post(token: string): Promise<unknown> {
-    const { clientId, url } = this.#options.client
+  async #post(token: string): Promise<{ readonly document: unknown; readonly bytes: number }> {
+    const { url } = this.#options.client
     this.#endpoint ??= url ?? (await this.#discover())
     const answer = await this.#fetch(
       this.#endpoint,
       {
-        authorization: basic(clientId, this.#secret()),
+        ...this.#credentials(),
         'content-type': 'application/x-www-form-urlencoded',
       },
       new URLSearchParams({ token, token_type_hint: 'access_token' }).toString(),
     )
     if (answer.status !== 200) throw new Error(`${this.#endpoint} answered ${answer.status}`)
-    return JSON.parse(answer.text)
+    return { document: JSON.parse(answer.text), bytes: answer.text.length }
   }
 
-  #discover(): Promise<string> {
-    const { issuer, insecureAllowHTTP: allowHTTP = false } = this.#options.issuer
-    return discoverEndpoint('introspection_endpoint', issuer, this.#fetch, { headers: {}, allowHTTP })
+  /** The client's secret and callers' tokens go there: an address of another origin must be configured by somebody. */
+  async #discover(): Promise<string> {
+    const { issuer = '', insecureAllowHTTP: allowHTTP = false } = this.#options.issuer
+    const url = await discoverEndpoint('introspection_endpoint', issuer, this.#fetch, { headers: {}, allowHTTP })
+    if (new URL(url).origin === new URL(issuer).origin) return url
+    throw new Error(`the introspection endpoint of ${issuer} is at another origin, ${url}: set introspectionUrl to it`)
   }
 
   #away(error: unknown): never {
     if (!this.#isAway)
-      this.#options.log.warn(
-        { issuer: this.#options.issuer.issuer, err: error },
-        'the issuer can’t be asked of a token',
-      )
+      this.#options.log.warn({ issuer: this.#options.issuerName(), err: error }, 'the issuer can’t be asked of a token')
     this.#isAway = true
     throw new PublicError('unavailable', {
       message: 'The token can’t be checked now: its issuer does not answer.',
@@ -109,6 +108,12 @@ export class Introspection {
   }
 }
 
+function credentialsOf({ clientId, clientSecretFile }: IntrospectionClient): () => Record<string, string> {
+  if (clientId === undefined || clientSecretFile === undefined) return () => ({})
+  const secret = secretFile(clientSecretFile)
+  return () => ({ authorization: basic(clientId, secret()) })
+}
+
 /** Name and secret are form-encoded before they are joined (RFC 6749 section 2.3.1). */
 function basic(clientId: string, secret: string): string {
   const encoded = [clientId, secret].map((part) => new URLSearchParams([['', part]]).toString().slice(1)).join(':')
@@ -116,16 +121,17 @@ function basic(clientId: string, secret: string): string {
 }
 
 /** RFC 7662 leaves all but `active` to the issuer; here a token says until when, for whom and about whom, or is none. */
-function callerOf(answer: unknown, { issuer, audience, skewS }: IntrospectionOptions): Caller | undefined {
+function callerOf(answer: unknown, { issuerName, audience, skewS }: IntrospectionOptions): Authenticated | undefined {
   if (typeof answer !== 'object' || answer === null || Array.isArray(answer)) return undefined
   const claims = answer as Record<string, unknown>
   const { active, iss, sub, aud, exp, nbf, token_use: use } = claims
   const now = Date.now() / 1000
+  const issuer = issuerName()
   if (active !== true || use === 'refresh_token') return undefined
-  if (typeof exp !== 'number' || exp + skewS <= now) return undefined
+  if (typeof exp !== 'number' || !Number.isFinite(exp) || exp + skewS <= now) return undefined
   if (nbf !== undefined && !(typeof nbf === 'number' && nbf - skewS <= now)) return undefined
-  if (iss !== undefined && iss !== issuer.issuer) return undefined
+  if (issuer === undefined || (iss !== undefined && iss !== issuer)) return undefined
   if (aud !== audience && !(Array.isArray(aud) && aud.includes(audience))) return undefined
   if (typeof sub !== 'string' || sub === '') return undefined
-  return { kind: 'authenticated', issuer: issuer.issuer, subject: sub, claims, expiresAt: exp }
+  return { kind: 'authenticated', issuer, subject: sub, claims, expiresAt: exp }
 }

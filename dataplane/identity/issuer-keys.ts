@@ -1,17 +1,25 @@
-import { createLocalJWKSet, errors, type FlattenedJWSInput, type JSONWebKeySet, type JWTHeaderParameters } from 'jose'
+import { errors, type FlattenedJWSInput, type JWTHeaderParameters } from 'jose'
 import type { Logger } from 'pino'
 import { isLoopback } from '../config/check/url.ts'
-import { secretFile } from '../config/secret-file.ts'
+import { type ReadSecretFile, secretFile } from '../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
 import { PublicError } from '../server/errors.ts'
+import { type Cluster, KEYS_ACCEPTED, readClusterKeys } from './cluster-keys.ts'
+import { confinedFile } from './confined-file.ts'
 import { discoverEndpoint } from './discovery.ts'
+import { type KeySet, keySetOf, NO_KEYS } from './key-set.ts'
 
-/** What is known of an issuer. File paths are absolute. */
+/** What is known of an issuer: its name, or the cluster that knows it. File paths are absolute. */
 export interface Issuer {
-  readonly issuer: string
+  /** Absent: the one that the cluster's API server names. */
+  readonly issuer?: string | undefined
+  /** Whose API server issues the tokens; issuer and keys are read from itself. */
+  readonly cluster?: Cluster | undefined
   readonly jwksUrl?: string | undefined
   readonly caBundleFile?: string | undefined
   readonly bearerTokenFile?: string | undefined
+  /** Folder out of which no link may lead `bearerTokenFile`. */
+  readonly tokenFolder?: string | undefined
   readonly allowPrivateIP?: boolean | undefined
   readonly insecureAllowHTTP?: boolean | undefined
 }
@@ -22,38 +30,58 @@ const REFRESH_MS = 5 * 60_000
 const STALE_MS = 60 * 60_000
 /** A key id that nobody knows makes us fetch at most once in this time: anybody can invent key ids. */
 const COOLDOWN_MS = 10_000
+/** An empty set is believed once the issuer has answered with it for so long: it may be one that is just starting. */
+const EMPTY_BELIEVED_MS = 60_000
 const FIRST_BACKOFF_MS = 500
 const LAST_BACKOFF_MS = 15_000
-
-type KeySet = ReturnType<typeof createLocalJWKSet>
 
 /**
  * The signing keys of one issuer: found by discovery, kept, followed as they rotate. An issuer that is away costs
  * one attempt per back-off; meanwhile the keys that are known go on being used, and where there are none the answer is
- * 503 at once. It recovers with the first request after the issuer is back.
+ * 503 at once. It recovers with the first request after the issuer is back. An answer that is no usable set of keys
+ * counts as none. An empty set withdraws all keys once it has been answered for a minute; a first one is none.
  */
 export class IssuerKeys {
   readonly #issuer: Issuer
   readonly #log: Logger
   readonly #fetch: GuardedFetch
-  readonly #bearerToken: (() => string) | undefined
+  readonly #readToken: ReadSecretFile | undefined
+  /** The issuer that is known now. */
+  #name: string | undefined
   #keys: KeySet | undefined
   #fetchedAt = 0
   #loading: Promise<void> | undefined
   #failures = 0
   #retryAt = 0
+  /** Since when the issuer has answered with an empty set. */
+  #emptySince: number | undefined
   #unknownKeyAt = Number.NEGATIVE_INFINITY
   #closed = false
 
   constructor(issuer: Issuer, log: Logger) {
     this.#issuer = issuer
     this.#log = log
-    this.#bearerToken = issuer.bearerTokenFile === undefined ? undefined : secretFile(issuer.bearerTokenFile)
+    this.#name = issuer.issuer
+    this.#readToken = tokenOf(issuer)
+    const { cluster } = issuer
     this.#fetch = createGuardedFetch({
-      caBundleFile: issuer.caBundleFile,
-      allowPrivateIP: issuer.allowPrivateIP,
-      allowLoopback: isLoopback(new URL(issuer.issuer)),
+      caBundleFile: cluster === undefined ? issuer.caBundleFile : cluster.caFile,
+      allowPrivateIP: cluster !== undefined || issuer.allowPrivateIP,
+      allowLoopback: isLoopback(new URL(cluster?.apiServer ?? issuer.issuer ?? '')),
     })
+  }
+
+  /** The issuer whose tokens these keys sign; undefined until the API server has named it. */
+  get issuer(): string | undefined {
+    return this.#name
+  }
+
+  /**
+   * Asks the API server anew what its issuer is, where it isn't configured: it may have got another one. At most one
+   * question in 10 s, whatever callers send. Throws a PublicError (`unavailable`) where it can't be asked.
+   */
+  async lookForIssuer(): Promise<void> {
+    if (this.#issuer.issuer === undefined && this.#mayLookForNewKeys()) await this.#load()
   }
 
   /** Fetches the keys ahead of the first request. A failure is logged, nothing more. */
@@ -111,17 +139,45 @@ export class IssuerKeys {
   }
 
   async #fetchKeys(): Promise<void> {
-    const { issuer, jwksUrl, insecureAllowHTTP: allowHTTP = false } = this.#issuer
-    const headers: Record<string, string> =
-      this.#bearerToken === undefined ? {} : { authorization: `Bearer ${this.#bearerToken()}` }
-    const url = jwksUrl ?? (await discoverEndpoint('jwks_uri', issuer, this.#fetch, { headers, allowHTTP }))
-    const answer = await this.#fetch(url, headers)
+    const { cluster, issuer, jwksUrl, insecureAllowHTTP: allowHTTP = false } = this.#issuer
+    if (cluster !== undefined) {
+      const read = await readClusterKeys({ cluster, issuer, jwksUrl }, this.#fetch, this.#readToken as ReadSecretFile)
+      this.#keys = this.#believed(read.keys)
+      this.#name = read.issuer
+      return
+    }
+    const home = homeOf(this.#issuer)
+    const discover = () =>
+      discoverEndpoint('jwks_uri', issuer ?? home, this.#fetch, { headers: this.#headersFor(home), allowHTTP })
+    const url = jwksUrl ?? (await discover())
+    const answer = await this.#fetch(url, { accept: KEYS_ACCEPTED, ...this.#headersFor(url) })
     if (answer.status !== 200) throw new Error(`${url} answered ${answer.status}`)
-    this.#keys = createLocalJWKSet(JSON.parse(answer.text) as JSONWebKeySet)
+    this.#keys = this.#believed(keySetOf(JSON.parse(answer.text)))
+  }
+
+  /** What an answer makes of the keys; throws where an empty set is not believed yet. */
+  #believed(keys: KeySet | undefined): KeySet {
+    const now = performance.now()
+    if (keys !== undefined) {
+      this.#emptySince = undefined
+      return keys
+    }
+    if (this.#keys === NO_KEYS) return NO_KEYS
+    this.#emptySince ??= now
+    if (this.#keys === undefined || now - this.#emptySince < EMPTY_BELIEVED_MS)
+      throw new Error('the set of keys is empty')
+    this.#log.warn({ issuer: this.#name }, 'the issuer has withdrawn all its keys')
+    return NO_KEYS
+  }
+
+  /** The token goes to the origin that is configured, and nowhere that an answer names. */
+  #headersFor(url: string): Record<string, string> {
+    if (this.#readToken === undefined || new URL(url).origin !== new URL(homeOf(this.#issuer)).origin) return {}
+    return { authorization: `Bearer ${this.#readToken()}` }
   }
 
   #arrived(): void {
-    if (this.#failures > 0) this.#log.info({ issuer: this.#issuer.issuer }, 'the issuer’s keys are here again')
+    if (this.#failures > 0) this.#log.info({ issuer: this.#name }, 'the issuer’s keys are here again')
     this.#fetchedAt = performance.now()
     this.#failures = 0
     this.#retryAt = 0
@@ -129,7 +185,7 @@ export class IssuerKeys {
 
   #failed(error: unknown): never {
     if (this.#failures === 0 && !this.#closed)
-      this.#log.warn({ issuer: this.#issuer.issuer, err: error }, 'the issuer’s keys can’t be fetched')
+      this.#log.warn({ issuer: this.#name ?? homeOf(this.#issuer), err: error }, 'the issuer’s keys can’t be fetched')
     const backoff = Math.min(FIRST_BACKOFF_MS * 2 ** this.#failures, LAST_BACKOFF_MS)
     this.#failures += 1
     // Jitter, so that replicas don't come back in step.
@@ -144,4 +200,13 @@ export class IssuerKeys {
       cause,
     })
   }
+}
+
+/** The URL that is configured to be asked first. */
+const homeOf = ({ cluster, jwksUrl, issuer }: Issuer): string => cluster?.apiServer ?? jwksUrl ?? issuer ?? ''
+
+function tokenOf({ cluster, bearerTokenFile, tokenFolder }: Issuer): ReadSecretFile | undefined {
+  if (cluster !== undefined) return secretFile(cluster.tokenFile)
+  if (bearerTokenFile === undefined) return undefined
+  return tokenFolder === undefined ? secretFile(bearerTokenFile) : confinedFile(bearerTokenFile, tokenFolder)
 }

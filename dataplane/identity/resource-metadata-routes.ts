@@ -1,20 +1,27 @@
-import { Hono } from 'hono'
+import type { HttpBindings } from '@hono/node-server'
+import { type Context, Hono } from 'hono'
 import { errorResponse } from '../server/answer.ts'
 import { allowOrigins } from '../server/cross-origin.ts'
 import { PublicError } from '../server/errors.ts'
 import { type ProtectedResourceMetadata, resourceMetadataPaths } from './resource-metadata.ts'
 
+interface Options {
+  /** The metadata to answer a request with; undefined while there is none. */
+  readonly current: (c: Context<{ Bindings: HttpBindings }>) => ProtectedResourceMetadata | undefined
+  /** Paths that answer for it; the bare well-known one and the one with exactly the resource's own path, unless given. */
+  readonly paths?: (resource: string) => readonly string[]
+}
+
 /**
- * Serves the metadata of the resource that `current` gives, on the bare well-known path and on the one with exactly
- * the resource's own path (RFC 9728 section 3.1); 404 while there is none. Pages of every origin may read it: clients
- * in browsers look here first.
+ * Serves the metadata of a resource (RFC 9728 section 3.1); 404 while there is none. Pages of every origin may read
+ * it: clients in browsers look here first.
  */
-export function resourceMetadataRoutes(current: () => ProtectedResourceMetadata | undefined): Hono {
-  const app = new Hono()
+export function resourceMetadataRoutes({ current, paths = resourceMetadataPaths }: Options) {
+  const app = new Hono<{ Bindings: HttpBindings }>()
   app.use('/.well-known/oauth-protected-resource/*', allowOrigins(['*']))
   app.get('/.well-known/oauth-protected-resource/*', (c) => {
-    const metadata = current()
-    if (metadata === undefined || !resourceMetadataPaths(metadata.resource).includes(c.req.path))
+    const metadata = current(c)
+    if (metadata === undefined || !paths(metadata.resource).includes(c.req.path))
       return errorResponse(new PublicError('not_found'))
     return c.json(metadata, 200, { 'cache-control': 'no-store' })
   })

@@ -1,28 +1,33 @@
+import { hash } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyResult, jwtVerify } from 'jose'
 import type { Logger } from 'pino'
 import { PublicError } from '../server/errors.ts'
 import type { Observe } from '../telemetry/observe.ts'
-import type { Authenticate, Caller } from './caller.ts'
+import { type Authenticate, type Authenticated, type Caller, type CallerRequest, SKEW_S } from './caller.ts'
 import { unauthenticated } from './challenge.ts'
-import { Introspection, type IntrospectionClient } from './introspection.ts'
-import { type Issuer, IssuerKeys } from './issuer-keys.ts'
-import { TokenCache } from './token-cache.ts'
+import type { IssuerKeys } from './issuer-keys.ts'
+import { Issuers, type KnownProvider } from './issuers.ts'
+import type { Provider } from './provider.ts'
 
-/** An issuer whose tokens are accepted, for one audience. */
-export interface Provider extends Issuer {
-  readonly audience: string
-  /** Absent: its opaque tokens are not accepted. */
-  readonly introspection?: IntrospectionClient | undefined
-}
-
-export interface VerifyOptions {
+interface VerifyOptions {
   /** Realm of the challenge. */
   readonly realm: string
   /** Scopes told in the challenge. */
   readonly scopes?: readonly string[] | undefined
-  resourceMetadataUrl(): string | undefined
+  resourceMetadataUrl(headers?: IncomingHttpHeaders): string | undefined
+  /** Where a request comes from; absent: from the peer of its connection. */
+  addressOf?(request: CallerRequest): string | undefined
   readonly log: Logger
   readonly observe: Observe
+  /** What is known of issuers from configurations before; absent: nothing. */
+  readonly issuers?: Issuers
+}
+
+export type Verifier = Authenticate & {
+  /** The issuers whose tokens are accepted, as far as they are known now. */
+  issuers(): readonly string[]
+  close(): Promise<void>
 }
 
 /** Signatures by asymmetric keys alone: with a symmetric one, whoever can check can also forge. */
@@ -30,7 +35,6 @@ const ALGORITHMS = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
   ...['ES256', 'ES384', 'ES512', 'Ed25519', 'EdDSA'],
 ]
-const SKEW_S = 30
 /**
  * `typ` of access tokens: `at+jwt` (RFC 9068), or the plain JWT that most issuers write. Tokens made for something else
  * (`logout+jwt`, `dpop+jwt`) name it here and are refused. ID tokens are plain JWTs; what refuses them is their
@@ -45,58 +49,80 @@ const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
  * `iss` alone; that claim is only believed once its signature has been checked. What is no JWT is opaque: the issuers
  * that have an introspection client are asked about it. A JWT that fails is never asked about.
  */
-export function verifyTokens(
-  providers: readonly Provider[],
-  options: VerifyOptions,
-): Authenticate & { close(): Promise<void> } {
-  const { log, observe } = options
-  const known = providers.map((provider) => ({ provider, keys: new IssuerKeys(provider, log) }))
-  const introspections = providers.flatMap(({ introspection: client, audience, ...issuer }) =>
-    client === undefined ? [] : new Introspection({ issuer, audience, client, skewS: SKEW_S, log }),
-  )
-  const cache = new TokenCache()
-  for (const { keys } of known) keys.warm()
+export function verifyTokens(providers: readonly Provider[], options: VerifyOptions): Verifier {
+  const { log, observe, issuers = new Issuers() } = options
+  const known = providers.map((provider) => issuers.know(provider, log))
+  const askable = known.filter(({ asks }) => asks !== undefined)
+  const { verified, questions } = issuers
+  const accepted = new Set(known.map(({ identity }) => identity))
+  /** An answer is one of the providers that were asked. */
+  const asked = hash('sha256', JSON.stringify(askable.map(({ identity }) => identity)), 'base64')
+  const { addressOf = ({ socket }: CallerRequest) => socket.remoteAddress } = options
 
-  const refuse = (problem?: string, cause?: unknown) =>
+  const refuse = (request?: CallerRequest, problem?: string, cause?: unknown) =>
     unauthenticated(
       {
         realm: options.realm,
         scopes: options.scopes,
-        resourceMetadataUrl: options.resourceMetadataUrl(),
+        resourceMetadataUrl: options.resourceMetadataUrl(request?.headers),
         ...(problem === undefined ? {} : { problem }),
       },
       cause,
     )
 
-  function verify(token: string): Promise<Caller> {
-    return isOpaque(token) ? verifyOpaque(token) : verifyJwt(token)
+  function verify(token: string, request?: CallerRequest): Promise<Caller> {
+    return isOpaque(token) ? verifyOpaque(token, request) : verifyJwt(token, request)
   }
 
-  async function verifyOpaque(token: string): Promise<Caller> {
+  async function verifyOpaque(token: string, request?: CallerRequest): Promise<Caller> {
+    const caller =
+      askable.length === 0
+        ? undefined
+        : await questions.ask(asked + token, request && addressOf(request), () => askIssuers(token))
+    if (caller === undefined) throw refuse(request, 'The token is not valid.')
+    return caller
+  }
+
+  /** Undefined where no issuer stands for the token; throws where one that could can't be asked. */
+  async function askIssuers(token: string): Promise<Caller | undefined> {
     let away: unknown
-    for (const introspection of introspections) {
+    for (const { provider, keys, asks, identity } of askable) {
       try {
-        const caller = await introspection.ask(token)
-        if (caller?.kind !== 'authenticated') continue
-        cache.set(token, caller, (caller.expiresAt + SKEW_S) * 1000)
-        return caller
+        if (keys.issuer === undefined) await keys.lookForIssuer()
+        const answer = await asks?.ask(token)
+        if (answer === undefined || !isLetIn(answer.caller.subject, provider)) continue
+        keep(token, answer.caller, identity, answer.bytes)
+        return answer.caller
       } catch (error) {
         away = error
       }
     }
-    throw away ?? refuse('The token is not valid.')
+    if (away !== undefined) throw away
+    return undefined
   }
 
-  async function verifyJwt(token: string): Promise<Caller> {
+  function keep(token: string, caller: Authenticated, provider: string, bytes: number): void {
+    verified.set(token, caller, { provider, expiresAt: (caller.expiresAt + SKEW_S) * 1000, bytes })
+  }
+
+  async function candidatesOf(issuer: string | undefined): Promise<readonly KnownProvider[]> {
+    if (issuer === undefined) return []
+    const found = known.filter(({ keys }) => keys.issuer === issuer)
+    if (found.length > 0) return found
+    await Promise.all(known.map(({ keys }) => keys.lookForIssuer()))
+    return known.filter(({ keys }) => keys.issuer === issuer)
+  }
+
+  async function verifyJwt(token: string, request?: CallerRequest): Promise<Caller> {
     const issuer = issuerOf(token)
-    const candidates = known.filter(({ provider }) => provider.issuer === issuer)
+    const candidates = await candidatesOf(issuer)
     let failure: unknown = new Error('a token of an issuer that is not configured')
     let away: PublicError | undefined
-    for (const { provider, keys } of candidates) {
+    for (const { provider, keys, identity } of candidates) {
       try {
         const { payload } = await checked(token, provider, keys)
-        const caller = callerOf(payload, provider.issuer)
-        cache.set(token, caller, (caller.expiresAt + SKEW_S) * 1000)
+        const caller = callerOf(payload, issuer as string, provider)
+        keep(token, caller, identity, token.length)
         return caller
       } catch (error) {
         // An issuer that is away; another provider of the same issuer may still know the token.
@@ -104,13 +130,13 @@ export function verifyTokens(
         else failure = error
       }
     }
-    throw away ?? refuse(problemOf(failure), failure)
+    throw away ?? refuse(request, problemOf(failure), failure)
   }
 
-  async function observed(token: string): Promise<Caller> {
+  async function observed(token: string, request?: CallerRequest): Promise<Caller> {
     const end = observe({ kind: 'decision', name: 'authenticate' })
     try {
-      const caller = await verify(token)
+      const caller = await verify(token, request)
       end({ result: 'ok' })
       return caller
     } catch (error) {
@@ -120,15 +146,16 @@ export function verifyTokens(
     }
   }
 
-  const authenticate: Authenticate = (authorization) => {
-    if (authorization === undefined || !/^bearer\b/i.test(authorization)) throw refuse()
+  const authenticate: Authenticate = (authorization, request) => {
+    if (authorization === undefined || !/^bearer\b/i.test(authorization)) throw refuse(request)
     const token = BEARER.exec(authorization)?.[1]
-    if (token === undefined) throw refuse('The token is malformed.')
-    return cache.get(token) ?? observed(token)
+    if (token === undefined) throw refuse(request, 'The token is malformed.')
+    return verified.get(token, accepted) ?? observed(token, request)
   }
   return Object.assign(authenticate, {
+    issuers: () => [...new Set(known.flatMap(({ keys }) => keys.issuer ?? []))],
     close: async () => {
-      await Promise.all([...known.map(({ keys }) => keys), ...introspections].map((part) => part.close()))
+      await Promise.all(known.splice(0).map((provider) => provider.close()))
     },
   })
 }
@@ -155,7 +182,7 @@ function issuerOf(token: string): string | undefined {
 
 async function checked(token: string, provider: Provider, keys: IssuerKeys): Promise<JWTVerifyResult> {
   const expected = {
-    issuer: provider.issuer,
+    issuer: keys.issuer as string,
     audience: provider.audience,
     algorithms: ALGORITHMS,
     clockTolerance: SKEW_S,
@@ -178,9 +205,18 @@ async function checked(token: string, provider: Provider, keys: IssuerKeys): Pro
   return result
 }
 
-function callerOf(claims: JWTPayload, issuer: string): Caller & { readonly kind: 'authenticated' } {
+/** Whether a subject is one of those that are let in; the API server calls a ServiceAccount by namespace and name. */
+function isLetIn(subject: string, { serviceAccount }: Provider): boolean {
+  if (serviceAccount === undefined) return true
+  const { namespace, name } = serviceAccount
+  const prefix = `system:serviceaccount:${namespace}:`
+  return name === undefined ? subject.startsWith(prefix) : subject === prefix + name
+}
+
+function callerOf(claims: JWTPayload, issuer: string, provider: Provider): Authenticated {
   const { sub, exp } = claims
   if (typeof sub !== 'string' || sub === '') throw new errors.JWTClaimValidationFailed('no subject', claims, 'sub')
+  if (!isLetIn(sub, provider)) throw new errors.JWTClaimValidationFailed('another subject', claims, 'sub', 'not let in')
   return { kind: 'authenticated', issuer, subject: sub, claims, expiresAt: exp as number }
 }
 
@@ -189,6 +225,7 @@ function problemOf(failure: unknown): string {
   if (failure instanceof errors.JWTExpired) return 'The token has expired.'
   if (failure instanceof errors.JWTClaimValidationFailed) {
     if (failure.claim === 'aud') return 'The token is not meant for this server.'
+    if (failure.reason === 'not let in') return 'The token’s subject is not let in here.'
     if (failure.claim === 'nbf') return 'The token is not valid yet.'
     return 'The token lacks a claim that is needed here.'
   }

@@ -2,8 +2,8 @@ import { type LookupAddress, lookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import { createSecureContext, getCACertificates } from 'node:tls'
 import { buildConnector } from 'undici'
+import { type AddressClass, classOf } from '../config/check/address.ts'
 import { secretFile } from '../config/secret-file.ts'
-import { type AddressClass, classOf } from './address.ts'
 
 export interface ConnectOptions {
   /** PEM file of CAs that are trusted besides the system's; read anew when it changes. */

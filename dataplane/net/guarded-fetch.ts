@@ -1,14 +1,14 @@
 import { Agent, request } from 'undici'
 import { type ConnectOptions, guardedConnect } from './connect.ts'
 
-export interface GuardedFetchOptions extends ConnectOptions {
+interface GuardedFetchOptions extends ConnectOptions {
   /** Largest answer in bytes; default 1 MiB. */
   readonly maxBytes?: number
   /** Longest wait for the whole answer; default 5 s. */
   readonly timeoutMs?: number
 }
 
-export interface GuardedAnswer {
+interface GuardedAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly text: string

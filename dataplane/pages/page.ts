@@ -11,7 +11,11 @@ export interface Page {
   readonly title: string
   /** Beside the name of the product, at the top. */
   readonly place?: string | undefined
+  /** Where the name of the product leads; `/` unless given. */
+  readonly home?: string
   readonly body: Markup
+  /** Below everything else. */
+  readonly footer: Markup
 }
 
 /**
@@ -29,12 +33,11 @@ const POLICY = [
 const HEADERS = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy': POLICY,
-  'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
   'cross-origin-opener-policy': 'same-origin',
-  // What is shown depends on the caller.
+  // What is shown depends on the caller, and on what it takes.
   'cache-control': 'private, no-cache',
-  vary: 'Authorization',
+  vary: 'Accept, Authorization',
 }
 
 /** An arch with a door: a portico. */
@@ -45,7 +48,7 @@ const MARK = raw(
 /** Answers with a page that works without JavaScript. */
 export async function renderPage(
   c: Context,
-  { title, place, body }: Page,
+  { title, place, home = '/', body, footer }: Page,
   status: 200 | 400 | 401 | 403 | 404 | 503 = 200,
 ) {
   const text = await html`<!doctype html>
@@ -57,9 +60,9 @@ export async function renderPage(
 <style>${raw(STYLE)}</style>
 </head>
 <body>
-<header>${MARK}<a href="/">Portico</a>${place === undefined ? '' : html`<span>${place}</span>`}</header>
+<header>${MARK}<a href="${home}">Portico</a>${place === undefined ? '' : html`<span>${place}</span>`}</header>
 <main>${body}</main>
-<footer>A catalog of MCP servers. Programs read it at <code>/registry/…/v0.1</code>; <a href="/openapi.json">API description</a>.</footer>
+<footer>${footer}</footer>
 </body>
 </html>`
   return c.body(String(text), status, HEADERS)

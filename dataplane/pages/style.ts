@@ -51,6 +51,11 @@ table{width:100%;border-collapse:collapse;background:var(--card);border:1px soli
 overflow:hidden;font-size:.925rem}
 th,td{text-align:left;padding:.55rem .9rem;border-top:1px solid var(--line)}
 td+td,th{white-space:nowrap}
+td.wrap{white-space:normal}
+th[scope=row]{border-top:1px solid var(--line)}
+tr:first-child th[scope=row],tbody:first-child tr:first-child td{border-top:0}
+li.card{list-style:none}
+.card b.name{color:inherit;font-size:.875rem}
 th{border-top:0;color:var(--soft);font-weight:600;font-size:.8rem}
 footer{color:var(--soft);font-size:.85rem;padding-top:3rem;padding-bottom:2.5rem}
 `

@@ -1,5 +1,5 @@
-import type { Configuration } from './configuration.ts'
-import type { Scheduler } from './sources/scheduler.ts'
+import type { Configuration } from './settings/configuration.ts'
+import type { Scheduler } from './sync/scheduler.ts'
 
 /** What `/status` tells: the configuration in force, what is wrong with a later one, and how each source stands. */
 export function statusOf(configuration: Configuration, scheduler: Scheduler): object {

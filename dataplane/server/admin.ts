@@ -1,9 +1,10 @@
 import { Hono } from 'hono'
 import type { Logger } from 'pino'
+import { withoutUrlSecrets } from '../config/url-secrets.ts'
 import { errorResponse } from './answer.ts'
 import { PublicError } from './errors.ts'
 
-export interface AdminOptions {
+interface AdminOptions {
   /** What runs, for people and for the operator; no secrets. */
   status(): object
   /** Whether requests may come. */
@@ -26,7 +27,10 @@ export function adminApp(options: AdminOptions): Hono {
     const ready = options.ready()
     return ready === true ? c.json({ status: 'ready' }) : c.json({ status: 'not ready', reason: ready.reason }, 503)
   })
-  app.get('/status', (c) => c.json(options.status()))
+  // Whoever reaches this listener may read it: keys in the URLs of what is called are not for them.
+  app.get('/status', (c) =>
+    c.body(withoutUrlSecrets(JSON.stringify(options.status())), 200, { 'content-type': 'application/json' }),
+  )
   app.get('/version', (c) => c.json(options.version))
   app.get('/metrics', async (c) => {
     const text = await options.metrics?.()

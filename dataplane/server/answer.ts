@@ -2,13 +2,13 @@ import type { Logger } from 'pino'
 import { PublicError } from './errors.ts'
 
 /** What a failed call says in JSON-RPC (JSON-RPC 2.0 section 5.1). */
-export interface RpcError {
+interface RpcError {
   readonly code: number
   readonly message: string
   readonly data?: unknown
 }
 
-export interface RpcErrorResponse {
+interface RpcErrorResponse {
   readonly jsonrpc: '2.0'
   readonly id: string | number | null
   readonly error: RpcError

@@ -2,14 +2,20 @@ import type { IncomingMessage } from 'node:http'
 import type { Context } from 'hono'
 import { PublicError } from './errors.ts'
 
+/** What a piece of a body takes beside its bytes: clients may send it byte by byte. */
+const PIECE_BYTES = 256
+
+/** Told how many bytes of memory a body takes so far; may throw, and the body is then read no further. */
+type HoldBytes = (bytes: number) => void
+
 /**
  * Reads a request's body, at most `limit` bytes. What arrives is counted: Content-Length may only refuse early.
- * Throws a PublicError: `too_large`, or `invalid_request` where the client broke off.
+ * Throws a PublicError: `too_large`, or `invalid_request` where the client broke off; and what `hold` throws.
  */
-export async function readBody(c: Context, limit: number): Promise<Buffer> {
+export async function readBody(c: Context, limit: number, hold: HoldBytes = () => {}): Promise<Buffer> {
   if (Number(c.req.header('content-length')) > limit) throw tooLarge(limit)
   const { incoming } = (c.env ?? {}) as { incoming?: IncomingMessage }
-  if (incoming !== undefined) return collect(incoming, limit)
+  if (incoming !== undefined) return collect(incoming, limit, hold)
 
   const chunks: Uint8Array[] = []
   let size = 0
@@ -17,12 +23,13 @@ export async function readBody(c: Context, limit: number): Promise<Buffer> {
     size += chunk.length
     if (size > limit) throw tooLarge(limit)
     chunks.push(chunk)
+    hold(size + chunks.length * PIECE_BYTES)
   }
   return Buffer.concat(chunks)
 }
 
 /** Reads by events: an iterator that is left early destroys the socket, and the client would never see the 413. */
-function collect(incoming: IncomingMessage, limit: number): Promise<Buffer> {
+function collect(incoming: IncomingMessage, limit: number, hold: HoldBytes): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let size = 0
@@ -34,11 +41,15 @@ function collect(incoming: IncomingMessage, limit: number): Promise<Buffer> {
     }
     const received = (chunk: Buffer) => {
       size += chunk.length
-      if (size > limit) {
+      try {
+        if (size > limit) throw tooLarge(limit)
+        chunks.push(chunk)
+        hold(size + chunks.length * PIECE_BYTES)
+      } catch (error) {
         done()
         incoming.pause()
-        reject(tooLarge(limit))
-      } else chunks.push(chunk)
+        reject(error)
+      }
     }
     const ended = () => {
       done()

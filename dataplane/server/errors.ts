@@ -44,6 +44,7 @@ export const errorTable = {
   no_managed_source: { http: 409, rpc: -32602, text: 'There is no managed source.' },
   too_large: { http: 413, rpc: -32600, text: 'The body is too large.' },
   unsupported_media_type: { http: 415, rpc: -32600, text: 'Content-Type must be application/json.' },
+  share_exceeded: { http: 429, rpc: 429, text: 'Too much is held here for this caller; let some of it end first.' },
   rate_limited: { http: 429, rpc: 429, text: 'Too many requests.' },
   internal: { http: 500, rpc: -32603, text: 'Something went wrong here; the log has it under the request id.' },
   backend_failed: { http: 200, rpc: -32603, text: 'The backend did not answer as it should.' },

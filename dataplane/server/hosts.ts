@@ -53,7 +53,7 @@ const known = (host: string, names: ReadonlySet<string>): boolean =>
 const LOOPBACK: ReadonlySet<string> = new Set(['127.0.0.1', '[::1]'])
 
 /** The name in a Host header or in `HOST[:PORT]`, in its canonical form; undefined where there is none. */
-function hostOf(header: string): string | undefined {
+export function hostOf(header: string): string | undefined {
   if (!/^[\w.[\]:-]+$/.test(header)) return undefined
   const text = isIP(header) === 6 ? `[${header}]` : header
   return URL.parse(`http://${text}`)?.hostname.replace(/\.$/, '') || undefined

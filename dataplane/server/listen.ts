@@ -4,6 +4,9 @@ import type { AddressInfo, Socket } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import type { Hono } from 'hono'
 import { parseAddress } from './address.ts'
+import { boundConnections } from './connections.ts'
+import { lingerBehind } from './linger.ts'
+import { NosniffResponse } from './nosniff-response.ts'
 
 export interface ListenOptions {
   /** Longest wait for the whole of a request's headers, against clients that send them byte by byte. Default 15 s. */
@@ -12,6 +15,10 @@ export interface ListenOptions {
   readonly requestTimeoutMs?: number
   /** Largest header block in bytes; above it the answer is 431. Default 64 KiB. */
   readonly maxHeaderBytes?: number
+  /** Connections that may be open at once; one address may have half of them. Default 4,096. */
+  readonly maxConnections?: number
+  /** Whether connections are those of proxies in front, which bring many clients: then one address may have all. */
+  readonly isProxied?: () => boolean
   /**
    * Asked first, on Node's own objects; true where it has taken the request. For what is asked so often that making
    * objects of the web kind would cost more than the answer.
@@ -41,7 +48,12 @@ export interface Listener {
   close(graceMs?: number): Promise<void>
 }
 
-const DEFAULTS = { headersTimeoutMs: 15_000, requestTimeoutMs: 120_000, maxHeaderBytes: 64 * 1024 } as const
+const DEFAULTS = {
+  headersTimeoutMs: 15_000,
+  requestTimeoutMs: 120_000,
+  maxHeaderBytes: 64 * 1024,
+  maxConnections: 4096,
+} as const
 /** Longer than the idle time-out of common load balancers (60 s), so that they close first and never meet a reset. */
 const KEEP_ALIVE_MS = 75_000
 
@@ -67,12 +79,22 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
       noDelay: true,
       // As web headers do: of two `Authorization` the first would pass alone, where a proxy may have checked the second.
       joinDuplicateHeaders: true,
+      ServerResponse: NosniffResponse,
     },
     (incoming, outgoing) => {
       unused.delete(incoming.socket)
-      if (direct === undefined || !direct(incoming, outgoing)) app(incoming, outgoing)
+      if (!incoming.complete) lingerBehind(incoming)
+      // What is written after the end, or to a client that has gone, must end no more than this response.
+      outgoing.on('error', ignore)
+      try {
+        if (direct?.(incoming, outgoing) === true) return
+        Promise.resolve(app(incoming, outgoing)).catch(() => outgoing.destroy())
+      } catch {
+        outgoing.destroy()
+      }
     },
   )
+  boundConnections(server, limits.maxConnections, options.isProxied)
   keepUnused(server, unused)
   await bind(server, host, port)
 
@@ -90,6 +112,8 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
     },
   }
 }
+
+const ignore = (): void => {}
 
 function bind(server: Server, host: string | undefined, port: number): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -1,6 +1,7 @@
 import pino, { type DestinationStream, type Level, type Logger } from 'pino'
+import { withoutUrlSecrets } from '../config/url-secrets.ts'
 
-export interface LogOptions {
+interface LogOptions {
   /** Which part of Portico writes. */
   readonly name: string
   readonly level: Level
@@ -38,7 +39,8 @@ const PATHS = SECRET_FIELDS.flatMap((field) => ['', '*', '*.*'].map((parent) => 
 /** What may have slipped into a text: a bearer or basic credential, a JSON Web Token. */
 const CREDENTIAL = /\b(Bearer|Basic) +[\w.~+/-]{8,}=*|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*/gi
 
-/** Writes JSON lines with ISO time and the level's name. Secrets are dropped by field and by their look. */
+/** Writes JSON lines with ISO time and the level's name. Secrets are dropped by field and by their look, and URLs are
+ * written without user name, password and query: keys stand there. */
 export function createLog({ name, level, base, destination }: LogOptions): Logger {
   return pino(
     {
@@ -48,7 +50,7 @@ export function createLog({ name, level, base, destination }: LogOptions): Logge
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       redact: { paths: PATHS, censor: REDACTED },
-      hooks: { streamWrite: (line) => line.replace(CREDENTIAL, REDACTED) },
+      hooks: { streamWrite: (line) => withoutUrlSecrets(line.replace(CREDENTIAL, REDACTED)) },
     },
     destination ?? pino.destination({ dest: 2, sync: true }),
   )

@@ -22,10 +22,10 @@ export async function planForAllValues(client: pg.ClientBase): Promise<void> {
 }
 
 /**
- * The pool as Kysely takes it, with statements that are marked prepared under a name. A connection that has not answered
+ * The pool as Kysely takes it, whose connections come by `connect`, with statements that are marked prepared under a name. A connection that has not answered
  * in time is not used again: its server may be gone without a word, or still be at it.
  */
-export function poolKeepingPlans(pool: pg.Pool): PostgresPool {
+export function poolKeepingPlans(pool: pg.Pool, connect: () => Promise<pg.PoolClient>): PostgresPool {
   const names = new Map<string, string>()
   const clients = new WeakMap<pg.PoolClient, PostgresPoolClient>()
 
@@ -40,7 +40,7 @@ export function poolKeepingPlans(pool: pg.Pool): PostgresPool {
       client
         .query(text.startsWith(MARK) ? { name: nameOf(text), text, values } : { text, values })
         .catch((error: Error) => {
-          if (error.message === 'Query read timeout') void (client as pg.PoolClient & pg.Client).end()
+          if (error.message === 'Query read timeout') (client as pg.PoolClient & pg.Client).end().catch(() => {})
           throw error
         })
     // The other form of `query`, for cursors, is not asked for where the dialect is given none.
@@ -51,7 +51,7 @@ export function poolKeepingPlans(pool: pg.Pool): PostgresPool {
     options: pool.options,
     end: () => pool.end(),
     async connect() {
-      const client = await pool.connect()
+      const client = await connect()
       let adapted = clients.get(client)
       // Kysely, too, knows connections by their identity.
       if (adapted === undefined) clients.set(client, (adapted = adapt(client)))

@@ -1,5 +1,5 @@
 /** A connection that a password is looked for. */
-export interface PgpassKey {
+interface PgpassKey {
   readonly host: string
   readonly port: number
   readonly database: string

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { parseDuration } from '../../crds/shared/duration.ts'
+import { parseTimer } from '../../crds/shared/duration.ts'
 import type { RedisSettings } from '../config/redis.ts'
 import type { RedisConfig, RedisTls } from './redis.ts'
 
@@ -19,8 +19,8 @@ export function redisConfigOf(settings: RedisSettings, directory: string): Redis
     ...(passwordFile === undefined ? {} : { passwordFile: resolve(directory, passwordFile) }),
     ...(tls === undefined ? {} : { tls: tlsOf(tls) }),
     ...(sentinelTls === undefined ? {} : { sentinelTls: tlsOf(sentinelTls) }),
-    dialTimeoutMs: parseDuration(dialTimeout ?? '5s'),
+    dialTimeoutMs: parseTimer(dialTimeout ?? '5s'),
     // One wait covers writing a command and reading its answer.
-    commandTimeoutMs: parseDuration(readTimeout ?? '3s') + parseDuration(writeTimeout ?? '3s'),
+    commandTimeoutMs: Math.min(parseTimer(readTimeout ?? '3s') + parseTimer(writeTimeout ?? '3s'), parseTimer('596h')),
   }
 }

@@ -5,7 +5,7 @@ import { secretFile } from '../config/secret-file.ts'
 import { PublicError } from '../server/errors.ts'
 
 /** `host:port`, an IPv6 host in brackets. */
-export type RedisAddress = string
+type RedisAddress = string
 
 export interface RedisTls {
   /** PEM file of the CAs that are trusted; absent: the system's. */

@@ -1,13 +1,13 @@
-import { getCACertificates } from 'node:tls'
 import { PostgresDialect } from 'kysely'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { secretFile } from '../config/secret-file.ts'
 import { planForAllValues, poolKeepingPlans } from './kept-plans.ts'
 import { pgpassPassword } from './pgpass.ts'
+import { connectInTurn, isTlsError, type TlsSettings, type Transport, tlsInUrl, transportsOf } from './postgres-tls.ts'
 
 /** Where a PostgreSQL database is: by URL, by a file that holds the URL, or by its parts. */
-export interface PostgresConfig {
+export interface PostgresConfig extends TlsSettings {
   /** `postgres://user:password@host:port/database` */
   readonly url?: string | undefined
   /** Absolute; read whenever a connection is opened. */
@@ -20,10 +20,6 @@ export interface PostgresConfig {
   /** Absolute; a pgpass file that has the password, read whenever a connection is opened. */
   readonly pgpassFile?: string | undefined
   readonly database?: string | undefined
-  /** `require` and less do not check the certificate, as in libpq. */
-  readonly sslMode?: 'disable' | 'prefer' | 'require' | 'verify-ca' | 'verify-full' | undefined
-  /** Absolute PEM file of CAs that are trusted besides the system’s. */
-  readonly caFile?: string | undefined
 }
 
 /** A database that does not answer is away after this. */
@@ -52,8 +48,10 @@ export function postgresDialect({
 }: PoolOptions): PostgresDialect {
   return new PostgresDialect({
     pool: async () => {
+      const { transports, ...client } = clientConfig(config)
       const pool = new pg.Pool({
-        ...clientConfig(config),
+        ...client,
+        ssl: transports[0],
         max: connections,
         ...(connectionWaitMs === undefined ? {} : { connectionTimeoutMillis: connectionWaitMs }),
         idleTimeoutMillis: IDLE_MS,
@@ -68,27 +66,44 @@ export function postgresDialect({
       pool.on('error', (error) => log?.warn({ err: error }, 'a connection to PostgreSQL was lost'))
       // So does one that is cut in use, on which the pool does not listen. Whoever uses it is told by what it asks.
       pool.on('connect', (client) => client.on('error', () => {}))
-      return poolKeepingPlans(pool)
+      return poolKeepingPlans(pool, () =>
+        connectInTurn(transports, (transport) => connectBy(pool, transport, transports[0])),
+      )
     },
   })
 }
 
+/** Where the pool makes a connection, it makes it by this way; `usual` is that of all others. */
+function connectBy(pool: pg.Pool, transport: Transport, usual: Transport): Promise<pg.PoolClient> {
+  const options = pool.options as { ssl?: Transport }
+  options.ssl = transport
+  // The pool begins before it returns.
+  const connecting = pool.connect()
+  options.ssl = usual
+  return connecting
+}
+
+interface ClientConfig extends pg.ClientConfig {
+  /** Ways to connect, in the order in which they are tried. */
+  readonly transports: readonly [Transport, ...Transport[]]
+}
+
 /** What one connection is made with; files are read now. */
-export function clientConfig(config: PostgresConfig): pg.ClientConfig {
-  const url = config.urlFile === undefined ? config.url : secretFile(config.urlFile)()
-  const { sslMode = 'prefer' } = config
+export function clientConfig(config: PostgresConfig): ClientConfig {
+  const given = config.urlFile === undefined ? config.url : secretFile(config.urlFile)()
+  const { url, tls } = given === undefined ? { url: given, tls: config } : tlsInUrl(given, config)
   return {
     ...(url === undefined
       ? { host: config.host, port: config.port ?? 5432, user: config.user, database: config.database }
       : { connectionString: url }),
     ...(config.passwordFile !== undefined && { password: secretFile(config.passwordFile) }),
     ...(config.pgpassFile !== undefined && { password: fromPgpass(config.pgpassFile, config) }),
-    ...(sslMode === 'disable' || sslMode === 'prefer' ? {} : { ssl: tlsOf(config) }),
+    transports: transportsOf(tls),
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,
     application_name: 'portico',
     types: { getTypeParser },
-  } as pg.ClientConfig
+  } as ClientConfig
 }
 
 function fromPgpass(file: string, { host = '', port = 5432, database = '', user = '' }: PostgresConfig): () => string {
@@ -97,14 +112,6 @@ function fromPgpass(file: string, { host = '', port = 5432, database = '', user 
     const password = pgpassPassword(readFile(), { host, port, database, user })
     if (password !== undefined) return password
     throw new Error(`the file ${file} has no password for ${user} at ${host}:${port}/${database}`)
-  }
-}
-
-function tlsOf({ sslMode, caFile }: PostgresConfig) {
-  return {
-    rejectUnauthorized: sslMode === 'verify-ca' || sslMode === 'verify-full',
-    ...(sslMode === 'verify-ca' && { checkServerIdentity: () => undefined }),
-    ...(caFile !== undefined && { ca: [...getCACertificates('default'), secretFile(caFile)()] }),
   }
 }
 
@@ -122,6 +129,7 @@ const AWAY =
 export function isPostgresError(error: unknown): boolean {
   if (error instanceof pg.DatabaseError) return true
   if (!(error instanceof Error)) return false
+  if (isTlsError(error)) return true
   return AWAY.test((error as NodeJS.ErrnoException).code ?? '') || AWAY.test(error.message)
 }
 
@@ -150,36 +158,58 @@ export function listenPostgres(
   let timer: NodeJS.Timeout | undefined
   let closed = false
 
+  function again(error: Error): void {
+    if (closed) return
+    lost(error)
+    timer = setTimeout(begin, RECONNECT_MS)
+  }
+
   async function connect(): Promise<void> {
-    const next = new pg.Client(clientConfig(config))
+    const { transports, ...settings } = clientConfig(config)
+    const next = await connectInTurn(transports, (ssl) => connected(new pg.Client({ ...settings, ssl })))
+    if (closed) return next.end()
     client = next
     let over = false
-    const again = (error: Error) => {
-      if (over || closed) return
+    const end = (error: Error) => {
+      if (over) return
       over = true
-      lost(error)
       next.end().catch(() => {})
-      timer = setTimeout(connect, RECONNECT_MS)
+      again(error)
     }
-    next.on('error', again)
-    next.on('end', () => again(new Error('Connection terminated')))
+    next.on('error', end)
+    next.on('end', () => end(new Error('Connection terminated')))
     next.on('notification', ({ payload }) => heard(payload))
     try {
-      await next.connect()
       await next.query(`listen "${channel}"`)
       heard()
     } catch (error) {
-      again(error as Error)
+      end(error as Error)
     }
   }
 
-  void connect()
+  const begin = (): void => {
+    connect().catch(again)
+  }
+
+  begin()
   return {
     async close() {
       closed = true
       clearTimeout(timer)
       await client?.end().catch(() => {})
     },
+  }
+}
+
+/** A client that has connected; one that can't is ended. */
+async function connected(client: pg.Client): Promise<pg.Client> {
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return client
+  } catch (error) {
+    client.end().catch(() => {})
+    throw error
   }
 }
 

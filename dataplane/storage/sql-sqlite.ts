@@ -15,7 +15,11 @@ export interface SqliteOptions {
   readonly file: string
   /** Refuses every write; the file must exist. */
   readonly readOnly?: boolean
+  /** Runs each statement, which blocks the thread; absent: it is just run. */
+  readonly runBlocking?: RunBlocking | undefined
 }
+
+export type RunBlocking = <T>(call: () => T) => T
 
 /** A lock that another process holds is waited for so long; then SQLITE_BUSY. */
 const BUSY_MS = 5_000
@@ -75,7 +79,7 @@ class TransactionalAdapter extends SqliteAdapter {
   }
 }
 
-function openFile({ file, readOnly = false }: SqliteOptions): SqliteDatabase {
+function openFile({ file, readOnly = false, runBlocking }: SqliteOptions): SqliteDatabase {
   const database = new DatabaseSync(file, { readOnly, timeout: BUSY_MS })
   try {
     configure(database, readOnly)
@@ -83,7 +87,7 @@ function openFile({ file, readOnly = false }: SqliteOptions): SqliteDatabase {
     database.close()
     throw error
   }
-  return adapt(database)
+  return adapt(database, runBlocking)
 }
 
 function configure(database: DatabaseSync, readOnly: boolean): void {
@@ -94,7 +98,7 @@ function configure(database: DatabaseSync, readOnly: boolean): void {
 }
 
 /** The face that Kysely's SqliteDialect expects (better-sqlite3's), with compiled statements kept by their text. */
-function adapt(database: DatabaseSync): SqliteDatabase {
+function adapt(database: DatabaseSync, runBlocking: RunBlocking | undefined): SqliteDatabase {
   const compiled = new Map<string, SqliteStatement>()
   return {
     close: () => database.close(),
@@ -102,10 +106,20 @@ function adapt(database: DatabaseSync): SqliteDatabase {
       const known = compiled.get(sql)
       if (known !== undefined) return known
       if (compiled.size >= STATEMENTS) compiled.clear()
-      const statement = adaptStatement(database.prepare(sql))
+      const plain = adaptStatement(database.prepare(sql))
+      const statement = runBlocking === undefined ? plain : blocking(plain, runBlocking)
       compiled.set(sql, statement)
       return statement
     },
+  }
+}
+
+function blocking({ reader, all, run, iterate }: SqliteStatement, runBlocking: RunBlocking): SqliteStatement {
+  return {
+    reader,
+    all: (parameters) => runBlocking(() => all(parameters)),
+    run: (parameters) => runBlocking(() => run(parameters)),
+    iterate,
   }
 }
 

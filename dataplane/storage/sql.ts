@@ -9,8 +9,10 @@ import {
 } from './sql-postgres.ts'
 import { isSqliteError, isSqliteLocked, NodeSqliteDialect, type SqliteOptions } from './sql-sqlite.ts'
 
+export type { RunBlocking } from './sql-sqlite.ts'
+
 /** Where a database is. Few places but this file know which one it is. */
-export type DatabaseOptions =
+type DatabaseOptions =
   | ({ readonly dialect: 'sqlite' } & SqliteOptions)
   | {
       readonly dialect: 'postgres'

@@ -1,10 +1,11 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import packageJson from '../../package.json' with { type: 'json' }
-import { canonicalYaml } from '../render/canonical.ts'
-import { leaseRules, operatorRules, type PolicyRule } from './rbac.ts'
+import { OPERATOR_NAME, OPERATOR_NAMESPACE } from '../render/network/admin-peers.ts'
+import { canonicalYaml } from '../render/object/canonical.ts'
+import { leaseRules, operatorRules, ownRightsRule, type PolicyRule } from './rbac.ts'
 
-const NAME = 'portico-operator'
-const NAMESPACE = 'portico-system'
+const NAME = OPERATOR_NAME
+const NAMESPACE = OPERATOR_NAMESPACE
 const IMAGE = `portico:${packageJson.version}`
 
 const labels = { 'app.kubernetes.io/name': NAME, 'app.kubernetes.io/part-of': 'portico' }
@@ -96,7 +97,10 @@ export function deployFiles(kinds: readonly KindDeclaration[], group: string): M
   return new Map([
     ['kustomization.yaml', yaml([kustomization(['../../crds', 'namespace.yaml', 'rbac.yaml', 'operator.yaml'])])],
     ['namespace.yaml', yaml([{ apiVersion: 'v1', kind: 'Namespace', metadata: metadata(NAMESPACE) }])],
-    ['rbac.yaml', yaml([serviceAccount, ...clusterRole(rules), ...role(`${NAME}-lease`, leaseRules)])],
+    [
+      'rbac.yaml',
+      yaml([serviceAccount, ...clusterRole([...rules, ownRightsRule(NAME)]), ...role(`${NAME}-lease`, leaseRules)]),
+    ],
     ['operator.yaml', yaml([deployment(group, [])])],
     ['namespaced/kustomization.yaml', yaml([kustomization(['rbac.yaml', 'operator.yaml'])])],
     ['namespaced/rbac.yaml', yaml([serviceAccount, ...role(NAME, rules), ...role(`${NAME}-lease`, leaseRules)])],

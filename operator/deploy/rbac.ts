@@ -5,6 +5,7 @@ import { childKinds } from '../cluster/kubernetes/child-kinds.ts'
 export interface PolicyRule {
   readonly apiGroups: readonly string[]
   readonly resources: readonly string[]
+  readonly resourceNames?: readonly string[]
   readonly verbs: readonly string[]
 }
 
@@ -40,13 +41,30 @@ export function operatorRules(kinds: readonly KindDeclaration[], group: string):
     // `patch`: the annotation that makes the kubelet update a mounted configuration.
     { apiGroups: [''], resources: ['pods'], verbs: [...READ, 'patch'] },
     { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create'] },
+    // Whether one is being deleted: nothing can be made there any more. In a Role it is about the own namespace alone.
+    { apiGroups: [''], resources: ['namespaces'], verbs: ['get'] },
     // Given on to the sidecar of a stdio server.
     { apiGroups: [''], resources: ['pods/attach'], verbs: ['create', 'get'] },
   ]
 }
 
-/** What the operator may do in its own namespace, wherever it works: leader election, and a look at its own image. */
+/**
+ * What it may do with the ClusterRole and ClusterRoleBinding of this name, its own: keep them until it has let go of what
+ * it holds. It can't give itself more by that, but its own rights to others. The objects of a namespace are among the children.
+ */
+export const ownRightsRule = (name: string): PolicyRule => ({
+  apiGroups: ['rbac.authorization.k8s.io'],
+  resources: ['clusterroles', 'clusterrolebindings'],
+  resourceNames: [name],
+  verbs: ['get', 'patch'],
+})
+
+/**
+ * What the operator may do in its own namespace, wherever it works: leader election, a look at its own image, and at
+ * whether it is being removed.
+ */
 export const leaseRules: PolicyRule[] = [
   { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'create', 'update'] },
-  { apiGroups: [''], resources: ['pods'], verbs: ['get'] },
+  { apiGroups: [''], resources: ['namespaces', 'pods'], verbs: ['get'] },
+  { apiGroups: ['apps'], resources: ['deployments'], verbs: ['get'] },
 ]

@@ -19,8 +19,8 @@ interface Named {
   readonly name: string
 }
 
-export type NamedSecret = Named & { readonly keys: Iterable<string>; readonly revision: string }
-export type NamedConfigMap = Named & ConfigMapContent
+type NamedSecret = Named & { readonly keys: Iterable<string>; readonly revision: string }
+type NamedConfigMap = Named & ConfigMapContent
 export type NamedObservation = Named & { readonly kind: string } & WorkloadObservation
 export type NamedSources = Named & { readonly sources: readonly SourceObservation[] }
 

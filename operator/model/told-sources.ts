@@ -19,7 +19,7 @@ export function toldSources(answers: readonly unknown[]): readonly SourceObserva
       if (source && (before === undefined || WORSE.indexOf(source.state) > WORSE.indexOf(before.state)))
         found.set(source.name, source)
     }
-  return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1)).slice(0, limits.list)
+  return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
 function sourceOf(told: unknown): SourceObservation | undefined {

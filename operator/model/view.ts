@@ -55,6 +55,8 @@ export interface WorkloadObservation {
   readonly message?: string
   /** Tools of one name in several backends that somebody has to tell apart, as the gateway's pods say; sorted. */
   readonly clashes?: readonly string[]
+  /** Why ready pods can't be asked for their status; absent while they can. */
+  readonly unanswered?: string
 }
 
 /** How a source of a registry stands, as its pods say: no times, only what holds until something changes. */

@@ -1,20 +1,21 @@
 import type { KindName } from '../../crds/index.ts'
 import type { ClusterView, KubernetesObject, WholeView } from '../model/view.ts'
-import { reconcileMcpAuthzConfig } from './mcp-authz-config.ts'
-import { reconcileMcpExternalAuthConfig } from './mcp-external-auth-config.ts'
-import { reconcileMcpGroup } from './mcp-group.ts'
-import { reconcileMcpOidcConfig } from './mcp-oidc-config.ts'
-import { reconcileMcpRegistry } from './mcp-registry.ts'
-import { reconcileMcpRemoteProxy } from './mcp-remote-proxy.ts'
-import { reconcileMcpServer } from './mcp-server.ts'
-import { reconcileMcpServerEntry } from './mcp-server-entry.ts'
-import { reconcileMcpTelemetryConfig } from './mcp-telemetry-config.ts'
-import { reconcileMcpToolConfig } from './mcp-tool-config.ts'
-import type { Plan, ReconcileContext } from './plan.ts'
-import { reconcileVirtualMcpCompositeToolDefinition } from './virtual-mcp-composite-tool-definition.ts'
-import { reconcileVirtualMcpServer } from './virtual-mcp-server.ts'
+import { reconcileMcpAuthzConfig } from './configs/mcp-authz-config.ts'
+import { reconcileMcpExternalAuthConfig } from './configs/mcp-external-auth-config.ts'
+import { reconcileMcpOidcConfig } from './configs/mcp-oidc-config.ts'
+import { reconcileMcpTelemetryConfig } from './configs/mcp-telemetry-config.ts'
+import { reconcileMcpToolConfig } from './configs/mcp-tool-config.ts'
+import { reconcileVirtualMcpCompositeToolDefinition } from './configs/virtual-mcp-composite-tool-definition.ts'
+import type { Plan, ReconcileContext } from './outcome/plan.ts'
+import { withBoundedLists } from './outcome/status-lists.ts'
+import { reconcileMcpGroup } from './workloads/mcp-group.ts'
+import { reconcileMcpRegistry } from './workloads/mcp-registry.ts'
+import { reconcileMcpRemoteProxy } from './workloads/mcp-remote-proxy.ts'
+import { reconcileMcpServer } from './workloads/mcp-server.ts'
+import { reconcileMcpServerEntry } from './workloads/mcp-server-entry.ts'
+import { reconcileVirtualMcpServer } from './workloads/virtual-mcp-server.ts'
 
-export type { Condition, Plan, PlannedEvent, Reconcile, ReconcileContext } from './plan.ts'
+export type { Condition, Plan, PlannedEvent, Reconcile, ReconcileContext } from './outcome/plan.ts'
 
 /** One function a kind; each takes objects of its own kind alone. */
 const reconciles = {
@@ -40,7 +41,8 @@ type AnyReconcile = (object: unknown, view: ClusterView, context: ReconcileConte
  */
 export function reconcile(object: { readonly kind: string }, view: ClusterView, context: ReconcileContext): Plan {
   if (!Object.hasOwn(reconciles, object.kind)) throw new TypeError(`not a kind of ours: ${object.kind}`)
-  return (reconciles[object.kind as KindName] as AnyReconcile)(object, view, context)
+  const plan = (reconciles[object.kind as KindName] as AnyReconcile)(object, view, context)
+  return withBoundedLists(object as never, plan, context.now)
 }
 
 export interface PlannedObject {

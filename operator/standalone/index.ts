@@ -1,3 +1,4 @@
-export { listenError } from './ports.ts'
+export type { StandaloneOptions } from './options.ts'
+export { listenError } from './ports/listen-error.ts'
 export type { Endpoint, Problem, Report } from './report.ts'
-export { Standalone, type StandaloneOptions } from './standalone.ts'
+export { Standalone } from './standalone.ts'

@@ -5,7 +5,7 @@ import {
   type Planned,
   type Severity,
 } from '../cluster/files/index.ts'
-import type { RunningPod } from './running-pod.ts'
+import type { RunningPod } from './pod/running-pod.ts'
 
 export interface Endpoint extends ObjectId {
   /** A gateway's MCP endpoint, a registry's base. */
@@ -26,6 +26,8 @@ export interface Report {
   /** Everything that should serve does. */
   readonly ready: boolean
   readonly endpoints: readonly Endpoint[]
+  /** What will serve and doesn't yet. */
+  readonly starting: readonly ObjectId[]
   readonly problems: readonly Problem[]
 }
 
@@ -70,6 +72,10 @@ export function reportOf(
   return {
     ready: endpoints.length > 0 && pods.every(({ running }) => running.phase === 'ready'),
     endpoints,
+    starting: pods
+      .filter(({ running }) => running.phase === 'starting' && !running.isServing)
+      .map(({ running }) => running.id)
+      .sort(byKindAndName),
     problems: problems.map((problem) => ({ ...problem, message: redact(problem.message) })),
   }
 }

@@ -2,36 +2,20 @@ import { rmSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { type ObjectId, objectKey, type Planned, planManifests } from '../cluster/files/index.ts'
 import type { KubernetesObject } from '../model/view.ts'
-import type { ServerCommand } from '../reconcile/plan.ts'
-import { PodProblem } from './environment.ts'
-import { redactor } from './lines.ts'
-import { LocalPorts } from './local-ports.ts'
+import type { ServerCommand } from '../reconcile/outcome/plan.ts'
 import { ManifestFeed } from './manifest-feed.ts'
-import { podOf, servicesOf } from './pod.ts'
-import { PodSet } from './pod-set.ts'
-import { type Report, reportOf } from './report.ts'
-import { searchPath } from './search-path.ts'
-import { SourceLooks } from './source-looks.ts'
-import { sourcesOf } from './sources.ts'
-import { StateDirectory } from './state.ts'
-import { folderOf, type LocalCommand, localPod } from './workload.ts'
-
-export interface StandaloneOptions {
-  /** Files and folders of manifests. */
-  readonly paths: readonly string[]
-  /** Folder for everything that is written. */
-  readonly state: string
-  /** Address of the listeners that people use. */
-  readonly host: string
-  readonly group: string | undefined
-  /** The command line that runs Portico itself. */
-  readonly self: readonly string[]
-  readonly environment: Readonly<Record<string, string | undefined>>
-  /** Called when the set is ready and whenever it has changed; `changes` says what changed, for people. */
-  readonly onReport: (report: Report, changes: readonly string[]) => void
-  /** Takes a line for people: warnings of the data planes, output of local commands. */
-  readonly show: (line: string) => void
-}
+import type { StandaloneOptions } from './options.ts'
+import { PodProblem } from './pod/environment.ts'
+import { podOf, servicesOf } from './pod/pod.ts'
+import { PodSet } from './pod/pod-set.ts'
+import { SourceLooks } from './pod/source-looks.ts'
+import { sourcesOf } from './pod/sources.ts'
+import { folderOf, type LocalCommand, localPod } from './pod/workload.ts'
+import { LocalPorts } from './ports/local-ports.ts'
+import { StateDirectory } from './ports/state.ts'
+import { redactor } from './process/lines.ts'
+import { searchPath } from './process/search-path.ts'
+import { reportOf } from './report.ts'
 
 /** A set that takes longer than this to settle is reported as it is (milliseconds). */
 const PATIENCE_MS = 10_000
@@ -74,11 +58,17 @@ export class Standalone {
     this.#pods = new PodSet({
       environment: options.environment,
       onChange: () => this.#settle(),
-      show: options.show,
+      log: (line) => this.#state.log.write(line),
+      show: options.isVerbose ? options.show : () => undefined,
       redact: (text) => this.#redact(text),
       urlOf: (id) => this.#ports.urlOf(id),
     })
     this.#looks = new SourceLooks({ pods: () => this.#pods.all(), onChange: () => this.#settle() })
+  }
+
+  /** Path of the file that has all that the processes write. */
+  get logFile(): string {
+    return this.#state.log.path
   }
 
   /** Reads the manifests, starts what they ask for and follows their changes. */
@@ -136,7 +126,9 @@ export class Standalone {
       sources: this.#looks.sources,
       statusOf,
     }
-    const context = { group: this.#feed.group, now: new Date().toISOString(), image: 'portico', isOwnMachine: true }
+    const { podTemplate = 'baseline' } = this.#options
+    const now = new Date().toISOString()
+    const context = { group: this.#feed.group, now, image: 'portico', isOwnMachine: true, podTemplate }
     // Once to learn who has pods and Services, and again with the addresses that these got.
     this.#learnServices(planManifests(input, { ...context, addressOf: () => UNREACHABLE }))
     await this.#assignPorts()

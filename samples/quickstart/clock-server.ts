@@ -133,7 +133,7 @@ const isLocalHost = localhostHostValidation()
 
 const server = createServer((request, response) => {
   if (!isLocalHost(request, response)) return
-  if (request.url?.split('?')[0] === '/mcp') void handler(request, response)
+  if (request.url?.split('?')[0] === '/mcp') handler(request, response).catch(() => response.destroy())
   else response.writeHead(404).end()
 })
 

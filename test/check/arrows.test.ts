@@ -1,34 +1,92 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { wrongArrows } from '../../check/arrows.ts'
+import { rooms, unusedAllowances, wrongArrows, wrongCircles, wrongFloors } from '../../check/arrows.ts'
+import { circles } from '../../check/circles.ts'
+import { type Imports, importsOf, readImports } from '../../check/imports.ts'
+
+const sources: Imports = readImports(new URL('../../', import.meta.url).pathname)
+const wrong = (file: string, source: string) => wrongArrows(file, importsOf(file, source))
 
 test('a room may import what the architecture lets it', () => {
-  assert.equal(wrongArrows('dataplane/gateway/index.ts', "import { a } from '../server/errors.ts'"), [])
-  assert.equal(wrongArrows('operator/render/pod.ts', "import { a } from '../../dataplane/config/gateway.ts'"), [])
-  assert.equal(wrongArrows('dataplane/config/gateway.ts', "import { a } from '../../crds/shared/duration.ts'"), [])
-  assert.equal(wrongArrows('cli/run.ts', "const a = await import('../operator/standalone/index.ts')"), [])
+  assert.equal(wrong('dataplane/gateway/index.ts', "import { a } from '../server/errors.ts'"), [])
+  assert.equal(wrong('operator/reconcile/plan.ts', "import { a } from '../../dataplane/config/gateway.ts'"), [])
+  assert.equal(wrong('dataplane/config/gateway.ts', "import { a } from '../../crds/shared/duration.ts'"), [])
+  assert.equal(wrong('cli/run.ts', "const a = await import('../operator/standalone/index.ts')"), [])
 })
 
 test('gateway and registry do not know each other', () => {
-  assert.equal(wrongArrows('dataplane/gateway/index.ts', "import { a } from '../registry/index.ts'"), [
+  assert.equal(wrong('dataplane/gateway/index.ts', "import { a } from '../registry/index.ts'"), [
     'dataplane/gateway/index.ts: may not import dataplane/registry/index.ts',
   ])
 })
 
 test('the data plane knows nothing of the operator, of kinds or of the command', () => {
   for (const target of ['../../operator/model/view.ts', '../../crds/index.ts', '../../cli/main.ts']) {
-    assert.is(wrongArrows('dataplane/registry/index.ts', `import x from '${target}'`).length, 1, target)
+    assert.is(wrong('dataplane/registry/index.ts', `import x from '${target}'`).length, 1, target)
   }
 })
 
-test('a dynamic import and a re-export are arrows too', () => {
-  assert.is(wrongArrows('dataplane/net/a.ts', "await import('../gateway/index.ts')").length, 1)
-  assert.is(wrongArrows('dataplane/net/a.ts', "export * from '../gateway/index.ts'").length, 1)
-  assert.is(wrongArrows('dataplane/net/a.ts', "import '../gateway/index.ts'").length, 1)
+test('a dynamic import, a re-export and a type are arrows too', () => {
+  assert.is(wrong('dataplane/net/a.ts', "await import('../gateway/index.ts')").length, 1)
+  assert.is(wrong('dataplane/net/a.ts', "export * from '../gateway/index.ts'").length, 1)
+  assert.is(wrong('dataplane/net/a.ts', "import '../gateway/index.ts'").length, 1)
+  assert.is(wrong('dataplane/net/a.ts', "import type { A } from '../gateway/index.ts'").length, 1)
 })
 
 test('a file outside every room is reported', () => {
-  assert.equal(wrongArrows('dataplane/odds/a.ts', ''), ['dataplane/odds/a.ts: lies in no room'])
+  assert.equal(wrong('dataplane/odds/a.ts', ''), ['dataplane/odds/a.ts: lies in no room'])
+})
+
+test('a room inside a room imports those below it, and what lies in the room itself imports all of them', () => {
+  assert.equal(wrong('operator/runtime/loop/a.ts', "import '../queue/queue.ts'"), [])
+  assert.equal(wrong('operator/runtime/a.ts', "import './loop/controller.ts'"), [])
+  assert.equal(wrong('operator/runtime/queue/a.ts', "import '../loop/controller.ts'"), [
+    'operator/runtime/queue/a.ts: may not import operator/runtime/loop/controller.ts',
+  ])
+  assert.is(wrong('operator/runtime/queue/a.ts', "import '../a.ts'").length, 1)
+})
+
+test('a folder of a room has a floor, and a floor has a folder', () => {
+  assert.equal(wrongFloors(sources.keys()), [])
+  assert.equal(wrongFloors([...sources.keys(), 'operator/render/odds/a.ts']), ['operator/render/odds: has no floor'])
+  const less = [...sources.keys()].filter((file) => !file.startsWith('operator/render/rights/'))
+  assert.equal(wrongFloors(less), ['operator/render/rights: has a floor and no files'])
+})
+
+test('every allowance is used, and one that is not is reported', () => {
+  assert.equal(unusedAllowances(sources), [])
+  const less = new Map([...sources].filter(([file]) => !file.startsWith('dataplane/storage/')))
+  assert.equal(
+    unusedAllowances(less),
+    rooms
+      .filter(({ path }) => path === 'dataplane/storage')
+      .flatMap(({ path, mayImport }) => mayImport.map((to) => `${path}: may import ${to}, and does not`)),
+  )
+})
+
+test('files that import each other in a circle are found, however long it is', () => {
+  const graph = new Map([
+    ['a', ['b', 'x']],
+    ['b', ['c']],
+    ['c', ['a', 'd']],
+    ['d', ['e']],
+    ['e', []],
+    ['f', ['g', 'a']],
+    ['g', ['f']],
+  ])
+  assert.equal(circles(graph), [
+    ['a', 'b', 'c'],
+    ['f', 'g'],
+  ])
+  const long = new Map(Array.from({ length: 20_000 }, (_, i) => [`${i}`, [`${(i + 1) % 20_000}`]]))
+  assert.is(circles(long)[0]?.length, 20_000)
+  assert.equal(circles(new Map([['a', ['a']]])), [['a']])
+})
+
+test('a circle is refused, of types as well', () => {
+  assert.equal(wrongCircles(sources), [])
+  const circle = new Map([...sources, ['cli/a.ts', ['cli/b.ts']], ['cli/b.ts', ['cli/a.ts']]])
+  assert.equal(wrongCircles(circle), ['a circle of 2: cli/a.ts cli/b.ts'])
 })
 
 test.run()

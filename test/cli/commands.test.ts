@@ -43,6 +43,8 @@ const usage: readonly (readonly [argv: string, message: string, env?: Record<str
   ['validate --output xml x', 'portico: validate: --output xml: takes one of text, json, sarif'],
   ['render', 'files or folders of manifests are missing'],
   ['render --image= x', 'portico: render: --image is empty'],
+  ['render --admin-from 10.0.0.0/33 x', 'portico: render: --admin-from 10.0.0.0/33: takes NAMESPACE, NAMESPACE/'],
+  ['operator --admin-from a/b', 'portico: operator: --admin-from a/b: takes NAMESPACE, NAMESPACE/'],
   ['run --host nonsense.invalid .', "--host nonsense.invalid: this machine can't listen there"],
   ['serve', 'what to serve is missing: gateway or registry'],
   ['serve pod --config x', "can't serve pod: takes gateway or registry"],
@@ -128,6 +130,17 @@ test('validate: a field that nobody reads yet is an error at its place, told onc
   assert.is(err.split('NotYetSupported').length, 2, err)
 })
 
+test('validate: so it is in a config, which is valid and not ready', async () => {
+  using folder = temporaryFolder({
+    'a.yaml':
+      'apiVersion: portico.dev/v1beta1\nkind: MCPTelemetryConfig\nmetadata: {name: otel}\nspec:\n  prometheus: {enabled: true}\n',
+  })
+  const { code, err } = await portico(['validate', folder.path])
+  assert.is(code, 1)
+  assert.match(err, /a\.yaml:5: error: \/spec\/prometheus[^\n]*: is not supported yet \(NotYetSupported\)/)
+  assert.is(err.split('NotYetSupported').length, 2, err)
+})
+
 test('validate: a Secret that is not in the files is expected in the cluster', async () => {
   const withSecret = `${server}  secrets:\n    - name: token\n      key: value\n      targetEnvName: TOKEN\n`
   using folder = temporaryFolder({ 'a.yaml': `${group}---\n${withSecret}` })
@@ -188,6 +201,34 @@ test('render --status: who refers to what, and what is wrong', async () => {
   assert.equal(of('MCPGroup').servers, ['s'])
   const ready = of('VirtualMCPServer').conditions.find(({ type }: { type: string }) => type === 'Ready')
   assert.equal([ready.status, ready.reason], ['False', 'ReferenceNotFound'])
+})
+
+test('validate and render: a template that takes the node is an error, but with --pod-template=any', async () => {
+  using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}  podTemplateSpec: {spec: {hostPID: true}}\n` })
+  for (const command of ['validate', 'render']) {
+    const { code, err } = await portico([command, folder.path])
+    assert.is(code, 1)
+    assert.match(err, /a\.yaml:\d+: error: .*hostPID is forbidden by Pod Security .* \(PodSecurityViolation\)/)
+    const any = await portico([command, folder.path, '--pod-template=any'])
+    assert.is(any.code, 0, any.err)
+  }
+})
+
+test('render: the admin listeners are for the operator in its namespace and for who is named', async () => {
+  using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}` })
+  const args = ['--operator-namespace', 'tools', '--admin-from', 'monitoring', '--admin-from', '10.0.0.0/8']
+  const { out } = await portico(['render', folder.path, ...args])
+  const policy = parseAllDocuments(out)
+    .map((document) => document.toJS())
+    .find(({ kind }) => kind === 'NetworkPolicy')
+  const inNamespace = (name: string) => ({
+    namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': name } },
+  })
+  assert.equal(policy.spec.ingress[1].from, [
+    { ...inNamespace('tools'), podSelector: { matchLabels: { 'app.kubernetes.io/name': 'portico-operator' } } },
+    inNamespace('monitoring'),
+    { ipBlock: { cidr: '10.0.0.0/8' } },
+  ])
 })
 
 test('render -o: a file an owner; those that nothing renders to any more go, others stay', async () => {

@@ -21,7 +21,12 @@ const problem = (name: string, message: string): Problem => ({
   severity: 'error',
 })
 
-const report = (endpoints: Endpoint[], problems: Problem[] = []): Report => ({ ready: true, endpoints, problems })
+const report = (endpoints: Endpoint[], problems: Problem[] = []): Report => ({
+  ready: true,
+  endpoints,
+  starting: [],
+  problems,
+})
 
 const gateway = endpoint('VirtualMCPServer', 'tools', 4483)
 const server = endpoint('MCPServer', 'clock', 5000)
@@ -42,6 +47,8 @@ Connect a client:
   curl http://127.0.0.1:8080/registry/public/v0.1/servers
   curl http://127.0.0.1:8080/registry/internal/v0.1/servers
 
+In a browser: http://127.0.0.1:4483/ and http://127.0.0.1:8080/
+
 Editing samples/quickstart changes what is served; Ctrl-C stops all.
 `,
   )
@@ -49,7 +56,19 @@ Editing samples/quickstart changes what is served; Ctrl-C stops all.
 
 test('without a gateway a client connects to the servers themselves; nothing served is said', () => {
   assert.match(overviewText(report([server]), ['.']), 'claude mcp add --transport http clock http://127.0.0.1:5000/mcp')
-  assert.is(overviewText(report([]), ['x']), 'Nothing is served. Editing x changes what is served; Ctrl-C stops all.\n')
+  assert.is(
+    overviewText(report([]), ['x']),
+    'Nothing is served yet. Editing x changes what is served; Ctrl-C stops all.\n',
+  )
+})
+
+test('what takes its time is named', () => {
+  const starting = [registry, server]
+  assert.match(
+    overviewText({ ...report([gateway]), ready: false, starting }, ['x']),
+    '\n\nStill starting: MCPRegistry default/catalog, MCPServer default/clock\n\nEditing x',
+  )
+  assert.match(overviewText({ ...report([]), ready: false, starting }, ['x']), /^Still starting: MCPRegistry/)
 })
 
 test('after a reload only what has changed is told', () => {

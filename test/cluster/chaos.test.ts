@@ -1,9 +1,9 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { startCutProxy } from '../support/cut-proxy.ts'
-import { chaos } from './chaos.ts'
-import { startControlPlane } from './control-plane.ts'
-import { installOperator, operatorKubeconfig, startOperator } from './operator-process.ts'
+import { startCutProxy } from '../support/network/cut-proxy.ts'
+import { chaos } from './support/chaos.ts'
+import { startControlPlane } from './support/control-plane.ts'
+import { installOperator, operatorKubeconfig, startOperator } from './support/operator-process.ts'
 
 /** One minute in every test run; `make chaos` takes two or more. */
 const SECONDS = Number(process.env['CHAOS_SECONDS'] ?? 60)

@@ -4,9 +4,9 @@ import * as assert from 'uvu/assert'
 import { applyDefaults, DEFAULT_GROUP, type KindDeclaration, kindNamed, validateObject } from '../../crds/index.ts'
 import { ApiError, ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
-import { readCorpus } from '../support/crd-corpus.ts'
-import { type ControlPlane, startControlPlane } from './control-plane.ts'
-import { installOperator } from './operator-process.ts'
+import { readCorpus } from '../support/operator/crd-corpus.ts'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { installOperator } from './support/operator-process.ts'
 
 let plane: ControlPlane
 

@@ -1,17 +1,17 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type McpTestServer, startMcpServer } from '../support/mcp-dual-server.ts'
-import { type GatewayUnderTest, startGateway } from '../support/mcp-gateway.ts'
-import { type ControlPlane, startControlPlane } from './control-plane.ts'
-import { group, manifest, yaml } from './manifests.ts'
+import { type GatewayUnderTest, startGateway } from '../support/gateway/gateway.ts'
+import { type McpTestServer, startMcpServer } from '../support/servers/dual-server.ts'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { group, manifest, yaml } from './support/manifests.ts'
 import {
   eventually,
   installOperator,
   type OperatorProcess,
   operatorKubeconfig,
   startOperator,
-} from './operator-process.ts'
-import { givePodAddress, type PodAddress } from './pod-address.ts'
+} from './support/operator-process.ts'
+import { givePodAddress, type PodAddress } from './support/pod-address.ts'
 
 let plane: ControlPlane
 let operator: OperatorProcess

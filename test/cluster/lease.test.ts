@@ -3,10 +3,10 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
-import { LeaderElection } from '../../operator/runtime/lease.ts'
-import { startCutProxy } from '../support/cut-proxy.ts'
-import { type ControlPlane, startControlPlane } from './control-plane.ts'
-import { eventually } from './operator-process.ts'
+import { LeaderElection } from '../../operator/runtime/loop/lease.ts'
+import { startCutProxy } from '../support/network/cut-proxy.ts'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { eventually } from './support/operator-process.ts'
 
 let plane: ControlPlane
 let proxy: Awaited<ReturnType<typeof startCutProxy>>

@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { defaultImage as OWN_IMAGE } from '../../cli/package-info.ts'
-import { type ControlPlane, startControlPlane } from './control-plane.ts'
-import { gateway, group, type Manifest, manifest, proxy, server, telemetry, yaml } from './manifests.ts'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { gateway, group, type Manifest, manifest, proxy, server, telemetry, yaml } from './support/manifests.ts'
 import {
   eventually,
   installOperator,
@@ -11,7 +11,7 @@ import {
   type OperatorProcess,
   operatorKubeconfig,
   startOperator,
-} from './operator-process.ts'
+} from './support/operator-process.ts'
 
 let plane: ControlPlane
 let operator: OperatorProcess
@@ -137,6 +137,8 @@ test('two applies in a row change no child, and a steady operator writes nothing
       '-o',
       'jsonpath={range .items[*]}{.kind}/{.metadata.name}={.metadata.generation}/{.metadata.annotations}{"\\n"}{end}',
     ])
+  // What the proxy had, which is deleted, is collected by the control plane at its leisure.
+  await eventually(() => !/remote/.test(versions()), 'the children of the deleted proxy are collected')
   const before = versions()
   const since = counting()
   apply(server('everything'), gateway('front'))
@@ -300,6 +302,8 @@ test('health and metrics say what is the case', async () => {
   assert.match(metrics, 'portico_operator_leading 1')
   assert.match(metrics, /portico_operator_objects\{kind="VirtualMCPServer",ready="[A-Za-z]+"\} 1/)
   assert.match(metrics, /portico_operator_reconciles_total\{kind="MCPServer",result="ok"\} [1-9]/)
+  assert.match(metrics, /^process_cpu_seconds_total [0-9.]+$/m)
+  assert.match(metrics, /^process_resident_memory_bytes [1-9][0-9]{6,}$/m)
   assert.is((await fetch(`${operator.health}/healthz`)).status, 200)
 })
 

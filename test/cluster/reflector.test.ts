@@ -5,10 +5,10 @@ import * as assert from 'uvu/assert'
 import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
 import type { KubernetesObject } from '../../operator/model/view.ts'
-import { Reflector, type ReflectorOptions } from '../../operator/runtime/reflector.ts'
-import { startCutProxy } from '../support/cut-proxy.ts'
-import { type ControlPlane, startControlPlane } from './control-plane.ts'
-import { eventually } from './operator-process.ts'
+import { Reflector, type ReflectorOptions } from '../../operator/runtime/watch/reflector.ts'
+import { startCutProxy } from '../support/network/cut-proxy.ts'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { eventually } from './support/operator-process.ts'
 
 const CONFIG_MAPS = { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' }
 const log = pino({ level: 'silent' })

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../support/eventually.ts'
-import { labels, registryFolder, runRegistry, type TestRegistry } from '../support/registry.ts'
-import { type ControlPlane, startControlPlane } from './control-plane.ts'
+import { labels, registryFolder, runRegistry, type TestRegistry } from '../support/registry/registry.ts'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 
 const GROUP = 'portico.dev'
 let plane: ControlPlane

@@ -2,15 +2,15 @@ import { execFileSync } from 'node:child_process'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parseAllDocuments } from 'yaml'
-import { covers } from '../../operator/runtime/covers.ts'
-import { type ControlPlane, startControlPlane } from './control-plane.ts'
+import { covers } from '../../operator/runtime/children/covers.ts'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 import {
   eventually,
   installOperator,
   type OperatorProcess,
   operatorKubeconfig,
   startOperator,
-} from './operator-process.ts'
+} from './support/operator-process.ts'
 
 const root = new URL('../..', import.meta.url).pathname
 const SAMPLES = 'samples/quickstart'

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { startCutProxy } from '../support/cut-proxy.ts'
-import { type ControlPlane, startControlPlane } from './control-plane.ts'
-import { gateway, group, type Manifest, proxy, server, telemetry, yaml } from './manifests.ts'
+import { startCutProxy } from '../support/network/cut-proxy.ts'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { gateway, group, type Manifest, proxy, server, telemetry, yaml } from './support/manifests.ts'
 import {
   eventually,
   installOperator,
@@ -11,7 +11,7 @@ import {
   type OperatorProcess,
   operatorKubeconfig,
   startOperator,
-} from './operator-process.ts'
+} from './support/operator-process.ts'
 
 let plane: ControlPlane
 let relay: Awaited<ReturnType<typeof startCutProxy>>

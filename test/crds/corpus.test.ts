@@ -2,8 +2,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { DEFAULT_GROUP, validateObject } from '../../crds/index.ts'
 import { rootRules } from '../../crds/root.ts'
-import { readCorpus } from '../support/crd-corpus.ts'
-import { declarations, specPlaces } from '../support/crd-schemas.ts'
+import { readCorpus } from '../support/operator/crd-corpus.ts'
+import { declarations, specPlaces } from '../support/operator/crd-schemas.ts'
 
 const corpus = readCorpus()
 const broken = new Set<string>()

@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { crdFor } from '../../crds/index.ts'
 import type { SchemaNode } from '../../crds/walk.ts'
-import { declarations, isLeaf, specPlaces, statusPlaces } from '../support/crd-schemas.ts'
+import { declarations, isLeaf, specPlaces, statusPlaces } from '../support/operator/crd-schemas.ts'
 
 const spec = declarations.flatMap(specPlaces)
 const all = [...spec, ...declarations.flatMap(statusPlaces)]
@@ -148,7 +148,7 @@ test('every status has conditions as the spec has them', () => {
     assert.ok(properties?.['observedGeneration'], kind)
     if (role === 'config') {
       assert.ok(properties?.['configHash'], kind)
-      assert.equal(properties?.['referencingWorkloads']?.['x-kubernetes-list-map-keys'], ['kind', 'name'], kind)
+      assert.is(properties?.['referencingWorkloads']?.['x-kubernetes-list-type'], 'atomic', kind)
     }
   }
 })
@@ -164,7 +164,12 @@ test('what nobody reads yet only gets less', () => {
 test('what is refused is what interfaces.md names', () => {
   const refused = spec
     .filter(({ node }) => typeof node.readBy === 'object')
-    .map(({ path }) => path.replace(/\.(obo|codeMode|volumes\[\])\..*$/, '.$1'))
+    .map(({ path }) =>
+      path.replace(
+        /\.(obo|codeMode|volumes\[\]|config\.(?:incomingAuth|outgoingAuth|telemetry|metadata|backends))[.[].*$/,
+        '.$1',
+      ),
+    )
   const values = spec.flatMap(({ path, node }) =>
     Object.keys(node.refusedValues ?? {}).map((value) => `${path}=${value}`),
   )
@@ -175,7 +180,13 @@ test('what is refused is what interfaces.md names', () => {
     'MCPServer.spec.proxyMode=sse',
     'MCPServer.spec.volumes[]',
     'MCPServer.spec.webhookConfigRef.name',
+    'VirtualMCPServer.spec.config.backends',
     'VirtualMCPServer.spec.config.codeMode',
+    'VirtualMCPServer.spec.config.incomingAuth',
+    'VirtualMCPServer.spec.config.metadata',
+    'VirtualMCPServer.spec.config.operational.failureHandling.statusReportingInterval',
+    'VirtualMCPServer.spec.config.outgoingAuth',
+    'VirtualMCPServer.spec.config.telemetry',
     'VirtualMCPServer.spec.embeddingServerRef.name',
   ])
 })

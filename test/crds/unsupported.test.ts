@@ -1,7 +1,8 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { kindNamed, unsupportedFields } from '../../crds/index.ts'
-import { declarations, isLeaf, specPlaces } from '../support/crd-schemas.ts'
+import { kindNamed, mcpGroup, unsupportedFields } from '../../crds/index.ts'
+import { map, object, text } from '../../crds/shared/schema.ts'
+import { declarations, isLeaf, specPlaces } from '../support/operator/crd-schemas.ts'
 
 const of = (kind: string, spec: object) => {
   const declaration = kindNamed(kind)
@@ -20,8 +21,8 @@ test('a plain object has nothing unsupported', () => {
 })
 
 test('a value that is not served yet is one finding', () => {
-  const outgoingAuth = { default: { type: 'externalAuthConfigRef' } }
-  assert.equal(of('VirtualMCPServer', { ...gateway, outgoingAuth }), { '/spec/outgoingAuth/default/type': 'later' })
+  assert.equal(of('MCPExternalAuthConfig', { type: 'awsSts' }), { '/spec/type': 'later' })
+  assert.equal(of('MCPExternalAuthConfig', { type: 'unauthenticated' }), {})
 })
 
 test('a refused value and a refused part carry their reason', () => {
@@ -33,6 +34,31 @@ test('a refused value and a refused part carry their reason', () => {
   assert.equal(Object.keys(found), ['/spec/proxyMode', '/spec/volumes'])
   assert.match(found['/spec/proxyMode'] ?? '', /streamable-http/)
   assert.match(found['/spec/volumes'] ?? '', /podTemplateSpec/)
+})
+
+test('parts of a gateway’s own file are refused with the field to use instead', () => {
+  const found = of('VirtualMCPServer', {
+    ...gateway,
+    config: {
+      incomingAuth: { type: 'anonymous' },
+      outgoingAuth: { source: 'inline', default: { type: 'unauthenticated' } },
+      telemetry: { endpoint: 'https://otel.example', tracingEnabled: true },
+      metadata: { team: 'a' },
+      backends: [{ name: 'a', url: 'https://a.example/mcp', transport: 'sse' }],
+      operational: { failureHandling: { statusReportingInterval: '10s' } },
+    },
+  })
+  const at = '/spec/config'
+  const instead = {
+    [`${at}/incomingAuth`]: /spec\.incomingAuth/,
+    [`${at}/outgoingAuth`]: /spec\.outgoingAuth/,
+    [`${at}/telemetry`]: /telemetryConfigRef/,
+    [`${at}/metadata`]: /annotations/,
+    [`${at}/backends`]: /MCPServerEntry/,
+    [`${at}/operational/failureHandling/statusReportingInterval`]: /leave it out/,
+  }
+  assert.equal(Object.keys(found).sort(), Object.keys(instead).sort())
+  for (const [pointer, text] of Object.entries(instead)) assert.match(found[pointer] ?? '', text)
 })
 
 test('a part that nobody reads is one finding', () => {
@@ -50,11 +76,10 @@ test('presence alone can be a setting', () => {
 })
 
 test('names in a map are part of the pointer, escaped', () => {
-  const backends = { 'a/b': { type: 'externalAuthConfigRef', externalAuthConfigRef: { name: 'x' } } }
-  assert.equal(of('VirtualMCPServer', { ...gateway, outgoingAuth: { backends } }), {
-    '/spec/outgoingAuth/backends/a~1b/type': 'later',
-    '/spec/outgoingAuth/backends/a~1b/externalAuthConfigRef': 'later',
-  })
+  const parts = object('One.', { now: text('operator', 'Read.'), waiting: text('later', 'Not yet.') })
+  const declaration = { ...mcpGroup, spec: object('All.', { parts: map('By name.', parts) }) }
+  const spec = { parts: { 'a/b': { now: 'x', waiting: 'y' } } }
+  assert.equal(unsupportedFields(declaration, { spec }), [{ pointer: '/spec/parts/a~1b/waiting', reason: 'later' }])
 })
 
 test('a reference to telemetry is supported by all three workloads', () => {

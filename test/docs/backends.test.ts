@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
-import { condition, plansOfText } from '../support/plans.ts'
+import { condition, plansOfText } from '../support/operator/plans.ts'
 
 const text = readFileSync(new URL('../../docs/backends.md', import.meta.url), 'utf8')
 const blocks = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)

@@ -4,7 +4,7 @@ import { delimiter, dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { temporaryFolder } from '../support/folder.ts'
-import { RunningPortico } from '../support/running-portico.ts'
+import { RunningPortico } from '../support/operator/running-portico.ts'
 
 const root = join(import.meta.dirname, '../..')
 const readme = readFileSync(join(root, 'README.md'), 'utf8')
@@ -57,7 +57,7 @@ test('every file and make target that the documents name is there', () => {
     for (const [, path] of text.matchAll(/\]\(([^)#:]+)\)/g)) {
       assert.ok(existsSync(join(root, dirname(document), path as string)), `${document} links to ${path}`)
     }
-    for (const [, target] of text.matchAll(/`?make ([a-z0-9]+)/g)) {
+    for (const [, target] of text.matchAll(/(?:`|^ *(?:\$ )?)make ([a-z0-9]+)/gm)) {
       assert.match(makefile, new RegExp(`^${target}:`, 'm'), `${document} names make ${target}`)
     }
   }

@@ -9,7 +9,7 @@ import { checkRegistry } from '../../dataplane/config/check/registry.ts'
 import { configParser } from '../../dataplane/config/load.ts'
 import { registryConfigSchema } from '../../dataplane/config/registry.ts'
 import { temporaryFolder } from '../support/folder.ts'
-import { freePort } from '../support/free-port.ts'
+import { freePort } from '../support/network/free-port.ts'
 
 const root = join(import.meta.dirname, '../..')
 const text = readFileSync(join(root, 'docs/registry.md'), 'utf8')

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { nodeImages } from '../support/e2e-images.ts'
+import { nodeImages } from '../support/operator/e2e-images.ts'
 import { startNode } from './node.ts'
 import { endWithParent } from './sandbox.ts'
 

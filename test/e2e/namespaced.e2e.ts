@@ -1,8 +1,16 @@
 /** The installation that needs no rights beyond its own namespace. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { apply, createNamespace, get, installOperator, kubectl, podsOf, untilReady } from '../support/e2e-cluster.ts'
-import { connect, textOf } from '../support/mcp-clients.ts'
+import { connect, textOf } from '../support/gateway/clients.ts'
+import {
+  apply,
+  createNamespace,
+  get,
+  installOperator,
+  kubectl,
+  podsOf,
+  untilReady,
+} from '../support/operator/e2e-cluster.ts'
 
 const NAMESPACE = 'team'
 const OTHER = 'strangers'

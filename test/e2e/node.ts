@@ -7,16 +7,16 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type ImageOptions, imageArchive } from '../../image/archive.ts'
-import { kubernetes } from '../cluster/binary.ts'
-import { type ControlPlane, Processes, startControlPlane } from '../cluster/control-plane.ts'
-import { goProgram } from './go-program.ts'
+import { kubernetes } from '../cluster/support/binary.ts'
+import { type ControlPlane, Processes, startControlPlane } from '../cluster/support/control-plane.ts'
+import { goProgram } from '../setup/go-program.ts'
+import { NODE as NODE_COMPONENTS } from '../setup/needs.ts'
 import { controlGroup, pluginFolder, prepareSandbox } from './sandbox.ts'
 
 const ADDRESS = '10.250.0.1'
 const POD_NETWORK = '10.244.0.0/24'
 const NAME = 'node'
 const PAUSE = 'localhost/pause:1'
-const NODE_COMPONENTS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubelet', 'kube-proxy']
 
 export interface Node {
   readonly kubeconfig: string
@@ -24,13 +24,6 @@ export interface Node {
   /** Makes an image known to the node. */
   importImage(image: ImageOptions): void
   stop(): Promise<void>
-}
-
-/** Builds what a node needs and this machine lacks; to be called outside of the sandbox, which has no way out. */
-export function buildPrograms(): void {
-  kubernetes([...NODE_COMPONENTS, 'kubectl'])
-  goProgram('dns')
-  goProgram('pause')
 }
 
 const network = (directory: string) => ({
@@ -126,7 +119,7 @@ async function until(what: string, log: string, condition: () => boolean): Promi
  */
 export async function startNode(directory: string): Promise<Node> {
   prepareSandbox(directory, ADDRESS)
-  const component = kubernetes([...NODE_COMPONENTS, 'kubectl'])
+  const component = kubernetes(NODE_COMPONENTS)
   const own = (name: string): readonly [string, ...string[]] => {
     if (name === 'containerd') return ['containerd']
     return name === 'coredns' ? [goProgram('dns')] : component(name)

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
+import { connect, connectV1, textOf } from '../support/gateway/clients.ts'
 import {
   apply,
   containersOf,
@@ -16,8 +17,7 @@ import {
   podsOf,
   until,
   untilReady,
-} from '../support/e2e-cluster.ts'
-import { connect, connectV1, textOf } from '../support/mcp-clients.ts'
+} from '../support/operator/e2e-cluster.ts'
 
 const NAMESPACE = 'quickstart'
 const sample = (name: string) => parse(readFileSync(`samples/quickstart/${name}.yaml`, 'utf8'))

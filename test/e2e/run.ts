@@ -4,12 +4,14 @@
  */
 
 import { join } from 'node:path'
-import { buildPrograms } from './node.ts'
+import { setUp } from '../setup/index.ts'
+import { needsOf } from '../setup/needs.ts'
 import { checkMachine, runInSandbox } from './sandbox.ts'
 
 try {
   checkMachine()
-  buildPrograms()
+  // In the sandbox there is no way out by which anything could be fetched.
+  await setUp(needsOf(['test/e2e/inside.ts', 'test/support/operator/e2e-cluster.ts']))
   process.exitCode = await runInSandbox(join(import.meta.dirname, 'inside.ts'), process.argv.slice(2))
 } catch (error) {
   console.error(`e2e: ${error instanceof Error ? error.message : String(error)}`)

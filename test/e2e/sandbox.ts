@@ -2,7 +2,7 @@
  * A place for a Kubernetes node on this machine that leaves nothing behind: network, mount and process namespaces of
  * its own. Bridges, firewall rules and mounts go with them, and so does every process when the first one ends.
  */
-import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import {
   existsSync,
   globSync,
@@ -17,36 +17,15 @@ import {
 import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
-
-const PLUGIN_FOLDERS = ['/usr/lib/cni', '/opt/cni/bin', '/usr/libexec/cni']
-const PROGRAMS: Readonly<Record<string, string>> = {
-  containerd: 'containerd',
-  ctr: 'containerd',
-  runc: 'runc',
-  iptables: 'iptables',
-  conntrack: 'conntrack',
-  ip: 'iproute2',
-  mount: 'mount',
-  unshare: 'util-linux',
-}
+import { CNI_FOLDERS } from '../setup/needs.ts'
 
 /** The folder of the CNI plugins; undefined where there is none. */
-export const pluginFolder = () => PLUGIN_FOLDERS.find((folder) => existsSync(join(folder, 'bridge')))
-
-/** Debian packages that a node needs and this machine lacks. */
-function missingPackages(): string[] {
-  const found = (program: string) => spawnSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' }).status === 0
-  const missing = Object.entries(PROGRAMS).flatMap(([program, name]) => (found(program) ? [] : [name]))
-  if (!pluginFolder()) missing.push('containernetworking-plugins')
-  return [...new Set(missing)]
-}
+export const pluginFolder = () => CNI_FOLDERS.find((folder) => existsSync(join(folder, 'bridge')))
 
 /** Throws an Error that says what to do where no node can be started here. */
 export function checkMachine(): void {
   if (process.platform !== 'linux') throw new Error('a Kubernetes node needs Linux; run this in a Linux machine')
   if (process.getuid?.() !== 0) throw new Error('a Kubernetes node needs root: run it as `sudo make e2e`')
-  const packages = missingPackages()
-  if (packages.length > 0) throw new Error(`install what a node needs: apt-get install ${packages.join(' ')}`)
 }
 
 /** Name of the control group below which the kubelet puts containers; unlike the rest it is no namespace's. */

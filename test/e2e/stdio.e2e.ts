@@ -1,6 +1,7 @@
 /** A server that speaks on standard input and output, in a pod: the sidecar attaches to it. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { connect, textOf } from '../support/gateway/clients.ts'
 import {
   apply,
   type ContainerStatus,
@@ -14,8 +15,7 @@ import {
   podsOf,
   until,
   untilReady,
-} from '../support/e2e-cluster.ts'
-import { connect, textOf } from '../support/mcp-clients.ts'
+} from '../support/operator/e2e-cluster.ts'
 
 const NAMESPACE = 'stdio'
 

@@ -113,6 +113,9 @@ for (const compress of [true, false]) {
 test('the Dockerfile builds the same image', () => {
   const dockerfile = readFileSync('Dockerfile', 'utf8')
   assert.match(dockerfile, new RegExp(`^ARG NODE=${packageJson.devDependencies.node}$`, 'm'))
+  assert.match(dockerfile, /^ARG DIGEST=\n\nFROM /m)
+  // Both stages stand on one base, which a digest pins.
+  assert.is(dockerfile.match(/^FROM node:\$\{NODE\}-bookworm-slim\$\{DIGEST\}/gm)?.length, 2)
   assert.match(dockerfile, new RegExp(`^USER ${USER}:${USER}$`, 'm'))
   const entrypoint = /^ENTRYPOINT (.*)$/m.exec(dockerfile)?.[1] ?? ''
   assert.equal(JSON.parse(entrypoint), ENTRYPOINT)

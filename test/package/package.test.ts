@@ -5,7 +5,7 @@ import { delimiter, dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { freePort } from '../support/free-port.ts'
+import { freePort } from '../support/network/free-port.ts'
 
 const root = new URL('../..', import.meta.url).pathname
 /** The pinned Node comes first, as on a machine whose Node is new enough. */

@@ -9,8 +9,8 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
-import { connect, connectV1, textOf } from '../support/mcp-clients.ts'
-import { processesMarked, type Report, RunningPortico } from '../support/running-portico.ts'
+import { connect, connectV1, textOf } from '../support/gateway/clients.ts'
+import { processesMarked, type Report, RunningPortico } from '../support/operator/running-portico.ts'
 
 const repository = join(import.meta.dirname, '..', '..')
 const mark = `portico-test-${randomUUID()}`

@@ -8,10 +8,10 @@ import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'undici'
-import { EventReader } from '../support/event-reader.ts'
 import { eventually } from '../support/eventually.ts'
-import { startMcpServer } from '../support/mcp-dual-server.ts'
-import { BASE_HEADERS, modern, rpc } from '../support/mcp-post.ts'
+import { EventReader } from '../support/gateway/event-reader.ts'
+import { BASE_HEADERS, modern, rpc } from '../support/gateway/post.ts'
+import { startMcpServer } from '../support/servers/dual-server.ts'
 
 export interface SoakReport {
   readonly calls: number

@@ -3,6 +3,8 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { BROWSERS } from '../setup/needs.ts'
+import { programPath } from '../setup/program.ts'
 
 const run = promisify(execFile)
 
@@ -23,7 +25,7 @@ export interface LookOptions {
   readonly keep?: string
 }
 
-/** Opens a page in Chromium (Debian package `chromium`). */
+/** Opens a page in Chromium. */
 export async function look(
   url: string,
   { width = 1200, height = 900, dark = false, keep }: LookOptions = {},
@@ -44,10 +46,11 @@ export async function look(
     more,
     url,
   ]
+  const browser = BROWSERS.find(programPath) ?? 'chromium'
   const limits = { timeout: 60_000, maxBuffer: 1 << 26 }
   try {
-    const dom = await run('chromium', options('first', '--dump-dom'), limits)
-    await run('chromium', options('second', `--screenshot=${picture}`), limits)
+    const dom = await run(browser, options('first', '--dump-dom'), limits)
+    await run(browser, options('second', `--screenshot=${picture}`), limits)
     return {
       dom: dom.stdout,
       console: dom.stderr

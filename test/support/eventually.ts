@@ -1,5 +1,12 @@
-/** Waits until `condition` holds, trying it every few milliseconds. Throws what it was waiting for after `ms`. */
-export async function eventually(what: string, condition: () => boolean | Promise<boolean>, ms = 5_000): Promise<void> {
+/**
+ * Waits until `condition` holds, trying it every few milliseconds. Throws what it was waiting for after `ms`: enough for a busy
+ * machine by default; given where the time itself is promised.
+ */
+export async function eventually(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+  ms = 30_000,
+): Promise<void> {
   const deadline = performance.now() + ms
   while (!(await condition())) {
     if (performance.now() > deadline) throw new Error(`waited ${ms} ms in vain: ${what}`)

@@ -1,11 +1,12 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
+import { escapeStep } from '../../../crds/shared/json.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
-import { escapeStep } from '../pointer.ts'
 import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
 import { passthroughFindings } from './passthrough.ts'
 import { redisFindings } from './redis.ts'
+import { tokenFindings } from './token-path.ts'
 import { urlFindings } from './url.ts'
 
 type Backend = GatewayConfig['backends'][number]
@@ -62,7 +63,7 @@ function incomingAuthFindings({ type, oidc }: GatewayConfig['incomingAuth']): re
   if (type === 'anonymous')
     return oidc === undefined ? [] : [{ pointer: '/incomingAuth/oidc', message: 'has no place under type anonymous' }]
   if (oidc === undefined) return [{ pointer: '/incomingAuth/oidc', message: 'is required under type oidc' }]
-  return issuerFindings(oidc, '/incomingAuth/oidc')
+  return [...issuerFindings(oidc, '/incomingAuth/oidc'), ...tokenFindings(oidc, '/incomingAuth/oidc')]
 }
 
 /** A token of RFC 9110 section 5.6.2. */

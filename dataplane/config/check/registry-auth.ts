@@ -2,7 +2,7 @@ import type { Finding } from '../load.ts'
 import type { AuthConfig, ProviderConfig } from '../registry-auth.ts'
 import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
-import { urlFindings } from './url.ts'
+import { isLoopback, urlFindings } from './url.ts'
 
 /** What is wrong with the `auth` block that its schema can't say. */
 export function authFindings({ mode, oauth, publicPaths = [] }: AuthConfig): readonly Finding[] {
@@ -29,13 +29,15 @@ export function authFindings({ mode, oauth, publicPaths = [] }: AuthConfig): rea
 }
 
 function providerFindings(provider: ProviderConfig, at: string): readonly Finding[] {
-  const { issuerUrl, jwksUrl, introspectionUrl, clientId, clientSecretFile, insecureAllowHTTP = false } = provider
-  const plain = { insecureAllowHTTP }
+  const { issuerUrl, jwksUrl, introspectionUrl, clientId, clientSecretFile } = provider
+  const { insecureAllowHTTP = false, allowPrivateIP = false } = provider
+  const url = URL.parse(issuerUrl)
+  const settings = { insecureAllowHTTP, allowPrivateIP, allowLoopback: url !== null && isLoopback(url) }
   return [
-    ...issuerFindings({ issuer: issuerUrl, ...(jwksUrl !== undefined && { jwksUrl }), ...plain }, at, 'issuerUrl'),
+    ...issuerFindings({ issuer: issuerUrl, ...(jwksUrl !== undefined && { jwksUrl }), ...settings }, at, 'issuerUrl'),
     ...(introspectionUrl === undefined
       ? []
-      : issuerFindings({ issuer: introspectionUrl, ...plain }, at, 'introspectionUrl')),
+      : issuerFindings({ issuer: introspectionUrl, ...settings }, at, 'introspectionUrl')),
     ...((introspectionUrl ?? clientSecretFile) !== undefined && clientId === undefined
       ? [{ pointer: `${at}/clientId`, message: 'is required for introspection' }]
       : []),

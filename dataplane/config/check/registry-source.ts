@@ -2,6 +2,7 @@ import { parseDuration } from '../../../crds/shared/duration.ts'
 import { compileGlob } from '../glob.ts'
 import type { Finding } from '../load.ts'
 import { SOURCE_KINDS, type SourceConfig } from '../registry-source.ts'
+import { duplicates } from './duplicates.ts'
 import { urlFindings } from './url.ts'
 
 const SMALLEST_INTERVAL_MS = 1000
@@ -20,7 +21,7 @@ export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): 
       ? [{ pointer: `${at}/syncPolicy/interval`, message: 'must be at least 1s' }]
       : []),
     ...(git === undefined ? [] : gitFindings(git, `${at}/git`)),
-    ...(api === undefined ? [] : urlFindings(api.endpoint, `${at}/api/endpoint`)),
+    ...(api === undefined ? [] : apiFindings(api, `${at}/api`)),
     ...(file === undefined ? [] : fileFindings(file, `${at}/file`)),
     ...(kubernetes?.apiServer === undefined
       ? []
@@ -29,6 +30,12 @@ export function sourceFindings(source: Omit<SourceConfig, 'name'>, at: string): 
     ...globFindings(filter?.names?.exclude, `${at}/filter/names/exclude`),
   ]
 }
+
+/** Names of headers are compared without case (RFC 9110, section 5.1). */
+const apiFindings = ({ endpoint, headers = [] }: NonNullable<SourceConfig['api']>, at: string): readonly Finding[] => [
+  ...urlFindings(endpoint, `${at}/endpoint`),
+  ...duplicates(headers, ({ name }) => name.toLowerCase(), `${at}/headers`, '/name'),
+]
 
 function gitFindings(
   { repository, branch, tag, commit, auth }: NonNullable<SourceConfig['git']>,

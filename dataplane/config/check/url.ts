@@ -1,4 +1,6 @@
+import { isIP } from 'node:net'
 import type { Finding } from '../load.ts'
+import { type AddressClass, classOf } from './address.ts'
 
 /** What is wrong with a URL that our side will call or publish. `pointer` is where it stands. */
 export function urlFindings(text: string, pointer: string): readonly Finding[] {
@@ -10,12 +12,35 @@ export function urlFindings(text: string, pointer: string): readonly Finding[] {
   ]
 }
 
-/** Whether a URL leads to this machine alone: `localhost`, 127.0.0.0/8, ::1. */
-export function isLoopback(url: URL): boolean {
-  return (
-    url.hostname === 'localhost' ||
-    url.hostname.endsWith('.localhost') ||
-    url.hostname === '[::1]' ||
-    /^127(\.[0-9]+){3}$/.test(url.hostname)
-  )
+/**
+ * Class of the address that a URL's host writes out, in whichever spelling the URL parser takes for one (`127.1`,
+ * `0x7f000001`, `[::ffff:127.0.0.1]`), or of `localhost` and the names below it (RFC 6761, section 6.3). Undefined for
+ * other names: they are resolved, and checked, when they are called.
+ */
+function literalClass({ hostname }: URL): AddressClass | undefined {
+  const host = hostname.replace(/^\[|\]$|\.$/g, '')
+  if (host === 'localhost' || host.endsWith('.localhost')) return 'loopback'
+  return isIP(host) === 0 ? undefined : classOf(host)
+}
+
+/** Whether a URL leads to this machine alone. */
+export const isLoopback = (url: URL): boolean => literalClass(url) === 'loopback'
+
+export interface Reachable {
+  readonly allowPrivateIP?: boolean | undefined
+  readonly allowLoopback?: boolean | undefined
+  /** The setting that would allow it, for people. */
+  readonly allowedBy: string
+}
+
+/** A finding where a URL names an address that no connection is ever opened to under these settings (net/connect.ts). */
+export function addressFindings(text: string, pointer: string, reachable: Reachable): readonly Finding[] {
+  const url = URL.parse(text)
+  const addressClass = url === null ? undefined : literalClass(url)
+  if (addressClass === undefined || addressClass === 'public') return []
+  if (addressClass === 'never')
+    return [{ pointer, message: `${url?.hostname} is a reserved or link-local address: it is never called` }]
+  if (reachable.allowPrivateIP || (addressClass === 'loopback' && reachable.allowLoopback)) return []
+  const message = `${url?.hostname} is a ${addressClass} address: it is called only under ${reachable.allowedBy}`
+  return [{ pointer, message }]
 }

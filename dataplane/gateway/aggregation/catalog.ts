@@ -1,5 +1,5 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
-import type { Backend } from '../backends/backend.ts'
+import type { Backend } from '../backends/backend/backend.ts'
 import { withoutPage } from '../mcp/apps.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject, memberText } from '../mcp/json.ts'

@@ -1,20 +1,18 @@
+import { isObject } from '../../../crds/shared/json.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
-import type { Backend } from '../backends/backend.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import { listForms, type OfferKind } from '../backends/lists/list-kind.ts'
+import type { BackendItem } from '../backends/lists/list-page.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject } from '../mcp/json.ts'
-import { isObject } from '../mcp/message.ts'
 import type { Route } from './catalog.ts'
 import { extensionsOf, modernExtensionsOf, sessionTasksOf } from './extensions.ts'
-import { type ListKind, listForms } from './list-kind.ts'
-import type { BackendItem } from './list-page.ts'
 import { fitName, otherName } from './names.ts'
 import { shapeOf } from './shape.ts'
 import { type UriPattern, uriPattern } from './uri-template.ts'
 
-export type OfferKind = Exclude<ListKind, 'tools'>
-
 /** The result of one list, serialized, for each era. */
-export interface SerializedList {
+interface SerializedList {
   readonly legacy: Buffer
   readonly modern: Buffer
 }

@@ -1,4 +1,4 @@
-import type { ToolOverride } from '../../../crds/shared/aggregation.ts'
+import type { ToolOverride } from '../../../crds/shared/gateway/aggregation.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 

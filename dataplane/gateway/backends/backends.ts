@@ -1,8 +1,10 @@
 import type { Logger } from 'pino'
 import type { BackendConfig } from '../../config/gateway.ts'
-import { Backend, type BackendOptions } from './backend.ts'
-import { type FailurePolicy, failurePolicy } from './failure-policy.ts'
-import { ToolFeed } from './tool-feed.ts'
+import { Budget } from '../../server/budget.ts'
+import { backendLimits } from '../limits/memory-limits.ts'
+import { Backend, type BackendOptions } from './backend/backend.ts'
+import { type FailurePolicy, failurePolicy } from './health/failure-policy.ts'
+import { ToolFeed } from './refresh/tool-feed.ts'
 
 /** How long a client's first question may wait for a backend's first answer. */
 const FIRST_ANSWER_MS = 3_000
@@ -16,6 +18,13 @@ interface Member {
   readonly feed: ToolFeed
 }
 
+interface BackendsOptions {
+  readonly log: Logger
+  readonly onChange: () => void
+  /** Memory of the container, where it has a limit. */
+  readonly memoryBytes?: number | undefined
+}
+
 /** The backends of one gateway, in the order of the configuration. */
 export class Backends {
   readonly #log: Logger
@@ -25,8 +34,11 @@ export class Backends {
   readonly #untried = new Set<Promise<void>>()
   all: readonly Backend[] = []
 
-  constructor({ log, onChange }: { readonly log: Logger; readonly onChange: () => void }) {
+  readonly #budget: Budget
+
+  constructor({ log, onChange, memoryBytes }: BackendsOptions) {
     this.#log = log
+    this.#budget = new Budget(backendLimits(memoryBytes))
     this.#onChange = onChange
   }
 
@@ -38,15 +50,15 @@ export class Backends {
     await Promise.all(this.#untried)
   }
 
-  refresh(backend: Backend): void {
-    const member = this.#members.get(backend.name)
-    if (member?.backend === backend) member.feed.refresh()
+  /** Asks the backend of this name for its lists now. */
+  refresh(name: string): void {
+    this.#members.get(name)?.feed.refresh()
   }
 
   /** Follows the configuration. Unchanged backends stay; gives those that are gone, which are to be closed. */
   follow(
     configs: readonly BackendConfig[],
-    common: Omit<BackendOptions, 'config' | 'log'>,
+    common: Omit<BackendOptions, 'config' | 'log' | 'share'>,
     policy: FailurePolicy,
   ): readonly Backend[] {
     const before = this.#members
@@ -64,8 +76,8 @@ export class Backends {
     return [...before.values()].map(({ backend }) => backend)
   }
 
-  #start(key: string, options: Omit<BackendOptions, 'log'>): Member {
-    const backend = new Backend({ ...options, log: this.#log })
+  #start(key: string, options: Omit<BackendOptions, 'log' | 'share'>): Member {
+    const backend = new Backend({ ...options, log: this.#log, share: this.#budget.shareOf(options.config.name) })
     backend.health.policy = this.#policy
     const feed = new ToolFeed(backend, { onChange: this.#onChange, log: this.#log })
     const { promise: late, resolve } = Promise.withResolvers<void>()
@@ -84,7 +96,9 @@ export class Backends {
     for (const { feed } of members) feed.stop()
     await Promise.all(
       members.map(async ({ backend }) => {
-        const timer = setTimeout(() => void backend.dispatcher.destroy(), CLOSE_MS)
+        const timer = setTimeout(() => {
+          backend.dispatcher.destroy().catch(() => {})
+        }, CLOSE_MS)
         await backend.close().catch(() => {})
         clearTimeout(timer)
       }),

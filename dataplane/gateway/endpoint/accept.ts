@@ -3,19 +3,16 @@ import { PublicError } from '../../server/errors.ts'
 
 /** Largest body of a POST in bytes. */
 export const LARGEST_BODY = 8 * 1024 * 1024
-/**
- * A larger body is read away up to this before it is refused: a socket that is closed on a client that still sends takes
- * the answer with it.
- */
-export const MOST_READ_AWAY = 64 * 1024 * 1024
 
-/** Checks that a POST brings JSON, not too much of it, and takes both forms of answer. */
-export function checkPost({ headers }: IncomingMessage): void {
+/** Checks that a POST brings JSON, not too much of it, and takes both forms of answer. Gives its length, where it says so. */
+export function checkPost({ headers }: IncomingMessage): number {
   if (!isJson(headers['content-type'])) throw new PublicError('unsupported_media_type')
   const { accept } = headers
   if (!accepts(accept, 'application/json') || !accepts(accept, 'text/event-stream'))
     throw new PublicError('not_acceptable')
-  if (Number(headers['content-length'] ?? 0) > MOST_READ_AWAY) throw tooLarge()
+  const length = Number(headers['content-length'] ?? 0)
+  if (length > LARGEST_BODY) throw tooLarge()
+  return length
 }
 
 /** Checks that a GET takes a stream of events. */

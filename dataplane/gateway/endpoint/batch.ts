@@ -2,29 +2,31 @@ import { PublicError } from '../../server/errors.ts'
 import { VERSION_KEY } from '../mcp/classify.ts'
 import { type Message, parseElement } from '../mcp/message.ts'
 import { WITH_BATCHES } from '../mcp/revisions.ts'
+import { Reply } from '../request/reply.ts'
+import { OK } from '../request/request-context.ts'
+import { BatchAnswers, type BatchPart } from './batch-answers.ts'
+import { EndpointRequest } from './endpoint-request.ts'
 import { serveInSession, sessionOf } from './legacy.ts'
-import { Reply } from './reply.ts'
-import { OK, Turn } from './turn.ts'
 
-/** What a batch may hold, so that its answers, which must be gathered, stay within bounds. */
 const MOST_MESSAGES = 64
-const MOST_BYTES = 64 * 1024 * 1024
 
 /**
  * Serves a batch: revision 2025-03-26 must take them, all others refuse them. Each message is served as if it had come
  * alone; the answers go back together.
  */
-export async function serveBatch(turn: Turn, texts: readonly string[]): Promise<void> {
+export async function serveBatch(turn: EndpointRequest, texts: readonly string[]): Promise<void> {
   const session = await sessionOf(turn)
   if (session.record.revision !== WITH_BATCHES) throw refused(`Batches are taken in revision ${WITH_BATCHES} alone.`)
   if (texts.length === 0 || texts.length > MOST_MESSAGES) throw refused(`A batch holds 1 to ${MOST_MESSAGES} messages.`)
   const messages = texts.map(parseElement)
   if (messages.some(isAlone)) throw refused('A batch holds neither initialize nor messages of later revisions.')
-  const answers = new Answers(turn, messages.length)
+  const { reply, share } = turn
+  const answers = new BatchAnswers(reply.res, { share, missing: messages.length, onEnd: () => turn.ended(OK) })
   for (const message of messages) {
-    const part = new Turn(turn.gateway, turn.req, new PartOfBatch(turn.reply, answers))
+    const part = new EndpointRequest(turn.gateway, turn.req, new PartOfBatch(reply, answers))
     part.caller = turn.caller
     part.binding = turn.binding
+    part.share = share
     part.session = session
     part.adopt(message)
     part.run(serveInSession)
@@ -35,53 +37,36 @@ const refused = (message: string): PublicError => new PublicError('invalid_messa
 
 const isAlone = ({ method, meta }: Message): boolean => method === 'initialize' || meta?.[VERSION_KEY] !== undefined
 
-/** Gathers the answers and sends them when all are there. */
-class Answers {
-  readonly #turn: Turn
-  readonly #bodies: Buffer[] = []
-  #missing: number
-  #size = 0
-
-  constructor(turn: Turn, missing: number) {
-    this.#turn = turn
-    this.#missing = missing
-  }
-
-  /** An answer; undefined where there is none to give. */
-  add(body: Buffer | undefined): void {
-    this.#missing--
-    if (body !== undefined) this.#bodies.push(body)
-    this.#size += body?.length ?? 0
-    if (this.#missing > 0) return
-    const { reply } = this.#turn
-    if (this.#size > MOST_BYTES) reply.cut()
-    else if (this.#bodies.length === 0) reply.empty(202)
-    else reply.json(200, joined(this.#bodies))
-    this.#turn.ended(OK)
-  }
-}
-
-function joined(bodies: readonly Buffer[]): Buffer {
-  const parts = bodies.flatMap((body) => [Buffer.from(','), body]).slice(1)
-  return Buffer.concat([Buffer.from('['), ...parts, Buffer.from(']')])
-}
-
 /** Takes the answer to one message of a batch. What comes before it (progress, logs) has no place in a batch. */
-class PartOfBatch extends Reply {
-  readonly #answers: Answers
-  #parts: Buffer[] = []
+class PartOfBatch extends Reply implements BatchPart {
+  readonly waiting: Buffer[] = []
+  isWhole = false
+  readonly #answers: BatchAnswers
+  #onFree: (() => void) | undefined
 
-  constructor({ res }: Reply, answers: Answers) {
+  constructor({ res }: Reply, answers: BatchAnswers) {
     super(res)
     this.#answers = answers
   }
 
+  /** Whether some of this answer is with the client, and it can't become another one. */
+  override get begun(): boolean {
+    return this.#answers.hasBegun(this)
+  }
+
   override json(_status: number, body: string | Buffer): void {
-    this.#answers.add(typeof body === 'string' ? Buffer.from(body) : body)
+    if (this.isWhole) return
+    this.#answers.part(this, typeof body === 'string' ? Buffer.from(body) : body)
+    this.end()
+  }
+
+  override pieces(pieces: readonly Buffer[]): void {
+    for (const piece of pieces) this.#answers.part(this, piece)
+    this.end()
   }
 
   override empty(): void {
-    this.#answers.add(undefined)
+    this.end()
   }
 
   override stream(): void {}
@@ -93,17 +78,29 @@ class PartOfBatch extends Reply {
   override keepAlive(): void {}
 
   override part(bytes: Buffer): boolean {
-    this.#parts.push(bytes)
-    return true
+    return this.#answers.part(this, bytes)
+  }
+
+  override onceFree(next: () => void): void {
+    this.#onFree = next
+  }
+
+  goOn(): void {
+    const next = this.#onFree
+    this.#onFree = undefined
+    next?.()
   }
 
   override end(): void {
-    this.#answers.add(this.#parts.length === 0 ? undefined : Buffer.concat(this.#parts))
+    if (this.isWhole) return
+    this.isWhole = true
+    this.#answers.ended(this)
   }
 
-  /** An answer that broke off is none. */
+  /** An answer that breaks off is none, unless some of it has been written: then there is none to any message. */
   override cut(): void {
-    this.#parts = []
+    if (this.begun) this.#answers.cut()
+    this.waiting.length = 0
     this.end()
   }
 }

@@ -1,18 +1,20 @@
 import { PublicError } from '../../server/errors.ts'
 import { errorText } from '../mcp/rpc-text.ts'
-import { Collected } from '../sessions/collected.ts'
-import { type EventId, eventIdText, LAST_SEQ } from '../sessions/event-id.ts'
-import type { Outlet } from '../sessions/event-log.ts'
+import { EventWriter } from '../request/event-writer.ts'
+import { OK } from '../request/request-context.ts'
+import type { TokenHolder } from '../request/token-holder.ts'
 import type { Session } from '../sessions/sessions.ts'
-import { EventWriter } from './event-writer.ts'
+import { Collected } from '../sessions/streams/collected.ts'
+import { type EventId, eventIdText, LAST_SEQ } from '../sessions/streams/event-id.ts'
+import type { Outlet } from '../sessions/streams/event-log.ts'
+import type { EndpointRequest } from './endpoint-request.ts'
 import { SessionStream } from './session-stream.ts'
-import { OK, type Turn } from './turn.ts'
 
 /**
  * Gives a client that has lost the answer to a request what it has missed of it, and what still comes. HTTP 204 tells
  * it that there is nothing more; where its answer is lost it gets an error in its place.
  */
-export function goOnWithCall(turn: Turn, session: Session, after: EventId): void {
+export function goOnWithCall(turn: EndpointRequest, session: Session, after: EventId): void {
   const { streams } = turn.gateway
   const log = streams.find(session.record.id, after)
   if (after.seq === LAST_SEQ || log?.hasMoreThan(after.seq) === false) {
@@ -21,9 +23,13 @@ export function goOnWithCall(turn: Turn, session: Session, after: EventId): void
     return
   }
   const { res } = turn.reply
-  const writer = new EventWriter(res, ['mcp-session-id', session.record.id])
+  const writer = new EventWriter(res, turn.share, ['mcp-session-id', session.record.id])
   const outlet = new AnswerOutlet(writer, after)
+  const { tokens } = turn.gateway
+  const holder: TokenHolder = { turn, checkedAt: performance.now(), tokenEnded: () => res.end() }
+  tokens.add(holder)
   const leave = (): void => {
+    tokens.delete(holder)
     if (log !== undefined) log.detach(outlet)
     else unfollow?.()
     turn.ended(OK)
@@ -75,7 +81,7 @@ class AnswerOutlet implements Outlet {
 }
 
 /** Lets a client listen; what it has missed of the stream that it comes back for, wherever that was, comes first. */
-export async function listenTo(turn: Turn, session: Session, after: EventId | undefined): Promise<void> {
+export async function listenTo(turn: EndpointRequest, session: Session, after: EventId | undefined): Promise<void> {
   const { streams, sessions } = turn.gateway
   const before = session.listening
   const log = after === undefined ? undefined : streams.find(session.record.id, after)
@@ -85,7 +91,7 @@ export async function listenTo(turn: Turn, session: Session, after: EventId | un
   }
   // A client that comes again has lost its old stream, whether or not that is known here yet.
   before?.end()
-  const writer = new EventWriter(turn.reply.res, ['mcp-session-id', session.record.id])
+  const writer = new EventWriter(turn.reply.res, turn.share, ['mcp-session-id', session.record.id])
   const stream = new SessionStream(turn, session, writer)
   session.listening = stream
   await sessions.hearing.begin(session)

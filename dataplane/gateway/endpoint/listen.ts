@@ -1,45 +1,47 @@
 import { PublicError } from '../../server/errors.ts'
 import { isModernRevision } from '../mcp/revisions.ts'
-import { parseEventId } from '../sessions/event-id.ts'
+import { OK } from '../request/request-context.ts'
+import { parseEventId } from '../sessions/streams/event-id.ts'
 import { checkGet } from './accept.ts'
+import { admit } from './admit.ts'
 import { goOnWithCall, listenTo } from './come-back.ts'
+import type { EndpointRequest } from './endpoint-request.ts'
 import { sessionOf } from './legacy.ts'
-import { OK, type Turn } from './turn.ts'
 
 /** Takes a GET: opens the stream on which a legacy client hears what the gateway says unasked. */
-export function get(turn: Turn): void {
+export function get(turn: EndpointRequest): void {
   turn.run(startGet)
 }
 
-function startGet(turn: Turn): void {
+function startGet(turn: EndpointRequest): void {
   refuseModern(turn)
-  turn.admit(openStream)
+  admit(turn, openStream)
 }
 
 /** Takes a DELETE: ends a legacy client's session. */
-export function remove(turn: Turn): void {
+export function remove(turn: EndpointRequest): void {
   turn.run(startDelete)
 }
 
-function startDelete(turn: Turn): void {
+function startDelete(turn: EndpointRequest): void {
   refuseModern(turn)
-  turn.admit(endSession)
+  admit(turn, endSession)
 }
 
-async function endSession(turn: Turn): Promise<void> {
+async function endSession(turn: EndpointRequest): Promise<void> {
   await turn.gateway.sessions.end(await sessionOf(turn))
   turn.reply.empty(204)
   turn.ended(OK)
 }
 
 /** The modern era has POST alone. */
-function refuseModern(turn: Turn): void {
+function refuseModern(turn: EndpointRequest): void {
   const version = turn.req.headers['mcp-protocol-version']
   if (typeof version === 'string' && isModernRevision(version))
     throw new PublicError('method_not_allowed', { headers: { allow: 'POST' } })
 }
 
-async function openStream(turn: Turn): Promise<void> {
+async function openStream(turn: EndpointRequest): Promise<void> {
   checkGet(turn.req)
   const session = await sessionOf(turn)
   if (turn.gateway.closing.aborted)

@@ -1,9 +1,9 @@
 import { PublicError } from '../../server/errors.ts'
-import { LEVELS } from '../backends/relay-rules.ts'
-import type { Turn } from './turn.ts'
+import { LEVELS } from '../mcp/log-levels.ts'
+import type { EndpointRequest } from './endpoint-request.ts'
 
 /** `logging/setLevel`: kept with the session, told to the backends that it is open with, and to others when they are. */
-export function setLogLevel(turn: Turn): void {
+export function setLogLevel(turn: EndpointRequest): void {
   const level = turn.message.parameter('level')
   const { session } = turn
   if (session === undefined || level === undefined || !LEVELS.includes(level))

@@ -1,9 +1,9 @@
 import { PublicError } from '../../server/errors.ts'
+import type { EndpointRequest } from './endpoint-request.ts'
 import { complete, getPrompt, listOf, readResource } from './offers.ts'
 import { callTool, listTools } from './tools.ts'
-import type { Turn } from './turn.ts'
 
-type Serve = (turn: Turn) => void
+type Serve = (turn: EndpointRequest) => void
 
 /** What is served alike in both eras. */
 const ofBoth: Readonly<Record<string, Serve>> = {

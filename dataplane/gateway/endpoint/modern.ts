@@ -1,10 +1,10 @@
 import { checkModern } from '../mcp/classify.ts'
 import { MODERN } from '../mcp/revisions.ts'
-import { subscribe } from './listeners.ts'
+import type { EndpointRequest } from './endpoint-request.ts'
 import { serveMethods } from './methods.ts'
 import { onceAsked } from './offers.ts'
+import { subscribe } from './subscribe.ts'
 import { relayTask } from './tasks.ts'
-import type { Turn } from './turn.ts'
 
 const serveRequest = serveMethods({
   'subscriptions/listen': subscribe,
@@ -14,7 +14,7 @@ const serveRequest = serveMethods({
   'server/discover': (turn) => onceAsked(turn, () => discover(turn)),
 })
 
-function discover(turn: Turn): void {
+function discover(turn: EndpointRequest): void {
   turn.result(
     JSON.stringify({
       resultType: 'complete',
@@ -29,7 +29,7 @@ function discover(turn: Turn): void {
 }
 
 /** Serves a message of the modern era: it says all there is to know, and leaves nothing behind. */
-export function serveModern(turn: Turn): void {
+export function serveModern(turn: EndpointRequest): void {
   const { message } = turn
   checkModern(message, turn.req.headers)
   if (message.kind === 'notification') {

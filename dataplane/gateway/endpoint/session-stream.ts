@@ -1,7 +1,9 @@
-import type { EventLog, Outlet } from '../sessions/event-log.ts'
+import { EventWriter } from '../request/event-writer.ts'
+import { OK } from '../request/request-context.ts'
+import type { TokenHolder } from '../request/token-holder.ts'
 import type { Listening, Session } from '../sessions/sessions.ts'
-import { EventWriter } from './event-writer.ts'
-import { OK, type Turn } from './turn.ts'
+import type { EventLog, Outlet } from '../sessions/streams/event-log.ts'
+import type { EndpointRequest } from './endpoint-request.ts'
 
 /** What a client that does not read may leave unread before its connection is ended. */
 const MOST_UNREAD = 256 * 1024
@@ -13,14 +15,14 @@ const AWAY_MS = 60_000
  * is said meanwhile is kept for a client that comes back.
  */
 export class SessionStream implements Listening {
-  readonly #turn: Turn
+  readonly #turn: EndpointRequest
   readonly #session: Session
   readonly #log: EventLog
   #connection: EventWriter | undefined
   #away: NodeJS.Timeout | undefined
   #isOver = false
 
-  constructor(turn: Turn, session: Session, writer: EventWriter) {
+  constructor(turn: EndpointRequest, session: Session, writer: EventWriter) {
     this.#turn = turn
     this.#session = session
     this.#log = turn.gateway.streams.open(session.record)
@@ -39,16 +41,21 @@ export class SessionStream implements Listening {
   }
 
   /** Goes on behind an event on another connection. */
-  goOn(turn: Turn, after: number): void {
-    const writer = new EventWriter(turn.reply.res, ['mcp-session-id', this.#session.record.id])
+  goOn(turn: EndpointRequest, after: number): void {
+    const writer = new EventWriter(turn.reply.res, turn.share, ['mcp-session-id', this.#session.record.id])
     this.#connect(turn, writer)
     this.#log.attach(writer, after)
   }
 
-  #connect(turn: Turn, writer: EventWriter): void {
+  #connect(turn: EndpointRequest, writer: EventWriter): void {
     clearTimeout(this.#away)
     this.#connection = writer
+    const { tokens } = turn.gateway
+    // The stream goes on: its client comes back to it with another token.
+    const holder: TokenHolder = { turn, checkedAt: performance.now(), tokenEnded: () => writer.end() }
+    tokens.add(holder)
     turn.reply.res.once('close', () => {
+      tokens.delete(holder)
       turn.ended(OK)
       this.#disconnected(writer)
     })

@@ -1,19 +1,19 @@
 import { PublicError } from '../../server/errors.ts'
 import type { Route } from '../aggregation/catalog.ts'
-import { readListPage } from '../aggregation/list-page.ts'
-import type { Backend } from '../backends/backend.ts'
-import { Call } from '../backends/call.ts'
-import { resultOf } from '../backends/link.ts'
-import { passHeaders } from '../backends/pass-headers.ts'
-import { seal, unseal } from '../backends/request-state.ts'
-import { SessionTasks, taskBinding } from '../backends/session-tasks.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import { resultOf } from '../backends/connection/result-of.ts'
+import { readListPage } from '../backends/lists/list-page.ts'
+import { Call } from '../call/call.ts'
+import { seal, unseal } from '../call/parked/request-state.ts'
+import { passHeaders } from '../call/pass-headers.ts'
+import { SessionTasks, taskBinding } from '../call/tasks/session-tasks.ts'
 import { editObject } from '../mcp/json.ts'
 import type { Message } from '../mcp/message.ts'
 import { withParams } from '../mcp/rewrite.ts'
 import { requestText } from '../mcp/rpc-text.ts'
 import type { Session } from '../sessions/sessions.ts'
+import type { EndpointRequest } from './endpoint-request.ts'
 import { routeTo } from './offers.ts'
-import type { Turn } from './turn.ts'
 
 /** Tasks of the session era, which came with this revision and went with the next (2025-11-25, tasks). */
 const WITH_TASKS = '2025-11-25'
@@ -21,14 +21,14 @@ const WITH_TASKS = '2025-11-25'
 export const knowsTasks = ({ record }: Session): boolean => record.revision === WITH_TASKS
 
 /** Whether tasks are offered to the client. */
-const areOffered = ({ session, gateway }: Turn): boolean =>
+const areOffered = ({ session, gateway }: EndpointRequest): boolean =>
   session !== undefined && knowsTasks(session) && 'tasks' in gateway.offers.tasks
 
 /**
  * A call that is to be run as a task. Where no task was offered the wish is left out, for a backend that runs tasks
  * would answer with one. Throws `method_not_found` where tasks were offered and this tool's backend runs none.
  */
-export function taskCall(turn: Turn, { backend }: Route): Message {
+export function taskCall(turn: EndpointRequest, { backend }: Route): Message {
   const { message, era } = turn
   if (era === 'modern' && backend.era?.era === 'modern') return message
   if (!areOffered(turn)) return edited(message, { task: undefined })
@@ -37,14 +37,14 @@ export function taskCall(turn: Turn, { backend }: Route): Message {
 }
 
 /** `tasks/get`, `tasks/result` and `tasks/cancel`: relayed to the backend that runs the session's task. */
-export function relaySessionTask(turn: Turn): void {
+export function relaySessionTask(turn: EndpointRequest): void {
   const { message, gateway } = turn
   const { record } = sessionOf(turn)
   const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', taskBinding(record))
   const backend = task === undefined ? undefined : gateway.backendNamed(task.backend)
   if (task === undefined || backend === undefined)
     throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
-  new Call(turn, routeTo(backend), edited(message, { taskId: JSON.stringify(task.id) })).start()
+  new Call(turn.gateway, turn, routeTo(backend), edited(message, { taskId: JSON.stringify(task.id) })).start()
 }
 
 /** Where a list of tasks goes on: at these backends, behind these cursors of theirs. */
@@ -54,7 +54,7 @@ type Position = readonly [backend: string, cursor: string | undefined]
 const USE = 'task-lists'
 
 /** `tasks/list`: one page of each backend at which the session has begun tasks. Tasks of others that it tells are left out. */
-export function listSessionTasks(turn: Turn): void {
+export function listSessionTasks(turn: EndpointRequest): void {
   const session = sessionOf(turn)
   const positions = positionsOf(turn, session)
   turn.run(async () => {
@@ -66,7 +66,7 @@ export function listSessionTasks(turn: Turn): void {
   })
 }
 
-function positionsOf(turn: Turn, session: Session): readonly Position[] {
+function positionsOf(turn: EndpointRequest, session: Session): readonly Position[] {
   const { gateway, message } = turn
   const cursor = message.params?.['cursor']
   if (cursor === undefined)
@@ -81,7 +81,7 @@ function positionsOf(turn: Turn, session: Session): readonly Position[] {
   return JSON.parse(opened) as Position[]
 }
 
-const cursorOf = ({ gateway }: Turn, { record }: Session, positions: readonly Position[]): string =>
+const cursorOf = ({ gateway }: EndpointRequest, { record }: Session, positions: readonly Position[]): string =>
   seal(gateway.keys.keysFor(USE)[0], JSON.stringify(positions), taskBinding(record))
 
 interface Page {
@@ -93,7 +93,7 @@ interface Page {
 const NOTHING: Page = { texts: [], next: undefined }
 
 /** One backend that can't be asked costs its own tasks alone. */
-async function pageOf(turn: Turn, session: Session, [name, cursor]: Position): Promise<Page> {
+async function pageOf(turn: EndpointRequest, session: Session, [name, cursor]: Position): Promise<Page> {
   const backend = turn.gateway.backendNamed(name)
   if (backend === undefined) return NOTHING
   try {
@@ -113,7 +113,12 @@ async function pageOf(turn: Turn, session: Session, [name, cursor]: Position): P
 const TASK_LIST = { member: 'tasks', key: 'taskId' }
 
 /** The answer as JSON text. */
-async function askPage(turn: Turn, session: Session, backend: Backend, cursor: string | undefined): Promise<string> {
+async function askPage(
+  turn: EndpointRequest,
+  session: Session,
+  backend: Backend,
+  cursor: string | undefined,
+): Promise<string> {
   const link = session.link(backend)
   await link.open()
   const headers = link.headers()
@@ -124,7 +129,7 @@ async function askPage(turn: Turn, session: Session, backend: Backend, cursor: s
   return text
 }
 
-function sessionOf({ session }: Turn): Session {
+function sessionOf({ session }: EndpointRequest): Session {
   if (session === undefined || !knowsTasks(session)) throw new PublicError('method_not_found')
   return session
 }

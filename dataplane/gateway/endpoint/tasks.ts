@@ -1,15 +1,15 @@
 import { PublicError } from '../../server/errors.ts'
-import { Call } from '../backends/call.ts'
-import { hasTasks, TASKS_EXTENSION } from '../backends/task-ids.ts'
+import { Call } from '../call/call.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject } from '../mcp/json.ts'
 import { withParams } from '../mcp/rewrite.ts'
+import { hasTasks, TASKS_EXTENSION } from '../mcp/tasks.ts'
+import type { EndpointRequest } from './endpoint-request.ts'
 import { routeTo } from './offers.ts'
-import type { Turn } from './turn.ts'
 
 /** `tasks/get`, `tasks/update` and `tasks/cancel` (SEP-2663): relayed to the backend that runs the caller's task. */
-export function relayTask(turn: Turn): void {
+export function relayTask(turn: EndpointRequest): void {
   const { message, gateway, binding } = turn
   if (!hasTasks(message.meta?.[CAPABILITIES_KEY]))
     throw new PublicError('missing_capability', {
@@ -22,5 +22,5 @@ export function relayTask(turn: Turn): void {
   const { text, paramsStart, paramsEnd } = message
   const params = editObject(text.slice(paramsStart, paramsEnd), { taskId: JSON.stringify(task.id) })
   const relayed = withParams(message, params)
-  new Call(turn, routeTo(backend, encodeHeaderValue(task.id)), relayed).start()
+  new Call(turn.gateway, turn, routeTo(backend, encodeHeaderValue(task.id)), relayed).start()
 }

@@ -1,6 +1,6 @@
+import { isObject } from '../../../crds/shared/json.ts'
 import { hasExtension } from './extension.ts'
 import { editObject, memberText } from './json.ts'
-import { isObject } from './message.ts'
 
 /** MCP Apps (SEP-1865): a client shows what a tool gives by a page that the tool's server has as a resource. */
 export const APPS_EXTENSION = 'io.modelcontextprotocol/ui'

@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { isObject } from '../../../crds/shared/json.ts'
 import { PublicError } from '../../server/errors.ts'
 import { decodeHeaderValue, mismatch } from './headers.ts'
-import { isObject, type Message } from './message.ts'
+import type { Message } from './message.ts'
 import { isModernRevision, MODERN, servedRevisions } from './revisions.ts'
 
 export const VERSION_KEY = 'io.modelcontextprotocol/protocolVersion'

@@ -1,4 +1,4 @@
-import { isObject } from './message.ts'
+import { isObject } from '../../../crds/shared/json.ts'
 
 /** Whether these capabilities have this extension. */
 export const hasExtension = (capabilities: unknown, name: string): boolean =>

@@ -10,6 +10,9 @@ const BACKSLASH = 0x5c
 
 const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
 
+/** The same text by itself: a part that was taken out of a text would keep the whole of it. */
+export const detached = (text: string): string => Buffer.from(text).toString()
+
 export function skipSpace(text: string, at: number): number {
   let index = at
   while (index < text.length && isSpace(text.charCodeAt(index))) index++

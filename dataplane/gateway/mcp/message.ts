@@ -1,6 +1,8 @@
 import { isUtf8 } from 'node:buffer'
+import { isObject } from '../../../crds/shared/json.ts'
 import { PublicError } from '../../server/errors.ts'
 import { Elements, foldName, Members, skipSpace } from './json.ts'
+import { parseJson, structureBytes } from './parse.ts'
 
 /** Names of members, each with a bit of its own. */
 interface Names {
@@ -110,14 +112,30 @@ export class Message {
   }
 }
 
+/** Whoever a body is counted for. */
+interface BytesHolder {
+  /** Holds so many bytes from now on. Throws where that is too much. */
+  hold(bytes: number): void
+}
+
+/** Copies of a body that a request has at the same time: its text, its values, what goes on, and that as bytes. */
+export const COPIES = 4
+/** A character beyond Latin-1 makes all of them two bytes. */
+const WIDE_COPIES = 7
+
 /**
- * Parses a request body. Throws `parse_error` where it is not JSON in UTF-8, `invalid_message` where it is not one
+ * Parses a request body; `holder` is told what that costs before it is done. Throws `parse_error` where it is not JSON in UTF-8, `invalid_message` where it is not one
  * JSON-RPC 2.0 message that every parser reads alike. A batch is given back as the texts of its elements.
  */
-export function parseMessage(body: Buffer): Message | readonly string[] {
+export function parseMessage(body: Buffer, holder?: BytesHolder): Message | readonly string[] {
   if (!isUtf8(body)) throw new PublicError('parse_error', { message: 'The body is not UTF-8.' })
   const text = body.toString('utf8')
   let value: unknown
+  if (body.length > SMALL) {
+    const copies = text.length === body.length ? COPIES : WIDE_COPIES
+    const bytes = body.length * copies + structureOf(text)
+    holder?.hold(bytes)
+  }
   try {
     value = JSON.parse(text)
   } catch (cause) {
@@ -127,8 +145,19 @@ export function parseMessage(body: Buffer): Message | readonly string[] {
   return messageOf(text, value)
 }
 
+/** What a smaller body costs is in what each request is counted with; it can't be nested too deep either. */
+const SMALL = 2000
+
+function structureOf(text: string): number {
+  try {
+    return structureBytes(text)
+  } catch (error) {
+    throw new PublicError('parse_error', { message: `The body is ${(error as Error).message}.` })
+  }
+}
+
 /** One element of a batch. Throws `invalid_message`. */
-export const parseElement = (text: string): Message => messageOf(text, JSON.parse(text))
+export const parseElement = (text: string): Message => messageOf(text, parseJson(text))
 
 function messageOf(text: string, value: unknown): Message {
   if (!isObject(value)) throw new PublicError('invalid_message')
@@ -142,9 +171,8 @@ function elementsOf(text: string): string[] {
   return texts
 }
 
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
+/** Whether a value can be the id of a request (MCP, base protocol). */
+export const isId = (value: unknown): value is string | number => typeof value === 'string' || typeof value === 'number'
 
 function checkShape(value: Record<string, unknown>, kind: Message['kind']): void {
   if (value['jsonrpc'] !== '2.0') throw new PublicError('invalid_message', { message: 'jsonrpc must be "2.0".' })
@@ -155,7 +183,7 @@ function checkShape(value: Record<string, unknown>, kind: Message['kind']): void
   if (typeof value['method'] !== 'string' || value['method'] === '')
     throw new PublicError('invalid_message', { message: 'method must be a string.' })
   const { id, params } = value
-  if (kind === 'request' && typeof id !== 'string' && typeof id !== 'number')
+  if (kind === 'request' && !isId(id))
     throw new PublicError('invalid_message', { message: 'id must be a string or a number.' })
   if (params !== undefined && !isObject(params))
     throw new PublicError('invalid_message', { message: 'params must be an object.' })

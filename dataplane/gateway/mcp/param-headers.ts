@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { isObject } from '../../../crds/shared/json.ts'
 import { decodeHeaderValue, encodeHeaderValue, mismatch } from './headers.ts'
-import { isObject } from './message.ts'
 
 /** One argument that the modern era repeats in a header, declared by `x-mcp-header` in a tool's inputSchema. */
 export interface ParamHeader {

@@ -4,7 +4,7 @@ import { foldName, Members, memberText, skipSpace } from './json.ts'
 export const RELATED_TASK_KEY = 'io.modelcontextprotocol/related-task'
 
 /** The id of another hop; undefined where the task is not to be named there. */
-export type IdFor = (id: string) => string | undefined
+type IdFor = (id: string) => string | undefined
 
 /**
  * `params` or a result (JSON text) with the task that its `_meta` names under the id of another hop, or without that

@@ -7,7 +7,7 @@ const COLON = 0x3a
 const LONGEST_NAME = 64
 
 /** A member of the result that is changed. */
-export interface MemberEdit {
+interface MemberEdit {
   readonly name: string
   /** Takes its value and gives another one, as JSON text; undefined leaves it out. */
   edit(value: string): string | undefined

@@ -6,7 +6,7 @@ import { RELATED_TASK_KEY } from './related-task.ts'
 const HOP_PREFIX = 'io.modelcontextprotocol/'
 
 /** What changes in a call on its way to the backend; what is absent stays byte for byte. */
-export interface Rewrite {
+interface Rewrite {
   /** JSON text of the id on the backend's hop. */
   readonly id: string | undefined
   /** JSON text of the tool's name at the backend. */

@@ -1,3 +1,4 @@
+import type { Lease } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 
 interface Ask {
@@ -8,40 +9,61 @@ interface Ask {
   readonly resolve: (response: string) => void
   readonly reject: (error: PublicError) => void
   readonly timer: NodeJS.Timeout
+  readonly lease: Lease | undefined
+}
+
+interface AskOptions {
+  readonly timeoutMs: number
+  readonly onStream: boolean
+  /** Takes what the question costs; throws where that is too much. */
+  hold?(): Lease
 }
 
 /** A backend that asks without end is told so. */
 const MOST_OF_SESSION = 32
 const MOST = 10_000
+const MOST_NAMES = 8
 
 const ID = /^"portico-([\w-]{1,32})-(\d+)"$/
 
 /** Questions of this replica to clients that wait for an answer, which may come to any replica. */
 export class Asks {
-  readonly #replica: string
+  /** Names that this replica has had, the present one last. */
+  #names: readonly string[]
   readonly #open = new Map<string, Ask>()
   /** Open questions by session, where there are any. */
   readonly #counts = new Map<string, number>()
   #count = 0
 
   constructor(replica: string) {
-    this.#replica = replica
+    this.#names = [replica]
+  }
+
+  /** This replica is called otherwise from now on. What it has asked by its old names is still answered. */
+  rename(replica: string): void {
+    this.#names = [...this.#names.filter((name) => name !== replica), replica].slice(-MOST_NAMES)
+  }
+
+  /** Whether a replica of this name is this one. */
+  isOwn(replica: string): boolean {
+    return this.#names.includes(replica)
   }
 
   /** Opens a question; its `id` is JSON text. Throws `client_unreachable` where too many are open. */
   open(
     session: string,
-    { timeoutMs, onStream }: { readonly timeoutMs: number; readonly onStream: boolean },
+    { timeoutMs, onStream, hold }: AskOptions,
   ): { readonly id: string; readonly answer: Promise<string> } {
     const open = this.#counts.get(session) ?? 0
     if (open >= MOST_OF_SESSION || this.#open.size >= MOST)
       throw new PublicError('client_unreachable', { message: 'Too much is asked at once.' })
+    const lease = hold?.()
     this.#counts.set(session, open + 1)
-    const id = `"portico-${this.#replica}-${++this.#count}"`
+    const id = `"portico-${this.#names.at(-1)}-${++this.#count}"`
     const { promise, resolve, reject } = Promise.withResolvers<string>()
     const timer = setTimeout(() => this.fail(id, session, new PublicError('client_timeout')), timeoutMs)
     timer.unref()
-    this.#open.set(id, { session, onStream, resolve, reject, timer })
+    this.#open.set(id, { session, onStream, resolve, reject, timer, lease })
     return { id, answer: promise }
   }
 
@@ -67,6 +89,7 @@ export class Asks {
     const ask = this.#open.get(id)
     if (ask?.session !== session) return undefined
     clearTimeout(ask.timer)
+    ask.lease?.release()
     this.#open.delete(id)
     const left = (this.#counts.get(session) ?? 1) - 1
     if (left === 0) this.#counts.delete(session)

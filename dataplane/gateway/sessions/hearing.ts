@@ -1,10 +1,10 @@
-import type { Backend } from '../backends/backend.ts'
-import type { Link } from '../backends/link.ts'
-import type { ResourceWatch } from '../backends/resource-watch.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import type { Link } from '../backends/session/link.ts'
+import type { ResourceWatch } from '../backends/session/resource-updates.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
-import type { BusMessage, SessionBus } from './bus.ts'
 import { type Session, WATCH } from './session.ts'
-import type { SessionRecord } from './store.ts'
+import type { BusMessage, SessionBus } from './store/bus.ts'
+import type { SessionRecord } from './store/store.ts'
 
 /** What hearing needs of the sessions of this replica. */
 export interface SessionsHeard {
@@ -23,6 +23,8 @@ export interface HearingOptions {
   watch(uri: string, onUpdate: () => void): ResourceWatch | undefined
   /** A backend has said something in this session outside of any request. */
   onHeard(session: Session, link: Link, bytes: Buffer): void
+  /** Something failed that nobody waits for; `what` is then not done. */
+  onFault(error: unknown, what: string): void
 }
 
 /** Note of the replica at which a client listens. */
@@ -49,7 +51,9 @@ export class Hearing {
   /** Speaks with other replicas; undefined where there are none. `replica`: the name of this one. */
   follow(bus: SessionBus | undefined): void {
     this.#bus = bus
-    bus?.on('linked', (message) => void this.#linkedThere(message, bus).catch(() => {}))
+    bus?.on('linked', (message) => {
+      this.#linkedThere(message, bus).catch((error) => this.#options.onFault(error, 'a backend’s session is not heard'))
+    })
     bus?.on('hears', ({ session, backend }) => this.#waiting.get(keyOf(session, backend))?.())
     bus?.on('listens', ({ session }) => {
       const known = this.#sessions.known(session)
@@ -104,7 +108,7 @@ export class Hearing {
       if (link.renew() !== undefined) this.#hear(session, link)
       await link.beginning
     }
-    void bus.send({ kind: 'hears', session: id, backend: name }, from)
+    bus.tell({ kind: 'hears', session: id, backend: name }, from)
   }
 
   /** Hears for a client that has begun to listen here what its backends say unasked, whichever replica has opened them. */
@@ -134,13 +138,24 @@ export class Hearing {
 
   /** Watches a resource for a session's client, at this replica until the client listens at another. */
   async watch(session: Session, uri: string): Promise<void> {
-    session.watch(uri, () => this.#options.watch(uri, () => void this.#updated(session, uri).catch(() => {})))
+    session.watch(uri, () => this.#options.watch(uri, () => this.#tellUpdated(session, uri)))
     await this.#sessions.note(session, WATCH + uri, this.#replica)
+  }
+
+  /** Watches once more what its client still watches, at the backend that has it now; false where none is known yet. */
+  watchAgain(session: Session, uri: string): boolean {
+    if (session.noted(WATCH + uri) !== this.#replica) return true
+    session.watch(uri, () => this.#options.watch(uri, () => this.#tellUpdated(session, uri)))
+    return session.watchesOf(uri).length > 0
   }
 
   async unwatch(session: Session, uri: string): Promise<void> {
     session.unwatch(uri)
     await this.#sessions.note(session, WATCH + uri, undefined)
+  }
+
+  #tellUpdated(session: Session, uri: string): void {
+    this.#updated(session, uri).catch(() => {})
   }
 
   /** Tells of a resource that has changed, unless another replica watches it by now. */

@@ -1,10 +1,11 @@
+import { Budget, Lease, type Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
-import type { Backend } from '../backends/backend.ts'
-import { declaredOf } from '../backends/client-ask.ts'
-import type { Link } from '../backends/link.ts'
-import type { ResourceWatch } from '../backends/resource-watch.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import type { Link } from '../backends/session/link.ts'
+import type { ResourceWatch } from '../backends/session/resource-updates.ts'
 import { showsApps } from '../mcp/apps.ts'
-import type { SessionRecord } from './store.ts'
+import { declaredOf } from '../mcp/client-capabilities.ts'
+import type { SessionRecord } from './store/store.ts'
 
 /** A stream on which a client hears what the gateway says unasked. */
 export interface Listening {
@@ -28,6 +29,15 @@ export interface NoteKeeper {
   opened(session: Session, link: Link): void
 }
 
+/** What a session costs, and what each session with a backend does that hangs on it (measured). */
+const SESSION_BYTES = 1024
+const LINK_BYTES = 1024
+/** Of the note of such a session: in the record, and where it is kept. */
+const NOTE_COPIES = 2
+/** What a watched resource costs beside its URI, of which there are several copies. */
+const WATCH_BYTES = 512
+const URI_COPIES = 6
+
 const LINK = 'link:'
 const LOG_LEVEL = 'log'
 /** Before the URI of a resource that is watched for the client; the note says at which replica. */
@@ -40,6 +50,8 @@ const LONGEST_TASK_ID = 512
 
 const taskNote = (backend: string, id: string): string => TASK + JSON.stringify([backend, id])
 
+const NOBODY = new Budget({ total: Number.POSITIVE_INFINITY, share: Number.POSITIVE_INFINITY, reserve: 0 }).shareOf('')
+
 /** A legacy client's session as it lives in this process. */
 export class Session {
   /** The newest that is known here. */
@@ -48,15 +60,35 @@ export class Session {
   listening: Listening | undefined
   readonly #keeper: NoteKeeper
   #links: Map<Backend, Link> | undefined
+  /** Bytes that are counted for how those are noted. */
+  #linkNotes: Map<Backend, number> | undefined
   #watches: Map<string, ResourceWatch> | undefined
   #declared: string | undefined
   #showsApps: boolean | undefined
   /** Tasks that were begun here: their notes may be on their way still. */
   readonly #begun = new Set<string>()
+  readonly #share: Share | undefined
+  #lease: Lease | undefined
 
-  constructor(record: SessionRecord, keeper: NoteKeeper) {
+  /** Counted in the caller's `share`. Throws where that has too much. */
+  constructor(record: SessionRecord, keeper: NoteKeeper, share?: Share) {
     this.record = record
     this.#keeper = keeper
+    this.#share = share
+    this.#lease = share === undefined ? undefined : new Lease(share)
+    this.#lease?.demand(SESSION_BYTES + record.capabilities.length)
+  }
+
+  /** Takes so many bytes of the caller's share for a while. Throws where that is too much. */
+  lease(bytes: number): Lease {
+    const lease = new Lease(this.#share ?? NOBODY)
+    lease.demand(bytes)
+    return lease
+  }
+
+  /** Holds so many bytes more for as long as the session lives. */
+  #hold(bytes: number): void {
+    this.#lease?.demand(this.#lease.bytes + bytes)
   }
 
   /** What was noted under this name, at whichever replica. */
@@ -95,11 +127,15 @@ export class Session {
     this.#links ??= new Map()
     let link = this.#links.get(backend)
     if (link === undefined) {
+      this.#hold(LINK_BYTES)
       const name = LINK + backend.name
       link = backend.link(
         {
           recall: () => this.noted(name),
-          claim: (expected, value) => this.#keeper.claim(this, name, expected, value),
+          claim: (expected, value) => {
+            this.#countLink(backend, value)
+            return this.#keeper.claim(this, name, expected, value)
+          },
         },
         this.declared,
       )
@@ -110,9 +146,23 @@ export class Session {
     return link
   }
 
+  /** Counts how a session with a backend is noted. Throws where that is too much. */
+  #countLink(backend: Backend, note: string): void {
+    this.#linkNotes ??= new Map()
+    const bytes = NOTE_COPIES * note.length
+    this.#hold(bytes - (this.#linkNotes.get(backend) ?? 0))
+    this.#linkNotes.set(backend, bytes)
+  }
+
   /** The sessions with backends that are open here. */
   get openLinks(): readonly Link[] {
     return this.#links === undefined ? [] : [...this.#links.values()].filter(({ opened }) => opened !== undefined)
+  }
+
+  /** Whether this session's own session with a backend is open, at whichever replica. */
+  isOpenWith(backend: Backend): boolean {
+    const link = this.#links?.get(backend)
+    return link === undefined ? this.noted(LINK + backend.name) !== undefined : link.opened !== undefined
   }
 
   /** Watches a resource for the client here, once. Throws where it watches too many. */
@@ -121,8 +171,16 @@ export class Session {
     if (this.#watches.has(uri)) return
     if (this.watched.length > MOST_WATCHES)
       throw new PublicError('invalid_params', { message: 'Too many resources are subscribed to.' })
+    this.#hold(WATCH_BYTES + URI_COPIES * uri.length)
     const watch = start()
     if (watch !== undefined) this.#watches.set(uri, watch)
+    else this.#hold(-WATCH_BYTES - URI_COPIES * uri.length)
+  }
+
+  /** What is watched of this resource here. */
+  watchesOf(uri: string): readonly ResourceWatch[] {
+    const watch = this.#watches?.get(uri)
+    return watch === undefined ? [] : [watch]
   }
 
   /** URIs of the resources that some replica watches for this session. */
@@ -131,8 +189,11 @@ export class Session {
   }
 
   unwatch(uri: string): void {
-    this.#watches?.get(uri)?.stop()
+    const watch = this.#watches?.get(uri)
+    if (watch === undefined) return
+    watch.stop()
     this.#watches?.delete(uri)
+    this.#hold(-WATCH_BYTES - URI_COPIES * uri.length)
   }
 
   /** Names of backends with which some replica has opened a session of this one. */
@@ -149,8 +210,8 @@ export class Session {
     if (this.#begun.size > MOST_TASKS) this.#begun.delete(first as string)
     const noted = this.#notedUnder(TASK).map((task) => TASK + task)
     noted.sort((a, b) => Number(this.noted(a)) - Number(this.noted(b)))
-    if (noted.length >= MOST_TASKS) void this.#noteAtLeisure(noted[0] as string, undefined)
-    void this.#noteAtLeisure(name, String(Date.now()))
+    if (noted.length >= MOST_TASKS) this.#noteAtLeisure(noted[0] as string, undefined)
+    this.#noteAtLeisure(name, String(Date.now()))
   }
 
   /** Whether the client has begun this task, at whichever replica. */
@@ -167,10 +228,9 @@ export class Session {
   }
 
   /** While the store is away nothing is noted. */
-  async #noteAtLeisure(name: string, value: string | undefined): Promise<void> {
-    try {
-      await this.note(name, value)
-    } catch {}
+  #noteAtLeisure(name: string, value: string | undefined): void {
+    const note = async () => this.note(name, value)
+    note().catch(() => {})
   }
 
   #notedUnder(prefix: string): string[] {
@@ -179,13 +239,19 @@ export class Session {
     )
   }
 
-  /** Lets go of what concerns a backend that is gone. */
-  forget(backend: Backend): void {
-    this.#links?.delete(backend)
+  /** Lets go of what concerns a backend that is gone, and gives the URIs of what was watched there. */
+  forget(backend: Backend): readonly string[] {
+    if (this.#links?.delete(backend) === true) this.#hold(-LINK_BYTES - (this.#linkNotes?.get(backend) ?? 0))
+    this.#linkNotes?.delete(backend)
+    const watchedThere = [...(this.#watches ?? [])].flatMap(([uri, { by }]) => (by === backend.watched ? [uri] : []))
+    for (const uri of watchedThere) this.unwatch(uri)
+    return watchedThere
   }
 
   /** Ends what lives here. `atBackends`: their sessions end as well; otherwise another replica goes on with them. */
   end(atBackends: boolean): void {
+    this.#lease?.release()
+    this.#lease = undefined
     this.listening?.end()
     for (const watch of this.#watches?.values() ?? []) watch.stop()
     this.#watches = undefined

@@ -1,18 +1,21 @@
 import { randomBytes } from 'node:crypto'
+import type { Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
-import type { Backend } from '../backends/backend.ts'
-import type { Link } from '../backends/link.ts'
-import { notificationText } from '../mcp/rpc-text.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import type { Link } from '../backends/session/link.ts'
 import { Asks, askerOf } from './asks.ts'
 import { sameBinding } from './binding.ts'
 import { Hearing, type HearingOptions, type SessionsHeard, STREAM } from './hearing.ts'
+import { type AskOptions, putQuestion, type Say } from './put-question.ts'
 import { type NoteKeeper, Session } from './session.ts'
-import type { SessionStorage } from './storage.ts'
-import type { SessionRecord } from './store.ts'
+import { copySessions, settleSessions } from './storage-move.ts'
+import type { SessionStorage } from './store/storage.ts'
+import type { SessionRecord } from './store/store.ts'
+import { Unwatched } from './unwatched.ts'
 
 export { type Listening, Session } from './session.ts'
 
-export interface SessionsOptions extends HearingOptions {
+interface SessionsOptions extends HearingOptions {
   readonly storage: SessionStorage
   /** A client has cancelled a request (its id is JSON text) that another replica did not find; it may run here. */
   onCancelled(session: Session, request: string): void
@@ -20,20 +23,8 @@ export interface SessionsOptions extends HearingOptions {
   onEnded(session: string): void
 }
 
-/** How a question is put to a client. */
-export interface AskOptions {
-  readonly timeoutMs: number
-  /** Says it on a stream that is at hand, such as that of the call it belongs to; absent: on the client's GET stream. */
-  say?(message: string): void
-  /** Takes the question back. */
-  readonly signal?: AbortSignal
-}
-
 const ID_BYTES = 24
-/** Bounds the memory that somebody who only opens sessions can take. */
-const MOST = 200_000
 const LOCAL = 'here'
-
 /** The sessions of legacy clients. */
 export class Sessions implements NoteKeeper, SessionsHeard {
   /** What backends say unasked. */
@@ -41,13 +32,14 @@ export class Sessions implements NoteKeeper, SessionsHeard {
   readonly #options: SessionsOptions
   readonly #live = new Map<string, Session>()
   #storage: SessionStorage
-  #asks: Asks
+  readonly #asks = new Asks(LOCAL)
+  readonly #unwatched = new Unwatched()
 
   constructor(options: SessionsOptions) {
     this.#options = options
     this.#storage = options.storage
     this.hearing = new Hearing(this, options)
-    this.#asks = this.#listen(options.storage)
+    this.#listen(options.storage)
   }
 
   get #store() {
@@ -62,35 +54,54 @@ export class Sessions implements NoteKeeper, SessionsHeard {
     return this.#store.provider
   }
 
-  /** Opens a session. Throws `unavailable` where there are too many, or the store is away. */
-  open(fields: Omit<SessionRecord, 'id' | 'notes'>): Session | Promise<Session> {
-    if (this.#store.size >= MOST) throw new PublicError('unavailable', { message: 'Too many sessions are open.' })
+  /**
+   * Opens a session, which is counted in the caller's share. Throws where that or all of them have too much, and
+   * `unavailable` where the store is away.
+   */
+  open(fields: Omit<SessionRecord, 'id' | 'notes'>, share?: Share): Session | Promise<Session> {
     const record: SessionRecord = { id: randomBytes(ID_BYTES).toString('base64url'), ...fields }
+    const session = this.#keep(record, share)
     const added = this.#store.add(record)
-    return added === undefined ? this.#keep(record) : added.then(() => this.#keep(record))
+    return added === undefined ? session : added.then(() => session, this.#giveUp(record.id))
+  }
+
+  /** Lets go of a session that the store has not taken. */
+  readonly #giveUp = (id: string) => (error: unknown) => {
+    this.#drop(id, true)
+    throw error
   }
 
   /**
    * The caller's session of this id. Throws `session_unknown` where there is none, and the very same where it is
    * somebody else's.
    */
-  find(id: string, binding: string): Session | Promise<Session> {
+  find(id: string, binding: string, share?: Share): Session | Promise<Session> {
     const found = this.#store.find(id)
-    return found instanceof Promise ? found.then((record) => this.#own(record, binding)) : this.#own(found, binding)
+    return found instanceof Promise
+      ? found.then((record) => this.#own(record, binding, share))
+      : this.#own(found, binding, share)
   }
 
-  #own(record: SessionRecord | undefined, binding: string): Session {
-    if (record === undefined || !sameBinding(record.binding, binding)) throw new PublicError('session_unknown')
-    const session = this.#live.get(record.id)
-    if (session === undefined) return this.#keep(record)
+  #own(record: SessionRecord | undefined, binding: string, share: Share | undefined): Session {
+    const session = record === undefined ? undefined : this.#live.get(record.id)
+    if (record === undefined || !sameBinding(record.binding, binding)) {
+      if (record !== undefined && session === undefined) this.#store.letGo(record.id)
+      throw new PublicError('session_unknown')
+    }
+    if (session === undefined) return this.#keep(record, share)
     session.record = record
     return session
   }
 
-  #keep(record: SessionRecord): Session {
-    const session = new Session(record, this)
-    this.#live.set(record.id, session)
-    return session
+  #keep(record: SessionRecord, share: Share | undefined): Session {
+    try {
+      const session = new Session(record, this, share)
+      this.#live.set(record.id, session)
+      return session
+    } catch (error) {
+      this.#store.letGo(record.id)
+      throw error
+    }
   }
 
   /** Ends a session and what hangs on it, wherever that was opened. */
@@ -143,10 +154,6 @@ export class Sessions implements NoteKeeper, SessionsHeard {
     return this.#store.find(id)
   }
 
-  get #replica(): string {
-    return this.#storage.bus?.replica ?? LOCAL
-  }
-
   /**
    * Tells a client something on its GET stream, at whichever replica that is. False where it certainly listens
    * nowhere; a client that does not listen misses nothing that it could not ask for.
@@ -169,24 +176,9 @@ export class Sessions implements NoteKeeper, SessionsHeard {
    * with `client_unreachable` where it listens nowhere, its session ends or too much is asked at once, with
    * `client_timeout` where it does not answer.
    */
-  async ask(session: Session, method: string, params: string, options: AskOptions): Promise<string> {
-    const sessionId = session.record.id
-    const onStream = options.say === undefined
-    const { id, answer } = this.#asks.open(sessionId, { timeoutMs: options.timeoutMs, onStream })
-    const { say = (message: string, ask?: string) => this.say(session, message, ask), signal } = options
-    const unreachable = () => this.#asks.fail(id, sessionId, new PublicError('client_unreachable'))
-    const takeBack = () => {
-      void say(notificationText('notifications/cancelled', { requestId: JSON.parse(id) }))
-      unreachable()
-    }
-    signal?.addEventListener('abort', takeBack, { once: true })
-    const heard = say(`{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${params}}`, id)
-    if (heard instanceof Promise) void heard.then((isHeard) => isHeard || unreachable())
-    try {
-      return await answer
-    } finally {
-      signal?.removeEventListener('abort', takeBack)
-    }
+  ask(session: Session, method: string, params: string, options: AskOptions): Promise<string> {
+    const say: Say = (message, ask) => this.say(session, message, ask)
+    return putQuestion({ asks: this.#asks, say, session }, { method, params }, options)
   }
 
   /** A client has not come back to its GET stream: what it was asked there it has not heard. */
@@ -200,13 +192,13 @@ export class Sessions implements NoteKeeper, SessionsHeard {
     const asker = askerOf(id)
     const sessionId = session.record.id
     if (asker === undefined) return
-    if (asker === this.#replica) this.#asks.settle(id, sessionId, response)
-    else void bus?.send({ kind: 'answer', session: sessionId, ask: id, text: response }, asker)
+    if (this.#asks.isOwn(asker)) this.#asks.settle(id, sessionId, response)
+    else bus?.tell({ kind: 'answer', session: sessionId, ask: id, text: response }, asker)
   }
 
   /** Takes a cancellation of a request (JSON text of its id) that does not run here to the other replicas. */
   cancelElsewhere(session: Session, request: string): void {
-    void this.#storage.bus?.send({ kind: 'cancel', session: session.record.id, request })
+    this.#storage.bus?.tell({ kind: 'cancel', session: session.record.id, request })
   }
 
   /** Tells every client that listens here one message. */
@@ -219,7 +211,7 @@ export class Sessions implements NoteKeeper, SessionsHeard {
     for (const { listening, record } of this.#live.values()) {
       if (listening === undefined) continue
       listening.sign()
-      void this.#touch(record.id)
+      this.#touch(record.id).catch((error) => this.#options.onFault(error, 'a session is not kept alive'))
     }
   }
 
@@ -235,11 +227,20 @@ export class Sessions implements NoteKeeper, SessionsHeard {
     for (const { listening } of this.#live.values()) listening?.end()
   }
 
+  /** Lets go of a backend that is gone. What was watched there is watched at the one in its place, once that is known. */
   forget(backend: Backend): void {
-    for (const session of this.#live.values()) session.forget(backend)
+    for (const session of this.#live.values()) this.#unwatched.add(session, session.forget(backend))
   }
 
-  #listen(storage: SessionStorage): Asks {
+  /** Backends show something else: those in the place of others may be known by now. */
+  watchAgain(): void {
+    this.#unwatched.retry(
+      ({ record }) => this.#live.has(record.id),
+      (session, uri) => this.hearing.watchAgain(session, uri),
+    )
+  }
+
+  #listen(storage: SessionStorage): void {
     const { store, bus } = storage
     this.hearing.follow(bus)
     store.onGone = (id, expired) => this.#drop(id, expired)
@@ -248,7 +249,7 @@ export class Sessions implements NoteKeeper, SessionsHeard {
       if (listening !== undefined) listening.say(text)
       else if (ask !== undefined) {
         const asker = askerOf(ask)
-        if (asker !== undefined) void bus.send({ kind: 'unheard', session, ask }, asker)
+        if (asker !== undefined) bus.tell({ kind: 'unheard', session, ask }, asker)
       }
     })
     bus?.on('answer', ({ session, ask, text }) => this.#asks.settle(ask, session, text))
@@ -257,16 +258,24 @@ export class Sessions implements NoteKeeper, SessionsHeard {
       const known = this.#live.get(session)
       if (known !== undefined) this.#options.onCancelled(known, request)
     })
-    return new Asks(bus?.replica ?? LOCAL)
+    this.#asks.rename(bus?.replica ?? LOCAL)
   }
 
-  /** Goes on with another storage. Sessions that are known here move with it. */
+  /**
+   * Goes on with another storage, which must work: sessions that are known here are written to it first. Rejects, and
+   * goes on with the one before, where it does not take them.
+   */
   async moveTo(storage: SessionStorage): Promise<void> {
+    const from = this.#storage.bus?.replica ?? LOCAL
+    const names = { from, to: storage.bus?.replica ?? LOCAL, isShared: storage.bus !== undefined }
+    const written = await copySessions(this.#live, storage.store, names)
     const before = this.#storage
     before.store.onGone = undefined
     this.#storage = storage
-    this.#asks = this.#listen(storage)
-    await Promise.allSettled([...this.#live.values()].map(({ record }) => storage.store.add(record)))
+    this.#listen(storage)
+    settleSessions(this.#live, storage.store, { written, names }).catch((error) =>
+      this.#options.onFault(error, 'a session is not moved'),
+    )
     before.close()
   }
 

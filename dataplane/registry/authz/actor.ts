@@ -4,13 +4,15 @@ import type { TokenClaims } from './claims.ts'
 import { ROLES, type Role, type RoleRules, resolveRoles } from './roles.ts'
 
 /** How much is checked: nothing; that there is a valid token; that, and claims and roles. */
-export type AuthorizationMode = 'anonymous' | 'auth-only' | 'full'
+type AuthorizationMode = 'anonymous' | 'auth-only' | 'full'
 
 /** Who acts, and what that lets them do. */
 export interface Actor {
   readonly mode: AuthorizationMode
   /** Undefined in anonymous mode, and for callers without a token on a public path. */
   readonly subject: string | undefined
+  /** Whose share of memory it uses: issuer and subject; undefined where it has no token. */
+  readonly holder: string | undefined
   readonly claims: TokenClaims
   readonly roles: ReadonlySet<Role>
   /** Gates, filters and scoping by claims do not apply. */
@@ -36,14 +38,21 @@ export function createActors(auth: AuthConfig): (caller: Caller) => Actor {
   const known = new WeakMap<Caller, Actor>()
 
   function derive(caller: Caller): Actor {
-    const base = { mode, subject: undefined, claims: NO_CLAIMS, unlabelled }
+    const base = { mode, subject: undefined, holder: undefined, claims: NO_CLAIMS, unlabelled }
     if (mode === 'anonymous') return { ...base, roles: EVERY_ROLE, unrestricted: true }
     // On a public path: whoever has no token reads, and manages nothing.
     if (caller.kind === 'anonymous') return { ...base, roles: NO_ROLES, unrestricted: mode === 'auth-only' }
 
-    const { subject, claims } = caller
+    const { issuer, subject, claims } = caller
     const roles = mode === 'auth-only' ? EVERY_ROLE : resolveRoles(claims, rules)
-    return { ...base, subject, claims, roles, unrestricted: roles.has('superAdmin') }
+    return {
+      ...base,
+      subject,
+      holder: JSON.stringify([issuer, subject]),
+      claims,
+      roles,
+      unrestricted: roles.has('superAdmin'),
+    }
   }
 
   return function actorOf(caller) {

@@ -15,7 +15,7 @@ export interface Explanation {
   readonly checks: readonly Check[]
 }
 
-export interface Explained {
+interface Explained {
   readonly registry: { readonly name: string; readonly claims: ClaimsMap }
   /** The entries of the name, by the order of their sources in the registry. */
   readonly entries: readonly { readonly source: string; readonly claims: ClaimsMap }[]

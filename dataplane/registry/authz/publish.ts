@@ -1,7 +1,7 @@
 import type { Actor } from './actor.ts'
 import { type ClaimsMap, isEmpty, sameClaims, satisfies } from './claims.ts'
 
-export type PublishFault = 'claims_required' | 'claims_not_subset' | 'claims_mismatch'
+type PublishFault = 'claims_required' | 'claims_not_subset' | 'claims_mismatch'
 
 /**
  * What is wrong with the claims of a version that is published; undefined where nothing is. `existing` are the claims of

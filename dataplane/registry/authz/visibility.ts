@@ -7,7 +7,7 @@ import type { ClaimsMap } from './claims.ts'
 export type Visible = 'all' | readonly number[]
 
 /** The sets of claims that entries carry; the revision changes whenever a set is added or goes. */
-export interface ClaimsSets {
+interface ClaimsSets {
   readonly revision: number | string
   readonly sets: readonly { readonly id: number; readonly claims: ClaimsMap }[]
 }

@@ -1,8 +1,8 @@
-import type { EntryType } from '../store/schema.ts'
 import { decodeCursor, encodeCursor, queryDigest } from './cursor.ts'
+import type { EntryType } from './entry-type.ts'
 
 /** Where a page of raw entries ended. */
-export interface EntryPosition {
+interface EntryPosition {
   readonly type: EntryType
   readonly name: string
   readonly source: string

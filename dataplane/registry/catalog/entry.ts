@@ -1,5 +1,5 @@
 import type { ClaimsMap } from '../authz/claims.ts'
-import type { EntryType } from '../store/schema.ts'
+import type { EntryType } from './entry-type.ts'
 import type { UpstreamMeta } from './official-meta.ts'
 
 /** One version of a server or a skill as it comes from a source, checked. */

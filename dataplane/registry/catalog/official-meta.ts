@@ -1,3 +1,4 @@
+import { isObject } from '../../../crds/shared/json.ts'
 import { printable } from './names.ts'
 import { timestamp } from './timestamp.ts'
 
@@ -16,7 +17,7 @@ export interface UpstreamMeta {
   readonly others: string | null
 }
 
-export interface OfficialMeta {
+interface OfficialMeta {
   readonly status: Status
   readonly statusMessage: string | null
   readonly statusChangedAt: string
@@ -64,8 +65,4 @@ export function writeMeta(official: OfficialMeta, others: string | null): string
 
 function timeOf(value: unknown): string | null {
   return typeof value === 'string' ? (timestamp(value) ?? null) : null
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

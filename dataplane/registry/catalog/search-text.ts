@@ -1,5 +1,5 @@
 /** Folds a text so that case and width don't matter when it is looked for or looked in. */
-export function fold(text: string): string {
+function fold(text: string): string {
   return text.normalize('NFKC').toLowerCase()
 }
 

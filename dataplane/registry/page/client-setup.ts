@@ -1,11 +1,4 @@
-import { isObject } from '../catalog/official-meta.ts'
-
-/** How a server is added to one client: a text to copy, and what to do with it. */
-export interface Setup {
-  readonly client: string
-  readonly hint: string
-  readonly text: string
-}
+import { type Connection, type Setup, setupsFor } from '../../pages/client-setup.ts'
 
 /** The parts of a server document that say how it is reached. Documents of synced sources may have anything in them. */
 export interface Reachable {
@@ -19,46 +12,11 @@ export interface Reachable {
   }[]
 }
 
-type Connection =
-  | { readonly type: 'http' | 'sse'; readonly url: string }
-  | { readonly command: string; readonly args: readonly string[]; readonly env?: Readonly<Record<string, string>> }
-
 /** What is typed to add a server to the clients that people use; none where the document names no way to reach it. */
 export function clientSetups(server: Reachable): readonly Setup[] {
   const connection = remoteOf(server) ?? packageOf(server)
   if (connection === undefined) return []
-  const name = (server.name.split('/').at(-1) ?? server.name).replace(/[^\w-]/g, '-')
-  const typed = 'url' in connection ? connection : { type: 'stdio', ...connection }
-  return [
-    {
-      client: 'VS Code',
-      hint: 'Put this into .vscode/mcp.json, or into the user’s with “MCP: Open User Configuration”.',
-      text: json({ servers: { [name]: typed } }),
-    },
-    { client: 'Claude Code', hint: 'Run this in a terminal.', text: claudeCommand(name, connection) },
-    {
-      client: 'Cursor',
-      hint: 'Put this into .cursor/mcp.json, or into ~/.cursor/mcp.json for all projects.',
-      text: json({ mcpServers: { [name]: 'url' in connection ? { url: connection.url } : connection } }),
-    },
-    {
-      client: 'Claude Desktop',
-      hint:
-        'url' in connection
-          ? 'Add a custom connector with this URL under Settings, Connectors.'
-          : 'Put this into claude_desktop_config.json.',
-      text: 'url' in connection ? connection.url : json({ mcpServers: { [name]: connection } }),
-    },
-  ]
-}
-
-/** JSON as people write it: objects over several lines, lists in one. */
-function json(value: unknown, indent = ''): string {
-  if (Array.isArray(value)) return `[${value.map((item) => JSON.stringify(item)).join(', ')}]`
-  if (!isObject(value)) return JSON.stringify(value)
-  const inner = `${indent}  `
-  const members = Object.entries(value).map(([key, member]) => `${inner}${JSON.stringify(key)}: ${json(member, inner)}`)
-  return `{\n${members.join(',\n')}\n${indent}}`
+  return setupsFor(server.name.split('/').at(-1) ?? server.name, connection)
 }
 
 function remoteOf({ remotes }: Reachable): Connection | undefined {
@@ -102,16 +60,4 @@ function variableNames(variables: unknown): readonly string[] {
   return variables
     .map((variable: { name?: unknown } | null) => variable?.name)
     .filter((name) => typeof name === 'string' && /^\w+$/.test(name)) as string[]
-}
-
-function claudeCommand(name: string, connection: Connection): string {
-  if ('url' in connection) return `claude mcp add --transport ${connection.type} ${name} ${quoted(connection.url)}`
-  const { command, args, env = {} } = connection
-  const variables = Object.entries(env).flatMap(([key, value]) => ['--env', `${key}=${value}`])
-  return ['claude', 'mcp', 'add', name, ...variables, '--', command, ...args].map(quoted).join(' ')
-}
-
-/** A word for a POSIX shell. */
-function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }

@@ -1,4 +1,4 @@
-import { isObject } from '../catalog/official-meta.ts'
+import { isObject } from '../../../crds/shared/json.ts'
 import type { Reachable } from './client-setup.ts'
 
 /** What a page shows of a server document. */

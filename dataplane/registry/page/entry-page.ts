@@ -1,6 +1,7 @@
 import { html } from 'hono/html'
 import type { Markup, Page } from '../../pages/page.ts'
-import type { VersionRow } from '../store/version-columns.ts'
+import { setupList } from '../../pages/setup-list.ts'
+import type { VersionRow } from '../store/database/version-columns.ts'
 import { clientSetups } from './client-setup.ts'
 import { documentOf } from './document.ts'
 
@@ -8,12 +9,14 @@ export interface EntryPage {
   readonly registry: string
   /** Newest first; at least one. */
   readonly rows: readonly VersionRow[]
+  /** Whether there are more, older than these. */
+  readonly more: boolean
 }
 
 const MOST_VERSIONS = 100
 
 /** One server: what it is, how a client gets it, and its versions. */
-export function entryPage({ registry, rows }: EntryPage): Page {
+export function entryPage({ registry, rows, more }: EntryPage): Omit<Page, 'footer'> {
   const shown = rows.find(({ is_latest }) => is_latest === 1) ?? (rows[0] as VersionRow)
   const { server, title, description, ways, websiteUrl, repositoryUrl } = documentOf(shown.document)
   const setups = clientSetups(server)
@@ -35,18 +38,19 @@ ${shown.status_message === null ? '' : html`<p class="soft">${shown.status_messa
 ${
   setups.length === 0
     ? html`<p class="soft">Its document names no way to reach it that clients know.</p>`
-    : setups.map(
-        ({ client, hint, text }, index) => html`<details${index === 0 ? html` open` : ''}><summary>${client}</summary>
-<p class="small soft">${hint}</p>
-<pre>${text}</pre></details>`,
-      )
+    : setupList(setups)
 }
 <h2>Versions</h2>
 <table><thead><tr><th>Version</th><th>Published</th><th>Status</th></tr></thead><tbody>
 ${rows.slice(0, MOST_VERSIONS).map((row) => versionRow(row))}
 </tbody></table>
-${rows.length > MOST_VERSIONS ? html`<p class="small soft">and ${rows.length - MOST_VERSIONS} older ones</p>` : ''}`,
+${olderOnes(rows.length - MOST_VERSIONS, more)}`,
   }
+}
+
+function olderOnes(left: number, more: boolean): Markup | string {
+  if (more) return html`<p class="small soft">and older ones</p>`
+  return left > 0 ? html`<p class="small soft">and ${left} older ones</p>` : ''
 }
 
 function link(url: string | undefined, text: string): Markup | string {

@@ -1,6 +1,6 @@
 import { html } from 'hono/html'
 import type { Markup, Page } from '../../pages/page.ts'
-import type { VersionRow } from '../store/version-columns.ts'
+import type { VersionRow } from '../store/database/version-columns.ts'
 import { documentOf } from './document.ts'
 
 export interface ListPage {
@@ -14,7 +14,7 @@ export interface ListPage {
 }
 
 /** The servers of a registry, a page of them, with a search that is a plain form. */
-export function listPage({ registries, registry, search, rows, nextCursor, isFirst }: ListPage): Page {
+export function listPage({ registries, registry, search, rows, nextCursor, isFirst }: ListPage): Omit<Page, 'footer'> {
   const query = (cursor?: string) =>
     `/?${new URLSearchParams({ registry, ...(search && { search }), ...(cursor !== undefined && { cursor }) })}`
   return {

@@ -1,36 +1,41 @@
 import { type Context, Hono } from 'hono'
 import { html } from 'hono/html'
-import { renderPage } from '../../pages/page.ts'
+import { type Page, renderPage } from '../../pages/page.ts'
 import { PublicError } from '../../server/errors.ts'
-import type { Api } from '../api/context.ts'
-import { type OpenRegistry, openRegistry, readOpen } from '../api/gate.ts'
-import type { RegistryEnv } from '../api/operation.ts'
+import type { Api } from '../api/request/context.ts'
+import { type OpenRegistry, openRegistry, readOpen } from '../api/request/gate.ts'
+import type { RegistryEnv } from '../api/request/operation.ts'
 import { mayReach } from '../authz/access.ts'
 import type { Actor } from '../authz/actor.ts'
 import { decodeCursor, encodeCursor, queryDigest } from '../catalog/cursor.ts'
 import { isServerName } from '../catalog/names.ts'
-import type { VersionRow } from '../store/version-columns.ts'
+import type { VersionPage } from '../store/read/large-texts.ts'
 import { entryPage } from './entry-page.ts'
 import { listPage } from './list-page.ts'
 
+const FOOTER = html`A catalog of MCP servers. Programs read it at <code>/registry/…/v0.1</code>; <a href="/openapi.json">API description</a>.`
+
 const PAGE_SIZE = 30
 const LONGEST_SEARCH = 200
+
+const show = (c: Context, page: Omit<Page, 'footer'>, status?: Parameters<typeof renderPage>[2]) =>
+  renderPage(c, { ...page, footer: FOOTER }, status)
 
 /** The catalog for people. It shows what the caller may see, by the same gate and the same filter as the consumer API. */
 export function pageRoutes(api: Pick<Api, 'reader' | 'visibilityOf'>): Hono<RegistryEnv> {
   const app = new Hono<RegistryEnv>()
   const { reader } = api
 
-  async function readRows(
+  async function readPage(
     actor: Actor,
     open: OpenRegistry,
-    read: (open: OpenRegistry) => Promise<readonly VersionRow[]>,
-  ): Promise<readonly VersionRow[]> {
+    read: (open: OpenRegistry) => Promise<VersionPage>,
+  ): Promise<VersionPage> {
     const { found } = await readOpen(api, actor, open, async (its) => {
-      const rows = await read(its)
-      return { rows, revision: rows[0]?.revision }
+      const page = await read(its)
+      return { ...page, revision: page.rows[0]?.revision }
     })
-    return found.rows
+    return found
   }
 
   app.get('/', async (c) => {
@@ -38,7 +43,7 @@ export function pageRoutes(api: Pick<Api, 'reader' | 'visibilityOf'>): Hono<Regi
     const registries = (await reader.registries()).filter(({ claims }) => mayReach(actor, claims))
     const names = registries.map(({ name }) => name)
     const registry = c.req.query('registry') || names[0]
-    if (registry === undefined) return renderPage(c, nothing)
+    if (registry === undefined) return show(c, nothing)
     if (!names.includes(registry)) throw new PublicError('not_found')
 
     const search = c.req.query('search')?.trim().slice(0, LONGEST_SEARCH) ?? ''
@@ -47,14 +52,13 @@ export function pageRoutes(api: Pick<Api, 'reader' | 'visibilityOf'>): Hono<Regi
     const after = cursor ? decodeCursor(cursor, digest) : undefined
     if (cursor && after === undefined) throw new PublicError('invalid_request')
 
-    const query = { type: 'server', includeDeleted: false, version: 'latest', limit: PAGE_SIZE + 1, after } as const
-    const rows = await readRows(actor, await openRegistry(api, actor, registry), ({ visible }) =>
+    const query = { type: 'server', includeDeleted: false, version: 'latest', limit: PAGE_SIZE, after } as const
+    const { rows, more } = await readPage(actor, await openRegistry(api, actor, registry), ({ visible }) =>
       reader.list({ ...query, registry, visible, ...(search && { search }) }),
     )
-    const page = rows.slice(0, PAGE_SIZE)
-    const last = rows.length > PAGE_SIZE ? page.at(-1) : undefined
+    const last = more ? rows.at(-1) : undefined
     const nextCursor = last && encodeCursor(last, digest)
-    return renderPage(c, listPage({ registries: names, registry, search, rows: page, nextCursor, isFirst: !after }))
+    return show(c, listPage({ registries: names, registry, search, rows, nextCursor, isFirst: !after }))
   })
 
   app.get('/registry/:registry/servers/:namespace/:short', async (c) => {
@@ -63,11 +67,11 @@ export function pageRoutes(api: Pick<Api, 'reader' | 'visibilityOf'>): Hono<Regi
     const { registry } = open
     const name = `${c.req.param('namespace')}/${c.req.param('short')}`
     if (!isServerName(name)) throw new PublicError('not_found')
-    const rows = await readRows(actor, open, ({ visible }) =>
+    const { rows, more } = await readPage(actor, open, ({ visible }) =>
       reader.versions({ registry, type: 'server', name, visible, includeDeleted: false }),
     )
     if (rows.length === 0) throw new PublicError('not_found')
-    return renderPage(c, entryPage({ registry, rows }))
+    return show(c, entryPage({ registry, rows, more }))
   })
   return app
 }
@@ -78,7 +82,7 @@ const nothing = {
 }
 
 /** Whether a request is one of a person's browser for a page, rather than of a program. */
-export function wantsPage(c: Context): boolean {
+function wantsPage(c: Context): boolean {
   const { method, path } = c.req
   return (
     (method === 'GET' || method === 'HEAD') &&
@@ -99,5 +103,5 @@ export function errorPage(c: Context, error: unknown): Promise<Response> | undef
     status === 401
       ? html`<p class="soft">This catalog needs a bearer token, which browsers don’t send by themselves. An administrator can open a registry to everybody with <code>auth.publicPaths</code>.</p>`
       : html`<p><a href="/">To the catalog</a></p>`
-  return renderPage(c, { title: String(status), body: html`<h1>${error.message}</h1>${hint}` }, status)
+  return show(c, { title: String(status), body: html`<h1>${error.message}</h1>${hint}` }, status)
 }

@@ -48,8 +48,7 @@ export const findUnsupported = (manifests: readonly Manifest[]): readonly Manife
     return fields.map(({ pointer, reason }): ManifestFinding => {
       const isLater = reason === 'later'
       return {
-        // A config keeps its use while some of its fields wait for their reader; a workload would not run as it says.
-        severity: isLater && declaration?.role !== 'workload' ? 'warning' : 'error',
+        severity: 'error',
         reason: isLater ? 'NotYetSupported' : 'NotSupported',
         message: isLater ? 'is not supported yet' : reason,
         file: manifest.file,

@@ -1,11 +1,11 @@
 import { apiVersionOf, kindNamed, kinds, VERSION } from '../../../crds/index.ts'
 import { closest } from '../../../crds/shared/closest.ts'
 import { isCoreKind } from './core.ts'
-import { groupOf, type OwnGroup, versionOf } from './group.ts'
+import { groupOf, isGroup, type OwnGroup, versionOf } from './group.ts'
 import type { ObjectFinding } from './metadata.ts'
 
 /** What an object of a file is: one of ours, a Secret or ConfigMap, or something that there is only something to say of. */
-export type Classified =
+type Classified =
   | { readonly is: 'manifest'; readonly kind: string }
   | { readonly is: 'core'; readonly kind: 'Secret' | 'ConfigMap' }
   | { readonly is: 'nothing'; readonly finding: ObjectFinding }
@@ -51,6 +51,14 @@ function ofOurGroup(apiVersion: string, kind: string, { name }: OwnGroup): Class
 
 function ofOtherGroup(apiVersion: string, kind: string, group: OwnGroup): Classified {
   if (!kindNamed(kind)) return nothing('note', 'Ignored', '/kind', `${kind} (${apiVersion}) is not read: ignored`)
+  const name = groupOf(apiVersion)
+  if (name !== '' && !isGroup(name))
+    return nothing(
+      'error',
+      'ApiVersionInvalid',
+      '/apiVersion',
+      `must begin with a DNS name, as ${apiVersionOf(group.name)}`,
+    )
   if (!group.chosen) return nothing('error', 'GroupsDiffer', '/apiVersion', `${apiVersion}: ${group.why}`)
   const expected = apiVersionOf(group.name)
   return nothing('note', 'Ignored', '/apiVersion', `${kind} of ${apiVersion}, not ${expected}: ignored`)

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { escapePointer } from './document.ts'
-import { isRecord, type ObjectFinding } from './metadata.ts'
+import { at, isObject } from '../../../crds/shared/json.ts'
+import type { ObjectFinding } from './metadata.ts'
 
 /** A Secret or ConfigMap with its values as bytes. Values of Secrets must not reach any output. */
 export interface CoreObject {
@@ -56,12 +56,12 @@ export function readCoreObject(kind: 'Secret' | 'ConfigMap', object: Record<stri
   for (const [field, decode] of fieldsOf[kind] ?? []) {
     const map = object[field]
     if (map === undefined || map === null) continue
-    if (!isRecord(map)) {
+    if (!isObject(map)) {
       refuse(`/${field}`, 'must be a map of strings')
       continue
     }
     for (const [key, value] of Object.entries(map)) {
-      const pointer = `/${field}/${escapePointer(key)}`
+      const pointer = at(`/${field}`, key)
       if (!keyName.test(key)) refuse(pointer, 'a key must be letters, digits, "-", "_" and ".", at most 253')
       else if (typeof value !== 'string') refuse(pointer, 'must be a string; put the value in quotes')
       else {

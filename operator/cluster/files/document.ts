@@ -10,7 +10,11 @@ import {
   type Pair,
   parseAllDocuments,
   type Tags,
+  type YAMLMap,
 } from 'yaml'
+import { at, stepsOf } from '../../../crds/shared/json.ts'
+import { duplicateKeys } from './duplicate-keys.ts'
+import { excess } from './extent.ts'
 
 /** One YAML or JSON document of a file, with the place of everything in it. */
 export interface ManifestDocument {
@@ -26,7 +30,7 @@ export interface ManifestDocument {
   readonly wordsReadAsBooleans: readonly string[]
 }
 
-export interface SyntaxFinding {
+interface SyntaxFinding {
   readonly message: string
   readonly line: number
 }
@@ -39,9 +43,6 @@ const tagsAsKubectlHasThem = (tags: Tags): Tags =>
   tags.filter(
     (tag) => typeof tag === 'string' || !(tag.tag.endsWith(':timestamp') || ('format' in tag && tag.format === 'TIME')),
   )
-
-const unescapeStep = (token: string) => token.replaceAll('~1', '/').replaceAll('~0', '~')
-export const escapePointer = (key: string): string => key.replaceAll('~', '~0').replaceAll('/', '~1')
 
 const keyText = (pair: Pair) => String(isScalar(pair.key) ? pair.key.value : pair.key)
 
@@ -56,13 +57,22 @@ function resolve(document: Document, node: unknown): unknown {
   return isAlias(node) ? node.resolve(document) : node
 }
 
-function placeOf(document: Document, pointer: string): Place {
+/** The pairs of maps that were looked into, by key: an object may have as many findings as it has keys. */
+type Pairs = WeakMap<YAMLMap, ReadonlyMap<string, Pair>>
+
+function pairOf(map: YAMLMap, key: string, known: Pairs): Pair | undefined {
+  const pairs = known.get(map) ?? new Map(map.items.map((pair) => [keyText(pair), pair]))
+  known.set(map, pairs)
+  return pairs.get(key)
+}
+
+function placeOf(document: Document, pointer: string, known: Pairs): Place {
   let node: unknown = document.contents
   let offset = isNode(node) ? (node.range?.[0] ?? 0) : 0
-  for (const token of pointer.split('/').slice(1).map(unescapeStep)) {
+  for (const token of stepsOf(pointer)) {
     const parent = resolve(document, node)
     if (isMap(parent)) {
-      const pair = parent.items.find((item) => keyText(item) === token)
+      const pair = pairOf(parent, token, known)
       if (!pair) return { node: undefined, offset, exact: false }
       offset = isNode(pair.key) ? (pair.key.range?.[0] ?? offset) : offset
       node = pair.value
@@ -89,7 +99,7 @@ const isSurprisingBoolean = (node: unknown) =>
 function findSurprisingBooleans(node: Node | null | undefined, pointer: string, found: string[]): void {
   if (isMap(node)) {
     for (const pair of node.items) {
-      findSurprisingBooleans(pair.value as Node | null, `${pointer}/${escapePointer(keyText(pair))}`, found)
+      findSurprisingBooleans(pair.value as Node | null, at(pointer, keyText(pair)), found)
     }
   } else if (isSeq(node)) {
     node.items.forEach((item, index) => {
@@ -98,8 +108,20 @@ function findSurprisingBooleans(node: Node | null | undefined, pointer: string, 
   } else if (isSurprisingBoolean(node)) found.push(pointer)
 }
 
+/** Syntax errors of one document that are told: after the first few, the rest are their echo. */
+const MOST_ERRORS = 20
+
+/** A document that the parser's stack was too small for has one error; how often it says so depends on the stack. */
+function toldErrors({ errors }: Document): Document['errors'] {
+  const exhausted = errors.find(({ code }) => code === 'RESOURCE_EXHAUSTION')
+  return exhausted === undefined ? errors.slice(0, MOST_ERRORS) : [exhausted]
+}
+
 /** The first line of the parser's message, without its own account of the place. */
-const oneLine = (message: string) => (message.split('\n')[0] ?? message).replace(/ at line \d+, column \d+:?$/, '')
+const oneLine = (message: string) =>
+  /call stack|stack overflow/i.test(message) ? 'nests too deeply' : firstLine(message)
+
+const firstLine = (message: string) => (message.split('\n')[0] ?? message).replace(/ at line \d+, column \d+:?$/, '')
 
 /**
  * Parses a file's text into its documents. Empty documents are left out. A document with syntax errors is left out too
@@ -119,9 +141,13 @@ export function parseDocuments(text: string): {
     customTags: tagsAsKubectlHasThem,
     lineCounter: counter,
     prettyErrors: false,
+    logLevel: 'error',
+    // The parser compares each key with all before it; see duplicateKeys.
+    uniqueKeys: false,
   })
   for (const document of 'empty' in parsed ? [] : parsed) {
-    for (const error of document.errors) errors.push({ message: oneLine(error.message), line: lineAt(error.pos[0]) })
+    for (const error of toldErrors(document))
+      errors.push({ message: oneLine(error.message), line: lineAt(error.pos[0]) })
     if (document.errors.length > 0 || document.contents === null) continue
     let value: unknown
     try {
@@ -131,13 +157,25 @@ export function parseDocuments(text: string): {
       continue
     }
     if (value === null) continue
+    const tooMuch = excess(value)
+    if (tooMuch !== undefined) {
+      errors.push({ message: tooMuch, line: lineAt(document.range[0]) })
+      continue
+    }
+    const duplicates = duplicateKeys(document.contents)
+    if (duplicates.length > 0) {
+      for (const offset of duplicates.slice(0, MOST_ERRORS))
+        errors.push({ message: 'Map keys must be unique', line: lineAt(offset) })
+      continue
+    }
+    const pairs: Pairs = new WeakMap()
     const wordsReadAsBooleans: string[] = []
     findSurprisingBooleans(document.contents, '', wordsReadAsBooleans)
     documents.push({
       value,
-      lineOf: (pointer) => lineAt(placeOf(document, pointer).offset),
+      lineOf: (pointer) => lineAt(placeOf(document, pointer, pairs).offset),
       misreading: (pointer) => {
-        const place = placeOf(document, pointer)
+        const place = placeOf(document, pointer, pairs)
         return place.exact ? misreadingOf(place.node) : undefined
       },
       wordsReadAsBooleans,

@@ -8,6 +8,11 @@ export interface OwnGroup {
   readonly why: string
 }
 
+const GROUP = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$/
+
+/** Whether a text can be an API group of custom resources: a DNS name with a dot. */
+export const isGroup = (text: string): boolean => text.length <= 253 && GROUP.test(text)
+
 export const groupOf = (apiVersion: string): string => {
   const slash = apiVersion.indexOf('/')
   return slash < 0 ? '' : apiVersion.slice(0, slash)
@@ -29,7 +34,7 @@ export function agreedGroup(
   for (const { apiVersion, kind } of objects) {
     if (typeof apiVersion !== 'string' || typeof kind !== 'string' || !isOurKind(kind)) continue
     const group = groupOf(apiVersion)
-    if (group !== '') counts.set(group, (counts.get(group) ?? 0) + 1)
+    if (isGroup(group)) counts.set(group, (counts.get(group) ?? 0) + 1)
   }
   const [most] = [...counts].sort((left, right) => right[1] - left[1])
   const name = most?.[0] ?? DEFAULT_GROUP

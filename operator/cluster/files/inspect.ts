@@ -1,5 +1,5 @@
 import { clusterAddress } from '../../reconcile/index.ts'
-import type { ReconcileContext } from '../../reconcile/plan.ts'
+import type { ReconcileContext } from '../../reconcile/outcome/plan.ts'
 import { assumeSecrets } from './assumed-secrets.ts'
 import { checkManifests, findUnsupported } from './check.ts'
 import { type ManifestFinding, objectKey } from './finding.ts'
@@ -52,16 +52,16 @@ function withoutRepeats(findings: readonly ManifestFinding[], unsupported: reado
  */
 export function inspectManifests(
   paths: readonly string[],
-  options: { readonly group: string | undefined; readonly image: string },
+  options: Pick<ReconcileContext, 'image' | 'adminPeers' | 'podTemplate'> & { readonly group: string | undefined },
 ): Inspection {
   const set = readManifests(paths, options.group)
   const { valid, findings } = checkManifests(set)
   const unsupported = findUnsupported(valid)
   const assumed = new Map<string, ManifestFinding>()
   const context: ReconcileContext = {
+    ...options,
     group: set.group,
     now: NO_TIME,
-    image: options.image,
     addressOf: clusterAddress,
   }
   const planned = planManifests(

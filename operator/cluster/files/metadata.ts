@@ -1,4 +1,5 @@
-import { escapePointer, type ManifestDocument } from './document.ts'
+import { at, isObject } from '../../../crds/shared/json.ts'
+import type { ManifestDocument } from './document.ts'
 import type { Severity } from './finding.ts'
 
 /** A finding before it has a file: pointers are relative to the object. */
@@ -14,24 +15,21 @@ const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
 const subdomain = new RegExp(`^${label}(\\.${label})*$`)
 const dnsLabel = new RegExp(`^${label}$`)
 
-export const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
 /**
  * Checks what the API server checks before any schema: a name, a namespace, labels and annotations whose values are
  * strings.
  */
-export function checkMetadata(metadata: unknown, at: Pick<ManifestDocument, 'misreading'>, base: string) {
+export function checkMetadata(metadata: unknown, document: Pick<ManifestDocument, 'misreading'>, base: string) {
   const findings: ObjectFinding[] = []
   const refuse = (reason: string, pointer: string, message: string) =>
     findings.push({ severity: 'error', reason, message, pointer })
   const explained = (pointer: string, message: string) => {
-    const misreading = at.misreading(base + pointer)
+    const misreading = document.misreading(base + pointer)
     return misreading ? `${message} (${misreading})` : message
   }
 
-  if (!isRecord(metadata) || metadata['name'] === undefined || metadata['name'] === null || metadata['name'] === '') {
-    const generated = isRecord(metadata) && metadata['generateName'] !== undefined
+  if (!isObject(metadata) || metadata['name'] === undefined || metadata['name'] === null || metadata['name'] === '') {
+    const generated = isObject(metadata) && metadata['generateName'] !== undefined
     refuse(
       'NameMissing',
       '/metadata/name',
@@ -53,10 +51,10 @@ export function checkMetadata(metadata: unknown, at: Pick<ManifestDocument, 'mis
   for (const field of ['labels', 'annotations']) {
     const map = metadata[field]
     if (map === undefined || map === null) continue
-    if (!isRecord(map)) refuse('MetadataInvalid', `/metadata/${field}`, 'must be a map of strings')
+    if (!isObject(map)) refuse('MetadataInvalid', `/metadata/${field}`, 'must be a map of strings')
     else {
       for (const [key, value] of Object.entries(map)) {
-        const pointer = `/metadata/${field}/${escapePointer(key)}`
+        const pointer = at(`/metadata/${field}`, key)
         if (typeof value !== 'string') refuse('MetadataInvalid', pointer, explained(pointer, 'must be a string'))
       }
     }

@@ -1,5 +1,6 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { kindNamed } from '../../../crds/index.ts'
+import { isObject } from '../../../crds/shared/json.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { classify } from './classify.ts'
 import { type CoreObject, readCoreObject } from './core.ts'
@@ -8,7 +9,7 @@ import { type FoundFiles, findFiles } from './find.ts'
 import type { ManifestFinding, ObjectId } from './finding.ts'
 import { objectKey } from './finding.ts'
 import { agreedGroup, type OwnGroup } from './group.ts'
-import { checkMetadata, isRecord, type ObjectFinding } from './metadata.ts'
+import { checkMetadata, type ObjectFinding } from './metadata.ts'
 
 /** An object of one of our kinds and where it stands. */
 export interface Manifest {
@@ -41,6 +42,16 @@ interface Candidate {
   readonly named: boolean
 }
 
+/** A parsed file takes some forty times its size in memory. */
+const LARGEST_FILE = 16 * 1024 * 1024
+
+/** Characters of a message: names of any length may stand in it. */
+const LONGEST_MESSAGE = 1000
+/** More than any name that is one. */
+const LONGEST_NAME = 300
+
+const shortened = (text: string, length: number) => (text.length > length ? `${text.slice(0, length)}…` : text)
+
 const isList = (value: Record<string, unknown>) =>
   typeof value['kind'] === 'string' && value['kind'].endsWith('List') && Array.isArray(value['items'])
 
@@ -72,6 +83,8 @@ class Reading {
   #loadFile(file: string, named: boolean): void {
     let content: string
     try {
+      const { size } = statSync(file)
+      if (size > LARGEST_FILE) throw new Error(`has ${size} bytes; at most ${LARGEST_FILE} are read`)
       content = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file))
     } catch (error) {
       const isEncoding = error instanceof TypeError
@@ -85,7 +98,7 @@ class Reading {
     }
     for (const document of documents) {
       const { value } = document
-      if (!isRecord(value)) {
+      if (!isObject(value)) {
         this.#add({ value: {}, document, base: '', file, named }, [
           { severity: 'error', reason: 'NotAnObject', message: 'must be an object', pointer: '' },
         ])
@@ -93,7 +106,7 @@ class Reading {
         const items = value['items'] as unknown[]
         items.forEach((item, index) => {
           const base = `/items/${index}`
-          if (isRecord(item)) this.candidates.push({ value: item, document, base, file, named })
+          if (isObject(item)) this.candidates.push({ value: item, document, base, file, named })
         })
       } else this.candidates.push({ value, document, base: '', file, named })
     }
@@ -104,7 +117,7 @@ class Reading {
       this.findings.push({
         severity,
         reason,
-        message,
+        message: shortened(message, LONGEST_MESSAGE),
         file: candidate.file,
         line: candidate.document.lineOf(candidate.base + pointer),
         ...(pointer === '' ? {} : { pointer }),
@@ -123,9 +136,9 @@ class Reading {
 
   #identify(candidate: Candidate, kind: string): ObjectId | undefined {
     const { metadata } = candidate.value
-    const named = isRecord(metadata) && typeof metadata['name'] === 'string' ? metadata['name'] : ''
-    const namespace = (isRecord(metadata) && metadata['namespace']) || 'default'
-    const id = { kind, namespace: String(namespace), name: named }
+    const named = isObject(metadata) && typeof metadata['name'] === 'string' ? metadata['name'] : ''
+    const namespace = (isObject(metadata) && metadata['namespace']) || 'default'
+    const id = { kind, namespace: shortened(String(namespace), LONGEST_NAME), name: shortened(named, LONGEST_NAME) }
     const findings = checkMetadata(metadata, candidate.document, candidate.base)
     this.#add(candidate, findings, id)
     if (findings.length > 0) return

@@ -39,6 +39,16 @@ interface RequestOptions {
   readonly timeout?: number
 }
 
+interface JsonPatch {
+  readonly fieldManager: string
+  readonly operations: readonly {
+    readonly op: 'add' | 'replace' | 'test'
+    readonly path: string
+    readonly value: unknown
+  }[]
+  readonly subresource?: string
+}
+
 interface ListOf<T> {
   metadata: { resourceVersion: string; continue?: string }
   items: T[] | null
@@ -134,6 +144,15 @@ export class ApiServer {
     return this.request<T>('PATCH', pathOf(resource, namespace, name), {
       contentType: 'application/merge-patch+json',
       body: patch,
+    })
+  }
+
+  /** JSON patch (RFC 6902) under a field manager; a failed `test` is 422. */
+  jsonPatch<T = KubernetesObject>(resource: Resource, namespace: string, name: string, patch: JsonPatch): Promise<T> {
+    return this.request<T>('PATCH', pathOf(resource, namespace, name, patch.subresource), {
+      query: { fieldManager: patch.fieldManager },
+      contentType: 'application/json-patch+json',
+      body: patch.operations,
     })
   }
 

@@ -5,7 +5,6 @@ export const childKinds: readonly Resource[] = [
   { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' },
   { group: '', version: 'v1', plural: 'services', kind: 'Service' },
   { group: '', version: 'v1', plural: 'serviceaccounts', kind: 'ServiceAccount' },
-  { group: '', version: 'v1', plural: 'persistentvolumeclaims', kind: 'PersistentVolumeClaim' },
   { group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment' },
   { group: 'apps', version: 'v1', plural: 'statefulsets', kind: 'StatefulSet' },
   { group: 'networking.k8s.io', version: 'v1', plural: 'networkpolicies', kind: 'NetworkPolicy' },

@@ -25,14 +25,14 @@ export class PooledKubeConfig extends KubeConfig {
     if (!fresh) return
     if (this.#pool && this.#poolMaterial === this.#latestMaterial) {
       context.setDispatcher(this.#pool)
-      void fresh.destroy()
+      fresh.destroy().catch(() => {})
       return
     }
     const outdated = this.#pool
     this.#pool = fresh
     this.#poolMaterial = this.#latestMaterial
     // Requests in flight end on the old pool.
-    void outdated?.close()
+    outdated?.close().catch(() => {})
   }
 
   /** Ends all connections. */

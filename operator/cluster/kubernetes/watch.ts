@@ -1,7 +1,8 @@
+import { errors } from 'undici'
 import { ApiError, type ApiServer } from './api-server.ts'
 import { pathOf, type Resource } from './resource.ts'
 
-export interface WatchEvent<T> {
+interface WatchEvent<T> {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'
   readonly object: T
 }
@@ -20,7 +21,9 @@ interface WatchOptions {
 
 /**
  * One watch (Kubernetes API concepts, "Efficient detection of changes"), bookmarks included. Ends when the server ends
- * it; throws ApiError for an error status and for an ERROR event (410 Expired), any other Error for a broken connection.
+ * it, and after `idleLimit` without a byte: on a quiet cluster that is nothing unusual, and where the connection was dead
+ * the next request tells. Throws ApiError for an error status and for an ERROR event (410 Expired), any other Error for a
+ * broken connection.
  */
 export async function* watch<T>(
   api: ApiServer,
@@ -49,7 +52,7 @@ export async function* watch<T>(
   }
   response.body.setEncoding('utf8')
   let rest = ''
-  for await (const chunk of response.body as AsyncIterable<string>) {
+  for await (const chunk of untilIdle(response.body as AsyncIterable<string>)) {
     const lines = (rest + chunk).split('\n')
     rest = lines.pop() as string
     for (const line of lines) {
@@ -61,5 +64,13 @@ export async function* watch<T>(
       }
       yield event as WatchEvent<T>
     }
+  }
+}
+
+async function* untilIdle(body: AsyncIterable<string>): AsyncGenerator<string> {
+  try {
+    yield* body
+  } catch (error) {
+    if (!(error instanceof errors.BodyTimeoutError)) throw error
   }
 }

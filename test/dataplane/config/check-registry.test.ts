@@ -19,6 +19,24 @@ for (const [what, change, pointers] of [
     { sources: [{ ...source, syncPolicy: { interval: '999ms' } }] },
     ['/sources/0/syncPolicy/interval'],
   ],
+  [
+    'headers of a name in another case',
+    {
+      sources: [
+        {
+          name: 'files',
+          api: {
+            endpoint: 'https://a.example',
+            headers: [
+              { name: 'X-Key', valueFile: 'a' },
+              { name: 'x-key', valueFile: 'b' },
+            ],
+          },
+        },
+      ],
+    },
+    ['/sources/0/api/headers/1/name'],
+  ],
   ['two registries of a name', { registries: [registry, registry] }, ['/registries/1/name']],
   ['a source that isn’t there', { registries: [{ name: 'a', sources: ['files', 'no'] }] }, ['/registries/0/sources/1']],
   ['a source twice', { registries: [{ name: 'a', sources: ['files', 'files'] }] }, ['/registries/0/sources/1']],

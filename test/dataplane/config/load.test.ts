@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import Type from 'typebox'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
@@ -79,6 +80,52 @@ test('a field too many does not hide what is wrong across the others', () => {
     findings(`${text}extra: 1\n`).map((line) => line.replace(/^[^/]*/, '')),
     ['/extra: unknown field', '/backends/1/name: is the same as /backends/0/name'],
   )
+})
+
+test('nor does a field that is missing or of the wrong type', () => {
+  const text = `${good}  - { name: one, url: 'http://127.0.0.1:2/mcp', timeout: 7 }\n  - { url: 'http://127.0.0.1:99999' }\n`
+  assert.equal(
+    findings(text.replace('namespace: default\n', '')).map((line) => line.replace(/^[^/]*/, '')),
+    [
+      '/namespace: is required',
+      '/backends/1/timeout: must be of type string',
+      '/backends/2/name: is required',
+      '/backends/1/name: is the same as /backends/0/name',
+      '/backends/2/url: is not a URL',
+    ],
+  )
+})
+
+test('nothing across fields is said of what is no value anyway', () => {
+  const text = `${good.replace('name: one', 'name: 7')}  - { name: 7, url: 'http://127.0.0.1:2/mcp' }\n`
+  assert.equal(
+    findings(text).map((line) => line.replace(/^[^/]*/, '')),
+    ['/backends/0/name: must be of type string', '/backends/1/name: must be of type string'],
+  )
+})
+
+test('a check that can’t take what breaks a rule of the schema hides no finding', () => {
+  const schema = Type.Object({ a: Type.String({ pattern: '^[0-9]+$' }), b: Type.String() })
+  const parseStrictly = configParser(schema, ({ a }) => {
+    throw new TypeError(`no number: ${a}`)
+  })
+  try {
+    parseStrictly('{ a: x, b: 7 }')
+    assert.unreachable()
+  } catch (error) {
+    assert.instance(error, ConfigError)
+    assert.equal(
+      (error as ConfigError).findings.map(({ pointer }) => pointer),
+      ['/a', '/b'],
+    )
+  }
+})
+
+test('of values of every wrong type in every place no check falls over', () => {
+  const config = parse(good) as unknown as Record<string, unknown>
+  for (const wrong of [null, true, 7, 'text', [], {}, [[]], [null], { a: 1 }])
+    for (const name of Object.keys(config))
+      assert.ok(findings(JSON.stringify({ ...config, [name]: wrong })) !== undefined)
 })
 
 test('YAML that can’t be read', () => {

@@ -1,12 +1,17 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Authenticate } from '../../../dataplane/identity/index.ts'
-import { type Provider, verifyTokens } from '../../../dataplane/identity/verify.ts'
+import type { Provider } from '../../../dataplane/identity/provider.ts'
+import { verifyTokens } from '../../../dataplane/identity/verify.ts'
 import type { PublicError } from '../../../dataplane/server/errors.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
 import { temporaryFolder } from '../../support/folder.ts'
-import { type IdentityProvider, introspectionClient, startIdentityProvider } from '../../support/identity-provider.ts'
 import { keptLog } from '../../support/kept-log.ts'
+import {
+  type IdentityProvider,
+  introspectionClient,
+  startIdentityProvider,
+} from '../../support/network/identity-provider.ts'
 
 const AUDIENCE = 'https://registry.example'
 
@@ -93,6 +98,86 @@ test('a JWT that fails is never asked about', async () => {
   ])
     assert.is((await refusal(token)).code, 'unauthenticated')
   assert.is(asks(), before)
+})
+
+/** A request as far as it matters here. */
+const from = (remoteAddress: string) => ({ headers: {}, socket: { remoteAddress } })
+const outcomeOf = async (by: Authenticate, token: string, address: string) => {
+  try {
+    await by(`Bearer ${token}`, from(address))
+    return 'fine'
+  } catch (error) {
+    return (error as PublicError).code
+  }
+}
+
+test('a token that is refused is asked about once in a while, however often it comes', async () => {
+  const before = asks()
+  for (let time = 0; time < 20; time++) assert.is((await refusal('wrong-again-and-again')).code, 'unauthenticated')
+  assert.is(asks() - before, 1)
+})
+
+test('an address that brings many wrong tokens is held to some of them, and nobody else is', async () => {
+  const own = verifier(provider())
+  const before = asks()
+  const outcomes: string[] = []
+  for (let index = 0; index < 200; index++) outcomes.push(await outcomeOf(own, `wrong-${index}`, '203.0.113.7'))
+  assert.ok(asks() - before <= 32, `${asks() - before} questions for 200 wrong tokens`)
+  assert.is(outcomes.at(-1), 'rate_limited')
+  assert.is(await outcomeOf(own, 'wrong-elsewhere', '203.0.113.8'), 'unauthenticated')
+  assert.is(await outcomeOf(own, idp.grant({ aud: AUDIENCE }), '203.0.113.8'), 'fine')
+  try {
+    await own('Bearer one-more', from('203.0.113.7'))
+    assert.unreachable()
+  } catch (error) {
+    const { status, headers } = error as PublicError
+    assert.is(status, 429)
+    assert.match(headers?.['Retry-After'] ?? '', /^[1-9]\d*$/)
+  }
+  await own.close()
+})
+
+test('the same at once, from all addresses of one network of IPv6', async () => {
+  const own = verifier(provider())
+  const before = asks()
+  const outcomes = await Promise.all(
+    Array.from({ length: 500 }, (_, index) => outcomeOf(own, `many-${index}`, `2001:db8:1:2::${index.toString(16)}`)),
+  )
+  assert.ok(asks() - before <= 40, `${asks() - before} questions for 500 wrong tokens`)
+  assert.equal([...new Set(outcomes)].sort(), ['rate_limited', 'unauthenticated'])
+  await own.close()
+})
+
+test('good tokens cost an address nothing, and wrong ones push none of them out', async () => {
+  const own = verifier(provider())
+  const tokens = Array.from({ length: 60 }, () => idp.grant({ aud: AUDIENCE }))
+  for (const token of tokens) assert.is(await outcomeOf(own, token, '203.0.113.9'), 'fine')
+  const before = asks()
+  for (let index = 0; index < 100; index++) await outcomeOf(own, `stranger-${index}`, '203.0.113.10')
+  const asked = asks()
+  for (const token of tokens) assert.is(await outcomeOf(own, token, '203.0.113.9'), 'fine')
+  assert.is(asks(), asked)
+  assert.ok(asked > before)
+  await own.close()
+})
+
+test('strangers behind the same address shut nobody out whose token was good', async () => {
+  const own = verifier(provider())
+  const token = idp.grant({ aud: AUDIENCE })
+  assert.is(await outcomeOf(own, token, '203.0.113.11'), 'fine')
+  for (let index = 0; index < 40; index++) await outcomeOf(own, `stranger-${index}`, '203.0.113.11')
+  assert.is(await outcomeOf(own, 'one-more-stranger', '203.0.113.11'), 'rate_limited')
+  const real = Date.now
+  // By then it has to be asked about again.
+  Date.now = () => real() + 61_000
+  try {
+    const before = asks()
+    assert.is(await outcomeOf(own, token, '203.0.113.11'), 'fine')
+    assert.is(asks() - before, 1)
+  } finally {
+    Date.now = real
+  }
+  await own.close()
 })
 
 test('the endpoint is found by discovery where it is not named', async () => {

@@ -31,7 +31,7 @@ for (const [resource, url] of [
 
 test('it is served on the bare path and on the resource’s own, whatever Host says', async () => {
   let current: ProtectedResourceMetadata | undefined = metadataOf('https://gateway.example/team/mcp')
-  const app = resourceMetadataRoutes(() => current)
+  const app = resourceMetadataRoutes({ current: () => current })
   const get = (path: string, init?: RequestInit) =>
     app.request(`http://evil.example/.well-known/oauth-protected-resource${path}`, init)
   for (const path of ['', '/team/mcp']) {

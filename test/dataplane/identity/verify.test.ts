@@ -4,12 +4,13 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Caller } from '../../../dataplane/identity/caller.ts'
 import { createAuthenticate } from '../../../dataplane/identity/index.ts'
-import { type Provider, verifyTokens } from '../../../dataplane/identity/verify.ts'
+import type { Provider } from '../../../dataplane/identity/provider.ts'
+import { verifyTokens } from '../../../dataplane/identity/verify.ts'
 import { PublicError } from '../../../dataplane/server/errors.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
 import { eventually } from '../../support/eventually.ts'
-import { type IdentityProvider, startIdentityProvider } from '../../support/identity-provider.ts'
 import { keptLog } from '../../support/kept-log.ts'
+import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
 
 const METADATA = 'https://gateway.example/.well-known/oauth-protected-resource/mcp'
 const AUDIENCE = 'https://gateway.example/mcp'
@@ -336,7 +337,7 @@ test('the configuration of a gateway: anonymous, and files relative to its folde
   await writeFile(join(root, 'token'), 'service-account\n')
   const guarded = createAuthenticate(
     { type: 'oidc', oidc: { issuer: idp.issuer, audience: AUDIENCE, bearerTokenFile: '../token' } },
-    { ...options, directory: join(root, 'config') },
+    { ...options, directory: join(root, 'config'), tokenFolder: root },
   )
   cleanups.push(() => guarded.close())
   assert.is((await guarded(`Bearer ${await idp.mint({ aud: AUDIENCE })}`)).kind, 'authenticated')

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type AddressClass, classOf } from '../../../dataplane/net/address.ts'
+import { type AddressClass, classOf } from '../../../dataplane/config/check/address.ts'
 
 const table: Readonly<Record<AddressClass, readonly string[]>> = {
   public: [

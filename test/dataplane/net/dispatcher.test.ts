@@ -9,8 +9,8 @@ import * as assert from 'uvu/assert'
 import { type ConnectOptions, guardedLookup } from '../../../dataplane/net/connect.ts'
 import { AddressRefused, createDispatcher } from '../../../dataplane/net/dispatcher.ts'
 import { createGuardedFetch } from '../../../dataplane/net/guarded-fetch.ts'
-import { createAuthority } from '../../support/certificates.ts'
 import { eventually } from '../../support/eventually.ts'
+import { createAuthority } from '../../support/network/certificates.ts'
 
 const cleanups: (() => unknown)[] = []
 test.after.each(async () => {

@@ -79,6 +79,34 @@ test('two headers of one name reach a direct handler as both, credentials too', 
   assert.match(await answer, /\r\n\r\n.*Bearer a, Bearer b/s)
 })
 
+test('no answer of whatever kind may be taken for another type', async () => {
+  const app = hello()
+    .get('/page', (c) => c.html('<p>'))
+    .get('/events', (c) => streamSSE(c, (stream) => stream.writeSSE({ data: 'one' })))
+    .get('/wrong', () => {
+      throw new Error('wrong')
+    })
+  const { url } = await start(app, '127.0.0.1:0', {
+    direct({ url = '' }, outgoing) {
+      const flat = ['content-type', 'application/json']
+      if (url === '/list') outgoing.writeHead(404, flat).end('{}')
+      else if (url === '/object') outgoing.writeHead(405, 'Not Here', { allow: 'GET' }).end()
+      else if (url === '/implicit') outgoing.end('text')
+      else return false
+      assert.equal(flat, ['content-type', 'application/json'], 'what was handed in stays as it was')
+      return true
+    },
+  })
+  const paths = ['', 'page', 'events', 'wrong', 'missing', 'list', 'object', 'implicit']
+  for (const path of paths) {
+    const response = await fetch(`${url}/${path}`)
+    await response.text()
+    assert.is(response.headers.get('x-content-type-options'), 'nosniff', path)
+  }
+  const { headers } = await fetch(`${url}/object`)
+  assert.is(headers.get('allow'), 'GET')
+})
+
 test('a taken port is named', async () => {
   const { port } = await start(hello())
   try {
@@ -111,6 +139,31 @@ test('a client that sends its headers byte by byte is cut off', async () => {
   const { port } = await start(hello(), '127.0.0.1:0', { headersTimeoutMs: 200 })
   const { answer } = await raw(port, 'GET / HTTP/1.1\r\nHost: a\r\n')
   assert.match(await answer, /^HTTP\/1\.1 408 /)
+})
+
+test('connections have a bound, and one address may have half of it', async () => {
+  const { port } = await start(hello(), undefined, { maxConnections: 8 })
+  const sockets: Socket[] = []
+  const connected = async (localAddress: string) => {
+    const socket = connect({ port, host: '127.0.0.1', localAddress })
+    sockets.push(socket)
+    socket.on('error', () => {})
+    socket.write('GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n')
+    return new Promise<boolean>((resolve) => {
+      socket.once('data', () => resolve(true))
+      socket.once('close', () => resolve(false))
+    })
+  }
+  const some = async (address: string, count: number) =>
+    (await Promise.all(Array.from({ length: count }, () => connected(address)))).filter(Boolean).length
+
+  assert.is(await some('127.0.0.2', 6), 4, 'one address')
+  assert.is(await some('127.0.0.3', 3), 3, 'another one')
+  assert.is(await some('127.0.0.4', 3), 1, 'all together')
+  // Whoever leaves makes room.
+  sockets[0]?.destroy()
+  await eventually('a place is free', () => connected('127.0.0.2'))
+  for (const socket of sockets) socket.destroy()
 })
 
 test('what is in flight is finished on close, nothing new is taken, idle connections go at once', async () => {

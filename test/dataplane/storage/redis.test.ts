@@ -10,12 +10,12 @@ import {
   redisKeyPrefix,
   withRedis,
 } from '../../../dataplane/storage/redis.ts'
-import { createAuthority } from '../../support/certificates.ts'
 import { eventually } from '../../support/eventually.ts'
-import { freePort } from '../../support/free-port.ts'
 import { keptLog } from '../../support/kept-log.ts'
 import { mountVolume } from '../../support/mounted-volume.ts'
-import { type RedisServerOptions, startRedis } from '../../support/redis-server.ts'
+import { createAuthority } from '../../support/network/certificates.ts'
+import { freePort } from '../../support/network/free-port.ts'
+import { type RedisServerOptions, startRedis } from '../../support/network/redis-server.ts'
 
 const cleanups: (() => unknown)[] = []
 test.after.each(async () => {

@@ -3,8 +3,8 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { isDatabaseError, openDatabase } from '../../../dataplane/storage/sql.ts'
 import { isPostgresAway } from '../../../dataplane/storage/sql-postgres.ts'
-import { type CutProxy, startCutProxy } from '../../support/cut-proxy.ts'
-import { startPostgres, type TestPostgres } from '../../support/postgres.ts'
+import { type CutProxy, startCutProxy } from '../../support/network/cut-proxy.ts'
+import { startPostgres, type TestPostgres } from '../../support/network/postgres.ts'
 
 const test = suite('PostgreSQL behind a network that fails')
 let postgres: TestPostgres

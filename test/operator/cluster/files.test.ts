@@ -99,6 +99,23 @@ const wrong: readonly (readonly [title: string, text: string, ...expected: strin
       .join('\n')}\n`,
     'a.yaml:1 error SyntaxInvalid',
   ],
+  ['an object that holds itself', `${server('a', '  podTemplateSpec: &a {b: *a}\n')}`, 'a.yaml:1 error SyntaxInvalid'],
+  [
+    'an object that holds itself often',
+    `${server('a', '  podTemplateSpec: &a {b: [*a, *a, *a, *a], c: *a}\n')}`,
+    'a.yaml:1 error SyntaxInvalid',
+  ],
+  [
+    'aliases of a large text',
+    `big: &b "${'x'.repeat(100_000)}"\nlist: [${Array(900).fill('*b').join(',')}]\n`,
+    'a.yaml:1 error SyntaxInvalid',
+  ],
+  ['nesting', `a: ${'['.repeat(1000)}${']'.repeat(1000)}\n`, 'a.yaml:1 error SyntaxInvalid'],
+  [
+    'a group that is none',
+    group('a').replace('portico.dev', 'k'.repeat(300)),
+    'a.yaml:1 error ApiVersionInvalid /apiVersion',
+  ],
   ['a list', '- a\n', 'a.yaml:1 error NotAnObject'],
   ['an object of no kind', 'metadata: {}\n', 'a.yaml:1 error NotAnObject'],
   ['something else altogether', 'name: x\n', 'a.yaml:1 note Ignored'],
@@ -152,6 +169,28 @@ for (const [title, text, ...expected] of wrong) {
     assert.equal(told(readManifests([folder.path]).findings, folder.path), expected)
   })
 }
+
+test('as many findings as a map has keys are found in as much time', () => {
+  const keys = Array.from({ length: 30_000 }, (_, at) => `  k${at}: 1\n`)
+  using folder = temporaryFolder({ 'a.yaml': group('a', `spec:\n${keys.join('')}`) })
+  const { findings } = checkManifests(readManifests([folder.path]))
+  assert.is(findings.length, 30_000)
+  const { line, pointer } = findings[29_999] as ManifestFinding
+  assert.is(line, 6 + Number(pointer?.slice('/spec/k'.length)))
+})
+
+test('however much is wrong, and however long names are, what is said is short', () => {
+  const long = 'x'.repeat(1_000_000)
+  using folder = temporaryFolder({
+    'errors.yaml': '"\\q" : a\n'.repeat(1000),
+    'kind.yaml': `apiVersion: portico.dev/v1beta1\nkind: ${long}\n`,
+    'name.yaml': group(long),
+    'twice.yaml': 'a: 1\n'.repeat(1000),
+  })
+  const { findings } = readManifests([folder.path])
+  assert.ok(findings.length > 3 && findings.length <= 2 * 20 + 2, `${findings.length}`)
+  assert.ok(JSON.stringify(findings).length < 20_000)
+})
 
 test('a finding never shows a Secret value', () => {
   using folder = temporaryFolder({
@@ -222,6 +261,13 @@ test('missing paths, empty folders and files that are no text are findings', () 
     readManifests([folder.path]).findings.map(({ reason }) => reason),
     ['FolderEmpty'],
   )
+})
+
+test('a file that is too large is not read', () => {
+  using folder = temporaryFolder({ 'a.yaml': '#'.repeat(16 * 1024 * 1024 + 1) })
+  const { findings } = readManifests([folder.path])
+  assert.equal(told(findings, folder.path), ['a.yaml:1 error FileUnreadable'])
+  assert.match(findings[0]?.message ?? '', 'at most 16777216 are read')
 })
 
 test.run()

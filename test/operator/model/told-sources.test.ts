@@ -59,7 +59,7 @@ test('what is no answer of ours is passed over, and what is told fits into a sta
       error: 300,
     },
   )
-  assert.is(toldSources([Array.from({ length: 1000 }, (_, index) => source(`s${index}`))]).length, 64)
+  assert.is(toldSources([Array.from({ length: 1000 }, (_, index) => source(`s${index}`))]).length, 1000)
 })
 
 test.run()

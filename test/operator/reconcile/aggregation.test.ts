@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { clashesIn } from '../../../operator/model/clashes.ts'
-import { condition, configText, plansOfText } from '../../support/plans.ts'
+import { condition, configText, plansOfText } from '../../support/operator/plans.ts'
 
 const planOf = (config: string) =>
   plansOfText(`

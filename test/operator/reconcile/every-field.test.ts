@@ -5,11 +5,12 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type KindName, kinds, unsupportedFields } from '../../../crds/index.ts'
-import { at, childSchema, isObject, type SchemaNode } from '../../../crds/walk.ts'
+import { at, isObject } from '../../../crds/shared/json.ts'
+import { childSchema, type SchemaNode } from '../../../crds/walk.ts'
 import { fillWorld, type KubernetesObject, type WorldContent } from '../../../operator/model/index.ts'
 import { planAll } from '../../../operator/reconcile/index.ts'
-import { canonicalJson } from '../../../operator/render/canonical.ts'
-import { context, defaulted, worldContent } from '../../support/plans.ts'
+import { canonicalJson } from '../../../operator/render/object/canonical.ts'
+import { context, defaulted, worldContent } from '../../support/operator/plans.ts'
 
 const pods = `
   podTemplateSpec: {spec: {nodeSelector: {a: b}}}
@@ -18,7 +19,12 @@ const pods = `
   replicas: 1
   serviceType: NodePort
   sessionAffinity: None
-  networkPolicy: {enabled: true}
+  networkPolicy:
+    enabled: true
+    ingressFrom:
+      - {podSelector: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: In, values: [b]}]}}
+      - {namespaceSelector: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: In, values: [b]}]}}
+      - {ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}
   resources: {limits: {cpu: "1"}, requests: {memory: 1Gi}}
   resourceOverrides:
     proxyDeployment:
@@ -35,6 +41,8 @@ const proxied = `
   oidcConfigRef: {name: inline, audience: a, scopes: [s], resourceUrl: https://x.example.com/mcp}
   telemetryConfigRef: {name: otel, serviceName: s}
   toolConfigRef: {name: short}
+  externalAuthConfigRef: {name: open}
+  endpointPrefix: /x
   allowedHosts: [tools.example.com]
   sessionStorage: {provider: redis, address: "redis:6379", db: 1, keyPrefix: x, passwordRef: {name: secret, key: key}}`
 
@@ -54,8 +62,8 @@ const redisWays = [
   '{sentinelConfig: {masterName: m, sentinelService: {name: redis, namespace: x, port: 1}}}',
 ]
 const onRedis = Object.entries({
-  MCPServer: 'image: x, transport: streamable-http',
-  MCPRemoteProxy: 'remoteUrl: "https://example.com/mcp"',
+  MCPServer: 'image: x, transport: streamable-http, trustProxyHeaders: true',
+  MCPRemoteProxy: 'remoteUrl: "https://example.com/mcp", trustProxyHeaders: true',
   VirtualMCPServer: 'groupRef: {name: tools}, incomingAuth: {type: anonymous}',
 })
   .flatMap(([kind, required]) =>
@@ -115,7 +123,10 @@ spec:
     type: oidc
     audience: a
     oidcConfigRef: {name: inline, audience: a, scopes: [s], resourceUrl: https://x.example.com/mcp}
-  outgoingAuth: {source: inline, default: {type: discovered}, backends: {stranger: {type: discovered}}}
+  outgoingAuth:
+    source: inline
+    default: {type: externalAuthConfigRef, externalAuthConfigRef: {name: open}}
+    backends: {stranger: {type: externalAuthConfigRef, externalAuthConfigRef: {name: open}}}
   telemetryConfigRef: {name: otel, serviceName: s}
   passthroughHeaders: [x-tenant]
   allowedHosts: [tools.example.com]
@@ -146,8 +157,12 @@ metadata: {name: inline}
 spec:
   groupRef: {name: tools}
   incomingAuth: {type: anonymous}
-  outgoingAuth: {source: inline}
+  outgoingAuth: {source: inline, backends: {secured: {type: discovered}}}
   config: {sessionStorage: {provider: redis, address: "redis:6379", db: 1, keyPrefix: x}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: open}
+spec: {type: unauthenticated}
 ---
 kind: MCPServerEntry
 metadata: {name: secured}
@@ -165,7 +180,7 @@ spec:
     issuer: https://idp.example.com
     jwksUrl: https://idp.example.com/keys
     caBundleRef: {configMapRef: {name: ca, key: bundle.pem, optional: true}}
-    jwksAuthTokenPath: /token
+    jwksAuthTokenPath: /var/run/secrets/portico/jwks/token
     jwksAllowPrivateIP: true
     insecureAllowHTTP: true
     clientId: c
@@ -178,8 +193,22 @@ spec:
   type: kubernetesServiceAccount
   kubernetesServiceAccount:
     issuer: https://kubernetes.example.com
-    jwksUrl: https://kubernetes.example.com/keys
+    jwksUrl: https://kubernetes.default.svc/keys
     useClusterAuth: true
+    introspectionUrl: https://kubernetes.example.com/introspect
+    serviceAccount: agent
+    namespace: agents
+---
+kind: MCPOIDCConfig
+metadata: {name: private}
+spec: {type: inline, inline: {issuer: https://idp.example.com, protectedResourceAllowPrivateIP: true}}
+---
+kind: MCPServer
+metadata: {name: at-home}
+spec:
+  image: x
+  transport: streamable-http
+  oidcConfigRef: {name: private, audience: a, resourceUrl: "https://10.0.0.1/mcp"}
 ---
 kind: MCPServer
 metadata: {name: in-cluster}
@@ -256,7 +285,8 @@ spec:
         manageRegistries: [{role: c}]
         manageEntries: [{role: d}]
       unlabelled: deny
-  limits: {bodyBytes: 2048, privateSources: allow}
+  limits: {bodyBytes: 2048, sourceBytes: 4096, managedBytes: 8192, privateSources: allow}
+  allowedHosts: [catalog.example.com]
   storage: {claimName: store}
   volumes: [{name: catalogs, emptyDir: {}}]
   volumeMounts: [{name: catalogs, mountPath: /catalogs}]
@@ -424,7 +454,7 @@ for (const kind of Object.keys(kinds) as KindName[]) {
 
   test(`${kind}: every field that somebody reads is in the corpus`, () => {
     const present = new Set(leaves.map(({ leaf }) => leaf.field))
-    const waiting = new Set(['MCPAuthzConfig', 'MCPExternalAuthConfig', 'VirtualMCPCompositeToolDefinition'])
+    const waiting = new Set(['MCPAuthzConfig', 'VirtualMCPCompositeToolDefinition'])
     const absent = [...fieldsOf(schema, '')].filter((field) => !present.has(field))
     assert.equal(waiting.has(kind) ? [] : absent, [])
     if (waiting.has(kind)) assert.equal([...fieldsOf(schema, '')], [], 'nobody reads any of it yet')

@@ -3,8 +3,8 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { fillWorld, type World } from '../../../operator/model/index.ts'
 import { planAll } from '../../../operator/reconcile/index.ts'
-import { canonicalYaml } from '../../../operator/render/canonical.ts'
-import { context, worldContent } from '../../support/plans.ts'
+import { canonicalYaml } from '../../../operator/render/object/canonical.ts'
+import { context, worldContent } from '../../support/operator/plans.ts'
 
 /** `UPDATE_GOLDEN=1` writes the files anew; read the difference before you commit it. */
 const update = process.env['UPDATE_GOLDEN'] === '1'

@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createWorld, type KubernetesObject } from '../../../operator/model/index.ts'
-import { defaulted, plansOf } from '../../support/plans.ts'
+import { defaulted, plansOf } from '../../support/operator/plans.ts'
 
 const make = (kind: string, name: string, spec: object, metadata: object = {}): KubernetesObject =>
   defaulted({ apiVersion: 'portico.dev/v1beta1', kind, metadata: { name, namespace: 'default', ...metadata }, spec })

@@ -5,8 +5,8 @@ import * as assert from 'uvu/assert'
 import { kinds } from '../../../crds/index.ts'
 import { createView, type KubernetesObject } from '../../../operator/model/index.ts'
 import { type Plan, type PlannedObject, planAll, reconcile } from '../../../operator/reconcile/index.ts'
-import { canonicalJson } from '../../../operator/render/canonical.ts'
-import { context, worldContent } from '../../support/plans.ts'
+import { canonicalJson } from '../../../operator/render/object/canonical.ts'
+import { context, worldContent } from '../../support/operator/plans.ts'
 
 const folder = new URL('../golden/', import.meta.url)
 const inputs = readdirSync(folder).filter((name) => name.endsWith('.in.yaml'))

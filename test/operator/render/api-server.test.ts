@@ -5,9 +5,9 @@ import * as assert from 'uvu/assert'
 import { stringify } from 'yaml'
 import { createView, type KubernetesObject } from '../../../operator/model/index.ts'
 import { planAll } from '../../../operator/reconcile/index.ts'
-import { covers } from '../../../operator/runtime/covers.ts'
-import { type ControlPlane, startControlPlane } from '../../cluster/control-plane.ts'
-import { context, worldContent } from '../../support/plans.ts'
+import { covers } from '../../../operator/runtime/children/covers.ts'
+import { type ControlPlane, startControlPlane } from '../../cluster/support/control-plane.ts'
+import { context, worldContent } from '../../support/operator/plans.ts'
 
 const folder = new URL('../golden/', import.meta.url)
 const inputs = readdirSync(folder).filter((name) => name.endsWith('.in.yaml'))

@@ -3,13 +3,14 @@ import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
-import { gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
+import { type GatewayConfig, gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
 import { configParser } from '../../../dataplane/config/load.ts'
 import { registryConfigSchema } from '../../../dataplane/config/registry.ts'
-import { canonicalYaml } from '../../../operator/render/canonical.ts'
-import { childOf, plansOfText } from '../../support/plans.ts'
+import { canonicalYaml } from '../../../operator/render/object/canonical.ts'
+import { childOf, condition, configText, plansOfText } from '../../support/operator/plans.ts'
 
 const folder = new URL('../golden/', import.meta.url)
 const parsers: Record<string, (text: string) => unknown> = {
@@ -76,6 +77,26 @@ test('a Service’s names, its address and no others are answered to', () => {
     Object.values((childOf(plansOfText(text).get('MCPServer/it'), 'ConfigMap') as unknown as { data: object }).data)[0],
   ) as { allowedHosts: string[] }
   assert.equal(config.allowedHosts, ['mcp-it', 'mcp-it.team', 'mcp-it.team.svc', 'mcp-it.team.svc.cluster.local'])
+})
+
+test('a proxy behind an Ingress: its prefix, and the headers of the Ingress where no URL is written down', () => {
+  const spec = 'remoteUrl: https://example.com/mcp, endpointPrefix: /team/, trustProxyHeaders: true'
+  const known = 'allowedHosts: [tools.example.com]'
+  const idp = 'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://i.example}}'
+  const planned = (more: string) => {
+    const text = `${idp}\n---\nkind: MCPRemoteProxy\nmetadata: {name: it}\nspec: {${spec}, ${known}${more}}`
+    const plan = plansOfText(text).get('MCPRemoteProxy/it')
+    return { ...(parse(configText(plan)) as GatewayConfig), url: plan?.status['url'], plan }
+  }
+  const plain = planned('')
+  assert.is(plain.endpointPrefix, '/team')
+  assert.is(plain.trustProxyHeaders, true)
+  assert.is(plain.resourceUrl, 'http://mcprp-it.default.svc.cluster.local:8080/team/mcp')
+  assert.is(plain.url, plain.resourceUrl)
+  assert.is(condition(plain.plan, 'ProxyHeadersWarning'), undefined)
+  const written = planned(', oidcConfigRef: {name: idp, audience: a, resourceUrl: https://tools.example.com/x/mcp}')
+  assert.is(written.resourceUrl, 'https://tools.example.com/x/mcp')
+  assert.is(written.trustProxyHeaders, undefined, 'a URL that is written down needs no headers')
 })
 
 test.run()

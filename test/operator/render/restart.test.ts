@@ -1,8 +1,8 @@
 /** What rolls the pods, what only reloads their configuration, and what does neither. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { canonicalJson } from '../../../operator/render/canonical.ts'
-import { childOf, configText, plansOfText } from '../../support/plans.ts'
+import { canonicalJson } from '../../../operator/render/object/canonical.ts'
+import { childOf, configText, plansOfText } from '../../support/operator/plans.ts'
 
 const world = (spec: string, more = '') => `kind: MCPServer
 metadata: {name: it}
@@ -105,6 +105,68 @@ stringData: {k: a, j: b, unused: c}`
     ],
   })
   assert.not.match(canonicalJson(template), 'subPath')
+})
+
+const CA = '{configMapRef: {name: ca, key: ca.crt, optional: true}}'
+const optionalCas = `kind: MCPRemoteProxy
+metadata: {name: it}
+spec: {remoteUrl: https://example.com/mcp, caBundleRef: ${CA}, oidcConfigRef: {name: idp, audience: a}, telemetryConfigRef: {name: otel}}
+---
+kind: MCPOIDCConfig
+metadata: {name: idp}
+spec: {type: inline, inline: {issuer: https://idp.example.com, caBundleRef: ${CA}}}
+---
+kind: MCPTelemetryConfig
+metadata: {name: otel}
+spec: {openTelemetry: {enabled: true, endpoint: https://otel.example, caBundleRef: ${CA}}}
+---
+kind: MCPGroup
+metadata: {name: tools}
+spec: {}
+---
+kind: MCPServerEntry
+metadata: {name: entry}
+spec: {groupRef: {name: tools}, remoteUrl: https://entry.example/mcp, transport: streamable-http, caBundleRef: ${CA}}
+---
+kind: VirtualMCPServer
+metadata: {name: it}
+spec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}}
+---
+kind: MCPRegistry
+metadata: {name: it}
+spec:
+  sources: [{name: s, managed: {}}]
+  registries: [{name: r, sources: [s]}]
+  auth: {mode: oauth, oauth: {providers: [{name: i, issuerUrl: https://i.example.org, audience: a, caBundleRef: ${CA}}]}}
+`
+
+test('an optional CA bundle is an optional volume; its coming and going changes the configuration alone', () => {
+  const absent = plansOfText(optionalCas)
+  const present = plansOfText(
+    `${optionalCas}---\nkind: ConfigMap\nmetadata: {name: ca}\ndata: {ca.crt: "-----BEGIN CERTIFICATE-----"}\n`,
+  )
+  for (const workload of ['MCPRemoteProxy/it', 'VirtualMCPServer/it', 'MCPRegistry/it']) {
+    const [before, after] = [absent.get(workload), present.get(workload)]
+    assert.not.match(configText(before), '/ca/ca/', workload)
+    assert.match(configText(after), '/ca/ca/ca.crt', workload)
+    const pods = childOf(before, 'Deployment')
+    assert.equal(pods, childOf(after, 'Deployment'), workload)
+    const { volumes } = (pods['spec'] as any).template.spec
+    const optional = { name: 'ca', defaultMode: 288, items: [{ key: 'ca.crt', path: 'ca.crt' }], optional: true }
+    assert.equal(volumes.find(({ name }: { name: string }) => name === 'portico-ca-ca')?.configMap, optional, workload)
+  }
+})
+
+test('a CA bundle that somebody needs is no optional volume', () => {
+  const needed = optionalCas.replace(
+    'caBundleRef: {configMapRef: {name: ca, key: ca.crt, optional: true}}, oidc',
+    'caBundleRef: {configMapRef: {name: ca, key: ca.crt}}, oidc',
+  )
+  const plans = plansOfText(
+    `${needed}---\nkind: ConfigMap\nmetadata: {name: ca}\ndata: {ca.crt: "-----BEGIN CERTIFICATE-----"}\n`,
+  )
+  const { volumes } = (childOf(plans.get('MCPRemoteProxy/it'), 'Deployment')['spec'] as any).template.spec
+  assert.is(volumes.find(({ name }: { name: string }) => name === 'portico-ca-ca').configMap.optional, undefined)
 })
 
 test.run()

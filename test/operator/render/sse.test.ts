@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
-import { configText, plansOfText } from '../../support/plans.ts'
+import { configText, plansOfText } from '../../support/operator/plans.ts'
 
 const plans = plansOfText(`
 kind: MCPGroup

@@ -2,7 +2,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
-import { childOf, condition, configText, context, plansOf, plansOfText, worldOf } from '../../support/plans.ts'
+import { childOf, condition, configText, context, plansOf, plansOfText, worldOf } from '../../support/operator/plans.ts'
 
 const server = (more = '') => `
 kind: MCPServer

@@ -5,8 +5,8 @@ import * as assert from 'uvu/assert'
 import type { Report } from '../../../operator/standalone/index.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type TemporaryFolder, temporaryFolder } from '../../support/folder.ts'
-import { connect } from '../../support/mcp-clients.ts'
-import { listening, object, StandaloneRun, server } from '../../support/standalone-run.ts'
+import { connect } from '../../support/gateway/clients.ts'
+import { listening, object, StandaloneRun, server } from '../../support/operator/standalone-run.ts'
 
 const clockServer = join(import.meta.dirname, '..', '..', '..', 'samples/quickstart/clock-server.ts')
 

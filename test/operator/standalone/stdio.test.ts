@@ -5,11 +5,11 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../support/eventually.ts'
 import { temporaryFolder } from '../../support/folder.ts'
-import { connect, textOf } from '../../support/mcp-clients.ts'
-import { ownHost } from '../../support/own-host.ts'
-import { processesMarked, RunningPortico } from '../../support/running-portico.ts'
+import { connect, textOf } from '../../support/gateway/clients.ts'
+import { ownHost } from '../../support/gateway/own-host.ts'
+import { processesMarked, RunningPortico } from '../../support/operator/running-portico.ts'
 
-const script = join(import.meta.dirname, '../../support/stdio-server.ts')
+const script = join(import.meta.dirname, '../../support/servers/stdio-server.ts')
 
 const manifests = (secret: string) => `
 apiVersion: portico.dev/v1beta1

@@ -3,11 +3,11 @@ import { type Dispatcher, ping, request, WebSocket } from 'undici'
 import type { StdioConfig } from '../../../config/gateway.ts'
 import { secretFile } from '../../../config/secret-file.ts'
 import { createDispatcher } from '../../../net/dispatcher.ts'
-import { BackendFailure } from '../failure.ts'
+import { BackendFailure } from '../connection/failure.ts'
 import type { OpenChannel } from './channel.ts'
 import { LineSplitter, LONGEST_LINE } from './line-splitter.ts'
 
-export interface AttachChannelOptions {
+interface AttachChannelOptions {
   readonly attach: NonNullable<StdioConfig['attach']>
   /** Folder that paths of the configuration are relative to. */
   readonly directory: string
@@ -81,7 +81,7 @@ export function attachChannel({ attach, directory, onDropped }: AttachChannelOpt
 }
 
 /** A line as frames for the container's standard input. */
-export function framesOf(text: string): Uint8Array<ArrayBuffer>[] {
+function framesOf(text: string): Uint8Array<ArrayBuffer>[] {
   const bytes = Buffer.from(`${text}\n`)
   if (bytes.length > LONGEST_LINE) throw new BackendFailure('backend_failed', 'the message is too long for the server')
   const frames: Uint8Array<ArrayBuffer>[] = []

@@ -1,19 +1,19 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Dispatcher } from 'undici'
-import { WITH_APPS } from '../../mcp/apps.ts'
+import { isObject } from '../../../../crds/shared/json.ts'
+import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
-import { isObject } from '../../mcp/message.ts'
 import { MODERN } from '../../mcp/revisions.ts'
 import { notificationText, resultText } from '../../mcp/rpc-text.ts'
-import { BackendFailure, connectionFailure } from '../failure.ts'
+import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { OpenChannel } from './channel.ts'
 import { Conversation } from './conversation.ts'
 import { Exchange } from './exchange.ts'
 import type { Party } from './party.ts'
-import { noteWish } from './wishes.ts'
+import { noteWish, subscribesTooMuch } from './wishes.ts'
 
-export interface ChannelDispatcherOptions {
+interface ChannelDispatcherOptions {
   readonly open: OpenChannel
   /** All share one channel, as with a process; otherwise each session opens its own. */
   readonly shared: boolean
@@ -31,7 +31,7 @@ const INITIALIZED = notificationText('notifications/initialized')
  * What a shared server is told that its client can do; each request is then asked of the client that it concerns, and
  * refused where that one can't.
  */
-const SHARED_CAPABILITIES = JSON.stringify({ elicitation: {}, sampling: {}, ...WITH_APPS })
+const SHARED_CAPABILITIES = JSON.stringify(ALL_CAPABILITIES)
 
 interface Place {
   readonly conversation: Conversation
@@ -59,7 +59,7 @@ export class ChannelDispatcher {
   readonly #conversations = new Set<Conversation>()
   #current: Conversation | undefined
   #opening: Promise<Conversation> | undefined
-  /** Set once the server has shown that it speaks the legacy era, by an answer, by silence or by its end. */
+  /** Set once the server has shown that it is to be spoken to in sessions: by an answer, by silence or by its end. */
   #probedLegacy = false
   #closing = false
   #drained: (() => void) | undefined
@@ -115,13 +115,15 @@ export class ChannelDispatcher {
       exchange.answer(202)
       return
     }
-    if (method === 'server/discover') this.#watchProbe(exchange, conversation, id)
-    conversation.ask({ text, id, party: undefined, exchange, headers })
+    const probe = method === 'server/discover' ? method : undefined
+    if (probe !== undefined) this.#watchProbe(exchange, conversation, id)
+    conversation.ask({ text, id, method: probe, party: undefined, exchange, headers })
   }
 
   /** Silence is an answer to the probe, and so is the end of the server: some end on what they don't know. */
   #watchProbe(exchange: Exchange, conversation: Conversation, id: string): void {
     const legacy = () => {
+      conversation.onEnding.delete(legacy)
       if (exchange.over) return
       this.#probedLegacy = true
       refuseModern(exchange, id)
@@ -144,10 +146,12 @@ export class ChannelDispatcher {
       return
     }
     if (memberText(answer, 'result') === undefined) {
-      conversation.close()
+      this.#refusedSession(conversation)
       exchange.answer(200, editObject(answer, { id }))
       return
     }
+    // One conversation has one era: the probe would have no meaning in it any more.
+    this.#probedLegacy = true
     const party: Party = {
       id: randomBytes(12).toString('base64url'),
       capabilities: isObject(params['capabilities']) ? params['capabilities'] : {},
@@ -160,8 +164,20 @@ export class ChannelDispatcher {
     exchange.answer(200, editObject(answer, { id }), { 'content-type': 'application/json', 'mcp-session-id': party.id })
   }
 
+  /** A server that has the stateless era alone goes on in it, however late it has answered the probe. */
+  #refusedSession(conversation: Conversation): void {
+    if (conversation.isStateless) {
+      conversation.initialized = undefined
+      this.#probedLegacy = false
+    } else conversation.close()
+  }
+
   #legacy(exchange: Exchange, { text, id, method, params, headers }: Posted, { conversation, party }: Place): void {
     if (method !== undefined && id !== undefined) {
+      if (subscribesTooMuch(party, method, params)) {
+        exchange.answer(200, tooMany(id))
+        return
+      }
       const others = [...conversation.parties].filter((other) => other !== party)
       const wished = noteWish(party, others, { text, method, params })
       if (wished === undefined) exchange.answer(200, resultText(id, '{}'))
@@ -228,7 +244,7 @@ export class ChannelDispatcher {
 
 /** Asks for the handshake and completes it; the channel ends where that takes too long. */
 async function initialized(conversation: Conversation, params: string): Promise<string> {
-  const timer = setTimeout(() => conversation.close(), INITIALIZE_MS)
+  const timer = setTimeout(() => conversation.isStateless || conversation.close(), INITIALIZE_MS)
   timer.unref()
   try {
     const answer = await conversation.askOwn('initialize', params)
@@ -253,6 +269,9 @@ const lost = (exchange: Exchange, id: string | undefined) =>
 
 const refuseModern = (exchange: Exchange, id: string | undefined) =>
   exchange.answer(400, `{"jsonrpc":"2.0","id":${id ?? 'null'},"error":{"code":-32000,"message":"No session"}}`)
+
+const tooMany = (id: string) =>
+  `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"Too many resources are subscribed to."}}`
 
 function read(text: string, headers: readonly string[]): Posted {
   const value = JSON.parse(text) as Record<string, unknown>

@@ -1,4 +1,4 @@
-import type { BackendFailure } from '../failure.ts'
+import type { BackendFailure } from '../connection/failure.ts'
 import type { DroppedMessage } from './dropped-message.ts'
 
 /** A two-way way of whole JSON-RPC messages to a server that does not answer HTTP requests one by one. */

@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import type { StdioConfig } from '../../../config/gateway.ts'
 import { secretFile } from '../../../config/secret-file.ts'
-import { BackendFailure } from '../failure.ts'
+import { BackendFailure } from '../connection/failure.ts'
 import type { OpenChannel } from './channel.ts'
 import { LineSplitter } from './line-splitter.ts'
 
@@ -13,7 +13,7 @@ const MOST_UNREAD = 32 * 1024 * 1024
 const GRACE_MS = 500
 const LONGEST_LOGGED = 2_000
 
-export interface ChildChannelOptions {
+interface ChildChannelOptions {
   readonly stdio: StdioConfig & { readonly command: readonly string[] }
   /** Folder that paths of the configuration are relative to. */
   readonly directory: string

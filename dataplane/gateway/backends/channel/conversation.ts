@@ -1,9 +1,10 @@
 import type { Logger } from 'pino'
+import { isObject } from '../../../../crds/shared/json.ts'
 import { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
-import { isObject } from '../../mcp/message.ts'
+import { parseJson } from '../../mcp/parse.ts'
 import { notificationText } from '../../mcp/rpc-text.ts'
-import { BackendFailure, connectionFailure } from '../failure.ts'
+import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { Channel, ChannelReceiver, OpenChannel } from './channel.ts'
 import type { DroppedMessage } from './dropped-message.ts'
 import type { Exchange } from './exchange.ts'
@@ -39,6 +40,8 @@ export class Conversation {
   readonly parties = new Set<Party>()
   /** The server's answer to `initialize`, once it was asked. */
   initialized: Promise<string> | undefined
+  /** The server has answered the probe of the stateless era, in time or late. */
+  isStateless = false
   closed = false
   onClosed: (() => void) | undefined
   /** Told when it ends, before who waits for answers is. */
@@ -86,7 +89,10 @@ export class Conversation {
       id,
       token,
       isCall: method !== undefined && CALLS.has(method),
-      answered: (answer) => exchange.answer(200, editObject(answer, { id })),
+      answered: (answer) => {
+        if (method === 'server/discover' && memberText(answer, 'result') !== undefined) this.isStateless = true
+        exchange.answer(200, editObject(answer, { id }))
+      },
       failed: (failure) => {
         if (failure.status === undefined) exchange.fail(failure)
         else exchange.answer(failure.status, '')
@@ -199,7 +205,16 @@ export class Conversation {
     this.onClosed?.()
   }
 
+  /** A message that can't be handled, by a fault of our own, costs itself alone. */
   #take(text: string): void {
+    try {
+      this.#handle(text)
+    } catch (error) {
+      this.#log.error({ err: error }, 'what the server wrote could not be handled')
+    }
+  }
+
+  #handle(text: string): void {
     const scanner = new AnswerScanner()
     scanner.scan(Buffer.from(text), [])
     if (!scanner.complete || !(scanner.hasMethod || scanner.isAnswer)) this.#ignore(text)
@@ -226,13 +241,18 @@ export class Conversation {
   #told(id: string | undefined, text: string): void {
     let message: unknown
     try {
-      message = JSON.parse(text)
+      message = parseJson(text)
     } catch {
       this.#ignore(text)
       return
     }
-    if (!isObject(message) || typeof message['method'] !== 'string') return
+    if (!isObject(message)) return
     const { method } = message
+    if (typeof method !== 'string') {
+      // Who asks waits for an answer, however it asks.
+      if (id !== undefined) this.#questions.refuse(id, 'The method is none.')
+      return
+    }
     const params = isObject(message['params']) ? message['params'] : {}
     if (id !== undefined) this.#questions.ask(method, id, text)
     else passNotification({ method, params, text }, this.#present)

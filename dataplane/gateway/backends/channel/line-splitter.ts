@@ -6,7 +6,7 @@ const CR = 0x0d
 /** Longest line that is taken, in bytes: a large result is far below it. */
 export const LONGEST_LINE = 16 * 1024 * 1024
 
-export interface LineReceiver {
+interface LineReceiver {
   line(text: string): void
   /** A line that was too long is over; `start` is how it began. */
   dropped(start: string, message: DroppedMessage): void

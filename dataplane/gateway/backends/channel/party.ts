@@ -1,4 +1,4 @@
-import type { BackendFailure } from '../failure.ts'
+import type { BackendFailure } from '../connection/failure.ts'
 import type { Exchange } from './exchange.ts'
 import type { Wishes } from './wishes.ts'
 

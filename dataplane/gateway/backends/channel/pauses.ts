@@ -1,4 +1,4 @@
-import { BackendFailure } from '../failure.ts'
+import { BackendFailure } from '../connection/failure.ts'
 import type { OpenChannel } from './channel.ts'
 
 const FIRST_PAUSE_MS = 250

@@ -1,12 +1,13 @@
+import { isObject } from '../../../../crds/shared/json.ts'
 import { editObject, memberText } from '../../mcp/json.ts'
-import { isObject } from '../../mcp/message.ts'
+import { isId } from '../../mcp/message.ts'
 import { concerned, type Present } from './party.ts'
 import { wantsLevel } from './wishes.ts'
 
 const SUBSCRIPTION_KEY = 'io.modelcontextprotocol/subscriptionId'
 
 /** A notification of a server, parsed as far as it is needed, and as it came. */
-export interface Notification {
+interface Notification {
   readonly method: string
   readonly params: Readonly<Record<string, unknown>>
   readonly text: string
@@ -21,23 +22,26 @@ export function passNotification(notification: Notification, present: Present): 
   }
   const meta = params['_meta']
   const subscription = isObject(meta) ? meta[SUBSCRIPTION_KEY] : undefined
-  if (subscription !== undefined) passToSubscription(Number(subscription), text, present)
+  if (subscription !== undefined) passToSubscription(numberOf(subscription), text, present)
   else if (method === 'notifications/message' || method === 'notifications/cancelled') {
     const { party, exchange } = concerned(present) ?? {}
     if (method === 'notifications/cancelled' || wantsLevel(party, params['level'])) exchange?.event(text)
   } else {
     const uri = method === 'notifications/resources/updated' ? params['uri'] : undefined
     for (const { listening, subscribed } of present.parties)
-      if (uri === undefined || subscribed.has(String(uri))) listening?.event(text)
+      if (uri === undefined || (typeof uri === 'string' && subscribed.has(uri))) listening?.event(text)
   }
 }
 
 function passProgress({ params, text }: Notification, { pending }: Present): void {
-  const asker = pending.get(Number(params['progressToken']))
+  const asker = pending.get(numberOf(params['progressToken']))
   if (asker?.token === undefined) return
   const edited = editObject(memberText(text, 'params') as string, { progressToken: asker.token })
   asker.exchange?.event(editObject(text, { params: edited }))
 }
+
+/** One of our ids as a server gives it back: servers make strings of numbers. NaN where it is none. */
+const numberOf = (id: unknown): number => (isId(id) ? Number(id) : Number.NaN)
 
 /** Something for one subscription of the modern era. */
 function passToSubscription(own: number, text: string, { pending }: Present): void {

@@ -1,5 +1,8 @@
 import { concerned, type Party, type Present } from './party.ts'
 
+/** Questions that are open at a time; of more the oldest is refused: nobody answers some for as long as a client is there. */
+const MOST_OPEN = 256
+
 /** Capability of a client that a server's request needs. */
 const needed: Readonly<Record<string, string>> = {
   'elicitation/create': 'elicitation',
@@ -37,6 +40,8 @@ export class ServerQuestions {
       return
     }
     this.#asked.set(id, party)
+    const [oldest] = this.#asked.keys()
+    if (this.#asked.size > MOST_OPEN) this.refuse(oldest as string, 'Too much is asked at once.')
     exchange.event(text)
   }
 

@@ -1,16 +1,21 @@
 import type { Dispatcher } from 'undici'
+import type { Share } from '../../../server/budget.ts'
 import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
-import { BackendFailure, connectionFailure } from '../failure.ts'
-import { requestBackend } from '../request.ts'
-import type { Transport } from '../transport.ts'
+import { BackendFailure, connectionFailure } from '../connection/failure.ts'
+import { isOfType } from '../connection/media-type.ts'
+import { requestBackend } from '../connection/request.ts'
+import type { Transport } from '../connection/transport.ts'
+import { UnfinishedEvent } from '../connection/unfinished-event.ts'
 import type { Channel, ChannelReceiver, OpenChannel } from './channel.ts'
 import { DroppedMessage } from './dropped-message.ts'
 import { LONGEST_LINE } from './line-splitter.ts'
 
-export interface SseChannelOptions {
+interface SseChannelOptions {
   /** Of the stream. */
   readonly url: URL
   readonly dispatcher: Transport
+  /** Of the backend: counts what has arrived of an event that is not whole. */
+  readonly share: Share
 }
 
 /** From the request for the stream to its first event, and for one message to be taken. */
@@ -20,7 +25,7 @@ const PATIENCE_MS = 10_000
  * A server of revision 2024-11-05 (HTTP+SSE): it says on a stream where messages are posted, and answers on the stream.
  * When the stream ends the session is over; the next one is opened anew.
  */
-export function sseChannel({ url, dispatcher }: SseChannelOptions): OpenChannel {
+export function sseChannel({ url, dispatcher, share }: SseChannelOptions): OpenChannel {
   return function openSse(receiver, headers) {
     const { promise, resolve, reject } = Promise.withResolvers<Channel>()
     const own = ownHeaders(headers)
@@ -29,6 +34,7 @@ export function sseChannel({ url, dispatcher }: SseChannelOptions): OpenChannel 
       opened: (endpoint) => resolve(new SseChannel(endpoint, own, dispatcher, stream)),
       refused: reject,
       url,
+      share,
     })
     dispatcher.stream(
       { path: url.pathname + url.search, method: 'GET', headers: ['accept', 'text/event-stream', ...own] },
@@ -76,6 +82,7 @@ class SseChannel implements Channel {
 interface StreamOptions {
   readonly receiver: ChannelReceiver
   readonly url: URL
+  readonly share: Share
   opened(endpoint: URL): void
   refused(failure: BackendFailure): void
 }
@@ -89,12 +96,12 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
   readonly #timer: NodeJS.Timeout
   #controller: Dispatcher.DispatchController | undefined
   #state: 'opening' | 'open' | 'over' = 'opening'
-  #event: Buffer[] = []
-  #size = 0
+  readonly #event: UnfinishedEvent
   #dropped: DroppedMessage | undefined
 
   constructor(options: StreamOptions) {
     this.#options = options
+    this.#event = new UnfinishedEvent(options.share)
     this.#timer = setTimeout(() => {
       this.#end(new BackendFailure('backend_timeout', `named no endpoint within ${PATIENCE_MS} ms`))
     }, PATIENCE_MS)
@@ -109,6 +116,7 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
     clearTimeout(this.#timer)
     const wasOpen = this.#state === 'open'
     this.#state = 'over'
+    this.#event.take()
     this.#controller?.abort(reason)
     if (wasOpen) this.#options.receiver.closed(reason)
     else this.#options.refused(reason)
@@ -125,12 +133,14 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
     headers: Record<string, string | string[] | undefined>,
   ): void {
     if (status !== 200) this.#end(new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status }))
-    else if (!String(headers['content-type']).startsWith('text/event-stream'))
+    else if (!isOfType(headers['content-type'], 'text/event-stream'))
       this.#end(new BackendFailure('backend_failed', 'gave no stream of events'))
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#state !== 'over') this.#splitter.push(chunk)
+    if (this.#state === 'over') return
+    this.#splitter.push(chunk)
+    if (!this.#event.settle()) this.#drop()
   }
 
   onResponseEnd(): void {
@@ -142,25 +152,21 @@ class Stream implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   onEventData(bytes: Buffer): void {
-    this.#size += bytes.length
     if (this.#dropped !== undefined) this.#dropped.scan(bytes)
     else {
       this.#event.push(bytes)
-      if (this.#size > LONGEST_LINE) this.#drop()
+      if (this.#event.size > LONGEST_LINE) this.#drop()
     }
   }
 
   #drop(): void {
     this.#dropped = new DroppedMessage()
-    for (const bytes of this.#event) this.#dropped.scan(bytes)
-    this.#event = []
+    this.#dropped.scan(this.#event.take())
   }
 
   onEventEnd(type: string): void {
-    const text = Buffer.concat(this.#event).toString('utf8')
+    const text = this.#event.take().toString('utf8')
     const dropped = this.#dropped
-    this.#event = []
-    this.#size = 0
     this.#dropped = undefined
     if (dropped !== undefined) {
       if (this.#state === 'open') this.#options.receiver.tooLarge(dropped)

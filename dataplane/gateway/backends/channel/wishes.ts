@@ -1,5 +1,5 @@
 import { editObject, memberText } from '../../mcp/json.ts'
-import { LEVELS } from '../relay-rules.ts'
+import { LEVELS, levelOf } from '../../mcp/log-levels.ts'
 
 /** What one of those who share a server has asked of it for itself. */
 export interface Wishes {
@@ -9,11 +9,23 @@ export interface Wishes {
   level: string | undefined
 }
 
+const MOST_SUBSCRIBED = 256
+
 interface Wish {
   readonly text: string
   readonly method: string
   readonly params: Readonly<Record<string, unknown>>
 }
+
+/** Whether a request subscribes to one resource more than its sender may. */
+export const subscribesTooMuch = (
+  { subscribed }: Wishes,
+  method: string,
+  { uri }: Readonly<Record<string, unknown>>,
+): boolean =>
+  method === 'resources/subscribe' &&
+  subscribed.size >= MOST_SUBSCRIBED &&
+  !(typeof uri === 'string' && subscribed.has(uri))
 
 /**
  * Notes what a request changes of its sender's wishes, and gives the request that the server is to get, so that it does
@@ -32,7 +44,7 @@ export function noteWish(
   }
   if (method === 'logging/setLevel' && typeof level === 'string' && LEVELS.includes(level)) {
     wishes.level = level
-    const lowest = Math.min(...[wishes, ...others].map((one) => rank(one.level)).filter((at) => at !== -1))
+    const lowest = Math.min(...[wishes, ...others].map((one) => levelOf(one.level)).filter((at) => at !== -1))
     const edited = editObject(memberText(text, 'params') as string, { level: JSON.stringify(LEVELS[lowest]) })
     return editObject(text, { params: edited })
   }
@@ -41,6 +53,4 @@ export function noteWish(
 
 /** Whether somebody wants a log message of this level; who never said anything wants all. */
 export const wantsLevel = (wishes: Wishes | undefined, level: unknown): boolean =>
-  rank(String(level)) >= rank(wishes?.level)
-
-const rank = (level: string | undefined): number => (level === undefined ? -1 : LEVELS.indexOf(level))
+  levelOf(level) >= levelOf(wishes?.level)

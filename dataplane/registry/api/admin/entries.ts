@@ -2,10 +2,10 @@ import type { Context } from 'hono'
 import { PublicError } from '../../../server/errors.ts'
 import { mayManage } from '../../authz/access.ts'
 import { isServerName, isVersion } from '../../catalog/names.ts'
-import type { EntryRecord } from '../../store/records.ts'
-import { bodyReader, invalid } from '../body.ts'
-import { type Api, now } from '../context.ts'
-import type { Operation, RegistryEnv } from '../operation.ts'
+import type { NamedEntry } from '../../store/database/records.ts'
+import { bodyReader, invalid } from '../request/body.ts'
+import { type Api, now } from '../request/context.ts'
+import type { Operation, RegistryEnv } from '../request/operation.ts'
 import {
   claimsAnswer,
   claimsBody,
@@ -96,7 +96,7 @@ export function entryOperations(api: Api): readonly Operation[] {
   ]
 }
 
-interface Found extends EntryRecord {
+interface Found extends NamedEntry {
   readonly isManaged: boolean
 }
 
@@ -140,7 +140,7 @@ function versionOf(c: Context<RegistryEnv>): string {
   throw invalid([{ pointer: '/version', message: 'must be one version of 1 to 255 characters, not `latest`' }])
 }
 
-const keyOf = ({ source, type, name }: EntryRecord) => ({ source, type, name })
+const keyOf = ({ source, type, name }: NamedEntry) => ({ source, type, name })
 
 function settle(outcome: 'done' | 'not_found' | 'changed'): void {
   if (outcome === 'not_found') throw new PublicError('not_found')

@@ -2,9 +2,9 @@ import { PublicError } from '../../../server/errors.ts'
 import type { Actor } from '../../authz/actor.ts'
 import { explain } from '../../authz/explain.ts'
 import { isServerName } from '../../catalog/names.ts'
-import { bodyReader } from '../body.ts'
-import type { Api } from '../context.ts'
-import type { Operation } from '../operation.ts'
+import { bodyReader } from '../request/body.ts'
+import type { Api } from '../request/context.ts'
+import type { Operation } from '../request/operation.ts'
 import { explainAnswer, explainBody } from '../schemas/admin.ts'
 
 /** `POST /v1/explain`: may this caller see that, and why (not). */

@@ -1,9 +1,10 @@
 import type { Context } from 'hono'
 import { decodeEntryCursor, encodeEntryCursor } from '../../catalog/entry-cursor.ts'
-import type { EntryPage, EntryRecord } from '../../store/records.ts'
-import { invalid } from '../body.ts'
-import type { Api } from '../context.ts'
-import type { Operation, RegistryEnv } from '../operation.ts'
+import type { EntryPage, EntryRecord, RecordPage } from '../../store/database/records.ts'
+import { answerJson } from '../request/answer-json.ts'
+import { invalid } from '../request/body.ts'
+import type { Api } from '../request/context.ts'
+import type { Operation, RegistryEnv } from '../request/operation.ts'
 import {
   cursor,
   limit,
@@ -17,6 +18,7 @@ import { entryShape } from './shape.ts'
 
 const DEFAULT_LIMIT = 30
 const LARGEST_LIMIT = 100
+const BOUND = 'It ends at 8 MiB, and shows of each entry the newest 100 versions.'
 
 /** All that a source or a registry holds, unshadowed, with claims: for those who manage it. */
 export function listingOperations({ reader }: Api): readonly Operation[] {
@@ -30,12 +32,12 @@ export function listingOperations({ reader }: Api): readonly Operation[] {
       parameters: { source: sourceName },
       query: { cursor, limit },
       summary: 'Lists the entries of a source.',
-      answers: { 200: { description: 'A page of entries, by type and name.', schema: sourceEntriesAnswer } },
+      answers: { 200: { description: `A page of entries, by type and name. ${BOUND}`, schema: sourceEntriesAnswer } },
       errors: ['not_found', 'invalid_request'],
       async handle(c) {
         const { name } = reached(c.var.actor, await reader.source(param(c, 'source')))
         const page = pageOf(c, `source ${name}`)
-        return answerPage(c, page, await reader.entriesOfSource(name, oneMore(page)), entryShape)
+        return answerPage(c, page, await reader.entriesOfSource(name, page), entryShape)
       },
     },
     {
@@ -49,7 +51,7 @@ export function listingOperations({ reader }: Api): readonly Operation[] {
       summary: 'Lists the entries of all sources of a registry, those that are covered by others too.',
       answers: {
         200: {
-          description: 'A page of entries, by type, name and the order of sources.',
+          description: `A page of entries, by type, name and the order of sources. ${BOUND}`,
           schema: registryEntriesAnswer,
         },
       },
@@ -57,7 +59,7 @@ export function listingOperations({ reader }: Api): readonly Operation[] {
       async handle(c) {
         const { name } = reached(c.var.actor, await reader.registry(param(c, 'registry')))
         const page = pageOf(c, `registry ${name}`)
-        const entries = await reader.entriesOfRegistry(name, oneMore(page))
+        const entries = await reader.entriesOfRegistry(name, page)
         return answerPage(c, page, entries, (entry) => ({ ...entryShape(entry), source: entry.source }))
       },
     },
@@ -68,9 +70,6 @@ interface Page extends EntryPage {
   /** What its cursors belong to. */
   readonly owner: string
 }
-
-/** One more than was asked for tells whether there is a next page. */
-const oneMore = ({ limit, after }: Page): EntryPage => ({ limit: limit + 1, after })
 
 function pageOf(c: Context<RegistryEnv>, owner: string): Page {
   const limitText = c.req.query('limit') || String(DEFAULT_LIMIT)
@@ -91,12 +90,11 @@ function pageOf(c: Context<RegistryEnv>, owner: string): Page {
 
 function answerPage(
   c: Context<RegistryEnv>,
-  { limit, owner }: Page,
-  found: readonly EntryRecord[],
+  { owner }: Page,
+  { entries, more }: RecordPage,
   shape: (entry: EntryRecord) => object,
 ): Response {
-  const entries = found.slice(0, limit)
-  const last = found.length > limit ? entries.at(-1) : undefined
+  const last = more ? entries.at(-1) : undefined
   const metadata = { count: entries.length, ...(last !== undefined && { nextCursor: encodeEntryCursor(last, owner) }) }
-  return c.json({ entries: entries.map(shape), metadata })
+  return answerJson(c, { entries: entries.map(shape), metadata })
 }

@@ -1,6 +1,6 @@
 import { ROLES } from '../../authz/roles.ts'
-import type { Api } from '../context.ts'
-import type { Operation } from '../operation.ts'
+import type { Api } from '../request/context.ts'
+import type { Operation } from '../request/operation.ts'
 import { meAnswer } from '../schemas/admin.ts'
 
 /** `GET /v1/me`: who the caller is here. Without authentication there is nobody to tell about. */

@@ -3,12 +3,12 @@ import { mayReach } from '../../authz/access.ts'
 import type { Actor } from '../../authz/actor.ts'
 import { isEmpty } from '../../authz/claims.ts'
 import { mayPublishWith, publishFault } from '../../authz/publish.ts'
-import { parseExactly } from '../../sources/parse-exactly.ts'
-import { readServer, readSkill } from '../../sources/read-entry.ts'
-import type { SourceRecord } from '../../store/records.ts'
-import { bodyReader, invalid } from '../body.ts'
-import { type Api, now } from '../context.ts'
-import type { Operation } from '../operation.ts'
+import { parseExactly } from '../../catalog/parse-exactly.ts'
+import { readServer, readSkill } from '../../sources/format/read-entry.ts'
+import type { SourceRecord } from '../../store/database/records.ts'
+import { bodyReader, invalid } from '../request/body.ts'
+import { type Api, now } from '../request/context.ts'
+import type { Operation } from '../request/operation.ts'
 import { publishAnswer, publishBody } from '../schemas/admin.ts'
 
 interface Documents {
@@ -54,6 +54,7 @@ export function publishOperation({ reader, writer, limits }: Api): Operation {
       'claims_mismatch',
       'version_exists',
       'no_managed_source',
+      'conflict',
     ],
     async handle(c) {
       const { actor } = c.var
@@ -85,9 +86,18 @@ export function publishOperation({ reader, writer, limits }: Api): Operation {
         description,
         document: documentText,
         claims,
+        expectSource: source.claims,
+        mostBytes: limits().managedBytes,
+        needsClaims: actor.mode !== 'anonymous',
         at: now(),
       })
       if (outcome === 'no_source') throw new PublicError('not_found')
+      if (outcome === 'source_full')
+        throw new PublicError('conflict', {
+          message: 'The source holds as many bytes as it may (limits.managedBytes).',
+        })
+      if (outcome === 'source_changed')
+        throw new PublicError('conflict', { message: 'The source was changed meanwhile.' })
       if (outcome !== 'created' && outcome !== 'unchanged') throw new PublicError(outcome)
       const rest = JSON.stringify({ claims, source: source.name }).slice(1)
       return c.body(`{"${type}":${documentText},${rest}`, outcome === 'created' ? 201 : 200, {

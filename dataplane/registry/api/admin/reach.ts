@@ -3,8 +3,8 @@ import { PublicError } from '../../../server/errors.ts'
 import { mayManage, mayReach } from '../../authz/access.ts'
 import type { Actor } from '../../authz/actor.ts'
 import type { ClaimsMap } from '../../authz/claims.ts'
-import type { Origin } from '../../store/schema.ts'
-import type { RegistryEnv } from '../operation.ts'
+import type { Origin } from '../../store/database/schema.ts'
+import type { RegistryEnv } from '../request/operation.ts'
 
 interface Guarded {
   readonly claims: ClaimsMap

@@ -2,13 +2,16 @@ import { duplicates } from '../../../config/check/duplicates.ts'
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
 import { mayReach } from '../../authz/access.ts'
 import type { Actor } from '../../authz/actor.ts'
-import { bodyReader, invalid } from '../body.ts'
-import { type Api, now } from '../context.ts'
-import type { Operation } from '../operation.ts'
+import { answerJson } from '../request/answer-json.ts'
+import { bodyReader, invalid } from '../request/body.ts'
+import { type Api, now } from '../request/context.ts'
+import type { Operation } from '../request/operation.ts'
 import { newRegistryBody, registriesAnswer, registryAnswer, registryBody, registryName } from '../schemas/admin.ts'
 import { changeable, checkGrant, param, reached } from './reach.ts'
 import { registryShape } from './shape.ts'
 import { checkName } from './sources.ts'
+
+const tooMany = () => new PublicError('conflict', { message: 'The API may make 1,000 registries.' })
 
 /** Registries: what consumers read under one name. */
 export function registryOperations(api: Api): readonly Operation[] {
@@ -25,7 +28,11 @@ export function registryOperations(api: Api): readonly Operation[] {
     if (registry === undefined) throw new PublicError('not_found')
     return registryShape(registry)
   }
-  /** A source that the caller may not know of is one that isn't there. */
+  const changeableRegistry = async (actor: Actor, name: string) => {
+    const existing = await reader.registry(name)
+    return existing && changeable(actor, existing)
+  }
+  /** Gives the claims of sources. One that the caller may not know of is one that isn't there. */
   const checkSources = async (actor: Actor, names: readonly string[]) => {
     const found = await Promise.all(names.map((name) => reader.source(name)))
     const findings = found.flatMap((source, index): ErrorDetail[] =>
@@ -34,6 +41,7 @@ export function registryOperations(api: Api): readonly Operation[] {
         : [{ pointer: `/sources/${index}`, message: `there is no source ${JSON.stringify(names[index])}` }],
     )
     if (findings.length > 0) throw invalid(findings)
+    return found.map((source) => source?.claims ?? {})
   }
 
   return [
@@ -48,7 +56,7 @@ export function registryOperations(api: Api): readonly Operation[] {
       async handle(c) {
         const registries = await reader.registries()
         const reachable = registries.filter(({ claims }) => mayReach(c.var.actor, claims))
-        return c.json({ registries: reachable.map(registryShape) })
+        return answerJson(c, { registries: reachable.map(registryShape) })
       },
     },
     {
@@ -63,10 +71,12 @@ export function registryOperations(api: Api): readonly Operation[] {
       async handle(c) {
         const { name, sources, claims = {} } = (await readNew(c)).value
         checkGrant(c.var.actor, claims)
-        await checkSources(c.var.actor, sources)
-        const outcome = await writer.putRegistry({ name, sources, claims, create: true, at: now() })
+        const expectSources = await checkSources(c.var.actor, sources)
+        const outcome = await writer.putRegistry({ name, sources, claims, create: true, expectSources, at: now() })
+        if (outcome === 'too_many') throw tooMany()
         if (outcome === 'taken') throw new PublicError('conflict', { message: 'There is a registry of this name.' })
-        if (outcome !== 'done') throw new PublicError('conflict', { message: 'A source was removed meanwhile.' })
+        if (outcome !== 'done')
+          throw new PublicError('conflict', { message: 'A source was changed or removed meanwhile.' })
         return c.json(await shape(name), 201, { location: `/v1/registries/${name}` })
       },
     },
@@ -94,15 +104,17 @@ export function registryOperations(api: Api): readonly Operation[] {
       errors: ['not_found', 'claims_not_subset', 'read_only', 'conflict'],
       async handle(c) {
         const name = param(c, 'registry')
-        const existing = await reader.registry(name)
-        if (existing !== undefined) changeable(c.var.actor, existing)
+        await changeableRegistry(c.var.actor, name)
         const { name: named = name, sources, claims = {} } = (await readChanged(c)).value
+        const existing = await changeableRegistry(c.var.actor, name)
         checkName(name, named)
         checkGrant(c.var.actor, claims)
-        await checkSources(c.var.actor, sources)
+        const expectSources = await checkSources(c.var.actor, sources)
 
         const create = existing === undefined
-        const outcome = await writer.putRegistry({ name, sources, claims, create, at: now() })
+        const expect = { expectSources, ...(existing && { expect: existing.claims }) }
+        const outcome = await writer.putRegistry({ name, sources, claims, create, ...expect, at: now() })
+        if (outcome === 'too_many') throw tooMany()
         if (outcome !== 'done') throw new PublicError('conflict', { message: 'The registry was changed meanwhile.' })
         return c.json(await shape(name), create ? 201 : 200)
       },
@@ -113,10 +125,12 @@ export function registryOperations(api: Api): readonly Operation[] {
       method: 'delete',
       summary: 'Deletes a registry; its sources stay.',
       answers: { 204: { description: 'Deleted.' } },
-      errors: ['not_found', 'read_only'],
+      errors: ['not_found', 'read_only', 'conflict'],
       async handle(c) {
-        const { name } = changeable(c.var.actor, await reader.registry(param(c, 'registry')))
-        if ((await writer.removeRegistry({ name })) === 'not_found') throw new PublicError('not_found')
+        const { name, claims } = changeable(c.var.actor, await reader.registry(param(c, 'registry')))
+        const outcome = await writer.removeRegistry({ name, expect: claims })
+        if (outcome === 'not_found') throw new PublicError('not_found')
+        if (outcome === 'changed') throw new PublicError('conflict', { message: 'The registry was changed meanwhile.' })
         return c.body(null, 204)
       },
     },

@@ -1,5 +1,5 @@
-import type { SyncState } from '../../sources/schedule.ts'
-import type { EntryRecord, RegistryRecord, SourceRecord } from '../../store/records.ts'
+import type { SyncState } from '../../sources/format/sync-state.ts'
+import type { EntryRecord, RegistryRecord, SourceRecord } from '../../store/database/records.ts'
 
 /** What the admin API shows of what the store holds. */
 
@@ -14,6 +14,12 @@ export function sourceShape(source: SourceRecord, sync: SyncState | undefined): 
     updatedAt,
     ...(sync !== undefined && { sync: syncShape(sync) }),
   }
+}
+
+/** One source alone is told of with what its syncs left out: how many entries, and why the first of them. */
+export function sourceDetail(source: SourceRecord, sync: SyncState | undefined): object {
+  const { leftOut, problems } = sync ?? {}
+  return { ...sourceShape(source, sync), ...(sync !== undefined && { leftOut, problems }) }
 }
 
 export function syncShape(sync: SyncState): object {

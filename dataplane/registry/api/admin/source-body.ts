@@ -1,8 +1,8 @@
 import { isIP } from 'node:net'
+import { classOf } from '../../../config/check/address.ts'
 import { sourceFindings } from '../../../config/check/registry-source.ts'
 import { isLoopback } from '../../../config/check/url.ts'
 import type { SourceConfig } from '../../../config/registry.ts'
-import { classOf } from '../../../net/address.ts'
 import type { ErrorDetail } from '../../../server/errors.ts'
 
 type Source = Omit<SourceConfig, 'name'>

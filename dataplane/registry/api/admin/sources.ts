@@ -1,20 +1,22 @@
 import { kindOf } from '../../../config/registry-source.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { mayReach } from '../../authz/access.ts'
-import { bodyReader, invalid } from '../body.ts'
-import { type Api, now } from '../context.ts'
-import type { Operation } from '../operation.ts'
+import type { Actor } from '../../authz/actor.ts'
+import { answerJson } from '../request/answer-json.ts'
+import { bodyReader, invalid } from '../request/body.ts'
+import { type Api, now } from '../request/context.ts'
+import type { Operation } from '../request/operation.ts'
 import {
   newSourceBody,
-  sourceAnswer,
   sourceBody,
+  sourceDetailAnswer,
   sourceName,
   sourcesAnswer,
   syncState,
   wait,
 } from '../schemas/admin.ts'
 import { changeable, checkGrant, param, reached } from './reach.ts'
-import { sourceShape, syncShape } from './shape.ts'
+import { sourceDetail, sourceShape, syncShape } from './shape.ts'
 import { apiSourceFindings } from './source-body.ts'
 
 /** Sources: where entries come from. */
@@ -25,10 +27,14 @@ export function sourceOperations(api: Api): readonly Operation[] {
   const readChanged = bodyReader(sourceBody, largest, (body) => apiSourceFindings(body, limits().privateSources))
   const common = { tag: 'sources', role: 'manageSources' } as const
   const one = { ...common, path: '/v1/sources/{source}', parameters: { source: sourceName } }
+  const changeableSource = async (actor: Actor, name: string) => {
+    const existing = await reader.source(name)
+    return existing && changeable(actor, existing)
+  }
   const shape = async (name: string) => {
     const source = await reader.source(name)
     if (source === undefined) throw new PublicError('not_found')
-    return sourceShape(source, syncs.stateOf(name))
+    return sourceDetail(source, syncs.stateOf(name))
   }
 
   return [
@@ -43,7 +49,7 @@ export function sourceOperations(api: Api): readonly Operation[] {
       async handle(c) {
         const sources = await reader.sources()
         const reachable = sources.filter(({ claims }) => mayReach(c.var.actor, claims))
-        return c.json({ sources: reachable.map((source) => sourceShape(source, syncs.stateOf(source.name))) })
+        return answerJson(c, { sources: reachable.map((source) => sourceShape(source, syncs.stateOf(source.name))) })
       },
     },
     {
@@ -53,13 +59,14 @@ export function sourceOperations(api: Api): readonly Operation[] {
       path: '/v1/sources',
       summary: 'Creates a source.',
       body: newSourceBody,
-      answers: { 201: { description: 'Created.', schema: sourceAnswer } },
+      answers: { 201: { description: 'Created.', schema: sourceDetailAnswer } },
       errors: ['claims_not_subset', 'conflict'],
       async handle(c) {
         const { name, claims = {}, ...config } = (await readNew(c)).value
         checkGrant(c.var.actor, claims)
         const outcome = await writer.putSource({ name, config, claims, create: true, at: now() })
         if (outcome === 'taken') throw new PublicError('conflict', { message: 'There is a source of this name.' })
+        if (outcome === 'too_many') throw tooMany()
         await syncs.changed()
         return c.json(await shape(name), 201, { location: `/v1/sources/${name}` })
       },
@@ -69,11 +76,11 @@ export function sourceOperations(api: Api): readonly Operation[] {
       id: 'getSource',
       method: 'get',
       summary: 'Tells of a source: how it is set and how its syncs stand.',
-      answers: { 200: { description: 'The source.', schema: sourceAnswer } },
+      answers: { 200: { description: 'The source.', schema: sourceDetailAnswer } },
       errors: ['not_found'],
       async handle(c) {
         const source = reached(c.var.actor, await reader.source(param(c, 'source')))
-        return c.json(sourceShape(source, syncs.stateOf(source.name)))
+        return c.json(sourceDetail(source, syncs.stateOf(source.name)))
       },
     },
     {
@@ -83,15 +90,16 @@ export function sourceOperations(api: Api): readonly Operation[] {
       summary: 'Creates a source, or replaces its settings and claims.',
       body: sourceBody,
       answers: {
-        200: { description: 'Changed.', schema: sourceAnswer },
-        201: { description: 'Created.', schema: sourceAnswer },
+        200: { description: 'Changed.', schema: sourceDetailAnswer },
+        201: { description: 'Created.', schema: sourceDetailAnswer },
       },
       errors: ['not_found', 'claims_not_subset', 'read_only', 'conflict'],
       async handle(c) {
         const name = param(c, 'source')
-        const existing = await reader.source(name)
-        if (existing !== undefined) changeable(c.var.actor, existing)
+        // Before the body comes, so that nobody learns more by sending one; and when it has, which may take long.
+        await changeableSource(c.var.actor, name)
         const { name: named = name, claims = {}, ...config } = (await readChanged(c)).value
+        const existing = await changeableSource(c.var.actor, name)
         checkName(name, named)
         checkGrant(c.var.actor, claims)
         if (existing !== undefined && kindOf(existing.config) !== kindOf(config))
@@ -100,7 +108,9 @@ export function sourceOperations(api: Api): readonly Operation[] {
           ])
 
         const create = existing === undefined
-        const outcome = await writer.putSource({ name, config, claims, create, at: now() })
+        const expect = existing && { expect: existing.claims }
+        const outcome = await writer.putSource({ name, config, claims, create, ...expect, at: now() })
+        if (outcome === 'too_many') throw tooMany()
         if (outcome !== 'done') throw new PublicError('conflict', { message: 'The source was changed meanwhile.' })
         await syncs.changed()
         return c.json(await shape(name), create ? 201 : 200)
@@ -114,8 +124,9 @@ export function sourceOperations(api: Api): readonly Operation[] {
       answers: { 204: { description: 'Deleted.' } },
       errors: ['not_found', 'read_only', 'conflict'],
       async handle(c) {
-        const { name } = changeable(c.var.actor, await reader.source(param(c, 'source')))
-        const outcome = await writer.removeSource({ name })
+        const { name, claims } = changeable(c.var.actor, await reader.source(param(c, 'source')))
+        const outcome = await writer.removeSource({ name, expect: claims })
+        if (outcome === 'changed') throw new PublicError('conflict', { message: 'The source was changed meanwhile.' })
         if (outcome === 'in_use') throw new PublicError('conflict', { message: 'A registry uses this source.' })
         if (outcome === 'not_found') throw new PublicError('not_found')
         await syncs.changed()
@@ -149,6 +160,9 @@ export function sourceOperations(api: Api): readonly Operation[] {
     },
   ]
 }
+
+const tooMany = () =>
+  new PublicError('conflict', { message: 'The API may make 1,000 sources, with 8 MiB of settings together.' })
 
 /** A PUT can't rename, and a name that is created must be one. */
 export function checkName(inPath: string, inBody: string): void {

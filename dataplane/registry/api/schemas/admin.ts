@@ -15,7 +15,7 @@ const timeOrNull = Type.Union([time, Type.Null()])
 const text = Type.String()
 const count = Type.Integer({ minimum: 0 })
 
-export const claimsMap = claims('Claims.')
+const claimsMap = claims('Claims.')
 export const entryType = Type.Enum(['server', 'skill'], { type: 'string' })
 export const entryName = Type.String({
   description: '`namespace/name`, its slash as `%2F`.',
@@ -64,11 +64,16 @@ const shown = (fields: Readonly<Record<string, TSchema>>) =>
       .filter((name) => name !== 'claims')
       .map((name) => [name, Type.Optional(Type.Unsafe<object>({ type: 'object' }))]),
   )
-export const sourceAnswer = Type.Object({
-  name: text,
-  ...shown(sourceFields),
-  ...managed,
-  sync: Type.Optional(syncState),
+const sourceParts = { name: text, ...shown(sourceFields), ...managed, sync: Type.Optional(syncState) }
+const sourceAnswer = Type.Object(sourceParts)
+export const sourceDetailAnswer = Type.Object({
+  ...sourceParts,
+  leftOut: Type.Optional(count),
+  problems: Type.Optional(
+    Type.Array(Type.Object({ pointer: text, message: text }), {
+      description: 'Entries that were left out, by their place in what the source gave, and why; the first of many.',
+    }),
+  ),
 })
 export const sourcesAnswer = Type.Object({ sources: Type.Array(sourceAnswer) })
 

@@ -46,6 +46,8 @@ export const listParameters = {
   include_deleted: includeDeleted,
 }
 
+export const versionsParameters = { cursor: listParameters.cursor, include_deleted: includeDeleted }
+
 const official = Type.Object({
   status: Type.Enum(['active', 'deprecated', 'deleted'], { type: 'string' }),
   statusMessage: Type.Optional(text),

@@ -6,9 +6,9 @@ import Type, { type TSchema } from 'typebox'
  *
  * Unknown fields are kept: the format grows, and publishers have their own.
  */
-export const SCHEMA_DATES = ['2025-12-11', '2025-10-17', '2025-10-11', '2025-09-29', '2025-09-16'] as const
+const SCHEMA_DATES = ['2025-12-11', '2025-10-17', '2025-10-11', '2025-09-29', '2025-09-16'] as const
 
-export const schemaUrl = (date: string) => `https://static.modelcontextprotocol.io/schemas/${date}/server.schema.json`
+const schemaUrl = (date: string) => `https://static.modelcontextprotocol.io/schemas/${date}/server.schema.json`
 
 const optional = <P extends Record<string, TSchema>>(fields: P) =>
   Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, Type.Optional(schema)]))

@@ -1,8 +1,8 @@
 import { Agent, type Dispatcher } from 'undici'
 import { secretFile } from '../../../config/secret-file.ts'
 import { guardedConnect } from '../../../net/connect.ts'
-import type { PlaceOf } from '../source.ts'
-import { SourceError } from '../source-error.ts'
+import type { PlaceOf } from '../format/source.ts'
+import { SourceError } from '../format/source-error.ts'
 
 /** Kinds whose objects may say that they are to be listed; the first of a name keeps it. */
 export const EXPORTED_KINDS = [

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
+import { isObject } from '../../../../crds/shared/json.ts'
 import type { ClaimsMap } from '../../authz/claims.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
-import { isObject } from '../../catalog/official-meta.ts'
-import type { Catalog } from '../catalog-reader.ts'
-import { type Problem, readServer } from '../read-entry.ts'
+import type { Catalog } from '../format/catalog-reader.ts'
+import { type Problem, readServer } from '../format/read-entry.ts'
 
 /** A custom resource, as far as it matters here. */
 export interface Exportable {
@@ -31,8 +31,7 @@ export function exportedEntries(objects: readonly Exportable[], group: string): 
   const problems: Problem[] = []
   const owners = new Map<string, string>()
   for (const object of objects) {
-    if (object.metadata.annotations?.[`${group}/registry-export`] !== 'true') continue
-    if (object.metadata.deletionTimestamp !== undefined) continue
+    if (!isExported(object, group)) continue
     const pointer = `/${object.kind}/${object.metadata.namespace}/${object.metadata.name}`
     const entry = entryOf(object, group, pointer)
     if ('message' in entry) problems.push(entry)
@@ -44,6 +43,11 @@ export function exportedEntries(objects: readonly Exportable[], group: string): 
     }
   }
   return { versions, problems }
+}
+
+/** Whether an object says that it is to be listed, and stays. */
+export function isExported({ metadata }: Exportable, group: string): boolean {
+  return metadata?.annotations?.[`${group}/registry-export`] === 'true' && metadata.deletionTimestamp === undefined
 }
 
 function entryOf(object: Exportable, group: string, pointer: string): IncomingVersion | Problem {

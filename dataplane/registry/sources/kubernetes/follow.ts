@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { PlaceOf } from '../source.ts'
+import type { PlaceOf } from '../format/source.ts'
 import { type Cluster, EXPORTED_KINDS, openCluster } from './cluster.ts'
-import { listObjects } from './read.ts'
+import { listVersion } from './list.ts'
 
 /** Events come in bursts; one look does for all of them. */
 const SETTLE_MS = 200
@@ -11,6 +11,8 @@ const IDLE_MS = 120_000
 const RETRY_MS = 1_000
 const SHORTEST_WATCH_MS = 1_000
 const LONGEST_RETRY_MS = 30_000
+/** Of an event no more is held: of one that is longer it is known that something has changed, and no more. */
+const LONGEST_EVENT = 4 * 1024 * 1024
 /** How often a kind that the API server does not know is looked for. */
 const ABSENT_MS = 30_000
 
@@ -31,12 +33,13 @@ export function followKubernetes(place: PlaceOf<'kubernetes'>, look: () => void,
     'abort',
     () => {
       clearTimeout(settle)
-      void cluster[Symbol.asyncDispose]()
+      cluster[Symbol.asyncDispose]().then(undefined, () => {})
     },
     { once: true },
   )
+  // It goes on until the signal, whatever fails: the source's own looks at intervals tell what.
   for (const { plural } of EXPORTED_KINDS)
-    for (const namespace of place.namespaces) void followKind(cluster, plural, namespace, changed, signal)
+    for (const namespace of place.namespaces) followKind(cluster, plural, namespace, changed, signal).catch(() => {})
 }
 
 async function followKind(
@@ -50,11 +53,11 @@ async function followKind(
   while (!signal.aborted) {
     const begun = performance.now()
     try {
-      const list = await listObjects(cluster, plural, namespace, signal)
-      if (list === undefined) await delay(ABSENT_MS, undefined, { signal })
+      const version = await listVersion(cluster, { plural, namespace, signal })
+      if (version === undefined) await delay(ABSENT_MS, undefined, { signal })
       else {
         changed()
-        await watchFrom(cluster, plural, namespace, list.metadata.resourceVersion, changed, signal)
+        await watchFrom(cluster, plural, namespace, version, changed, signal)
       }
     } catch {
       // What is wrong shows at the source: its next look meets the same.
@@ -87,21 +90,38 @@ async function watchFrom(
     }
     const body = await cluster.get(plural, namespace, query, { signal, idleMs: IDLE_MS })
     if (body === undefined) return
-    body.setEncoding('utf8')
-    let rest = ''
-    for await (const chunk of body as AsyncIterable<string>) {
-      const lines = (rest + chunk).split('\n')
-      rest = lines.pop() as string
-      for (const line of lines) {
-        if (line === '') continue
-        const { type, object } = JSON.parse(line) as {
-          type: string
-          object: { metadata?: { resourceVersion?: string } }
-        }
-        if (type === 'ERROR') return
-        from = object.metadata?.resourceVersion ?? from
-        if (type !== 'BOOKMARK') changed()
+    for await (const line of linesOf(body, LONGEST_EVENT)) {
+      if (line === undefined) return changed()
+      if (line === '') continue
+      const { type, object } = JSON.parse(line) as {
+        type: string
+        object: { metadata?: { resourceVersion?: string } }
       }
+      if (type === 'ERROR') return
+      from = object.metadata?.resourceVersion ?? from
+      if (type !== 'BOOKMARK') changed()
     }
   } while (!signal.aborted && performance.now() - begun > SHORTEST_WATCH_MS)
 }
+
+/** The lines of a body; undefined, and nothing more, where one has more bytes than so many. */
+async function* linesOf(body: AsyncIterable<Buffer>, longest: number): AsyncGenerator<string | undefined> {
+  let held: Buffer[] = []
+  let size = 0
+  for await (const chunk of body) {
+    let from = 0
+    for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
+      yield Buffer.concat([...held, chunk.subarray(from, at)]).toString()
+      held = []
+      size = 0
+      from = at + 1
+    }
+    held.push(chunk.subarray(from))
+    size += chunk.length - from
+    if (size <= longest) continue
+    yield undefined
+    return
+  }
+}
+
+const NEWLINE = 0x0a

@@ -1,15 +1,12 @@
-import type { Pass, PlaceOf, ReadChange } from '../source.ts'
-import { SourceError } from '../source-error.ts'
-import { type Cluster, EXPORTED_KINDS, openCluster } from './cluster.ts'
-import { type Exportable, exportedEntries, hashOf } from './exported.ts'
+import { createBudget } from '../format/budget.ts'
+import type { Pass, PlaceOf, ReadChange } from '../format/source.ts'
+import { SourceError } from '../format/source-error.ts'
+import { EXPORTED_KINDS, openCluster } from './cluster.ts'
+import { type Exportable, exportedEntries, hashOf, isExported } from './exported.ts'
+import { listObjects } from './list.ts'
 
-const PAGE_SIZE = '500'
-const IDLE_MS = 30_000
-
-interface List {
-  readonly items: readonly Exportable[]
-  readonly metadata: { readonly resourceVersion: string; readonly continue?: string }
-}
+/** Bytes of what is kept of all objects until the last has come. */
+const MOST_KEPT = 32 * 1024 * 1024
 
 /**
  * Lists what the namespaces hold, all of it, and takes the union for what the source holds: an event in one namespace
@@ -17,11 +14,27 @@ interface List {
  */
 export async function readKubernetes(place: PlaceOf<'kubernetes'>, pass: Pass): Promise<ReadChange | undefined> {
   await using cluster = openCluster(place)
+  const { signal, maxBytes } = pass
+  const budget = createBudget(maxBytes)
   const objects: Exportable[] = []
+  let kept = 0
+  const keep = (object: Exportable) => {
+    const part = exportablePart(object)
+    kept += JSON.stringify(part).length
+    if (kept > MOST_KEPT)
+      throw new SourceError(
+        'too_large',
+        `the objects that are to be listed have more than ${MOST_KEPT} bytes of annotations`,
+      )
+    objects.push(part)
+  }
   for (const { kind, plural } of EXPORTED_KINDS)
-    for (const namespace of place.namespaces)
-      for (const object of (await listObjects(cluster, plural, namespace, pass.signal))?.items ?? [])
-        objects.push({ ...object, kind })
+    for (const namespace of place.namespaces) {
+      const take = (object: Exportable) => {
+        if (isExported(object, place.group)) keep({ ...object, kind })
+      }
+      await listObjects(cluster, { plural, namespace, signal }, { budget, take })
+    }
 
   const catalog = exportedEntries(objects, place.group)
   const mark = hashOf(catalog)
@@ -29,23 +42,13 @@ export async function readKubernetes(place: PlaceOf<'kubernetes'>, pass: Pass): 
   return async () => ({ complete: true, batches: [catalog], mark: () => mark })
 }
 
-/** All objects of one kind in one namespace; undefined where there is no such kind. */
-export async function listObjects(
-  cluster: Cluster,
-  plural: string,
-  namespace: string,
-  signal: AbortSignal,
-): Promise<List | undefined> {
-  const items: Exportable[] = []
-  for (let next: string | undefined; ; ) {
-    const query = { limit: PAGE_SIZE, ...(next !== undefined && { continue: next }) }
-    const body = await cluster.get(plural, namespace, query, { signal, idleMs: IDLE_MS })
-    if (body === undefined) return undefined
-    const page = (await body.json().catch((error: Error) => {
-      throw new SourceError('upstream_failed', `the API server’s list broke off (${error.name})`)
-    })) as List
-    items.push(...page.items)
-    next = page.metadata.continue || undefined
-    if (next === undefined) return { items, metadata: page.metadata }
+/** What matters of an object: the rest need not be held until all have come. */
+function exportablePart({ kind, metadata, spec }: Exportable): Exportable {
+  const { name, namespace, uid, annotations = {} } = metadata
+  const transport = spec?.transport
+  return {
+    kind,
+    metadata: { name, namespace, uid, annotations },
+    ...(transport !== undefined && { spec: { transport } }),
   }
 }

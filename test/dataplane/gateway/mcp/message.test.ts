@@ -66,12 +66,30 @@ test('an escaped name that appears once is what it says', () => {
   assert.is(rewriteCall(message, { id: undefined, name: '"b"', meta: undefined }), message.text.replace('"a"', '"b"'))
 })
 
-test('deep nesting is taken', () => {
-  const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`
-  const message = parse(
-    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":${deep}}}}`,
-  )
-  assert.is(message.parameter('name'), 'a')
+test('what is nested a thousand levels deep is taken, and deeper it is no message', () => {
+  const nested = (levels: number, [open, close] = ['[', ']']) =>
+    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":${open?.repeat(levels)}1${close?.repeat(levels)}}}}`
+  assert.is(parse(nested(997)).parameter('name'), 'a')
+  assert.is(parse(nested(997, ['{"a":', '}'])).parameter('name'), 'a')
+  assert.is(codeOf(nested(998)), 'parse_error')
+  assert.is(codeOf(nested(200_000, ['{"a":', '}'])), 'parse_error')
+  assert.is(parse(nested(0).replace('1}', `"${'['.repeat(5000)}"}`)).parameter('name'), 'a', 'text is not nested')
+})
+
+test('what a body costs is told before its values are made', () => {
+  const told: number[] = []
+  const holder = { hold: (bytes: number) => void told.push(bytes) }
+  const call = (args: string) =>
+    Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":${args}}}`)
+  parseMessage(call('{}'), holder)
+  assert.equal(told, [], 'a small one is in the price of a request')
+  parseMessage(call(`"${'x'.repeat(100_000)}"`), holder)
+  parseMessage(call(`"${'ü'.repeat(50_000)}"`), holder)
+  parseMessage(call(`[${'{},'.repeat(30_000)}{}]`), holder)
+  const [plain = 0, wide = 0, many = 0] = told
+  assert.ok(plain > 400_000 && plain < 500_000, String(plain))
+  assert.ok(wide > plain, 'characters beyond Latin-1 take two bytes each')
+  assert.ok(many > 2_000_000, 'empty objects take more than their text')
 })
 
 const CALL =

@@ -1,4 +1,4 @@
-import { startPostgres } from '../../../support/postgres.ts'
+import { startPostgres } from '../../../support/network/postgres.ts'
 import { authorizationMatrix } from './matrix.ts'
 
 const server = await startPostgres()

@@ -1,6 +1,5 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { registryFile, server } from '../../../support/registry.ts'
 import {
   type AuthzRegistry,
   acme,
@@ -13,7 +12,8 @@ import {
   type Reply,
   serverPath,
   startAuthzRegistry,
-} from '../../../support/registry-authz.ts'
+} from '../../../support/registry/authz.ts'
+import { registryFile, server } from '../../../support/registry/registry.ts'
 
 /**
  * Who may see and do what (research/registry.md, section 6; the tables of the specification and of its decisions),

@@ -4,8 +4,7 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
-import { introspectionClient, startIdentityProvider } from '../../../support/identity-provider.ts'
-import { server } from '../../../support/registry.ts'
+import { introspectionClient, startIdentityProvider } from '../../../support/network/identity-provider.ts'
 import {
   type AuthzOptions,
   type AuthzRegistry,
@@ -16,7 +15,8 @@ import {
   platform,
   type Reply,
   startAuthzRegistry,
-} from '../../../support/registry-authz.ts'
+} from '../../../support/registry/authz.ts'
+import { server } from '../../../support/registry/registry.ts'
 
 const MAIN = '/registry/main/v0.1/servers'
 const ALL = ['com.acme/covered', 'com.acme/data-tool', 'com.acme/platform-tool', 'com.acme/shared']

@@ -1,0 +1,44 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { NODE_FLAGS } from '../../image/node-flags.ts'
+
+/** A process of the set-up. */
+export interface Part {
+  readonly child: ChildProcess
+  readonly origin: string
+}
+
+/** What a part tells of itself. */
+export interface Told {
+  /** Processor time in microseconds. */
+  readonly cpu: { readonly user: number; readonly system: number }
+  /** Calls that reached it, where it is a backend. */
+  readonly calls?: number
+}
+
+const running: ChildProcess[] = []
+
+/** Starts a script that sends its port. Rejects where it ends instead. */
+export async function start(script: URL, ...args: string[]): Promise<Part> {
+  const child = fork(script, args, { stdio: 'inherit', execArgv: [...NODE_FLAGS] })
+  running.push(child)
+  const { port } = await new Promise<{ port: number }>((resolve, reject) => {
+    child.once('message', (message) => resolve(message as { port: number }))
+    child.once('exit', () => reject(new Error(`${script.pathname} did not start`)))
+  })
+  return { child, origin: `http://127.0.0.1:${port}` }
+}
+
+/** What a part has used by now. */
+export function tell({ child }: Part): Promise<Told> {
+  return new Promise((resolve) => {
+    child.once('message', (message) => resolve(message as Told))
+    child.send('tell')
+  })
+}
+
+export const cpuSeconds = ({ cpu }: Told): number => (cpu.user + cpu.system) / 1e6
+
+/** Ends every part that still runs. */
+export function endParts(): void {
+  for (const child of running) if (child.connected) child.disconnect()
+}

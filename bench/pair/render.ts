@@ -1,0 +1,58 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { compare, type Measure } from './turns.ts'
+
+const PROXIES = 2_000
+const TURNS = 10
+
+/** Wall time of `portico render` of two checkouts on a large set of manifests. */
+export async function compareRender(roots: { readonly before: string; readonly after: string }): Promise<void> {
+  const directory = await mkdtemp(join(tmpdir(), 'portico-pair-'))
+  try {
+    await writeFile(join(directory, 'set.yaml'), manifests())
+    const measured = (root: string): Measure => {
+      return async () => {
+        const began = performance.now()
+        const { status, stderr } = spawnSync(join(root, 'bin/portico'), ['render', directory], {
+          stdio: ['ignore', 'ignore', 'pipe'],
+          encoding: 'utf8',
+        })
+        if (status !== 0) throw new Error(`render failed: ${stderr}`)
+        return performance.now() - began
+      }
+    }
+    const pair = { before: measured(roots.before), after: measured(roots.after) }
+    await compare(`render: ${PROXIES} proxies, 20 gateways`, 'ms', TURNS, pair)
+  } finally {
+    await rm(directory, { recursive: true })
+  }
+}
+
+function manifests(): string {
+  const of = (kind: string, name: string, spec: object) => ({
+    apiVersion: 'portico.dev/v1beta1',
+    kind,
+    metadata: { name, namespace: 'default' },
+    spec,
+  })
+  const objects: object[] = [of('MCPTelemetryConfig', 'traces', { openTelemetry: {} })]
+  for (let group = 0; group < 20; group++) {
+    objects.push(
+      of('MCPGroup', `group-${group}`, {}),
+      of('VirtualMCPServer', `gateway-${group}`, {
+        groupRef: { name: `group-${group}` },
+        incomingAuth: { type: 'anonymous' },
+      }),
+    )
+  }
+  for (let proxy = 0; proxy < PROXIES; proxy++)
+    objects.push(
+      of('MCPRemoteProxy', `proxy-${proxy}`, {
+        remoteUrl: `https://server-${proxy}.example.com/mcp`,
+        groupRef: { name: `group-${proxy % 20}` },
+      }),
+    )
+  return objects.map((object) => JSON.stringify(object)).join('\n---\n')
+}

@@ -1,0 +1,44 @@
+import type { ReconcileContext } from '../operator/reconcile/outcome/plan.ts'
+import { OPERATOR_NAMESPACE, operatorPeer, parseAdminPeer } from '../operator/render/network/admin-peers.ts'
+import { type Given, type Option, UsageError } from './command.ts'
+
+/** What pod templates may ask for: the option of every command that makes or checks pods. */
+export const podTemplateOption: Option = {
+  type: 'string',
+  value: ['baseline', 'any'],
+  default: 'baseline',
+  description:
+    'What a podTemplateSpec may ask for: what the Pod Security level baseline allows, or anything (host namespaces, privileged containers, hostPath): whoever may write a workload then has the node.',
+}
+
+/** Who may reach the admin listeners. */
+export const adminFromOption: Option = {
+  type: 'string',
+  multiple: true,
+  value: 'PEER',
+  description:
+    'Who may reach the admin listeners (/metrics, /status) besides the operator and the kubelet: a namespace, NAMESPACE/LABEL=VALUE[,LABEL=VALUE] or a CIDR; repeatable.',
+}
+
+/** The namespace in which the operator itself runs. */
+export const operatorNamespaceOption: Option = {
+  type: 'string',
+  value: 'NAME',
+  default: OPERATOR_NAMESPACE,
+  description: 'Namespace in which the operator runs: it reaches the admin listeners.',
+}
+
+export const podTemplateOf = (given: Given): Pick<ReconcileContext, 'podTemplate'> => ({
+  podTemplate: given.text('pod-template') === 'any' ? 'any' : 'baseline',
+})
+
+/** The operator in its namespace, and the peers that are named. Throws a UsageError for what is none. */
+export function adminPeersOf(given: Given, operatorNamespace: string): Pick<ReconcileContext, 'adminPeers'> {
+  const named = given.texts('admin-from').map((text) => {
+    const peer = parseAdminPeer(text)
+    if (!peer)
+      throw new UsageError(`--admin-from ${text}: takes NAMESPACE, NAMESPACE/LABEL=VALUE[,LABEL=VALUE] or a CIDR`)
+    return peer
+  })
+  return { adminPeers: [operatorPeer(operatorNamespace), ...named] }
+}

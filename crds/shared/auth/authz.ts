@@ -1,0 +1,52 @@
+import { limits } from '../limits.ts'
+import { configMapKeyRef } from '../references.ts'
+import { choice, defaulted, label, list, object, type Reader, Type, text } from '../schema.ts'
+import { blockFor } from '../union.ts'
+
+/** Which claims make groups and roles of the Cedar principal. */
+export const authzClaims = (readBy: Reader) => ({
+  groupClaimName: Type.Optional(text(readBy, 'Claim that holds the caller’s groups.', { max: limits.name })),
+  roleClaimName: Type.Optional(text(readBy, 'Claim that holds the caller’s roles.', { max: limits.name })),
+  groupEntityType: Type.Optional(
+    text(readBy, 'Cedar entity type of a group; `Group` when left out.', {
+      max: limits.label,
+      pattern: '^[A-Za-z_][A-Za-z0-9_]*$',
+    }),
+  ),
+})
+
+export const cedarPolicies = (readBy: Reader) =>
+  list(
+    'Cedar policies. Without one that permits, nothing is permitted.',
+    text(readBy, 'A policy.', { min: 1, max: limits.program }),
+    {
+      min: 1,
+      max: limits.policies,
+    },
+  )
+
+export const entitiesJson = (readBy: Reader) =>
+  text(readBy, 'Cedar entities, a JSON array.', { max: limits.file, default: '[]' })
+
+/** Authorization that belongs to one workload: Cedar policies inline or in a ConfigMap. */
+export const authzConfig = (readBy: Reader) =>
+  object(
+    'Authorization policies (Cedar).',
+    {
+      type: defaulted(choice(readBy, 'Where the policies are.', ['configMap', 'inline'], { default: 'configMap' })),
+      configMap: Type.Optional(
+        configMapKeyRef(readBy, 'The ConfigMap that holds the policies.', { key: 'authz.json' }),
+      ),
+      inline: Type.Optional(
+        object('Policies written here.', {
+          policies: cedarPolicies(readBy),
+          entitiesJson: defaulted(entitiesJson(readBy)),
+          primaryUpstreamProvider: Type.Optional(
+            label(readBy, 'Upstream provider whose claims are judged, instead of those of the incoming token.'),
+          ),
+        }),
+      ),
+      ...authzClaims(readBy),
+    },
+    { rules: blockFor('type', { configMap: 'configMap', inline: 'inline' }) },
+  )

@@ -1,0 +1,98 @@
+import { httpsUnlessAllowed } from '../https.ts'
+import { limits } from '../limits.ts'
+import { defaulted, duration, flag, list, object, type Reader, Type, text, url } from '../schema.ts'
+
+const RESERVED = ['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'act', 'may_act']
+
+const names = (
+  readBy: Reader,
+  description: string,
+  max: number,
+  options: { rules?: { rule: string; message: string }[] } = {},
+) => list(description, text(readBy, 'A value.', { min: 1, max: limits.name }), { min: 1, max, ...options })
+
+const subjectBinding = (readBy: Reader) =>
+  object('What a subject may reach.', {
+    subject: text(readBy, 'Subject (`sub`), compared exactly.', { min: 1, max: limits.name, pattern: '^[^*]+$' }),
+    allowedResources: list(
+      'Resources (audiences) that it may ask for.',
+      text(readBy, 'A resource.', { min: 1, max: limits.url }),
+      { min: 1, max: 50 },
+    ),
+  })
+
+const jwtBearerGrant = (readBy: Reader) =>
+  object('Assertions of this issuer as a grant (RFC 7523).', {
+    maxAssertionAge: duration(readBy, 'Oldest assertion that is accepted.', {
+      rules: [{ rule: "duration(self) > duration('0s')", message: 'maxAssertionAge must be longer than zero' }],
+    }),
+    acceptedAudiences: Type.Optional(
+      list('Audiences accepted besides the issuer.', text(readBy, 'An audience.', { min: 1, max: limits.url }), {
+        max: 10,
+      }),
+    ),
+    subjectBindings: list('Who may reach what.', subjectBinding(readBy), {
+      type: { map: ['subject'] },
+      min: 1,
+      max: 50,
+    }),
+  })
+
+const trustedIssuer = (readBy: Reader) =>
+  object(
+    'An issuer.',
+    {
+      issuerUrl: url(readBy, 'Issuer, compared exactly with `iss`.'),
+      expectedAudience: Type.Optional(
+        text(readBy, 'Required in `aud` of a subject token.', { min: 1, max: limits.url }),
+      ),
+      jwksUrl: Type.Optional(url(readBy, 'Where its keys are. Absent: found by discovery.')),
+      allowPrivateIPs: defaulted(flag(readBy, 'It may resolve to a private address.', { default: false })),
+      insecureAllowHTTP: defaulted(flag(readBy, 'It may be plain http beyond loopback.', { default: false })),
+      actorClaim: Type.Optional(
+        text(readBy, 'Claim that names the actor.', {
+          min: 1,
+          max: limits.name,
+          rules: [
+            {
+              rule: `!(self in [${RESERVED.map((name) => `'${name}'`).join(', ')}])`,
+              message: `actorClaim can not be one of ${RESERVED.join(', ')}`,
+            },
+          ],
+        }),
+      ),
+      actorMatcher: Type.Optional(
+        text(readBy, 'CEL expression over the actor’s claims.', { min: 1, max: limits.prose }),
+      ),
+      allowMayAct: defaulted(flag(readBy, 'The subject token’s `may_act` names who may act.', { default: false })),
+      allowedActors: Type.Optional(names(readBy, 'Actors that may act.', 50)),
+      allowedDelegateClients: Type.Optional(
+        names(readBy, 'Delegate clients that may exchange its tokens; `*` alone for all.', 50, {
+          rules: [{ rule: "!('*' in self) || size(self) == 1", message: '"*" must stand alone' }],
+        }),
+      ),
+      jwtBearerGrant: Type.Optional(jwtBearerGrant(readBy)),
+    },
+    {
+      rules: [
+        ...httpsUnlessAllowed({ name: 'issuerUrl' }, { name: 'jwksUrl', optional: true }),
+        { rule: '!self.allowPrivateIPs || has(self.jwksUrl)', message: 'allowPrivateIPs needs jwksUrl' },
+        {
+          rule: "!self.allowMayAct || !has(self.allowedDelegateClients) || !('*' in self.allowedDelegateClients)",
+          message: 'allowMayAct excludes allowedDelegateClients "*"',
+        },
+        {
+          rule: '!(has(self.actorClaim) || has(self.actorMatcher) || has(self.allowedActors) || self.allowMayAct) || (has(self.expectedAudience) && has(self.allowedDelegateClients))',
+          message:
+            'actorClaim, actorMatcher, allowedActors and allowMayAct need expectedAudience and allowedDelegateClients',
+        },
+      ],
+    },
+  )
+
+/** Issuers outside, whose tokens may be exchanged or used as a grant. */
+export const trustedIssuers = (readBy: Reader) =>
+  list('Other issuers whose tokens may be exchanged.', trustedIssuer(readBy), {
+    type: { map: ['issuerUrl'] },
+    max: 20,
+  })

@@ -1,0 +1,176 @@
+/** Identity providers at which the embedded authorization server logs users in. */
+import { distinctHeaderKeys, headerKeys, headerValue } from '../headers.ts'
+import { httpsUnlessAllowed } from '../https.ts'
+import { limits } from '../limits.ts'
+import { caBundleRef, secretKeyRef } from '../references.ts'
+import { choice, defaulted, flag, label, list, map, object, type Reader, Type, text, url } from '../schema.ts'
+import { blockFor } from '../union.ts'
+
+const RESERVED_PARAMS = [
+  'response_type',
+  'client_id',
+  'redirect_uri',
+  'scope',
+  'state',
+  'code_challenge',
+  'code_challenge_method',
+  'nonce',
+]
+
+const path = (readBy: Reader, description: string) => text(readBy, description, { min: 1, max: limits.name })
+
+const scopes = (readBy: Reader) =>
+  Type.Optional(list('Scopes that are asked for.', text(readBy, 'A scope.', { min: 1, max: limits.url })))
+
+const fieldNames = (readBy: Reader, description: string) =>
+  Type.Optional(list(description, path(readBy, 'A field name.'), { max: 16 }))
+
+const userInfo = (readBy: Reader, description: string) =>
+  object(description, {
+    endpointUrl: url(readBy, 'Where the user is asked about.'),
+    httpMethod: Type.Optional(choice(readBy, 'Method; GET when left out.', ['GET', 'POST'])),
+    additionalHeaders: Type.Optional(
+      map('Headers of that request.', headerValue(readBy, 'The value.'), { rules: [headerKeys, distinctHeaderKeys] }),
+    ),
+    fieldMapping: Type.Optional(
+      object('Where the answer holds what; the first field that is there counts.', {
+        subjectFields: fieldNames(readBy, 'Fields tried for the subject; `sub` when left out.'),
+        nameFields: fieldNames(readBy, 'Fields tried for the name; `name` when left out.'),
+        emailFields: fieldNames(readBy, 'Fields tried for the e-mail address; `email` when left out.'),
+      }),
+    ),
+  })
+
+const additionalAuthorizationParams = (readBy: Reader) =>
+  Type.Optional(
+    map('Further parameters of the authorization request.', text(readBy, 'The value.'), {
+      max: 16,
+      rules: [
+        {
+          rule: `!self.exists(name, name in [${RESERVED_PARAMS.map((name) => `'${name}'`).join(', ')}])`,
+          message: `these parameters are set by the server itself: ${RESERVED_PARAMS.join(', ')}`,
+        },
+      ],
+    }),
+  )
+
+/** Fields of our own that both kinds of provider have. */
+const connection = (readBy: Reader) => ({
+  allowPrivateIPs: defaulted(flag(readBy, 'The provider may resolve to a private address.', { default: false })),
+  insecureAllowHTTP: defaulted(flag(readBy, 'The provider may be plain http beyond loopback.', { default: false })),
+  caBundleRef: Type.Optional(caBundleRef(readBy, 'CA bundle for the provider.')),
+})
+
+const dcrConfig = (readBy: Reader) =>
+  object(
+    'Registers a client at the provider (RFC 7591) instead of using a given one.',
+    {
+      discoveryUrl: Type.Optional(
+        url(readBy, 'Metadata document that names the registration endpoint.', { pattern: '^https://[^\\s]+$' }),
+      ),
+      registrationEndpoint: Type.Optional(url(readBy, 'The registration endpoint.', { pattern: '^https://[^\\s]+$' })),
+      initialAccessTokenRef: Type.Optional(secretKeyRef(readBy, 'Initial access token.')),
+      softwareId: Type.Optional(text(readBy, '`software_id` of the registration.', { max: 256 })),
+      softwareStatement: Type.Optional(
+        text(readBy, '`software_statement` of the registration.', { max: limits.program }),
+      ),
+    },
+    {
+      rules: [
+        {
+          rule: 'has(self.discoveryUrl) != has(self.registrationEndpoint)',
+          message: 'set exactly one of discoveryUrl and registrationEndpoint',
+        },
+      ],
+    },
+  )
+
+const oauth2Config = (readBy: Reader) =>
+  object(
+    'A provider that speaks OAuth 2 without OpenID Connect.',
+    {
+      authorizationEndpoint: url(readBy, 'Where users are sent.'),
+      tokenEndpoint: url(readBy, 'Where codes become tokens.'),
+      clientId: Type.Optional(text(readBy, 'Client id.', { min: 1 })),
+      clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret.')),
+      dcrConfig: Type.Optional(dcrConfig(readBy)),
+      scopes: scopes(readBy),
+      redirectUri: Type.Optional(url(readBy, 'Callback; `{issuer}/oauth/callback` when left out.')),
+      userInfo: Type.Optional(userInfo(readBy, 'How the user is found out.')),
+      tokenResponseMapping: Type.Optional(
+        object('Where a nested token response holds what (dot notation).', {
+          accessTokenPath: path(readBy, 'Path of the access token.'),
+          scopePath: Type.Optional(path(readBy, 'Path of the scope.')),
+          refreshTokenPath: Type.Optional(path(readBy, 'Path of the refresh token.')),
+          expiresInPath: Type.Optional(path(readBy, 'Path of the lifetime in seconds.')),
+        }),
+      ),
+      identityFromToken: Type.Optional(
+        object('The user from the token response (dot notation).', {
+          subjectPath: path(readBy, 'Path of the subject.'),
+          namePath: Type.Optional(path(readBy, 'Path of the name.')),
+          emailPath: Type.Optional(path(readBy, 'Path of the e-mail address.')),
+        }),
+      ),
+      additionalAuthorizationParams: additionalAuthorizationParams(readBy),
+      ...connection(readBy),
+    },
+    {
+      rules: [
+        ...httpsUnlessAllowed({ name: 'authorizationEndpoint' }, { name: 'tokenEndpoint' }),
+        { rule: 'has(self.clientId) != has(self.dcrConfig)', message: 'set exactly one of clientId and dcrConfig' },
+        {
+          rule: '!(has(self.clientSecretRef) && has(self.dcrConfig))',
+          message: 'clientSecretRef is not used with dcrConfig',
+        },
+      ],
+    },
+  )
+
+const oidcConfig = (readBy: Reader) =>
+  object(
+    'An OpenID Connect provider.',
+    {
+      issuerUrl: url(readBy, 'Issuer; its endpoints are found by discovery.'),
+      clientId: text(readBy, 'Client id.', { min: 1 }),
+      clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret.')),
+      scopes: scopes(readBy),
+      redirectUri: Type.Optional(url(readBy, 'Callback; `{issuer}/oauth/callback` when left out.')),
+      subjectClaim: Type.Optional(
+        text(readBy, 'Claim used as subject; `sub` when left out.', { min: 1, max: limits.name }),
+      ),
+      userInfoOverride: Type.Optional(userInfo(readBy, 'Asks elsewhere about the user.')),
+      additionalAuthorizationParams: additionalAuthorizationParams(readBy),
+      ...connection(readBy),
+    },
+    { rules: httpsUnlessAllowed({ name: 'issuerUrl' }) },
+  )
+
+const provider = (readBy: Reader) =>
+  object(
+    'An identity provider.',
+    {
+      name: label(readBy, 'Name, used by `providerName` and `subjectProviderName`.'),
+      type: choice(readBy, 'Protocol.', ['oidc', 'oauth2']),
+      oidcConfig: Type.Optional(oidcConfig(readBy)),
+      oauth2Config: Type.Optional(oauth2Config(readBy)),
+      loginPolicy: defaulted(
+        choice(
+          readBy,
+          'Whether every login visits this provider, or only a call that needs it.',
+          ['required', 'onDemand'],
+          {
+            default: 'required',
+          },
+        ),
+      ),
+    },
+    { rules: blockFor('type', { oidc: 'oidcConfig', oauth2: 'oauth2Config' }) },
+  )
+
+export const upstreamProviders = (readBy: Reader) =>
+  list('Identity providers, visited in this order.', provider(readBy), {
+    type: { map: ['name'] },
+    min: 1,
+    max: 16,
+  })

@@ -1,0 +1,57 @@
+import { limits } from '../limits.ts'
+import { choice, flag, list, map, object, objectName, type Reader, type Static, Type, text } from '../schema.ts'
+
+/** Hints of a tool (MCP `ToolAnnotations`); they replace what the backend says. */
+export const toolAnnotations = (readBy: Reader) =>
+  object('Hints that replace those of the backend.', {
+    title: Type.Optional(text(readBy, 'Title shown to people.', { max: limits.text })),
+    readOnlyHint: Type.Optional(flag(readBy, 'The tool changes nothing.')),
+    destructiveHint: Type.Optional(flag(readBy, 'The tool may destroy something.')),
+    idempotentHint: Type.Optional(flag(readBy, 'A second call with the same arguments changes nothing more.')),
+    openWorldHint: Type.Optional(flag(readBy, 'The tool reaches beyond a closed set of things.')),
+  })
+
+const toolOverride = (readBy: Reader) =>
+  object('What replaces the name, description or hints of a tool.', {
+    name: Type.Optional(text(readBy, 'Name shown to clients, before conflicts are resolved.', { min: 1, max: 128 })),
+    description: Type.Optional(text(readBy, 'Description shown to clients.', { max: limits.prose })),
+    annotations: Type.Optional(toolAnnotations(readBy)),
+  })
+
+export const toolOverrides = (readBy: Reader) =>
+  map('Replacements, keyed by the name that the backend gives the tool.', toolOverride(readBy), { max: limits.tools })
+
+const toolNames = (readBy: Reader) =>
+  list('Names of the tools that are shown, after overrides. Absent: all.', text(readBy, 'A tool name.', { max: 128 }), {
+    max: limits.tools,
+    type: 'set',
+  })
+
+/** What a backend's tools look like from outside. */
+export const toolShaping = (readBy: Reader) => ({
+  filter: Type.Optional(toolNames(readBy)),
+  overrides: Type.Optional(toolOverrides(readBy)),
+  excludeAll: Type.Optional(flag(readBy, 'Show none of this backend’s tools.', { default: false })),
+})
+
+export const conflictResolution = (readBy: Reader) =>
+  choice(readBy, 'What happens when two backends have a tool of the same name.', ['prefix', 'priority', 'manual'], {
+    default: 'prefix',
+  })
+
+export const conflictResolutionConfig = (readBy: Reader, priority: Reader) =>
+  object('Settings of the conflict resolution.', {
+    prefixFormat: Type.Optional(
+      text(readBy, 'Prefix of every name under `prefix`; `{workload}` is the backend’s name.', {
+        max: 64,
+        default: '{workload}_',
+      }),
+    ),
+    priorityOrder: Type.Optional(
+      list('Backends, most important first, under `priority`.', objectName(priority, 'A backend’s name.'), {
+        type: 'atomic',
+      }),
+    ),
+  })
+
+export type ToolOverride = Static<ReturnType<typeof toolOverride>>

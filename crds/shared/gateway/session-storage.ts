@@ -1,0 +1,48 @@
+import { limits } from '../limits.ts'
+import { hostAndPort, redis } from '../redis.ts'
+import { secretKeyRef } from '../references.ts'
+import { choice, defaulted, integer, object, type Reader, Type, text } from '../schema.ts'
+
+const fields = (readBy: Reader) => ({
+  provider: choice(readBy, 'Where sessions are kept.', ['memory', 'redis']),
+  address: Type.Optional(hostAndPort(readBy, 'HOST:PORT of Redis.')),
+  db: defaulted(integer(readBy, 'Database number.', { minimum: 0, default: 0 })),
+  keyPrefix: Type.Optional(text(readBy, 'Put before the names of all keys.', { max: limits.name })),
+})
+
+/** Where sessions and rate-limit counters are kept. */
+export const sessionStorage = (readBy: Reader) =>
+  object(
+    'Where sessions and counters are kept. Absent: in memory.',
+    {
+      ...fields(readBy),
+      passwordRef: Type.Optional(secretKeyRef(readBy, 'Password of Redis.')),
+      redis: Type.Optional(redis(readBy)),
+    },
+    {
+      rules: [
+        {
+          rule: "self.provider == 'redis' ? has(self.address) != has(self.redis) : true",
+          message: 'provider redis needs exactly one of address and redis',
+        },
+        {
+          rule: "self.provider == 'redis' || !has(self.redis)",
+          message: 'redis is for provider redis',
+        },
+        {
+          rule: '!has(self.passwordRef) || has(self.address)',
+          message: 'passwordRef goes with address; beside redis set redis.aclUserConfig',
+        },
+        {
+          rule: '!has(self.redis) || !has(self.redis.sentinelConfig) || self.db == 0',
+          message: 'under Sentinel the database is redis.sentinelConfig.db',
+        },
+      ],
+    },
+  )
+
+/** The same in `config.sessionStorage` of a VirtualMCPServer: without a password. */
+export const plainSessionStorage = (readBy: Reader) =>
+  object('Where sessions and counters are kept.', fields(readBy), {
+    rules: [{ rule: "self.provider != 'redis' || has(self.address)", message: 'provider redis needs address' }],
+  })

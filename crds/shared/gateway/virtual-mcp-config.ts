@@ -1,0 +1,211 @@
+/** `spec.config` of a VirtualMCPServer, the settings of the gateway itself. */
+
+import { gatewayAudit } from '../audit.ts'
+import { distinctHeaderKeys, passthroughHeaders } from '../headers.ts'
+import { limits } from '../limits.ts'
+import { objectRef } from '../references.ts'
+import {
+  choice,
+  decimal,
+  defaulted,
+  duration,
+  flag,
+  integer,
+  list,
+  map,
+  object,
+  objectName,
+  type Reader,
+  Type,
+  text,
+  url,
+} from '../schema.ts'
+import { conflictResolutionConfig, toolShaping } from './aggregation.ts'
+import { rateLimiting } from './rate-limits.ts'
+import { plainSessionStorage } from './session-storage.ts'
+import { incomingAuth, outgoingAuth, staticBackends, telemetry } from './virtual-mcp-native.ts'
+import { workflows } from './workflow.ts'
+
+/** Fields for which this resource has others: why they are refused, with what to set instead. */
+const REPLACED = {
+  statusReportingInterval: {
+    refused: 'pods report nothing: the operator asks them and writes the status when it changes; leave it out',
+  },
+  metadata: { refused: 'nothing reads it; use labels and annotations in metadata of this object' },
+  backends: { refused: 'backends are members of the group; use an MCPServerEntry with groupRef for each' },
+  incomingAuth: { refused: 'use spec.incomingAuth, with an MCPOIDCConfig in oidcConfigRef' },
+  outgoingAuth: { refused: 'use spec.outgoingAuth, with MCPExternalAuthConfigs in externalAuthConfigRef' },
+  telemetry: { refused: 'use spec.telemetryConfigRef, with an MCPTelemetryConfig' },
+} as const
+
+const aggregation = object(
+  'How the tools of all backends become one set.',
+  {
+    conflictResolution: defaulted(
+      choice(
+        'gateway',
+        'What happens when two backends have a tool of the same name.',
+        ['prefix', 'priority', 'manual'],
+        { default: 'prefix' },
+      ),
+    ),
+    conflictResolutionConfig: Type.Optional(conflictResolutionConfig('gateway', 'gateway')),
+    defaultToolVisibility: defaulted(
+      choice('gateway', 'Whether the tools of a backend that `tools` does not name are shown.', ['allow', 'deny'], {
+        default: 'allow',
+      }),
+    ),
+    excludeAllTools: Type.Optional(flag('gateway', 'Show no backend’s tools.', { default: false })),
+    tools: Type.Optional(
+      list(
+        'What is shown of which backend.',
+        object('A backend.', {
+          workload: objectName('gateway', 'Name of the backend.'),
+          ...toolShaping('gateway'),
+          toolConfigRef: Type.Optional(objectRef('gateway', 'MCPToolConfig', 'Shared filter and overrides.')),
+        }),
+        { type: { map: ['workload'] } },
+      ),
+    ),
+  },
+  {
+    rules: [
+      {
+        rule: "self.conflictResolution != 'priority' || (has(self.conflictResolutionConfig) && has(self.conflictResolutionConfig.priorityOrder) && size(self.conflictResolutionConfig.priorityOrder) > 0)",
+        message: 'conflictResolution priority needs conflictResolutionConfig.priorityOrder',
+      },
+    ],
+  },
+)
+
+const circuitBreaker = (readBy: Reader) =>
+  object('Stops calling a backend that keeps failing.', {
+    enabled: defaulted(flag(readBy, 'Use a circuit breaker.', { default: false })),
+    failureThreshold: defaulted(integer(readBy, 'Failures that open it.', { minimum: 1, default: 5 })),
+    timeout: defaulted(
+      duration(readBy, 'How long it stays open.', {
+        default: '60s',
+        rules: [{ rule: "duration(self) >= duration('1s')", message: 'timeout must be at least 1s' }],
+      }),
+    ),
+  })
+
+const failureHandling = (readBy: Reader) =>
+  object(
+    'What happens when backends fail.',
+    {
+      healthCheckInterval: defaulted(duration(readBy, 'Time between two probes of a backend.', { default: '30s' })),
+      healthCheckTimeout: defaulted(duration(readBy, 'Longest wait for a probe.', { default: '10s' })),
+      statusReportingInterval: defaulted(
+        duration(REPLACED.statusReportingInterval, 'Time between two reports.', { default: '30s' }),
+      ),
+      unhealthyThreshold: defaulted(
+        integer(readBy, 'Failed probes that make a backend unhealthy.', { minimum: 1, default: 3 }),
+      ),
+      partialFailureMode: defaulted(
+        choice(readBy, 'Whether a list fails when one backend does.', ['fail', 'best_effort'], { default: 'fail' }),
+      ),
+      circuitBreaker: Type.Optional(circuitBreaker(readBy)),
+    },
+    {
+      rules: [
+        {
+          rule: 'duration(self.healthCheckTimeout) < duration(self.healthCheckInterval)',
+          message: 'healthCheckTimeout must be shorter than healthCheckInterval',
+        },
+      ],
+    },
+  )
+
+const operational = object('Timeouts, logging and failure handling.', {
+  logLevel: Type.Optional(choice('gateway', 'Log level; info when left out.', ['debug', 'info', 'warn', 'error'])),
+  timeouts: Type.Optional(
+    object('Longest waits for backends.', {
+      default: defaulted(duration('gateway', 'For every backend.', { default: '30s' })),
+      perWorkload: Type.Optional(
+        map('For single backends, by name.', duration('gateway', 'For this backend.'), { max: limits.members }),
+      ),
+    }),
+  ),
+  failureHandling: Type.Optional(failureHandling('gateway')),
+})
+
+const optimizer = (readBy: Reader) =>
+  object(
+    'Tool search: clients see `find_tool` and `call_tool` in place of all tools.',
+    {
+      embeddingProvider: defaulted(
+        choice(readBy, 'Protocol of the embedding service.', ['tei', 'openai'], { default: 'tei' }),
+      ),
+      embeddingService: Type.Optional(url(readBy, 'Embedding service. Absent: full-text search alone.')),
+      embeddingModel: Type.Optional(text(readBy, 'Model.', { max: limits.name })),
+      embeddingServiceTimeout: defaulted(duration(readBy, 'Longest wait for it.', { default: '30s' })),
+      embeddingHeaders: Type.Optional(
+        map(
+          'Headers of its requests.',
+          text(readBy, 'The value.', { min: 1, max: limits.headerValue, pattern: '^[^\\x00-\\x1f\\x7f]*$' }),
+          {
+            max: 32,
+            rules: [
+              {
+                rule: "self.all(name, name.matches('^[!#$%&*+.^_|~0-9A-Za-z-]+$') && !(name.lowerAscii() in ['authorization', 'content-type']))",
+                message: 'keys must be header names other than Authorization and Content-Type',
+              },
+              distinctHeaderKeys,
+            ],
+          },
+        ),
+      ),
+      maxToolsToReturn: Type.Optional(
+        integer(readBy, 'Most tools that a search gives; 8 when left out.', { minimum: 1, maximum: 50 }),
+      ),
+      hybridSearchSemanticRatio: Type.Optional(decimal(readBy, 'Weight of meaning against words, 0 to 1.')),
+      semanticDistanceThreshold: Type.Optional(decimal(readBy, 'Largest distance of a match, 0 to 2.')),
+    },
+    {
+      readBy,
+      rules: [
+        {
+          rule: "!has(self.embeddingHeaders) || self.embeddingProvider == 'openai'",
+          message: 'embeddingHeaders are for embeddingProvider openai',
+        },
+      ],
+    },
+  )
+
+const CODE_MODE = { refused: 'scripts in the gateway are not supported' } as const
+
+const codeMode = object('Scripts that call several tools.', {
+  enabled: defaulted(flag(CODE_MODE, 'Offer it.', { default: false })),
+  parallelMaxConcurrency: defaulted(integer(CODE_MODE, 'Calls at the same time.', { minimum: 1, default: 10 })),
+  stepLimit: defaulted(integer(CODE_MODE, 'Steps of a script.', { minimum: 1, default: 100000 })),
+  toolCallTimeout: defaulted(duration(CODE_MODE, 'Longest wait for a call.', { default: '30s' })),
+})
+
+export const virtualMcpConfig = object('Settings of the gateway.', {
+  name: Type.Optional(
+    text('gateway', 'Name told to clients. Absent: the object’s name.', { min: 1, max: limits.name }),
+  ),
+  groupRef: Type.Optional(objectName('operator', 'The group; the same as `spec.groupRef.name`.')),
+  metadata: Type.Optional(map('Metadata of the gateway.', text(REPLACED.metadata, 'A value.'))),
+  passthroughHeaders: Type.Optional(passthroughHeaders('gateway')),
+  aggregation: Type.Optional(aggregation),
+  operational: Type.Optional(operational),
+  audit: Type.Optional(gatewayAudit('later')),
+  backends: Type.Optional(staticBackends(REPLACED.backends)),
+  codeMode: Type.Optional(codeMode),
+  compositeTools: Type.Optional(workflows('later')),
+  compositeToolRefs: Type.Optional(
+    list(
+      'Workflows of their own objects.',
+      objectRef('later', 'VirtualMCPCompositeToolDefinition', 'A workflow, by name.'),
+      { type: { map: ['name'] } },
+    ),
+  ),
+  incomingAuth: Type.Optional(incomingAuth(REPLACED.incomingAuth)),
+  outgoingAuth: Type.Optional(outgoingAuth(REPLACED.outgoingAuth)),
+  optimizer: Type.Optional(optimizer('later')),
+  rateLimiting: Type.Optional(rateLimiting('later')),
+  sessionStorage: Type.Optional(plainSessionStorage('gateway')),
+  telemetry: Type.Optional(telemetry(REPLACED.telemetry)),
+})

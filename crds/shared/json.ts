@@ -1,0 +1,18 @@
+/** JSON values and pointers into them, for every room. */
+
+/** Whether a JSON value is an object: neither a list nor null. */
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** A step of a JSON pointer as it is written (RFC 6901 section 3). */
+export const escapeStep = (step: string): string => step.replaceAll('~', '~0').replaceAll('/', '~1')
+
+/** Appends one step, a member's name or an index, to a JSON pointer (RFC 6901). */
+export const at = (pointer: string, step: string | number): string => `${pointer}/${escapeStep(String(step))}`
+
+/** The steps of a JSON pointer, as they are named in the value (RFC 6901 section 4); none for the whole value. */
+export const stepsOf = (pointer: string): readonly string[] =>
+  pointer
+    .split('/')
+    .slice(1)
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))

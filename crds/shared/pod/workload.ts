@@ -1,0 +1,53 @@
+/** Settings that MCPServer and MCPRemoteProxy share: both are one server behind one proxy. */
+
+import { allowedHosts } from '../allowed-hosts.ts'
+import { audit } from '../audit.ts'
+import { authzConfig } from '../auth/authz.ts'
+import { endpointPrefix } from '../gateway/endpoint-prefix.ts'
+import { countsUsers, rateLimiting } from '../gateway/rate-limits.ts'
+import { sessionStorage } from '../gateway/session-storage.ts'
+import { authServerRef, objectRef, oidcConfigRef, telemetryConfigRef } from '../references.ts'
+import { type CelRule, defaulted, flag, integer, Type } from '../schema.ts'
+import { notBoth } from '../union.ts'
+import { podSettings, resourceOverrides } from './pod.ts'
+
+export const proxySettings = {
+  proxyPort: defaulted(integer('operator', 'Port of the Service.', { minimum: 1, maximum: 65535, default: 8080 })),
+  allowedHosts: Type.Optional(allowedHosts('proxy')),
+  groupRef: Type.Optional(objectRef('operator', 'MCPGroup', 'The group that it is a member of.')),
+  oidcConfigRef: Type.Optional(oidcConfigRef('proxy')),
+  telemetryConfigRef: Type.Optional(telemetryConfigRef()),
+  toolConfigRef: Type.Optional(objectRef('proxy', 'MCPToolConfig', 'Which tools are shown and how.')),
+  externalAuthConfigRef: Type.Optional(
+    objectRef('gateway', 'MCPExternalAuthConfig', 'How the credential towards the server is got.'),
+  ),
+  authServerRef: Type.Optional(authServerRef('later')),
+  authzConfig: Type.Optional(authzConfig('later')),
+  authzConfigRef: Type.Optional(objectRef('later', 'MCPAuthzConfig', 'Authorization policies.')),
+  audit: Type.Optional(audit('later')),
+  endpointPrefix: Type.Optional(endpointPrefix('proxy')),
+  trustProxyHeaders: defaulted(
+    flag(
+      'proxy',
+      'Tell clients URLs by the X-Forwarded-Host, -Proto, -Port and -Prefix of a proxy in front, where the host is in `allowedHosts`. Nothing else is taken from them, and none beside `oidcConfigRef.resourceUrl`.',
+      { default: false },
+    ),
+  ),
+  sessionStorage: Type.Optional(sessionStorage('proxy')),
+  rateLimiting: Type.Optional(rateLimiting('later')),
+  resourceOverrides,
+  ...podSettings,
+}
+
+/** Rules over the fields above. */
+export const proxyRules: readonly CelRule[] = [
+  notBoth('authzConfig', 'authzConfigRef'),
+  {
+    rule: `!has(self.rateLimiting) || !${countsUsers('self.rateLimiting')} || has(self.oidcConfigRef) || has(self.externalAuthConfigRef) || has(self.authServerRef)`,
+    message: 'limits per user need callers with a name: set oidcConfigRef',
+  },
+  {
+    rule: "!has(self.rateLimiting) || !has(self.replicas) || self.replicas <= 1 || (has(self.sessionStorage) && self.sessionStorage.provider == 'redis')",
+    message: 'rateLimiting with several replicas needs sessionStorage.provider redis',
+  },
+]

@@ -1,0 +1,58 @@
+import { posix } from 'node:path'
+import type { Finding } from '../load.ts'
+import { isLoopback } from './url.ts'
+
+/**
+ * Where tokens for an issuer's key endpoint may be mounted. A configuration names files only below it: whoever may write
+ * one would otherwise have any file of the pod sent to an address of their choice.
+ */
+export const JWKS_TOKENS = '/var/run/secrets/portico/jwks'
+
+/** Where Kubernetes mounts the token of a pod's ServiceAccount. */
+export const SERVICE_ACCOUNT_TOKEN = '/var/run/secrets/kubernetes.io/serviceaccount/token'
+
+/** The API server as pods of its cluster name it. */
+export const API_SERVER = 'https://kubernetes.default.svc'
+const API_SERVERS: ReadonlySet<string> = new Set([API_SERVER, `${API_SERVER}.cluster.local`])
+
+/** Whether a URL leads to the cluster's own API server by one of its two full names, over https on its usual port. */
+export const isApiServer = (url: URL): boolean => API_SERVERS.has(url.origin)
+
+/** Whether a path is one of a file below the folder for tokens, in the one form that has no other reading. */
+export const isMountedToken = (path: string): boolean =>
+  path.startsWith(`${JWKS_TOKENS}/`) && posix.normalize(path) === path && !path.endsWith('/') && !path.includes('\0')
+
+interface Settings {
+  readonly issuer?: string
+  readonly jwksUrl?: string
+  readonly bearerTokenFile?: string
+  readonly cluster?: { readonly apiServer?: string }
+  readonly serviceAccount?: object
+  readonly introspection?: { readonly clientId?: string; readonly clientSecretFile?: string; readonly url?: string }
+}
+
+/** Which credential may go where; see the table in docs/operator.md. */
+export function tokenFindings(settings: Settings, at: string): readonly Finding[] {
+  const { issuer, jwksUrl, bearerTokenFile, cluster, serviceAccount, introspection } = settings
+  const findings: Finding[] = []
+  const find = (field: string, message: string) => findings.push({ pointer: `${at}/${field}`, message })
+  if (issuer === undefined && cluster === undefined) find('issuer', 'is required without cluster')
+  if (bearerTokenFile !== undefined && !isMountedToken(bearerTokenFile))
+    find('bearerTokenFile', `must be a file below ${JWKS_TOKENS}, by its plain path`)
+  if (bearerTokenFile !== undefined && cluster !== undefined) find('bearerTokenFile', 'has no place beside cluster')
+  if (serviceAccount !== undefined && cluster === undefined && issuer === undefined)
+    find('serviceAccount', 'has a place beside issuer or cluster alone')
+  if (introspection !== undefined) {
+    const { clientId, clientSecretFile, url } = introspection
+    if ((clientId === undefined) !== (clientSecretFile === undefined))
+      find('introspection', 'must have both of clientId and clientSecretFile, or neither')
+    if (clientId === undefined && url === undefined) find('introspection/url', 'is required without a client')
+    if (issuer === undefined && url === undefined) find('introspection/url', 'is required without issuer')
+  }
+  const server = cluster && URL.parse(cluster.apiServer ?? API_SERVER)
+  if (server && !isApiServer(server) && !isLoopback(server))
+    find('cluster/apiServer', `must be the cluster’s own, ${[...API_SERVERS].join(' or ')}`)
+  if (server && jwksUrl !== undefined && URL.parse(jwksUrl)?.origin !== server.origin)
+    find('jwksUrl', 'must be at cluster/apiServer: the token for it goes nowhere else')
+  return findings
+}

@@ -1,0 +1,21 @@
+/**
+ * From a URL's `://` on. What follows is no white space, quote, bracket or backslash, so that a URL inside of JSON or
+ * prose ends where it ends. Linear: what was matched is not looked at again.
+ */
+const REST_OF_URL = /:\/\/[^\s"'<>\\]+/g
+
+/**
+ * A text, such as a log line, a status or a message, without what keys stand in: each URL in it loses user name and
+ * password, query and fragment.
+ */
+export const withoutUrlSecrets = (text: string): string =>
+  text.includes('://') ? text.replace(REST_OF_URL, withoutSecrets) : text
+
+function withoutSecrets(rest: string): string {
+  const end = rest.search(/[?#]/)
+  const kept = end === -1 ? rest : rest.slice(0, end)
+  const slash = kept.indexOf('/', '://'.length)
+  const authority = slash === -1 ? kept : kept.slice(0, slash)
+  const at = authority.lastIndexOf('@')
+  return at === -1 ? kept : `://${kept.slice(at + 1)}`
+}

@@ -1,0 +1,243 @@
+import type { Logger } from 'pino'
+import { parseTimer } from '../../../../crds/shared/duration.ts'
+import type { BackendConfig } from '../../../config/gateway.ts'
+import type { Share } from '../../../server/budget.ts'
+import type { Operation } from '../../../telemetry/observe.ts'
+import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
+import { MODERN } from '../../mcp/revisions.ts'
+import { declaresTasks } from '../../mcp/session-tasks.ts'
+import { connectionFailure } from '../connection/failure.ts'
+import { ConfiguredHeaders } from '../connection/headers.ts'
+import { type BackendAnswer, requestBackend } from '../connection/request.ts'
+import type { Transport } from '../connection/transport.ts'
+import { Health } from '../health/health.ts'
+import type { BackendItem } from '../lists/list-page.ts'
+import { ListRooms } from '../lists/list-room.ts'
+import type { BackendTool } from '../lists/tool.ts'
+import { CallerLinks } from '../session/caller-links.ts'
+import { discoverText, type Era, eraOfAnswer } from '../session/era.ts'
+import { Link, type LinkKeeper } from '../session/link.ts'
+import { SessionEra } from '../session/session-era.ts'
+import type { Implementation, OwnPost, SessionPeer } from '../session/session-peer.ts'
+import { SharedWatch } from '../session/shared-watch.ts'
+import { addressOf, createTransport } from './create-transport.ts'
+
+export interface BackendOptions {
+  readonly config: BackendConfig
+  /** Folder that file paths of the configuration are relative to. */
+  readonly directory: string
+  /** Go duration for backends without their own `timeout`. */
+  readonly defaultTimeout: string
+  readonly client: Implementation
+  readonly log: Logger
+  /** What it may make the gateway keep. */
+  readonly share: Share
+}
+
+/** A verdict need not fail by itself: an upgraded server still answers `initialize`. Capabilities change as well. */
+const VERDICT_MS = 5 * 60_000
+
+/** One backend: its connections, era, sessions, health and the tools it has shown. */
+export class Backend implements SessionPeer {
+  readonly name: string
+  readonly url: URL
+  readonly path: string
+  readonly timeoutMs: number
+  readonly client: Implementation
+  readonly log: Logger
+  readonly headers: ConfiguredHeaders
+  readonly health = new Health()
+  readonly dispatcher: Transport
+  readonly callOperation: Operation
+  /** The gateway's own session with a legacy backend, for the list of tools and its changes. */
+  readonly house: Link
+  readonly callerLinks = new CallerLinks(this)
+  /** Resources that are watched here in the modern era. */
+  readonly watched = new SharedWatch(this)
+  /** What is kept of its lists. */
+  readonly lists: ListRooms
+  /** What it may make the gateway keep. */
+  readonly share: Share
+  /** Undefined until a first list has come; then the last good one. */
+  tools: readonly BackendTool[] | undefined
+  prompts: readonly BackendItem[] = []
+  resources: readonly BackendItem[] = []
+  templates: readonly BackendItem[] = []
+  /** As of the last time it was asked for its lists. */
+  capabilitiesBefore: Readonly<Record<string, unknown>> = {}
+  /** Spoken with it by the gateway itself and for clients without sessions. */
+  era: Era | undefined
+  /** Whether it has sessions as well, where its era is the stateless one: clients with sessions are served in them. */
+  readonly sessionEra: SessionEra
+  /** How it is to be used, as it said when a session was opened or the era was asked for. */
+  instructions: string | undefined
+  closed = false
+  #capabilities: Readonly<Record<string, unknown>> = {}
+  #eraUntil = 0
+  #detecting: Promise<Era> | undefined
+  readonly #links = new Set<Link>()
+  /** One conversation serves everybody, in one era: that of a server on standard input and output. */
+  readonly #hasOneEra: boolean
+
+  constructor({ config, directory, defaultTimeout, client, log, share }: BackendOptions) {
+    this.name = config.name
+    this.url = addressOf(config)
+    this.path = this.url.pathname + this.url.search
+    this.timeoutMs = parseTimer(config.timeout ?? defaultTimeout)
+    this.client = client
+    this.share = share
+    this.lists = new ListRooms(share)
+    this.log = log.child({ backend: config.name })
+    this.headers = new ConfiguredHeaders(config, directory)
+    this.#hasOneEra = config.transport === 'stdio'
+    this.sessionEra = new SessionEra(!this.#hasOneEra)
+    this.callOperation = { kind: 'backend-call', name: 'tools/call', attributes: { backend: config.name } }
+    this.dispatcher = createTransport({ config, directory, log: this.log, share })
+    this.house = this.link(undefined, JSON.stringify(ALL_CAPABILITIES))
+  }
+
+  /** Revision that the gateway itself speaks with this backend, where it is known. */
+  get revision(): string | null {
+    if (this.era === undefined) return null
+    return this.era.era === 'modern' ? MODERN : (this.house.opened?.revision ?? null)
+  }
+
+  /** What it said that it can do, the last time it was asked; empty before. */
+  get capabilities(): Readonly<Record<string, unknown>> {
+    const said = this.era?.era === 'modern' ? this.era.capabilities : this.house.opened?.capabilities
+    if (said !== undefined) this.#capabilities = said
+    return this.#capabilities
+  }
+
+  get isModern(): boolean {
+    return this.era?.era === 'modern'
+  }
+
+  get tryTimeoutMs(): number {
+    return Math.min(this.timeoutMs, this.health.policy.timeoutMs) / 2
+  }
+
+  capabilitiesFor(session: object): Readonly<Record<string, unknown>> | undefined {
+    return this.house === session ? undefined : (this.house.opened?.capabilities ?? {})
+  }
+
+  /** Whether it runs tool calls as tasks of 2025-11-25. */
+  get runsTasks(): boolean {
+    return this.era?.era === 'legacy' && declaresTasks(this.capabilities)
+  }
+
+  /** Whether it has never been reached: no list of tools, and no answer of another kind. */
+  get silent(): boolean {
+    const code = this.health.lastError?.code
+    return (
+      this.tools === undefined && (code === undefined || code === 'backend_unavailable' || code === 'backend_timeout')
+    )
+  }
+
+  /** A new session with this backend, which is told the capabilities `declared` (JSON text); not opened yet. `closeLink` must be called in the end. */
+  link(keeper?: LinkKeeper, declared?: string): Link {
+    const link = new Link(this, keeper, declared)
+    this.#links.add(link)
+    return link
+  }
+
+  /** Lets go of a session that goes on at another replica. */
+  leaveLink(link: Link): void {
+    this.#links.delete(link)
+    link.leave()
+  }
+
+  closeLink(link: Link): void {
+    this.#links.delete(link)
+    link.close()
+  }
+
+  /** The era, asked for where it isn't known. Rejects with a BackendFailure where the backend proves nothing. */
+  detect(): Promise<Era> {
+    if (this.era !== undefined) return Promise.resolve(this.era)
+    this.#detecting ??= this.probe().finally(() => {
+      this.#detecting = undefined
+    })
+    return this.#detecting
+  }
+
+  /** Asks anew where the verdict is old. Calls go on with the old one meanwhile. */
+  async review(): Promise<Era> {
+    if (this.era === undefined) return this.detect()
+    if (performance.now() > this.#eraUntil) await this.probe()
+    return this.era
+  }
+
+  /** Forgets a verdict that an answer has refuted. */
+  doubt(): void {
+    this.era = undefined
+    this.sessionEra.forget()
+  }
+
+  /** Asks for the era and, of a modern backend, for its capabilities. Rejects with a BackendFailure. */
+  async probe(): Promise<Era> {
+    const answer = await this.post({ headers: this.modernHeaders('server/discover'), body: discoverText(this.client) })
+    const era = eraOfAnswer(answer)
+    this.era = era.era === 'modern' && this.#hasOneEra && (await this.#opensSession()) ? { era: 'legacy' } : era
+    if (this.era.era === 'modern') this.instructions = this.era.instructions
+    this.#eraUntil = performance.now() + VERDICT_MS
+    return this.era
+  }
+
+  /**
+   * Whether a server that has one era for good is to have that of sessions: in it it can ask by requests, and clients
+   * of both eras are served. Rejects with a BackendFailure where it can't be reached.
+   */
+  async #opensSession(): Promise<boolean> {
+    try {
+      await this.house.open()
+      return true
+    } catch (error) {
+      const failure = connectionFailure(error)
+      if (failure.code === 'backend_unavailable') throw failure
+      return false
+    }
+  }
+
+  /** Headers of a modern request, as a flat list of its own. */
+  modernHeaders(method: string): string[] {
+    return [
+      'content-type',
+      'application/json',
+      'accept',
+      'application/json, text/event-stream',
+      'mcp-protocol-version',
+      MODERN,
+      'mcp-method',
+      method,
+      ...this.headers.current().list,
+    ]
+  }
+
+  /** Sends a message of our own. */
+  post(request: OwnPost): Promise<BackendAnswer> {
+    return requestBackend({
+      dispatcher: this.dispatcher,
+      path: this.path,
+      method: 'POST',
+      timeoutMs: Math.min(this.timeoutMs, this.health.policy.timeoutMs),
+      ...request,
+    })
+  }
+
+  /** Ends a session; whether that succeeds is of no consequence. */
+  end(headers: string[]): void {
+    const { dispatcher, path } = this
+    requestBackend({ dispatcher, path, method: 'DELETE', headers, timeoutMs: 5_000 }).catch(() => {})
+  }
+
+  /** Ends all sessions, waits for calls in flight and closes the connections. */
+  async close(): Promise<void> {
+    this.closed = true
+    this.callerLinks.clear()
+    this.watched.close()
+    this.lists.release()
+    for (const link of this.#links) this.closeLink(link)
+    await this.dispatcher.close()
+  }
+}

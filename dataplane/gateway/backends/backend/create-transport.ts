@@ -1,0 +1,95 @@
+import { resolve } from 'node:path'
+import type { Logger } from 'pino'
+import type { Dispatcher } from 'undici'
+import type { BackendConfig } from '../../../config/gateway.ts'
+import { createDispatcher } from '../../../net/dispatcher.ts'
+import type { Share } from '../../../server/budget.ts'
+import { attachChannel } from '../channel/attach-channel.ts'
+import type { OpenChannel } from '../channel/channel.ts'
+import { ChannelDispatcher } from '../channel/channel-dispatcher.ts'
+import { childChannel } from '../channel/child-channel.ts'
+import { withPauses } from '../channel/pauses.ts'
+import { sseChannel } from '../channel/sse-channel.ts'
+import { MOST_CALLS, type Transport } from '../connection/transport.ts'
+
+interface TransportOptions {
+  readonly config: BackendConfig
+  /** Folder that file paths of the configuration are relative to. */
+  readonly directory: string
+  readonly log: Logger
+  /** What the backend may make the gateway keep. */
+  readonly share: Share
+}
+
+/** Each session that somebody listens in holds a stream of its own. */
+const MOST_STREAMS = 16_384
+
+/** The address for people and, over HTTP, for requests. */
+export function addressOf({ name, url, stdio }: BackendConfig): URL {
+  if (url !== undefined) return new URL(url)
+  const { attach } = stdio ?? {}
+  return new URL(
+    attach === undefined
+      ? `stdio:${encodeURIComponent(name)}`
+      : `stdio://${attach.namespace}/${attach.pod}/${attach.container}`,
+  )
+}
+
+/** Builds the way to a backend; nothing is opened yet. */
+export function createTransport(options: TransportOptions): Transport {
+  const { config, directory, log, share } = options
+  if (config.transport === 'stdio')
+    return new ChannelDispatcher({ open: withPauses(stdioChannel(options)), shared: true, log })
+  const url = addressOf(config)
+  const pool = (connections: number) =>
+    createDispatcher({
+      origin: url.origin,
+      caBundleFile: config.caBundleFile === undefined ? undefined : resolve(directory, config.caBundleFile),
+      allowPrivateIP: config.allowPrivateIP ?? true,
+      connections,
+    })
+  const http = new HttpTransport(pool(MOST_CALLS), pool(MOST_STREAMS))
+  if (config.transport !== 'sse') return http
+  const open = sseChannel({ url, dispatcher: http, share })
+  return new ChannelDispatcher({ open, shared: false, log, release: () => http.destroy() })
+}
+
+/** Calls and streams have connections of their own. */
+class HttpTransport implements Transport {
+  readonly #calls: Dispatcher
+  readonly #streams: Dispatcher
+
+  constructor(calls: Dispatcher, streams: Dispatcher) {
+    this.#calls = calls
+    this.#streams = streams
+  }
+
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    return this.#calls.dispatch(options, handler)
+  }
+
+  stream(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    return this.#streams.dispatch(options, handler)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#calls.close(), this.#streams.close()])
+  }
+
+  async destroy(): Promise<void> {
+    await Promise.all([this.#calls.destroy(), this.#streams.destroy()])
+  }
+}
+
+function stdioChannel({ config, directory, log }: TransportOptions): OpenChannel {
+  const { stdio = {} } = config
+  const { attach, command } = stdio
+  if (attach !== undefined)
+    return attachChannel({
+      attach,
+      directory,
+      onDropped: (start) => log.warn({ start }, 'the server wrote a line that is too long; it is dropped'),
+    })
+  if (command === undefined) throw new TypeError(`backend ${config.name}: stdio needs a command or attach`)
+  return childChannel({ stdio: { ...stdio, command }, directory, log })
+}

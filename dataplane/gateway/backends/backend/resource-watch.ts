@@ -1,0 +1,40 @@
+import { parseBytes } from '../../mcp/parse.ts'
+import { requestText } from '../../mcp/rpc-text.ts'
+import { type ResourceWatch, updatedUri } from '../session/resource-updates.ts'
+import type { Backend } from './backend.ts'
+
+/** Watches resources for a caller of the modern era, at whichever backends they are. */
+export function watchResources(
+  places: readonly (readonly [backend: Backend | undefined, uri: string])[],
+  onUpdate: (uri: string) => void,
+): readonly ResourceWatch[] {
+  const byBackend = new Map<Backend, string[]>()
+  for (const [backend, uri] of places) {
+    if (backend === undefined) continue
+    const uris = byBackend.get(backend) ?? []
+    uris.push(uri)
+    byBackend.set(backend, uris)
+  }
+  return [...byBackend].map(([backend, uris]) =>
+    backend.era?.era === 'legacy' ? watchLegacy(backend, uris, onUpdate) : backend.watched.add(uris, onUpdate),
+  )
+}
+
+/** Watches resources at a legacy backend, in a session of its own. */
+function watchLegacy(backend: Backend, uris: readonly string[], onUpdate: (uri: string) => void): ResourceWatch {
+  const link = backend.link()
+  const begin = async () => {
+    await link.open()
+    link.hear((bytes) => {
+      const uri = updatedUri(parseBytes(bytes))
+      if (uri !== undefined) onUpdate(uri)
+    })
+    await link.beginning
+    const subscribed = uris.map((uri) => {
+      const body = requestText(`portico-watch-${link.nextId()}`, 'resources/subscribe', { uri })
+      return backend.post({ headers: link.headers(), body, isInSession: true })
+    })
+    await Promise.allSettled(subscribed)
+  }
+  return { heard: begin().catch(() => {}), stop: () => backend.closeLink(link) }
+}

@@ -1,0 +1,122 @@
+import type { Logger } from 'pino'
+import type { Dispatcher } from 'undici'
+import type { Share } from '../../../server/budget.ts'
+import { type SseReceiver, SseSplitter } from '../../mcp/sse-splitter.ts'
+import { isOfType } from './media-type.ts'
+import { UnfinishedEvent } from './unfinished-event.ts'
+
+interface MessageStreamOptions {
+  /** One event's data. What it throws costs that message alone. */
+  onMessage(bytes: Buffer): void
+  /** The stream has begun. */
+  onBegin?(): void
+  /** The stream is over: it had begun, or was `refused` with this HTTP status, 0 where there was no answer. */
+  onEnd(refused: number | undefined): void
+  /** Told of what the others have thrown. */
+  readonly log: Pick<Logger, 'error'>
+  /** Of the backend: counts what has arrived of an event that is not whole. */
+  readonly share: Share
+}
+
+/** Largest message that is taken from such a stream; a larger one is dropped. */
+const LARGEST = 1024 * 1024
+
+/** A stream of messages that belong to no request of ours, until one side ends it. */
+export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
+  readonly #options: MessageStreamOptions
+  readonly #splitter = new SseSplitter(this)
+  #controller: Dispatcher.DispatchController | undefined
+  readonly #event: UnfinishedEvent
+  /** Nothing of the event that arrives is kept. */
+  #isDropped = false
+  /** Undefined once it has begun. */
+  #refused: number | undefined = 0
+  #over = false
+
+  constructor(options: MessageStreamOptions) {
+    this.#options = options
+    this.#event = new UnfinishedEvent(options.share)
+  }
+
+  /** What the next stream may go on behind: the id of the last event that had one. */
+  get lastEventId(): string | undefined {
+    return this.#splitter.lastEventId
+  }
+
+  /** How long to wait before the next one, where the backend has said so. */
+  get retryMs(): number | undefined {
+    return this.#splitter.retryMs
+  }
+
+  stop(): void {
+    this.#over = true
+    this.#drop()
+    this.#controller?.abort(new Error('no longer of interest'))
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#over) controller.abort(new Error('no longer of interest'))
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    if (status === 200 && isOfType(headers['content-type'], 'text/event-stream')) {
+      this.#refused = undefined
+      this.#guard(() => this.#options.onBegin?.())
+    } else {
+      this.#refused = status
+      controller.abort(new Error('no stream'))
+    }
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#over) return
+    this.#splitter.push(chunk)
+    if (this.#over || !this.#event.settle()) this.#drop()
+  }
+
+  onResponseEnd(): void {
+    this.#end()
+  }
+
+  onResponseError(): void {
+    this.#end()
+  }
+
+  #end(): void {
+    this.#drop()
+    if (this.#over) return
+    this.#over = true
+    this.#guard(() => this.#options.onEnd(this.#refused))
+  }
+
+  /** Whoever reads the socket knows nothing of messages: what fails here must not get there. */
+  #guard(tell: () => void): void {
+    try {
+      tell()
+    } catch (error) {
+      this.#options.log.error({ err: error }, 'what a backend said unasked could not be handled')
+    }
+  }
+
+  onEventData(bytes: Buffer): void {
+    if (this.#isDropped) return
+    this.#event.push(bytes)
+    if (this.#event.size > LARGEST) this.#drop()
+  }
+
+  #drop(): void {
+    this.#isDropped = true
+    this.#event.take()
+  }
+
+  onEventEnd(): void {
+    const message = this.#event.take()
+    this.#isDropped = false
+    if (message.length > 0 && !this.#over) this.#guard(() => this.#options.onMessage(message))
+  }
+}

@@ -1,0 +1,22 @@
+import { isObject } from '../../../../crds/shared/json.ts'
+import { parseJson } from '../../mcp/parse.ts'
+import { BackendFailure } from './failure.ts'
+
+/** The result of a JSON-RPC answer as a value. Throws a BackendFailure where it has none. */
+export function resultOf(status: number, text: string): Record<string, unknown> {
+  let message: unknown
+  try {
+    message = parseJson(text)
+  } catch {
+    throw new BackendFailure(
+      'backend_failed',
+      `answered with HTTP ${status} and no JSON, or one that is nested too deep`,
+      { status },
+    )
+  }
+  if (isObject(message) && isObject(message['result'])) return message['result']
+  const error = isObject(message) && isObject(message['error']) ? message['error'] : {}
+  const { code } = error
+  const told = typeof code === 'number' ? code : 'without a code'
+  throw new BackendFailure('backend_failed', `answered with HTTP ${status}, error ${told}`, { status })
+}

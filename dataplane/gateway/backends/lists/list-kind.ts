@@ -1,0 +1,35 @@
+/** What a server lists. */
+export type ListKind = 'tools' | 'prompts' | 'resources' | 'templates'
+/** The lists besides that of tools. */
+export type OfferKind = Exclude<ListKind, 'tools'>
+
+export interface ListForm {
+  readonly method: string
+  /** Of the result. */
+  readonly member: string
+  /** That promises it. */
+  readonly capability: 'tools' | 'prompts' | 'resources'
+  /** Member of an item that tells it from others. */
+  readonly key: string
+}
+
+export const listForms: Readonly<Record<ListKind, ListForm>> = {
+  tools: { method: 'tools/list', member: 'tools', capability: 'tools', key: 'name' },
+  prompts: { method: 'prompts/list', member: 'prompts', capability: 'prompts', key: 'name' },
+  resources: { method: 'resources/list', member: 'resources', capability: 'resources', key: 'uri' },
+  templates: {
+    method: 'resources/templates/list',
+    member: 'resourceTemplates',
+    capability: 'resources',
+    key: 'uriTemplate',
+  },
+}
+
+const LIST_CHANGED: ReadonlySet<unknown> = new Set([
+  'notifications/tools/list_changed',
+  'notifications/prompts/list_changed',
+  'notifications/resources/list_changed',
+])
+
+/** Whether a message of this method, which may be any JSON value, says that a list has changed. */
+export const isListChanged = (method: unknown): boolean => LIST_CHANGED.has(method)

@@ -1,0 +1,76 @@
+import { isObject } from '../../../../crds/shared/json.ts'
+import { isId } from '../../mcp/message.ts'
+import { parseBytes } from '../../mcp/parse.ts'
+import { requestText } from '../../mcp/rpc-text.ts'
+import type { Backend } from '../backend/backend.ts'
+import { isPassing } from '../connection/failure.ts'
+import { MessageStream } from '../connection/message-stream.ts'
+import { isListChanged } from '../lists/list-kind.ts'
+import { ownMeta } from '../session/era.ts'
+
+/**
+ * The stream on which a backend says unasked that its lists have changed: the GET stream of the gateway's own session
+ * in the legacy era, a subscription in the modern one. Opened only where the backend has promised such notices, and
+ * not again where it then refuses the stream: retrying that would be a storm.
+ */
+export class ChangeStream {
+  readonly #backend: Backend
+  readonly #onChange: () => void
+  #subscription: MessageStream | undefined
+  #isRefused = false
+  #stopped = false
+
+  constructor(backend: Backend, onChange: () => void) {
+    this.#backend = backend
+    this.#onChange = onChange
+  }
+
+  /** Opens the stream where it should be open and isn't. */
+  keep(): void {
+    const { era, house } = this.#backend
+    if (this.#stopped || era === undefined) return
+    if (era.era === 'modern') this.#subscribe(promisedBy(era.capabilities))
+    else if (promisedBy(house.opened?.capabilities ?? {}).length > 0) house.hear(this.#take)
+  }
+
+  #subscribe(promised: readonly string[]): void {
+    if (promised.length === 0 || this.#subscription !== undefined || this.#isRefused) return
+    const { dispatcher, path, client, log, share } = this.#backend
+    const headers = this.#backend.modernHeaders('subscriptions/listen')
+    const notifications = Object.fromEntries(promised.map((capability) => [`${capability}ListChanged`, true]))
+    const params = { notifications, _meta: ownMeta(client) }
+    const body = requestText('portico-listen', 'subscriptions/listen', params)
+    this.#subscription = new MessageStream({
+      log,
+      share,
+      onMessage: this.#take,
+      onEnd: (refused) => {
+        this.#subscription = undefined
+        this.#backend.sessionEra.forget()
+        this.#isRefused = refused !== undefined && !isPassing(refused)
+      },
+    })
+    dispatcher.stream({ path, method: 'POST', headers, body }, this.#subscription)
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#subscription?.stop()
+    this.#backend.house.unhear()
+  }
+
+  readonly #take = (bytes: Buffer): void => {
+    const message = parseBytes(bytes)
+    if (!isObject(message)) return
+    const { method, id } = message
+    if (isListChanged(method)) this.#onChange()
+    else if (method !== undefined && isId(id)) this.#backend.house.answer(method, JSON.stringify(id))
+  }
+}
+
+/** The capabilities whose lists the backend promised to tell changes of. */
+const promisedBy = (capabilities: Readonly<Record<string, unknown>>): string[] =>
+  ['tools', 'prompts', 'resources'].filter((name) => {
+    const capability = capabilities[name]
+    return isObject(capability) && capability['listChanged'] === true
+  })

@@ -1,0 +1,66 @@
+import { isObject } from '../../../../crds/shared/json.ts'
+import { requestText } from '../../mcp/rpc-text.ts'
+import type { Backend } from '../backend/backend.ts'
+import { resultOf } from '../connection/result-of.ts'
+import { listForms, type OfferKind } from '../lists/list-kind.ts'
+import { type BackendItem, readListPage } from '../lists/list-page.ts'
+import { ownMeta } from '../session/era.ts'
+
+const MOST_PAGES = 200
+const kinds: readonly OfferKind[] = ['prompts', 'resources', 'templates']
+
+/**
+ * Asks a backend, whose tools have just been listed, for its prompts, resources and templates, and tells whether
+ * anything is another than before. A list that can't be had stays: one bad list costs no other.
+ */
+export async function refreshOffers(backend: Backend): Promise<boolean> {
+  const before = JSON.stringify(backend.capabilitiesBefore)
+  backend.capabilitiesBefore = backend.capabilities
+  const changed = await Promise.all(kinds.map((kind) => refresh(backend, kind)))
+  return changed.includes(true) || before !== JSON.stringify(backend.capabilitiesBefore)
+}
+
+async function refresh(backend: Backend, kind: OfferKind): Promise<boolean> {
+  const before = backend[kind]
+  const room = backend.lists.room(kind)
+  room.begin()
+  try {
+    backend[kind] = isObject(backend.capabilities[listForms[kind].capability]) ? await listItems(backend, kind) : []
+  } catch {
+    room.giveUp()
+    return false
+  }
+  room.settle()
+  const after = backend[kind]
+  return before.length !== after.length || after.some(({ text }, index) => text !== before[index]?.text)
+}
+
+async function listItems(backend: Backend, kind: OfferKind): Promise<readonly BackendItem[]> {
+  const items: BackendItem[] = []
+  const room = backend.lists.room(kind)
+  let cursor: string | undefined
+  for (let page = 0; page < MOST_PAGES; page++) {
+    const { status, text } = await askPage(backend, listForms[kind].method, cursor)
+    resultOf(status, text)
+    const read = readListPage(text, listForms[kind], room.fits)
+    for (const item of read.items) items.push(item)
+    if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) break
+    cursor = read.nextCursor
+  }
+  return items
+}
+
+function askPage(backend: Backend, method: string, cursor: string | undefined) {
+  const { era, client, house } = backend
+  const params = cursor === undefined ? {} : { cursor }
+  return era?.era === 'modern'
+    ? backend.post({
+        headers: backend.modernHeaders(method),
+        body: requestText('portico-list', method, { ...params, _meta: ownMeta(client) }),
+      })
+    : backend.post({
+        headers: house.headers(),
+        body: requestText(`portico-list-${house.nextId()}`, method, params),
+        isInSession: true,
+      })
+}

@@ -1,0 +1,126 @@
+import { isObject } from '../../../../crds/shared/json.ts'
+import { requestText } from '../../mcp/rpc-text.ts'
+import type { Backend } from '../backend/backend.ts'
+import { BackendFailure } from '../connection/failure.ts'
+import type { BackendAnswer } from '../connection/request.ts'
+import { resultOf } from '../connection/result-of.ts'
+import type { ListRoom } from '../lists/list-room.ts'
+import { type BackendTool, readToolPage } from '../lists/tool.ts'
+import { ownMeta } from '../session/era.ts'
+import { isRefusal } from '../session/era-evidence.ts'
+import type { Opened } from '../session/opened.ts'
+
+const MOST_PAGES = 200
+const MOST_WARNINGS = 100
+
+export interface Listed {
+  readonly tools: readonly BackendTool[]
+  readonly warnings: readonly string[]
+}
+
+/** Asks a backend for all of its tools. Rejects with a BackendFailure. */
+export async function listTools(backend: Backend): Promise<Listed> {
+  const { era } = await backend.review()
+  const kept = roomOf(backend)
+  try {
+    const listed = await (era === 'modern' ? listModern(backend) : listLegacy(backend))
+    if (listed === NONE) kept.begin()
+    kept.settle()
+    return listed
+  } catch (error) {
+    kept.giveUp()
+    // Refused as a whole: perhaps it speaks the other era by now.
+    if (refused(error)) backend.doubt()
+    throw error
+  }
+}
+
+/** Whether the backend refused the request unread: a lost session, another era. 404 says so, and many say it by 400. */
+const refused = (error: unknown): boolean =>
+  error instanceof BackendFailure && (error.status === 400 || error.status === 404 || error.status === 405)
+
+async function listModern(backend: Backend): Promise<Listed> {
+  const capabilities = backend.era?.era === 'modern' ? backend.era.capabilities : {}
+  if (isObject(capabilities['tools'])) return collect(roomOf(backend), (cursor) => askModern(backend, cursor))
+  // It is looked at all the same.
+  await backend.probe()
+  return NONE
+}
+
+async function listLegacy(backend: Backend): Promise<Listed> {
+  const opened = await openHouse(backend)
+  try {
+    return await askOpened(backend, opened)
+  } catch (error) {
+    if (!refused(error)) throw error
+    backend.house.lose(opened)
+    return askOpened(backend, await backend.house.open())
+  }
+}
+
+/** The gateway's own session. A server that refuses it may have the stateless era alone by now, or was slow to say so. */
+async function openHouse(backend: Backend): Promise<Opened> {
+  try {
+    return await backend.house.open()
+  } catch (error) {
+    if (error instanceof BackendFailure && isRefusal(error)) backend.doubt()
+    throw error
+  }
+}
+
+async function askOpened(backend: Backend, { capabilities }: Opened): Promise<Listed> {
+  if (isObject(capabilities['tools'])) return collect(roomOf(backend), (cursor) => askLegacy(backend, cursor))
+  // It is looked at all the same; whatever it answers, it lives.
+  const { house } = backend
+  const body = requestText(`portico-look-${house.nextId()}`, 'ping', {})
+  const { status } = await backend.post({ headers: house.headers(), body, isInSession: true })
+  if (status !== 200) throw new BackendFailure('backend_failed', `answered a ping with HTTP ${status}`, { status })
+  return NONE
+}
+
+const NONE: Listed = { tools: [], warnings: [] }
+
+type AskPage = (cursor: string | undefined) => Promise<BackendAnswer>
+
+const roomOf = (backend: Backend): ListRoom => backend.lists.room('tools')
+
+async function collect(room: ListRoom, ask: AskPage): Promise<Listed> {
+  room.begin()
+  const tools: BackendTool[] = []
+  const warnings: string[] = []
+  let cursor: string | undefined
+  for (let page = 0; page < MOST_PAGES; page++) {
+    const answer = await ask(cursor)
+    resultOf(answer.status, answer.text)
+    const read = readPage(answer.text, room)
+    for (const tool of read.tools) tools.push(tool)
+    for (const warning of read.warnings) if (warnings.length < MOST_WARNINGS) warnings.push(warning)
+    // A backend that gives the same cursor again would go on for ever.
+    if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) return { tools, warnings }
+    cursor = read.nextCursor
+  }
+  return { tools, warnings: [...warnings, `only the first ${MOST_PAGES} pages of tools are read`] }
+}
+
+function readPage(text: string, room: ListRoom) {
+  try {
+    return readToolPage(text, room.fits)
+  } catch (cause) {
+    throw new BackendFailure('backend_failed', `tools/list: ${(cause as Error).message}`, { cause })
+  }
+}
+
+const params = (cursor: string | undefined) => (cursor === undefined ? {} : { cursor })
+
+const askModern = (backend: Backend, cursor: string | undefined) =>
+  backend.post({
+    headers: backend.modernHeaders('tools/list'),
+    body: requestText('portico-tools', 'tools/list', { ...params(cursor), _meta: ownMeta(backend.client) }),
+  })
+
+const askLegacy = (backend: Backend, cursor: string | undefined) =>
+  backend.post({
+    headers: backend.house.headers(),
+    isInSession: true,
+    body: requestText(`portico-tools-${backend.house.nextId()}`, 'tools/list', params(cursor)),
+  })

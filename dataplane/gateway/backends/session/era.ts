@@ -1,0 +1,78 @@
+import { isObject } from '../../../../crds/shared/json.ts'
+import { CAPABILITIES_KEY, VERSION_KEY } from '../../mcp/classify.ts'
+import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
+import { hasExtension } from '../../mcp/extension.ts'
+import { parseJson } from '../../mcp/parse.ts'
+import { legacyRevisions, MODERN } from '../../mcp/revisions.ts'
+import { requestText } from '../../mcp/rpc-text.ts'
+import { SESSION_TASKS_EXTENSION } from '../../mcp/session-tasks.ts'
+import { BackendFailure } from '../connection/failure.ts'
+import type { BackendAnswer } from '../connection/request.ts'
+import { capabilitiesIn, instructionsIn } from '../connection/self-description.ts'
+import { NO_EVIDENCE } from './era-evidence.ts'
+
+/** Which era a backend speaks, and what it said of itself where it was asked. */
+export type Era =
+  | {
+      readonly era: 'modern'
+      readonly capabilities: Readonly<Record<string, unknown>>
+      readonly instructions?: string | undefined
+    }
+  | { readonly era: 'legacy' }
+
+/** Codes that only a peer of the modern era gives (2026-07-28, errors). */
+const MODERN_CODES: ReadonlySet<unknown> = new Set([-32020, -32021, -32022])
+
+/**
+ * `_meta` of our own requests, in which a backend may ask nothing: lists are for clients that can do anything, since
+ * whatever it shows some client it is to show here.
+ */
+export const ownMeta = (client: { readonly name: string; readonly version: string }) => ({
+  [VERSION_KEY]: MODERN,
+  [CAPABILITIES_KEY]: ALL_CAPABILITIES,
+  'io.modelcontextprotocol/clientInfo': client,
+})
+
+/** The probe: a request that every modern server answers and no legacy one knows. */
+export const discoverText = (client: { readonly name: string; readonly version: string }): string =>
+  requestText('portico-discover', 'server/discover', { _meta: ownMeta(client) })
+
+/**
+ * What the answer to the probe proves. Throws a BackendFailure where it proves nothing: such an answer is not kept.
+ */
+export function eraOfAnswer({ status, text }: BackendAnswer): Era {
+  const answer = parse(text)
+  const error = isObject(answer?.['error']) ? answer['error'] : undefined
+  if (error !== undefined && MODERN_CODES.has(error['code'])) return eraOfModernError(error)
+  if (status === 200) {
+    const result = isObject(answer?.['result']) ? answer['result'] : undefined
+    const versions = result?.['supportedVersions']
+    if (Array.isArray(versions) && versions.includes(MODERN)) {
+      const capabilities = capabilitiesIn(result)
+      if (hasExtension(capabilities, SESSION_TASKS_EXTENSION)) return { era: 'legacy' }
+      return { era: 'modern', capabilities, instructions: instructionsIn(result) }
+    }
+    if (result !== undefined || error !== undefined) return { era: 'legacy' }
+    throw new BackendFailure('backend_failed', 'the answer is not JSON-RPC', { status })
+  }
+  if (status >= 400 && status < 500 && !NO_EVIDENCE.has(status)) return { era: 'legacy' }
+  throw new BackendFailure('backend_failed', `answered the probe with HTTP ${status}`, { status })
+}
+
+function eraOfModernError(error: Record<string, unknown>): Era {
+  const data = isObject(error['data']) ? error['data'] : {}
+  const supported = data['supported']
+  if (error['code'] !== -32022 || !Array.isArray(supported) || supported.includes(MODERN))
+    return { era: 'modern', capabilities: { tools: {} } }
+  if (supported.some((version) => legacyRevisions.includes(version))) return { era: 'legacy' }
+  throw new BackendFailure('backend_failed', 'speaks no protocol revision that we speak')
+}
+
+function parse(text: string): Record<string, unknown> | undefined {
+  try {
+    const value = parseJson(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}

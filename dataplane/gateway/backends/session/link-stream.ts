@@ -1,0 +1,128 @@
+import { isPassing } from '../connection/failure.ts'
+import { MessageStream } from '../connection/message-stream.ts'
+import { pauseBeforeRest } from '../connection/resumption.ts'
+import type { Opened } from './opened.ts'
+import type { StreamPeer } from './session-peer.ts'
+
+/** The session that the stream is of. */
+interface StreamedSession {
+  readonly backend: StreamPeer
+  readonly opened: Opened | undefined
+  /** Headers of the GET; with `after`, of one that goes on behind the event of this id. */
+  streamHeaders(after?: string): string[]
+}
+
+const RETRY_MS = 1_000
+const LATEST_RETRY_MS = 30_000
+/** How long a call may wait for the stream: a backend that answers late is not heard before it speaks. */
+const BEGIN_MS = 1_000
+
+/**
+ * The stream on which a legacy backend says in a session what belongs to no request. One that ends is opened again,
+ * when the backend wants it and behind the last event that came, so that nothing between is lost. One that it refuses
+ * is not asked for again in the same session.
+ */
+export class LinkStream {
+  readonly #link: StreamedSession
+  readonly #onMessage: (bytes: Buffer) => void
+  #stream: MessageStream | undefined
+  /** The session that the stream is or was of. */
+  #of: Opened | undefined
+  #isRefused = false
+  /** Id of the last event. */
+  #after: string | undefined
+  #retryMs = RETRY_MS
+  /** How often in a row there was no stream to be had. */
+  #failures = 0
+  #timer: NodeJS.Timeout | undefined
+  #stopped = false
+
+  constructor(link: StreamedSession, onMessage: (bytes: Buffer) => void) {
+    this.#link = link
+    this.#onMessage = onMessage
+  }
+
+  /**
+   * Settles when the stream has begun or was refused; undefined where there is nothing to wait for. What a backend
+   * says to nobody is lost: calls wait for it.
+   */
+  beginning: Promise<void> | undefined
+
+  /** Opens it where it can be open and isn't. */
+  keep(): void {
+    const { opened } = this.#link
+    if (this.#stopped || opened === undefined) return
+    if (this.#of !== opened) this.#begin(opened)
+    if (this.#isRefused || this.#stream !== undefined) return
+    clearTimeout(this.#timer)
+    this.#open()
+  }
+
+  /** Another session: whatever stream there was is of no more use. */
+  #begin(opened: Opened): void {
+    this.#stream?.stop()
+    this.#stream = undefined
+    this.#of = opened
+    this.#isRefused = false
+    this.#after = undefined
+    this.#retryMs = RETRY_MS
+    this.#failures = 0
+  }
+
+  #open(): void {
+    const { backend } = this.#link
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, BEGIN_MS)
+    this.beginning = promise.finally(() => {
+      clearTimeout(timer)
+      this.beginning = undefined
+    })
+    const stream = new MessageStream({
+      log: backend.log,
+      share: backend.share,
+      onMessage: this.#onMessage,
+      onBegin: () => {
+        this.#failures = 0
+        resolve()
+      },
+      onEnd: (refused) => {
+        this.#stream = undefined
+        resolve()
+        this.#ended(stream, refused)
+      },
+    })
+    this.#stream = stream
+    try {
+      const headers = this.#link.streamHeaders(this.#after)
+      backend.dispatcher.stream({ path: backend.path, method: 'GET', headers }, stream)
+    } catch {
+      this.#stream = undefined
+      resolve()
+    }
+  }
+
+  #ended(stream: MessageStream, refused: number | undefined): void {
+    if (this.#stopped || this.#link.backend.closed) return
+    this.#after = stream.lastEventId ?? this.#after
+    this.#retryMs = stream.retryMs ?? this.#retryMs
+    if (refused === undefined) this.#againIn(this.#retryMs)
+    else if (isPassing(refused)) this.#againIn(this.#retryMs * 2 ** Math.min(this.#failures++, 10))
+    else if (this.#after === undefined) this.#isRefused = true
+    else {
+      // It knows nothing of the event any more: what it says from now on is better than nothing.
+      this.#after = undefined
+      this.#againIn(0)
+    }
+  }
+
+  #againIn(ms: number): void {
+    this.#timer = setTimeout(() => this.keep(), Math.min(pauseBeforeRest(ms), LATEST_RETRY_MS))
+    this.#timer.unref()
+  }
+
+  stop(): void {
+    this.#stopped = true
+    clearTimeout(this.#timer)
+    this.#stream?.stop()
+  }
+}

@@ -1,0 +1,49 @@
+import type { Logger } from 'pino'
+import type { Share } from '../../../server/budget.ts'
+import type { ConfiguredHeaders } from '../connection/headers.ts'
+import type { BackendAnswer, BackendRequest } from '../connection/request.ts'
+import type { Transport } from '../connection/transport.ts'
+
+/** What the gateway says of itself to backends. */
+export interface Implementation {
+  readonly name: string
+  readonly version: string
+}
+
+/** A message of our own. */
+export type OwnPost = Pick<BackendRequest, 'headers' | 'onHead' | 'isAnswerless' | 'isInSession'> & {
+  readonly body: string
+  /** Shorter than the usual one. */
+  readonly timeoutMs?: number
+}
+
+/** What streams to a backend need of it. */
+export interface StreamPeer {
+  readonly path: string
+  readonly dispatcher: Transport
+  readonly log: Logger
+  /** What it may make the gateway keep. */
+  readonly share: Share
+  /** For good. */
+  readonly closed: boolean
+}
+
+/** What a session with a backend needs of it. */
+export interface SessionPeer extends StreamPeer {
+  readonly name: string
+  readonly url: URL
+  readonly client: Implementation
+  readonly headers: ConfiguredHeaders
+  /** Whether it speaks the stateless era, so that opening a session is a try. */
+  readonly isModern: boolean
+  /** Milliseconds that such a try may take. */
+  readonly tryTimeoutMs: number
+  /** Capabilities that the gateway's own session has: others that are equal are kept once. */
+  capabilitiesFor(session: object): Readonly<Record<string, unknown>> | undefined
+  /** How it is to be used, as it says. */
+  instructions: string | undefined
+  /** Sends a message of our own. Rejects with a BackendFailure. */
+  post(request: OwnPost): Promise<BackendAnswer>
+  /** Ends a session at the backend; whether that succeeds is of no consequence. */
+  end(headers: string[]): void
+}

@@ -1,0 +1,149 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import { PublicError } from '../../server/errors.ts'
+import { AnswerScanner } from '../mcp/answer-scanner.ts'
+import { CAPABILITIES_KEY } from '../mcp/classify.ts'
+import { editObject, memberText } from '../mcp/json.ts'
+import { parseJson } from '../mcp/parse.ts'
+import { metaWithRelatedTask } from '../mcp/related-task.ts'
+import { ResultStripper } from '../mcp/result-stripper.ts'
+import { resultText } from '../mcp/rpc-text.ts'
+import { hasTasks } from '../mcp/tasks.ts'
+import { canBeAsked } from './asking/client-ask.ts'
+import type { Outgoing } from './outgoing.ts'
+
+/** What a modern result has and a legacy one lacks. */
+const COMPLETE_TYPE = '"complete"'
+const COMPLETE = `"resultType":${COMPLETE_TYPE}`
+const READ = `${COMPLETE},"ttlMs":0,"cacheScope":"private"`
+
+/** Reads an answer to this call and makes those changes on the way that large answers need as well. */
+export function scannerFor(call: Outgoing): AnswerScanner {
+  const { id, rounds, link, message, turn } = call
+  if (rounds > 0) return new AnswerScanner({ id: Buffer.from(id), resultMember: '' })
+  if (turn.era === 'legacy' || link === undefined) return new AnswerScanner()
+  call.edits ??= { id: Buffer.from(id), resultMember: message.method === 'resources/read' ? READ : COMPLETE }
+  return new AnswerScanner(call.edits)
+}
+
+/** A whole answer as the client's era has it. Throws a PublicError where that has no form for the answer. */
+export function translated(call: Outgoing, hasError: boolean, body: Buffer): Buffer {
+  const { backend, link, message, turn } = call
+  const { era, binding } = turn
+  if (link === undefined) {
+    if (era === 'legacy') return hasError ? legacyError(body, message.method) : legacyAnswer(body)
+    if (hasError) return withCode(body, NOT_FOUND, INVALID_PARAMS)
+    const hasTask = hasTasks(message.meta?.[CAPABILITIES_KEY])
+    return hasTask ? call.services.taskIds.inAnswer(body, backend.name, binding) : body
+  }
+  if (era === 'legacy') {
+    if (hasError && NAMES_RESOURCE.has(message.method)) return withCode(body, INVALID_PARAMS, NOT_FOUND)
+    return call.tasks?.inAnswer(body, turn.message) ?? body
+  }
+  return hasError ? modernError(body, call) : body
+}
+
+/** A resource that isn't there has one code before 2026-07-28, and that of invalid params since; servers mix them up. */
+const NOT_FOUND = '-32002'
+const INVALID_PARAMS = '-32602'
+/** Requests that have one parameter, the URI of a resource: what is invalid about them is that. */
+const NAMES_RESOURCE: ReadonlySet<string> = new Set(['resources/read', 'resources/subscribe', 'resources/unsubscribe'])
+/** Of 2025-11-25: before the call can go on, the user is to visit a URL. */
+const URL_NEEDED = '-32042'
+
+/** An error with another code where it has this one. */
+function withCode(answer: Buffer, from: string, to: string): Buffer {
+  const text = answer.toString('latin1')
+  const error = memberText(text, 'error')
+  if (error === undefined || memberText(error, 'code') !== from) return answer
+  return Buffer.from(editObject(text, { error: editObject(error, { code: to }) }), 'latin1')
+}
+
+/**
+ * A legacy backend's error as a modern client may have it: a resource that isn't there has another code, and a URL to
+ * visit is a question. Throws `missing_capability` where the client can't be asked that.
+ */
+function modernError(answer: Buffer, { message, id }: Outgoing): Buffer {
+  const text = answer.toString('latin1')
+  const error = memberText(text, 'error')
+  const code = error === undefined ? undefined : memberText(error, 'code')
+  if (error === undefined || code === undefined) return answer
+  if (code === NOT_FOUND) return withCode(answer, NOT_FOUND, INVALID_PARAMS)
+  if (code !== URL_NEEDED) return answer
+  const inputRequests = urlRequests(memberText(answer.toString('utf8'), 'error') as string)
+  const needed = { elicitation: { url: {} } }
+  if (!canBeAsked(message.meta?.[CAPABILITIES_KEY], needed))
+    throw new PublicError('missing_capability', { data: { requiredCapabilities: needed } })
+  if (inputRequests === undefined || !MAY_ASK.has(message.method)) throw new PublicError('backend_failed')
+  return Buffer.from(resultText(id, JSON.stringify({ resultType: 'input_required', inputRequests })))
+}
+
+/** Methods whose answer may be a question (2026-07-28, multi round-trip requests). */
+const MAY_ASK: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
+
+/** The questions that a legacy backend's error (JSON text) holds; undefined where it holds none. */
+function urlRequests(error: string): object | undefined {
+  const { data } = errorIn(error)
+  const elicitations =
+    isObject(data) && Array.isArray(data['elicitations']) ? data['elicitations'].filter(isObject) : []
+  if (elicitations.length === 0) return undefined
+  const requests = elicitations.map(({ elicitationId: _, ...params }, index) => [
+    `url-${index + 1}`,
+    { method: 'elicitation/create', params: { ...params, mode: 'url' } },
+  ])
+  return Object.fromEntries(requests)
+}
+
+/** Throws a PublicError where the value could not be written again. */
+function errorIn(text: string): { readonly data?: unknown } {
+  try {
+    return parseJson(text) as object
+  } catch (cause) {
+    throw new PublicError('backend_failed', { cause })
+  }
+}
+
+/** Codes of the modern era that mean nothing to a legacy client. */
+const MODERN_CODES: ReadonlySet<string | undefined> = new Set(['-32020', '-32021', '-32022'])
+
+/** A modern backend's error as a legacy client may have it. */
+function legacyError(answer: Buffer, method: string): Buffer {
+  if (NAMES_RESOURCE.has(method)) return legacyError(withCode(answer, INVALID_PARAMS, NOT_FOUND), '')
+  const text = answer.toString('latin1')
+  const error = memberText(text, 'error')
+  if (error === undefined || !MODERN_CODES.has(memberText(error, 'code'))) return answer
+  return Buffer.from(editObject(text, { error: editObject(error, { code: '-32603', data: undefined }) }), 'latin1')
+}
+
+/** Members of a modern result that mean nothing in the legacy era. */
+const MODERN_MEMBERS = { resultType: undefined, ttlMs: undefined, cacheScope: undefined }
+const MODERN_NAMES: ReadonlySet<string> = new Set(Object.keys(MODERN_MEMBERS))
+const NO_NAMES: ReadonlySet<string> = new Set()
+
+/** Changes the parts of a large answer; undefined where they go through as they are. */
+export function stripperFor({ link, turn, tasks }: Outgoing): ResultStripper | undefined {
+  if (turn.era === 'legacy' && link === undefined) return new ResultStripper(MODERN_NAMES)
+  if (tasks === undefined || turn.message.method !== 'tasks/result') return undefined
+  const idFor = tasks.idInResultOf(turn.message)
+  return new ResultStripper(NO_NAMES, { name: '_meta', edit: (meta) => metaWithRelatedTask(meta, idFor) })
+}
+
+/** Throws a PublicError where a result of this type (JSON text) is none. */
+export function checkType(type: string | undefined): void {
+  if (type !== undefined && type !== COMPLETE_TYPE)
+    throw new PublicError('backend_failed', {
+      message: `The backend asks for something (${type}) that this client can’t be asked.`,
+    })
+}
+
+/**
+ * A modern backend's answer as a legacy client may have it. Works on bytes as Latin-1, so that nothing else changes.
+ * Throws a PublicError where the backend asks for something instead of answering.
+ */
+function legacyAnswer(answer: Buffer): Buffer {
+  const text = answer.toString('latin1')
+  const result = memberText(text, 'result')
+  const type = result === undefined ? undefined : memberText(result, 'resultType')
+  if (result === undefined || type === undefined) return answer
+  checkType(type)
+  return Buffer.from(editObject(text, { result: editObject(result, MODERN_MEMBERS) }), 'latin1')
+}

@@ -1,0 +1,93 @@
+import { isObject } from '../../../../crds/shared/json.ts'
+import { errorTable, PublicError } from '../../../server/errors.ts'
+import type { Link } from '../../backends/session/link.ts'
+import { editObject, paramsText } from '../../mcp/json.ts'
+import { withRelatedTask } from '../../mcp/related-task.ts'
+import type { AskOptions } from '../../sessions/put-question.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { SessionTasks } from '../tasks/session-tasks.ts'
+import type { TaskIds } from '../tasks/task-ids.ts'
+
+/** How long a client, and the person before it, has to answer. */
+export const ASK_MS = 600_000
+
+/** What clients declare that can be asked something, by what they are asked. */
+const askable: Readonly<Record<string, 'elicitation' | 'sampling' | 'roots'>> = {
+  'elicitation/create': 'elicitation',
+  'sampling/createMessage': 'sampling',
+  'roots/list': 'roots',
+}
+
+/** Capabilities in the form in which a client declares them. */
+export type Needed = Readonly<Record<string, object>>
+
+/** The capability that a client must have declared to be asked this; undefined for what no client is ever asked. */
+export function capabilityFor(method: string, params: Readonly<Record<string, unknown>>): Needed | undefined {
+  const name = Object.hasOwn(askable, method) ? askable[method] : undefined
+  if (name === undefined) return undefined
+  return { [name]: name === 'elicitation' && params['mode'] === 'url' ? { url: {} } : {} }
+}
+
+/** Whether a client that declared these capabilities has the ones that are needed. */
+export const canBeAsked = (capabilities: unknown, needed: Needed): boolean =>
+  isObject(capabilities) &&
+  Object.entries(needed).every(([name, parts]) => {
+    const declared = capabilities[name]
+    if (!isObject(declared)) return false
+    if ('url' in parts) return isObject(declared['url'])
+    // Whoever declares one mode of elicitation alone has not declared the form; whoever declares none has.
+    return name !== 'elicitation' || isObject(declared['form']) || !('url' in declared)
+  })
+
+/** Whether a client that declared these capabilities can be asked anything at all. */
+export const canBeAskedAny = (capabilities: unknown): boolean =>
+  isObject(capabilities) && Object.values(askable).some((capability) => isObject(capabilities[capability]))
+
+/** Puts a request to the client of a session, wherever it listens (`Sessions`). */
+export interface ClientAsker {
+  ask(session: Session, method: string, params: string, options: AskOptions): Promise<string>
+}
+
+/** What it takes to ask a client on behalf of a backend. */
+export interface ClientAskServices {
+  readonly sessions: ClientAsker
+  readonly taskIds: TaskIds
+}
+
+interface ClientAsk {
+  readonly services: ClientAskServices
+  readonly session: Session
+  readonly link: Link
+  /** Where the question is put; absent: on the client's GET stream. */
+  say?(message: string): void
+  readonly signal?: AbortSignal
+}
+
+/**
+ * Puts a legacy backend's question to the legacy client of a session and the answer to the backend; `id` is the
+ * question's on the backend's hop, as JSON text, `question` its whole message. The backend always gets an answer. Rejects
+ * where that is one of a fault of our own.
+ */
+export async function relayAsk(ask: ClientAsk, id: string, question: string): Promise<void> {
+  const { services, session, link, say, signal } = ask
+  const { method, params: given } = JSON.parse(question) as Record<string, unknown>
+  const params = isObject(given) ? given : {}
+  const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
+  if (needed === undefined || !canBeAsked(JSON.parse(session.record.capabilities), needed)) {
+    link.answer(method, id)
+    return
+  }
+  try {
+    const tasks = new SessionTasks(services.taskIds, session, link.backend.name)
+    const asked = withRelatedTask(paramsText(question), tasks.shown)
+    const response = await services.sessions.ask(session, method as string, asked, {
+      timeoutMs: ASK_MS,
+      ...(say === undefined ? {} : { say }),
+      ...(signal === undefined ? {} : { signal }),
+    })
+    link.send(editObject(tasks.replied(response), { id }))
+  } catch (error) {
+    link.refuse(id, error instanceof PublicError ? error.message : errorTable.internal.text)
+    if (!(error instanceof PublicError)) throw error
+  }
+}

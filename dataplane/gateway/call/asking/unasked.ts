@@ -1,0 +1,62 @@
+import { isObject } from '../../../../crds/shared/json.ts'
+import { isListChanged } from '../../backends/lists/list-kind.ts'
+import type { Link } from '../../backends/session/link.ts'
+import { isId } from '../../mcp/message.ts'
+import { parseBytes } from '../../mcp/parse.ts'
+import { declaresTasks } from '../../mcp/session-tasks.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import type { SessionRecord } from '../../sessions/store/store.ts'
+import { SessionTasks } from '../tasks/session-tasks.ts'
+import type { TaskIds } from '../tasks/task-ids.ts'
+import { type ClientAsker, relayAsk } from './client-ask.ts'
+
+/** What it takes to pass on what backends say outside of any request. */
+interface UnaskedServices {
+  readonly sessions: ClientAsker & {
+    /** Tells a client something on its GET stream, wherever that is. */
+    say(session: Session, message: string): Promise<boolean>
+    /** The session's record as the store has it. */
+    recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
+  }
+  readonly taskIds: TaskIds
+  /** The backend of this name says that its lists have changed. */
+  refreshTools(backend: string): void
+  faulted(error: unknown, what: string): void
+}
+
+/** Notifications outside of any request that go on to the client as they are. */
+const RELAYED: ReadonlySet<unknown> = new Set([
+  'notifications/message',
+  'notifications/progress',
+  'notifications/resources/updated',
+  'notifications/elicitation/complete',
+  'notifications/tasks/status',
+])
+
+/** Takes what a legacy backend says in a client's session outside of any request. */
+export function relayUnasked(services: UnaskedServices, session: Session, link: Link, bytes: Buffer): void {
+  const message = parseBytes(bytes)
+  if (!isObject(message)) return
+  const { method, id } = message
+  if (isId(id) && method !== undefined)
+    relayAsk({ services, session, link }, JSON.stringify(id), bytes.toString('utf8')).catch((error) =>
+      services.faulted(error, 'a question of a backend is not put'),
+    )
+  else if (isListChanged(method)) services.refreshTools(link.backend.name)
+  else if (RELAYED.has(method))
+    say(services, session, link, bytes).catch((error) =>
+      services.faulted(error, 'a message of a backend is not passed on'),
+    )
+}
+
+async function say(services: UnaskedServices, session: Session, link: Link, bytes: Buffer): Promise<void> {
+  const text = bytes.toString('utf8')
+  if (!declaresTasks(link.opened?.capabilities ?? {}) || !bytes.includes('taskId')) {
+    await services.sessions.say(session, text)
+    return
+  }
+  // Another replica may have begun the task.
+  session.record = (await services.sessions.recordOf(session.record.id)) ?? session.record
+  const said = new SessionTasks(services.taskIds, session, link.backend.name).said(text)
+  if (said !== undefined) await services.sessions.say(session, said)
+}

@@ -1,0 +1,127 @@
+import { parseElement } from '../../mcp/message.ts'
+import { Reply } from '../../request/reply.ts'
+import { RequestContext } from '../../request/request-context.ts'
+import type { Resumed } from '../../sessions/store/bus.ts'
+
+interface DistantClientOptions {
+  /** The turn of the client's request before. */
+  readonly first: RequestContext
+  /** The retry as the client sent it. */
+  readonly text: string
+  send(resumed: Resumed): void
+  onEnd(): void
+}
+
+/** A client that has come back at another replica, as if it had come here. */
+export class DistantClient {
+  readonly turn: RequestContext
+  readonly send: (resumed: Resumed) => void
+  readonly #reply: DistantReply
+
+  constructor({ first, text, send, onEnd }: DistantClientOptions) {
+    this.send = send
+    this.#reply = new DistantReply(first.reply, send, onEnd)
+    this.turn = new RequestContext(first.host, first.req, this.#reply)
+    this.turn.isDistant = true
+    this.turn.era = first.era
+    this.turn.caller = first.caller
+    this.turn.binding = first.binding
+    this.turn.share = first.share
+    this.turn.adopt(parseElement(text))
+  }
+
+  /** The other replica says that the client still waits, and whether it can take more. */
+  attends(more: boolean): void {
+    if (more) this.#reply.free()
+    else this.send({ what: 'sign' })
+  }
+
+  /** The client has gone. */
+  left(): void {
+    this.turn.onGone?.gone()
+    this.#reply.cut()
+  }
+}
+
+/** Gives an answer to the replica where its client is. */
+class DistantReply extends Reply {
+  readonly #send: (resumed: Resumed) => void
+  readonly #onEnd: () => void
+  #begun = false
+  #flowing = false
+  #over = false
+  #onFree: (() => void) | undefined
+
+  constructor({ res }: Reply, send: (resumed: Resumed) => void, onEnd: () => void) {
+    super(res)
+    this.#send = send
+    this.#onEnd = onEnd
+  }
+
+  override get begun(): boolean {
+    return this.#begun
+  }
+
+  override get streaming(): boolean {
+    return this.#begun && !this.#flowing
+  }
+
+  #give(resumed: Resumed): void {
+    if (this.#over) return
+    this.#begun = true
+    this.#send(resumed)
+  }
+
+  #last(resumed: Resumed): void {
+    this.#give(resumed)
+    this.#over = true
+    this.#onEnd()
+  }
+
+  override json(status: number, body: string | Buffer): void {
+    this.#last({ what: 'answer', status, text: latin1Of(body) })
+  }
+
+  override empty(): void {
+    this.#last({ what: 'end' })
+  }
+
+  override stream(): void {}
+
+  override message(text: string | Buffer): boolean {
+    this.#give({ what: 'message', text: latin1Of(text) })
+    return true
+  }
+
+  override keepAlive(): void {}
+
+  /** One part at a time is on its way: Redis cuts off who is told more than it takes. */
+  override part(bytes: Buffer): boolean {
+    this.#flowing = true
+    this.#give({ what: 'part', text: latin1Of(bytes) })
+    return this.#over
+  }
+
+  override onceFree(next: () => void): void {
+    this.#onFree = next
+  }
+
+  /** The part before has been taken. */
+  free(): void {
+    const next = this.#onFree
+    this.#onFree = undefined
+    next?.()
+  }
+
+  override end(): void {
+    this.#last({ what: 'end' })
+  }
+
+  override cut(): void {
+    this.#last({ what: 'cut' })
+    this.free()
+  }
+}
+
+const latin1Of = (body: string | Buffer): string =>
+  (typeof body === 'string' ? Buffer.from(body) : body).toString('latin1')

@@ -1,0 +1,148 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
+import { PublicError } from '../../../server/errors.ts'
+import { memberText } from '../../mcp/json.ts'
+import type { Flying, InFlight } from '../../request/in-flight.ts'
+import { OK, type RequestContext } from '../../request/request-context.ts'
+import { TOKEN_ENDED } from '../../request/token-ended.ts'
+import type { Resumed, SessionBus } from '../../sessions/store/bus.ts'
+
+interface DistantRetryOptions {
+  readonly bus: SessionBus
+  /** Where the call waits. */
+  readonly replica: string
+  readonly inFlight: InFlight
+  onEnd(): void
+}
+
+/** A replica that has lost its connection to Redis, or has none yet, is given a moment. */
+const DELIVERIES = 5
+const DELIVER_EVERY_MS = 250
+const ASK_EVERY_MS = 1_000
+/** A replica that has said nothing for so long is gone. */
+const SILENCE_MS = 5_000
+/** How often its client is given a sign of life, in questions to the other replica. */
+const SIGN_EVERY = 15
+
+/** A client's retry whose call waits at another replica: what comes from there goes to the client. */
+export class DistantRetry implements Flying {
+  readonly name = randomUUID()
+  readonly session = undefined
+  readonly id: string
+  deadline: number
+  nextSign: number
+  place = -1
+  /** The call itself is counted where it was made. */
+  readonly share = undefined
+  checkedAt: number
+  readonly turn: RequestContext
+  readonly #options: DistantRetryOptions
+  #signs = 0
+  #over = false
+
+  constructor(turn: RequestContext, options: DistantRetryOptions) {
+    this.turn = turn
+    this.#options = options
+    this.id = turn.message.id as string
+    const now = performance.now()
+    this.deadline = now + SILENCE_MS
+    this.nextSign = now + ASK_EVERY_MS
+    this.checkedAt = now
+  }
+
+  /** Takes the retry to the call of this name. */
+  start(call: string): void {
+    const turn = this.turn
+    this.#options.inFlight.add(this)
+    turn.onGone = this
+    this.#deliver(call).catch((error) => turn.fail(error))
+  }
+
+  async #deliver(call: string): Promise<void> {
+    const { bus, replica } = this.#options
+    const { text } = this.turn.message
+    for (let time = 0; time < DELIVERIES && !this.#over; time++) {
+      if (time > 0) await setTimeout(DELIVER_EVERY_MS, undefined, { ref: false })
+      if (await bus.send({ kind: 'resume', call, retry: this.name, from: bus.replica, text }, replica)) return
+    }
+    this.#lose()
+  }
+
+  /** Something for the client. */
+  take(resumed: Resumed): void {
+    this.deadline = performance.now() + SILENCE_MS
+    const turn = this.turn
+    const { reply } = turn
+    if (resumed.what === 'sign') return
+    if (resumed.what === 'unknown') this.#lose()
+    else if (resumed.what === 'message') reply.message(bytesOf(resumed.text))
+    else if (resumed.what === 'part') this.#part(bytesOf(resumed.text))
+    else {
+      this.#close()
+      if (resumed.what === 'answer') reply.json(resumed.status, bytesOf(resumed.text))
+      else if (resumed.what === 'end') reply.end()
+      else reply.cut()
+      const isOk =
+        resumed.what === 'end' || (resumed.what === 'answer' && memberText(resumed.text, 'error') === undefined)
+      turn.ended(isOk ? OK : { result: 'error' })
+    }
+  }
+
+  #part(bytes: Buffer): void {
+    const more = () => this.#attend(true)
+    if (this.turn.reply.part(bytes)) more()
+    else this.turn.reply.onceFree(more)
+  }
+
+  /** Where that reaches nobody the silence that follows tells. */
+  #attend(more: boolean): void {
+    const { bus, replica } = this.#options
+    bus.tell({ kind: 'attends', retry: this.name, from: bus.replica, more }, replica)
+  }
+
+  /** Asks whether the other replica still has the call. */
+  sign(): void {
+    this.nextSign += ASK_EVERY_MS
+    this.#attend(false)
+    if (++this.#signs % SIGN_EVERY === 0) this.turn.reply.keepAlive()
+  }
+
+  timeOut(): void {
+    this.#lose()
+  }
+
+  tokenEnded(): void {
+    this.#leave()
+    this.turn.fail(new PublicError('answer_lost', { message: TOKEN_ENDED }))
+  }
+
+  cancel(): void {
+    this.gone()
+  }
+
+  gone(): void {
+    this.#leave()
+    this.turn.ended({ result: 'error' })
+  }
+
+  #leave(): void {
+    this.#close()
+    const { bus, replica } = this.#options
+    bus.tell({ kind: 'left', retry: this.name }, replica)
+  }
+
+  /** The call is over, or its replica is, which is the same. */
+  #lose(): void {
+    if (!this.#close()) return
+    const message = 'The call that waited for this is over: its replica no longer has it. Call anew.'
+    this.turn.fail(new PublicError('invalid_params', { message }))
+  }
+
+  #close(): boolean {
+    this.#over = true
+    this.#options.onEnd()
+    return this.#options.inFlight.delete(this)
+  }
+}
+
+const bytesOf = (text: string): Buffer => Buffer.from(text, 'latin1')

@@ -1,0 +1,194 @@
+import { createHash } from 'node:crypto'
+import { isObject } from '../../../../crds/shared/json.ts'
+import { PublicError } from '../../../server/errors.ts'
+import { canonicalJson } from '../../mcp/canonical-json.ts'
+import { editObject } from '../../mcp/json.ts'
+import type { InFlight } from '../../request/in-flight.ts'
+import type { RequestContext } from '../../request/request-context.ts'
+import type { BusMessage, SessionBus } from '../../sessions/store/bus.ts'
+import type { SharedKeys } from '../../sessions/store/shared-keys.ts'
+import { ASK_MS } from '../asking/client-ask.ts'
+import { DistantClient } from './distant-client.ts'
+import { DistantRetry } from './distant-retry.ts'
+import type { Parking } from './parking.ts'
+import { seal, unseal } from './request-state.ts'
+
+/** Each waiting call holds one connection to its backend, of which there are 1024. */
+const MOST_OF_BACKEND = 256
+const MOST_OF_CALLER = 32
+const MOST = 1024
+const LOCAL = 'here'
+const MOST_NAMES = 8
+
+/**
+ * Calls of modern clients that wait for what their legacy backends have asked. The state that a client brings back is
+ * sealed: it names the replica, the call and its end, and is bound to the caller, the method, the name called and its
+ * arguments. A retry that comes to another replica goes on with the call from there.
+ */
+export class ParkedCalls {
+  readonly #keys: SharedKeys
+  readonly #inFlight: InFlight
+  readonly #calls = new Map<string, Parking>()
+  /** Clients that have come back at other replicas for calls of this one, by their retries. */
+  readonly #distant = new Map<string, DistantClient>()
+  /** Retries here for calls of other replicas. */
+  readonly #retries = new Map<string, DistantRetry>()
+  #bus: SessionBus | undefined
+  /** Names that this replica has had, the present one last. */
+  #names: readonly string[] = []
+  #onSettled: (() => void) | undefined
+
+  constructor(keys: SharedKeys, inFlight: InFlight) {
+    this.#keys = keys
+    this.#inFlight = inFlight
+  }
+
+  /** Hears other replicas; undefined where there are none. */
+  follow(bus: SessionBus | undefined): void {
+    this.#bus = bus
+    this.#names = [...this.#names.filter((name) => name !== this.#replica), this.#replica].slice(-MOST_NAMES)
+    bus?.on('resume', (message) => this.#resumeFor(message, bus))
+    bus?.on('attends', ({ retry, from, more }) => {
+      const client = this.#distant.get(retry)
+      if (client === undefined) bus.tell({ kind: 'resumed', retry, what: 'unknown' }, from)
+      else client.attends(more)
+    })
+    bus?.on('left', ({ retry }) => this.#distant.get(retry)?.left())
+    bus?.on('resumed', (message) => this.#retries.get(message.retry)?.take(message))
+  }
+
+  get #replica(): string {
+    return this.#bus?.replica ?? LOCAL
+  }
+
+  /** Settles when nobody at another replica waits for the answer to a call of this one, at the latest after `ms`. */
+  settled(ms: number): Promise<void> {
+    if (this.#distant.size === 0) return Promise.resolve()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, ms)
+    this.#onSettled = () => {
+      clearTimeout(timer)
+      resolve()
+    }
+    return promise
+  }
+
+  /** Keeps a call until its client comes back with the state that this gives. Throws `unavailable` where too many wait. */
+  park(parking: Parking): string {
+    const { name, turn } = parking
+    if (!this.#calls.has(name)) this.#check(parking)
+    this.#calls.set(name, parking)
+    const [key] = this.#keys.keysFor('request-state')
+    const sealed: Sealed = [this.#replica, name, Date.now() + ASK_MS, digestOf(turn)]
+    return seal(key, JSON.stringify(sealed), boundTo(turn))
+  }
+
+  #check({ backend, turn }: Parking): void {
+    let ofBackend = 0
+    let ofCaller = 0
+    for (const parked of this.#calls.values()) {
+      if (parked.backend === backend) ofBackend++
+      // Anonymous callers are told apart by where they are, as their shares are.
+      if (parked.turn.binding === turn.binding && parked.turn.share === turn.share) ofCaller++
+    }
+    // Behind a proxy that is not trusted all of them are in one place.
+    const isTold = turn.caller.kind !== 'anonymous' || turn.setup.config.trustProxyHeaders === true
+    if ((isTold && ofCaller >= MOST_OF_CALLER) || ofBackend >= MOST_OF_BACKEND || this.#calls.size >= MOST)
+      throw new PublicError('unavailable', {
+        message: 'Too many calls wait for answers to what their backends have asked.',
+        headers: { 'retry-after': '10' },
+      })
+  }
+
+  forget(parking: Parking): void {
+    this.#calls.delete(parking.name)
+    parking.release()
+  }
+
+  /**
+   * Goes on with the call whose state the request brings back, wherever that is; false where the state is none of
+   * ours. Throws `invalid_params` where the call is over, or was another one.
+   */
+  resume(turn: RequestContext): boolean {
+    const sealed = this.#open(turn)
+    if (sealed === undefined) return false
+    const [replica, name, until, digest] = sealed
+    if (Date.now() > until) throw isOver()
+    if (digest !== digestOf(turn)) throw isAnother()
+    if (this.#names.includes(replica)) this.#waiting(name).resume(turn)
+    else if (this.#bus === undefined) throw isOver()
+    else this.#resumeAt(replica, name, turn, this.#bus)
+    return true
+  }
+
+  #open(turn: RequestContext): Sealed | undefined {
+    const state = turn.message.parameter('requestState')
+    if (state === undefined) return undefined
+    for (const key of this.#keys.keysFor('request-state')) {
+      const text = unseal(key, state, boundTo(turn))
+      if (text !== undefined) return JSON.parse(text) as Sealed
+    }
+    return undefined
+  }
+
+  #waiting(name: string): Parking {
+    const parking = this.#calls.get(name)
+    if (parking === undefined) throw isOver()
+    return parking
+  }
+
+  #resumeAt(replica: string, call: string, turn: RequestContext, bus: SessionBus): void {
+    const retry = new DistantRetry(turn, {
+      bus,
+      replica,
+      inFlight: this.#inFlight,
+      onEnd: () => this.#retries.delete(retry.name),
+    })
+    this.#retries.set(retry.name, retry)
+    retry.start(call)
+  }
+
+  /** A retry has come to another replica for a call that waits here. */
+  #resumeFor({ call, retry, from, text }: Extract<BusMessage, { kind: 'resume' }>, bus: SessionBus): void {
+    // What is told twice may be heard twice.
+    if (this.#distant.has(retry)) return
+    const send = (resumed: Parameters<DistantClient['send']>[0]) =>
+      bus.tell({ kind: 'resumed', retry, ...resumed }, from)
+    const parking = this.#calls.get(call)
+    if (parking === undefined) {
+      send({ what: 'unknown' })
+      return
+    }
+    const onEnd = () => {
+      this.#distant.delete(retry)
+      if (this.#distant.size === 0) this.#onSettled?.()
+    }
+    const client = new DistantClient({ first: parking.turn, text, send, onEnd })
+    this.#distant.set(retry, client)
+    client.turn.run((turn) => parking.resume(turn))
+  }
+}
+
+/** What a client brings back; `until` in milliseconds since 1970. */
+type Sealed = readonly [replica: string, name: string, until: number, digest: string]
+
+/** Of what was asked for, whatever the order of its members; each round has answers and a state of its own. */
+function digestOf({ message: { text, paramsStart, paramsEnd, params } }: RequestContext): string {
+  const left: Record<string, undefined> = { _meta: undefined, inputResponses: undefined, requestState: undefined }
+  const args = params?.['arguments']
+  // No arguments and none of them are one.
+  if (isObject(args) && Object.keys(args).length === 0) left['arguments'] = undefined
+  const asked = canonicalJson(editObject(text.slice(paramsStart, paramsEnd), left))
+  return createHash('sha256').update(asked).digest('base64url')
+}
+
+const isAnother = (): PublicError =>
+  new PublicError('invalid_params', {
+    message: 'params.requestState belongs to a call with other arguments: repeat them as they were, or call anew.',
+  })
+
+const isOver = (): PublicError =>
+  new PublicError('invalid_params', { message: 'params.requestState belongs to no call that waits: call anew.' })
+
+const boundTo = ({ binding, message }: RequestContext): string =>
+  JSON.stringify([binding, message.method, message.params?.['name'] ?? message.params?.['uri'] ?? ''])

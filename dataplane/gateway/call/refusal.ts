@@ -1,0 +1,42 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import { memberText } from '../mcp/json.ts'
+
+/** What an HTTP answer says that is not the plain answer to a call. */
+type Refusal =
+  /** The backend no longer knows our session. */
+  | 'session-lost'
+  /** It does not speak the era that we took it for. */
+  | 'other-era'
+  /** A JSON-RPC error for the client, as JSON text. */
+  | { readonly error: string }
+  | 'failure'
+
+/** Codes that blame how we spoke: our fault, and nothing for the client. */
+const OURS: ReadonlySet<unknown> = new Set([-32020, -32022])
+/** What servers say, with HTTP 400, of a session that they don't know. */
+const NO_SESSION = -32000
+
+/**
+ * Reads an answer whose status is not 200. `era` is the one that the request was sent in; `inSession` tells whether it
+ * named a session.
+ */
+export function refusalOf(status: number, text: string, era: 'modern' | 'legacy', inSession: boolean): Refusal {
+  if (status < 400 || status >= 500 || status === 401 || status === 403 || status === 429) return 'failure'
+  const error = errorOf(text)
+  if (era === 'legacy') {
+    if (inSession && (status === 404 || (status === 400 && error?.code === NO_SESSION))) return 'session-lost'
+    return error === undefined ? 'failure' : { error: error.text }
+  }
+  if (error === undefined || OURS.has(error.code) || error.code === NO_SESSION) return 'other-era'
+  return { error: error.text }
+}
+
+function errorOf(text: string): { readonly code: unknown; readonly text: string } | undefined {
+  try {
+    const message: unknown = JSON.parse(text)
+    if (!isObject(message) || !isObject(message['error'])) return undefined
+    return { code: message['error']['code'], text: memberText(text, 'error') as string }
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,100 @@
+import { editObject, memberText } from '../../mcp/json.ts'
+import type { Message } from '../../mcp/message.ts'
+import { metaWithRelatedTask, taskIdIn, withRelatedTask } from '../../mcp/related-task.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import type { SessionRecord } from '../../sessions/store/store.ts'
+import type { TaskIds } from './task-ids.ts'
+
+/** A task of the session era belongs to one session of one caller. */
+export const taskBinding = ({ binding, id }: SessionRecord): string => `${binding}\0${id}`
+
+const STATUS = 'notifications/tasks/status'
+
+/**
+ * Tasks of a client's session at one legacy backend (2025-11-25), in messages of both directions. The client has ids
+ * of ours, and of no other tasks than those that it has begun: a backend may tell one of another's.
+ */
+export class SessionTasks {
+  readonly #ids: TaskIds
+  readonly #session: Session
+  readonly #backend: string
+
+  constructor(ids: TaskIds, session: Session, backend: string) {
+    this.#ids = ids
+    this.#session = session
+    this.#backend = backend
+  }
+
+  /** The client's id of a task that it has begun. */
+  readonly shown = (id: string): string | undefined =>
+    this.#session.hasTask(this.#backend, id) ? this.#wrap(id) : undefined
+
+  /** The backend's id of a task of this session. */
+  readonly own = (shown: string): string | undefined => {
+    const task = this.#ids.unwrap(shown, taskBinding(this.#session.record))
+    return task?.backend === this.#backend ? task.id : undefined
+  }
+
+  #wrap(id: string): string {
+    return this.#ids.wrap(this.#backend, taskBinding(this.#session.record), id)
+  }
+
+  /** A message in which the backend says or asks something; undefined where it is about a task of somebody else. */
+  said(text: string): string | undefined {
+    const before = memberText(text, 'params')
+    if (before === undefined) return text
+    let params = withRelatedTask(before, this.shown)
+    if (memberText(text, 'method') === `"${STATUS}"`) {
+      const taskId = this.shown(taskIdIn(params) ?? '')
+      if (taskId === undefined) return undefined
+      params = editObject(params, { taskId: JSON.stringify(taskId) })
+    }
+    return params === before ? text : editObject(text, { params })
+  }
+
+  /** A response with which the client answers a question of the backend. */
+  replied(text: string): string {
+    const before = memberText(text, 'result')
+    const result = before === undefined ? undefined : withRelatedTask(before, this.own)
+    return result === before ? text : editObject(text, { result })
+  }
+
+  /** The `_meta` of a request of the client; undefined where it stays as it is. */
+  metaOf({ text, metaStart, metaEnd }: Message): string | undefined {
+    if (metaStart === -1) return undefined
+    const before = text.slice(metaStart, metaEnd)
+    const meta = metaWithRelatedTask(before, this.own)
+    return meta === before ? undefined : meta
+  }
+
+  /** A whole answer to a request, as the client has sent that. */
+  inAnswer(answer: Buffer, asked: Message): Buffer {
+    if (!answer.includes('taskId')) return answer
+    const text = answer.toString('utf8')
+    const before = memberText(text, 'result')
+    const result = before === undefined ? undefined : this.#inResult(before, asked)
+    return result === before ? answer : Buffer.from(editObject(text, { result }))
+  }
+
+  #inResult(result: string, asked: Message): string {
+    const isBegun = asked.method === 'tools/call' && asked.params?.['task'] !== undefined
+    const taskId = JSON.stringify(asked.parameter('taskId'))
+    const isStatus = (asked.method === 'tasks/get' || asked.method === 'tasks/cancel') && taskIdIn(result) !== undefined
+    const edited = isBegun ? this.#begun(result) : isStatus ? editObject(result, { taskId }) : result
+    return withRelatedTask(edited, this.idInResultOf(asked))
+  }
+
+  /** How the `_meta` of a result names tasks. */
+  idInResultOf({ method, params }: Message): (id: string) => string | undefined {
+    return method === 'tasks/result' ? () => params?.['taskId'] as string : this.shown
+  }
+
+  /** The backend has begun a task for the client. */
+  #begun(result: string): string {
+    const task = memberText(result, 'task')
+    const id = task?.startsWith('{') ? taskIdIn(task) : undefined
+    if (task === undefined || id === undefined) return result
+    this.#session.noteTask(this.#backend, id)
+    return editObject(result, { task: editObject(task, { taskId: JSON.stringify(this.#wrap(id)) }) })
+  }
+}

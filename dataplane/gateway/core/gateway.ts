@@ -1,0 +1,300 @@
+import type { Logger } from 'pino'
+import { isLoopback } from '../../config/check/url.ts'
+import type { GatewayConfig } from '../../config/gateway.ts'
+import type { Finding, Loaded } from '../../config/load.ts'
+import { Issuers } from '../../identity/issuers.ts'
+import { Retired } from '../../identity/retired.ts'
+import { Budget } from '../../server/budget.ts'
+import { ClientRequests } from '../../server/connections.ts'
+import { PublicError } from '../../server/errors.ts'
+import type { Observe } from '../../telemetry/observe.ts'
+import { buildCatalog, type Catalog } from '../aggregation/catalog.ts'
+import { goodCatalog } from '../aggregation/good-catalog.ts'
+import { backendOfUri, buildOfferCatalog, type OfferCatalog } from '../aggregation/offer-catalog.ts'
+import { shapeOf } from '../aggregation/shape.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import { unreachable } from '../backends/backend/unreachable.ts'
+import { Backends } from '../backends/backends.ts'
+import { failurePolicy } from '../backends/health/failure-policy.ts'
+import { relayUnasked } from '../call/asking/unasked.ts'
+import { ParkedCalls } from '../call/parked/parked-calls.ts'
+import { TaskIds } from '../call/tasks/task-ids.ts'
+import { budgetLimits, connectionLimit } from '../limits/memory-limits.ts'
+import { notificationText } from '../mcp/rpc-text.ts'
+import { InFlight } from '../request/in-flight.ts'
+import { type ChangedList, Listeners } from '../request/listeners.ts'
+import { type Setup, type SetupOptions, setUp } from '../request/setup.ts'
+import { TokenWatch } from '../request/token-watch.ts'
+import { bindingOf } from '../sessions/binding.ts'
+import { Sessions } from '../sessions/sessions.ts'
+import { SharedKeys } from '../sessions/store/shared-keys.ts'
+import { openSessionStorage, type SessionStorage, storageKey } from '../sessions/store/storage.ts'
+import { StorageFollower } from '../sessions/store/storage-follower.ts'
+import { Streams } from '../sessions/streams/streams.ts'
+import { statusOf } from './status.ts'
+
+interface GatewayOptions {
+  readonly listenerUrl: string
+  readonly version: string
+  readonly log: Logger
+  readonly observe: Observe
+  /** Memory that this process may take; absent: what is rendered for a gateway's container. */
+  readonly memoryBytes?: number | undefined
+}
+
+const SWEEP_MS = 20_000
+const DEFAULT_TIMEOUT = '30s'
+
+/** One gateway: what is in force, and what lives on while that changes. */
+export class Gateway {
+  readonly log: Logger
+  readonly observe: Observe
+  /** What callers and backends make this process hold. */
+  readonly budget: Budget
+  /** Requests of those whom a proxy in front brings. */
+  readonly clientRequests: ClientRequests
+  readonly sessions: Sessions
+  readonly inFlight = new InFlight((error) => this.faulted(error, 'a look at a call on its way'))
+  /** For what clients bring back to whichever replica. */
+  readonly keys = new SharedKeys()
+  readonly parked = new ParkedCalls(this.keys, this.inFlight)
+  readonly taskIds = new TaskIds(this.keys)
+  /** Streams of events to clients with sessions. */
+  readonly streams = new Streams()
+  /** Responses that end with the tokens of their requests. */
+  readonly tokens = new TokenWatch({
+    authenticate: () => this.setup.authenticate,
+    others: () => this.inFlight.all.filter(({ turn }) => !turn.isDistant),
+    bindingOf,
+    onFault: (error) => this.faulted(error, 'a look at a token'),
+  })
+  /** Modern clients that listen. */
+  readonly listeners = new Listeners()
+  setup: Setup
+  /** What is wrong with a newer configuration that was refused; empty where the newest one is in force. */
+  refused: readonly Finding[] = []
+  catalog: Catalog
+  offers: OfferCatalog
+  readonly #setupOptions: SetupOptions
+  readonly #retired = new Retired((error) => this.faulted(error, 'closing connections to an issuer'))
+  readonly #storage: StorageFollower
+  readonly #backends: Backends
+  readonly #sweep: NodeJS.Timeout
+  readonly #closing = new AbortController()
+  #conflicts: readonly string[] = []
+
+  constructor(loaded: Loaded<GatewayConfig>, options: GatewayOptions) {
+    this.log = options.log
+    this.observe = options.observe
+    this.budget = new Budget(budgetLimits(options.memoryBytes))
+    this.clientRequests = new ClientRequests(connectionLimit(options.memoryBytes) / 2)
+    this.#backends = new Backends({ ...options, onChange: () => this.#show() })
+    this.#setupOptions = { ...options, issuers: new Issuers() }
+    this.setup = setUp(loaded, this.#setupOptions)
+    const storage = openSessionStorage(loaded.config, loaded.directory, options.log)
+    this.#storage = new StorageFollower({
+      key: storageKey(loaded.config, loaded.directory),
+      log: options.log,
+      use: async (next) => {
+        await this.sessions.moveTo(next)
+        this.#share(next)
+      },
+    })
+    this.#share(storage)
+    this.sessions = new Sessions({
+      storage,
+      backendNamed: (name) => this.backendNamed(name),
+      watch: (uri, onUpdate) => {
+        const backend = backendOfUri(this.offers, uri)
+        return backend?.era?.era === 'modern' ? backend.watched.add([uri], onUpdate) : undefined
+      },
+      onHeard: (session, link, bytes) => relayUnasked(this, session, link, bytes),
+      onEnded: (session) => this.streams.forgetAll(session),
+      onCancelled: (session, request) => this.inFlight.find(session, request)?.cancel(),
+      onFault: (error, what) => this.faulted(error, what),
+    })
+    this.catalog = buildCatalog(loaded.config, [])
+    this.offers = buildOfferCatalog(loaded.config, [])
+    this.#follow()
+    this.#sweep = setInterval(() => this.#keep(), SWEEP_MS)
+    this.#sweep.unref()
+  }
+
+  /** Puts another configuration in force. Sessions and unchanged backends live on. */
+  apply(loaded: Loaded<GatewayConfig>): void {
+    const before = this.setup
+    this.refused = []
+    this.setup = setUp(loaded, this.#setupOptions, before)
+    if (before.authenticate !== this.setup.authenticate) this.#retired.add(before.authenticate)
+    this.#followStorage()
+    this.#follow()
+  }
+
+  #followStorage(): void {
+    const { config, directory } = this.setup
+    this.#storage.follow(storageKey(config, directory), () => openSessionStorage(config, directory, this.log))
+  }
+
+  /** Shares with other replicas what clients without a session may bring to any of them. */
+  #share({ bus, agreeOnSecret }: SessionStorage): void {
+    this.keys.follow(agreeOnSecret)
+    this.parked.follow(bus)
+    this.streams.follow(bus)
+  }
+
+  /** Makes backends and catalog what the configuration says. */
+  #follow(): void {
+    const { config, directory, serverInfo } = this.setup
+    const common = {
+      directory,
+      defaultTimeout: config.timeouts?.default ?? DEFAULT_TIMEOUT,
+      client: { name: 'portico', version: serverInfo.version },
+    }
+    const gone = this.#backends.follow(config.backends, common, failurePolicy(config))
+    this.#show()
+    for (const backend of gone) {
+      this.sessions.forget(backend)
+      this.listeners.forget(backend)
+      // A server ends the calls of a session with it.
+      const closed = this.inFlight.without(backend).then(() => backend.close())
+      closed.catch((error) => this.log.debug({ backend: backend.name, err: error }, 'closing a backend'))
+    }
+  }
+
+  /** Shows what the backends show now, and tells listening clients where that is something else. */
+  #show(): void {
+    const { catalog, offers } = this
+    const { config } = this.setup
+    this.offers = buildOfferCatalog(config, this.#backends.all)
+    this.sessions.watchAgain()
+    this.catalog = this.#goodOf(buildCatalog(config, this.#backends.all, (uri) => backendOfUri(this.offers, uri)))
+    if (!this.catalog.legacyList.equals(catalog.legacyList)) {
+      const { warnings, withheldPages } = this.catalog
+      if (warnings.length > 0) this.log.warn({ names: warnings }, 'tool names clash')
+      if (withheldPages.length > 0) this.log.warn({ tools: withheldPages }, 'pages of apps are withheld')
+      this.#changed('tools')
+    }
+    const { lists } = this.offers
+    if (!lists.prompts.legacy.equals(offers.lists.prompts.legacy)) this.#changed('prompts')
+    const same = (kind: 'resources' | 'templates') => lists[kind].legacy.equals(offers.lists[kind].legacy)
+    if (!same('resources') || !same('templates')) this.#changed('resources')
+  }
+
+  #goodOf(next: Catalog): Catalog {
+    this.#conflicts = next.conflicts
+    const good = goodCatalog(next, this.catalog, this.allAsked ? this.#backends.all : [])
+    if (good !== next) this.log.warn({ names: next.conflicts }, 'tool names clash, the last good set is shown')
+    return good
+  }
+
+  #changed(list: ChangedList): void {
+    this.sessions.broadcast(notificationText(`notifications/${list}/list_changed`))
+    this.listeners.changed(list)
+  }
+
+  /** A fault in something that no request waits for: the log has it, and only `what` is not done. */
+  faulted(error: unknown, what: string): void {
+    // What a part that is away could not do is no fault of ours.
+    if (error instanceof PublicError) this.log.debug({ err: error }, what)
+    else this.log.error({ err: error }, what)
+  }
+
+  #keep(): void {
+    try {
+      this.sessions.keepAlive()
+      this.listeners.keepAlive()
+      this.streams.sweep()
+    } catch (error) {
+      this.faulted(error, 'signs of life to clients')
+    }
+    this.keys.renew().catch((error) => this.faulted(error, 'agreeing on a secret'))
+    const now = Date.now()
+    for (const backend of this.#backends.all) backend.callerLinks.sweep(now)
+  }
+
+  /** Whether every backend has been asked for its tools. */
+  get allAsked(): boolean {
+    return this.#backends.allTried
+  }
+
+  /**
+   * Whether traffic may come. A proxy waits for the server in its own pod, which starts after it: a rollout would send
+   * callers to a pod that can't serve them yet. A remote server that is away makes nobody unready.
+   */
+  get isReady(): boolean {
+    const inThisPod = ({ url }: Backend) => url.protocol === 'stdio:' || isLoopback(url)
+    return this.allAsked && !(this.#neverReached && this.#backends.all.every(inThisPod))
+  }
+
+  /** Whether this is a proxy whose server has never been reached: nothing is known of its tools, not even that it has none. */
+  get #neverReached(): boolean {
+    return this.setup.config.role === 'proxy' && this.#backends.all.every(({ silent }) => silent)
+  }
+
+  /**
+   * Throws `backend_unavailable`, which names the backends, where lists fail now: there is nothing to show, or a part
+   * is missing and only the whole is wanted.
+   */
+  checkLists(): void {
+    const { all } = this.#backends
+    if (this.#neverReached) throw unreachable(all)
+    if (this.setup.config.failureHandling?.partialFailureMode !== 'fail') return
+    const away = all.filter(({ tools, health }) => tools === undefined || health.state === 'unhealthy')
+    if (away.length > 0) throw unreachable(away)
+  }
+
+  /** Settles when every backend has been asked, or has had its time. */
+  firstLists(): Promise<void> {
+    return this.#backends.firstLists()
+  }
+
+  get backends(): readonly Backend[] {
+    return this.#backends.all
+  }
+
+  backendNamed(name: string): Backend | undefined {
+    return this.#backends.all.find((backend) => backend.name === name)
+  }
+
+  refreshTools(backend: string): void {
+    this.#backends.refresh(backend)
+  }
+
+  /** The backends that have not answered yet and could have a tool of this name. */
+  silentWith(name: string): readonly Backend[] {
+    return this.#backends.all.filter((backend) => {
+      if (backend.tools !== undefined) return false
+      const { prefix, filter, hidden } = shapeOf(this.setup.config, backend.name)
+      return !hidden && name.startsWith(prefix) && (filter === undefined || filter.has(name.slice(prefix.length)))
+    })
+  }
+
+  /** What the admin listener tells. */
+  status(): object {
+    const { setup, refused, sessions, catalog, backends } = this
+    const conflicts = this.#conflicts
+    const storageProblem = this.#storage.problem
+    return statusOf({ setup, refused, sessions, catalog, backends, conflicts, storageProblem })
+  }
+
+  /** Aborted when the gateway begins to stop: what would go on for ever ends here, and nothing of that kind begins. */
+  get closing(): AbortSignal {
+    return this.#closing.signal
+  }
+
+  /** Begins to stop: ends streams, so that clients open them elsewhere; calls go on. */
+  drain(): void {
+    this.#closing.abort()
+    this.sessions.endStreams()
+    this.listeners.end()
+  }
+
+  /** Tells sessions, then lets go of the backends. */
+  async close(): Promise<void> {
+    clearInterval(this.#sweep)
+    this.tokens.close()
+    this.#storage.close()
+    this.sessions.close()
+    await Promise.all([this.#backends.close(), this.#retired.close(), this.setup.authenticate.close()])
+  }
+}

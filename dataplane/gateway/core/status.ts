@@ -1,0 +1,60 @@
+import type { Finding } from '../../config/load.ts'
+import type { Catalog } from '../aggregation/catalog.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import type { Setup } from '../request/setup.ts'
+import type { Sessions } from '../sessions/sessions.ts'
+
+interface StatusParts {
+  readonly setup: Setup
+  /** What is wrong with a newer configuration that was refused. */
+  readonly refused: readonly Finding[]
+  readonly sessions: Sessions
+  readonly catalog: Catalog
+  readonly backends: readonly Backend[]
+  /** Tool names that clash. */
+  readonly conflicts: readonly string[]
+  /** Why the session storage of the configuration is not used; undefined where it is. */
+  readonly storageProblem: string | undefined
+}
+
+/** What the admin listener tells of a gateway. */
+export function statusOf(parts: StatusParts): object {
+  const { setup, refused, sessions, catalog, backends } = parts
+  const shown = new Map<Backend, number>()
+  for (const { backend } of catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
+  return {
+    config: setup.hash,
+    refused,
+    problems: problemsOf(parts),
+    sessions: sessions.count,
+    sessionStorage: sessions.provider,
+    backends: backends.map((backend) => ({
+      name: backend.name,
+      url: backend.url.href,
+      health: backend.health.state,
+      revision: backend.revision,
+      circuit: backend.health.circuit,
+      lastError: backend.health.lastError ?? null,
+      tools: shown.get(backend) ?? 0,
+      latencyMs: backend.tools === undefined ? null : backend.health.latencyMs,
+    })),
+  }
+}
+
+/** What people should know of, though it serves. */
+function problemsOf({ catalog, backends, conflicts, storageProblem }: StatusParts): object[] {
+  const told = (code: string, messages: readonly string[]) =>
+    messages.map((message) => ({ severity: 'warning', code, message }))
+  return [
+    ...told('AggregationConflict', conflicts),
+    ...told('ToolRenamed', catalog.warnings),
+    ...told('AppWithheld', catalog.withheldPages),
+    ...told('SessionStorageUnavailable', storageProblem === undefined ? [] : [storageProblem]),
+    ...backends.flatMap(({ name, lists }) =>
+      told(
+        'ListCut',
+        lists.warnings.map((warning) => `${name}: ${warning}`),
+      ),
+    ),
+  ]
+}

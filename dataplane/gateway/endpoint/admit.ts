@@ -1,0 +1,40 @@
+import type { Caller } from '../../identity/caller.ts'
+import { checkHost } from '../../server/hosts.ts'
+import { bindingOf } from '../sessions/binding.ts'
+import type { EndpointRequest } from './endpoint-request.ts'
+
+const MOST_KNOWN_HOSTS = 256
+/** A host name is no longer, whatever else its header holds. */
+const LONGEST_HOST = 261
+
+type Next = (request: EndpointRequest) => void | Promise<void>
+
+/** Checks what all methods have in common, that is the host, and finds out who calls; then goes on with `next`. */
+export function admit(request: EndpointRequest, next: Next): void {
+  const { headers } = request.req
+  checkKnownHost(request, headers.host, headers.origin)
+  const caller = request.setup.authenticate(headers.authorization, request.req)
+  if (caller instanceof Promise) {
+    caller.then((known) => admitted(request, known, next)).catch((error) => request.fail(error))
+    return
+  }
+  admitted(request, caller, next)
+}
+
+/** The same few hosts come again and again: what was found good is remembered. */
+function checkKnownHost({ setup }: EndpointRequest, host: string | undefined, origin: string | undefined): void {
+  const { knownHosts, hostNames } = setup
+  if (origin === undefined && host !== undefined && knownHosts.has(host)) return
+  checkHost(hostNames, host, origin)
+  if (host !== undefined && host.length <= LONGEST_HOST && knownHosts.size < MOST_KNOWN_HOSTS) knownHosts.add(host)
+}
+
+function admitted(request: EndpointRequest, caller: Caller, next: Next): void {
+  request.caller = caller
+  request.binding = bindingOf(caller)
+  // Who says nothing of itself is told apart by its address alone.
+  const holder = caller.kind === 'anonymous' ? request.setup.addressOf(request.req) : request.binding
+  request.share = request.gateway.budget.shareOf(holder)
+  request.reply.share = request.share
+  request.run(next)
+}

@@ -1,0 +1,126 @@
+import type { ServerResponse } from 'node:http'
+import { Lease, type Share } from '../../server/budget.ts'
+import { Unread } from '../request/unread.ts'
+
+/** One answer of a batch, which is given as a whole or in parts. */
+export interface BatchPart {
+  /** Bytes that have come while another answer was being written. */
+  readonly waiting: Buffer[]
+  /** It is whole: nothing will be added to `waiting`. */
+  readonly isWhole: boolean
+  /** More may come. */
+  goOn(): void
+}
+
+const JSON_HEAD = ['content-type', 'application/json']
+
+/**
+ * Writes the answers to a batch as one array, in the order in which they come. A large one is written as its parts
+ * arrive, one such answer at a time: the others wait, and so do their backends. What waits is counted in `share`.
+ */
+export class BatchAnswers {
+  readonly #res: ServerResponse
+  readonly #unread: Unread
+  readonly #lease: Lease | undefined
+  readonly #queue: BatchPart[] = []
+  readonly #onEnd: () => void
+  #missing: number
+  #current: BatchPart | undefined
+  #isBegun = false
+
+  constructor(
+    res: ServerResponse,
+    { share, missing, onEnd }: { readonly share: Share | undefined; readonly missing: number; onEnd(): void },
+  ) {
+    this.#res = res
+    this.#unread = new Unread(res, share)
+    this.#lease = share === undefined ? undefined : new Lease(share)
+    this.#missing = missing
+    this.#onEnd = onEnd
+    res.once('close', () => this.#closed())
+    res.on('drain', () => this.#current?.goOn())
+  }
+
+  /** Some bytes of an answer. False where no more should come until `goOn`. */
+  part(part: BatchPart, bytes: Buffer): boolean {
+    if (this.#res.destroyed) return true
+    if (this.#current === undefined) this.#begin(part)
+    if (this.#current === part) return this.#write(bytes)
+    if (part.waiting.length === 0) this.#queue.push(part)
+    part.waiting.push(bytes)
+    const waiting = this.#queue.reduce(
+      (sum, { waiting }) => sum + waiting.reduce((size, { length }) => size + length, 0),
+      0,
+    )
+    if (this.#lease?.resize(waiting) === false) this.cut()
+    return false
+  }
+
+  /** An answer is whole, or there is none to be given. */
+  ended(part: BatchPart): void {
+    if (this.#current === part) {
+      this.#current = undefined
+      this.#next()
+    }
+    this.#missing--
+    this.#finish()
+  }
+
+  /** Whether some of this answer has been written. */
+  hasBegun(part: BatchPart): boolean {
+    return this.#current === part
+  }
+
+  cut(): void {
+    this.#res.destroy()
+  }
+
+  #begin(part: BatchPart): void {
+    this.#current = part
+    if (!this.#isBegun) this.#res.writeHead(200, JSON_HEAD)
+    this.#res.write(this.#isBegun ? ',' : '[')
+    this.#isBegun = true
+  }
+
+  #write(bytes: Buffer): boolean {
+    const isFree = this.#res.write(bytes)
+    if (!isFree) this.#unread.look()
+    return isFree
+  }
+
+  /** Lets who has waited longest write. */
+  #next(): void {
+    while (this.#current === undefined) {
+      const part = this.#queue.shift()
+      if (part === undefined) break
+      if (part.isWhole && part.waiting.length === 0) continue
+      this.#begin(part)
+      let isFree = true
+      for (const bytes of part.waiting.splice(0)) isFree = this.#write(bytes)
+      if (part.isWhole) this.#current = undefined
+      else if (isFree) part.goOn()
+    }
+    if (this.#queue.length === 0) this.#lease?.release()
+  }
+
+  #finish(): void {
+    if (this.#missing > 0) return
+    this.#lease?.release()
+    if (!this.#res.destroyed) {
+      if (this.#isBegun) this.#res.end(']')
+      else this.#res.writeHead(202, ['content-length', '0']).end()
+    }
+    this.#onEnd()
+  }
+
+  /** The client is gone: who waits for it goes on, so that what they do ends. */
+  #closed(): void {
+    this.#lease?.release()
+    const waiting = this.#queue.splice(0)
+    if (this.#current !== undefined) waiting.push(this.#current)
+    for (const part of waiting) {
+      part.waiting.length = 0
+      part.goOn()
+    }
+  }
+}

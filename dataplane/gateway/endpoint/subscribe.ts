@@ -1,0 +1,154 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import { PublicError } from '../../server/errors.ts'
+import { backendOfUri } from '../aggregation/offer-catalog.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import { watchResources } from '../backends/backend/resource-watch.ts'
+import { type ResourceWatch, untilHeard } from '../backends/session/resource-updates.ts'
+import { notificationText } from '../mcp/rpc-text.ts'
+import type { ChangedList, Listening } from '../request/listeners.ts'
+import { OK } from '../request/request-context.ts'
+import type { TokenHolder } from '../request/token-holder.ts'
+import type { EndpointRequest } from './endpoint-request.ts'
+import { onceAsked } from './offers.ts'
+
+const SUBSCRIPTION_KEY = 'io.modelcontextprotocol/subscriptionId'
+/** What a client that does not read may leave unread before its stream is ended. */
+const MOST_UNREAD = 256 * 1024
+const MOST_URIS = 256
+/** What the URIs may have together, in characters. */
+const MOST_URI_LENGTH = 64 * 1024
+
+/** `subscriptions/listen`: a stream of the changes that the client names, until one side ends it. */
+export function subscribe(turn: EndpointRequest): void {
+  const filter = turn.message.params?.['notifications']
+  if (!isObject(filter)) throw new PublicError('invalid_params', { message: 'params.notifications must be an object.' })
+  if (turn.gateway.closing.aborted) throw new PublicError('unavailable', { headers: { 'retry-after': '1' } })
+  onceAsked(turn, () => new Listener(turn, filter).start())
+}
+
+/** What a stream costs that only waits. */
+const LISTENER_BYTES = 16 * 1024
+
+const lengthOf = (uris: readonly string[]): number => uris.reduce((sum, uri) => sum + uri.length, 0)
+
+function checked(uris: readonly string[]): readonly string[] {
+  if (lengthOf(uris) > MOST_URI_LENGTH)
+    throw new PublicError('too_large', { message: `The URIs have more than ${MOST_URI_LENGTH} characters together.` })
+  return uris
+}
+
+/** One stream of a client that listens. */
+class Listener implements Listening, TokenHolder {
+  readonly turn: EndpointRequest
+  readonly #lists: ReadonlySet<ChangedList>
+  readonly #uris: readonly string[]
+  readonly #meta: object
+  #watches: readonly ResourceWatch[] = []
+  /** Where those are. */
+  #watchedAt: ReadonlySet<Backend | undefined> = new Set()
+  checkedAt = performance.now()
+  /** What is to be told after the acknowledgement, each once; undefined when that was given. */
+  #early: Set<string> | undefined = new Set()
+
+  constructor(turn: EndpointRequest, filter: Record<string, unknown>) {
+    this.turn = turn
+    const lists: ChangedList[] = ['tools', 'prompts', 'resources']
+    const { capabilities } = turn.gateway.offers
+    this.#lists = new Set(lists.filter((list) => filter[`${list}ListChanged`] === true && list in capabilities))
+    const { resourceSubscriptions } = filter
+    const uris = Array.isArray(resourceSubscriptions) ? resourceSubscriptions.slice(0, MOST_URIS) : []
+    const named = checked(uris.filter((uri): uri is string => typeof uri === 'string'))
+    this.#uris = 'resources' in capabilities ? named : []
+    this.#meta = { [SUBSCRIPTION_KEY]: JSON.parse(turn.message.id as string) }
+    // It may go on for days: what else the request held is of no more use.
+    turn.forgetMessage()
+    turn.hold(LISTENER_BYTES + 4 * lengthOf(this.#uris))
+  }
+
+  start(): void {
+    const { gateway } = this.turn
+    gateway.listeners.add(this)
+    gateway.tokens.add(this)
+    this.turn.onGone = this
+    const places = this.#uris.map((uri) => [backendOfUri(gateway.offers, uri), uri] as const)
+    this.#watchedAt = new Set(places.map(([backend]) => backend))
+    this.#watches = watchResources(places, (uri) => this.#tell('notifications/resources/updated', { uri }))
+    if (this.#watches.length === 0) {
+      this.#acknowledge()
+      return
+    }
+    // What changes after the acknowledgement is to be told: backends have to hear of it before.
+    untilHeard(this.#watches)
+      .then(() => this.#acknowledge())
+      .catch((error) => gateway.faulted(error, 'a subscription is not acknowledged'))
+  }
+
+  #acknowledge(): void {
+    const early = this.#early
+    if (early === undefined) return
+    this.#early = undefined
+    this.#say(this.#text('notifications/subscriptions/acknowledged', { notifications: this.#honoured() }))
+    for (const text of early) this.#say(text)
+  }
+
+  #honoured(): object {
+    return {
+      ...Object.fromEntries([...this.#lists].map((list) => [`${list}ListChanged`, true])),
+      ...(this.#uris.length === 0 ? {} : { resourceSubscriptions: this.#uris }),
+    }
+  }
+
+  changed(list: ChangedList): void {
+    if (this.#lists.has(list)) this.#tell(`notifications/${list}/list_changed`, {})
+  }
+
+  /** Whether it watches resources at this backend. */
+  watches(backend: Backend): boolean {
+    return this.#watchedAt.has(backend)
+  }
+
+  sign(): void {
+    if (this.#early === undefined) this.turn.reply.keepAlive()
+  }
+
+  #tell(method: string, params: object): void {
+    const text = this.#text(method, params)
+    if (this.#early === undefined) this.#say(text)
+    else this.#early.add(text)
+  }
+
+  #text(method: string, params: object): string {
+    return notificationText(method, { ...params, _meta: this.#meta })
+  }
+
+  #say(text: string): void {
+    const { reply } = this.turn
+    if (reply.res.writableLength > MOST_UNREAD) this.end()
+    else reply.message(text)
+  }
+
+  /** Ends it from our side: a graceful end is a result. */
+  end(): void {
+    const { reply, message } = this.turn
+    this.#close()
+    const result = JSON.stringify({ resultType: 'complete', _meta: this.#meta })
+    reply.json(200, `{"jsonrpc":"2.0","id":${message.id},"result":${result}}`)
+  }
+
+  tokenEnded(): void {
+    this.end()
+  }
+
+  gone(): void {
+    this.#close()
+  }
+
+  #close(): void {
+    this.turn.gateway.listeners.delete(this)
+    this.turn.gateway.tokens.delete(this)
+    this.#early = undefined
+    for (const watch of this.#watches) watch.stop()
+    this.#watches = []
+    this.turn.ended(OK)
+  }
+}

@@ -1,0 +1,54 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import { APPS_EXTENSION, WITH_APPS } from './apps.ts'
+
+/** What is relayed of a client's capabilities; all else it may declare concerns nobody behind the gateway. */
+export interface ClientCapabilities {
+  elicitation?: { form?: object; url?: object }
+  sampling?: { context?: object; tools?: object }
+  roots?: { listChanged?: boolean }
+  extensions?: { [APPS_EXTENSION]: { mimeTypes?: string[] } }
+}
+
+const MOST_MIME_TYPES = 8
+const LONGEST_MIME_TYPE = 128
+
+/**
+ * Declared capabilities in the one form that all have that mean the same: sessions and links are kept by it. It is small,
+ * whatever was declared.
+ */
+export function normalCapabilities(declared: unknown): ClientCapabilities {
+  if (!isObject(declared)) return {}
+  const { elicitation, sampling, roots, extensions } = declared
+  const normal: ClientCapabilities = {}
+  if (isObject(elicitation)) normal.elicitation = marks(elicitation, ['form', 'url'])
+  if (isObject(sampling)) normal.sampling = marks(sampling, ['context', 'tools'])
+  if (isObject(roots)) normal.roots = roots['listChanged'] === true ? { listChanged: true } : {}
+  const apps = isObject(extensions) ? extensions[APPS_EXTENSION] : undefined
+  if (isObject(apps)) normal.extensions = { [APPS_EXTENSION]: mimeTypesOf(apps) }
+  return normal
+}
+
+/** What of a client's capabilities is declared to backends: what we relay. JSON text. */
+export const declaredOf = (capabilities: unknown): string => JSON.stringify(normalCapabilities(capabilities))
+
+/** Those of the named members that are objects, empty. */
+function marks(capability: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, object> {
+  return Object.fromEntries(names.filter((name) => isObject(capability[name])).map((name) => [name, {}]))
+}
+
+function mimeTypesOf({ mimeTypes }: Readonly<Record<string, unknown>>): { mimeTypes?: string[] } {
+  if (!Array.isArray(mimeTypes)) return {}
+  const types = mimeTypes.filter((type): type is string => typeof type === 'string' && type.length <= LONGEST_MIME_TYPE)
+  return { mimeTypes: [...new Set(types)].sort().slice(0, MOST_MIME_TYPES) }
+}
+
+/**
+ * Capabilities of a client that can do all that we relay. Lists are asked for with these: servers show some tools only
+ * to clients that declare what the tools need (server-everything does). A call declares what its own client can do.
+ */
+export const ALL_CAPABILITIES = {
+  elicitation: { form: {}, url: {} },
+  sampling: { tools: {}, context: {} },
+  roots: { listChanged: true },
+  ...WITH_APPS,
+}

@@ -1,0 +1,73 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { HealthState } from '../backends/health/health.ts'
+import type { Gateway } from '../core/gateway.ts'
+import { ENDPOINT } from '../request/public-url.ts'
+import type { Setup } from '../request/setup.ts'
+import { shortened, type ToolSummary, toolSummaries } from './tool-summaries.ts'
+
+/** What is told of a gateway to somebody who has not said who he is. */
+export interface Overview {
+  readonly name: string
+  /** URL of the MCP endpoint. */
+  readonly endpoint: string
+  readonly access: OpenAccess | LoginAccess
+}
+
+/** Callers are anonymous: everybody may list the tools. */
+export interface OpenAccess {
+  readonly kind: 'open'
+  readonly servers: readonly ServerSummary[]
+  readonly serverCount: number
+  readonly tools: readonly ToolSummary[]
+  readonly toolCount: number
+}
+
+/** Callers need a token: what is behind the endpoint is nobody's business before that. */
+export interface LoginAccess {
+  readonly kind: 'login'
+  /** URL of the protected resource metadata (RFC 9728), which is public. */
+  readonly metadata: string
+  readonly authorizationServers: readonly string[]
+  readonly scopes: readonly string[]
+}
+
+export interface ServerSummary {
+  readonly name: string
+  readonly health: HealthState
+  readonly tools: number
+}
+
+const MOST_SERVERS = 100
+const LONGEST_NAME = 128
+
+/** @param headers of the request: what is told of the endpoint's address may depend on them */
+export function overviewOf({ setup, catalog, backends }: Gateway, headers: IncomingHttpHeaders): Overview {
+  const { config } = setup
+  const endpoint = endpointOf(setup, headers)
+  if (config.incomingAuth.type !== 'anonymous') return { name: config.name, endpoint, access: loginOf(setup, headers) }
+  const { tools, total, countOf } = toolSummaries(catalog)
+  const servers = backends.slice(0, MOST_SERVERS).map((backend) => ({
+    name: shortened(backend.name, LONGEST_NAME),
+    health: backend.health.state,
+    tools: countOf.get(backend) ?? 0,
+  }))
+  const access = { kind: 'open', servers, serverCount: backends.length, tools, toolCount: total } as const
+  return { name: config.name, endpoint, access }
+}
+
+/** Where nothing is configured it is the address by which the page was reached. */
+function endpointOf({ config, publicUrlOf }: Setup, headers: IncomingHttpHeaders): string {
+  if (config.resourceUrl !== undefined || config.trustProxyHeaders) return publicUrlOf(headers).resource
+  const host = URL.parse(`http://${headers.host}`)?.host || 'localhost'
+  return `http://${host}${config.endpointPrefix ?? ''}${ENDPOINT}`
+}
+
+function loginOf({ publicUrlOf, resourceMetadata }: Setup, headers: IncomingHttpHeaders): LoginAccess {
+  const { authorization_servers, scopes_supported } = resourceMetadata(headers) ?? {}
+  return {
+    kind: 'login',
+    metadata: publicUrlOf(headers).metadataUrl,
+    authorizationServers: authorization_servers ?? [],
+    scopes: scopes_supported ?? [],
+  }
+}

@@ -1,0 +1,65 @@
+import type { HttpBindings } from '@hono/node-server'
+import { type Context, Hono } from 'hono'
+import { accepts } from 'hono/accepts'
+import { html } from 'hono/html'
+import { renderPage } from '../../pages/page.ts'
+import { errorResponse } from '../../server/answer.ts'
+import { PublicError } from '../../server/errors.ts'
+import { guardHosts } from '../../server/hosts.ts'
+import type { Gateway } from '../core/gateway.ts'
+import { gatewayPage } from './gateway-page.ts'
+import { type Overview, overviewOf } from './overview.ts'
+
+type Format = 'text/html' | 'application/json' | 'text/plain'
+
+const HEADERS = { 'cache-control': 'private, no-cache', vary: 'Accept', 'x-content-type-options': 'nosniff' }
+
+/** The root of the public listener: it says where the MCP endpoint is, in the form that the caller takes. */
+export function rootRoutes(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
+  const app = new Hono<{ Bindings: HttpBindings }>()
+  app.use('/', guardHosts({ allowed: () => gateway.setup.hostNames }))
+  app.get('/', (c, next) => {
+    // Who asks for events takes this for an MCP endpoint.
+    if (c.req.header('accept')?.toLowerCase().includes('text/event-stream')) return next()
+    return answer(c, overviewOf(gateway, c.env.incoming.headers))
+  })
+  app.all('/', () => errorResponse(new PublicError('not_found', { message: 'Not found; MCP is served at /mcp.' })))
+  app.onError((error, c) => {
+    if (!(error instanceof PublicError) || error.status !== 403 || formatOf(c) !== 'text/html')
+      return errorResponse(error, gateway.log)
+    return renderPage(c, forbidden, 403)
+  })
+  return app
+}
+
+function formatOf(c: Context): Format {
+  const supports = ['text/plain', 'application/json', 'text/html']
+  return accepts(c, { header: 'Accept', supports, default: 'text/plain' }) as Format
+}
+
+function answer(c: Context, overview: Overview): Response | Promise<Response> {
+  switch (formatOf(c)) {
+    case 'text/html':
+      return renderPage(c, gatewayPage(overview))
+    case 'application/json':
+      return c.json(programView(overview), 200, HEADERS)
+    default:
+      return c.text(`${overview.name}: an MCP gateway\nMCP endpoint: ${overview.endpoint}\n`, 200, HEADERS)
+  }
+}
+
+function programView({ name, endpoint, access }: Overview): object {
+  if (access.kind === 'login') {
+    const { metadata, authorizationServers, scopes } = access
+    return { name, endpoint, login: { metadata, authorizationServers, scopes } }
+  }
+  const { servers, serverCount, tools, toolCount } = access
+  return { name, endpoint, servers, serverCount, tools, toolCount }
+}
+
+const forbidden = {
+  title: '403',
+  home: './',
+  body: html`<h1>This host name is not served here</h1><p class="soft">An administrator can add it to <code>allowedHosts</code>.</p>`,
+  footer: html`An MCP gateway.`,
+}

@@ -1,0 +1,101 @@
+import type { ServerResponse } from 'node:http'
+import type { Share } from '../../server/budget.ts'
+import type { Outlet } from '../sessions/streams/event-log.ts'
+import { Unread } from './unread.ts'
+
+const EVENT = Buffer.from('event: message\ndata: ')
+const EVENT_END = Buffer.from('\n\n')
+/** How soon a client that loses its connection is to come back, in milliseconds. */
+const RETRY_MS = 1_000
+const PRIMING_END = Buffer.from(`retry: ${RETRY_MS}\ndata: \n\n`)
+const KEEP_ALIVE = ': \n\n'
+
+/** Writes events on a response. Once the client has gone it swallows what comes. */
+export class EventWriter implements Outlet {
+  readonly #res: ServerResponse
+  readonly #unread: Unread
+  #inEvent = false
+
+  /** Begins the response at once. `extra` is a flat list of headers; what is left unread is counted in `share`. */
+  constructor(res: ServerResponse, share: Share | undefined, extra: readonly string[] = []) {
+    this.#res = res
+    this.#unread = new Unread(res, share)
+    // Proxies in front must not hold events back.
+    const own = ['content-type', 'text/event-stream', 'cache-control', 'no-store', 'x-accel-buffering', 'no']
+    res.writeHead(200, [...own, ...extra])
+    res.flushHeaders()
+  }
+
+  /** Whether the next bytes belong to an event that has begun. */
+  get inEvent(): boolean {
+    return this.#inEvent
+  }
+
+  /** Bytes that the client has not taken yet. */
+  get unread(): number {
+    return this.#res.writableLength
+  }
+
+  get #isOver(): boolean {
+    return this.#res.destroyed || this.#res.writableEnded
+  }
+
+  event(data: Buffer, id?: string): boolean {
+    if (this.#isOver) return true
+    // Without data it only says how to come back (2025-11-25): clients look for no message in it.
+    if (data.length === 0 && id !== undefined)
+      return this.#res.write(Buffer.concat([Buffer.from(`id: ${id}\n`), PRIMING_END]))
+    const isFree = this.#res.write(Buffer.concat([...beginning(id), ...oneLine(data), EVENT_END]))
+    if (!isFree) this.#unread.look()
+    return isFree
+  }
+
+  part(data: Buffer, id?: string): boolean {
+    if (this.#isOver) return true
+    if (!this.#inEvent) {
+      this.#inEvent = true
+      for (const piece of beginning(id)) this.#res.write(piece)
+    }
+    let free = true
+    for (const piece of oneLine(data)) free = this.#res.write(piece)
+    if (!free) this.#unread.look()
+    return free
+  }
+
+  onceFree(next: () => void): void {
+    this.#res.once('drain', next)
+  }
+
+  sign(): void {
+    if (!this.#isOver && !this.#inEvent) this.#res.write(KEEP_ALIVE)
+  }
+
+  end(): void {
+    if (this.#isOver) return
+    if (this.#inEvent) this.#res.write(EVENT_END)
+    this.#res.end()
+  }
+
+  cut(): void {
+    this.#res.destroy()
+  }
+}
+
+const beginning = (id: string | undefined): Buffer[] =>
+  id === undefined ? [EVENT] : [Buffer.from(`id: ${id}\n`), EVENT]
+
+const LF = 0x0a
+const CR = 0x0d
+
+/** The bytes without line breaks: in JSON they are white space, in an event they would end the data. */
+function oneLine(bytes: Buffer): Buffer[] {
+  if (!bytes.includes(LF) && !bytes.includes(CR)) return [bytes]
+  const pieces: Buffer[] = []
+  let from = 0
+  for (let at = 0; at <= bytes.length; at++) {
+    if (at < bytes.length && bytes[at] !== LF && bytes[at] !== CR) continue
+    if (at > from) pieces.push(bytes.subarray(from, at))
+    from = at + 1
+  }
+  return pieces
+}

@@ -1,0 +1,107 @@
+import { setTimeout } from 'node:timers/promises'
+import type { Share } from '../../server/budget.ts'
+import type { Session } from '../sessions/sessions.ts'
+import type { TokenHolder } from './token-holder.ts'
+
+/** A call on its way. */
+export interface Flying extends TokenHolder {
+  readonly session: Session | undefined
+  /** Of the caller, who has a number of calls on their way. */
+  readonly share: Share | undefined
+  /** Where it is; absent: at another replica. */
+  readonly backend?: object
+  /** The client's id of the request, as JSON text. */
+  readonly id: string
+  /** `performance.now()` by which the answer must be there. */
+  readonly deadline: number
+  /** `performance.now()` of the next sign of life to the client. */
+  nextSign: number
+  /** Where it is among all calls, -1 where it isn't among them; InFlight's own. */
+  place: number
+  timeOut(): void
+  sign(): void
+  cancel(): void
+}
+
+const TICK_MS = 50
+
+/**
+ * All calls on their way. One timer for all of them watches the deadlines, to within 50 ms: a timer for each call
+ * would cost more than the rest of its bookkeeping.
+ */
+export class InFlight {
+  /**
+   * In no order. Not a Set: that makes itself a new table every few calls, and the old ones hold on to each other and
+   * to the calls in them until the next full collection.
+   */
+  readonly #calls: Flying[] = []
+  #timer: NodeJS.Timeout | undefined
+  /** Told of a fault in one call, which costs the others nothing. */
+  readonly #onFault: (error: unknown) => void
+
+  constructor(onFault: (error: unknown) => void) {
+    this.#onFault = onFault
+  }
+
+  add(call: Flying): void {
+    if (call.place !== -1) return
+    call.place = this.#calls.push(call) - 1
+    if (call.share !== undefined) call.share.calls++
+    if (this.#timer === undefined) {
+      this.#timer = setInterval(tick, TICK_MS, this)
+      this.#timer.unref()
+    }
+  }
+
+  /** False where it was not there any more. */
+  delete(call: Flying): boolean {
+    const { place } = call
+    if (place === -1) return false
+    call.place = -1
+    if (call.share !== undefined) call.share.calls--
+    const last = this.#calls.pop() as Flying
+    if (last === call) return true
+    this.#calls[place] = last
+    last.place = place
+    return true
+  }
+
+  get all(): readonly Flying[] {
+    return this.#calls
+  }
+
+  get count(): number {
+    return this.#calls.length
+  }
+
+  /** The call that answers this request of a session. */
+  find(session: Session, id: string): Flying | undefined {
+    return this.#calls.find((call) => call.session === session && call.id === id)
+  }
+
+  /** Settles when no call to this backend is on its way. */
+  async without(backend: object): Promise<void> {
+    while (this.#calls.some((call) => call.backend === backend)) await setTimeout(TICK_MS, undefined, { ref: false })
+  }
+
+  look(): void {
+    if (this.#calls.length === 0) {
+      clearInterval(this.#timer)
+      this.#timer = undefined
+      return
+    }
+    const now = performance.now()
+    // What times out leaves, and others may leave with it.
+    for (const call of this.#calls.slice()) {
+      if (call.place === -1) continue
+      try {
+        if (now >= call.deadline) call.timeOut()
+        else if (now >= call.nextSign) call.sign()
+      } catch (error) {
+        this.#onFault(error)
+      }
+    }
+  }
+}
+
+const tick = (inFlight: InFlight) => inFlight.look()

@@ -1,0 +1,46 @@
+import type { Backend } from '../backends/backend/backend.ts'
+
+/** Lists whose changes are told. */
+export type ChangedList = 'tools' | 'prompts' | 'resources'
+
+/** The stream of a modern client that listens. */
+export interface Listening {
+  /** A list has changed; it is told where the client wants to know. */
+  changed(list: ChangedList): void
+  /** Whether it watches resources at this backend. */
+  watches(backend: Backend): boolean
+  /** A sign of life. */
+  sign(): void
+  /** Ends it from our side. */
+  end(): void
+}
+
+/** Modern clients that listen to changes (`subscriptions/listen`). */
+export class Listeners {
+  readonly #open = new Set<Listening>()
+
+  add(listener: Listening): void {
+    this.#open.add(listener)
+  }
+
+  delete(listener: Listening): void {
+    this.#open.delete(listener)
+  }
+
+  changed(list: ChangedList): void {
+    for (const listener of this.#open) listener.changed(list)
+  }
+
+  /** Ends those that watch resources at a backend that is gone: their clients ask anew, of the one in its place. */
+  forget(backend: Backend): void {
+    for (const listener of this.#open) if (listener.watches(backend)) listener.end()
+  }
+
+  keepAlive(): void {
+    for (const listener of this.#open) listener.sign()
+  }
+
+  end(): void {
+    for (const listener of this.#open) listener.end()
+  }
+}

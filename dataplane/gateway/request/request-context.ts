@@ -1,0 +1,163 @@
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import type { Logger } from 'pino'
+import type { Caller } from '../../identity/caller.ts'
+import { publicError } from '../../server/answer.ts'
+import { PublicError } from '../../server/errors.ts'
+import type { End, Observe, Outcome } from '../../telemetry/observe.ts'
+import { Message } from '../mcp/message.ts'
+import { resultText } from '../mcp/rpc-text.ts'
+import type { Session } from '../sessions/sessions.ts'
+import type { SessionRecord } from '../sessions/store/store.ts'
+import type { EventLog } from '../sessions/streams/event-log.ts'
+import { Held, REQUEST_BYTES } from './held.ts'
+import { OTHER, operationOf } from './operation.ts'
+import type { LogOpener, Reply } from './reply.ts'
+import type { Setup } from './setup.ts'
+
+/** Where streams of events are kept, for clients that lose them. */
+interface EventLogs {
+  /** `request`: JSON text of the id of the request that it answers. */
+  open(record: SessionRecord, request: string): EventLog
+}
+
+/** What a request needs of the gateway that it came to. */
+interface RequestHost {
+  /** What is in force now. */
+  readonly setup: Setup
+  readonly streams: EventLogs
+  readonly observe: Observe
+  readonly log: Logger
+}
+
+/** One request to the MCP endpoint: who calls, what is asked, what is in force for it, and its answer. */
+export class RequestContext extends Held implements LogOpener {
+  readonly host: RequestHost
+  /** What is in force for this request, whatever is reloaded meanwhile. */
+  readonly setup: Setup
+  readonly req: IncomingMessage
+  readonly reply: Reply
+  caller: Caller = { kind: 'anonymous' }
+  binding = ''
+  era: 'modern' | 'legacy' = 'legacy'
+  session: Session | undefined
+  /** Its client is at another replica. */
+  isDistant = false
+  /** Told when the client goes away before its answer is whole. */
+  onGone: { gone(): void } | undefined
+  #message: Message | undefined
+  #end: End | undefined
+
+  constructor(host: RequestHost, req: IncomingMessage, reply: Reply) {
+    super()
+    this.host = host
+    this.setup = host.setup
+    this.req = req
+    this.reply = reply
+    reply.opener = this
+  }
+
+  /** Where the stream that answers a request of a session is kept, for a client that loses it. */
+  openLog(): EventLog | undefined {
+    const id = this.#message?.id
+    return this.session === undefined || id === undefined ? undefined : this.host.streams.open(this.session.record, id)
+  }
+
+  /** The parsed body of a POST. */
+  get message(): Message {
+    return this.#message as Message
+  }
+
+  /** Makes the message this request's. */
+  adopt(message: Message): void {
+    this.#message = message
+    this.#end = this.host.observe(operationOf(message.method))
+  }
+
+  /** Goes on without the message but for its id, for what goes on long after it was understood. */
+  forgetMessage(): void {
+    const { id, method } = this.message
+    // A part of a text keeps the whole text: it is taken out of it.
+    const text = Buffer.from(`{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)}}`).toString()
+    this.#message = new Message(text, JSON.parse(text))
+    this.hold(REQUEST_BYTES)
+  }
+
+  /** Runs a step; what it throws or rejects with becomes the answer. */
+  run(step: (context: this) => void | Promise<void>): void {
+    try {
+      const running = step(this)
+      if (running !== undefined) running.catch((error) => this.fail(error))
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  /** Answers the request with a result, given as JSON text. */
+  result(json: string, extra?: readonly string[]): void {
+    this.reply.json(200, resultText(this.message.id as string, json), extra)
+    this.ended(OK)
+  }
+
+  /** Answers with a result that is there already serialized. */
+  resultBytes(json: Buffer): void {
+    const head = `{"jsonrpc":"2.0","id":${this.message.id},"result":`
+    if (json.length > LARGE) {
+      this.reply.pieces([Buffer.from(head), json, CLOSING])
+      this.ended(OK)
+      return
+    }
+    const length = Buffer.byteLength(head)
+    const body = Buffer.allocUnsafe(length + json.length + 1)
+    body.write(head)
+    json.copy(body, length)
+    body[body.length - 1] = 0x7d
+    this.reply.json(200, body)
+    this.ended(OK)
+  }
+
+  /** Takes a notification: there is nothing to answer. */
+  accepted(): void {
+    this.reply.empty(202)
+    this.ended(OK)
+  }
+
+  /** Answers with what a caller may know of the error. */
+  fail(thrown: unknown): void {
+    const error = thrown instanceof PublicError ? publicError(thrown, this.host.log) : this.#internal(thrown)
+    const message = this.#message
+    if (this.reply.begun && !this.reply.streaming) this.reply.cut()
+    else this.reply.error(error, message?.id, this.#statusOf(error))
+    this.#end ??= this.host.observe(OTHER)
+    this.ended({ result: error.status === 401 || error.status === 403 ? 'denied' : 'error', code: error.code })
+  }
+
+  /** A fault of our own: the log has what it is, the caller an id to ask by. */
+  #internal(thrown: unknown): PublicError {
+    const requestId = randomUUID()
+    const { code } = publicError(thrown, this.host.log.child({ requestId }))
+    return new PublicError(code, { headers: { 'x-request-id': requestId } })
+  }
+
+  /**
+   * Clients of the legacy era take every other status than 200 for a failure of the transport and look at no body;
+   * so an error that belongs to a request of a living session comes with 200.
+   */
+  #statusOf(error: PublicError): number {
+    const answersRequest = this.era === 'legacy' && this.session !== undefined && this.#message?.id !== undefined
+    return answersRequest && error.status < 500 && error.status !== 403 && error.status !== 429 ? 200 : error.status
+  }
+
+  ended(outcome: Outcome): void {
+    this.onGone = undefined
+    this.#end?.(outcome)
+    this.#end = undefined
+    this.release()
+  }
+}
+
+/** What is larger is not copied for each who asks. */
+const LARGE = 64 * 1024
+const CLOSING = Buffer.from('}')
+
+export const OK: Outcome = { result: 'ok' }

@@ -1,0 +1,20 @@
+import type { IncomingMessage } from 'node:http'
+import type { Caller } from '../../identity/index.ts'
+
+/** A request whose response may go on for long. */
+interface Opened {
+  readonly req: IncomingMessage
+  caller: Caller
+  readonly binding: string
+  /** Its client is at another replica, which looks at the token. */
+  readonly isDistant: boolean
+}
+
+/** A response that goes on no longer than the token that its request came with. */
+export interface TokenHolder {
+  readonly turn: Opened
+  /** `performance.now()` of the last time that the token was found good. */
+  checkedAt: number
+  /** The token has expired or was revoked: ends the response. */
+  tokenEnded(): void
+}

@@ -1,0 +1,82 @@
+import { type Authenticate, type Caller, isExpired } from '../../identity/index.ts'
+import { PublicError } from '../../server/errors.ts'
+import type { TokenHolder } from './token-holder.ts'
+
+interface TokenWatchOptions {
+  /** What is in force now. */
+  authenticate(): Authenticate
+  /** Tells who has a token like those that were added. */
+  others(): Iterable<TokenHolder>
+  bindingOf(caller: Caller): string
+  onFault(error: unknown): void
+}
+
+const SWEEP_MS = 1_000
+/**
+ * A token is looked at again after so long. What was found good is believed for a minute (TokenCache), so that most looks
+ * ask nobody.
+ */
+const CHECK_MS = 10_000
+
+/**
+ * Ends responses whose token has ended: at its expiry plus skew, or within 70 seconds where it was revoked or its issuer
+ * is no longer accepted. One timer looks at all of them; requests that are answered soon cost nothing. Whether a token
+ * is still good is asked of the same function that admits requests, so that all streams of a token are one question.
+ */
+export class TokenWatch {
+  readonly #options: TokenWatchOptions
+  readonly #holders = new Set<TokenHolder>()
+  readonly #timer: NodeJS.Timeout
+
+  constructor(options: TokenWatchOptions) {
+    this.#options = options
+    this.#timer = setInterval(() => this.sweep(), SWEEP_MS)
+    this.#timer.unref()
+  }
+
+  add(holder: TokenHolder): void {
+    if (holder.turn.caller.kind === 'authenticated') this.#holders.add(holder)
+  }
+
+  delete(holder: TokenHolder): void {
+    this.#holders.delete(holder)
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  /** `now` in milliseconds since 1970, `tick` as of `performance.now()`. */
+  sweep(now = Date.now(), tick = performance.now()): void {
+    for (const holder of [...this.#holders, ...this.#options.others()]) {
+      try {
+        if (isExpired(holder.turn.caller, now)) this.#end(holder)
+        else if (tick - holder.checkedAt >= CHECK_MS) this.#check(holder, tick)
+      } catch (error) {
+        this.#options.onFault(error)
+      }
+    }
+  }
+
+  #check(holder: TokenHolder, tick: number): void {
+    holder.checkedAt = tick
+    const { turn } = holder
+    if (turn.caller.kind === 'anonymous') return
+    const authenticate = async () => this.#options.authenticate()(turn.req.headers.authorization)
+    authenticate()
+      .then((caller) => {
+        if (this.#options.bindingOf(caller) === turn.binding) turn.caller = caller
+        else this.#end(holder)
+      })
+      .catch((error: unknown) => {
+        // An issuer that is away has refused nobody.
+        if (error instanceof PublicError && error.code === 'unauthenticated') this.#end(holder)
+        else if (!(error instanceof PublicError)) this.#options.onFault(error)
+      })
+  }
+
+  #end(holder: TokenHolder): void {
+    this.#holders.delete(holder)
+    holder.tokenEnded()
+  }
+}

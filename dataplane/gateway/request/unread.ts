@@ -1,0 +1,30 @@
+import type { ServerResponse } from 'node:http'
+import { Lease, type Share } from '../../server/budget.ts'
+
+/**
+ * Counts what a client leaves unread of a response against its caller's share. Where that is too much its connection is
+ * cut: what can be paused has been paused long before, so this meets whoever lets whole answers pile up.
+ */
+export class Unread {
+  readonly #res: ServerResponse
+  readonly #share: Share | undefined
+  #lease: Lease | undefined
+
+  constructor(res: ServerResponse, share: Share | undefined) {
+    this.#res = res
+    this.#share = share
+  }
+
+  /** Looks after a write whether the client keeps up. */
+  look(): void {
+    const { writableLength } = this.#res
+    // Below its high-water mark a response does not tell when it has been read.
+    if (this.#share === undefined || writableLength <= this.#res.writableHighWaterMark) return
+    if (this.#lease === undefined) {
+      this.#lease = new Lease(this.#share)
+      this.#res.on('drain', () => this.#lease?.release())
+      this.#res.once('close', () => this.#lease?.release())
+    }
+    if (!this.#lease.resize(writableLength)) this.#res.destroy()
+  }
+}

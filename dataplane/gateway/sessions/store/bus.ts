@@ -1,0 +1,84 @@
+/** What replicas of one gateway tell each other. `session` is always its id. */
+export type BusMessage =
+  /** It has been ended, or its notes have changed: what is held of it is out of date. */
+  | { readonly kind: 'ended' | 'changed'; readonly session: string }
+  /** A JSON-RPC message for the client that listens at the replica; `ask` names a question that waits for an answer. */
+  | { readonly kind: 'say'; readonly session: string; readonly text: string; readonly ask?: string }
+  /** What the client has answered to a question of the replica. */
+  | { readonly kind: 'answer'; readonly session: string; readonly ask: string; readonly text: string }
+  /** A question of the replica reached nobody. */
+  | { readonly kind: 'unheard'; readonly session: string; readonly ask: string }
+  /** The client has cancelled its request, whose id is JSON text. */
+  | { readonly kind: 'cancel'; readonly session: string; readonly request: string }
+  /** The client listens at the replica that says this, and no longer anywhere else. */
+  | { readonly kind: 'listens'; readonly session: string }
+  /** The replica `from` has opened a session with a backend for a client that listens at the other one. */
+  | { readonly kind: 'linked'; readonly session: string; readonly backend: string; readonly from: string }
+  /** That is heard now, as far as it can be. */
+  | { readonly kind: 'hears'; readonly session: string; readonly backend: string }
+  | ParkedMessage
+  | StreamMessage
+
+/** About a stream of events that one replica keeps and another goes on with for its client, which `follow` names. */
+type StreamMessage =
+  /** The client has come back to the replica `to`, behind this event. */
+  | {
+      readonly kind: 'replay'
+      readonly session: string
+      readonly stream: string
+      readonly after: number
+      readonly follow: string
+      readonly to: string
+    }
+  /** It has gone again. */
+  | { readonly kind: 'unfollow'; readonly follow: string }
+  | ({ readonly kind: 'stream'; readonly follow: string } & Streamed)
+
+/** What comes of a stream. `text`: bytes as Latin-1. */
+export type Streamed =
+  | { readonly what: 'event'; readonly id: string | undefined; readonly text: string }
+  /** It lives; it is whole; there is none of this name, or what comes next in it is lost. */
+  | { readonly what: 'sign' | 'end' | 'lost' }
+
+/**
+ * About a call that waits for its client's retry at one replica, while the retry has come to another. `retry` names
+ * the retry.
+ */
+type ParkedMessage =
+  /** `text` is the retry as the client sent it, `from` the replica that has it. */
+  | {
+      readonly kind: 'resume'
+      readonly call: string
+      readonly retry: string
+      readonly from: string
+      readonly text: string
+    }
+  /** The client still waits; `more`: it has taken the part before. Or it has gone. */
+  | { readonly kind: 'attends'; readonly retry: string; readonly from: string; readonly more: boolean }
+  | { readonly kind: 'left'; readonly retry: string }
+  | ({ readonly kind: 'resumed'; readonly retry: string } & Resumed)
+
+/** What the client of a retry is to get. `text`: bytes as Latin-1. */
+export type Resumed =
+  /** An answer with its HTTP status. */
+  | { readonly what: 'answer'; readonly status: number; readonly text: string }
+  /** A message before the answer; a part of an answer that is too large to be held. */
+  | { readonly what: 'message' | 'part'; readonly text: string }
+  /** The last part was given; the answer broke off; all is well, but there is nothing yet; there is no such call. */
+  | { readonly what: 'end' | 'cut' | 'sign' | 'unknown' }
+
+export type BusKind = BusMessage['kind']
+
+/** How replicas reach each other. Messages may be lost while the way between is: nothing rests on one alone. */
+export interface SessionBus {
+  /** This replica's name; no other has ever had it. */
+  readonly replica: string
+  /**
+   * Sends to one replica or, without a name, to all others. False where it certainly reached nobody; it never rejects.
+   */
+  send(message: BusMessage, to?: string): Promise<boolean>
+  /** The same where it is of no consequence whether it reaches anybody. */
+  tell(message: BusMessage, to?: string): void
+  on<K extends BusKind>(kind: K, take: (message: Extract<BusMessage, { kind: K }>) => void): void
+  close(): void
+}

@@ -1,0 +1,91 @@
+import { randomBytes } from 'node:crypto'
+import { Cluster } from 'ioredis'
+import type { Logger } from 'pino'
+import { isObject } from '../../../../crds/shared/json.ts'
+import type { RedisClient } from '../../../storage/redis.ts'
+import type { BusKind, BusMessage, SessionBus } from './bus.ts'
+import { isBusMessage } from './bus-shape.ts'
+
+interface RedisBusOptions {
+  readonly client: RedisClient
+  /** A connection of its own: one that subscribes can do nothing else. */
+  readonly subscriber: RedisClient
+  readonly prefix: string
+  readonly log: Logger
+}
+
+const RETRY_MS = 1_000
+
+/** Replicas of a gateway hear each other on two channels: one of them all, one of each alone. */
+export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOptions): SessionBus {
+  const replica = randomBytes(9).toString('base64url')
+  const channelOf = (name: string) => `${prefix}replica:${name}`
+  const all = `${prefix}replicas`
+  const takers = new Map<BusKind, (message: never) => void>()
+
+  subscriber.on('message', (_channel: string, text: string) => {
+    const sent = parse(text)
+    if (sent === undefined || sent[0] === replica) return
+    const [, message] = sent
+    try {
+      takers.get(message.kind)?.(message as never)
+    } catch (error) {
+      // A replica of another version may say things otherwise.
+      log.warn({ err: error, kind: message.kind }, 'a replica is not understood')
+    }
+  })
+  // ioredis would subscribe again by itself and leave a refusal to nobody, which ends the process.
+  if (!(subscriber instanceof Cluster)) subscriber.options.autoResubscribe = false
+  let again: NodeJS.Timeout | undefined
+  const subscribe = (): void => {
+    clearTimeout(again)
+    subscriber.subscribe(all, channelOf(replica)).catch((error) => {
+      log.debug({ err: error }, 'no word of replicas')
+      if (subscriber.status !== 'ready') return
+      again = setTimeout(subscribe, RETRY_MS)
+      again.unref()
+    })
+  }
+  subscriber.on('ready', subscribe)
+  // What is refused now is tried again behind this, and told as an event.
+  subscriber.connect().catch(() => {})
+
+  async function publish(message: BusMessage, to: string | undefined): Promise<boolean> {
+    const receivers = await client.publish(to === undefined ? all : channelOf(to), JSON.stringify([replica, message]))
+    // In a Cluster the number is that of one node alone.
+    return receivers > 0 || client instanceof Cluster
+  }
+
+  const send: SessionBus['send'] = (message, to) =>
+    publish(message, to).catch((error: Error) => {
+      log.debug({ err: error.message, kind: message.kind }, 'replicas can’t be told')
+      return false
+    })
+
+  return {
+    replica,
+    send,
+    tell: (message, to) => {
+      send(message, to).catch(() => {})
+    },
+    on(kind, take) {
+      takers.set(kind, take as (message: never) => void)
+    },
+    close() {
+      clearTimeout(again)
+      subscriber.disconnect()
+    },
+  }
+}
+
+/** A replica's name and what it says; undefined for what no replica has sent. */
+function parse(text: string): readonly [string, BusMessage] | undefined {
+  try {
+    const sent: unknown = JSON.parse(text)
+    return Array.isArray(sent) && typeof sent[0] === 'string' && isObject(sent[1]) && isBusMessage(sent[1])
+      ? (sent as unknown as [string, BusMessage])
+      : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,48 @@
+import { createHmac, randomBytes } from 'node:crypto'
+import type { RedisClient } from '../../../storage/redis.ts'
+import { withRedis } from '../../../storage/redis.ts'
+
+/** Gives the secret that all replicas use: the one that is `proposed` where there is none yet. */
+export type AgreeOnSecret = (proposed: string) => Promise<string>
+
+const SECRET_BYTES = 32
+/** Secrets of before that are still accepted. */
+const MOST_KNOWN = 3
+
+/**
+ * Keys for what clients bring back, the same at all replicas of a gateway. They come from one secret: this process's own
+ * until replicas have agreed on one, which stays good here afterwards.
+ */
+export class SharedKeys {
+  #secrets: readonly string[] = [randomBytes(SECRET_BYTES).toString('base64url')]
+  #agree: AgreeOnSecret | undefined
+
+  /** Agrees with other replicas from now on; undefined where there are none. */
+  follow(agree: AgreeOnSecret | undefined): void {
+    this.#agree = agree
+    // It never rejects: what can't be asked changes nothing.
+    this.renew().catch(() => {})
+  }
+
+  /** Follows a secret that was replaced, and puts one back that was lost. While the others can't be asked nothing changes. */
+  async renew(): Promise<void> {
+    const agreed = await this.#agree?.(this.#secrets[0] as string).catch(() => undefined)
+    if (agreed === undefined || agreed === this.#secrets[0]) return
+    this.#secrets = [agreed, ...this.#secrets.filter((secret) => secret !== agreed)].slice(0, MOST_KNOWN)
+  }
+
+  /** 32 bytes for one use; the first key is for new things, all are good for what comes back. */
+  keysFor(use: string): readonly [Buffer, ...Buffer[]] {
+    const keys = this.#secrets.map((secret) => createHmac('sha256', secret).update(use).digest())
+    return keys as unknown as readonly [Buffer, ...Buffer[]]
+  }
+}
+
+/** Agrees on a secret that is kept under `key` in Redis. */
+export const agreeInRedis =
+  (client: RedisClient, key: string): AgreeOnSecret =>
+  (proposed) =>
+    withRedis(client, async (redis) => {
+      await redis.set(key, proposed, 'NX')
+      return (await redis.get(key)) ?? proposed
+    })

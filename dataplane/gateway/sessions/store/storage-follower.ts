@@ -1,0 +1,84 @@
+import type { Logger } from 'pino'
+import type { SessionStorage } from './storage.ts'
+
+const FIRST_RETRY_MS = 500
+const LAST_RETRY_MS = 30_000
+
+interface StorageFollowerOptions {
+  /** What makes the storage in use another one when it changes. */
+  readonly key: string
+  readonly log: Logger
+  /** Goes on with another storage, which works. Rejects where the old one is still in use. */
+  use(storage: SessionStorage): Promise<void>
+}
+
+/**
+ * Puts the storage in use that the newest configuration names, once it works: until then the one before serves on, and the
+ * other is tried again, after half a second first and every half a minute at last. A newer configuration ends that.
+ */
+export class StorageFollower {
+  readonly #options: StorageFollowerOptions
+  #inUse: string
+  #wanted: string
+  #candidate: SessionStorage | undefined
+  #timer: NodeJS.Timeout | undefined
+  #failures = 0
+  #problem: string | undefined
+
+  constructor(options: StorageFollowerOptions) {
+    this.#options = options
+    this.#inUse = options.key
+    this.#wanted = options.key
+  }
+
+  /** Why the storage that is configured is not in use; undefined where it is, or is being tried for the first time. */
+  get problem(): string | undefined {
+    return this.#problem
+  }
+
+  /** A configuration is in force whose storage has this key. */
+  follow(key: string, open: () => SessionStorage): void {
+    if (key === this.#wanted) return
+    this.close()
+    this.#wanted = key
+    this.#failures = 0
+    this.#problem = undefined
+    if (key === this.#inUse) return
+    const candidate = open()
+    this.#candidate = candidate
+    this.#try(candidate, key)
+  }
+
+  #try(candidate: SessionStorage, key: string): void {
+    this.#move(candidate, key).catch((error: Error) => this.#failed(candidate, key, error))
+  }
+
+  async #move(candidate: SessionStorage, key: string): Promise<void> {
+    await candidate.check()
+    if (this.#candidate !== candidate) return
+    await this.#options.use(candidate)
+    if (this.#problem !== undefined) this.#options.log.info('sessions are kept in the new storage now')
+    this.#inUse = key
+    this.#problem = undefined
+    if (this.#candidate === candidate) this.#candidate = undefined
+  }
+
+  #failed(candidate: SessionStorage, key: string, error: Error): void {
+    if (this.#candidate !== candidate) return
+    const { log } = this.#options
+    if (this.#problem === undefined)
+      log.warn({ err: error }, 'the new storage of sessions does not work, the one before serves on')
+    this.#problem = 'The storage of sessions that is configured does not work yet; the one before serves on.'
+    const wait = Math.min(FIRST_RETRY_MS * 2 ** this.#failures++, LAST_RETRY_MS)
+    // Jitter, so that replicas don't come in step.
+    this.#timer = setTimeout(() => this.#try(candidate, key), wait * (0.5 + Math.random() / 2))
+    this.#timer.unref()
+  }
+
+  /** Lets go of a storage that is being tried. */
+  close(): void {
+    clearTimeout(this.#timer)
+    this.#candidate?.close()
+    this.#candidate = undefined
+  }
+}

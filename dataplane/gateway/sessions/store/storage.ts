@@ -1,0 +1,59 @@
+import type { Logger } from 'pino'
+import type { GatewayConfig } from '../../../config/gateway.ts'
+import { redisKeyPrefix } from '../../../config/redis.ts'
+import { connectRedis, withRedis } from '../../../storage/redis.ts'
+import { redisConfigOf } from '../../../storage/redis-config.ts'
+import type { SessionBus } from './bus.ts'
+import { createMemoryStore } from './memory-store.ts'
+import { createRedisBus } from './redis-bus.ts'
+import { createRedisStore } from './redis-store.ts'
+import { type AgreeOnSecret, agreeInRedis } from './shared-keys.ts'
+import type { SessionStore } from './store.ts'
+
+/** Where sessions are known, and how replicas reach each other where there may be several. */
+export interface SessionStorage {
+  readonly store: SessionStore
+  readonly bus: SessionBus | undefined
+  /** How replicas come to one secret; undefined where there is one replica. */
+  readonly agreeOnSecret: AgreeOnSecret | undefined
+  /** Settles once it has taken a write; rejects where it can't. */
+  check(): Promise<void>
+  close(): void
+}
+
+/** How long a session lives without a request. */
+const TTL_MS = 30 * 60_000
+/** How long a write that is only a test stays. */
+const CHECK_MS = 10_000
+
+/** The storage that a configuration asks for. Redis is connected when it is first needed. */
+export function openSessionStorage(config: GatewayConfig, directory: string, log: Logger): SessionStorage {
+  const { sessionStorage, role, namespace, name } = config
+  const redis = sessionStorage?.redis
+  if (redis === undefined) {
+    const store = createMemoryStore({ ttlMs: TTL_MS })
+    return { store, bus: undefined, agreeOnSecret: undefined, check: async () => {}, close: () => store.close() }
+  }
+  const prefix = sessionStorage?.keyPrefix ?? redisKeyPrefix({ kind: role ?? 'gateway', namespace, name })
+  const settings = redisConfigOf(redis, directory)
+  const client = connectRedis(settings, log)
+  const bus = createRedisBus({ client, subscriber: connectRedis(settings, log), prefix, log })
+  const store = createRedisStore({ client, bus, prefix, ttlMs: TTL_MS })
+  return {
+    store,
+    bus,
+    agreeOnSecret: agreeInRedis(client, `${prefix}secret`),
+    async check() {
+      await withRedis(client, (redis) => redis.set(`${prefix}check`, '1', 'PX', CHECK_MS))
+    },
+    close() {
+      store.close()
+      bus.close()
+      client.disconnect()
+    },
+  }
+}
+
+/** What makes another storage of it when it changes. */
+export const storageKey = ({ sessionStorage, role, namespace, name }: GatewayConfig, directory: string): string =>
+  JSON.stringify(sessionStorage?.redis === undefined ? 'memory' : [sessionStorage, role, namespace, name, directory])

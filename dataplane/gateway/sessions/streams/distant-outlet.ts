@@ -1,0 +1,81 @@
+import { Lease, type Share } from '../../../server/budget.ts'
+import type { SessionBus, Streamed } from '../store/bus.ts'
+import type { Outlet } from './event-log.ts'
+
+/** Redis cuts off who is told more than it takes: a larger answer can't be given by way of another replica. */
+const LARGEST = 4 * 1024 * 1024
+
+interface DistantOutletOptions {
+  readonly bus: SessionBus
+  /** Names it there. */
+  readonly follow: string
+  /** The replica that has the client. */
+  readonly to: string
+  /** What parts of answers take until they are whole. */
+  readonly room: Share
+  onOver(): void
+}
+
+/** Takes the events of a stream to the replica that its client has come back to. */
+export class DistantOutlet implements Outlet {
+  readonly #options: DistantOutletOptions
+  readonly #lease: Lease
+  #parts: Buffer[] = []
+  #isTooLarge = false
+  #id: string | undefined
+
+  constructor(options: DistantOutletOptions) {
+    this.#options = options
+    this.#lease = new Lease(options.room)
+  }
+
+  #send(streamed: Streamed): void {
+    const { bus, follow, to } = this.#options
+    bus.tell({ kind: 'stream', follow, ...streamed }, to)
+  }
+
+  event(data: Buffer, id?: string): boolean {
+    this.#send({ what: 'event', id, text: data.toString('latin1') })
+    return true
+  }
+
+  part(data: Buffer, id?: string): boolean {
+    this.#id = id
+    const size = this.#lease.bytes + data.length
+    this.#isTooLarge ||= size > LARGEST || !this.#lease.resize(size)
+    if (this.#isTooLarge) this.drop()
+    else this.#parts.push(data)
+    return true
+  }
+
+  /** Lets go of the parts that it holds. */
+  drop(): void {
+    this.#parts = []
+    this.#lease.release()
+  }
+
+  onceFree(next: () => void): void {
+    next()
+  }
+
+  sign(): void {
+    this.#send({ what: 'sign' })
+  }
+
+  end(): void {
+    if (this.#isTooLarge) {
+      this.cut()
+      return
+    }
+    if (this.#parts.length > 0) this.event(Buffer.concat(this.#parts), this.#id)
+    this.drop()
+    this.#send({ what: 'end' })
+    this.#options.onOver()
+  }
+
+  cut(): void {
+    this.drop()
+    this.#send({ what: 'lost' })
+    this.#options.onOver()
+  }
+}

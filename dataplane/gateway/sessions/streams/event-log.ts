@@ -1,0 +1,231 @@
+import { eventIdText } from './event-id.ts'
+
+/** Where the events of a stream go: to a client's connection, or to the replica that has it. */
+export interface Outlet {
+  /** One event. False where no more should come for now. */
+  event(data: Buffer, id?: string): boolean
+  /** A part of an event's data that is too large to be held; the first one begins the event. */
+  part(data: Buffer, id?: string): boolean
+  /** Goes on after a false. */
+  onceFree(next: () => void): void
+  /** A sign of life. */
+  sign(): void
+  /** The stream is whole, and so is an event that was given in parts. */
+  end(): void
+  /** The stream breaks off. */
+  cut(): void
+}
+
+/** An event that may have to be said again. */
+export interface KeptEvent {
+  readonly log: EventLog
+  readonly seq: number
+  readonly data: Buffer
+}
+
+export interface EventLogOptions {
+  readonly session: string
+  readonly replica: string
+  readonly stream: string
+  /** JSON text of the id of the request that the stream answers; undefined for a GET stream. */
+  readonly request: string | undefined
+  /** Whether its client takes events without data. */
+  readonly isPrimed: boolean
+  /** Keeps an event within the bounds of all of them. */
+  keep(event: KeptEvent): void
+  /** Lets go of it. */
+  drop(event: KeptEvent): void
+  /** Counts so many bytes more of an event that is not whole, or fewer; false where there is no room for them. */
+  holdPart(bytes: number): boolean
+  onOver(log: EventLog): void
+}
+
+/** An event that is larger is said once. */
+const LARGEST = 256 * 1024
+const NOTHING = Buffer.alloc(0)
+
+/**
+ * One stream of events to a client, which outlives the connection that carries it: a client that has lost that comes
+ * back with the id of the last event that it has, and the stream goes on behind it (2025-03-26 to 2025-11-25,
+ * resumability). While there is no connection its events are kept.
+ */
+export class EventLog implements Outlet {
+  readonly options: EventLogOptions
+  /** `performance.now()` of its end. */
+  overAt: number | undefined
+  /** Told when its client has come back to another replica. */
+  onTaken: (() => void) | undefined
+  #kept: KeptEvent[] = []
+  #seq = 0
+  #outlet: Outlet | undefined
+  /** The event that is being given in parts: what there is of it, while that is small enough. */
+  #parts: Buffer[] | undefined
+  #inEvent = false
+  #size = 0
+  /** Bytes in those parts. */
+  #partBytes = 0
+  #onFree: (() => void) | undefined
+  /** It broke off: its last event is not whole. */
+  #isCut = false
+  #isForgotten = false
+
+  constructor(options: EventLogOptions) {
+    this.options = options
+  }
+
+  /** Whether it has been said to a client how to come back to it. */
+  get isKnown(): boolean {
+    return this.#seq > 0
+  }
+
+  get inEvent(): boolean {
+    return this.#inEvent
+  }
+
+  #idOf(seq: number): string {
+    return eventIdText({ ...this.options, seq })
+  }
+
+  /**
+   * Begins it on a connection; what has been said before comes first. Where the client knows of it, it is told at once
+   * how to come back, by an event without data (2025-11-25).
+   */
+  begin(outlet: Outlet): void {
+    this.attach(outlet, 0)
+    if (this.options.isPrimed) outlet.event(NOTHING, this.#idOf(++this.#seq))
+  }
+
+  event(data: Buffer): boolean {
+    if (this.overAt !== undefined) return true
+    const seq = ++this.#seq
+    if (data.length <= LARGEST) this.#keep({ log: this, seq, data: copyOf(data) })
+    return this.#outlet?.event(data, this.#idOf(seq)) ?? true
+  }
+
+  #keep(event: KeptEvent): void {
+    if (this.#isForgotten) return
+    this.#kept.push(event)
+    this.options.keep(event)
+  }
+
+  /** Told by who keeps the bounds. */
+  forget(event: KeptEvent): void {
+    this.#kept = this.#kept.filter((kept) => kept !== event)
+  }
+
+  part(data: Buffer): boolean {
+    if (this.overAt !== undefined) return true
+    if (!this.#inEvent) {
+      this.#inEvent = true
+      this.#parts = []
+      this.#size = 0
+      this.#seq++
+    }
+    this.#size += data.length
+    if (this.#parts !== undefined) this.#keepPart(this.#parts, data)
+    return this.#outlet?.part(data, this.#idOf(this.#seq)) ?? true
+  }
+
+  #keepPart(parts: Buffer[], data: Buffer): void {
+    if (this.#size <= LARGEST && !this.#isForgotten && this.options.holdPart(data.length)) {
+      this.#partBytes += data.length
+      parts.push(copyOf(data))
+    } else this.#dropParts()
+  }
+
+  #dropParts(): void {
+    this.#parts = undefined
+    this.options.holdPart(-this.#partBytes)
+    this.#partBytes = 0
+  }
+
+  onceFree(next: () => void): void {
+    this.#onFree = next
+    if (this.#outlet === undefined) this.#free()
+    else this.#outlet.onceFree(() => this.#free())
+  }
+
+  /** Whoever waited goes on, whether there is room or nobody left to send to. */
+  #free(): void {
+    const next = this.#onFree
+    this.#onFree = undefined
+    next?.()
+  }
+
+  sign(): void {
+    if (!this.#inEvent) this.#outlet?.sign()
+  }
+
+  end(): void {
+    if (this.overAt !== undefined) return
+    const parts = this.#parts
+    this.#over()
+    if (parts !== undefined) this.#keep({ log: this, seq: this.#seq, data: Buffer.concat(parts) })
+    this.#outlet?.end()
+    this.#outlet = undefined
+  }
+
+  cut(): void {
+    if (this.overAt !== undefined) return
+    this.#isCut = true
+    this.#over()
+    this.#outlet?.cut()
+    this.#outlet = undefined
+  }
+
+  #over(): void {
+    this.overAt = performance.now()
+    this.#inEvent = false
+    this.#dropParts()
+    this.options.onOver(this)
+  }
+
+  /** Whether anything is left behind an event for who comes back, or will be. */
+  hasMoreThan(seq: number): boolean {
+    return this.overAt === undefined || this.#isCut || seq < this.#seq
+  }
+
+  /**
+   * Goes on at another place, behind the event of this number. False where the answer can't be had there any more: it
+   * was too large to be kept, or broke off.
+   */
+  attach(outlet: Outlet, after: number): boolean {
+    this.#outlet?.end()
+    this.#outlet = undefined
+    for (const { seq, data } of this.#kept) if (seq > after) outlet.event(data, this.#idOf(seq))
+    if (this.overAt !== undefined) {
+      if (this.#isCut || (after < this.#seq && this.#kept.at(-1)?.seq !== this.#seq)) return false
+      outlet.end()
+      return true
+    }
+    if (this.#inEvent && after < this.#seq) {
+      if (this.#parts === undefined) return false
+      for (const part of this.#parts) outlet.part(part, this.#idOf(this.#seq))
+    }
+    this.#outlet = outlet
+    this.#free()
+    return true
+  }
+
+  /** The connection is gone. */
+  detach(outlet: Outlet): void {
+    if (this.#outlet !== outlet) return
+    this.#outlet = undefined
+    this.#free()
+  }
+
+  /** Lets go of all that is kept; nothing more is. */
+  clear(): void {
+    this.#isForgotten = true
+    this.#dropParts()
+    for (const event of this.#kept) this.options.drop(event)
+    this.#kept = []
+  }
+}
+
+/** Bytes of their own: what is a part of something larger would keep all of it. */
+function copyOf(data: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(data.length)
+  data.copy(copy)
+  return copy
+}

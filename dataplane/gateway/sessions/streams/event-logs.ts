@@ -1,0 +1,129 @@
+import { EventLog, type EventLogOptions, type KeptEvent } from './event-log.ts'
+
+/** What is kept for one session. */
+const MOST_EVENTS = 256
+const MOST_BYTES = 1024 * 1024
+const MOST_STREAMS = 64
+/** What is kept for all sessions of this process. */
+const MOST_BYTES_OF_ALL = 64 * 1024 * 1024
+/** Streams that are over and kept, of all sessions: each costs about a kilobyte, whatever is left of its events. */
+const MOST_OVER = 16_384
+/** How long a stream that is over is kept for a client that has lost the end of it. */
+const KEPT_MS = 2 * 60_000
+/** What an event costs beside its bytes. */
+const OVERHEAD = 200
+
+/** What is kept for one session: the oldest goes first. */
+class Kept {
+  readonly logs = new Map<string, EventLog>()
+  readonly events = new Set<KeptEvent>()
+  bytes = 0
+}
+
+/** The streams of events of this replica that clients may come back to, within bounds; what is oldest goes first. */
+export class EventLogs {
+  readonly #sessions = new Map<string, Kept>()
+  readonly #events = new Set<KeptEvent>()
+  readonly #over = new Set<EventLog>()
+  #bytes = 0
+  #count = 0
+
+  /** Bytes that are kept, of all sessions. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Begins a stream. */
+  open(options: Pick<EventLogOptions, 'session' | 'replica' | 'request' | 'isPrimed'>): EventLog {
+    const { session } = options
+    const kept = this.#sessions.get(session) ?? new Kept()
+    this.#sessions.set(session, kept)
+    const stream = (++this.#count).toString(36)
+    const log = new EventLog({
+      ...options,
+      stream,
+      keep: (event) => this.#keep(kept, event),
+      drop: (event) => this.#drop(kept, event),
+      holdPart: (bytes) => this.#holdPart(kept, bytes),
+      onOver: () => this.#ended(kept, log),
+    })
+    kept.logs.set(stream, log)
+    return log
+  }
+
+  find(session: string, stream: string): EventLog | undefined {
+    return this.#sessions.get(session)?.logs.get(stream)
+  }
+
+  #ended(kept: Kept, log: EventLog): void {
+    if (kept.logs.get(log.options.stream) !== log) return
+    this.#over.add(log)
+    const [first] = this.#over
+    if (this.#over.size > MOST_OVER) this.forget(first as EventLog)
+    if (kept.logs.size <= MOST_STREAMS) return
+    for (const oldest of kept.logs.values()) {
+      if (oldest.overAt === undefined) continue
+      this.forget(oldest)
+      return
+    }
+  }
+
+  #keep(kept: Kept, event: KeptEvent): void {
+    const size = event.data.length + OVERHEAD
+    kept.events.add(event)
+    kept.bytes += size
+    this.#events.add(event)
+    this.#bytes += size
+    while (kept.events.size > MOST_EVENTS || (kept.bytes > MOST_BYTES && kept.events.size > 0))
+      this.#forgetFirst(kept.events)
+    while (this.#bytes > MOST_BYTES_OF_ALL && this.#events.size > 0) this.#forgetFirst(this.#events)
+  }
+
+  /** Counts what has come of an event that is not whole; false, and nothing is counted, where there is no room for it. */
+  #holdPart(kept: Kept, bytes: number): boolean {
+    if (bytes > 0 && (kept.bytes + bytes > MOST_BYTES || this.#bytes + bytes > MOST_BYTES_OF_ALL)) return false
+    kept.bytes += bytes
+    this.#bytes += bytes
+    return true
+  }
+
+  #forgetFirst(events: ReadonlySet<KeptEvent>): void {
+    const [first] = events
+    if (first === undefined) return
+    const { log } = first
+    log.forget(first)
+    log.options.drop(first)
+  }
+
+  #drop(kept: Kept, event: KeptEvent): void {
+    if (!this.#events.delete(event)) return
+    kept.events.delete(event)
+    const size = event.data.length + OVERHEAD
+    kept.bytes -= size
+    this.#bytes -= size
+  }
+
+  /** Lets go of a stream. */
+  forget(log: EventLog): void {
+    const { session, stream } = log.options
+    log.clear()
+    this.#over.delete(log)
+    const logs = this.#sessions.get(session)?.logs
+    if (logs?.get(stream) !== log) return
+    logs.delete(stream)
+    if (logs.size === 0) this.#sessions.delete(session)
+  }
+
+  /** Lets go of all streams of a session that has ended. */
+  forgetAll(session: string): void {
+    for (const log of this.#sessions.get(session)?.logs.values() ?? []) this.forget(log)
+  }
+
+  /** Lets go of streams that have been over for long. */
+  sweep(now = performance.now()): void {
+    for (const log of this.#over) {
+      if ((log.overAt ?? now) + KEPT_MS > now) return
+      this.forget(log)
+    }
+  }
+}

@@ -1,0 +1,42 @@
+import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
+import { createLocalJWKSet, type JSONWebKeySet, type JWK } from 'jose'
+
+/** Finds the key for a token's header, as jose takes it. */
+export type KeySet = ReturnType<typeof createLocalJWKSet>
+
+/** Issuers publish a handful. A token without a key id is tried with each of them. */
+const MOST_KEYS = 100
+const KINDS = new Set<unknown>(['RSA', 'EC', 'OKP'])
+
+/** No token is good with it: what an issuer publishes that has withdrawn all its keys. */
+export const NO_KEYS: KeySet = createLocalJWKSet({ keys: [] })
+
+/**
+ * The keys for signatures in a JWK set (RFC 7517 section 5): those that are none, or that can't be read, are left out, as
+ * the RFC asks. Undefined where the set is well formed and holds no key at all. Throws an Error for the log where the
+ * document is no set, has more than 100 keys, or none of its keys is of use.
+ */
+export function keySetOf(document: unknown): KeySet | undefined {
+  const { keys } = (document ?? {}) as { readonly keys?: unknown }
+  if (!Array.isArray(keys)) throw new Error('the answer is no set of keys')
+  if (keys.length === 0) return undefined
+  if (keys.length > MOST_KEYS) throw new Error(`the set holds more than ${MOST_KEYS} keys`)
+  const usable = keys.filter(isUsable)
+  if (usable.length === 0) throw new Error(`none of the ${keys.length} keys of the set can be used`)
+  return createLocalJWKSet({ keys: usable } satisfies JSONWebKeySet)
+}
+
+/** Whether it is a public key that can be read, and is not meant for something else than signatures. */
+function isUsable(key: unknown): key is JWK {
+  if (typeof key !== 'object' || key === null || Array.isArray(key)) return false
+  const { kty, use, kid, alg, key_ops: operations } = key as Record<string, unknown>
+  const isText = (value: unknown) => value === undefined || typeof value === 'string'
+  if (!KINDS.has(kty) || !isText(kid) || !isText(alg) || (use !== undefined && use !== 'sig')) return false
+  if (operations !== undefined && !(Array.isArray(operations) && operations.includes('verify'))) return false
+  try {
+    createPublicKey({ key, format: 'jwk' } as JsonWebKeyInput)
+    return true
+  } catch {
+    return false
+  }
+}

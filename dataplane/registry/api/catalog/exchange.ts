@@ -1,0 +1,84 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Logger } from 'pino'
+import { httpError } from '../../../server/answer.ts'
+import { requestIdOf } from '../../../server/request-id.ts'
+import type { Actor } from '../../authz/actor.ts'
+import { etagOf, type Revision } from '../request/conditional.ts'
+import { allowedOrigin, EXPOSED_HEADERS } from '../request/cross-origin.ts'
+import type { Body } from './kept-bodies.ts'
+
+/** A request to the consumer API and the answer to it, on Node's own objects. */
+export interface Exchange {
+  readonly incoming: IncomingMessage
+  readonly outgoing: ServerResponse
+  readonly requestId: string
+  /** What `Access-Control-Allow-Origin` says. */
+  readonly origin: string | undefined
+}
+
+export function openExchange(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  origins: readonly string[],
+): Exchange {
+  const { headers } = incoming
+  return {
+    incoming,
+    outgoing,
+    requestId: requestIdOf(headers['x-request-id']),
+    origin: allowedOrigin(origins, headers.origin),
+  }
+}
+
+/** The head of a 200 with a body of this revision. */
+export function writeBodyHead(exchange: Exchange, { bytes, gzip }: Body, revision: Revision, actor: Actor): void {
+  const fields = revisionFields(exchange, revision, actor)
+  if (gzip) fields.push('content-encoding', 'gzip')
+  fields.push('content-type', 'application/json', 'content-length', String(bytes.length))
+  exchange.outgoing.writeHead(200, fields)
+}
+
+/** 304: the caller has what this revision shows. */
+export function sendUnchanged(exchange: Exchange, revision: Revision, actor: Actor): void {
+  exchange.outgoing.writeHead(304, revisionFields(exchange, revision, actor)).end()
+}
+
+/** The HTTP face of an error. It never throws: nobody would be there to catch that. */
+export function sendError(exchange: Exchange, error: unknown, log: Logger): void {
+  const { outgoing, origin, requestId } = exchange
+  const { status, headers, body } = httpError(error, log.child({ requestId }))
+  if (outgoing.headersSent) {
+    outgoing.destroy()
+    return
+  }
+  const fields = commonFields(exchange)
+  for (const [name, value] of Object.entries(headers)) fields.push(name, value)
+  // Caches take a 404 that says nothing for true for a while, and for everybody.
+  fields.push('cache-control', 'no-store')
+  if (origin !== '*') fields.push('vary', 'Origin')
+  fields.push('content-length', String(Buffer.byteLength(body)))
+  outgoing.writeHead(status, fields).end(body)
+}
+
+/** Fields as Node writes them fastest: name, value, name, value. */
+type Fields = string[]
+
+/** Those of every answer: pages may read errors too. */
+function commonFields({ requestId, origin }: Exchange): Fields {
+  const fields = ['x-request-id', requestId, 'access-control-expose-headers', EXPOSED_HEADERS]
+  if (origin !== undefined) fields.push('access-control-allow-origin', origin)
+  return fields
+}
+
+/**
+ * Those of an answer that a registry's revision decides: kept by caches, asked about before each use. Where callers are
+ * told apart, the answer is theirs alone.
+ */
+function revisionFields(exchange: Exchange, revision: Revision, { mode }: Actor): Fields {
+  const everybody = mode === 'anonymous'
+  const byOrigin = exchange.origin === '*' ? '' : 'Origin, '
+  const fields = commonFields(exchange)
+  fields.push('etag', etagOf(revision), 'cache-control', everybody ? 'no-cache' : 'private, no-cache')
+  fields.push('vary', `${byOrigin}${everybody ? '' : 'Authorization, '}Accept-Encoding`)
+  return fields
+}

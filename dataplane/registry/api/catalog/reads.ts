@@ -1,0 +1,104 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Logger } from 'pino'
+import { PublicError } from '../../../server/errors.ts'
+import type { Observe } from '../../../telemetry/observe.ts'
+import type { Actor } from '../../authz/actor.ts'
+import { type AnsweredHosts, checkHostHeader } from '../../settings/host-check.ts'
+import type { CallerMemory } from '../request/caller-memory.ts'
+import { type CatalogPath, catalogPath } from '../request/catalog-path.ts'
+import { isUnchanged } from '../request/conditional.ts'
+import type { Api } from '../request/context.ts'
+import { openRegistry, readOpen } from '../request/gate.ts'
+import { questionOf } from '../request/query.ts'
+import { requestTarget } from '../request/request-target.ts'
+import { createCatalogBodies } from './bodies.ts'
+import { acceptsGzip } from './compressed.ts'
+import { type Exchange, openExchange, sendError, sendUnchanged, writeBodyHead } from './exchange.ts'
+import { catalogIds } from './operations.ts'
+
+interface CatalogReadsOptions {
+  readonly api: Pick<Api, 'reader' | 'visibilityOf' | 'identity'>
+  readonly memory: CallerMemory
+  /** Undefined while the store can be reached; else why it can't. */
+  away(): string | undefined
+  /** Origins whose pages may read; asked on each request, so that they follow the configuration. */
+  origins(): readonly string[]
+  /** Names that are answered to; asked on each request too. */
+  hosts(): AnsweredHosts
+  readonly log: Logger
+  readonly observe: Observe
+}
+
+/** What is read, by whom: the steps of one request hand it on. */
+interface Asked {
+  readonly path: CatalogPath
+  readonly query: URLSearchParams
+  readonly actor: Actor
+}
+
+/**
+ * Makes the handler that answers the consumer API on Node's own objects, before the app is asked: its router, middlewares
+ * and web objects cost more than the answer itself. False where the request is for something else.
+ */
+export function catalogReads(options: CatalogReadsOptions) {
+  const { api, memory, away, origins, hosts, log, observe } = options
+  const bodies = createCatalogBodies({ reader: api.reader, memory, away })
+
+  async function respond(
+    exchange: Exchange,
+    path: CatalogPath,
+    query: URLSearchParams,
+    rawPath: string,
+  ): Promise<void> {
+    try {
+      checkHostHeader(hosts(), exchange.incoming.headers.host)
+      const actor = await api.identity.actorOf(exchange.incoming.headers.authorization, rawPath, exchange.incoming)
+      await observed(exchange, { path, query, actor })
+    } catch (error) {
+      sendError(exchange, error, log)
+    }
+  }
+
+  async function observed(exchange: Exchange, asked: Asked): Promise<void> {
+    const { type, asks } = asked.path
+    const end = observe({ kind: 'request', name: catalogIds[type][asks] })
+    try {
+      await answer(exchange, asked)
+    } catch (error) {
+      end({ result: 'error', code: error instanceof PublicError ? error.code : 'internal' })
+      throw error
+    }
+    end({ result: 'ok' })
+  }
+
+  async function answer(exchange: Exchange, { path, query, actor }: Asked): Promise<void> {
+    const { headers } = exchange.incoming
+    const open = await openRegistry(api, actor, path.registry)
+    const question = questionOf(path, query)
+    const ifNoneMatch = headers['if-none-match']
+    // There is always a list; whether there is such an entry has to be looked up. While the store is away nobody knows
+    // whether it has changed.
+    const known = question.asks === 'list' && away() === undefined
+    if (known && isUnchanged(ifNoneMatch, open)) return sendUnchanged(exchange, open, actor)
+
+    const gzip = acceptsGzip(headers['accept-encoding'])
+    const share = memory.shareOf(actor, exchange.incoming)
+    const read = await readOpen(api, actor, open, (its) => bodies(question, its, gzip, share))
+    const body = read.found
+    if (body === undefined) throw new PublicError('not_found')
+    const shown = { revision: body.revision ?? read.open.revision, tag: read.open.tag }
+    if (isUnchanged(ifNoneMatch, shown)) sendUnchanged(exchange, shown, actor)
+    else memory.send(exchange.outgoing, body.bytes, share, () => writeBodyHead(exchange, body, shown, actor))
+  }
+
+  return function answerCatalogRead(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
+    if (incoming.method !== 'GET' && incoming.method !== 'HEAD') return false
+    const target = requestTarget(incoming.url ?? '')
+    const path = catalogPath(target.path)
+    if (path === undefined) return false
+    respond(openExchange(incoming, outgoing, origins()), path, target.query, target.path).catch(() =>
+      outgoing.destroy(),
+    )
+    return true
+  }
+}

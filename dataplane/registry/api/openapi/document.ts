@@ -1,0 +1,143 @@
+import type { TSchema } from 'typebox'
+import { type ErrorCode, errorTable } from '../../../server/errors.ts'
+import type { Operation } from '../request/operation.ts'
+
+/** Errors that any operation may answer with. */
+const ANYWHERE: readonly ErrorCode[] = ['unauthenticated', 'share_exceeded', 'internal', 'unavailable']
+const WITH_BODY: readonly ErrorCode[] = ['parse_error', 'invalid_request', 'too_large', 'unsupported_media_type']
+
+const TAGS = {
+  catalog: 'What registries show: the MCP registry API v0.1, and skills beside it.',
+  sources: 'Where entries come from.',
+  registries: 'What consumers read under one name.',
+  entries: 'What is published here.',
+  identity: 'Who the caller is, and what they may see.',
+} as const
+
+/** The description of these operations (OpenAPI 3.1). */
+export function openApi(operations: readonly Operation[], version: string): object {
+  const paths = Object.fromEntries(
+    [...Map.groupBy(operations, ({ path }) => path)].map(([path, onPath]) => [
+      path,
+      Object.fromEntries(onPath.map((operation) => [operation.method, describe(operation)])),
+    ]),
+  )
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Portico registry',
+      version,
+      description: 'A catalog of MCP servers and skills: who may see which, who may change what.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
+    paths,
+    components: {
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer', description: 'A token of one of the configured issuers.' },
+      },
+      schemas: { Error: errorSchema },
+    },
+    security: [{ bearer: [] }, {}],
+  }
+}
+
+function describe(operation: Operation): object {
+  const { id, tag, summary, parameters = {}, query = {}, body, answers } = operation
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    parameters: [
+      ...Object.entries(parameters).map(([name, schema]) => parameter('path', name, schema)),
+      ...Object.entries(query).map(([name, schema]) => parameter('query', name, schema)),
+    ],
+    ...(body !== undefined && {
+      requestBody: { required: true, content: { 'application/json': { schema: plain(body) } } },
+    }),
+    responses: {
+      ...Object.fromEntries(
+        Object.entries(answers).map(([status, { description, schema }]) => [
+          status,
+          {
+            description,
+            ...(schema !== undefined && { content: { 'application/json': { schema: plain(schema) } } }),
+          },
+        ]),
+      ),
+      ...errorResponses(operation),
+    },
+  }
+}
+
+function parameter(place: 'path' | 'query', name: string, schema: TSchema): object {
+  const { description, ...rest } = plain(schema) as { description?: string }
+  return {
+    name,
+    in: place,
+    required: place === 'path',
+    ...(description !== undefined && { description }),
+    schema: rest,
+  }
+}
+
+/** One answer for each status, which tells the codes that it may carry. */
+function errorResponses({ errors, body, role }: Operation): Record<string, object> {
+  const codes = new Set<ErrorCode>([
+    ...errors,
+    ...(body === undefined ? [] : WITH_BODY),
+    ...(role === undefined ? [] : (['forbidden_role'] as const)),
+    ...ANYWHERE,
+  ])
+  const byStatus = Map.groupBy(codes, (code) => errorTable[code].http)
+  return Object.fromEntries(
+    [...byStatus].map(([status, same]) => [
+      String(status),
+      {
+        description: same.map((code) => `\`${code}\`: ${errorTable[code].text}`).join('\n\n'),
+        content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+      },
+    ]),
+  )
+}
+
+const errorSchema = {
+  type: 'object',
+  required: ['error', 'message'],
+  properties: {
+    error: { type: 'string', description: 'Stable; told apart by programs.' },
+    message: { type: 'string', description: 'For people.' },
+    details: {
+      type: 'array',
+      description: 'All findings in the request.',
+      items: {
+        type: 'object',
+        required: ['pointer', 'message'],
+        properties: {
+          pointer: { type: 'string', description: 'JSON pointer into the body, or `/` and the name of a parameter.' },
+          message: { type: 'string' },
+        },
+      },
+    },
+  },
+}
+
+/** Words of ours that are no JSON Schema. */
+const OWN: ReadonlySet<string> = new Set(['readBy', 'says', 'notYet'])
+
+/**
+ * A schema as it is published. Our keyword `exactlyOne` names properties of which one must be there: a check says so to
+ * callers in better words than a schema could.
+ */
+function plain(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(plain)
+  if (typeof schema !== 'object' || schema === null) return schema
+  const { exactlyOne, ...rest } = schema as { exactlyOne?: readonly string[] }
+  const rule = exactlyOne === undefined ? {} : { oneOf: exactlyOne.map((name) => ({ required: [name] })) }
+  return Object.fromEntries(
+    Object.entries({ ...rest, ...rule })
+      .filter(([key]) => !OWN.has(key) && !key.startsWith('x-kubernetes-') && !key.startsWith('~'))
+      .map(([key, value]) => [key, plain(value)]),
+  )
+}

@@ -1,0 +1,78 @@
+import { isUtf8 } from 'node:buffer'
+import type { Context } from 'hono'
+import type { Static, TSchema } from 'typebox'
+import { compile } from '../../../config/schema-violations.ts'
+import { readBody } from '../../../server/body.ts'
+import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
+import { nestsDeeperThan } from '../../catalog/depth.ts'
+import { BODY_COPIES } from './caller-memory.ts'
+import type { RegistryEnv } from './operation.ts'
+
+const DEEPEST = 64
+/** Findings that one answer tells of. */
+const MOST_DETAILS = 100
+/** Of a value with more values in it only the first finding is told: there may be some for each of them. */
+const MOST_VALUES = 10_000
+
+export interface Body<T> {
+  readonly value: T
+  /** As it came. */
+  readonly text: string
+}
+
+/** What is wrong with a body that its schema can't say. */
+type CheckBody<T> = (value: T) => readonly ErrorDetail[]
+
+/**
+ * Makes the function that reads a JSON body of this schema. It throws a PublicError with all findings at once.
+ * Only `application/json` is taken: a page of somebody else can't send that without being asked first.
+ */
+export function bodyReader<S extends TSchema>(schema: S, largest: () => number, check?: CheckBody<Static<S>>) {
+  const violations = compile(schema)
+  const firstOf = compile(schema, { all: false })
+
+  return async function readJson(c: Context<RegistryEnv>): Promise<Body<Static<S>>> {
+    const type = c.req.header('content-type') ?? ''
+    if (!/^application\/json *(;|$)/i.test(type)) throw new PublicError('unsupported_media_type')
+    const { held } = c.var
+    const bytes = await readBody(c, largest(), (size) => held.demand(size))
+    // Its text, its value, and what the writing thread is given of it.
+    held.demand(BODY_COPIES * bytes.length)
+    if (!isUtf8(bytes)) throw new PublicError('parse_error', { message: 'The body is not UTF-8.' })
+    const text = bytes.toString()
+    const value = parse(text)
+    if (nestsDeeperThan(value, DEEPEST))
+      throw invalid([{ pointer: '', message: `must not nest deeper than ${DEEPEST} levels` }])
+
+    const violated = hasMoreValuesThan(value, MOST_VALUES) ? firstOf(value) : violations(value)
+    const findings = violated.length > 0 ? violated : (check?.(value as Static<S>) ?? [])
+    if (findings.length > 0) throw invalid(findings)
+    return { value: value as Static<S>, text }
+  }
+}
+
+/** Whether there are more values in a value, itself among them. Goes no further than that; nesting is bounded before. */
+function hasMoreValuesThan(value: unknown, most: number): boolean {
+  let left = most
+  const isBeyond = (one: unknown): boolean =>
+    --left < 0 || (typeof one === 'object' && one !== null && Object.values(one).some(isBeyond))
+  return isBeyond(value)
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new PublicError('parse_error', { cause: error })
+  }
+}
+
+/** A 400 that lists what is wrong with the request. */
+export function invalid(findings: readonly ErrorDetail[]): PublicError {
+  const [first] = findings as readonly [ErrorDetail, ...ErrorDetail[]]
+  const more = findings.length > MOST_DETAILS ? ` (the first of ${findings.length} findings)` : ''
+  return new PublicError('invalid_request', {
+    message: `${first.pointer || 'the body'} ${first.message}${more}`,
+    details: findings.slice(0, MOST_DETAILS).map(({ pointer, message }) => ({ pointer, message })),
+  })
+}

@@ -1,0 +1,66 @@
+import type { EntryType } from '../../catalog/entry-type.ts'
+
+/** What a path of the consumer API asks for. Its parts are decoded, and not checked yet. */
+export interface CatalogPath {
+  readonly registry: string
+  readonly type: EntryType
+  readonly asks: 'list' | 'versions' | 'version'
+  /** Empty for a list. */
+  readonly name: string
+  /** Empty unless one version is asked for. */
+  readonly version: string
+}
+
+const ROOT = '/registry/'
+
+/**
+ * Reads a raw path; undefined where it is none of the consumer API's. Some clients, and proxies that decode paths, send
+ * the slash of an entry's name as it is: both ways are read.
+ */
+export function catalogPath(path: string): CatalogPath | undefined {
+  if (!path.startsWith(ROOT)) return undefined
+  const segments = path.slice(ROOT.length).split('/')
+  if (segments.includes('')) return undefined
+  const [registry = '', api, collection, ...rest] = segments.map(decoded)
+  if (api !== 'v0.1') return undefined
+  if (collection === 'servers') return entryPath(registry, 'server', rest)
+  if (collection === 'x' && rest[0] === 'portico' && rest[1] === 'skills')
+    return entryPath(registry, 'skill', rest.slice(2))
+  return undefined
+}
+
+function entryPath(registry: string, type: EntryType, rest: readonly string[]): CatalogPath | undefined {
+  const [first = '', second = '', third = '', fourth = ''] = rest
+  const path = { registry, type, name: first, version: '' }
+  const parted = { ...path, name: `${first}/${second}` }
+  switch (rest.length) {
+    case 0:
+      return { ...path, asks: 'list' }
+    case 1:
+      return type === 'skill' && first.includes('/') ? latest(path) : undefined
+    case 2:
+      // A skill's name has a slash, so what comes before `versions` is all of it or half.
+      if (type === 'skill' && !(second === 'versions' && first.includes('/'))) return latest(parted)
+      return second === 'versions' ? { ...path, asks: 'versions' } : undefined
+    case 3:
+      // An entry may be called `versions`, and so may a version.
+      if (third === 'versions' && !first.includes('/')) return { ...parted, asks: 'versions' }
+      return second === 'versions' ? { ...path, asks: 'version', version: third } : undefined
+    case 4:
+      return third === 'versions' ? { ...parted, asks: 'version', version: fourth } : undefined
+    default:
+      return undefined
+  }
+}
+
+const latest = (path: Omit<CatalogPath, 'asks'>): CatalogPath => ({ ...path, asks: 'version', version: 'latest' })
+
+/** What is no encoding of anything stays as it is: it is then no name that there could be. */
+function decoded(segment: string): string {
+  if (!segment.includes('%')) return segment
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return segment
+  }
+}

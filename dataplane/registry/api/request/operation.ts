@@ -1,0 +1,37 @@
+import type { Context } from 'hono'
+import type { TSchema } from 'typebox'
+import type { Lease } from '../../../server/budget.ts'
+import type { ErrorCode } from '../../../server/errors.ts'
+import type { RequestVariables } from '../../../server/request-id.ts'
+import type { Actor } from '../../authz/actor.ts'
+import type { Role } from '../../authz/roles.ts'
+
+export type RegistryEnv = { Variables: RequestVariables & { actor: Actor; held: Lease } }
+
+export interface Answer {
+  readonly description: string
+  /** Absent: no body. */
+  readonly schema?: TSchema
+}
+
+/** One thing that the API does: what routes it, and what its description says of it, in one place. */
+export interface Operation {
+  /** `operationId`; also its name in telemetry. */
+  readonly id: string
+  readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete'
+  /** Path template: `/v1/sources/{name}`. */
+  readonly path: string
+  readonly summary: string
+  readonly tag: 'catalog' | 'sources' | 'registries' | 'entries' | 'identity'
+  /** By name in the path template. */
+  readonly parameters?: Readonly<Record<string, TSchema>>
+  readonly query?: Readonly<Record<string, TSchema>>
+  readonly body?: TSchema
+  readonly answers: Readonly<Record<number, Answer>>
+  /** Errors besides those that every operation may have. */
+  readonly errors: readonly ErrorCode[]
+  /** The caller must have it. */
+  readonly role?: Role
+  /** Absent where it is answered before the app is asked: `catalogReads`. */
+  readonly handle?: (c: Context<RegistryEnv>) => Promise<Response>
+}

@@ -1,0 +1,96 @@
+import type { IncomingMessage } from 'node:http'
+import { Hono } from 'hono'
+import type { Logger } from 'pino'
+import { resourceMetadataRoutes } from '../identity/index.ts'
+import { errorResponse } from '../server/answer.ts'
+import { PublicError } from '../server/errors.ts'
+import { requestIds } from '../server/request-id.ts'
+import type { Observe } from '../telemetry/observe.ts'
+import { entryOperations } from './api/admin/entries.ts'
+import { explainOperation } from './api/admin/explain.ts'
+import { listingOperations } from './api/admin/listings.ts'
+import { meOperation } from './api/admin/me.ts'
+import { publishOperation } from './api/admin/publish.ts'
+import { registryOperations } from './api/admin/registries.ts'
+import { sourceOperations } from './api/admin/sources.ts'
+import { catalogOperations } from './api/catalog/operations.ts'
+import { openApiRoutes } from './api/openapi/routes.ts'
+import type { CallerMemory } from './api/request/caller-memory.ts'
+import type { Api } from './api/request/context.ts'
+import { crossOrigin } from './api/request/cross-origin.ts'
+import { holdRequests } from './api/request/hold-requests.ts'
+import { mount } from './api/request/mount.ts'
+import type { RegistryEnv } from './api/request/operation.ts'
+import { errorPage, pageRoutes } from './page/routes.ts'
+import { type AnsweredHosts, guardRequests } from './settings/host-check.ts'
+
+interface RegistryAppOptions {
+  readonly api: Api
+  readonly memory: CallerMemory
+  /** Origins whose pages may read; asked on each request, so that they follow the configuration. */
+  origins(): readonly string[]
+  /** Names that are answered to; asked on each request too. */
+  hosts(): AnsweredHosts
+  /** Of this program, for the API's description. */
+  readonly version: string
+  readonly log: Logger
+  readonly observe: Observe
+}
+
+/** The public face of the registry besides what `catalogReads` answers: the admin API, pages, and the API's description. */
+export function registryApp({
+  api,
+  memory,
+  origins,
+  hosts,
+  version,
+  log,
+  observe,
+}: RegistryAppOptions): Hono<RegistryEnv> {
+  const operations = [
+    ...catalogOperations,
+    ...sourceOperations(api),
+    ...registryOperations(api),
+    ...listingOperations(api),
+    publishOperation(api),
+    ...entryOperations(api),
+    meOperation(api),
+    explainOperation(api),
+  ]
+  const app = new Hono<RegistryEnv>()
+  app.use(requestIds(log))
+  app.use(guardRequests(hosts))
+  app.use('/registry/*', crossOrigin(origins))
+  app.route('/', resourceMetadataRoutes({ current: () => api.identity.metadata() }))
+  app.route('/', openApiRoutes(operations, version))
+  app.use(async function identify(c, next) {
+    c.set(
+      'actor',
+      await api.identity.actorOf(c.req.header('authorization'), rawPath(c.env, c.req.path), incomingOf(c.env)),
+    )
+    await next()
+  })
+  app.use(holdRequests(memory))
+  app.route('/', pageRoutes(api))
+  mount(app, operations, { observe, challenge: api.identity.challenge })
+
+  app.notFound(() => {
+    throw new PublicError('not_found')
+  })
+  app.onError((error, c) => {
+    const page = errorPage(c, error)
+    if (page !== undefined) return page
+    const response = errorResponse(error, c.var.log?.() ?? log)
+    // Keeps the headers that were set before, those for other origins among them: a page may read errors too.
+    return c.newResponse(response.body, response)
+  })
+  return app
+}
+
+const incomingOf = (env: unknown): IncomingMessage | undefined =>
+  ((env ?? {}) as { incoming?: IncomingMessage }).incoming
+
+/** The path as it was sent, without the query: Hono's is decoded in part, and dot segments are resolved in it. */
+function rawPath(env: unknown, path: string): string {
+  return (incomingOf(env)?.url ?? path).split('?', 1)[0] as string
+}

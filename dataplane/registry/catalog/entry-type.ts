@@ -1,0 +1,2 @@
+/** What an entry of the catalog is. */
+export type EntryType = 'server' | 'skill'

@@ -1,0 +1,80 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { checkRegistry } from '../../config/check/registry.ts'
+import type { Finding } from '../../config/load.ts'
+import { registryConfigSchema } from '../../config/registry.ts'
+import { watchConfig } from '../../config/watch.ts'
+import { PublicError } from '../../server/errors.ts'
+import { type RegistrySettings, resolveSettings } from './settings.ts'
+
+/** The configuration in force, which follows its file. */
+export interface Configuration {
+  current(): RegistrySettings
+  /** What is wrong with the file as it is now; empty while it is in force. */
+  refused(): readonly Finding[]
+  /**
+   * Puts the configuration in force, and each later one, by `apply`; one that it throws at is refused. A later one waits
+   * while the database is away (a PublicError `unavailable`).
+   */
+  begin(apply: (settings: RegistrySettings) => Promise<void>): Promise<void>
+}
+
+interface ConfigurationPlace {
+  readonly file: string
+  /** The host that the public listener was told to listen on, if any: it is answered to. */
+  readonly listenHost: string | undefined
+}
+
+/** Loads the configuration and follows it until the signal. Throws a ConfigError where the first won't do. */
+export async function followConfiguration(
+  { file, listenHost }: ConfigurationPlace,
+  signal: AbortSignal,
+  log: Logger,
+): Promise<Configuration> {
+  const begun = Promise.withResolvers<(settings: RegistrySettings) => Promise<void>>()
+  let findings: readonly Finding[] = []
+
+  const first = await watchConfig(file, registryConfigSchema, {
+    check: checkRegistry,
+    signal,
+    async onConfig(loaded) {
+      const apply = await begun.promise
+      const next = resolveSettings(loaded, listenHost)
+      while (!(await applied(apply(next)))) {
+        if (findings.length === 0) log.warn({ config: next.hash }, 'a new configuration waits for the database')
+        findings = [{ pointer: '', message: 'waits for the database', file }]
+        await delay(AGAIN_MS, undefined, { signal })
+      }
+      current = next
+      findings = []
+      log.info({ config: next.hash }, 'a new configuration is in force')
+    },
+    onRefused(refused) {
+      findings = refused
+      log.error({ findings }, 'the configuration is refused; the one before stays in force')
+    },
+  })
+  let current = resolveSettings(first, listenHost)
+
+  return {
+    current: () => current,
+    refused: () => findings,
+    async begin(apply) {
+      await apply(current)
+      begun.resolve(apply)
+    },
+  }
+}
+
+const AGAIN_MS = 1_000
+
+/** False while the database is away. */
+async function applied(applying: Promise<void>): Promise<boolean> {
+  try {
+    await applying
+    return true
+  } catch (error) {
+    if (error instanceof PublicError && error.code === 'unavailable') return false
+    throw error
+  }
+}

@@ -1,0 +1,154 @@
+import { resolve } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import type { Logger } from 'pino'
+import type { AuthConfig, ProviderConfig } from '../../config/registry-auth.ts'
+import { anonymous } from '../../identity/caller.ts'
+import { unauthenticated } from '../../identity/challenge.ts'
+import {
+  type Authenticate,
+  type CallerRequest,
+  type ProtectedResourceMetadata,
+  protectedResourceMetadata,
+  resourceMetadataUrl,
+} from '../../identity/index.ts'
+import { Issuers } from '../../identity/issuers.ts'
+import type { Provider } from '../../identity/provider.ts'
+import { Retired } from '../../identity/retired.ts'
+import { verifyTokens } from '../../identity/verify.ts'
+import { PublicError } from '../../server/errors.ts'
+import type { Observe } from '../../telemetry/observe.ts'
+import { type Actor, createActors, modeOf } from '../authz/actor.ts'
+import { isPublicPath } from '../authz/public-path.ts'
+
+interface IdentityOptions {
+  readonly log: Logger
+  readonly observe: Observe
+}
+
+/** Who calls and what they may do, by the configuration in force. */
+export interface Identity {
+  /**
+   * The actor of a request. `path` is the raw path that was asked for, `request` tells from where.
+   * Throws a PublicError: `unauthenticated` with the
+   * challenge, or `unavailable` where an issuer does not answer.
+   */
+  actorOf(authorization: string | undefined, path: string, request?: CallerRequest): Actor | Promise<Actor>
+  /** Actors by the rules in force; for who is not the caller. */
+  actors(): ReturnType<typeof createActors>
+  /** The refusal of whoever has no token where one is needed. */
+  challenge(): PublicError
+  /** RFC 9728; undefined in anonymous mode and where no public URL is configured. */
+  metadata(): ProtectedResourceMetadata | undefined
+  /** Puts another configuration in force. Relative paths in it are relative to `directory`. */
+  apply(auth: AuthConfig, directory: string): void
+  close(): Promise<void>
+}
+
+type Verifier = Authenticate & { close(): Promise<void> }
+
+interface InForce {
+  readonly auth: AuthConfig
+  readonly providers: readonly Provider[]
+  readonly actorOf: ReturnType<typeof createActors>
+  readonly authenticate: Verifier
+}
+
+const DEFAULT_REALM = 'mcp-registry'
+
+const admitAll: Verifier = Object.assign(() => anonymous, { close: async () => {} })
+
+/** Nobody is authenticated before the first `apply`. */
+export function createIdentity({ log, observe }: IdentityOptions): Identity {
+  let current: InForce | undefined
+  const issuers = new Issuers()
+  const retired = new Retired((error) => log.error({ err: error }, 'closing connections to an issuer'))
+
+  const inForce = () => {
+    if (current === undefined) throw new PublicError('unavailable')
+    return current
+  }
+  const metadataUrl = () => {
+    const url = current?.auth.oauth?.resourceUrl
+    return url === undefined ? undefined : resourceMetadataUrl(url)
+  }
+  const realm = () => current?.auth.oauth?.realm ?? DEFAULT_REALM
+
+  return {
+    actorOf(authorization, path, request) {
+      const { auth, actorOf, authenticate } = inForce()
+      // A token that is sent is checked on public paths too: nobody is taken for less than they say without being told.
+      if (authorization === undefined && isPublicPath(path, auth.publicPaths ?? [])) return actorOf(anonymous)
+      const caller = authenticate(authorization, request)
+      return caller instanceof Promise ? caller.then(actorOf) : actorOf(caller)
+    },
+    actors: () => inForce().actorOf,
+    challenge() {
+      if (current?.auth.mode === 'anonymous')
+        return new PublicError('unauthenticated', { headers: { 'www-authenticate': 'Bearer' } })
+      return unauthenticated({ realm: realm(), scopes: undefined, resourceMetadataUrl: metadataUrl() })
+    },
+    metadata() {
+      const { mode, oauth } = inForce().auth
+      if (mode === 'anonymous' || oauth?.resourceUrl === undefined) return undefined
+      const issuers = [...new Set(oauth.providers.map(({ issuerUrl }) => issuerUrl))]
+      return protectedResourceMetadata({ resource: oauth.resourceUrl, issuers })
+    },
+    apply(auth, directory) {
+      if (isDeepStrictEqual(current?.auth, auth)) return
+      const before = current
+      const providers =
+        auth.mode === 'anonymous' ? [] : (auth.oauth?.providers ?? []).map((one) => providerOf(one, directory))
+      const options = {
+        realm: auth.oauth?.realm ?? DEFAULT_REALM,
+        resourceMetadataUrl: metadataUrl,
+        log,
+        observe,
+        issuers,
+      }
+      const keeps =
+        before?.auth.mode === auth.mode &&
+        before.auth.oauth?.realm === auth.oauth?.realm &&
+        isDeepStrictEqual(before.providers, providers)
+      const authenticate = keeps
+        ? before.authenticate
+        : auth.mode === 'anonymous'
+          ? admitAll
+          : verifyTokens(providers, options)
+      if (before !== undefined && !keeps) retired.add(before.authenticate)
+      current = { auth, providers, actorOf: createActors(auth), authenticate }
+      warnOf(auth, log)
+    },
+    async close() {
+      await Promise.all([retired.close(), current?.authenticate.close()])
+    },
+  }
+}
+
+/** Tells once a configuration, in words, that less is checked than one may think. */
+function warnOf(auth: AuthConfig, log: Logger): void {
+  switch (modeOf(auth)) {
+    case 'anonymous':
+      log.warn('auth.mode is anonymous: nothing is checked, and everybody may do everything; for development only')
+      return
+    case 'auth-only':
+      log.warn(
+        'authorization is not configured (auth.authz is absent): per-entry claims filtering is disabled, and every authenticated caller has every role',
+      )
+  }
+}
+
+function providerOf(provider: ProviderConfig, directory: string): Provider {
+  const { issuerUrl, audience, jwksUrl, clientId, clientSecretFile, introspectionUrl, caCertPath } = provider
+  return {
+    issuer: issuerUrl,
+    audience,
+    jwksUrl,
+    caBundleFile: caCertPath && resolve(directory, caCertPath),
+    allowPrivateIP: provider.allowPrivateIP,
+    insecureAllowHTTP: provider.insecureAllowHTTP,
+    introspection:
+      clientId === undefined || clientSecretFile === undefined
+        ? undefined
+        : { clientId, clientSecretFile: resolve(directory, clientSecretFile), url: introspectionUrl },
+  }
+}

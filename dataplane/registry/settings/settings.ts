@@ -1,0 +1,84 @@
+import { resolve } from 'node:path'
+import type { Loaded } from '../../config/load.ts'
+import {
+  DEFAULT_BODY_BYTES,
+  DEFAULT_MANAGED_BYTES,
+  DEFAULT_SOURCE_BYTES,
+  type RegistryConfig,
+} from '../../config/registry.ts'
+import type { AuthConfig } from '../../config/registry-auth.ts'
+import type { DatabaseConfig } from '../../config/registry-database.ts'
+import { hostNames } from '../../server/hosts.ts'
+import type { PostgresConfig } from '../../storage/sql-postgres.ts'
+import type { StoreSettings } from '../store/apply/apply-settings.ts'
+import type { ScheduledSource } from '../sync/schedule.ts'
+import { scheduleOf } from '../sync/schedule-of.ts'
+import { type AnsweredHosts, answeredHosts } from './host-check.ts'
+
+/** A configuration in force, with paths and durations resolved. */
+export interface RegistrySettings extends StoreSettings {
+  readonly hash: string
+  readonly schedules: readonly ScheduledSource[]
+  readonly auth: AuthConfig
+  /** Absent: a file of SQLite. */
+  readonly postgres: PostgresConfig | undefined
+  /** Folder that paths are relative to. */
+  readonly directory: string
+  readonly limits: {
+    readonly bodyBytes: number
+    readonly sourceBytes: number
+    readonly managedBytes: number
+    readonly privateSources: 'allow' | 'deny'
+  }
+  /** Origins whose pages may read the consumer API. */
+  readonly origins: readonly string[]
+  /** Host names that are answered to. */
+  readonly hosts: AnsweredHosts
+}
+
+/**
+ * Relative paths are relative to the configuration file's folder. `listenHost` is the host that the public listener was
+ * told to listen on, if any.
+ */
+export function resolveSettings(
+  { config, hash, directory }: Loaded<RegistryConfig>,
+  listenHost: string | undefined,
+): RegistrySettings {
+  const sourceBytes = config.limits?.sourceBytes ?? DEFAULT_SOURCE_BYTES
+  return {
+    hash,
+    directory,
+    auth: config.auth,
+    postgres: config.database && postgresOf(config.database, directory),
+    limits: {
+      bodyBytes: config.limits?.bodyBytes ?? DEFAULT_BODY_BYTES,
+      sourceBytes,
+      managedBytes: config.limits?.managedBytes ?? DEFAULT_MANAGED_BYTES,
+      privateSources: config.limits?.privateSources ?? 'deny',
+    },
+    sources: config.sources.map(({ name, claims = {}, ...rest }) => ({ name, claims, config: rest })),
+    registries: config.registries.map(({ claims = {}, ...registry }) => ({ ...registry, claims })),
+    origins: config.cors?.origins ?? ['*'],
+    hosts: answeredHosts(
+      hostNames(
+        [config.auth.oauth?.resourceUrl],
+        [...(config.allowedHosts ?? []), ...(listenHost ? [listenHost] : [])],
+      ),
+    ),
+    schedules: config.sources.flatMap(
+      (source) => scheduleOf(source, { directory, publicOnly: false, sourceBytes }) ?? [],
+    ),
+  }
+}
+
+function postgresOf(database: DatabaseConfig, directory: string): PostgresConfig {
+  const { urlFile, passwordFile, pgpassFile, caFile } = database
+  const absolute = (file: string | undefined) => file && resolve(directory, file)
+  return {
+    ...database,
+    urlFile: absolute(urlFile),
+    passwordFile: absolute(passwordFile),
+    pgpassFile: absolute(pgpassFile),
+    caFile: absolute(caFile),
+  }
+}

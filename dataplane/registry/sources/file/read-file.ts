@@ -1,0 +1,29 @@
+import { constants } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { tooManyBytes } from '../format/budget.ts'
+import { bytesOf, contentOf } from '../format/file-content.ts'
+import type { Pass, PlaceOf, ReadChange } from '../format/source.ts'
+import { SourceError } from '../format/source-error.ts'
+
+/** Looks at a registry file on this machine. */
+export async function readFile({ path }: PlaceOf<'file'>, pass: Pass): Promise<ReadChange | undefined> {
+  const file = pass.parts.use(await openBounded(path, pass.maxBytes))
+  return contentOf(() => bytesOf(file), pass)
+}
+
+async function openBounded(path: string, maxBytes: number): Promise<FileHandle> {
+  let file: FileHandle
+  try {
+    // A pipe without a writer would hold up whoever opens it.
+    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') throw new SourceError('file_missing', 'there is no such file')
+    throw new SourceError('file_unreadable', `the file can’t be read (${code})`)
+  }
+  const stats = await file.stat()
+  if (stats.isFile() && stats.size <= maxBytes) return file
+  await file.close()
+  if (!stats.isFile()) throw new SourceError('file_unreadable', 'it is no file')
+  throw tooManyBytes(maxBytes)
+}

@@ -1,0 +1,57 @@
+import { createHash, type Hash } from 'node:crypto'
+import type { FileHandle } from 'node:fs/promises'
+import { createBudget } from './budget.ts'
+import { readCatalog } from './parse.ts'
+import type { Pass, ReadChange } from './source.ts'
+import { SourceError } from './source-error.ts'
+
+const PIECE = 256 * 1024
+
+type Bytes = AsyncIterable<Buffer> | Iterable<Buffer>
+
+/**
+ * Looks at the bytes of a registry file: undefined where they are those of the mark, which is their hash. `bytes` begins
+ * to read them anew with each call.
+ */
+export async function contentOf(
+  bytes: () => Bytes,
+  { mark, maxBytes }: Pick<Pass, 'mark' | 'maxBytes'>,
+): Promise<ReadChange | undefined> {
+  if (mark !== undefined && (await hashOf(bytes())) === mark) return undefined
+  return async function readContent() {
+    // Of what is parsed: a file may be written to while it is read.
+    const digest = createHash('sha256')
+    return {
+      complete: true,
+      batches: readCatalog(hashed(bytes(), digest), createBudget(maxBytes)),
+      mark: () => digest.digest('base64url'),
+    }
+  }
+}
+
+/** SHA-256, base64url. */
+export async function hashOf(bytes: Bytes): Promise<string> {
+  const digest = createHash('sha256')
+  for await (const piece of bytes) digest.update(piece)
+  return digest.digest('base64url')
+}
+
+async function* hashed(bytes: Bytes, digest: Hash): AsyncGenerator<Buffer> {
+  for await (const piece of bytes) {
+    digest.update(piece)
+    yield piece
+  }
+}
+
+/** An open file from its beginning. All pieces share one buffer: each is valid until the next is asked for. */
+export async function* bytesOf(file: FileHandle): AsyncGenerator<Buffer> {
+  const buffer = Buffer.allocUnsafeSlow(PIECE)
+  for (let at = 0; ; ) {
+    const { bytesRead } = await file.read(buffer, 0, PIECE, at).catch((error: NodeJS.ErrnoException) => {
+      throw new SourceError('file_unreadable', `the file can’t be read (${error.code})`)
+    })
+    if (bytesRead === 0) return
+    at += bytesRead
+    yield buffer.subarray(0, bytesRead)
+  }
+}

@@ -1,0 +1,45 @@
+import { isObject } from '../../../../crds/shared/json.ts'
+import { compileGlob } from '../../../config/glob.ts'
+import type { SourceConfig } from '../../../config/registry.ts'
+import type { IncomingVersion } from '../../catalog/entry.ts'
+
+type Filter = NonNullable<SourceConfig['filter']>
+type Lists = NonNullable<Filter['names']>
+
+const PUBLISHER_PROVIDED = 'io.modelcontextprotocol.registry/publisher-provided'
+
+/**
+ * Makes a source's filter. Names are matched by globs, tags as they are. An excluded one is out; where there is an
+ * include list something must match; names and tags must both agree.
+ */
+export function createFilter(filter: Filter | undefined): (version: IncomingVersion) => boolean {
+  const names = filter?.names && matcher(filter.names, compileGlob)
+  const tags = filter?.tags && matcher(filter.tags, (tag) => (other) => other === tag)
+  return function passesFilter(version) {
+    return (names?.([version.name]) ?? true) && (tags?.(tagsOf(version.document)) ?? true)
+  }
+}
+
+type Matches = (text: string) => boolean
+
+function matcher({ include, exclude }: Lists, compile: (pattern: string) => Matches) {
+  const included = include?.map(compile)
+  const excluded = exclude?.map(compile) ?? []
+  const some = (matches: readonly Matches[], texts: readonly string[]) =>
+    texts.some((text) => matches.some((match) => match(text)))
+  return (texts: readonly string[]) =>
+    !some(excluded, texts) && (included === undefined || included.length === 0 || some(included, texts))
+}
+
+/** Tags stand in the publisher's block of the document: `[publisher][package or remote].tags`. */
+function tagsOf(document: string): readonly string[] {
+  const { _meta } = JSON.parse(document) as { _meta?: Record<string, unknown> }
+  return membersOf(_meta?.[PUBLISHER_PROVIDED])
+    .flatMap(membersOf)
+    .flatMap((block) => (isObject(block) && Array.isArray(block['tags']) ? block['tags'] : []))
+    .filter((tag) => typeof tag === 'string')
+}
+
+function membersOf(value: unknown): readonly unknown[] {
+  return isObject(value) ? Object.values(value) : []
+}

@@ -1,0 +1,119 @@
+import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
+import Type from 'typebox'
+import { nestsDeeperThan } from '../../catalog/depth.ts'
+import type { IncomingVersion } from '../../catalog/entry.ts'
+import { isServerName, isVersion, printable } from '../../catalog/names.ts'
+import { readUpstreamMeta } from '../../catalog/official-meta.ts'
+
+/** An entry that was left out. `pointer` (RFC 6901) leads into the source's bytes. */
+export interface Problem {
+  readonly pointer: string
+  readonly message: string
+}
+
+/** A document that is larger is left out: one page of such would be 100 times as much. */
+const LARGEST_DOCUMENT = 1024 * 1024
+const DEEPEST = 64
+
+const objects = Type.Array(Type.Object({}))
+
+/**
+ * What clients count on: the types of the fields that they read. Lengths and formats of the dated schemas are not held
+ * against an entry that was published elsewhere; real catalogs break them.
+ */
+const serverSchema = Type.Object({
+  name: Type.String(),
+  description: Type.String(),
+  version: Type.String(),
+  title: Type.Optional(Type.String()),
+  packages: Type.Optional(objects),
+  remotes: Type.Optional(objects),
+  icons: Type.Optional(objects),
+  repository: Type.Optional(Type.Object({})),
+  _meta: Type.Optional(Type.Object({})),
+})
+
+const skillSchema = Type.Object({
+  namespace: Type.String({ minLength: 1, maxLength: 128 }),
+  name: Type.String({ minLength: 1, maxLength: 64 }),
+  version: Type.String(),
+  description: Type.Optional(Type.String()),
+  title: Type.Optional(Type.String()),
+})
+
+interface Server {
+  readonly name: string
+  readonly description: string
+  readonly version: string
+  readonly title?: string
+}
+
+interface Skill {
+  readonly namespace: string
+  readonly name: string
+  readonly version: string
+  readonly description?: string
+  readonly title?: string
+}
+
+const ajv = new Ajv()
+const checkServer = ajv.compile<Server>(serverSchema)
+const checkSkill = ajv.compile<Skill>(skillSchema)
+
+/** Reads a server document (server.json) with the `_meta` that came beside it. */
+export function readServer(server: unknown, meta: unknown, pointer: string): IncomingVersion | Problem {
+  if (!checkServer(server)) return violation(checkServer, pointer)
+  if (!isServerName(server.name))
+    return { pointer: `${pointer}/name`, message: 'must be namespace/name of letters, digits and . _ -, 3 to 200 long' }
+  return finish('server', server.name, server, meta, pointer)
+}
+
+/** Reads a skill; its name in the registry is `namespace/name`. */
+export function readSkill(skill: unknown, meta: unknown, pointer: string): IncomingVersion | Problem {
+  if (!checkSkill(skill)) return violation(checkSkill, pointer)
+  const name = `${skill.namespace}/${skill.name}`
+  if (!isServerName(name))
+    return { pointer: `${pointer}/name`, message: 'must be, with its namespace, of letters, digits and . _ -' }
+  return finish('skill', name, skill, meta, pointer)
+}
+
+/** Reads the document of an entry with the `_meta` that came beside it. */
+export function readDocument(
+  type: IncomingVersion['type'],
+  document: unknown,
+  meta: unknown,
+  pointer: string,
+): IncomingVersion | Problem {
+  return type === 'server' ? readServer(document, meta, pointer) : readSkill(document, meta, pointer)
+}
+
+function finish(
+  type: IncomingVersion['type'],
+  name: string,
+  document: Server | Skill,
+  meta: unknown,
+  pointer: string,
+): IncomingVersion | Problem {
+  const { version, title = null, description = null } = document
+  if (!isVersion(version))
+    return { pointer: `${pointer}/version`, message: 'must have 1 to 255 characters and not be "latest"' }
+  if (nestsDeeperThan(document, DEEPEST) || nestsDeeperThan(meta, DEEPEST))
+    return { pointer, message: `must not nest deeper than ${DEEPEST} levels` }
+  const text = JSON.stringify(document)
+  if (text.length > LARGEST_DOCUMENT)
+    return { pointer, message: `must not be longer than ${LARGEST_DOCUMENT} characters` }
+  return {
+    type,
+    name,
+    version,
+    title: title && printable(title),
+    description: description && printable(description),
+    document: text,
+    ...readUpstreamMeta(meta),
+  }
+}
+
+function violation(check: ValidateFunction, pointer: string): Problem {
+  const [{ instancePath, message }] = check.errors as [ErrorObject]
+  return { pointer: pointer + instancePath, message: message ?? 'is not valid' }
+}

@@ -1,0 +1,44 @@
+import { withoutUrlSecrets } from '../../../config/url-secrets.ts'
+
+export type SourceErrorCode =
+  | 'file_missing'
+  | 'file_unreadable'
+  | 'too_large'
+  | 'not_json'
+  | 'wrong_shape'
+  | 'no_usable_entry'
+  | 'store_failed'
+  | 'unreachable'
+  | 'timed_out'
+  | 'refused'
+  | 'rate_limited'
+  | 'upstream_failed'
+  | 'endless'
+  | 'private_address'
+  | 'moved'
+  | 'no_such_ref'
+  | 'git_failed'
+  | 'no_shallow'
+  | 'forbidden'
+  /** The writing thread has ended, or stood still, with it. */
+  | 'put_aside'
+  | 'stopped'
+
+interface SourceErrorOptions {
+  /** How long the other side asks us to wait. */
+  readonly retryAfterMs?: number | undefined
+  readonly cause?: unknown
+}
+
+/** Why a source could not be synced; what it brought before stays in force. The message is shown on `/status`. */
+export class SourceError extends Error {
+  override readonly name = 'SourceError'
+  readonly code: SourceErrorCode
+  readonly retryAfterMs: number | undefined
+
+  constructor(code: SourceErrorCode, message: string, { retryAfterMs, cause }: SourceErrorOptions = {}) {
+    super(withoutUrlSecrets(message), cause === undefined ? undefined : { cause })
+    this.code = code
+    this.retryAfterMs = retryAfterMs
+  }
+}

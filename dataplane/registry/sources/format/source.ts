@@ -1,0 +1,107 @@
+import type { SourceConfig } from '../../../config/registry.ts'
+import type { Catalog } from './catalog-reader.ts'
+import type { Problem } from './read-entry.ts'
+
+/** Where a source's entries come from. Paths are absolute; secrets stay in their files. */
+export type Place =
+  | { readonly kind: 'file'; readonly path: string }
+  | ({ readonly kind: 'url'; readonly url: string; readonly timeoutMs: number } & Reach)
+  | { readonly kind: 'inline'; readonly text: string }
+  | ({
+      readonly kind: 'api'
+      readonly endpoint: string
+      readonly timeoutMs: number
+      readonly headersFile?: string
+      readonly headers?: readonly { readonly name: string; readonly valueFile: string }[]
+    } & Reach)
+  | ({
+      readonly kind: 'git'
+      readonly repository: string
+      /** `HEAD`, or in full: `refs/heads/main`. With `commit`, none. */
+      readonly ref?: string
+      readonly commit?: string
+      readonly path: string
+      readonly auth?: { readonly username: string; readonly passwordFile: string }
+    } & Reach)
+  | {
+      readonly kind: 'kubernetes'
+      /** API group of the kinds, and prefix of the annotations. */
+      readonly group: string
+      readonly namespaces: readonly string[]
+      readonly server: string
+      readonly tokenFile: string
+      readonly caFile: string
+    }
+
+interface Reach {
+  /** Held to public addresses: the source was created by a caller of the API, who may not make us look around here. */
+  readonly publicOnly: boolean
+}
+
+export type PlaceOf<K extends Place['kind']> = Extract<Place, { kind: K }>
+
+/** A source that is synced. */
+export interface Source {
+  readonly name: string
+  readonly place: Place
+  readonly filter?: SourceConfig['filter'] | undefined
+  /** Bytes that it may have; one that has more fails, and what it brought before stays. */
+  readonly maxBytes: number
+}
+
+/** A pass over a source, for the reader of its kind. */
+export interface Pass {
+  /** Name of the source. */
+  readonly source: string
+  /**
+   * What the pass before left behind. Undefined where there was none, where the source is read otherwise since, and where
+   * everything is to be read again.
+   */
+  readonly mark: string | undefined
+  /** Whether the store has skills of the source. */
+  readonly holdsSkills: boolean
+  /** Bytes that the source may have. */
+  readonly maxBytes: number
+  /** What the store has of the source: bytes of documents, and versions. */
+  held(): Promise<{ readonly bytes: number; readonly entries: number }>
+  /** A reader may keep files there while it runs. */
+  readonly stateDirectory: string
+  readonly signal: AbortSignal
+  /** What a reader opens and what ends with the pass. */
+  readonly parts: AsyncDisposableStack
+}
+
+/** What a pass has found. */
+export interface Content {
+  /** Whether the batches are all that the source holds; else they are what has changed. */
+  readonly complete: boolean
+  /** Asked for once. Memory holds one at a time. */
+  readonly batches: AsyncIterable<Catalog> | Iterable<Catalog>
+  /** The mark for the next pass; asked for after the last batch. */
+  mark(): string
+}
+
+/** What the source holds is what it held, though the mark is another: a commit that leaves our file as it was. */
+interface SameContent {
+  readonly newMark: string
+}
+
+/** Reads what has changed. Throws a SourceError, from the batches too. */
+export type ReadChange = () => Promise<Content | SameContent>
+
+/**
+ * Looks at a source. Undefined where nothing has changed since the mark; that must be cheap, and nothing is parsed for
+ * it. Throws a SourceError.
+ */
+export type LookAtSource<P extends Place = Place> = (place: P, pass: Pass) => Promise<ReadChange | undefined>
+
+/** What a sync has come to. */
+export interface Synced {
+  /** Whether there was anything to apply. */
+  readonly changed: boolean
+  /** Names of either type that the source has. */
+  readonly servers: number
+  readonly skills: number
+  /** What was left out. */
+  readonly problems: readonly Problem[]
+}

@@ -1,0 +1,55 @@
+import { randomUUID } from 'node:crypto'
+import { type FileHandle, mkdir, open, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { bytesOf } from './file-content.ts'
+import type { Pass } from './source.ts'
+import { SourceError } from './source-error.ts'
+
+/** A file for what is fetched, so that memory need not hold it. */
+export interface Spool {
+  /** Takes away what was written. Throws a SourceError, as `write`. */
+  clear(): Promise<void>
+  /** Writes the next piece. */
+  write(piece: Buffer): Promise<void>
+  /** What was written, from its beginning. Each piece is valid until the next is asked for. */
+  read(): AsyncGenerator<Buffer>
+}
+
+/** Opens a spool. Its file has no name: when the pass ends, or the process is killed, it is gone. Throws a SourceError. */
+export async function openSpool({ stateDirectory, parts }: Pick<Pass, 'stateDirectory' | 'parts'>): Promise<Spool> {
+  const folder = join(stateDirectory, 'fetched')
+  const path = join(folder, randomUUID())
+  let file: FileHandle
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    file = parts.use(await open(path, 'wx+', 0o600))
+    await rm(path)
+  } catch (error) {
+    throw noRoom(error as NodeJS.ErrnoException)
+  }
+  let size = 0
+  return {
+    async clear() {
+      size = 0
+      await file.truncate().catch((error: NodeJS.ErrnoException) => {
+        throw noRoom(error)
+      })
+    },
+    async write(piece) {
+      for (let written = 0; written < piece.length; ) {
+        const { bytesWritten } = await file
+          .write(piece, written, piece.length - written, size)
+          .catch((error: NodeJS.ErrnoException) => {
+            throw noRoom(error)
+          })
+        written += bytesWritten
+        size += bytesWritten
+      }
+    },
+    read: () => bytesOf(file),
+  }
+}
+
+function noRoom({ code }: NodeJS.ErrnoException): SourceError {
+  return new SourceError('store_failed', `the state directory does not take what is fetched (${code})`)
+}

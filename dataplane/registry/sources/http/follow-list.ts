@@ -1,0 +1,159 @@
+import { type Budget, createBudget } from '../format/budget.ts'
+import type { Catalog } from '../format/catalog-reader.ts'
+import { type ListKind, type PageEnd, readPage } from '../format/parse.ts'
+import type { Problem } from '../format/read-entry.ts'
+import { SourceError } from '../format/source-error.ts'
+
+/** How far a list of another registry was followed. */
+export interface ListMark {
+  /** The latest time of change that the upstream told, by its own clock; absent where it tells none. */
+  readonly since?: string
+  /** When that was first told, by our clock; absent once all that may have come late with it has been read. */
+  readonly toldAt?: number
+  /** Hash of what was read last where that was one page. */
+  readonly tail?: string
+}
+
+/** A list whose first page has been fetched. */
+export interface FoundList {
+  /** Whether it may hold anything that it did not hold at the mark. */
+  readonly changed: boolean
+  /** Its entries, page by page; asked for once. All of them count against the budget. */
+  pages(budget: Budget): AsyncGenerator<Catalog>
+  /** The mark for the next pass; asked for after the last page. */
+  mark(): ListMark
+}
+
+export interface ListOptions {
+  readonly kind: ListKind
+  readonly url: string
+  readonly before: ListMark | undefined
+  /** Whether what has changed since the mark will do. */
+  readonly changesOnly: boolean
+  /** Bytes that the source may have. */
+  readonly maxBytes: number
+  /** Fetches a page, in the place of the one before it. Throws a SourceError. */
+  readonly get: (url: string) => Promise<FetchedPage>
+}
+
+/** A page that lies on the disk. */
+export interface FetchedPage {
+  readonly hash: string
+  /** In bytes. */
+  readonly size: number
+  /** Its bytes, from the beginning. */
+  read(): AsyncIterable<Buffer>
+}
+
+/** The first page, looked at: what it tells, and its entries where they are few. */
+interface LookedAt {
+  readonly end: PageEnd
+  readonly batch: Catalog | undefined
+}
+
+/**
+ * A change may show up in an upstream later than its time says, while the transaction that makes it runs: so long what is
+ * a little older than the latest is asked for too, and no longer, since it may be the whole catalog.
+ */
+const OVERLAP_MS = 60_000
+const PAGE_SIZE = 100
+const MOST_PAGES = 20_000
+/** Pages in a row that have nothing on them. */
+const MOST_EMPTY_PAGES = 100
+/** Each cursor is kept, to find out who goes round in a circle. */
+const LONGEST_CURSOR = 4096
+
+/** Looks at a list: all of it, or what has changed where the upstream tells times of change. Throws a SourceError. */
+export async function followList({ kind, url, before, changesOnly, maxBytes, get }: ListOptions): Promise<FoundList> {
+  const since = changesOnly ? before?.since : undefined
+  const now = Date.now()
+  // A later time says nothing of what is still to come: it is of a clock that runs ahead, or of a change that was made
+  // while the list was paged through, when others may have been made to pages that had been read.
+  const until = new Date(now).toISOString()
+  const overlaps = before?.toldAt !== undefined
+  const query = `${url}?limit=${PAGE_SIZE}${since === undefined ? '' : changesQuery(since, overlaps)}`
+  const fetched = await get(query)
+  // It was one page then, and it is the same one now; what has changed is no answer to what there is, though it look so.
+  const isSame = fetched.hash === before?.tail && since === before.since
+  const read = (page: FetchedPage, budget: Budget) => readPage(page.read(), { kind, until, budget })
+  const first = isSame ? undefined : await lookAt(read(fetched, createBudget(maxBytes)))
+  const isOnly = first === undefined || first.end.nextCursor === undefined
+  let newest = since
+
+  async function* pages(budget: Budget) {
+    let count = 0
+    let isUsable = false
+    let unusable: Problem | undefined
+    const note = (end: PageEnd) => {
+      count += end.count
+      if (end.count > 0 && end.unusable === undefined) isUsable = true
+      unusable ??= end.unusable
+      if (end.newest !== undefined && (newest === undefined || end.newest > newest)) newest = end.newest
+    }
+    yield* readPages(budget, note)
+    // Taken for a mistake, as in a file: all that came before would go. A list that is new may be another's.
+    if (!isUsable && unusable !== undefined && since === undefined && (kind === 'servers' || before !== undefined))
+      throw new SourceError(
+        'no_usable_entry',
+        `none of ${count} ${kind} is usable; ${unusable.pointer}: ${unusable.message}`,
+      )
+  }
+
+  async function* readFirst(budget: Budget): AsyncGenerator<Catalog, PageEnd> {
+    if (first?.batch === undefined) return yield* read(fetched, budget)
+    budget.addBytes(fetched.size)
+    yield first.batch
+    for (let left = first.end.count; left > 0; left--) budget.addEntry()
+    return first.end
+  }
+
+  async function* readPages(budget: Budget, note: (end: PageEnd) => void): AsyncGenerator<Catalog> {
+    const seen = new Set<string>()
+    let end = yield* readFirst(budget)
+    let empty = 0
+    for (let count = 1; count <= MOST_PAGES; count++) {
+      note(end)
+      const cursor = end.nextCursor
+      if (cursor === undefined) return
+      empty = end.count === 0 ? empty + 1 : 0
+      if (empty > MOST_EMPTY_PAGES)
+        throw new SourceError('endless', `the upstream gives more than ${MOST_EMPTY_PAGES} pages with nothing on them`)
+      if (cursor.length > LONGEST_CURSOR)
+        throw new SourceError('wrong_shape', `/metadata/nextCursor: has more than ${LONGEST_CURSOR} characters`)
+      if (seen.has(cursor)) throw new SourceError('endless', 'the upstream gives a cursor for the second time')
+      seen.add(cursor)
+      end = yield* read(await get(`${query}&cursor=${encodeURIComponent(cursor)}`), budget)
+    }
+    throw new SourceError('endless', `the upstream has more than ${MOST_PAGES} pages`)
+  }
+
+  function toldAt(): Pick<ListMark, 'toldAt'> {
+    if (newest !== before?.since) return { toldAt: now }
+    return overlaps && now - before.toldAt < OVERLAP_MS ? { toldAt: before.toldAt } : {}
+  }
+
+  return {
+    changed: !isSame && !(since !== undefined && isOnly && first?.end.count === 0),
+    pages,
+    mark: () => ({
+      ...(newest !== undefined && { since: newest, ...toldAt() }),
+      // The next pass asks the same again only where no later time was seen.
+      ...(isOnly && newest === since && { tail: fetched.hash }),
+    }),
+  }
+}
+
+/** Reads a page to its end. Of one that comes in a single batch that is kept, so that it need not be read again. */
+async function lookAt(page: AsyncGenerator<Catalog, PageEnd>): Promise<LookedAt> {
+  let batch: Catalog | undefined
+  for (let batches = 0; ; batches++) {
+    const { done, value } = await page.next()
+    if (done) return { end: value, batch }
+    batch = batches === 0 ? value : undefined
+  }
+}
+
+function changesQuery(since: string, overlaps: boolean): string {
+  const from = new Date(Date.parse(since) - (overlaps ? OVERLAP_MS : 0)).toISOString()
+  return `&updated_since=${encodeURIComponent(from)}&include_deleted=true`
+}

@@ -1,0 +1,116 @@
+import { Agent, type Dispatcher, request } from 'undici'
+import { guardedConnect } from '../../../net/connect.ts'
+import { AddressRefused } from '../../../net/dispatcher.ts'
+import { tooManyBytes } from '../format/budget.ts'
+import { SourceError } from '../format/source-error.ts'
+import { retryAfterOf } from './retry-after.ts'
+
+export interface HttpAnswer {
+  readonly status: number
+  readonly headers: Dispatcher.ResponseData['headers']
+}
+
+interface HttpGetOptions {
+  readonly publicOnly: boolean
+  /** Longest wait for one whole answer. */
+  readonly timeoutMs: number
+  readonly maxBytes: number
+  readonly signal: AbortSignal
+}
+
+/**
+ * GETs what a source serves and hands its body over piece by piece. Answers of status 200 and 304 are given; anything else
+ * is a SourceError, and nothing of it is handed over.
+ */
+export interface HttpGet extends AsyncDisposable {
+  (url: string, headers: Headers, take: TakePiece): Promise<HttpAnswer>
+}
+
+type Headers = Readonly<Record<string, string>>
+type TakePiece = (piece: Buffer) => Promise<void> | void
+
+const REDIRECTS = 5
+const CONNECT_MS = 5_000
+
+/**
+ * Makes a function that GETs within bounds of time, size and, for a source that is held to it, of address. It follows
+ * redirects; to another origin without the headers that were meant for the first.
+ *
+ * A source of the configuration may be at any address. Where it redirects to is not in the configuration: nobody is sent
+ * to link-local addresses and metadata services that way.
+ */
+export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpGetOptions): HttpGet {
+  const bounds = { connections: 2, pipelining: 1, maxOrigins: 16 }
+  const guarded = new Agent({ ...bounds, connect: guardedConnect({ allowPrivateIP: !publicOnly }) })
+  const trusted = publicOnly ? guarded : new Agent({ ...bounds, connect: { timeout: CONNECT_MS, allowH2: false } })
+
+  /** Gives where the answer leads to instead of an answer. */
+  async function once(url: string, headers: Headers, isFirst: boolean, take: TakePiece): Promise<HttpAnswer | string> {
+    const answer = await request(url, {
+      dispatcher: isFirst ? trusted : guarded,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+      headers: { accept: 'application/json', 'user-agent': 'portico', ...headers },
+    })
+    const { statusCode: status, body } = answer
+    const { location } = answer.headers
+    if (status === 200 || status === 304) {
+      let size = 0
+      for await (const piece of body as AsyncIterable<Buffer>) {
+        size += piece.length
+        if (size > maxBytes) throw tooManyBytes(maxBytes)
+        await take(piece)
+      }
+      return { status, headers: answer.headers }
+    }
+    // What comes with a refusal is not read; the connection is kept where it is little.
+    await body.dump()
+    if (status < 300 || status > 399 || typeof location !== 'string') throw refusal({ status, headers: answer.headers })
+    return location
+  }
+
+  async function httpGet(url: string, headers: Headers, take: TakePiece): Promise<HttpAnswer> {
+    try {
+      const { origin } = new URL(url)
+      let at = url
+      for (let hops = 0; hops <= REDIRECTS; hops++) {
+        const isHome = new URL(at).origin === origin
+        const answer = await once(at, isHome ? headers : {}, isHome, take)
+        if (typeof answer !== 'string') return answer
+        at = new URL(answer, at).href
+        if (!/^https?:/.test(at)) throw new SourceError('refused', 'it redirects to what is neither http nor https')
+      }
+      throw new SourceError('refused', `it redirects more than ${REDIRECTS} times`)
+    } catch (error) {
+      throw signal.aborted ? signal.reason : failureOf(error as Failure, timeoutMs)
+    }
+  }
+
+  return Object.assign(httpGet, {
+    async [Symbol.asyncDispose]() {
+      await Promise.all([guarded.destroy(), trusted.destroy()])
+    },
+  })
+}
+
+function refusal({ status, headers }: HttpAnswer): SourceError {
+  const options = { retryAfterMs: retryAfterOf(headers['retry-after'], Date.now()) }
+  if (status === 429) return new SourceError('rate_limited', 'the upstream asks for fewer requests (429)', options)
+  if (status >= 500) return new SourceError('upstream_failed', `the upstream answers ${status}`, options)
+  if (status === 401 || status === 403) return new SourceError('forbidden', `the upstream answers ${status}`)
+  return new SourceError('refused', `the upstream answers ${status}`)
+}
+
+interface Failure extends Error {
+  readonly code?: string
+  readonly cause?: Error & { readonly code?: string }
+}
+
+function failureOf(error: Failure, timeoutMs: number): SourceError {
+  if (error instanceof SourceError) return error
+  if (error instanceof AddressRefused || error.cause instanceof AddressRefused)
+    return new SourceError('private_address', 'it is at, or leads to, an address that this source may not reach')
+  if (error.name === 'TimeoutError') return new SourceError('timed_out', `no whole answer within ${timeoutMs} ms`)
+  return new SourceError('unreachable', `it can’t be reached (${error.code ?? error.cause?.code ?? error.name})`, {
+    cause: error,
+  })
+}

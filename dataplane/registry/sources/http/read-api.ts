@@ -1,0 +1,144 @@
+import { createHash } from 'node:crypto'
+import { type Budget, createBudget } from '../format/budget.ts'
+import { readSmallFile } from '../format/small-file.ts'
+import type { Pass, PlaceOf, ReadChange } from '../format/source.ts'
+import { SourceError, type SourceErrorCode } from '../format/source-error.ts'
+import { openSpool, type Spool } from '../format/spool.ts'
+import { type FetchedPage, type FoundList, followList, type ListMark } from './follow-list.ts'
+import { getPatiently } from './get-patiently.ts'
+import { headerOf, parseHeaders } from './headers-file.ts'
+import { createHttpGet, type HttpGet } from './http-get.ts'
+
+/** How far another registry was followed. */
+interface Mark {
+  /** When everything was last read; absent where everything is read each time. */
+  readonly fullAt?: number
+  readonly servers: ListMark
+  /** `false`: the upstream has no list of skills. Absent: that is not known. */
+  readonly skills?: ListMark | false
+}
+
+/** Everything is read anew so often: a version that an upstream drops without a word is missed until then. */
+const FULL_EVERY_MS = 6 * 60 * 60 * 1000
+const A_FILE = 'a file of headers'
+/** 100 documents of the largest size that is kept. A page waits on the disk while it is read, never in memory. */
+const LARGEST_PAGE = 104 * 1024 * 1024
+/**
+ * What is said of a path that is not there, by those who know it and those who don't. Where skills came from it once, only
+ * the former count: they would all go for a proxy's page.
+ */
+const NO_SUCH_LIST: readonly SourceErrorCode[] = ['refused', 'forbidden', 'wrong_shape', 'not_json']
+
+/**
+ * Reads another registry (MCP registry API v0.1) page by page: all of it, or what has changed since the last pass where
+ * the upstream tells times of change. Everything is read again now and then, and where the mark says nothing. Skills come
+ * too where the upstream has our extension of the API.
+ */
+export async function readApi(place: PlaceOf<'api'>, pass: Pass): Promise<ReadChange | undefined> {
+  const { signal } = pass
+  const before = pass.mark === undefined ? undefined : (JSON.parse(pass.mark) as Mark)
+  const { maxBytes } = pass
+  const httpGet = pass.parts.use(createHttpGet({ ...place, maxBytes: Math.min(LARGEST_PAGE, maxBytes), signal }))
+  const headers = await headersOf(place)
+  const pageGetter = () => getPages((url, take) => httpGet(url, headers, take), pass)
+  const now = Date.now()
+  // Below zero: our clock was ahead then.
+  const age = now - (before?.fullAt ?? 0)
+  const changesOnly = before?.servers.since !== undefined && age >= 0 && age < FULL_EVERY_MS
+  // People give the base with or without the slash at its end.
+  const base = `${place.endpoint.replace(/\/+$/, '')}/v0.1`
+
+  const servers = await followList({
+    kind: 'servers',
+    url: `${base}/servers`,
+    before: before?.servers,
+    changesOnly,
+    maxBytes,
+    get: pageGetter(),
+  })
+  const skills = asksForSkills(before, changesOnly)
+    ? await findSkills(
+        {
+          kind: 'skills',
+          url: `${base}/x/portico/skills`,
+          before: before?.skills || undefined,
+          changesOnly,
+          maxBytes,
+          get: pageGetter(),
+        },
+        pass.holdsSkills ? ['refused'] : NO_SUCH_LIST,
+      )
+    : undefined
+  const lists = skills === undefined ? [servers] : [servers, skills]
+  if (!lists.some(({ changed }) => changed)) return undefined
+
+  return async function readLists() {
+    // What has changed comes on top of what the source has.
+    const budget = changesOnly ? createBudget(maxBytes, await pass.held()) : createBudget(maxBytes)
+    return {
+      complete: !changesOnly,
+      batches: batchesOf(changesOnly ? lists.filter(({ changed }) => changed) : lists, budget),
+      mark() {
+        const marks = { servers: servers.mark(), skills: skills?.mark() ?? false }
+        const fullAt = marks.servers.since === undefined ? {} : { fullAt: changesOnly ? before.fullAt : now }
+        return JSON.stringify({ ...fullAt, ...marks } as Mark)
+      },
+    }
+  }
+}
+
+async function* batchesOf(lists: readonly FoundList[], budget: Budget) {
+  for (const list of lists) yield* list.pages(budget)
+}
+
+type GetInto = (url: string, take: (piece: Buffer) => Promise<void>) => ReturnType<HttpGet>
+
+/** Makes the function that fetches the pages of one list, each in the place of the one before it. */
+function getPages(get: GetInto, pass: Pass): (url: string) => Promise<FetchedPage> {
+  let spool: Spool | undefined
+
+  return async function getPage(url) {
+    const file = (spool ??= await openSpool(pass))
+    const fetched = await getPatiently(async () => {
+      const digest = createHash('sha256')
+      let size = 0
+      await file.clear()
+      await get(url, (piece) => {
+        digest.update(piece)
+        size += piece.length
+        return file.write(piece)
+      })
+      return { hash: digest.digest('base64url'), size }
+    }, pass.signal)
+    return { ...fetched, read: file.read }
+  }
+}
+
+/** Where an upstream has had no skills it is asked again when everything is. */
+function asksForSkills(before: Mark | undefined, changesOnly: boolean): boolean {
+  if (before?.skills === false) return before.fullAt !== undefined && !changesOnly
+  return true
+}
+
+/** Undefined where the upstream has no such list (`absent` tells it): the path is not of the official API. */
+async function findSkills(
+  options: Parameters<typeof followList>[0],
+  absent: readonly SourceErrorCode[],
+): Promise<FoundList | undefined> {
+  try {
+    return await followList(options)
+  } catch (error) {
+    if (options.before === undefined && error instanceof SourceError && absent.includes(error.code)) return undefined
+    throw error
+  }
+}
+
+async function headersOf({ headersFile, headers = [] }: PlaceOf<'api'>): Promise<Readonly<Record<string, string>>> {
+  const own = await Promise.all(
+    headers.map(async ({ name, valueFile }) => headerOf(name, (await readSmallFile(valueFile, A_FILE)).trim())),
+  )
+  return {
+    ...(headersFile === undefined ? {} : parseHeaders(await readSmallFile(headersFile, A_FILE))),
+    ...Object.fromEntries(own),
+  }
+}

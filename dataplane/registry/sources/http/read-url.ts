@@ -1,0 +1,50 @@
+import { createHash } from 'node:crypto'
+import { createBudget } from '../format/budget.ts'
+import { readCatalog } from '../format/parse.ts'
+import type { Pass, PlaceOf, ReadChange } from '../format/source.ts'
+import { openSpool } from '../format/spool.ts'
+import { createHttpGet } from './http-get.ts'
+
+/** What is known of the bytes that were read last. */
+interface Mark {
+  readonly hash: string
+  readonly etag?: string
+  readonly modified?: string
+}
+
+/**
+ * Fetches a registry file. A server that knows validators (RFC 9110 section 13.1) is asked whether it has changed; bytes
+ * that are the same all the same are not parsed.
+ */
+export async function readUrl(place: PlaceOf<'url'>, pass: Pass): Promise<ReadChange | undefined> {
+  const before = pass.mark === undefined ? undefined : (JSON.parse(pass.mark) as Mark)
+  const get = pass.parts.use(createHttpGet({ ...place, maxBytes: pass.maxBytes, signal: pass.signal }))
+  const spool = await openSpool(pass)
+  const digest = createHash('sha256')
+  const validators = {
+    ...(before?.etag !== undefined && { 'if-none-match': before.etag }),
+    ...(before?.modified !== undefined && { 'if-modified-since': before.modified }),
+  }
+  const { status, headers } = await get(place.url, validators, (piece) => {
+    digest.update(piece)
+    return spool.write(piece)
+  })
+  // Nobody who was not asked whether it has changed can know that.
+  if (status === 304 && Object.keys(validators).length > 0) return undefined
+  const hash = digest.digest('base64url')
+  if (hash === before?.hash) return undefined
+
+  const { etag, 'last-modified': modified } = headers
+  const mark = {
+    hash,
+    ...(typeof etag === 'string' && { etag }),
+    ...(typeof modified === 'string' && { modified }),
+  } satisfies Mark
+  return async function readContent() {
+    return {
+      complete: true,
+      batches: readCatalog(spool.read(), createBudget(pass.maxBytes)),
+      mark: () => JSON.stringify(mark),
+    }
+  }
+}

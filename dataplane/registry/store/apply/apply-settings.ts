@@ -1,0 +1,180 @@
+import { randomUUID } from 'node:crypto'
+import { type Kysely, sql } from 'kysely'
+import { isPostgres, retryConflicts } from '../../../storage/sql.ts'
+import type { ClaimsMap } from '../../authz/claims.ts'
+import { internOne } from '../database/claims-sets.ts'
+import type { SourceSettings } from '../database/records.ts'
+import type { Origin, RegistryTables } from '../database/schema.ts'
+import { forgetPasses } from './pass.ts'
+import { refreshListing } from './refresh-listing.ts'
+import { renewRevisions } from './settle-entries.ts'
+
+export interface SourceSetting {
+  readonly name: string
+  readonly config: SourceSettings
+  readonly claims: ClaimsMap
+}
+
+interface RegistrySetting {
+  readonly name: string
+  /** Most important first. */
+  readonly sources: readonly string[]
+  readonly claims: ClaimsMap
+}
+
+/** The configured sources and registries; names are unique and every source named by a registry exists. */
+export interface StoreSettings {
+  readonly sources: readonly SourceSetting[]
+  readonly registries: readonly RegistrySetting[]
+}
+
+/**
+ * Makes the store hold exactly these sources and registries besides those made by the API, in one transaction. What a
+ * source brought stays, whichever registries it is in; a source that is no longer configured goes with all its entries.
+ * Writes nothing where nothing differs. A name that the API has given away is taken over by the file.
+ */
+export function applySettings(database: Kysely<RegistryTables>, settings: StoreSettings): Promise<void> {
+  return retryConflicts(() => database.transaction().execute((transaction) => writeSettings(transaction, settings)))
+}
+
+async function writeSettings(database: Kysely<RegistryTables>, settings: StoreSettings): Promise<void> {
+  const at = new Date().toISOString()
+  // Replicas that start together come one after the other.
+  if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(SETTINGS_LOCK)})`.execute(database)
+  for (const { id, name } of await configured(database, 'source'))
+    if (!settings.sources.some((source) => source.name === name)) await dropSource(database, id)
+  for (const source of settings.sources) await writeSource(database, source, 'config', at)
+
+  for (const { id, name } of await configured(database, 'registry'))
+    if (!settings.registries.some((registry) => registry.name === name))
+      await database.deleteFrom('registry').where('id', '=', id).execute()
+  for (const registry of settings.registries) await writeRegistry(database, registry, 'config', at)
+}
+
+const SETTINGS_LOCK = 7_461_001
+
+function configured(database: Kysely<RegistryTables>, table: 'source' | 'registry') {
+  return database.selectFrom(table).select(['id', 'name']).where('origin', '=', 'config').execute()
+}
+
+/** Removes a source with all that it brought. */
+export async function dropSource(database: Kysely<RegistryTables>, id: number): Promise<void> {
+  await renewRevisions(database, [id])
+  await forgetPasses(database, id)
+  await database.deleteFrom('source').where('id', '=', id).execute()
+}
+
+/** Inserts a source or changes it where it differs. */
+export async function writeSource(
+  database: Kysely<RegistryTables>,
+  { name, config, claims }: SourceSetting,
+  origin: Origin,
+  at: string,
+): Promise<void> {
+  const claims_set = await internOne(database, claims)
+  const inherits = config.managed === undefined && config.kubernetes === undefined ? 1 : 0
+  const row = { origin, config: JSON.stringify(config), claims_set, inherits }
+  const before = await database.selectFrom('source').selectAll().where('name', '=', name).executeTakeFirst()
+  if (before === undefined) {
+    await database
+      .insertInto('source')
+      .values({ name, ...row, created_at: at, updated_at: at })
+      .execute()
+    return
+  }
+  if (Object.entries(row).every(([column, value]) => before[column as keyof typeof row] === value)) return
+  await database
+    .updateTable('source')
+    .set({ ...row, updated_at: at })
+    .where('id', '=', before.id)
+    .execute()
+  if (kindOf(config) !== kindOf(JSON.parse(before.config))) await empty(database, before.id)
+  else if (inherits === 1 && claims_set !== before.claims_set) await inheritClaims(database, before.id, claims_set)
+}
+
+const KINDS = ['managed', 'kubernetes', 'git', 'api', 'file'] as const
+const kindOf = (config: SourceSettings) => KINDS.find((kind) => config[kind] !== undefined)
+
+/** A source of another kind shares nothing with what had its name before. */
+async function empty(database: Kysely<RegistryTables>, source: number): Promise<void> {
+  await database.deleteFrom('entry').where('source_id', '=', source).execute()
+  await database.deleteFrom('staged_version').where('source_id', '=', source).execute()
+  await database.deleteFrom('document').where('source_id', '=', source).execute()
+  const nothing = { settings_hash: null, content_hash: null, servers: 0, skills: 0, problems: '[]', sync_state: null }
+  await database.updateTable('source').set(nothing).where('id', '=', source).execute()
+  await renewRevisions(database, [source])
+}
+
+/** Claims of a synced source are those of its entries, and act at once. */
+async function inheritClaims(database: Kysely<RegistryTables>, source: number, claims_set: number): Promise<void> {
+  await database
+    .updateTable('entry')
+    .set({ claims_set })
+    .where('source_id', '=', source)
+    .where('claims_set', '<>', claims_set)
+    .execute()
+  await refreshListing(database, { source })
+  await renewRevisions(database, [source])
+}
+
+/** Inserts a registry or changes it where it differs; its sources must exist. */
+export async function writeRegistry(
+  database: Kysely<RegistryTables>,
+  { name, sources, claims }: RegistrySetting,
+  origin: Origin,
+  at: string,
+): Promise<void> {
+  const claims_set = await internOne(database, claims)
+  const before = await database.selectFrom('registry').selectAll().where('name', '=', name).executeTakeFirst()
+  const id =
+    before?.id ?? (await insertRegistry(database, { name, origin, claims_set, created_at: at, updated_at: at }))
+  const reordered = await applyOrder(database, id, sources)
+  if (before !== undefined && (reordered || before.origin !== origin || before.claims_set !== claims_set))
+    await database.updateTable('registry').set({ origin, claims_set, updated_at: at }).where('id', '=', id).execute()
+}
+
+async function insertRegistry(
+  database: Kysely<RegistryTables>,
+  row: { name: string; origin: Origin; claims_set: number; created_at: string; updated_at: string },
+): Promise<number> {
+  const values = { ...row, revision: randomUUID() }
+  return (await database.insertInto('registry').values(values).returning('id').executeTakeFirstOrThrow()).id
+}
+
+/**
+ * Gives a registry its sources; tells whether these are others than before. A source that went has taken its row along:
+ * the positions then differ.
+ */
+async function applyOrder(database: Kysely<RegistryTables>, registry: number, names: readonly string[]) {
+  const rows =
+    names.length === 0
+      ? []
+      : await database.selectFrom('source').select(['id', 'name']).where('name', 'in', names).execute()
+  const ids = new Map(rows.map(({ id, name }) => [name, id]))
+  const sources = names.map((name) => ids.get(name) as number)
+  const before = await orderOf(database, registry)
+  const same =
+    before.length === sources.length && before.every(({ source_id, position }) => sources[position] === source_id)
+  if (!same) await writeOrder(database, registry, sources)
+  return !same
+}
+
+function orderOf(database: Kysely<RegistryTables>, registry: number) {
+  return database
+    .selectFrom('registry_source')
+    .select(['source_id', 'position'])
+    .where('registry_id', '=', registry)
+    .orderBy('position')
+    .execute()
+}
+
+async function writeOrder(database: Kysely<RegistryTables>, registry: number, sources: readonly number[]) {
+  await database.deleteFrom('registry_source').where('registry_id', '=', registry).execute()
+  if (sources.length > 0)
+    await database
+      .insertInto('registry_source')
+      .values(sources.map((source_id, position) => ({ registry_id: registry, source_id, position })))
+      .execute()
+  await refreshListing(database, { registry })
+  await database.updateTable('registry').set({ revision: randomUUID() }).where('id', '=', registry).execute()
+}

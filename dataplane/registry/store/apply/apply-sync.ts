@@ -1,0 +1,295 @@
+import { randomUUID } from 'node:crypto'
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
+import { isPostgres, retryConflicts } from '../../../storage/sql.ts'
+import type { IncomingVersion } from '../../catalog/entry.ts'
+import { inChunks } from '../database/chunks.ts'
+import type { RegistryTables } from '../database/schema.ts'
+import { lastPass, takeTurn } from './pass.ts'
+import { refreshListing } from './refresh-listing.ts'
+import { renewRevisions, settleEntries } from './settle-entries.ts'
+import { stageVersions } from './stage-versions.ts'
+
+/** What a pass over a source ends with. */
+interface PassEnd {
+  readonly settingsHash: string
+  /** The mark of what was read: the next pass is handed it. */
+  readonly mark: string
+  /** Whether the batches were all that the source holds; else they were what has changed. */
+  readonly complete: boolean
+  /** JSON list of what was left out. */
+  readonly problems: string
+  /** UTC with milliseconds. */
+  readonly now: string
+}
+
+/** A pass over a source that is being written. */
+interface Staging {
+  /**
+   * Takes a batch: what is in the store as it is costs nothing, the rest is laid aside on the disk. Of two that are the
+   * same version the later counts: an upstream may change while it is paged through.
+   */
+  add(versions: readonly IncomingVersion[]): Promise<void>
+  /**
+   * Puts all batches in force at once: whoever reads sees the state before or after, and a process that is killed leaves
+   * the state before. Writes only what differs. What a complete pass did not bring becomes a tombstone, so that those who
+   * mirror us by `updated_since` learn of it. Tells whether anything was written.
+   */
+  finish(end: PassEnd): Promise<boolean>
+  /** Takes back what was laid aside, of a pass that can't be finished. */
+  drop(): Promise<void>
+}
+
+/** How long a version that left its source is told of under `include_deleted` and `updated_since`. */
+const TOMBSTONE_MS = 30 * 24 * 60 * 60 * 1000
+
+type Database = Kysely<RegistryTables>
+
+/**
+ * Begins to write a pass over a source. Memory does not grow with the documents: each batch is on the disk before the
+ * next. What an earlier pass laid aside and did not finish is dropped; should it go on, it fails. Throws where there is no
+ * such source.
+ */
+export async function stageSync(database: Database, name: string): Promise<Staging> {
+  const { id: source } = await database
+    .selectFrom('source')
+    .select('id')
+    .where('name', '=', name)
+    .executeTakeFirstOrThrow()
+  const transact = <T>(work: (transaction: Transaction<RegistryTables>) => Promise<T>) =>
+    retryConflicts(() => database.transaction().execute(work))
+  const pass = { source, name: randomUUID(), before: await lastPass(database, source) }
+  let writes = false
+  const take = async (transaction: Database) => {
+    writes = true
+    if (!(await takeTurn(transaction, pass))) throw new Error('another pass over the source was faster')
+  }
+  await transact(async (transaction) => {
+    if (await dropStaged(transaction, source)) await take(transaction)
+  })
+  /** Numbers of versions that the store has and that the pass has met. */
+  const seen = new Set<number>()
+
+  return {
+    add: (versions) => stageVersions(database, source, { versions, seen, take }),
+    finish: (end) =>
+      transact(async (transaction) => {
+        await oneSwitchAtATime(transaction)
+        await lockSynced(transaction, source)
+        if (writes) await take(transaction)
+        const touched = new Set([
+          // First: what comes in now was not in the store when it was met.
+          ...(end.complete ? await buryVanished(transaction, source, end.now, seen) : []),
+          ...(await enterStaged(transaction, source, end.now)),
+          ...(await purgeTombstones(transaction, source, end.now)),
+        ])
+        if (touched.size > 0) {
+          if (!writes) await take(transaction)
+          await settleEntries(transaction, [...touched])
+          await refreshListing(transaction, { source })
+          await renewRevisions(transaction, [source])
+          await tidy(transaction, touched.size)
+        }
+        return recordPass(transaction, source, end, touched.size > 0)
+      }),
+    async drop() {
+      if (!writes) return
+      await transact(async (transaction) => {
+        if (await takeTurn(transaction, pass)) await dropStaged(transaction, source)
+      })
+    },
+  }
+}
+
+/** The same for a source that is at hand as a whole. */
+export async function applySync(
+  database: Database,
+  { source, versions, ...end }: PassEnd & { readonly source: string; readonly versions: readonly IncomingVersion[] },
+): Promise<void> {
+  const staging = await stageSync(database, source)
+  await staging.add(versions)
+  await staging.finish(end)
+}
+
+/** Below so many changed entries neither statistics nor index are worth the trouble. */
+const MANY = 10
+
+/**
+ * What PostgreSQL would do by itself a minute later; until then a search costs many times as much: statistics that are of
+ * another catalog lead to plans that read everything, and what the search index has not taken in is read from end to end.
+ */
+async function tidy(database: Database, touched: number): Promise<void> {
+  if (!isPostgres(database) || touched <= MANY) return
+  await sql`select gin_clean_pending_list('entry_version_search')`.execute(database)
+  const { rows } = await sql<{
+    known: number
+  }>`select reltuples as known from pg_class where oid = 'entry'::regclass`.execute(database)
+  if (touched * 5 > (rows[0]?.known ?? 0)) await sql`analyze entry, entry_version, listing`.execute(database)
+}
+
+/** Takes away what an earlier pass laid aside; tells whether it did lay aside any version. */
+async function dropStaged(database: Database, source: number): Promise<boolean> {
+  await sql`
+    delete from document where id in (
+      select document_id from staged_version where source_id = ${source} and document_id is not null)`.execute(database)
+  const { numDeletedRows } = await database
+    .deleteFrom('staged_version')
+    .where('source_id', '=', source)
+    .executeTakeFirstOrThrow()
+  return numDeletedRows > 0n
+}
+
+/** Number of our advisory lock; any that nothing else in this database uses. */
+const SWITCH_LOCK = 7_461_003
+
+/**
+ * Sources of one registry renew the same revisions and settle the same names: switching over together they would wait
+ * for each other in a ring. Reading and laying aside, which takes the time, goes on side by side.
+ */
+async function oneSwitchAtATime(database: Database): Promise<void> {
+  if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(SWITCH_LOCK)})`.execute(database)
+}
+
+/** Those who write to one source do so one after the other; on SQLite there is one writer anyway. */
+export async function lockSource(database: Database, source: number): Promise<void> {
+  if (isPostgres(database))
+    await database.selectFrom('source').select('id').where('id', '=', source).forUpdate().execute()
+}
+
+/** The same for a pass. What is published meanwhile to a source that was set otherwise is not a pass's to bury. */
+async function lockSynced(database: Database, source: number): Promise<void> {
+  await lockSource(database, source)
+  const { config } = await database
+    .selectFrom('source')
+    .select('config')
+    .where('id', '=', source)
+    .executeTakeFirstOrThrow()
+  if ('managed' in JSON.parse(config)) throw new Error('the source is published to')
+}
+
+/** Brings what is staged into the tables; returns the entries that it belongs to. */
+async function enterStaged(database: Database, source: number, now: string): Promise<number[]> {
+  const mine = sql`s.source_id = ${source}`
+  await sql`
+    insert into entry (source_id, type, name, claims_set)
+    select s.source_id, s.type, s.name, coalesce(min(s.claims_set), (select claims_set from source where id = ${source}))
+    from staged_version s where ${mine} and not exists (
+      select 1 from entry e where e.source_id = s.source_id and e.type = s.type and e.name = s.name)
+    group by s.source_id, s.type, s.name order by s.type, s.name`.execute(database)
+  await sql`
+    update entry set claims_set = s.claims_set from staged_version s
+    where ${mine} and ${sameEntry(sql`entry`)} and s.claims_set is not null and entry.claims_set <> s.claims_set`.execute(
+    database,
+  )
+  await sql`
+    delete from document where id in (
+      select v.document_id from staged_version s join entry e on ${sameEntry(sql`e`)}
+        join entry_version v on v.entry_id = e.id and v.precedence = s.precedence where ${mine})`.execute(database)
+  // What the source does not tell is kept: when it was published, and when its status changed if it did not.
+  await sql`
+    update entry_version set
+      status = s.status, status_message = s.status_message,
+      status_changed_at = coalesce(s.status_changed_at,
+        case when entry_version.status = s.status then entry_version.status_changed_at else ${now} end),
+      published_at = coalesce(s.published_at, entry_version.published_at), updated_at = ${now}, gone_at = null,
+      title = s.title, description = s.description, search_text = s.search_text, content_hash = s.content_hash,
+      other_meta = s.other_meta, document_id = s.document_id
+    from staged_version s join entry e on ${sameEntry(sql`e`)}
+    where ${mine} and entry_version.entry_id = e.id and entry_version.precedence = s.precedence`.execute(database)
+  await sql`
+    insert into entry_version (entry_id, version, precedence, status, status_message, status_changed_at, published_at,
+      updated_at, title, description, search_text, content_hash, other_meta, document_id)
+    select e.id, s.version, s.precedence, s.status, s.status_message,
+      coalesce(s.status_changed_at, s.published_at, ${now}), coalesce(s.published_at, ${now}),
+      ${now}, s.title, s.description, s.search_text, s.content_hash, s.other_meta, s.document_id
+    from staged_version s join entry e on ${sameEntry(sql`e`)}
+    where ${mine} and not exists (
+      select 1 from entry_version v where v.entry_id = e.id and v.precedence = s.precedence)
+    order by s.type, s.name, s.precedence`.execute(database)
+
+  const { rows } = await sql<{ id: number }>`
+    select distinct e.id from staged_version s join entry e on ${sameEntry(sql`e`)} where ${mine}`.execute(database)
+  await database.deleteFrom('staged_version').where('source_id', '=', source).execute()
+  return rows.map(({ id }) => id)
+}
+
+function sameEntry(entry: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`${entry}.source_id = s.source_id and ${entry}.type = s.type and ${entry}.name = s.name`
+}
+
+async function buryVanished(
+  database: Database,
+  source: number,
+  now: string,
+  seen: ReadonlySet<number>,
+): Promise<number[]> {
+  const present = await database
+    .selectFrom('entry as e')
+    .innerJoin('entry_version as v', 'v.entry_id', 'e.id')
+    .select(['v.id', 'v.entry_id'])
+    .where('e.source_id', '=', source)
+    .where('v.gone_at', 'is', null)
+    .execute()
+  const vanished = present.filter(({ id }) => !seen.has(id))
+  await inChunks(vanished, (rows) =>
+    database
+      .updateTable('entry_version')
+      .set({ status: 'deleted', status_message: null, status_changed_at: now, updated_at: now, gone_at: now })
+      .where(
+        'id',
+        'in',
+        rows.map(({ id }) => id),
+      )
+      .execute(),
+  )
+  return vanished.map(({ entry_id }) => entry_id)
+}
+
+/** Old tombstones go for good, and entries that have no version left with them. */
+async function purgeTombstones(database: Database, source: number, now: string): Promise<number[]> {
+  const before = new Date(Date.parse(now) - TOMBSTONE_MS).toISOString()
+  const old = await database
+    .selectFrom('entry_version as v')
+    .innerJoin('entry as e', 'e.id', 'v.entry_id')
+    .select(['v.id', 'v.entry_id', 'v.document_id'])
+    .where('v.gone_at', '<', before)
+    .where('e.source_id', '=', source)
+    .execute()
+  await inChunks(old, async (rows) => {
+    const columns = <K extends 'id' | 'document_id' | 'entry_id'>(name: K) => rows.map((row) => row[name])
+    await database.deleteFrom('entry_version').where('id', 'in', columns('id')).execute()
+    await database.deleteFrom('document').where('id', 'in', columns('document_id')).execute()
+    await sql`
+      delete from entry where id in (${sql.join(columns('entry_id'))}) and not exists (
+        select 1 from entry_version v where v.entry_id = entry.id)`.execute(database)
+  })
+  return old.map(({ entry_id }) => entry_id)
+}
+
+/** A pass that found everything as it was writes nothing; tells whether this one did. */
+async function recordPass(
+  database: Database,
+  source: number,
+  { settingsHash, mark, problems }: PassEnd,
+  changed: boolean,
+): Promise<boolean> {
+  const count = (type: string) => sql<number>`(
+    select count(*) from entry e where e.source_id = source.id and e.type = ${type} and e.living = 1)`
+  const { numUpdatedRows } = await database
+    .updateTable('source')
+    .set({
+      settings_hash: settingsHash,
+      content_hash: mark,
+      problems,
+      servers: count('server'),
+      skills: count('skill'),
+    })
+    .where('id', '=', source)
+    .$if(!changed, (query) =>
+      query.where(
+        sql<boolean>`(settings_hash is distinct from ${settingsHash} or content_hash is distinct from ${mark}
+          or problems <> ${problems})`,
+      ),
+    )
+    .executeTakeFirstOrThrow()
+  return numUpdatedRows > 0n
+}

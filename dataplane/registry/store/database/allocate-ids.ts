@@ -1,0 +1,47 @@
+import { type Kysely, sql } from 'kysely'
+import { isPostgres } from '../../../storage/sql.ts'
+import type { RegistryTables } from './schema.ts'
+
+type Table = 'entry' | 'document' | 'entry_version'
+
+/**
+ * Numbers for so many new rows of each of these tables, to be used in the same transaction: rows that refer to each other
+ * can then be written by one statement a table, whatever order the database would hand numbers out in.
+ */
+export async function allocateIds<T extends Table>(
+  database: Kysely<RegistryTables>,
+  counts: Readonly<Record<T, number>>,
+): Promise<Readonly<Record<T, readonly number[]>>> {
+  const wanted = Object.entries<number>(counts)
+  const allocated: Record<string, number[]> = Object.fromEntries(wanted.map(([table]) => [table, []]))
+  for (const { name, id } of await (isPostgres(database) ? drawn : next)(database, wanted)) allocated[name]?.push(id)
+  return allocated as Record<T, number[]>
+}
+
+interface Allocated {
+  readonly name: string
+  readonly id: number
+}
+
+async function drawn(database: Kysely<RegistryTables>, wanted: [string, number][]): Promise<readonly Allocated[]> {
+  const tables = sql.join(wanted.map(([table, count]) => sql`(${table}, ${count}::int)`))
+  const { rows } = await sql<Allocated>`
+    with wanted as materialized (
+      select name, count, pg_get_serial_sequence(name, 'id')::regclass as sequence from (values ${tables}) as t(name, count))
+    select w.name, nextval(w.sequence)::int as id
+    from wanted w cross join lateral generate_series(1, w.count)`.execute(database)
+  return rows
+}
+
+/** SQLite has one writer: nobody else hands out numbers before this transaction ends. */
+async function next(database: Kysely<RegistryTables>, wanted: [string, number][]): Promise<readonly Allocated[]> {
+  const allocated: Allocated[] = []
+  for (const [name, count] of wanted) {
+    const { rows } = await sql<{ last: number | null }>`select max(id) as last from ${sql.table(name)}`.execute(
+      database,
+    )
+    const last = rows[0]?.last ?? 0
+    for (let more = 1; more <= count; more++) allocated.push({ name, id: last + more })
+  }
+  return allocated
+}

@@ -1,0 +1,67 @@
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Kysely } from 'kysely'
+import { openDatabase, type RunBlocking, retryConflicts } from '../../../storage/sql.ts'
+import type { PostgresConfig } from '../../../storage/sql-postgres.ts'
+import { migrate } from './migrations.ts'
+import type { RegistryTables } from './schema.ts'
+
+/** Where the store is: a file of SQLite (its path), or a PostgreSQL database that others may use too. */
+export type StorePlace = string | PostgresConfig
+
+/** Connections of the thread that writes: a sync holds one while publications go through another. */
+const WRITING = 6
+/** Of the main thread. */
+const READING = 10
+/** Syncs and publications share the writing connections: each may have to wait for another's transaction. */
+const WRITING_WAIT_MS = 15_000
+
+/** The store's file; makes its folder where there is none. */
+export async function storeFile(stateDirectory: string): Promise<string> {
+  try {
+    await mkdir(stateDirectory, { recursive: true, mode: 0o700 })
+  } catch (error) {
+    throw new Error(`the state directory ${stateDirectory} can’t be made: ${(error as Error).message}`, {
+      cause: error,
+    })
+  }
+  return join(stateDirectory, 'catalog.sqlite')
+}
+
+/** Opens the store for writing, with the newest schema. `runBlocking` runs what blocks the thread. */
+export async function openForWriting(place: StorePlace, runBlocking?: RunBlocking): Promise<Kysely<RegistryTables>> {
+  try {
+    await update(place, runBlocking)
+  } catch (error) {
+    const what = typeof place === 'string' ? `the registry’s store ${place}` : 'the registry’s PostgreSQL database'
+    throw new Error(`${what} can’t be opened: ${(error as Error).message}`, { cause: error })
+  }
+  return openDatabase<RegistryTables>(
+    typeof place === 'string'
+      ? { dialect: 'sqlite', file: place, runBlocking }
+      : { dialect: 'postgres', postgres: place, connections: WRITING, connectionWaitMs: WRITING_WAIT_MS },
+  )
+}
+
+/** Brings the schema to the newest, however long that takes: a big table is written anew, others may hold its lock. */
+async function update(place: StorePlace, runBlocking?: RunBlocking): Promise<void> {
+  const database = openDatabase<RegistryTables>(
+    typeof place === 'string'
+      ? { dialect: 'sqlite', file: place, runBlocking }
+      : { dialect: 'postgres', postgres: place, connections: 1, queryMs: 0 },
+  )
+  try {
+    await retryConflicts(() => migrate(database))
+  } finally {
+    await database.destroy()
+  }
+}
+
+/** Opens the store for reading; it must have been opened for writing before. */
+export function openForReading(place: StorePlace): Kysely<RegistryTables> {
+  return openDatabase<RegistryTables>(
+    typeof place === 'string'
+      ? { dialect: 'sqlite', file: place, readOnly: true }
+      : { dialect: 'postgres', postgres: place, connections: READING, plansForAllValues: true },
+  )
+}

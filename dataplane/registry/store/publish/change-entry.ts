@@ -1,0 +1,103 @@
+import type { Kysely } from 'kysely'
+import { lockSource } from '../apply/apply-sync.ts'
+import { refreshListing } from '../apply/refresh-listing.ts'
+import { renewRevisions, settleEntries } from '../apply/settle-entries.ts'
+import { canonicalClaims, internOne } from '../database/claims-sets.ts'
+import type { AdminWriter, EntryChange, EntryOutcome } from '../database/records.ts'
+import type { RegistryTables } from '../database/schema.ts'
+
+type Database = Kysely<RegistryTables>
+type Argument<K extends keyof AdminWriter> = Parameters<AdminWriter[K]>[0]
+
+/** Gives an entry other claims; to be called in a transaction, as the others here. */
+export function setClaims(database: Database, change: Argument<'setClaims'>): Promise<EntryOutcome> {
+  return changeEntry(database, change, async ({ id, claims }) => {
+    if (claims === canonicalClaims(change.claims)) return 'same'
+    const claims_set = await internOne(database, change.claims)
+    await database.updateTable('entry').set({ claims_set }).where('id', '=', id).execute()
+    return 'written'
+  })
+}
+
+/** Turns a version into a tombstone. */
+export function deleteVersion(database: Database, change: Argument<'deleteVersion'>): Promise<EntryOutcome> {
+  const { at } = change
+  return changeEntry(database, change, ({ id }) =>
+    updateVersion(database, id, change.version, {
+      status: 'deleted',
+      status_message: null,
+      status_changed_at: at,
+      updated_at: at,
+      gone_at: at,
+    }),
+  )
+}
+
+/** Marks a version as deprecated, or as active again. */
+export function setStatus(database: Database, change: Argument<'setStatus'>): Promise<EntryOutcome> {
+  const { at, status, message } = change
+  return changeEntry(database, change, ({ id }) =>
+    updateVersion(database, id, change.version, {
+      status,
+      status_message: message,
+      status_changed_at: at,
+      updated_at: at,
+    }),
+  )
+}
+
+interface Known {
+  readonly id: number
+  /** Canonical. */
+  readonly claims: string
+}
+
+/** `same`: it was so already, and nothing follows. */
+type Written = 'written' | 'same' | 'not_found'
+
+/** Finds the entry, has it changed where it is as expected, and brings what follows from it into line. */
+async function changeEntry(
+  database: Database,
+  { source, type, name, expect }: EntryChange,
+  change: (entry: Known) => Promise<Written>,
+): Promise<EntryOutcome> {
+  const owner = await database.selectFrom('source').select('id').where('name', '=', source).executeTakeFirst()
+  if (owner === undefined) return 'not_found'
+  await lockSource(database, owner.id)
+  const entry = await database
+    .selectFrom('entry as e')
+    .innerJoin('claims_set as c', 'c.id', 'e.claims_set')
+    .select(['e.id', 'c.claims'])
+    .where('e.source_id', '=', owner.id)
+    .where('e.type', '=', type)
+    .where('e.name', '=', name)
+    .where('e.living', '=', 1)
+    .executeTakeFirst()
+  if (entry === undefined) return 'not_found'
+  if (entry.claims !== canonicalClaims(expect)) return 'changed'
+  const written = await change(entry)
+  if (written !== 'written') return written === 'same' ? 'done' : written
+  await settleEntries(database, [entry.id])
+  await refreshListing(database, { entries: [entry.id] })
+  await renewRevisions(database, [owner.id])
+  return 'done'
+}
+
+type Columns = Partial<Pick<RegistryTables['entry_version'], 'gone_at'>> &
+  Pick<RegistryTables['entry_version'], 'status' | 'status_message' | 'status_changed_at' | 'updated_at'>
+
+/** Changes a version that is not deleted. */
+async function updateVersion(database: Database, entry: number, version: string, columns: Columns): Promise<Written> {
+  const known = await database
+    .selectFrom('entry_version')
+    .select(['id', 'status', 'status_message'])
+    .where('entry_id', '=', entry)
+    .where('version', '=', version)
+    .where('gone_at', 'is', null)
+    .executeTakeFirst()
+  if (known === undefined) return 'not_found'
+  const { gone_at, status, status_message } = columns
+  if (gone_at === undefined && known.status === status && known.status_message === status_message) return 'same'
+  await database.updateTable('entry_version').set(columns).where('id', '=', known.id).execute()
+  return 'written'
+}

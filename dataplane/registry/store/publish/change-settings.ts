@@ -1,0 +1,121 @@
+import { type Kysely, sql } from 'kysely'
+import { MOST_NAMED } from '../../../config/registry.ts'
+import { kindOf, type SourceKind } from '../../../config/registry-source.ts'
+import { isPostgres } from '../../../storage/sql.ts'
+import type { ClaimsMap } from '../../authz/claims.ts'
+import { dropSource, writeRegistry, writeSource } from '../apply/apply-settings.ts'
+import { canonicalClaims } from '../database/claims-sets.ts'
+import type { AdminWriter } from '../database/records.ts'
+import type { Origin, RegistryTables } from '../database/schema.ts'
+
+type Database = Kysely<RegistryTables>
+type Argument<K extends keyof AdminWriter> = Parameters<AdminWriter[K]>[0]
+type Outcome<K extends keyof AdminWriter> = ReturnType<AdminWriter[K]>
+
+/** Creates or changes a source of the API; to be called in a transaction, as the others here. */
+export async function putSource(database: Database, change: Argument<'putSource'>): Outcome<'putSource'> {
+  const before = await find(database, 'source', change.name)
+  const refusal = refusalOf(before, change)
+  if (refusal !== undefined) return refusal
+  if (before?.kind !== undefined && before.kind !== kindOf(change.config)) return 'changed'
+  if (!(await hasRoom(database, 'source', change.name, { ...change.config }))) return 'too_many'
+  await writeSource(database, change, 'api', change.at)
+  return 'done'
+}
+
+export async function removeSource(
+  database: Database,
+  { name, expect }: Argument<'removeSource'>,
+): Outcome<'removeSource'> {
+  // It is locked: a registry that takes it meanwhile is seen then, or finds it gone.
+  const before = await find(database, 'source', name)
+  if (before?.origin !== 'api') return 'not_found'
+  if (!isExpected(before, expect)) return 'changed'
+  const user = await database
+    .selectFrom('registry_source')
+    .select('registry_id')
+    .where('source_id', '=', before.id)
+    .executeTakeFirst()
+  if (user !== undefined) return 'in_use'
+  await dropSource(database, before.id)
+  return 'done'
+}
+
+export async function putRegistry(database: Database, change: Argument<'putRegistry'>): Outcome<'putRegistry'> {
+  const before = await find(database, 'registry', change.name)
+  const refusal = refusalOf(before, change)
+  if (refusal !== undefined) return refusal
+  for (const [index, name] of change.sources.entries()) {
+    const source = await find(database, 'source', name)
+    if (source === undefined) return 'no_source'
+    if (!isExpected(source, change.expectSources?.[index])) return 'changed'
+  }
+  if (!(await hasRoom(database, 'registry', change.name, {}))) return 'too_many'
+  await writeRegistry(database, change, 'api', change.at)
+  return 'done'
+}
+
+export async function removeRegistry(
+  database: Database,
+  { name, expect }: Argument<'removeRegistry'>,
+): Outcome<'removeRegistry'> {
+  const before = await find(database, 'registry', name)
+  if (before?.origin !== 'api') return 'not_found'
+  if (!isExpected(before, expect)) return 'changed'
+  await database.deleteFrom('registry').where('id', '=', before.id).execute()
+  return 'done'
+}
+
+/** Settings of sources that the API has made, all together: they are kept in memory. */
+const MOST_SETTINGS_BYTES = 8 * 1024 * 1024
+
+/** Whether the API may make or change one of this name, to these settings. */
+async function hasRoom(
+  database: Database,
+  table: 'source' | 'registry',
+  name: string,
+  config: object,
+): Promise<boolean> {
+  const bytes = table === 'source' ? sql`coalesce(sum(octet_length(config)), 0)` : sql`0`
+  const { rows } = await sql<{ others: number; bytes: number }>`
+    select cast(count(*) as integer) as others, cast(${bytes} as integer) as bytes
+    from ${sql.table(table)} where origin = 'api' and name <> ${name}`.execute(database)
+  const [{ others, bytes: held }] = rows as [{ others: number; bytes: number }]
+  return others < MOST_NAMED && held + Buffer.byteLength(JSON.stringify(config)) <= MOST_SETTINGS_BYTES
+}
+
+interface Found {
+  readonly id: number
+  readonly origin: Origin
+  /** Canonical. */
+  readonly claims: string
+  /** Of a source. */
+  readonly kind: SourceKind | undefined
+}
+
+/** What has this name; nobody else changes it until the transaction ends. */
+async function find(database: Database, table: 'source' | 'registry', name: string): Promise<Found | undefined> {
+  // What another transaction has in hand is waited for, and read as that leaves it.
+  if (isPostgres(database)) await database.selectFrom(table).select('id').where('name', '=', name).forUpdate().execute()
+  return read(database, table, name)
+}
+
+async function read(database: Database, table: 'source' | 'registry', name: string): Promise<Found | undefined> {
+  const config = table === 'source' ? sql`t.config` : sql`null`
+  const { rows } = await sql<Omit<Found, 'kind'> & { config: string | null }>`
+    select t.id, t.origin, c.claims, ${config} as config
+    from ${sql.table(table)} t join claims_set c on c.id = t.claims_set where t.name = ${name}`.execute(database)
+  const [row] = rows
+  return row && { ...row, kind: row.config === null ? undefined : kindOf(JSON.parse(row.config)) }
+}
+
+const isExpected = ({ claims }: Found, expect: ClaimsMap | undefined) =>
+  expect === undefined || claims === canonicalClaims(expect)
+
+/** What the configuration file made, the file alone may change. */
+function refusalOf(before: Found | undefined, { create, expect }: { create: boolean; expect?: ClaimsMap }) {
+  if (create) return before === undefined ? undefined : 'taken'
+  if (before === undefined) return 'not_found'
+  if (before.origin !== 'api') return 'taken'
+  return isExpected(before, expect) ? undefined : 'changed'
+}

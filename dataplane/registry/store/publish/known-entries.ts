@@ -1,0 +1,129 @@
+import { type Kysely, sql } from 'kysely'
+import { isPostgres } from '../../../storage/sql.ts'
+import type { Publication } from '../database/records.ts'
+import type { EntryTable, EntryVersionTable, RegistryTables } from '../database/schema.ts'
+import { prepareForTransactions } from '../database/statement.ts'
+
+export interface KnownVersion {
+  readonly id: number
+  readonly goneAt: string | null
+  /** Undefined where nothing of this version is published. */
+  readonly document: string | undefined
+  readonly documentId: number
+}
+
+/** An entry as it is while publications to it are looked at; one that is yet to be written has no number. */
+export interface KnownEntry {
+  id: number | undefined
+  claimsSet: number
+  /** By precedence. */
+  readonly versions: Map<string, KnownVersion>
+}
+
+/** A publication with the number of its source and the precedence of its version. */
+export interface Placed {
+  readonly publication: Publication
+  readonly source: number
+  readonly precedence: string
+}
+
+/** One text for one entry. */
+export function entryKey(source: number, { type, name }: Pick<EntryTable, 'type' | 'name'>): string {
+  return `${source} ${type} ${name}`
+}
+
+/** A publication that is written, to an entry that may be new. */
+export interface Write extends Placed {
+  readonly entry: KnownEntry
+  readonly columns: FreshColumns
+}
+
+/** What a new version's row has besides numbers. */
+export type FreshColumns = Omit<EntryVersionTable, 'id' | 'entry_id' | 'document_id' | 'gone_at'>
+
+/** Entries that are new, each with the newest of its versions. */
+export function byEntry(fresh: readonly Write[]): { readonly entry: KnownEntry; readonly newest: Write }[] {
+  const added = Map.groupBy(
+    fresh.filter(({ entry }) => entry.id === undefined),
+    ({ entry }) => entry,
+  )
+  return Array.from(added, ([entry, writes]) => ({ entry, newest: writes.reduce(newer) }))
+}
+
+/** As the database orders them, byte by byte. */
+function newer(one: Write, other: Write): Write {
+  return Buffer.compare(Buffer.from(one.precedence), Buffer.from(other.precedence)) > 0 ? one : other
+}
+
+interface KnownRow {
+  readonly id: number
+  readonly source_id: number
+  readonly type: EntryTable['type']
+  readonly name: string
+  readonly claims_set: number
+  readonly version_id: number
+  readonly precedence: string
+  readonly gone_at: string | null
+  readonly document_id: number
+  readonly text: string | null
+}
+
+interface Asked {
+  readonly sources: readonly number[]
+  readonly names: readonly string[]
+  readonly precedences: readonly string[]
+}
+
+const knownRows = prepareForTransactions<RegistryTables, Asked, KnownRow>(
+  (value) => sql<KnownRow>`
+    select e.id, e.source_id, e.type, e.name, e.claims_set, v.id as version_id, v.precedence, v.gone_at, v.document_id,
+      d.text
+    from entry e
+      join entry_version v on v.entry_id = e.id
+      left join document d on d.id = v.document_id and v.precedence = any(${value('precedences')}::text[])
+    where e.source_id = any(${value('sources')}::int[]) and e.type in ('server', 'skill')
+      and e.name = any(${value('names')}::text[])`,
+)
+
+/** The entries that are published to, with all their versions and the documents of the versions that are published again. */
+export async function loadKnown(
+  database: Kysely<RegistryTables>,
+  placed: readonly Placed[],
+): Promise<Map<string, KnownEntry>> {
+  const entries = new Map<string, KnownEntry>()
+  const asked: Asked = {
+    sources: unique(placed, ({ source }) => source),
+    names: unique(placed, ({ publication }) => publication.name),
+    precedences: unique(placed, ({ precedence }) => precedence),
+  }
+  const rows = isPostgres(database) ? await knownRows(database, asked) : await selectKnown(database, asked)
+  for (const row of rows) {
+    const key = entryKey(row.source_id, row)
+    let entry = entries.get(key)
+    if (entry === undefined) entries.set(key, (entry = { id: row.id, claimsSet: row.claims_set, versions: new Map() }))
+    entry.versions.set(row.precedence, {
+      id: row.version_id,
+      goneAt: row.gone_at,
+      document: row.text ?? undefined,
+      documentId: row.document_id,
+    })
+  }
+  return entries
+}
+
+function selectKnown(database: Kysely<RegistryTables>, { sources, names, precedences }: Asked): Promise<KnownRow[]> {
+  return database
+    .selectFrom('entry as e')
+    .innerJoin('entry_version as v', 'v.entry_id', 'e.id')
+    .leftJoin('document as d', (join) => join.onRef('d.id', '=', 'v.document_id').on('v.precedence', 'in', precedences))
+    .select(['e.id', 'e.source_id', 'e.type', 'e.name', 'e.claims_set', 'v.id as version_id', 'v.precedence'])
+    .select(['v.gone_at', 'v.document_id', 'd.text'])
+    .where('e.source_id', 'in', sources)
+    .where('e.type', 'in', ['server', 'skill'])
+    .where('e.name', 'in', names)
+    .execute()
+}
+
+function unique<T, V>(list: readonly T[], value: (one: T) => V): V[] {
+  return [...new Set(list.map(value))]
+}

@@ -1,0 +1,36 @@
+import { type Kysely, sql } from 'kysely'
+import type { RegistryTables } from '../database/schema.ts'
+
+/** What was counted is taken for true so long, and what was added since: other replicas publish too, and versions go. */
+const RECOUNT_MS = 10 * 60_000
+/** It is counted anew this often at most where there seems to be no room. */
+const SOON_MS = 10_000
+
+interface Counted {
+  bytes: number
+  readonly at: number
+}
+
+/** Knows, nearly, how many bytes of documents managed sources hold: to count them takes long where they are many. */
+export class ManagedRoom {
+  readonly #sources = new Map<number, Counted>()
+
+  /** Bytes that a source holds; counted anew where that was long ago, or where `wanted` more are too many. */
+  async held(database: Kysely<RegistryTables>, source: number, wanted: number, most: number): Promise<number> {
+    const known = this.#sources.get(source)
+    const age = known === undefined ? Number.POSITIVE_INFINITY : performance.now() - known.at
+    const isFull = known !== undefined && known.bytes + wanted > most
+    if (known !== undefined && age < (isFull ? SOON_MS : RECOUNT_MS)) return known.bytes
+    const { rows } = await sql<{ bytes: number | string }>`
+      select coalesce(sum(octet_length(text)), 0) as bytes from document where source_id = ${source}`.execute(database)
+    // PostgreSQL gives sums as text.
+    const bytes = Number(rows[0]?.bytes)
+    this.#sources.set(source, { bytes, at: performance.now() })
+    return bytes
+  }
+
+  add(source: number, bytes: number): void {
+    const counted = this.#sources.get(source)
+    if (counted !== undefined) counted.bytes += bytes
+  }
+}

@@ -1,0 +1,214 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Kysely } from 'kysely'
+import { isPostgres } from '../../../storage/sql.ts'
+import { isEmpty } from '../../authz/claims.ts'
+import type { IncomingVersion } from '../../catalog/entry.ts'
+import { parseExactly } from '../../catalog/parse-exactly.ts'
+import { precedence } from '../../catalog/precedence.ts'
+import { refreshListing } from '../apply/refresh-listing.ts'
+import { renewRevisions, settleEntries } from '../apply/settle-entries.ts'
+import { canonicalClaims, internClaims } from '../database/claims-sets.ts'
+import type { Publication, PublishOutcome } from '../database/records.ts'
+import type { RegistryTables } from '../database/schema.ts'
+import { incomingColumns } from '../database/version-row.ts'
+import { insertFresh } from './insert-fresh.ts'
+import { insertFreshAtOnce } from './insert-fresh-postgres.ts'
+import {
+  entryKey,
+  type FreshColumns,
+  type KnownEntry,
+  type KnownVersion,
+  loadKnown,
+  type Placed,
+  type Write,
+} from './known-entries.ts'
+import { lockSources } from './lock-sources.ts'
+import { ManagedRoom } from './managed-room.ts'
+
+type Database = Kysely<RegistryTables>
+
+interface ManagedSource {
+  readonly id: number
+  /** Canonical. */
+  readonly claims: string
+}
+
+/** What publications come to. */
+interface Plan {
+  readonly outcomes: readonly PublishOutcome[]
+  /** Versions that are new. */
+  readonly fresh: readonly Write[]
+  /** Deleted versions that come back. */
+  readonly returned: readonly (Write & { readonly version: KnownVersion })[]
+  /** Entries that had no version left and come back, maybe with other claims. */
+  readonly revived: ReadonlySet<KnownEntry>
+}
+
+/**
+ * Writes publications, as many as there are, by a handful of statements; to be called in a transaction. Their outcomes
+ * come in the same order, as if one had been written after the other.
+ */
+export async function publishAll(
+  database: Database,
+  publications: readonly Publication[],
+  room = new ManagedRoom(),
+): Promise<PublishOutcome[]> {
+  const { sources, known } = await lockManaged(database, publications)
+  const placed = publications.map((publication) => place(publication, sources.get(publication.source)))
+  const found = placed.filter((one) => typeof one === 'object')
+  if (found.length === 0) return placed.filter((one) => typeof one === 'string')
+  const sets = await internClaims(
+    database,
+    found.map(({ publication }) => publication.claims),
+    known,
+  )
+  const left = await roomLeft(database, room, found)
+  const { outcomes, fresh, returned, revived } = plan(placed, { sets, entries: await loadKnown(database, found), left })
+  const writes = [...fresh, ...returned]
+  if (writes.length === 0) return [...outcomes]
+  for (const { source, publication } of writes) room.add(source, Buffer.byteLength(publication.document))
+
+  const changed = writes.flatMap(({ entry }) => entry.id ?? [])
+  if (fresh.length > 0) await (isPostgres(database) ? insertFreshAtOnce : insertFresh)(database, fresh)
+  for (const { id, claimsSet } of revived)
+    await database
+      .updateTable('entry')
+      .set({ claims_set: claimsSet })
+      .where('id', '=', id as number)
+      .execute()
+  for (const one of returned) await bringBack(database, one)
+  await settleEntries(database, [...new Set(changed)])
+  await refreshListing(database, { entries: Array.from(revived, ({ id }) => id as number) })
+  if (returned.length > 0) await renewRevisions(database, [...new Set(returned.map(({ source }) => source))])
+  return [...outcomes]
+}
+
+/** Where a publication goes; its outcome where it goes nowhere. */
+function place(publication: Publication, source: ManagedSource | undefined): Placed | 'no_source' | 'source_changed' {
+  if (source === undefined) return 'no_source'
+  const { expectSource, version } = publication
+  if (expectSource !== undefined && canonicalClaims(expectSource) !== source.claims) return 'source_changed'
+  return { publication, source: source.id, precedence: precedence(version) }
+}
+
+/** What is known of where publications go. */
+interface Known {
+  /** Numbers of sets of claims, by their canonical text. */
+  readonly sets: ReadonlyMap<string, number>
+  readonly entries: Map<string, KnownEntry>
+  /** Bytes that sources may still take. */
+  readonly left: Map<number, number>
+}
+
+/** Bytes that each source may still take. */
+async function roomLeft(
+  database: Database,
+  room: ManagedRoom,
+  placed: readonly Placed[],
+): Promise<Map<number, number>> {
+  const left = new Map<number, number>()
+  for (const [source, its] of Map.groupBy(placed, ({ source }) => source)) {
+    const most = its.reduce((least, { publication: { mostBytes = Infinity } }) => Math.min(least, mostBytes), Infinity)
+    const wanted = its.reduce((sum, { publication }) => sum + Buffer.byteLength(publication.document), 0)
+    left.set(source, most === Infinity ? most : most - (await room.held(database, source, wanted, most)))
+  }
+  return left
+}
+
+function plan(placed: readonly (Placed | 'no_source' | 'source_changed')[], { sets, entries, left }: Known): Plan {
+  const fresh: Write[] = []
+  const returned: (Write & { readonly version: KnownVersion })[] = []
+  const revived = new Set<KnownEntry>()
+
+  function outcomeOf(one: Placed): PublishOutcome {
+    const { publication, source, precedence } = one
+    const { document } = publication
+    const claimsSet = sets.get(canonicalClaims(publication.claims)) as number
+    const key = entryKey(source, publication)
+    let entry = entries.get(key)
+    if (entry === undefined) entries.set(key, (entry = { id: undefined, claimsSet, versions: new Map() }))
+    const version = entry.versions.get(precedence)
+    const living = entry.versions.values().some(({ goneAt }) => goneAt === null)
+    if (living && entry.claimsSet !== claimsSet) return 'claims_mismatch'
+    if (!living && publication.needsClaims && isEmpty(publication.claims)) return 'claims_required'
+    if (version !== undefined && version.goneAt === null)
+      return sameDocument(version.document, document) ? 'unchanged' : 'version_exists'
+
+    const bytes = Buffer.byteLength(document)
+    const bytesLeft = left.get(source) as number
+    if (bytes > bytesLeft) return 'source_full'
+    left.set(source, bytesLeft - bytes)
+    if (!living && entry.id !== undefined) {
+      entry.claimsSet = claimsSet
+      revived.add(entry)
+    }
+    const write = { ...one, entry, columns: columnsOf(publication) }
+    if (version === undefined) fresh.push(write)
+    else returned.push({ ...write, version })
+    entry.versions.set(precedence, { id: 0, documentId: 0, ...version, goneAt: null, document })
+    return 'created'
+  }
+
+  const outcomes = placed.map((one) => (typeof one === 'string' ? one : outcomeOf(one)))
+  return { outcomes, fresh, returned, revived }
+}
+
+/** Whether two documents say the same: the order of an object's members is of no meaning (RFC 8259, section 4). */
+function sameDocument(one = 'null', other: string): boolean {
+  return one === other || isDeepStrictEqual(parseExactly(one), parseExactly(other))
+}
+
+/**
+ * Numbers of the managed sources that are published to, by name; other replicas wait until the transaction has ended. On
+ * PostgreSQL also those of sets of claims that are known, by the same way to the server and back.
+ */
+async function lockManaged(database: Database, publications: readonly Publication[]) {
+  const names = [...new Set(publications.map(({ source }) => source))]
+  const rows = isPostgres(database)
+    ? await lockSources(database, { names, claims: publications.map(({ claims }) => canonicalClaims(claims)) })
+    : await database
+        .selectFrom('source as s')
+        .innerJoin('claims_set as c', 'c.id', 's.claims_set')
+        .select(['s.id', 's.name', 's.config', 'c.claims as source_claims'])
+        .where('s.name', 'in', names)
+        .execute()
+  const managed = rows.filter(({ config }) => 'managed' in JSON.parse(config))
+  return {
+    sources: new Map(managed.map(({ id, name, source_claims }) => [name, { id, claims: source_claims }])),
+    known: new Map(rows.flatMap((row) => ('sets' in row ? Object.entries(row.sets ?? {}) : []))),
+  }
+}
+
+/** A deleted version that is published again. */
+async function bringBack(
+  database: Database,
+  { version, publication, columns }: Plan['returned'][number],
+): Promise<void> {
+  const { id, documentId } = version
+  const { document } = publication
+  await database.updateTable('document').set({ text: document }).where('id', '=', documentId).execute()
+  await database
+    .updateTable('entry_version')
+    .set({ ...columns, gone_at: null })
+    .where('id', '=', id)
+    .execute()
+}
+
+/** The columns of a version that is published. */
+function columnsOf({ type, name, version, title, description, document, at }: Publication): FreshColumns {
+  const incoming: IncomingVersion = {
+    type,
+    name,
+    version,
+    title,
+    description,
+    document,
+    status: 'active',
+    statusMessage: null,
+    statusChangedAt: null,
+    publishedAt: null,
+    others: null,
+  }
+  const { type: _, name: __, ...columns } = incomingColumns(incoming)
+  return { ...columns, status_changed_at: at, published_at: at, updated_at: at }
+}

@@ -1,0 +1,107 @@
+import { type Kysely, sql } from 'kysely'
+import { PublicError } from '../../../server/errors.ts'
+import { numberLists } from '../database/number-list.ts'
+import { revisionColumn } from '../database/revision-of.ts'
+import type { RegistryTables } from '../database/schema.ts'
+import { prepareStatement } from '../database/statement.ts'
+import { type FoundRow, LARGE_BYTES, type VersionRow } from '../database/version-columns.ts'
+
+/** Bytes of the versions of one page; a version that is larger is a page of its own. */
+export const PAGE_BYTES = 8 * 1024 * 1024
+/** What is written around the texts of a version. */
+export const AROUND_BYTES = 512
+/** Pages with large texts that are read at a time: each may be in memory three times until it is sent. */
+const AT_ONCE = 2
+/** Pages that wait for that; more are refused. */
+const MOST_WAITING = 64
+
+/** Versions in order, and whether there are more behind them. */
+export interface VersionPage {
+  readonly rows: readonly VersionRow[]
+  readonly more: boolean
+}
+
+interface Texts extends Pick<VersionRow, 'document' | 'status_message' | 'other_meta' | 'revision'> {
+  readonly version_id: number
+}
+
+export interface PageOptions {
+  readonly limit: number
+  readonly registry: number
+  /** Whether what has changed meanwhile is taken as it is now. */
+  readonly isLast: boolean
+}
+
+/** Undefined where the registry has changed since the rows were found. */
+export type MakePage = (found: readonly FoundRow[], options: PageOptions) => Promise<VersionPage | undefined>
+
+/**
+ * Makes the function that makes a page of versions that were found: the first of them, as many as are asked for and not
+ * more than `PAGE_BYTES`, with their large texts. What does not fit is not read.
+ */
+export function createMakePage(database: Kysely<RegistryTables>): MakePage {
+  const lists = numberLists(database)
+  const readTexts = prepareStatement<RegistryTables, { versions: unknown; registry: number }, Texts>(
+    database,
+    (value) => sql<Texts>`
+      select v.id as version_id, d.text as document, v.status_message, v.other_meta, ${revisionColumn(value)}
+      from ${lists.table(value('versions'))} c
+        cross join entry_version v
+        cross join document d
+      where v.id = c.value and d.id = v.document_id`,
+  )
+  const inTurn = createTurns(AT_ONCE)
+
+  return async function makePage(found, { limit, registry, isLast }) {
+    const count = fitting(found, limit)
+    const rows = count < found.length ? found.slice(0, count) : found
+    const more = count < found.length
+    const large = rows.filter(isCut)
+    if (large.length === 0) return { rows: rows as readonly VersionRow[], more }
+
+    const versions = lists.value(large.map(({ version_id }) => version_id))
+    const texts = await inTurn(() => readTexts({ versions, registry }))
+    const changed = texts.length < large.length || texts.some(({ revision }) => revision !== large[0]?.revision)
+    if (changed && !isLast) return undefined
+    const byId = new Map(texts.map((its) => [its.version_id, its]))
+    const whole = rows.map((row) => ({ ...row, ...byId.get(row.version_id) }))
+    return { rows: whole.filter((row): row is typeof row & VersionRow => row.document !== null), more }
+  }
+}
+
+const isCut = ({ size, beside }: FoundRow) => size > LARGE_BYTES || beside > LARGE_BYTES
+
+/** How many of the rows a page has: one at least. */
+function fitting(found: readonly FoundRow[], limit: number): number {
+  let bytes = 0
+  for (const [index, { size, beside }] of found.entries()) {
+    bytes += size + beside + AROUND_BYTES
+    if (index === limit || (bytes > PAGE_BYTES && index > 0)) return index
+  }
+  return found.length
+}
+
+/**
+ * Makes the function that does so many things at a time, the others in the order in which they came. It throws a
+ * PublicError where too many wait: each has rows in memory.
+ */
+function createTurns(most: number): <T>(work: () => Promise<T>) => Promise<T> {
+  const waiting: (() => void)[] = []
+  let running = 0
+  return async function inTurn(work) {
+    if (waiting.length >= MOST_WAITING)
+      throw new PublicError('unavailable', {
+        message: 'Too many large documents are being read; try again.',
+        headers: { 'retry-after': '1' },
+      })
+    if (running === most) await new Promise<void>((resolve) => waiting.push(resolve))
+    else running++
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) running--
+      else next()
+    }
+  }
+}

@@ -1,0 +1,111 @@
+import { type Kysely, sql } from 'kysely'
+import type { Visible } from '../../authz/visibility.ts'
+import type { EntryType } from '../../catalog/entry-type.ts'
+import { precedence } from '../../catalog/precedence.ts'
+import { numberLists } from '../database/number-list.ts'
+import { limitOf } from '../database/row-limit.ts'
+import type { RegistryTables } from '../database/schema.ts'
+import { byShape, prepareStatement } from '../database/statement.ts'
+import {
+  type FilterValues,
+  type FoundRow,
+  type VersionFilter,
+  versionColumns,
+  versionConditions,
+} from '../database/version-columns.ts'
+import { type Attempt, ofOneState } from './attempts.ts'
+import { AROUND_BYTES, type MakePage, PAGE_BYTES, type VersionPage } from './large-texts.ts'
+
+interface OneNameQuery {
+  readonly registry: number
+  readonly type: EntryType
+  readonly visible: Visible
+  readonly name: string
+  readonly version: VersionFilter['version']
+  /** Only versions that come before it in order, so that are older. */
+  readonly before?: string | undefined
+  readonly limit: number
+  readonly includeDeleted: boolean
+  readonly values: FilterValues
+}
+
+/** Versions that are found by one statement, and so may be in memory with texts that are just not large. */
+const STEP = 100
+
+type Values = Required<FilterValues> & {
+  readonly registry: number
+  readonly type: EntryType
+  readonly name: string
+  readonly before: string
+  readonly limit: number
+  readonly sets: unknown
+}
+
+/** Makes the function that finds versions of one name, newest first: those of the first source that the caller sees. */
+function createOneStep(database: Kysely<RegistryTables>): (query: OneNameQuery) => Promise<FoundRow[]> {
+  const lists = numberLists(database)
+
+  const statement = byShape((filter: VersionFilter, all: boolean, goesOn: boolean) =>
+    prepareStatement<RegistryTables, Values, FoundRow>(
+      database,
+      (value) => sql<FoundRow>`
+            select ${versionColumns}, r.revision
+            from registry r
+              cross join entry e
+              join entry_version v on v.entry_id = e.id
+              join document d on d.id = v.document_id
+            where r.id = ${value('registry')}
+              and e.id = (
+                select l.entry_id from listing l
+                where l.registry_id = ${value('registry')} and l.type = ${value('type')} and l.name = ${value('name')}
+                  ${all ? sql`` : sql`and l.claims_set in (${lists.select(value('sets'))})`}
+                order by l.rank limit 1)
+              ${goesOn ? sql`and v.precedence < ${value('before')}` : sql``}
+              ${versionConditions(filter, value)}
+            order by v.precedence desc ${limitOf(value('limit'))}`,
+    ),
+  )
+
+  return function findStep({ version, visible, before, includeDeleted, values, ...rest }) {
+    const all = visible === 'all'
+    const run = statement({ version, includeDeleted }, all, before !== undefined)
+    // The shape says which placeholders there are, and the values come by the same shape.
+    return run({
+      ...values,
+      ...rest,
+      ...(before !== undefined && { before }),
+      ...(!all && { sets: lists.value(visible) }),
+    } as Values)
+  }
+}
+
+/** Makes the function that reads versions of one name: the newest first, or those that come after `before`. */
+export function createOneName(
+  database: Kysely<RegistryTables>,
+  makePage: MakePage,
+): (query: OneNameQuery) => Promise<VersionPage> {
+  const step = createOneStep(database)
+
+  async function find({ limit, ...query }: OneNameQuery): Promise<Attempt> {
+    const rows: FoundRow[] = []
+    let bytes = 0
+    let { before } = query
+    for (;;) {
+      const met = await step({ ...query, before, limit: Math.min(limit + 1 - rows.length, STEP) })
+      for (const { size, beside } of met) bytes += size + beside + AROUND_BYTES
+      rows.push(...met)
+      const last = met.at(-1)
+      if (last === undefined || met.length < STEP || rows.length > limit || bytes > PAGE_BYTES)
+        return { rows, torn: rows.some(({ revision }) => revision !== rows[0]?.revision) }
+      before = precedence(last.version)
+    }
+  }
+
+  return function readOneName(query) {
+    const { limit, registry } = query
+    return ofOneState(
+      () => find(query),
+      (rows, isLast) => makePage(rows, { limit, registry, isLast }),
+    )
+  }
+}

@@ -1,0 +1,139 @@
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { ClaimsMap } from '../../authz/claims.ts'
+import type { EntryType } from '../../catalog/entry-type.ts'
+import type { AdminReader, EntryPage, EntryRecord, RecordPage, VersionSummary } from '../database/records.ts'
+import type { RegistryTables } from '../database/schema.ts'
+import { prepareStatement } from '../database/statement.ts'
+import type { Snapshot } from './snapshot.ts'
+
+/** An entry with one of its versions; all of these are null where it has none that is not deleted. */
+interface Row extends Nullable<VersionRow> {
+  readonly id: number
+  readonly source: string
+  readonly type: EntryType
+  readonly name: string
+  readonly claims: string
+  /** Bytes of the page up to here. */
+  readonly upto: number
+}
+
+interface VersionRow extends Omit<VersionSummary, 'createdAt' | 'updatedAt'> {
+  readonly published_at: string
+  readonly updated_at: string
+}
+
+type Nullable<T> = { readonly [K in keyof T]: T[K] | null }
+
+/** Bytes of a page; the versions of one entry that are shown are fewer. */
+const PAGE_BYTES = 8 * 1024 * 1024
+/** Versions of an entry that are shown, the newest, and characters of their texts. */
+const MOST_VERSIONS = 100
+const LONGEST_TITLE = 1_000
+const LONGEST_DESCRIPTION = 4_000
+/** What is written around the texts of a version, and with the claims of an entry for each of its versions. */
+const AROUND_BYTES = 300
+
+/**
+ * Entries `(id, source, type, name, claims, place)` with their versions, by one statement, so that both are of one state.
+ * Texts beyond a page's bytes are null.
+ */
+const withVersions = (entries: RawBuilder<unknown>) => sql<Row>`
+  with told as (
+    select e.id, e.source, e.type, e.name, e.claims, e.place, v.version, v.status, v.precedence, v.published_at,
+      v.updated_at, substr(v.title, 1, ${sql.lit(LONGEST_TITLE)}) as title,
+      substr(v.description, 1, ${sql.lit(LONGEST_DESCRIPTION)}) as description
+    from (${entries}) e left join entry_version v on v.id in (
+      select n.id from entry_version n where n.entry_id = e.id and n.status <> 'deleted'
+      order by n.precedence desc limit ${sql.lit(MOST_VERSIONS)})),
+  counted as (
+    select told.*, cast(sum(${sql.lit(AROUND_BYTES)} + coalesce(octet_length(title), 0)
+        + coalesce(octet_length(description), 0) + octet_length(claims))
+      over (order by type, name, place, precedence desc rows unbounded preceding) as integer) as upto
+    from told)
+  select id, source, type, name, claims, version, status, published_at, updated_at, upto,
+    case when upto <= ${sql.lit(PAGE_BYTES)} then title end as title,
+    case when upto <= ${sql.lit(PAGE_BYTES)} then description end as description
+  from counted order by type, name, place, precedence desc`
+
+/** Entries of a page, as many as are asked for and as it has bytes for: one at least. */
+function pageOf(rows: readonly Row[], limit: number): RecordPage {
+  const all = [...Map.groupBy(rows, ({ id }) => id).values()]
+  const fitting = all.filter((its, index) => index === 0 || (index < limit && (its.at(-1)?.upto ?? 0) <= PAGE_BYTES))
+  return { entries: recordsOf(fitting), more: fitting.length < all.length }
+}
+
+function recordsOf(entries: readonly (readonly Row[])[]): EntryRecord[] {
+  return entries.map((its) => {
+    const [{ source, type, name, claims }] = its as [Row]
+    const versions = its.filter((row): row is Row & VersionRow => row.version !== null).map(summaryOf)
+    return { source, type, name, claims: JSON.parse(claims) as ClaimsMap, versions }
+  })
+}
+
+function summaryOf({ version, status, title, description, published_at, updated_at }: VersionRow): VersionSummary {
+  return { version, status, title, description, createdAt: published_at, updatedAt: updated_at }
+}
+
+/** Reads entries as they are in their sources, whoever would see them. */
+export function createAdminReader(
+  database: Kysely<RegistryTables>,
+  snapshot: Snapshot,
+  available: <T>(answer: Promise<T>) => Promise<T>,
+): AdminReader {
+  // One more than was asked for tells whether there is a next page.
+  const read = async (entries: (page: EntryPage) => RawBuilder<unknown>, page: EntryPage) =>
+    pageOf((await withVersions(entries({ ...page, limit: page.limit + 1 })).execute(database)).rows, page.limit)
+
+  // Asked before each publication.
+  const named = prepareStatement<RegistryTables, Pick<Row, 'type' | 'name'>, Omit<Row, 'upto' | keyof VersionRow>>(
+    database,
+    (value) => sql`
+      select e.id, s.name as source, e.type, e.name, c.claims
+      from entry e join source s on s.id = e.source_id join claims_set c on c.id = e.claims_set
+      where e.living = 1 and e.type = ${value('type')} and e.name = ${value('name')}`,
+  )
+
+  return {
+    sources: async () => [...snapshot.sources().values()],
+    source: async (name) => snapshot.sources().get(name),
+    registries: async () => [...snapshot.registries().values()],
+    registry: async (name) => snapshot.registries().get(name),
+    entriesOfSource: (source, page) => available(read((its) => pageOfSource(source, its), page)),
+    async entriesOfRegistry(registry, page) {
+      const id = snapshot.registries().get(registry)?.id
+      return id === undefined ? { entries: [], more: false } : available(read((its) => pageOfRegistry(id, its), page))
+    },
+    entriesNamed: (type, name) =>
+      available(
+        named({ type, name }).then((rows) =>
+          rows.map(({ source, claims }) => ({ source, type, name, claims: JSON.parse(claims) as ClaimsMap })),
+        ),
+      ),
+  }
+}
+
+function pageOfSource(source: string, { limit, after }: EntryPage): RawBuilder<unknown> {
+  const behind = after === undefined ? sql`` : sql`and (e.type, e.name) > (${after.type}, ${after.name})`
+  return sql`
+    select e.id, s.name as source, e.type, e.name, c.claims, 0 as place
+    from entry e join source s on s.id = e.source_id join claims_set c on c.id = e.claims_set
+    where s.name = ${source} and e.living = 1 ${behind}
+    order by e.type, e.name limit ${limit}`
+}
+
+/** Sources of one name come in the order of the registry; a page may begin in the middle of them. */
+function pageOfRegistry(registry: number, { limit, after }: EntryPage): RawBuilder<unknown> {
+  const rank = sql`(
+    select rs.position from registry_source rs join source a on a.id = rs.source_id
+    where rs.registry_id = ${registry} and a.name = ${after?.source ?? ''})`
+  const behind =
+    after === undefined
+      ? sql``
+      : sql`and (l.type, l.name, l.rank) > (${after.type}, ${after.name}, coalesce(${rank}, -1))`
+  return sql`
+    select e.id, s.name as source, e.type, e.name, c.claims, l.rank as place
+    from listing l join entry e on e.id = l.entry_id join source s on s.id = e.source_id
+      join claims_set c on c.id = e.claims_set
+    where l.registry_id = ${registry} and e.living = 1 ${behind}
+    order by l.type, l.name, l.rank limit ${limit}`
+}

@@ -1,0 +1,139 @@
+import type { Kysely } from 'kysely'
+import { PublicError } from '../../../server/errors.ts'
+import { isDatabaseError } from '../../../storage/sql.ts'
+import type { Visible } from '../../authz/visibility.ts'
+import type { Position } from '../../catalog/cursor.ts'
+import type { EntryType } from '../../catalog/entry-type.ts'
+import { precedence } from '../../catalog/precedence.ts'
+import { foldTerm, likePattern } from '../../catalog/search-text.ts'
+import type { AdminReader } from '../database/records.ts'
+import type { RegistryTables } from '../database/schema.ts'
+import type { FilterValues, VersionFilter, VersionRow } from '../database/version-columns.ts'
+import { ofOneState } from './attempts.ts'
+import { createMakePage, type VersionPage } from './large-texts.ts'
+import { createListPage } from './list-page.ts'
+import { createLookUp, type LookUpQuery } from './look-up.ts'
+import { createOneName } from './one-name.ts'
+import { createAdminReader } from './read-admin.ts'
+import type { Snapshot } from './snapshot.ts'
+
+interface Scope {
+  readonly registry: string
+  readonly type: EntryType
+  /** What the caller sees: a name is that of the first source whose entry is visible. */
+  readonly visible: Visible
+  readonly includeDeleted: boolean
+}
+
+/** What a page is asked for. */
+export interface ListQuery extends Scope {
+  readonly limit: number
+  readonly after?: Position | undefined
+  readonly search?: string | undefined
+  /** UTC with milliseconds; only what changed later. */
+  readonly updatedSince?: string | undefined
+  /** `latest` or one version. */
+  readonly version?: string | undefined
+}
+
+export interface VersionQuery extends Scope {
+  readonly name: string
+  /** `latest` or one version. */
+  readonly version: string
+}
+
+export interface VersionsQuery extends Omit<VersionQuery, 'version'> {
+  /** What the page before ended with. */
+  readonly after?: Position | undefined
+}
+
+const NOTHING: VersionPage = { rows: [], more: false }
+/** Versions of one name on a page. */
+const MOST_VERSIONS = 1_000
+
+/** Reads what registries show. Each answer comes from one state of the store. Throws a PublicError `unavailable`. */
+export interface Reader extends AdminReader, Pick<Snapshot, 'claimsSets'> {
+  /** Up to `limit` versions, and 8 MiB of them, by name and precedence; none where there is no such registry. */
+  list(query: ListQuery): Promise<VersionPage>
+  /** Versions of one entry, newest first: a thousand, and 8 MiB, at most. */
+  versions(query: VersionsQuery): Promise<VersionPage>
+  version(query: VersionQuery): Promise<VersionRow | undefined>
+  /** The registry's revision, without a query; undefined where there is no such registry. */
+  revision(registry: string): Promise<string | undefined>
+  /** Resolves when registries, their revisions and sets of claims are known as they were when it was called, or later. */
+  catchUp(): Promise<void>
+}
+
+export function createReader(database: Kysely<RegistryTables>, snapshot: Snapshot): Reader {
+  const makePage = createMakePage(database)
+  const listPage = createListPage(database, makePage)
+  const lookUp = createLookUp(database)
+  const oneName = createOneName(database, makePage)
+  const idOf = (registry: string) => snapshot.registries().get(registry)?.id
+
+  async function latest(query: LookUpQuery): Promise<VersionPage> {
+    const find = async () => ({ rows: [(await lookUp(query)) ?? []].flat(), torn: false })
+    return ofOneState(find, (rows, isLast) => makePage(rows, { limit: 1, registry: query.registry, isLast }))
+  }
+
+  return {
+    ...createAdminReader(database, snapshot, available),
+    claimsSets: snapshot.claimsSets,
+    async list({ registry, type, visible, limit, after, search, updatedSince, version, includeDeleted }) {
+      const id = idOf(registry)
+      // No stored text has such a character, and PostgreSQL takes none.
+      if (id === undefined || search?.includes('\0')) return NOTHING
+      const filter: VersionFilter = {
+        version: versionShape(version),
+        search: search !== undefined,
+        updatedSince: updatedSince !== undefined,
+        includeDeleted,
+      }
+      const values: FilterValues = {
+        ...(search !== undefined && { pattern: likePattern(foldTerm(search)) }),
+        ...(updatedSince !== undefined && { updatedSince }),
+        ...exactly(version),
+      }
+      const position = after && { name: after.name, precedence: precedence(after.version) }
+      return available(listPage({ registry: id, type, visible, limit, after: position, filter, values, term: search }))
+    },
+    async versions({ registry, after, ...query }) {
+      const id = idOf(registry)
+      if (id === undefined) return NOTHING
+      const before = after && precedence(after.version)
+      const shape = { version: 'all', values: {}, limit: MOST_VERSIONS } as const
+      return available(oneName({ ...query, ...shape, registry: id, before }))
+    },
+    async version({ registry, version, ...query }) {
+      const id = idOf(registry)
+      if (id === undefined) return undefined
+      const values = exactly(version)
+      const { rows } =
+        values === undefined
+          ? await available(latest({ ...query, registry: id }))
+          : await available(oneName({ ...query, registry: id, version: 'exact', values, limit: 1 }))
+      return rows[0]
+    },
+    async revision(registry) {
+      return snapshot.registries().get(registry)?.revision
+    },
+    catchUp: () => available(snapshot.refresh('entries')),
+  }
+}
+
+function versionShape(version: string | undefined): 'all' | 'latest' | 'exact' {
+  return version === undefined ? 'all' : version === 'latest' ? 'latest' : 'exact'
+}
+
+function exactly(version: string | undefined): { precedence: string } | undefined {
+  return versionShape(version) === 'exact' ? { precedence: precedence(version as string) } : undefined
+}
+
+/** A database that fails is away, as far as the caller can know. */
+export async function available<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer
+  } catch (error) {
+    throw isDatabaseError(error) ? new PublicError('unavailable', { cause: error }) : error
+  }
+}

@@ -1,0 +1,201 @@
+import type { Kysely } from 'kysely'
+import type { ClaimsMap } from '../../authz/claims.ts'
+import type { SyncState } from '../../sources/format/sync-state.ts'
+import type { RegistryRecord, SourceRecord } from '../database/records.ts'
+import type { RegistryTables } from '../database/schema.ts'
+
+/** What each request needs of the store and what is small: kept in memory, read anew after each change. */
+export interface Snapshot {
+  /** The sets of claims that entries, sources and registries carry; the revision changes whenever one is added. */
+  claimsSets(): {
+    readonly revision: number
+    readonly sets: readonly { readonly id: number; readonly claims: ClaimsMap }[]
+  }
+  sources(): ReadonlyMap<string, SourceRecord>
+  registries(): ReadonlyMap<string, RegistryRecord & { readonly id: number }>
+  /**
+   * Reads what has changed up to now; calls that come at once share one reading. `entries`: no more than that has
+   * changed, so that sources and registries are set as they were.
+   */
+  refresh(changed?: 'entries'): Promise<void>
+}
+
+interface State {
+  readonly claims: ReadonlyMap<number, ClaimsMap>
+  readonly claimsSets: ReturnType<Snapshot['claimsSets']>
+  readonly sources: ReturnType<Snapshot['sources']>
+  readonly registries: ReturnType<Snapshot['registries']>
+}
+
+const NOTHING: State = {
+  claims: new Map(),
+  claimsSets: { revision: -1, sets: [] },
+  sources: new Map(),
+  registries: new Map(),
+}
+
+/** `onSettings` is called when sources or registries have become others. */
+export async function createSnapshot(database: Kysely<RegistryTables>, onSettings?: () => void): Promise<Snapshot> {
+  let state = NOTHING
+  let running: Promise<void> | undefined
+  let next: Promise<void> | undefined
+  let full = false
+
+  async function read(all: boolean): Promise<void> {
+    const before = state
+    let same: State | undefined
+    try {
+      same = all ? undefined : await readRevisions(database, before)
+      state = same ?? (await readState(database, before))
+    } catch (error) {
+      // What this one was to find is left to the next.
+      full ||= all
+      throw error
+    }
+    if (same === undefined && onSettings && before !== NOTHING && settingsOf(before) !== settingsOf(state)) onSettings()
+  }
+
+  function refresh(changed?: 'entries'): Promise<void> {
+    full ||= changed === undefined
+    if (running === undefined) {
+      running = read(full).finally(() => {
+        running = undefined
+      })
+      full = false
+      return running
+    }
+    // What runs may have begun before the change that is asked for.
+    next ??= running
+      .catch(() => {})
+      .then(() => {
+        next = undefined
+        return refresh('entries')
+      })
+    return next
+  }
+
+  await refresh()
+  return {
+    claimsSets: () => state.claimsSets,
+    sources: () => state.sources,
+    registries: () => state.registries,
+    refresh,
+  }
+}
+
+/**
+ * Undefined where there are other registries than before, of the same names maybe, or with other claims: what is read by
+ * the number of one must not be kept under the revision of another. One query, where no set of claims is new.
+ */
+async function readRevisions(database: Kysely<RegistryTables>, before: State): Promise<State | undefined> {
+  const rows = await database
+    .selectFrom('registry')
+    .select(['id', 'name', 'claims_set', 'revision'])
+    .select((select) =>
+      select
+        .selectFrom('claims_set')
+        .select((set) => set.fn.max('id').as('newest'))
+        .as('newest'),
+    )
+    .execute()
+  const isKnown = ({ id, name, claims_set }: (typeof rows)[number]) => {
+    const record = before.registries.get(name)
+    return record?.id === id && record.claims === before.claims.get(claims_set)
+  }
+  const known = rows.length === before.registries.size && rows.every(isKnown)
+  if (!known) return undefined
+  const revisions = new Map(rows.map(({ name, revision }) => [name, revision]))
+  const same = rows[0]?.newest === before.claimsSets.revision
+  return {
+    ...before,
+    ...(same ? {} : await readClaims(database, before)),
+    registries: new Map(
+      [...before.registries].map(([name, record]) => [name, { ...record, revision: revisions.get(name) as string }]),
+    ),
+  }
+}
+
+/** A text that differs where sources or registries are set otherwise. */
+function settingsOf({ sources, registries }: State): string {
+  return JSON.stringify([
+    [...sources.values()].map(({ name, origin, config, claims }) => [name, origin, config, claims]),
+    [...registries.values()].map(({ name, sources, claims }) => [name, sources, claims]),
+  ])
+}
+
+async function readState(database: Kysely<RegistryTables>, before: State): Promise<State> {
+  const sources = await database.selectFrom('source').select(SOURCE_COLUMNS).orderBy('name').execute()
+  const registries = await database.selectFrom('registry').selectAll().orderBy('name').execute()
+  const order = await database
+    .selectFrom('registry_source as rs')
+    .innerJoin('source as s', 's.id', 'rs.source_id')
+    .select(['rs.registry_id', 's.name'])
+    .orderBy('rs.position')
+    .execute()
+  // Last: whatever set the rows above carry was there before them.
+  const { claims, claimsSets } = await readClaims(database, before)
+  const claimsOf = (set: number) => claims.get(set) as ClaimsMap
+  const bySource = Map.groupBy(order, ({ registry_id }) => registry_id)
+  return {
+    claims,
+    claimsSets,
+    sources: new Map(
+      sources.map(({ name, origin, config, claims_set, created_at, updated_at, sync_state }) => [
+        name,
+        {
+          name,
+          origin,
+          config: JSON.parse(config),
+          claims: claimsOf(claims_set),
+          createdAt: created_at,
+          updatedAt: updated_at,
+          sync: sync_state === null ? undefined : (JSON.parse(sync_state) as SyncState),
+        },
+      ]),
+    ),
+    registries: new Map(
+      registries.map(({ id, name, origin, claims_set, created_at, updated_at, revision }) => [
+        name,
+        {
+          id,
+          name,
+          origin,
+          claims: claimsOf(claims_set),
+          createdAt: created_at,
+          updatedAt: updated_at,
+          revision,
+          sources: (bySource.get(id) ?? []).map((source) => source.name),
+        },
+      ]),
+    ),
+  }
+}
+
+const SOURCE_COLUMNS = [
+  'name',
+  'origin',
+  'config',
+  'claims_set',
+  'created_at',
+  'updated_at',
+  'sync_state',
+] as const satisfies readonly (keyof RegistryTables['source'])[]
+
+/** Sets are added and never changed: only new ones are read. */
+async function readClaims(
+  database: Kysely<RegistryTables>,
+  before: State,
+): Promise<Pick<State, 'claims' | 'claimsSets'>> {
+  const { revision } = before.claimsSets
+  const rows = await database.selectFrom('claims_set').selectAll().where('id', '>', revision).orderBy('id').execute()
+  if (rows.length === 0) return before
+  const claims = new Map(before.claims)
+  for (const row of rows) claims.set(row.id, JSON.parse(row.claims))
+  return {
+    claims,
+    claimsSets: {
+      revision: rows.at(-1)?.id ?? revision,
+      sets: [...claims].map(([id, claims]) => ({ id, claims })),
+    },
+  }
+}

@@ -1,0 +1,103 @@
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { likePattern } from '../../catalog/search-text.ts'
+import { JOINT, SEPARATORS } from '../database/migrations/0003-search-key.ts'
+import { revisionColumn } from '../database/revision-of.ts'
+import type { RegistryTables } from '../database/schema.ts'
+import { prepareStatement } from '../database/statement.ts'
+import { type Few, type Next, placeOf, type TermIndex } from './term-index.ts'
+
+/** As many matches are looked at one by one: where there are more, what lies behind the first of them is soon met. */
+const FEW = 500
+
+interface Values {
+  readonly registry: number
+  /** Of the column that is indexed; finds at least what `pattern` does. */
+  readonly key: string
+  readonly pattern: string
+  readonly from: string
+}
+
+type Placeholder<K extends keyof Values> = (name: K) => RawBuilder<unknown>
+
+interface Matching {
+  /** Null: they are many. */
+  readonly ids: readonly number[] | null
+  readonly revision: string
+}
+
+// The backslash escapes unless another character is named, which is then looked for in the pattern row by row.
+const inText = (value: Placeholder<'pattern'>) => sql`v.search_text like ${value('pattern')}`
+const indexed = (value: Placeholder<'key' | 'pattern'>) => sql`v.search_key like ${value('key')} and ${inText(value)}`
+
+const isFew = sql`count(*) < ${sql.lit(FEW)}`
+/** Trigrams of whole lines; see migration 0003. */
+export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
+  const matching = prepareStatement<RegistryTables, Omit<Values, 'from'>, Matching>(
+    database,
+    (value) => sql<Matching>`
+      select case when ${isFew} then coalesce(array_agg(id), '{}') end as ids, ${revisionColumn(value)} from (
+        select v.id from entry_version v where ${indexed(value)} limit ${sql.lit(FEW)}) f`,
+  )
+  // Names are found by a list of numbers: joined, all of them would be read for a few thousand.
+  const next = prepareStatement<RegistryTables, Values, Matching & Next>(
+    database,
+    (value) => sql<Matching & Next>`
+      select case when ${isFew} then coalesce(array_agg(id), '{}') end as ids, ${revisionColumn(value)},
+        case when not ${isFew} then (
+          select min(e.name) from entry e where e.id = any(array_agg(f.entry_id)) and e.name >= ${value('from')}
+        ) end as name
+      from (select v.id, v.entry_id from entry_version v where ${indexed(value)}) f`,
+  )
+  // To read all texts once is better than to walk the whole index.
+  const nextInText = prepareStatement<RegistryTables, Omit<Values, 'key'>, Next>(
+    database,
+    (value) => sql<Next>`
+      select min(e.name) as name, ${revisionColumn(value)} from entry e
+      where e.id = any(array(select v.entry_id from entry_version v where ${inText(value)}))
+        and e.name >= ${value('from')}`,
+  )
+
+  return async function searchTerm(term, registry) {
+    const key = joined(term)
+    const values = { registry, key: keyPattern(key), pattern: likePattern(term) }
+    const known = hasTrigram(key)
+    return {
+      matching: async () => (known ? fewOf(await matching(values)) : undefined),
+      async next(from) {
+        if (!known) return placeOf(await nextInText({ ...values, from }))
+        const rows = await next({ ...values, from })
+        const few = fewOf(rows)
+        return few === undefined ? placeOf(rows) : { few }
+      },
+    }
+  }
+}
+
+function fewOf([row]: readonly Matching[]): Few | undefined {
+  return row?.ids ? { ids: row.ids, revision: row.revision } : undefined
+}
+
+/** The term as the indexed column has it. */
+function joined(term: string): string {
+  return Array.from(term, (character) => (SEPARATORS.includes(character) ? JOINT : character)).join('')
+}
+
+/**
+ * Finds some of the term's trigrams, in their order: how it begins and ends, and a word's last letter with the next one's
+ * first, since fewer texts have two words in a row than either.
+ */
+function keyPattern(key: string): string {
+  const characters = Array.from(key)
+  const last = characters.length - 3
+  if (last < 4) return `%${key}%`
+  const joints = [characters.indexOf(JOINT, 1), characters.lastIndexOf(JOINT, last + 1)].filter((at) => at > 0)
+  const places = [0, ...joints.map((at) => at - 1), last]
+  const isKept = (at: number) => places.some((place) => at >= place && at < place + 3)
+  const kept = characters.map((character, at) => (isKept(at) ? character : '%')).join('')
+  return `%${kept.replace(/%+/g, '%')}%`
+}
+
+/** pg_trgm knows letters and digits alone. */
+function hasTrigram(key: string): boolean {
+  return /[\p{L}\p{N}]{3}/u.test(key)
+}

@@ -1,0 +1,60 @@
+/** A thread beats so often while its event loop turns. */
+const BEAT_MS = 500
+/** How often it is looked whether it does. */
+const LOOK_MS = 1_000
+/** After so many looks in a row without a beat the thread stands still. */
+const MOST_LOOKS = 20
+
+const BEATS = 0
+const IN_DATABASE = 1
+const BEGUN = 2
+
+/** What the thread that writes and the one that watches it share. */
+export type Pulse = Int32Array<SharedArrayBuffer>
+
+export const newPulse = (): Pulse => new Int32Array(new SharedArrayBuffer(3 * Int32Array.BYTES_PER_ELEMENT))
+
+/** To be called in the thread that is watched, once. */
+export function beat(pulse: Pulse): void {
+  Atomics.add(pulse, BEATS, 1)
+  setInterval(() => Atomics.add(pulse, BEATS, 1), BEAT_MS).unref()
+}
+
+/** Tells that the thread has begun with a job; they come in the order of their numbers. */
+export function begin(pulse: Pulse, job: number): void {
+  Atomics.store(pulse, BEGUN, job)
+}
+
+/** The last job that the thread has begun with. */
+export const lastBegun = (pulse: Pulse): number => Atomics.load(pulse, BEGUN)
+
+/** Runs a call of the database that blocks the thread: it takes as long as there is data, which has bounds of its own. */
+export function inDatabase<T>(pulse: Pulse, call: () => T): T {
+  Atomics.store(pulse, IN_DATABASE, 1)
+  try {
+    return call()
+  } finally {
+    Atomics.store(pulse, IN_DATABASE, 0)
+  }
+}
+
+/**
+ * Calls `stalled` once the thread has stood still for too long, outside of the database. Looks are counted, not time: of a
+ * machine that slept, or that has not let either thread run, the watched one is not to blame. Gives the end of watching.
+ */
+export function watchPulse(pulse: Pulse, stalled: () => void): () => void {
+  let last = 0
+  let looks = 0
+  const timer = setInterval(() => {
+    const beats = Atomics.load(pulse, BEATS)
+    const lives = beats !== last || beats === 0 || Atomics.load(pulse, IN_DATABASE) === 1
+    last = beats
+    looks = lives ? 0 : looks + 1
+    if (looks === MOST_LOOKS) stalled()
+  }, LOOK_MS)
+  timer.unref()
+  return () => clearInterval(timer)
+}
+
+/** For the log and for people. */
+export const STALL_SECONDS = (MOST_LOOKS * LOOK_MS) / 1000

@@ -1,0 +1,21 @@
+import type { Source, Synced } from '../sources/format/source.ts'
+import type { StoreSettings } from '../store/apply/apply-settings.ts'
+import type { AdminWriter } from '../store/database/records.ts'
+import type { SyncCall } from './schedule.ts'
+
+/** What the writing thread does; every job is a promise that it answers. */
+export interface Jobs extends AdminWriter {
+  /** Resolves when the store is open and its schema the newest. */
+  open(): Promise<void>
+  applySettings(settings: StoreSettings): Promise<void>
+  /** Throws a SourceError. */
+  syncSource(source: Source, call: SyncCall): Promise<Synced>
+  /** Keeps how the syncs of a source stand, for the time after a restart and for other replicas. `state` is JSON. */
+  recordSync(record: { readonly source: string; readonly state: string }): Promise<void>
+  close(): Promise<void>
+}
+
+/** The same on the thread's side: what a job is told in one object, and the signal of the one that asked. */
+export interface Work extends Omit<Jobs, 'syncSource'> {
+  syncSource(argument: { readonly source: Source; readonly full: boolean }, signal: AbortSignal): Promise<Synced>
+}

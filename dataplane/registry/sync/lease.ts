@@ -1,0 +1,58 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Kysely, sql } from 'kysely'
+import { isPostgres } from '../../storage/sql.ts'
+import type { RegistryTables } from '../store/database/schema.ts'
+
+/** A holder that says nothing for so long has died; what it did may be done by another. */
+const LEASE_MS = 15_000
+const HEARTBEAT_MS = 5_000
+
+const AGAIN_MS = 1_000
+
+interface Lease {
+  readonly name: string
+  /** This replica. */
+  readonly holder: string
+  /** Ends the wait for another; its reason is thrown. */
+  readonly signal: AbortSignal
+}
+
+/**
+ * Does work that only one replica may do at a time, and tells the others that it is at it for as long as it takes. Waits
+ * for one that is at it: that may have died, and who knows whether it would have come to an end. On SQLite there are no
+ * others.
+ */
+export async function underLease<T>(
+  database: Kysely<RegistryTables>,
+  { name, holder, signal }: Lease,
+  work: () => Promise<T>,
+): Promise<T> {
+  if (!isPostgres(database)) return work()
+  while (!(await take(database, name, holder))) {
+    await delay(AGAIN_MS, undefined, { signal }).catch(() => {})
+    signal.throwIfAborted()
+  }
+  const heartbeat = setInterval(() => take(database, name, holder).catch(() => {}), HEARTBEAT_MS)
+  try {
+    return await work()
+  } finally {
+    clearInterval(heartbeat)
+    await database
+      .deleteFrom('lease')
+      .where('name', '=', name)
+      .where('holder', '=', holder)
+      .execute()
+      // It ends by itself.
+      .catch(() => {})
+  }
+}
+
+/** By the database's clock, which all replicas share. */
+async function take(database: Kysely<RegistryTables>, name: string, holder: string): Promise<boolean> {
+  const now = sql`extract(epoch from clock_timestamp()) * 1000`
+  const { rows } = await sql`
+    insert into lease as l (name, holder, expires_at) values (${name}, ${holder}, ${now} + ${sql.lit(LEASE_MS)})
+    on conflict (name) do update set holder = excluded.holder, expires_at = excluded.expires_at
+    where l.holder = excluded.holder or l.expires_at < ${now} returning 1`.execute(database)
+  return rows.length > 0
+}

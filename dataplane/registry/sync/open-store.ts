@@ -1,0 +1,86 @@
+import { randomUUID } from 'node:crypto'
+import type { Logger } from 'pino'
+import type { PostgresConfig } from '../../storage/sql-postgres.ts'
+import { hearOthers } from '../store/database/changes-heard.ts'
+import { openForReading, storeFile } from '../store/database/open.ts'
+import type { AdminWriter } from '../store/database/records.ts'
+import { available, createReader, type Reader } from '../store/read/read.ts'
+import { createSnapshot } from '../store/read/snapshot.ts'
+import { createAsides } from './aside.ts'
+import { guardSyncs } from './guard-syncs.ts'
+import type { Jobs } from './jobs.ts'
+import { startWriter } from './writer.ts'
+
+/** The store: reads happen here, writes in a thread of their own. */
+export interface Store extends Pick<Jobs, 'applySettings' | 'syncSource' | 'recordSync'> {
+  readonly reader: Reader
+  readonly writer: AdminWriter
+  /** Undefined while the database can be reached; else why it can't. */
+  away(): string | undefined
+  close(): Promise<void>
+}
+
+interface StoreOptions {
+  /** Where the file of the store is, and what sources need not fetch again. */
+  readonly stateDirectory: string
+  /** PostgreSQL; absent: a file of SQLite in the folder. */
+  readonly postgres?: PostgresConfig | undefined
+  /** Called when sources or registries have become others, by whichever replica. */
+  readonly onSettings?: () => void
+}
+
+/** Opens the store. Throws an Error that names what can't be had. */
+export async function openStore(options: StoreOptions, log: Logger): Promise<Store> {
+  const { stateDirectory, postgres, onSettings } = options
+  const file = await storeFile(stateDirectory)
+  const place = postgres ?? file
+  const replica = randomUUID()
+  const asides = createAsides(stateDirectory, log)
+  const jobs = startWriter({ place, stateDirectory, replica, onEnd: asides.threadEnded }, log)
+  try {
+    await jobs.open()
+  } catch (error) {
+    await jobs.close()
+    throw error
+  }
+  const database = openForReading(place)
+  const snapshot = await createSnapshot(database, onSettings)
+  const ear = hearOthers(place, replica, log, snapshot.refresh)
+
+  /** What has asked for a change reads it from then on. */
+  const seen = <A extends unknown[], R>(job: (...args: A) => Promise<R>, changed?: 'entries') =>
+    async function writeAndSee(...args: A): Promise<R> {
+      let outcome: R
+      try {
+        outcome = await job(...args)
+      } catch (error) {
+        // It may have been written all the same, and the thread or the connection have gone before it could be told.
+        await snapshot.refresh(changed).catch(() => {})
+        throw error
+      }
+      await available(snapshot.refresh(changed))
+      return outcome
+    }
+  return {
+    reader: createReader(database, snapshot),
+    applySettings: seen(jobs.applySettings),
+    syncSource: seen(guardSyncs(jobs.syncSource, asides), 'entries'),
+    recordSync: seen(jobs.recordSync),
+    writer: {
+      publish: seen(jobs.publish, 'entries'),
+      setClaims: seen(jobs.setClaims, 'entries'),
+      deleteVersion: seen(jobs.deleteVersion, 'entries'),
+      setStatus: seen(jobs.setStatus, 'entries'),
+      putSource: seen(jobs.putSource),
+      removeSource: seen(jobs.removeSource),
+      putRegistry: seen(jobs.putRegistry),
+      removeRegistry: seen(jobs.removeRegistry),
+    },
+    away: ear.away,
+    async close() {
+      await ear.close()
+      await database.destroy()
+      await jobs.close()
+    },
+  }
+}

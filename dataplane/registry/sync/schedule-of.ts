@@ -1,0 +1,88 @@
+import { resolve } from 'node:path'
+import { parseDuration } from '../../../crds/shared/duration.ts'
+import { DEFAULT_INTERVAL, type SourceConfig } from '../../config/registry.ts'
+import type { Place } from '../sources/format/source.ts'
+import type { ScheduledSource } from './schedule.ts'
+
+const FILE_TIMEOUT = '30s'
+const API_TIMEOUT = '10s'
+const REGISTRY_FILE = 'registry.json'
+const API_GROUP = 'portico.dev'
+/** Where a pod finds its API server, its token and the cluster's CA. */
+const IN_CLUSTER = {
+  url: 'https://kubernetes.default.svc',
+  tokenFile: '/var/run/secrets/kubernetes.io/serviceaccount/token',
+  caFile: '/var/run/secrets/kubernetes.io/serviceaccount/ca.crt',
+}
+/** A cluster is followed; this finds what a watch has missed. */
+const CLUSTER_INTERVAL = '5m'
+
+interface PlaceOptions {
+  /** What relative paths are relative to. */
+  readonly directory: string
+  /** Whether the source is held to public addresses. */
+  readonly publicOnly: boolean
+  /** Bytes that a source may have. */
+  readonly sourceBytes: number
+}
+
+/** The schedule of a source; undefined where there is nothing to sync: a managed one. */
+export function scheduleOf(source: SourceConfig, options: PlaceOptions): ScheduledSource | undefined {
+  const place = placeOf(source, options)
+  if (place === undefined) return undefined
+  const { name, syncPolicy, filter } = source
+  const interval = syncPolicy?.interval ?? (place.kind === 'kubernetes' ? CLUSTER_INTERVAL : DEFAULT_INTERVAL)
+  return { name, place, intervalMs: parseDuration(interval), filter, maxBytes: options.sourceBytes }
+}
+
+function placeOf(
+  { git, api, file, kubernetes }: SourceConfig,
+  { directory, publicOnly }: PlaceOptions,
+): Place | undefined {
+  if (git !== undefined) {
+    const { repository, branch, tag, commit, path = REGISTRY_FILE, auth } = git
+    return {
+      kind: 'git',
+      repository,
+      ...(commit === undefined ? { ref: refOf(branch, tag) } : { commit }),
+      path,
+      publicOnly,
+      ...(auth && { auth: { ...auth, passwordFile: resolve(directory, auth.passwordFile) } }),
+    }
+  }
+  if (api !== undefined) {
+    const { endpoint, timeout = API_TIMEOUT, headersFile, headers } = api
+    return {
+      kind: 'api',
+      endpoint,
+      timeoutMs: parseDuration(timeout),
+      publicOnly,
+      ...(headersFile !== undefined && { headersFile: resolve(directory, headersFile) }),
+      ...(headers && {
+        headers: headers.map(({ name, valueFile }) => ({ name, valueFile: resolve(directory, valueFile) })),
+      }),
+    }
+  }
+  if (file?.path !== undefined) return { kind: 'file', path: resolve(directory, file.path) }
+  if (file?.url !== undefined)
+    return { kind: 'url', url: file.url, timeoutMs: parseDuration(file.timeout ?? FILE_TIMEOUT), publicOnly }
+  if (file?.data !== undefined) return { kind: 'inline', text: file.data }
+  if (kubernetes !== undefined) {
+    const { apiServer, group = API_GROUP, namespaces } = kubernetes
+    const { url, tokenFile, caFile } = apiServer ?? IN_CLUSTER
+    return {
+      kind: 'kubernetes',
+      group,
+      namespaces,
+      server: url,
+      tokenFile: resolve(directory, tokenFile),
+      caFile: resolve(directory, caFile),
+    }
+  }
+  return undefined
+}
+
+function refOf(branch: string | undefined, tag: string | undefined): string {
+  if (branch !== undefined) return `refs/heads/${branch}`
+  return tag === undefined ? 'HEAD' : `refs/tags/${tag}`
+}

@@ -1,0 +1,173 @@
+import { hash } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
+import { type Kysely, sql } from 'kysely'
+import { readFile } from '../sources/file/read-file.ts'
+import { readInline } from '../sources/file/read-inline.ts'
+import { createFilter } from '../sources/format/filter.ts'
+import type { Problem } from '../sources/format/read-entry.ts'
+import type { Content, LookAtSource, Place, PlaceOf, Source, Synced } from '../sources/format/source.ts'
+import { SourceError } from '../sources/format/source-error.ts'
+import { readGit } from '../sources/git/read-git.ts'
+import { readApi } from '../sources/http/read-api.ts'
+import { readUrl } from '../sources/http/read-url.ts'
+import { readKubernetes } from '../sources/kubernetes/read.ts'
+import { stageSync } from '../store/apply/apply-sync.ts'
+import type { RegistryTables } from '../store/database/schema.ts'
+import { markSyncing } from './sync-marks.ts'
+
+interface SyncOptions {
+  /** Reads everything again, whatever the last pass left behind. */
+  readonly full: boolean
+  readonly stateDirectory: string
+  readonly signal: AbortSignal
+  /** Runs what only one replica may do to this source at a time, after another that is at it. */
+  readonly alone: <T>(work: () => Promise<T>) => Promise<T>
+}
+
+type Database = Kysely<RegistryTables>
+
+/** Goes up when the same bytes would be read differently: they are then read again though they did not change. */
+const READER_REVISION = 3
+
+/** Of what was left out so many are kept, to be told. */
+const MOST_PROBLEMS = 1000
+
+const looks: { readonly [K in Place['kind']]: LookAtSource<PlaceOf<K>> } = {
+  file: readFile,
+  url: readUrl,
+  inline: readInline,
+  git: readGit,
+  api: readApi,
+  kubernetes: readKubernetes,
+}
+
+/**
+ * Looks at a source, and reads it and applies it to the store where it has changed since it was applied, or is set
+ * otherwise: else nothing is parsed and nothing written. Throws a SourceError; the store then holds what it held.
+ */
+export async function syncSource(
+  database: Database,
+  source: Source,
+  { full, stateDirectory, signal, alone }: SyncOptions,
+): Promise<Synced> {
+  const settingsHash = hash('sha256', JSON.stringify([READER_REVISION, source.place, source.filter]), 'base64url')
+  const before = await lastApplied(database, source.name)
+  const mark = !full && before?.settings_hash === settingsHash ? (before.content_hash ?? undefined) : undefined
+
+  await using parts = new AsyncDisposableStack()
+  const look = looks[source.place.kind] as LookAtSource
+  const holdsSkills = (before?.skills ?? 0) > 0
+  const { name, maxBytes } = source
+  const held = () => bytesHeld(database, name)
+  const pass = { source: name, mark, holdsSkills, maxBytes, held, stateDirectory, signal, parts }
+  const readChange = await look(source.place, pass)
+  if (readChange === undefined) return outcome(before, false)
+
+  const changed = await alone(async () => {
+    const now = await lastApplied(database, source.name)
+    // Another replica was faster.
+    if (!full && (now?.content_hash !== before?.content_hash || now?.settings_hash !== before?.settings_hash))
+      return false
+    using _ = markSyncing(stateDirectory, source.name)
+    const content = await readChange()
+    if (!('newMark' in content)) {
+      // What has changed says nothing of what was left out of the rest.
+      const before = content.complete ? [] : problemsOf(now)
+      return await apply(database, source, settingsHash, content, before, signal)
+    }
+    await stored(recordMark(database, source.name, content.newMark))
+    return false
+  })
+  return outcome(await lastApplied(database, source.name), changed)
+}
+
+async function apply(
+  database: Database,
+  { name, filter }: Source,
+  settingsHash: string,
+  content: Content,
+  before: readonly Problem[],
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (signal.aborted) throw stopped()
+  const staging = await stored(stageSync(database, name))
+  try {
+    const wanted = createFilter(filter)
+    const problems = [...before]
+    const known = new Set(before.map(keyOf))
+    for await (const batch of content.batches) {
+      if (signal.aborted) throw stopped()
+      await stored(staging.add(await filterInTurns(batch.versions, wanted)))
+      const news = batch.problems.filter((problem) => !known.has(keyOf(problem)))
+      problems.push(...news.slice(0, MOST_PROBLEMS - problems.length))
+    }
+    if (signal.aborted) throw stopped()
+    const { complete } = content
+    const now = new Date().toISOString()
+    return await stored(
+      staging.finish({ settingsHash, mark: content.mark(), complete, problems: JSON.stringify(problems), now }),
+    )
+  } catch (error) {
+    // Where that fails too, the next pass begins with it.
+    await staging.drop().catch(() => {})
+    throw error
+  }
+}
+
+const keyOf = ({ pointer, message }: Problem) => `${pointer} ${message}`
+
+/** A filter may have hundreds of patterns: other syncs and publications get their turn meanwhile. */
+const TURN_MS = 20
+
+async function filterInTurns<T>(items: readonly T[], wanted: (item: T) => boolean): Promise<T[]> {
+  const kept: T[] = []
+  let begun = performance.now()
+  for (const item of items) {
+    if (wanted(item)) kept.push(item)
+    if (performance.now() - begun < TURN_MS) continue
+    await setImmediate()
+    begun = performance.now()
+  }
+  return kept
+}
+
+const stopped = () => new SourceError('stopped', 'the sync was stopped')
+
+async function stored<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer
+  } catch (error) {
+    throw new SourceError('store_failed', `the store did not take it: ${(error as Error).message}`, { cause: error })
+  }
+}
+
+async function recordMark(database: Database, source: string, mark: string): Promise<void> {
+  await database.updateTable('source').set({ content_hash: mark }).where('name', '=', source).execute()
+}
+
+async function bytesHeld(database: Database, source: string) {
+  const { rows } = await sql<{ bytes: number; entries: number }>`
+    select coalesce(sum(octet_length(d.text)), 0) as bytes, count(*) as entries
+    from document d join source s on s.id = d.source_id where s.name = ${source}`.execute(database)
+  return rows[0] ?? { bytes: 0, entries: 0 }
+}
+
+type Applied = Awaited<ReturnType<typeof lastApplied>>
+
+function lastApplied(database: Database, source: string) {
+  return database
+    .selectFrom('source')
+    .select(['settings_hash', 'content_hash', 'servers', 'skills', 'problems'])
+    .where('name', '=', source)
+    .executeTakeFirst()
+}
+
+function outcome(applied: Applied, changed: boolean): Synced {
+  if (applied === undefined) throw new SourceError('store_failed', 'the source is no longer configured')
+  const { servers, skills } = applied
+  return { changed, servers, skills, problems: problemsOf(applied) }
+}
+
+function problemsOf(applied: Applied): readonly Problem[] {
+  return JSON.parse(applied?.problems ?? '[]') as Problem[]
+}

@@ -1,0 +1,116 @@
+/**
+ * The thread that writes: it has its own connection, reads sources and applies them, so that parsing and long
+ * transactions never hold up a request. `writer.ts` is its other end.
+ */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import type { Kysely } from 'kysely'
+import { isDatabaseError } from '../../storage/sql.ts'
+import type { Synced } from '../sources/format/source.ts'
+import { SourceError } from '../sources/format/source-error.ts'
+import { applySettings } from '../store/apply/apply-settings.ts'
+import { type News, tellOthers } from '../store/database/changes-heard.ts'
+import { openForWriting } from '../store/database/open.ts'
+import type { RegistryTables } from '../store/database/schema.ts'
+import { createGroupCommit } from '../store/publish/group-commit.ts'
+import { beat, begin, inDatabase } from './heartbeat.ts'
+import type { Work } from './jobs.ts'
+import { underLease } from './lease.ts'
+import { syncSource } from './sync-source.ts'
+import type { Answer, Call, WorkerData } from './writer.ts'
+
+const port = portOf(parentPort)
+
+const { place, stateDirectory, replica, pulse } = workerData as WorkerData
+beat(pulse)
+/** Of what is being done; a call can be ended from the other side. */
+const running = new Map<number, AbortController>()
+let opened: Promise<Kysely<RegistryTables>> | undefined
+
+function portOf(parent: MessagePort | null): MessagePort {
+  if (parent === null) throw new Error('this file is the entry of a worker thread')
+  return parent
+}
+
+/** The one connection. Where it can't be had, the next job tries again. */
+function database(): Promise<Kysely<RegistryTables>> {
+  opened ??= openForWriting(place, (call) => inDatabase(pulse, call)).catch((error) => {
+    opened = undefined
+    throw error
+  })
+  return opened
+}
+
+const commit = createGroupCommit(database, replica)
+
+const jobs: Work = {
+  async open() {
+    await database()
+  },
+  applySettings: async (settings) => applySettings(await database(), settings),
+  async syncSource({ source, full }, signal) {
+    const store = await database()
+    const lease = { name: `sync ${source.name}`, holder: replica, signal }
+    const alone = <T>(work: () => Promise<T>) => underLease(store, lease, work)
+    return syncSource(store, source, { full, stateDirectory, signal, alone })
+  },
+  async recordSync({ source, state }) {
+    const store = await database()
+    await store.updateTable('source').set({ sync_state: state }).where('name', '=', source).execute()
+  },
+  publish: (publication) => commit('publish', publication),
+  setClaims: (change) => commit('setClaims', change),
+  deleteVersion: (change) => commit('deleteVersion', change),
+  setStatus: (change) => commit('setStatus', change),
+  putSource: (change) => commit('putSource', change),
+  removeSource: (change) => commit('removeSource', change),
+  putRegistry: (change) => commit('putRegistry', change),
+  removeRegistry: (change) => commit('removeRegistry', change),
+  close: async () => (await opened)?.destroy(),
+}
+
+port.on('message', (call: Call) => {
+  serve(call).catch((error: Error) => {
+    // What can't be told as it is: whoever waits is told that much.
+    if ('id' in call) port.postMessage({ id: call.id, error: plainError(error) } satisfies Answer)
+  })
+})
+
+async function serve(call: Call): Promise<void> {
+  if ('abort' in call) {
+    running.get(call.abort)?.abort(new SourceError('stopped', 'the sync was stopped'))
+    return
+  }
+  const { id, job, argument } = call
+  begin(pulse, id)
+  const controller = new AbortController()
+  running.set(id, controller)
+  const answer = await (jobs[job] as (argument: unknown, signal: AbortSignal) => Promise<unknown>)(
+    argument,
+    controller.signal,
+  ).then(
+    async (result): Promise<Answer> => {
+      // Lost with the connection it is no harm: the others look for themselves now and then.
+      const news = newsOf(job, result)
+      const tell = async (told: News) => tellOthers(await database(), replica, told)
+      if (news !== undefined) await tell(news).catch(() => {})
+      return { id, result }
+    },
+    (error: Error): Answer => ({ id, error: plainError(error) }),
+  )
+  running.delete(id)
+  port.postMessage(answer)
+  // With its port closed the thread has nothing left to wait for, and ends.
+  if (job === 'close') port.close()
+}
+
+/** Of what the others are told when a job is done; the changes tell of themselves. */
+function newsOf(job: keyof Work, result: unknown): News | undefined {
+  if (job === 'applySettings' || job === 'recordSync') return 'settings'
+  return job === 'syncSource' && (result as Synced).changed ? 'entries' : undefined
+}
+
+function plainError(error: Error) {
+  const { message } = error
+  if (error instanceof SourceError) return { message, code: error.code, retryAfterMs: error.retryAfterMs }
+  return { message, away: isDatabaseError(error) || isDatabaseError(error.cause) }
+}

@@ -1,0 +1,124 @@
+import { PublicError } from './errors.ts'
+
+export interface BudgetLimits {
+  /** Bytes that all together may make this process hold. */
+  readonly total: number
+  /** Bytes that one holder may. */
+  readonly share: number
+  /** Bytes beyond `total` that are for holders of little: a few who hold much leave room for the others. */
+  readonly reserve: number
+}
+
+/** Who holds no more than this may draw on the reserve. */
+const LITTLE = 1024 * 1024
+/** Holders that are remembered before those that hold nothing are forgotten. */
+const MOST_IDLE = 4096
+
+/**
+ * Counts the bytes that others make this process hold: bodies that are being read, requests under way, sessions, streams
+ * and answers that nobody reads. Each of them takes from a share of its own and gives back what it has let go of.
+ */
+export class Budget {
+  readonly limits: BudgetLimits
+  /** Bytes that are held now. */
+  held = 0
+  readonly #shares = new Map<string, Share>()
+  #pruneAt = MOST_IDLE
+
+  constructor(limits: BudgetLimits) {
+    this.limits = limits
+  }
+
+  /** The share of a holder: a caller, by issuer and subject or by address, or a backend. */
+  shareOf(holder: string): Share {
+    let share = this.#shares.get(holder)
+    if (share === undefined) {
+      if (this.#shares.size >= this.#pruneAt) this.#prune()
+      share = new Share(this)
+      this.#shares.set(holder, share)
+    }
+    return share
+  }
+
+  /** Holders that are remembered. */
+  get size(): number {
+    return this.#shares.size
+  }
+
+  #prune(): void {
+    for (const [holder, { held, calls }] of this.#shares) if (held === 0 && calls === 0) this.#shares.delete(holder)
+    this.#pruneAt = this.#shares.size + MOST_IDLE
+  }
+}
+
+/** What one holder makes this process hold. */
+export class Share {
+  held = 0
+  /** Calls of its holder that are on their way. */
+  calls = 0
+  readonly #budget: Budget
+
+  constructor(budget: Budget) {
+    this.#budget = budget
+  }
+
+  /** Counts `bytes` more. Throws `share_exceeded` where this holder has too much, `unavailable` where all together have. */
+  take(bytes: number): void {
+    if (this.tryTake(bytes)) return
+    if (bytes > this.#budget.limits.share) throw new PublicError('too_large')
+    if (this.held + bytes > this.#budget.limits.share) throw new PublicError('share_exceeded', RETRY)
+    throw new PublicError('unavailable', { message: 'Too much is held here at the moment; try again.', ...RETRY })
+  }
+
+  /** The same; false where it is too much, and then nothing is counted. */
+  tryTake(bytes: number): boolean {
+    const budget = this.#budget
+    const { total, share, reserve } = budget.limits
+    const held = this.held + bytes
+    const most = held <= LITTLE ? total + reserve : total
+    if (bytes > 0 && (held > share || budget.held + bytes > most)) return false
+    this.held = held
+    budget.held += bytes
+    return true
+  }
+
+  give(bytes: number): void {
+    this.held -= bytes
+    this.#budget.held -= bytes
+  }
+}
+
+const RETRY = { headers: { 'retry-after': '1' } }
+
+/** Bytes that one thing holds of a share. It may grow and shrink, and is released once. */
+export class Lease {
+  bytes = 0
+  readonly #share: Share
+
+  constructor(share: Share) {
+    this.#share = share
+  }
+
+  /** Holds so many bytes from now on. False where that is too much: then it holds what it held. */
+  resize(bytes: number): boolean {
+    if (!this.#share.tryTake(bytes - this.bytes)) return false
+    this.bytes = bytes
+    return true
+  }
+
+  /** The same. Throws as `Share.take` does. */
+  demand(bytes: number): void {
+    this.#share.take(bytes - this.bytes)
+    this.bytes = bytes
+  }
+
+  /** Goes on to hold bytes that are counted already. */
+  adopt(bytes: number): void {
+    this.bytes += bytes
+  }
+
+  release(): void {
+    this.#share.give(this.bytes)
+    this.bytes = 0
+  }
+}

@@ -1,0 +1,21 @@
+import { isIPv6, type Socket } from 'node:net'
+
+const network = Symbol('network')
+
+/** Whose a connection is, found out once; empty where the peer is gone already. */
+export function peerNetwork(socket: Pick<Socket, 'remoteAddress'> & { [network]?: string }): string {
+  socket[network] ??= networkOf(socket.remoteAddress ?? '')
+  return socket[network]
+}
+
+/** Whose an address is: whoever has one of IPv6 has all of its /64, which is given as its first four groups. */
+export function networkOf(address: string): string {
+  if (!isIPv6(address)) return address
+  const mapped = /^::ffff:([\d.]+)$/i.exec(address)?.[1]
+  if (mapped !== undefined) return mapped
+  const [head = '', tail = ''] = (address.split('%')[0] as string).split('::')
+  const before = head === '' ? [] : head.split(':')
+  const after = tail === '' ? [] : tail.split(':')
+  const missing = Math.max(0, 8 - before.length - after.length)
+  return [...before, ...new Array<string>(missing).fill('0'), ...after].slice(0, 4).join(':')
+}

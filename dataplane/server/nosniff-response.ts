@@ -1,0 +1,27 @@
+import { type OutgoingHttpHeader, type OutgoingHttpHeaders, ServerResponse } from 'node:http'
+
+const NAME = 'x-content-type-options'
+const VALUE = 'nosniff'
+/** As a flat list. A list of headers that ends with it goes out as it is. */
+export const NOSNIFF: readonly [string, string] = [NAME, VALUE]
+
+type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined
+
+/**
+ * A response that tells browsers, whatever it holds, not to guess another type from its bytes (Fetch standard,
+ * `X-Content-Type-Options`): what callers and backends have written must not become a page. Node calls `writeHead` for
+ * every response, so nobody who answers has to think of it.
+ */
+export class NosniffResponse extends ServerResponse {
+  override writeHead(status: number, reason?: string | Headers, headers?: Headers): this {
+    return typeof reason === 'string'
+      ? super.writeHead(status, reason, withNosniff(headers))
+      : super.writeHead(status, withNosniff(reason ?? headers))
+  }
+}
+
+/** The same headers, a flat list or an object, and one more, unless a list ends with it. */
+function withNosniff(headers: Headers): OutgoingHttpHeaders | OutgoingHttpHeader[] {
+  if (!Array.isArray(headers)) return { ...headers, [NAME]: VALUE }
+  return headers[headers.length - 2] === NAME ? headers : headers.concat(NOSNIFF)
+}

@@ -1,0 +1,100 @@
+import { type ConnectionOptions, getCACertificates } from 'node:tls'
+import pg from 'pg'
+import { secretFile } from '../config/secret-file.ts'
+
+/** What libpq calls `sslmode` (PostgreSQL documentation, section 34.19). */
+const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
+export type SslMode = (typeof SSL_MODES)[number]
+
+/** Where neither the configuration nor the URL says. */
+const DEFAULT_MODE: SslMode = 'require'
+
+export interface TlsSettings {
+  readonly sslMode?: SslMode | undefined
+  /** Absolute PEM file of the CAs that are trusted for the server, and of no others; absent: those of the system. */
+  readonly caFile?: string | undefined
+}
+
+/** A connection in plain text, or with TLS so. */
+export type Transport = false | ConnectionOptions
+
+/**
+ * Takes the parameters of a connection URL that are about TLS out of it: the driver understands them in its own way.
+ * What the settings say comes before them. Throws an Error where the URL has an unknown `sslmode`.
+ */
+export function tlsInUrl(url: string, settings: TlsSettings): { readonly url: string; readonly tls: TlsSettings } {
+  const at = url.indexOf('?')
+  if (at < 0) return { url, tls: settings }
+  const parameters = new URLSearchParams(url.slice(at + 1))
+  const mode = parameters.get('sslmode')
+  const root = parameters.get('sslrootcert')
+  if (mode !== null && !isMode(mode))
+    throw new Error(`the database URL has an unknown sslmode; it is one of ${SSL_MODES.join(', ')}`)
+  for (const name of TLS_PARAMETERS) parameters.delete(name)
+  const rest = parameters.toString()
+  return {
+    url: url.slice(0, at) + (rest === '' ? '' : `?${rest}`),
+    tls: {
+      sslMode: settings.sslMode ?? mode ?? undefined,
+      caFile: settings.caFile ?? (root === null || root === 'system' ? undefined : root),
+    },
+  }
+}
+
+const TLS_PARAMETERS = ['ssl', 'sslmode', 'sslrootcert', 'sslnegotiation', 'uselibpqcompat']
+const isMode = (text: string): text is SslMode => (SSL_MODES as readonly string[]).includes(text)
+
+/** Ways to connect, in the order in which they are tried. */
+export function transportsOf({ sslMode = DEFAULT_MODE, caFile }: TlsSettings): readonly [Transport, ...Transport[]] {
+  // As in libpq: whoever names a CA wants it checked.
+  const mode = sslMode === 'require' && caFile !== undefined ? 'verify-ca' : sslMode
+  const unchecked = { rejectUnauthorized: false }
+  switch (mode) {
+    case 'disable':
+      return [false]
+    case 'allow':
+      return [false, unchecked]
+    case 'prefer':
+      return [unchecked, false]
+    case 'require':
+      return [unchecked]
+    default:
+      return [
+        {
+          rejectUnauthorized: true,
+          ca: caFile === undefined ? getCACertificates('default') : [secretFile(caFile)()],
+          ...(mode === 'verify-ca' && { checkServerIdentity: () => undefined }),
+        },
+      ]
+  }
+}
+
+/** What Node and the driver say of a server with which no TLS comes about, its certificate included. */
+const TLS_FAILED =
+  /^(EPROTO|ERR_SSL|ERR_TLS|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA)|does not support SSL|establishing an SSL connection|before secure TLS connection/
+
+export function isTlsError(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    (TLS_FAILED.test((error as NodeJS.ErrnoException).code ?? '') || TLS_FAILED.test(error.message))
+  )
+}
+
+/** Whether libpq would try the other way: no TLS comes about, or the server lets nobody in by this one. */
+function isOtherWayWorth(error: unknown): boolean {
+  return isTlsError(error) || (error instanceof pg.DatabaseError && /^28/.test(error.code ?? ''))
+}
+
+/** Connects by the first way that works; throws what the last one threw. */
+export async function connectInTurn<T>(
+  transports: readonly Transport[],
+  connect: (transport: Transport) => Promise<T>,
+): Promise<T> {
+  for (let at = 0; ; at++) {
+    try {
+      return await connect(transports[at] as Transport)
+    } catch (error) {
+      if (at + 1 >= transports.length || !isOtherWayWorth(error)) throw error
+    }
+  }
+}

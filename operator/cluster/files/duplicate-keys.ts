@@ -1,0 +1,18 @@
+import { isMap, isNode, isScalar, isSeq } from 'yaml'
+
+/**
+ * Offsets of keys that a map of a YAML document has already, in their order. Takes as long as the document is; not for
+ * one that nests without bound.
+ */
+export function duplicateKeys(node: unknown, found: number[] = []): readonly number[] {
+  if (isSeq(node)) for (const item of node.items) duplicateKeys(item, found)
+  if (!isMap(node)) return found
+  const known = new Set<unknown>()
+  for (const { key, value } of node.items) {
+    const name = isScalar(key) ? key.value : key
+    if (known.has(name) && isNode(key)) found.push(key.range?.[0] ?? 0)
+    known.add(name)
+    duplicateKeys(value, found)
+  }
+  return found
+}

@@ -1,0 +1,104 @@
+import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
+import type { ClusterView, ObjectName } from '../../model/view.ts'
+import { hashOf } from '../../render/object/canonical.ts'
+import { type Conditions, generationOf, startConditions } from '../outcome/conditions.ts'
+import type { Plan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
+import { joined, type Problems, startProblems } from '../outcome/problems.ts'
+import { notYetSupported } from '../outcome/supported.ts'
+import { type Resolver, startResolver } from '../references/resolver.ts'
+
+/** Finds what is wrong with a config: in its own fields (`Valid`) and in what it refers to (`ReferencesResolved`). */
+export type CheckConfig<K extends KindDeclaration> = (object: ObjectOf<K>, resolver: Resolver) => void
+
+const naming = ({ kind, name }: ObjectName) => `${kind} ${JSON.stringify(name)}`
+
+/** Who holds an object that is being deleted, for people. At most this many are named. */
+const NAMED = 20
+
+function holders(referrers: readonly ObjectName[]): string {
+  const rest = referrers.length - NAMED
+  return `still used by ${referrers.slice(0, NAMED).map(naming).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
+}
+
+/** `DeletionBlocked`, while somebody still names an object that is being deleted; the event that goes with it. */
+export function deletionBlocked(
+  object: { readonly metadata: { readonly deletionTimestamp?: string } },
+  referrers: readonly ObjectName[],
+  conditions: Conditions,
+): readonly PlannedEvent[] {
+  if (object.metadata.deletionTimestamp === undefined || referrers.length === 0) return []
+  const message = holders(referrers)
+  conditions.set('DeletionBlocked', 'True', 'StillReferenced', message)
+  return [{ type: 'Warning', reason: 'DeletionBlocked', message }]
+}
+
+/**
+ * `Valid`, `ReferencesResolved` and `Ready` of an object without pods. What it says and nobody acts on yet (`waiting`)
+ * leaves it valid, and it isn't ready: who reads the status learns that not all of it is in force.
+ */
+export function settle(
+  problems: Problems,
+  conditions: Conditions,
+  waiting: readonly string[] = [],
+): readonly PlannedEvent[] {
+  const invalid = problems.of('Valid')
+  const missing = problems.of('ReferencesResolved')
+  if (invalid.length > 0) conditions.set('Valid', 'False', invalid[0]?.reason ?? '', joined(invalid))
+  else conditions.set('Valid', 'True', 'ConfigValid', '')
+  if (missing.length > 0) conditions.set('ReferencesResolved', 'False', missing[0]?.reason ?? '', joined(missing))
+  else conditions.set('ReferencesResolved', 'True', 'AllFound', '')
+  const all = problems.all()
+  const reason = all[0]?.reason ?? (waiting.length > 0 ? 'NotYetSupported' : undefined)
+  if (reason === undefined) {
+    conditions.set('Ready', 'True', 'Ready', '')
+    return []
+  }
+  const message = [...all.map((problem) => problem.message), ...waiting].join('; ')
+  conditions.set('Ready', 'False', reason, message)
+  // kstatus: waiting won't help. A missing reference may still come, so that one is in progress.
+  if (invalid.length > 0 || missing.length === 0) conditions.set('Stalled', 'True', reason, message)
+  return [{ type: 'Warning', reason, message }]
+}
+
+interface PlanConfigOptions {
+  /**
+   * The condition that says what nobody acts on yet, of a kind that is Ready in spite of it: one whose settings let
+   * nobody in and keep nobody out. Absent: such a config is not Ready.
+   */
+  readonly warning?: string
+}
+
+/**
+ * The plan of a config kind: no children; conditions, hash of the spec, who uses it. The finalizer is on it while
+ * anybody names it, whether that one is a workload or an entry of a catalog.
+ */
+export function planConfig<K extends KindDeclaration>(
+  kind: K,
+  check: CheckConfig<K>,
+  options: PlanConfigOptions = {},
+): (object: ObjectOf<K>, view: ClusterView, context: ReconcileContext) => Plan {
+  return (object, view, context) => {
+    const { namespace, name } = object.metadata
+    const conditions = startConditions(object, context.now)
+    const problems = startProblems()
+    check(object, startResolver(view, namespace, problems))
+    const referrers = view.referrers(kind, namespace, name)
+    const waiting = notYetSupported(kind, object)
+    const { warning } = options
+    if (warning !== undefined && waiting.length > 0)
+      conditions.set(warning, 'True', 'NotYetSupported', waiting.join('; '))
+    const unready = warning === undefined ? waiting : []
+    const events = [...settle(problems, conditions, unready), ...deletionBlocked(object, referrers, conditions)]
+    return {
+      children: [],
+      status: {
+        conditions: conditions.list(),
+        configHash: hashOf(object.spec),
+        observedGeneration: generationOf(object),
+        referencingWorkloads: referrers,
+      },
+      events,
+      finalizer: referrers.length > 0,
+    }
+  }
+}

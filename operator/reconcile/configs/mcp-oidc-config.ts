@@ -1,0 +1,201 @@
+import { isIP } from 'node:net'
+import { type MCPOIDCConfig, mcpOidcConfig } from '../../../crds/index.ts'
+import { classOf } from '../../../dataplane/config/check/address.ts'
+import { issuerFindings } from '../../../dataplane/config/check/issuer.ts'
+import {
+  API_SERVER,
+  isApiServer,
+  isMountedToken,
+  JWKS_TOKENS,
+  SERVICE_ACCOUNT_TOKEN,
+} from '../../../dataplane/config/check/token-path.ts'
+import type { OidcConfig } from '../../../dataplane/config/gateway.ts'
+import type { Mounts } from '../../render/pod/mounts.ts'
+import type { Problems } from '../outcome/problems.ts'
+import { checkNotRefused } from '../outcome/supported.ts'
+import { caBundleFile, caBundleFound } from '../references/ca-bundle.ts'
+import type { Resolver } from '../references/resolver.ts'
+import { type CheckConfig, planConfig } from './config.ts'
+import { referencedConfig } from './referenced-config.ts'
+
+const checkOidcConfig: CheckConfig<typeof mcpOidcConfig> = (object, resolver) => {
+  const { problems } = resolver
+  const { type, inline, kubernetesServiceAccount: cluster } = object.spec
+  checkNotRefused(mcpOidcConfig, object, problems)
+  const issuer = type === 'inline' ? inline : cluster
+  if (issuer === undefined) return problems.add('Valid', 'ConfigInvalid', `/spec/${type} must be set`)
+  const invalid = (message: string) => problems.add('Valid', 'ConfigInvalid', message)
+  for (const { pointer, message } of issuerFindings({ ...issuer, ...privacyOf(object) }, `/spec/${type}`))
+    invalid(`${pointer} ${message}`)
+  if (type === 'inline' && inline) checkInline(inline, invalid, resolver)
+  if (type === 'kubernetesServiceAccount' && cluster) checkCluster(cluster, invalid)
+}
+
+/** Which addresses the issuer may have, by the name of the field that says so. */
+const privacyOf = ({ spec: { inline, kubernetesServiceAccount: cluster } }: MCPOIDCConfig) =>
+  inline
+    ? { allowPrivateIP: inline.jwksAllowPrivateIP, allowedBy: 'jwksAllowPrivateIP' }
+    : { allowPrivateIP: cluster?.useClusterAuth, allowedBy: 'useClusterAuth' }
+
+type Inline = NonNullable<MCPOIDCConfig['spec']['inline']>
+type Cluster = NonNullable<MCPOIDCConfig['spec']['kubernetesServiceAccount']>
+
+function checkInline(inline: Inline, invalid: (message: string) => void, resolver: Resolver): void {
+  const { caBundleRef, clientSecretRef, clientId, introspectionUrl, jwksAuthTokenPath: token } = inline
+  if (caBundleRef) caBundleFound(caBundleRef, '/spec/inline/caBundleRef', resolver)
+  if (clientSecretRef) resolver.secretKey(clientSecretRef)
+  if (clientSecretRef && clientId === undefined) invalid('/spec/inline/clientId must be set with clientSecretRef')
+  if (introspectionUrl !== undefined && !clientSecretRef) invalid('/spec/inline/introspectionUrl needs clientSecretRef')
+  if (token === undefined || isMountedToken(token)) return
+  const at = '/spec/inline/jwksAuthTokenPath'
+  if (token !== SERVICE_ACCOUNT_TOKEN)
+    invalid(`${at} must be a file below ${JWKS_TOKENS}, by its plain path, or ${SERVICE_ACCOUNT_TOKEN}`)
+  else if (!isAtApiServer(inline.jwksUrl ?? inline.issuer))
+    invalid(`${at}: that token goes to the cluster’s own API server alone (${API_SERVER}), and the keys are elsewhere`)
+}
+
+function checkCluster({ issuer, jwksUrl, useClusterAuth }: Cluster, invalid: (message: string) => void): void {
+  const at = '/spec/kubernetesServiceAccount'
+  if (useClusterAuth && jwksUrl !== undefined && !isAtApiServer(jwksUrl))
+    invalid(`${at}/jwksUrl must be at the cluster’s own API server (${API_SERVER}), or useClusterAuth false`)
+  if (!useClusterAuth && issuer === undefined) invalid(`${at}/issuer must be set where useClusterAuth is false`)
+}
+
+function isAtApiServer(text: string): boolean {
+  const url = URL.parse(text)
+  return url !== null && isApiServer(url)
+}
+
+export const reconcileMcpOidcConfig = planConfig(mcpOidcConfig, checkOidcConfig)
+
+/** Audience of ServiceAccount tokens where none is named (spec, MCPOIDCConfig). */
+const CLUSTER_AUDIENCE = 'toolhive'
+
+export interface OidcReference {
+  readonly name: string
+  readonly audience?: string | undefined
+  readonly scopes?: readonly string[] | undefined
+  readonly resourceUrl?: string | undefined
+}
+
+/** The one audience that the places for it agree on. */
+function audienceOf(
+  config: MCPOIDCConfig,
+  ref: OidcReference,
+  besides: string | undefined,
+  problems: Problems,
+): string | undefined {
+  if (besides !== undefined && ref.audience !== undefined && besides !== ref.audience) {
+    problems.add('Valid', 'AudienceConflict', 'audience and oidcConfigRef.audience differ: set one, or both alike')
+    return undefined
+  }
+  const audience = besides ?? ref.audience
+  if (audience !== undefined) return audience
+  if (config.spec.type === 'kubernetesServiceAccount') return CLUSTER_AUDIENCE
+  problems.add('Valid', 'AudienceMissing', 'an audience must be set: without one, a token for anything would do')
+  return undefined
+}
+
+/** Clients are told the resource's URL: an address that only some of them can reach is a slip, unless it is meant. */
+function checkResource({ resourceUrl }: OidcReference, { spec }: MCPOIDCConfig, problems: Problems): void {
+  const host = URL.parse(resourceUrl ?? '')?.hostname.replace(/^\[|\]$/g, '') ?? ''
+  if (isIP(host) === 0 || spec.type !== 'inline') return
+  const addressClass = classOf(host)
+  if (addressClass === 'never')
+    problems.add('Valid', 'ConfigInvalid', `oidcConfigRef.resourceUrl: nothing is served at the address ${host}`)
+  else if (addressClass === 'private' && !spec.inline?.protectedResourceAllowPrivateIP)
+    problems.add(
+      'Valid',
+      'ConfigInvalid',
+      `oidcConfigRef.resourceUrl: ${host} is a private address; protectedResourceAllowPrivateIP allows it`,
+    )
+}
+
+/** The API server as the source of the keys; `url` is at it, where one is configured. */
+function clusterSettings(
+  url: string | undefined,
+  caFile: string | undefined,
+  mounts: Mounts,
+): Pick<OidcConfig, 'cluster'> {
+  const origin = url === undefined ? API_SERVER : new URL(url).origin
+  return {
+    cluster: {
+      ...(origin === API_SERVER ? {} : { apiServer: origin }),
+      tokenFile: mounts.clusterFile('token'),
+      caFile: caFile ?? mounts.clusterFile('ca.crt'),
+    },
+  }
+}
+
+/** What an issuer's configuration has by its type. */
+function issuerSettings(config: MCPOIDCConfig, resolver: Resolver, mounts: Mounts): Omit<OidcConfig, 'audience'> {
+  const { inline, kubernetesServiceAccount: cluster } = config.spec
+  if (config.spec.type === 'inline') return inline ? inlineSettings(inline, resolver, mounts) : {}
+  const { issuer, jwksUrl, useClusterAuth, introspectionUrl, serviceAccount, namespace } = cluster ?? {}
+  return {
+    ...(issuer === undefined ? {} : { issuer }),
+    ...(jwksUrl === undefined ? {} : { jwksUrl }),
+    ...(useClusterAuth ? clusterSettings(jwksUrl, undefined, mounts) : {}),
+    ...(introspectionUrl === undefined ? {} : { introspection: { url: introspectionUrl } }),
+    ...(serviceAccount === undefined && namespace === undefined
+      ? {}
+      : {
+          serviceAccount: {
+            namespace: namespace ?? config.metadata.namespace,
+            ...(serviceAccount === undefined ? {} : { name: serviceAccount }),
+          },
+        }),
+  }
+}
+
+function inlineSettings(inline: Inline, resolver: Resolver, mounts: Mounts): Omit<OidcConfig, 'audience'> {
+  const { issuer, jwksUrl, jwksAuthTokenPath: token } = inline
+  const ca = caBundleFile(inline.caBundleRef, '/spec/inline/caBundleRef', resolver, mounts)
+  const isClusters = token === SERVICE_ACCOUNT_TOKEN
+  return {
+    issuer,
+    ...(jwksUrl === undefined ? {} : { jwksUrl }),
+    ...(isClusters ? clusterSettings(jwksUrl ?? issuer, ca, mounts) : {}),
+    ...(ca === undefined || isClusters ? {} : { caBundleFile: ca }),
+    ...(token === undefined || isClusters ? {} : { bearerTokenFile: token }),
+    ...introspectionSettings(inline, mounts),
+    ...(inline.jwksAllowPrivateIP ? { allowPrivateIP: true } : {}),
+    ...(inline.insecureAllowHTTP ? { insecureAllowHTTP: true } : {}),
+  }
+}
+
+/** A client secret turns it on; without one, a client id says nothing (spec, MCPOIDCConfig). */
+function introspectionSettings(inline: Inline, mounts: Mounts): Pick<OidcConfig, 'introspection'> {
+  const { clientId, clientSecretRef, introspectionUrl } = inline
+  if (clientId === undefined || !clientSecretRef) return {}
+  const clientSecretFile = mounts.secretFile(clientSecretRef.name, clientSecretRef.key)
+  return {
+    introspection: {
+      clientId,
+      clientSecretFile,
+      ...(introspectionUrl === undefined ? {} : { url: introspectionUrl }),
+    },
+  }
+}
+
+/**
+ * Token validation of a gateway or proxy from the config that it refers to. `besides` is `incomingAuth.audience`, the
+ * other place for the audience. Undefined, with the problems noted, where it can't be had.
+ */
+export function oidcSettings(
+  ref: OidcReference,
+  besides: string | undefined,
+  resolver: Resolver,
+  mounts: Mounts,
+): OidcConfig | undefined {
+  const config = referencedConfig(mcpOidcConfig, ref.name, checkOidcConfig, resolver)
+  if (!config) return undefined
+  const audience = audienceOf(config, ref, besides, resolver.problems)
+  if (audience === undefined) return undefined
+  checkResource(ref, config, resolver.problems)
+  return {
+    ...issuerSettings(config, resolver, mounts),
+    audience,
+    ...(ref.scopes === undefined ? {} : { scopes: [...ref.scopes] }),
+  }
+}

@@ -1,0 +1,38 @@
+import { mcpToolConfig } from '../../../crds/index.ts'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { sortedKeys } from '../../render/object/canonical.ts'
+import { checkNotRefused } from '../outcome/supported.ts'
+import type { Resolver } from '../references/resolver.ts'
+import { type CheckConfig, planConfig } from './config.ts'
+import { referencedConfig } from './referenced-config.ts'
+
+const checkToolConfig: CheckConfig<typeof mcpToolConfig> = (object, { problems }) => {
+  checkNotRefused(mcpToolConfig, object, problems)
+  const seen = new Map<string, string>()
+  for (const [tool, { name = tool }] of Object.entries(sortedKeys(object.spec.toolsOverride ?? {}))) {
+    const other = seen.get(name)
+    if (other !== undefined) {
+      const text = `/spec/toolsOverride: ${JSON.stringify(other)} and ${JSON.stringify(tool)} get the same name ${JSON.stringify(name)}`
+      problems.add('Valid', 'ConfigInvalid', text)
+    }
+    seen.set(name, tool)
+  }
+}
+
+export const reconcileMcpToolConfig = planConfig(mcpToolConfig, checkToolConfig)
+
+export type ToolShaping = NonNullable<NonNullable<GatewayConfig['aggregation']>['tools']>[number]
+
+/** Filter and overrides of a shared config; undefined, with the problem noted, where it can't be had. */
+export function sharedShaping(
+  ref: { readonly name: string } | undefined,
+  resolver: Resolver,
+): Pick<ToolShaping, 'filter' | 'overrides'> | undefined {
+  const config = ref && referencedConfig(mcpToolConfig, ref.name, checkToolConfig, resolver)
+  if (!config) return undefined
+  const { toolsFilter, toolsOverride } = config.spec
+  return {
+    ...(toolsFilter === undefined ? {} : { filter: [...toolsFilter].sort() }),
+    ...(toolsOverride === undefined ? {} : { overrides: sortedKeys(toolsOverride) }),
+  }
+}

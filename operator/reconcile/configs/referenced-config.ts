@@ -1,0 +1,38 @@
+import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
+import { joined, startProblems } from '../outcome/problems.ts'
+import { unsupported } from '../outcome/supported.ts'
+import { type Resolver, startResolver } from '../references/resolver.ts'
+import type { CheckConfig } from './config.ts'
+
+interface Options {
+  /** Whether fields without a reader make the config unusable. They do wherever leaving them out could let people in. */
+  readonly strict: boolean
+}
+
+/**
+ * A config that a workload refers to, once it is fit for use. One that is missing, invalid, lacks something or says
+ * what can't be done yet becomes a problem of the workload that names it, and gives undefined.
+ */
+export function referencedConfig<K extends KindDeclaration>(
+  kind: K,
+  name: string,
+  check: CheckConfig<K>,
+  resolver: Resolver,
+  options: Options = { strict: true },
+): ObjectOf<K> | undefined {
+  const object = resolver.object(kind, name)
+  if (!object) return undefined
+  const inner = startProblems()
+  check(object, startResolver(resolver.view, resolver.namespace, inner))
+  const title = `${kind.kind} ${JSON.stringify(name)}`
+  for (const condition of ['Valid', 'ReferencesResolved'] as const) {
+    const found = inner.of(condition)
+    if (found[0] === undefined) continue
+    const reason = condition === 'Valid' ? 'ReferenceInvalid' : found[0].reason
+    resolver.problems.add('ReferencesResolved', reason, `${title}: ${joined(found)}`)
+  }
+  const ignored = options.strict ? unsupported(kind, object) : []
+  for (const { reason, message } of ignored)
+    if (reason === 'NotYetSupported') resolver.problems.add('Valid', reason, `${title}: ${message}`)
+  return inner.none && ignored.length === 0 ? object : undefined
+}

@@ -1,0 +1,45 @@
+import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
+import type { Condition } from './plan.ts'
+
+/** Longest message that the API takes (metav1.Condition). */
+const MESSAGE = 32_768
+
+/** The conditions of one object while its status is being put together. */
+export interface Conditions {
+  /** Sets a condition; the last word on a type holds. */
+  set(type: string, status: Condition['status'], reason: string, message: string): void
+  get(type: string): Condition | undefined
+  /** All that were set, by type. Those that were not set are gone from the status. */
+  list(): readonly Condition[]
+}
+
+interface Conditioned {
+  readonly metadata: { readonly generation?: number }
+  readonly status?: { readonly conditions?: readonly unknown[] }
+}
+
+/** Generation of an object; one that comes from a file has none and counts as just created. */
+export const generationOf = (object: Conditioned): number => object.metadata.generation ?? 1
+
+/**
+ * Starts the conditions of an object. `lastTransitionTime` is carried over from the object's own status while the
+ * condition's status stays the same, and is `now` (RFC 3339) when it changes.
+ */
+export function startConditions(object: Conditioned, now: string): Conditions {
+  const before = new Map<string, Condition>()
+  for (const condition of (object.status?.conditions ?? []) as readonly Condition[])
+    before.set(condition.type, condition)
+  const observedGeneration = generationOf(object)
+  const found = new Map<string, Condition>()
+  return {
+    set(type, status, reason, given) {
+      const message = withoutUrlSecrets(given)
+      const previous = before.get(type)
+      const lastTransitionTime = previous?.status === status ? previous.lastTransitionTime : now
+      const text = message.length > MESSAGE ? `${message.slice(0, MESSAGE - 1)}…` : message
+      found.set(type, { type, status, reason, message: text, observedGeneration, lastTransitionTime })
+    },
+    get: (type) => found.get(type),
+    list: () => [...found.values()].sort((a, b) => (a.type < b.type ? -1 : 1)),
+  }
+}

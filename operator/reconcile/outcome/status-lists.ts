@@ -1,0 +1,87 @@
+import { limits } from '../../../crds/shared/limits.ts'
+import { startConditions } from './conditions.ts'
+import type { Plan, PlannedStatus } from './plan.ts'
+
+/**
+ * Bytes of all lists of one status together, as JSON. etcd takes 1.5 MiB (1,572,864 bytes) a request: 10,000 names of 52
+ * characters with their kinds are 0.93 MB, which leaves room for the object's spec and metadata. Three full lists of a
+ * group would be 1.65 MB, and names of entries may have 253 characters.
+ */
+const LIST_BYTES = 1_000_000
+/** Bytes of a whole object that etcd certainly takes. */
+const OBJECT_BYTES = 1_500_000
+/** Bytes of the rest of a status: conditions and single values. */
+const STATUS_REST = 100_000
+/** Below this many entries in all there is nothing to look after. */
+const FEW = 500
+
+/** Where the true length of a list is told once it is cut; other kinds count at any time. */
+const COUNTS: Readonly<Record<string, string>> = {
+  referencingWorkloads: 'referencingWorkloadCount',
+  sources: 'sourceCount',
+}
+
+interface Bounded {
+  readonly metadata: { readonly generation?: number }
+  readonly spec?: unknown
+  readonly status?: object
+}
+
+const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? '')
+
+/** How many of the first items fit into so many bytes. */
+function fitting(items: readonly unknown[], bytes: number): number {
+  let used = 0
+  const over = items.findIndex((item) => {
+    used += bytesOf(item) + 1
+    return used > bytes
+  })
+  return over < 0 ? items.length : over
+}
+
+/** The lists of a status that fit, by name; the conditions have bounds of their own. */
+function cut(
+  lists: readonly (readonly [string, readonly unknown[]])[],
+  budget: number,
+): Map<string, readonly unknown[]> {
+  let left = budget
+  const kept = new Map<string, readonly unknown[]>()
+  // The shorter ones first: a long one must not leave the others nothing.
+  for (const [name, items] of [...lists].sort(([, a], [, b]) => a.length - b.length)) {
+    const first = items.slice(0, limits.statusNames)
+    const part = first.slice(0, fitting(first, Math.max(0, left)))
+    left -= bytesOf(part)
+    if (part.length < items.length) kept.set(name, part)
+  }
+  return kept
+}
+
+/** A plan whose status the API server and etcd take: of lists that are too long the beginning, and a condition that says so. */
+export function withBoundedLists(object: Bounded, plan: Plan, now: string): Plan {
+  const lists = Object.entries(plan.status).filter(
+    (entry): entry is [string, unknown[]] => Array.isArray(entry[1]) && entry[0] !== 'conditions',
+  )
+  if (lists.reduce((sum, [, items]) => sum + items.length, 0) < FEW) return plan
+  const { status: _, ...rest } = object
+  const budget = Math.min(LIST_BYTES, OBJECT_BYTES - STATUS_REST - bytesOf(rest))
+  const kept = cut(lists, budget)
+  if (kept.size === 0) return plan
+  const texts = lists.flatMap(([name, items]) => {
+    const part = kept.get(name)
+    return part === undefined ? [] : [`${name} has the first ${part.length} of ${items.length}`]
+  })
+  const conditions = startConditions(object as never, now)
+  for (const { type, status, reason, message } of plan.status.conditions) conditions.set(type, status, reason, message)
+  conditions.set('ListTruncated', 'True', 'TooManyToList', texts.join('; '))
+  const counts = lists.flatMap(([name, items]) => {
+    const count = COUNTS[name]
+    return kept.has(name) && count !== undefined ? [[count, items.length]] : []
+  })
+  const status: PlannedStatus = {
+    ...plan.status,
+    ...Object.fromEntries(kept),
+    ...Object.fromEntries(counts),
+    conditions: conditions.list(),
+  }
+  return { ...plan, status }
+}

@@ -1,0 +1,45 @@
+import type { Mounts } from '../../render/pod/mounts.ts'
+import type { Resolver } from './resolver.ts'
+
+/** The spec's shape of a CA bundle: a key of a ConfigMap. */
+interface CaBundleRef {
+  readonly configMapRef?: { readonly name: string; readonly key: string; readonly optional?: boolean }
+}
+
+/**
+ * Whether the bundle can be mounted: it is there and holds a certificate. One that is `optional` may be absent; then it
+ * is left out, and comes with the watch when it appears. Anything else wrong becomes a problem.
+ */
+export function caBundleFound(ref: CaBundleRef, pointer: string, resolver: Resolver): boolean {
+  const { problems, view, namespace } = resolver
+  const { name = '', key = 'ca.crt', optional } = ref.configMapRef ?? {}
+  if (name === '') {
+    problems.add('Valid', 'ConfigInvalid', `${pointer}/configMapRef/name must be set`)
+    return false
+  }
+  if (optional === true && view.configMap(namespace, name)?.data[key] === undefined) return false
+  const text = resolver.configMapKey({ name, key })
+  if (text === undefined) return false
+  if (text.includes('-----BEGIN CERTIFICATE-----')) return true
+  const message = `key ${JSON.stringify(key)} of ConfigMap ${JSON.stringify(name)} holds no PEM certificate`
+  problems.add('ReferencesResolved', 'CABundleInvalid', message)
+  return false
+}
+
+/**
+ * Path of the bundle's file for a configuration, mounted; undefined where there is none or it can't be had. One that is
+ * `optional` is mounted at any time: its coming and going changes the configuration and not the pods.
+ */
+export function caBundleFile(
+  ref: CaBundleRef | undefined,
+  pointer: string,
+  resolver: Resolver,
+  mounts: Mounts,
+): string | undefined {
+  if (ref === undefined) return undefined
+  const { name = '', key = 'ca.crt', optional = false } = ref.configMapRef ?? {}
+  const isFound = caBundleFound(ref, pointer, resolver)
+  if (name === '' || (!isFound && !optional)) return undefined
+  const path = mounts.caFile(name, key, { optional })
+  return isFound ? path : undefined
+}

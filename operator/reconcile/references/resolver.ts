@@ -1,0 +1,66 @@
+import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
+import type { ClusterView } from '../../model/view.ts'
+import type { Problems } from '../outcome/problems.ts'
+
+export interface KeyRef {
+  readonly name: string
+  readonly key: string
+}
+
+/** Looks up what one object refers to; whatever is missing becomes a problem that names it. */
+export interface Resolver {
+  readonly view: ClusterView
+  readonly namespace: string
+  readonly problems: Problems
+  /** The object of that name, or undefined after noting that it is missing. */
+  object<K extends KindDeclaration>(kind: K, name: string): ObjectOf<K> | undefined
+  /** Whether the Secret is there. */
+  secret(name: string): boolean
+  /** Whether the Secret is there and has the key. */
+  secretKey(ref: KeyRef): boolean
+  /** Whether the ConfigMap is there. */
+  configMap(name: string): boolean
+  /** The text under the key of the ConfigMap. */
+  configMapKey(ref: KeyRef): string | undefined
+}
+
+const quote = (text: string) => JSON.stringify(text)
+
+export function startResolver(view: ClusterView, namespace: string, problems: Problems): Resolver {
+  const missing = (reason: string, message: string) => {
+    problems.add('ReferencesResolved', reason, message)
+    return undefined
+  }
+  const noSecret = (name: string) => {
+    missing('SecretNotFound', `Secret ${quote(name)} is missing`)
+    return false
+  }
+  return {
+    view,
+    namespace,
+    problems,
+    object: (kind, name) =>
+      view.get(kind, namespace, name) ?? missing('ReferenceNotFound', `${kind.kind} ${quote(name)} is missing`),
+    secret: (name) => view.secret(namespace, name) !== undefined || noSecret(name),
+    secretKey({ name, key }) {
+      const secret = view.secret(namespace, name)
+      if (!secret) return noSecret(name)
+      if (secret.keys.has(key)) return true
+      missing('SecretKeyNotFound', `Secret ${quote(name)} has no key ${quote(key)}`)
+      return false
+    },
+    configMap(name) {
+      const present = view.configMap(namespace, name) !== undefined
+      if (!present) missing('ConfigMapNotFound', `ConfigMap ${quote(name)} is missing`)
+      return present
+    },
+    configMapKey({ name, key }) {
+      const configMap = view.configMap(namespace, name)
+      if (!configMap) return missing('ConfigMapNotFound', `ConfigMap ${quote(name)} is missing`)
+      const text = configMap.data[key]
+      if (text === undefined)
+        return missing('ConfigMapKeyNotFound', `ConfigMap ${quote(name)} has no key ${quote(key)}`)
+      return text
+    },
+  }
+}

@@ -1,0 +1,59 @@
+import { gatewayListeners } from '../../render/network/listeners.ts'
+import { renderConfig } from '../../render/object/config-map.ts'
+import type { Workload } from '../../render/object/names.ts'
+import { dataPlaneContainer } from '../../render/pod/containers.ts'
+import { ownEnvironment, type PodSettings } from '../../render/pod/pod-settings.ts'
+import { type Resources, resourceDefaults } from '../../render/pod/resources.ts'
+import type { ReconcileContext } from '../outcome/plan.ts'
+import type { Problems } from '../outcome/problems.ts'
+import type { Assembly } from './proxy.ts'
+import { type ChildrenOptions, containerResources, renderChildren } from './rendering.ts'
+import type { Rendered } from './workload.ts'
+
+/** A workload whose pods hold the gateway and nothing else. */
+interface GatewayWorkload extends Workload {
+  readonly spec: PodSettings & { readonly resources?: Resources; readonly replicas?: number }
+}
+
+interface GatewayPods {
+  /** Name of the one container, which `podTemplateSpec` refers to. */
+  readonly container: string
+  readonly service: ChildrenOptions['service']
+}
+
+/** The children of a gateway in pods of its own: a VirtualMCPServer's, or a proxy's before a remote server. */
+export function renderGatewayPods(
+  object: GatewayWorkload,
+  assembly: Assembly,
+  { container: name, service }: GatewayPods,
+  problems: Problems,
+  context: ReconcileContext,
+): Rendered {
+  const { spec } = object
+  const config = renderConfig(object, context.group, 'gateway', assembly.config)
+  const container = dataPlaneContainer({
+    container: name,
+    role: 'gateway',
+    image: context.image,
+    listeners: gatewayListeners,
+    resources: containerResources(spec.resources, resourceDefaults.gateway, problems),
+    env: ownEnvironment(spec, assembly.telemetry?.env ?? []),
+    volumeMounts: assembly.mounts.volumeMounts(),
+    sidecar: false,
+  })
+  const children = renderChildren(
+    object,
+    {
+      settings: spec,
+      configMap: config.configMap,
+      listeners: gatewayListeners,
+      service,
+      pod: { containers: [container], volumes: assembly.mounts.volumes() },
+      shape: 'rolling',
+      replicas: spec.replicas,
+    },
+    problems,
+    context,
+  )
+  return { children, config, url: assembly.url }
+}

@@ -1,0 +1,17 @@
+import type { Conditions } from '../outcome/conditions.ts'
+
+interface ProxyHeaderSettings {
+  readonly trustProxyHeaders: boolean
+  readonly allowedHosts?: readonly string[]
+  readonly oidcConfigRef?: { readonly resourceUrl?: string | undefined }
+}
+
+/** X-Forwarded-Host is believed where `allowedHosts` names the host: where it names none the setting does nothing. */
+export function warnOfProxyHeaders(spec: ProxyHeaderSettings, conditions: Conditions): void {
+  const { trustProxyHeaders, allowedHosts = [], oidcConfigRef } = spec
+  if (!trustProxyHeaders || oidcConfigRef?.resourceUrl !== undefined) return
+  if (allowedHosts.length > 0 && !allowedHosts.includes('*')) return
+  const message =
+    '/spec/trustProxyHeaders: X-Forwarded-Host is believed for hosts that /spec/allowedHosts names; it names none'
+  conditions.set('ProxyHeadersWarning', 'True', 'NoPublicHost', message)
+}

@@ -1,0 +1,90 @@
+import type { Finding } from '../../../dataplane/config/load.ts'
+import type { KubernetesObject } from '../../model/view.ts'
+import type { Listeners } from '../../render/network/listeners.ts'
+import { peerProblems } from '../../render/network/network-peers.ts'
+import { renderNetworkPolicy } from '../../render/network/network-policy.ts'
+import { renderService, type ServiceOptions } from '../../render/network/service.ts'
+import { nameProblem, type Workload } from '../../render/object/names.ts'
+import { baselineViolations } from '../../render/pod/pod-security.ts'
+import { fromSettings, type PodSettings } from '../../render/pod/pod-settings.ts'
+import type { PodTemplate } from '../../render/pod/pod-template.ts'
+import { type Resources, renderResources } from '../../render/pod/resources.ts'
+import { type PodOptions, renderWorkload, type WorkloadOptions } from '../../render/pod/workload.ts'
+import type { ReconcileContext } from '../outcome/plan.ts'
+import type { Problems } from '../outcome/problems.ts'
+
+export interface ChildrenOptions {
+  readonly settings: PodSettings
+  readonly configMap: KubernetesObject
+  readonly listeners: Listeners
+  readonly service: Pick<ServiceOptions, 'port' | 'targetPort' | 'annotations'>
+  readonly pod: Pick<PodOptions, 'containers' | 'initContainers' | 'volumes' | 'annotations'>
+  readonly shape: WorkloadOptions['shape']
+  readonly replicas: number | undefined
+}
+
+/** Notes a workload's name that gives no valid names of children. */
+export function checkName(workload: Workload, shape: WorkloadOptions['shape'], problems: Problems): void {
+  const problem = nameProblem(workload.kind, workload.metadata.name, shape === 'stateful')
+  if (problem !== undefined) problems.add('Valid', 'NameInvalid', problem)
+}
+
+/** Resources of a container; a quantity that is none is noted. */
+export function containerResources(set: Resources | undefined, defaults: Resources, problems: Problems): Resources {
+  const broken: string[] = []
+  const resources = renderResources(set, defaults, broken)
+  for (const text of broken) problems.add('Valid', 'ConfigInvalid', text)
+  return resources
+}
+
+/** Notes what the data plane's own rules find in a configuration that is about to be rendered. */
+export function noteFindings(findings: readonly Finding[], problems: Problems): void {
+  for (const { pointer, message } of findings)
+    problems.add('Valid', 'ConfigInvalid', `configuration ${pointer} ${message}`)
+}
+
+/** Whoever may write a workload doesn't get the node with it. */
+function noteViolations(pods: KubernetesObject, problems: Problems): void {
+  const { template } = pods['spec'] as { readonly template: PodTemplate }
+  const why = 'is forbidden by Pod Security “baseline”; the operator allows it with --pod-template=any'
+  for (const text of baselineViolations(template))
+    problems.add('PodTemplateValid', 'PodSecurityViolation', `/spec/podTemplateSpec${text} ${why}`)
+}
+
+/** The children that every workload has, in the order in which they are applied: the pods last. */
+export function renderChildren(
+  workload: Workload,
+  options: ChildrenOptions,
+  problems: Problems,
+  { group, adminPeers, podTemplate = 'baseline' }: ReconcileContext,
+): readonly KubernetesObject[] {
+  const { settings, listeners } = options
+  const { pod, workload: metadata } = fromSettings(settings)
+  const overrides = settings.resourceOverrides?.proxyService
+  const service = renderService(workload, group, {
+    ...options.service,
+    annotations: { ...options.service.annotations, ...overrides?.annotations },
+    labels: overrides?.labels ?? {},
+    sessionAffinity: settings.sessionAffinity,
+    type: settings.serviceType,
+  })
+  const broken: string[] = []
+  const pods = renderWorkload(
+    workload,
+    group,
+    {
+      ...metadata,
+      pod: { ...pod, ...options.pod, annotations: { ...pod.annotations, ...options.pod.annotations } },
+      replicas: options.replicas,
+      shape: options.shape,
+    },
+    broken,
+  )
+  for (const text of broken) problems.add('PodTemplateValid', 'InvalidPodTemplateSpec', `podTemplateSpec ${text}`)
+  if (podTemplate === 'baseline' && broken.length === 0) noteViolations(pods, problems)
+  const { enabled = true, ingressFrom } = settings.networkPolicy ?? {}
+  for (const text of peerProblems(ingressFrom)) problems.add('Valid', 'ConfigInvalid', text)
+  const peers = { admin: adminPeers, public: ingressFrom }
+  const policy = enabled ? [renderNetworkPolicy(workload, group, listeners, peers)] : []
+  return [options.configMap, service, ...policy, pods]
+}

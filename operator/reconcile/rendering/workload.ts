@@ -1,0 +1,176 @@
+import type { ClusterView, KubernetesObject, WorkloadObservation } from '../../model/view.ts'
+import { CONFIG_BYTES, type RenderedConfig } from '../../render/object/config-map.ts'
+import { accountUses } from '../../render/pod/pod-security.ts'
+import type { PodSettings } from '../../render/pod/pod-settings.ts'
+import { type Conditions, generationOf, startConditions } from '../outcome/conditions.ts'
+import type { Plan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
+import { joined, type Problem, type Problems, problemConditions } from '../outcome/problems.ts'
+
+interface WorkloadObject {
+  readonly kind: string
+  readonly metadata: {
+    readonly name: string
+    readonly namespace: string
+    readonly generation?: number
+    readonly deletionTimestamp?: string
+  }
+  readonly spec: object
+  readonly status?: object
+}
+
+/** A complete set of children, and what the status tells of it. */
+export interface Rendered {
+  readonly children: readonly KubernetesObject[]
+  readonly config: RenderedConfig
+  /** Address inside the cluster. */
+  readonly url: string
+}
+
+interface WorkloadPlan {
+  readonly object: WorkloadObject
+  readonly view: ClusterView
+  readonly context: ReconcileContext
+  readonly problems: Problems
+  /** Renders the children; called when no problem is known, and may find some. */
+  readonly render: () => Rendered
+  /** Pods that the spec asks for; absent where somebody else scales. */
+  readonly replicas?: number | undefined
+  /** Conditions of the kind's own, besides those that every workload has. */
+  readonly extra?: ((conditions: Conditions) => void) | undefined
+  /** Parts of the status of the kind's own, of the set that is served; held with it. */
+  readonly status?: object | undefined
+  /** Parts of the status that tell what is the case now, whether or not what is asked for can be served. */
+  readonly observed?: object | undefined
+}
+
+/** The one line that sums a workload up. */
+interface Readiness {
+  readonly status: 'True' | 'False' | 'Unknown'
+  readonly reason: string
+  readonly message: string
+  readonly phase: 'Pending' | 'Ready' | 'Degraded' | 'Failed' | 'Stopped' | 'Terminating'
+}
+
+const trueReasons = { Valid: 'ConfigValid', ReferencesResolved: 'AllFound', PodTemplateValid: 'TemplateValid' } as const
+
+/** What the API takes as the reason of a condition; a runtime's own words may be anything. */
+const REASON = /^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/
+
+/** What the pods say. Not observed is Unknown: offline and before the first start nobody can tell. */
+function readinessOfPods(seen: WorkloadObservation | undefined, replicas: number | undefined): Readiness {
+  if (replicas === 0 || (replicas === undefined && seen?.replicas === 0))
+    return { status: 'True', reason: 'Stopped', message: 'scaled to zero', phase: 'Stopped' }
+  if (!seen) return { status: 'Unknown', reason: 'NotObserved', message: 'no pods were observed yet', phase: 'Pending' }
+  const counts = `${seen.readyReplicas} of ${seen.replicas} pods are ready`
+  if (seen.readyReplicas > 0 && seen.readyReplicas >= seen.replicas)
+    return { status: 'True', reason: 'PodsReady', message: counts, phase: 'Ready' }
+  const message = seen.message === undefined ? counts : `${counts}: ${seen.message}`
+  const stuck = seen.reason === undefined ? 'Pending' : 'Failed'
+  const phase = seen.readyReplicas > 0 ? 'Degraded' : stuck
+  const { reason = 'Progressing' } = seen
+  return { status: 'False', reason: REASON.test(reason) ? reason : 'PodsNotReady', message, phase }
+}
+
+function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: WorkloadObservation | undefined): Readiness {
+  if (plan.object.metadata.deletionTimestamp !== undefined)
+    return { status: 'False', reason: 'Terminating', message: 'being deleted', phase: 'Terminating' }
+  const first = problems[0]
+  if (first === undefined) return readinessOfPods(seen, plan.replicas)
+  const kept = seen === undefined ? '' : '; what runs keeps its last good configuration'
+  return { status: 'False', reason: first.reason, message: joined(problems) + kept, phase: 'Failed' }
+}
+
+/** One event for `Ready`, and one for each other condition of the kind's own that says what isn't served. */
+function eventsOf(ready: Readiness, conditions: Conditions): readonly PlannedEvent[] {
+  if (ready.status === 'Unknown' || ready.phase === 'Terminating') return []
+  const { reason, message } = ready
+  const parts = ['BackendsReady', 'SourcesSynced'].map((type) => conditions.get(type))
+  const unasked = conditions.get('PodStatusUnknown')
+  // Pods that are on their way are no reason to warn anybody.
+  const isOrdinary = ready.status === 'True' || ready.phase === 'Pending'
+  return [
+    { type: isOrdinary ? 'Normal' : 'Warning', reason, message },
+    ...parts.flatMap((part) =>
+      part?.status === 'False' ? [{ type: 'Warning' as const, reason: part.reason, message: part.message }] : [],
+    ),
+    ...(unasked ? [{ type: 'Warning' as const, reason: unasked.reason, message: unasked.message }] : []),
+  ]
+}
+
+/** Renders unless a problem is known already; what rendering finds wrong is noted, and what it gave is dropped. */
+function renderGood({ problems, object, render }: WorkloadPlan): Rendered | undefined {
+  if (!problems.none || object.metadata.deletionTimestamp !== undefined) return undefined
+  const rendered = render()
+  const { bytes } = rendered.config
+  if (bytes > CONFIG_BYTES)
+    problems.add(
+      'Valid',
+      'ConfigTooLarge',
+      `the rendered configuration has ${bytes} bytes; at most ${CONFIG_BYTES} fit`,
+    )
+  return problems.none ? rendered : undefined
+}
+
+function setProblemConditions(problems: Problems, conditions: Conditions): void {
+  for (const condition of problemConditions) {
+    const found = problems.of(condition)
+    if (found[0] !== undefined) conditions.set(condition, 'False', found[0].reason, joined(found))
+    else conditions.set(condition, 'True', trueReasons[condition], '')
+  }
+}
+
+/** A pod template may take rights that whoever wrote it doesn't hold: that is for somebody to see. */
+function warnOfAccounts({ spec }: WorkloadObject, conditions: Conditions): void {
+  const uses = accountUses((spec as PodSettings).podTemplateSpec).map((text) => `/spec/podTemplateSpec${text}`)
+  if (uses.length > 0) conditions.set('PodTemplateWarning', 'True', 'ServiceAccountInTemplate', uses.join('; '))
+}
+
+/** What the status tells of the set that is served: the new one, or the last good one as the status had it. */
+function served(plan: WorkloadPlan, rendered: Rendered | undefined): object {
+  if (rendered) return { url: rendered.url, configHash: rendered.config.hash, ...plan.status }
+  const last = (plan.object.status ?? {}) as Record<string, unknown>
+  const names = ['url', 'configHash', ...Object.keys(plan.status ?? {})]
+  return Object.fromEntries(names.filter((name) => last[name] !== undefined).map((name) => [name, last[name]]))
+}
+
+/**
+ * The plan of a workload from what was assembled and found wrong. With any problem the children are held: what runs
+ * keeps its last good configuration, and the status keeps telling of that one.
+ */
+export function planWorkload(plan: WorkloadPlan): Plan {
+  const { object, view, context, problems } = plan
+  const { kind, metadata } = object
+  const rendered = renderGood(plan)
+  const conditions = startConditions(object, context.now)
+  setProblemConditions(problems, conditions)
+  plan.extra?.(conditions)
+  warnOfAccounts(object, conditions)
+  const seen = view.observe(kind, metadata.namespace, metadata.name)
+  if (seen?.unanswered !== undefined)
+    conditions.set(
+      'PodStatusUnknown',
+      'True',
+      'PodsNotAsked',
+      `pods don’t tell their status, so that nobody knows which configuration is in force: ${seen.unanswered}`,
+    )
+  const ready = readiness(plan, problems.all(), seen)
+  conditions.set('Ready', ready.status, ready.reason, ready.message)
+  // kstatus: `Stalled` where waiting won't help, `Reconciling` where it will; absent otherwise.
+  const waits = problems.of('Valid').length === 0 && problems.of('PodTemplateValid').length === 0
+  if (!waits) conditions.set('Stalled', 'True', ready.reason, ready.message)
+  else if (ready.status !== 'True') conditions.set('Reconciling', 'True', ready.reason, ready.message)
+  return {
+    children: rendered?.children ?? 'hold',
+    status: {
+      conditions: conditions.list(),
+      observedGeneration: generationOf(object),
+      phase: ready.phase,
+      ...(ready.message === '' ? {} : { message: conditions.get('Ready')?.message }),
+      ...served(plan, rendered),
+      ...plan.observed,
+      ...(seen === undefined ? {} : { replicas: seen.replicas, readyReplicas: seen.readyReplicas }),
+    },
+    events: eventsOf(ready, conditions),
+    finalizer: false,
+  }
+}

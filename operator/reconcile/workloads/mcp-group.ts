@@ -1,0 +1,43 @@
+import { type MCPGroup, mcpGroup } from '../../../crds/index.ts'
+import type { ClusterView } from '../../model/view.ts'
+import { deletionBlocked } from '../configs/config.ts'
+import { generationOf, startConditions } from '../outcome/conditions.ts'
+import type { Plan, ReconcileContext } from '../outcome/plan.ts'
+
+const counted = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
+
+/** Lists the members of a group. One that is deleted stays while anybody names it: its gateways could serve no more. */
+export function reconcileMcpGroup(object: MCPGroup, view: ClusterView, context: ReconcileContext): Plan {
+  const { namespace, name } = object.metadata
+  const conditions = startConditions(object, context.now)
+  const referrers = view.referrers(mcpGroup, namespace, name)
+  const namesOf = (kind: string) => referrers.filter((referrer) => referrer.kind === kind).map((found) => found.name)
+  const servers = namesOf('MCPServer')
+  const remoteProxies = namesOf('MCPRemoteProxy')
+  const entries = namesOf('MCPServerEntry')
+  conditions.set('Ready', 'True', 'Ready', '')
+  const events = deletionBlocked(object, referrers, conditions)
+  const members = servers.length + remoteProxies.length + entries.length
+  conditions.set(
+    'MembersListed',
+    'True',
+    members === 0 ? 'NoMembers' : 'Listed',
+    members === 0 ? 'nobody names this group yet' : counted(members, 'member', 'members'),
+  )
+  return {
+    children: [],
+    status: {
+      conditions: conditions.list(),
+      entries,
+      entryCount: entries.length,
+      observedGeneration: generationOf(object),
+      phase: 'Ready',
+      remoteProxies,
+      remoteProxyCount: remoteProxies.length,
+      serverCount: servers.length,
+      servers,
+    },
+    events,
+    finalizer: referrers.length > 0,
+  }
+}

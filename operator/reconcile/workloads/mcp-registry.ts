@@ -1,0 +1,232 @@
+import {
+  type MCPRegistry,
+  mcpRegistry,
+  mcpRemoteProxy,
+  mcpServer,
+  mcpServerEntry,
+  virtualMcpServer,
+} from '../../../crds/index.ts'
+import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
+import { ConfigError, configParser, type Finding } from '../../../dataplane/config/load.ts'
+import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry.ts'
+import type { ClusterView } from '../../model/view.ts'
+import { registryListeners } from '../../render/network/listeners.ts'
+import { hashOf, sortedKeys } from '../../render/object/canonical.ts'
+import { configMapName, renderConfig } from '../../render/object/config-map.ts'
+import { dataPlaneContainer } from '../../render/pod/containers.ts'
+import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
+import { ownEnvironment } from '../../render/pod/pod-settings.ts'
+import { resourceDefaults } from '../../render/pod/resources.ts'
+import { registryRights } from '../../render/rights/registry-rights.ts'
+import type { Conditions } from '../outcome/conditions.ts'
+import type { Plan, ReconcileContext } from '../outcome/plan.ts'
+import { type Problems, startProblems } from '../outcome/problems.ts'
+import { checkSupported } from '../outcome/supported.ts'
+import { type Resolver, startResolver } from '../references/resolver.ts'
+import { authOf } from '../registry/auth.ts'
+import { databaseOf } from '../registry/database.ts'
+import { apiServerOf, sourceOf } from '../registry/source.ts'
+import { setSourcesSynced, sourceStates } from '../registry/source-states.ts'
+import { type ExtraVolumes, extraVolumes } from '../rendering/extra-volumes.ts'
+import { addressOf, serviceHosts } from '../rendering/proxy.ts'
+import { checkName, containerResources, noteFindings, renderChildren } from '../rendering/rendering.ts'
+import { planWorkload, type Rendered } from '../rendering/workload.ts'
+
+/** Where the SQLite file is; standalone has a folder of its own for it. */
+const STATE_PATH = '/var/lib/portico'
+const STATE_VOLUME = 'portico-state'
+
+/** Kinds that a Kubernetes source reads. */
+const EXPORTED_KINDS = [mcpServer, mcpRemoteProxy, virtualMcpServer, mcpServerEntry]
+
+interface RegistryAssembly {
+  readonly config: RegistryConfig
+  readonly mounts: Mounts
+  readonly extra: ExtraVolumes
+}
+
+const parseConfig = configParser(registryConfigSchema, checkRegistry)
+
+function fromFields({ spec }: MCPRegistry, resolver: Resolver, mounts: Mounts, group: string): RegistryConfig {
+  const { sources = [], registries = [], auth = { mode: 'anonymous' }, database, cors, allowedHosts, limits } = spec
+  const config: RegistryConfig = {
+    sources: sources.map((source) => sourceOf(source, resolver, mounts, group)),
+    registries: registries.map(({ name, sources: names, claims }) => ({
+      name,
+      sources: [...names],
+      ...(claims && { claims: sortedKeys(claims) }),
+    })),
+    auth: authOf(auth, resolver, mounts),
+    ...(database && { database: databaseOf(database, resolver, mounts) }),
+    ...(cors && { cors: { origins: [...cors.origins] } }),
+    ...(allowedHosts && { allowedHosts: [...allowedHosts] }),
+    ...(limits && { limits: sortedKeys(limits) }),
+  }
+  return config
+}
+
+/** What the server would refuse: the schema of the kind is looser in places. */
+function refused(config: RegistryConfig): readonly Finding[] {
+  try {
+    parseConfig(JSON.stringify(config))
+    return []
+  } catch (error) {
+    if (error instanceof ConfigError) return error.findings
+    throw error
+  }
+}
+
+const nothing: RegistryConfig = { sources: [], registries: [], auth: { mode: 'anonymous' } }
+
+function fromText(text: string, problems: Problems, mounts: Mounts, group: string): RegistryConfig {
+  try {
+    const config = parseConfig(text)
+    // A pod of ours has its token elsewhere than others, and only where a source needs it.
+    const sources = config.sources.map(({ kubernetes, ...source }) =>
+      kubernetes === undefined
+        ? source
+        : { ...source, kubernetes: { apiServer: apiServerOf(mounts), group, ...kubernetes } },
+    )
+    return { ...config, sources }
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    for (const { pointer, message, line } of error.findings) {
+      const place = ['/spec/configYAML', ...(line === undefined ? [] : [`line ${line}`]), pointer].filter(Boolean)
+      problems.add('Valid', 'ConfigInvalid', `${place.join(', ')}: ${message}`)
+    }
+    return nothing
+  }
+}
+
+/** The password in a pgpass file, for either way of writing the configuration. */
+function withPgpass(
+  { spec: { pgpassSecretRef } }: MCPRegistry,
+  config: RegistryConfig,
+  resolver: Resolver,
+  mounts: Mounts,
+): RegistryConfig {
+  if (pgpassSecretRef === undefined) return config
+  resolver.secretKey(pgpassSecretRef)
+  if (config.database === undefined) {
+    resolver.problems.add('Valid', 'ConfigInvalid', '/spec/pgpassSecretRef: there is no database to log in to')
+    return config
+  }
+  const pgpassFile = mounts.secretFile(pgpassSecretRef.name, pgpassSecretRef.key)
+  return { ...config, database: { ...config.database, pgpassFile } }
+}
+
+/** Its pods answer to the names of its Service, however the configuration is written. */
+function withServiceHosts(object: MCPRegistry, config: RegistryConfig, context: ReconcileContext): RegistryConfig {
+  const own = serviceHosts(object, addressOf(object, registryListeners.listen, context))
+  return { ...config, allowedHosts: [...own, ...(config.allowedHosts ?? [])] }
+}
+
+function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileContext): RegistryAssembly {
+  const { spec } = object
+  const { group } = context
+  const { problems } = resolver
+  checkSupported(mcpRegistry, object, problems)
+  checkName(object, 'recreate', problems)
+  for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
+  const mounts = startMounts(configMapName(object))
+  const written =
+    spec.configYAML === undefined
+      ? fromFields(object, resolver, mounts, group)
+      : fromText(spec.configYAML, problems, mounts, group)
+  const config = withServiceHosts(object, withPgpass(object, written, resolver, mounts), context)
+  if (problems.none) noteFindings(refused(config), problems)
+  const extra = extraVolumes(spec, [STATE_PATH], resolver)
+  if (config.database === undefined && spec.replicas !== undefined && spec.replicas > 1)
+    problems.add(
+      'Valid',
+      'ConfigInvalid',
+      '/spec/replicas: a registry with its store in the pod has one replica; several share a database',
+    )
+  return { config, mounts, extra }
+}
+
+function renderRegistry(
+  object: MCPRegistry,
+  { config: settings, mounts, extra }: RegistryAssembly,
+  problems: Problems,
+  context: ReconcileContext,
+): Rendered {
+  const { spec } = object
+  const config = renderConfig(object, context.group, 'registry', settings)
+  const container = dataPlaneContainer({
+    container: 'portico',
+    role: 'registry',
+    image: context.image,
+    listeners: registryListeners,
+    resources: containerResources(spec.resources, resourceDefaults.registry, problems),
+    env: ownEnvironment(spec, [{ name: 'PORTICO_STATE_DIR', value: STATE_PATH }]),
+    volumeMounts: [...mounts.volumeMounts(), { name: STATE_VOLUME, mountPath: STATE_PATH }, ...extra.volumeMounts],
+    sidecar: false,
+  })
+  const { displayName, storage } = spec
+  const { database } = settings
+  const readsCluster = settings.sources.some(({ kubernetes }) => kubernetes !== undefined)
+  const rights = readsCluster ? registryRights(object, context.group, EXPORTED_KINDS, spec.serviceAccount) : undefined
+  const store = storage ? { persistentVolumeClaim: { claimName: storage.claimName } } : { emptyDir: {} }
+  const children = renderChildren(
+    object,
+    {
+      settings: rights === undefined ? spec : { ...spec, serviceAccount: rights.serviceAccount },
+      configMap: config.configMap,
+      listeners: registryListeners,
+      service: {
+        port: registryListeners.listen,
+        targetPort: 'http',
+        ...(displayName === undefined ? {} : { annotations: { [`${context.group}/display-name`]: displayName } }),
+      },
+      pod: {
+        containers: [container],
+        volumes: [...mounts.volumes(), { name: STATE_VOLUME, ...store }, ...extra.volumes],
+        // Another database is taken by new pods: one that runs keeps its own.
+        ...(database && { annotations: { [`${context.group}/database`]: hashOf(database) } }),
+      },
+      // Two pods on one SQLite file would corrupt it.
+      shape: database === undefined ? 'recreate' : 'rolling',
+      // With a database, absent means: left to whoever scales the workload.
+      replicas: database === undefined ? (spec.replicas ?? 1) : spec.replicas,
+    },
+    problems,
+    context,
+  )
+  return {
+    children: [...(rights?.account ?? []), ...children, ...(rights?.grants ?? [])],
+    config,
+    url: addressOf(object, registryListeners.listen, context),
+  }
+}
+
+/** What is published is nowhere else, unlike what is synced: it goes with the pod. */
+function warnOfStorage({ spec }: MCPRegistry, { sources, database }: RegistryConfig, conditions: Conditions): void {
+  const managed = sources.filter((source) => source.managed !== undefined).map(({ name }) => name)
+  if (managed.length === 0 || database !== undefined || spec.storage !== undefined) return
+  const message = `what is published to ${managed.join(', ')} is kept in the pod and lost with it: set storage or database`
+  conditions.set('StorageWarning', 'True', 'PublishedEntriesInPod', message)
+}
+
+/** A registry server. */
+export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, context: ReconcileContext): Plan {
+  const problems = startProblems()
+  const { namespace, name } = object.metadata
+  const assembly = assemble(object, startResolver(view, namespace, problems), context)
+  // Until its pods have told this operator, what they told the one before holds.
+  const sources = view.sources(namespace, name) ?? object.status?.sources
+  return planWorkload({
+    object,
+    view,
+    context,
+    problems,
+    render: () => renderRegistry(object, assembly, problems, context),
+    replicas: object.spec.replicas,
+    extra(conditions) {
+      // On somebody's own machine the folder outlives the process.
+      if (!context.isOwnMachine) warnOfStorage(object, assembly.config, conditions)
+      if (sources !== undefined) setSourcesSynced(sources, conditions)
+    },
+    observed: sources && { sources: sourceStates(object, sources, context.now) },
+  })
+}

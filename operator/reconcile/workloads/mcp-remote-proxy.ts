@@ -1,0 +1,72 @@
+import { type MCPRemoteProxy, mcpGroup, mcpRemoteProxy } from '../../../crds/index.ts'
+import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
+import type { ClusterView } from '../../model/view.ts'
+import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/http-backend.ts'
+import { checkCredential } from '../backends/outgoing-credential.ts'
+import { warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
+import type { Plan, ReconcileContext } from '../outcome/plan.ts'
+import { startProblems } from '../outcome/problems.ts'
+import { checkSupported } from '../outcome/supported.ts'
+import { caBundleFile } from '../references/ca-bundle.ts'
+import { type Resolver, startResolver } from '../references/resolver.ts'
+import { renderGatewayPods } from '../rendering/gateway-pods.ts'
+import { type Assembly, assembleProxy } from '../rendering/proxy.ts'
+import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
+import { checkName, noteFindings } from '../rendering/rendering.ts'
+import { warnOfSessions } from '../rendering/session-warnings.ts'
+import { planWorkload } from '../rendering/workload.ts'
+
+/** The configuration of a proxy before a remote server, with everything that is wrong noted. */
+export function assembleMcpRemoteProxy(
+  object: MCPRemoteProxy,
+  resolver: Resolver,
+  context: ReconcileContext,
+): Assembly {
+  const { spec } = object
+  const { problems } = resolver
+  checkSupported(mcpRemoteProxy, object, problems)
+  checkName(object, 'rolling', problems)
+  checkRemoteUrl(spec, context, problems)
+  checkCredential(spec.externalAuthConfigRef, resolver)
+  if (spec.groupRef) resolver.object(mcpGroup, spec.groupRef.name)
+  for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
+  const assembly = assembleProxy(
+    object,
+    (mounts) => {
+      const ca = caBundleFile(spec.caBundleRef, '/spec/caBundleRef', resolver, mounts)
+      return {
+        url: spec.remoteUrl,
+        ...httpTransport(spec.transport),
+        ...(ca === undefined ? {} : { caBundleFile: ca }),
+        ...backendHeaders(spec.headerForward, resolver, mounts),
+        allowPrivateIP: mayBePrivate(spec, context),
+      }
+    },
+    resolver,
+    context,
+  )
+  if (problems.none) noteFindings(checkGateway(assembly.config), problems)
+  return assembly
+}
+
+/** A proxy in front of an MCP server that runs elsewhere. */
+export function reconcileMcpRemoteProxy(object: MCPRemoteProxy, view: ClusterView, context: ReconcileContext): Plan {
+  const problems = startProblems()
+  const assembly = assembleMcpRemoteProxy(object, startResolver(view, object.metadata.namespace, problems), context)
+  return planWorkload({
+    object,
+    view,
+    context,
+    problems,
+    render: () => {
+      const service = { port: object.spec.proxyPort, targetPort: 'mcp' as const }
+      return renderGatewayPods(object, assembly, { container: 'portico', service }, problems, context)
+    },
+    replicas: object.spec.replicas,
+    extra: (conditions) => {
+      warnOfTelemetry(assembly.telemetry, conditions)
+      warnOfSessions(object.spec, conditions)
+      warnOfProxyHeaders(object.spec, conditions)
+    },
+  })
+}

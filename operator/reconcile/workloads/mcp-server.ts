@@ -1,0 +1,153 @@
+import { type MCPServer, mcpGroup, mcpServer } from '../../../crds/index.ts'
+import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
+import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
+import type { ClusterView } from '../../model/view.ts'
+import { sidecarListeners } from '../../render/network/listeners.ts'
+import { hashOf } from '../../render/object/canonical.ts'
+import { renderConfig } from '../../render/object/config-map.ts'
+import { dataPlaneContainer } from '../../render/pod/containers.ts'
+import type { Mounts } from '../../render/pod/mounts.ts'
+import { ownEnvironment } from '../../render/pod/pod-settings.ts'
+import { resourceDefaults } from '../../render/pod/resources.ts'
+import { serverContainer } from '../../render/pod/server-container.ts'
+import { attachRights } from '../../render/rights/attach-rights.ts'
+import { httpTransport } from '../backends/http-backend.ts'
+import { checkCredential } from '../backends/outgoing-credential.ts'
+import { stdioBackend } from '../backends/stdio-backend.ts'
+import { warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
+import type { Plan, ReconcileContext } from '../outcome/plan.ts'
+import { type Problems, startProblems } from '../outcome/problems.ts'
+import { checkSupported } from '../outcome/supported.ts'
+import { type Resolver, startResolver } from '../references/resolver.ts'
+import { type Assembly, assembleProxy } from '../rendering/proxy.ts'
+import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
+import { checkName, containerResources, noteFindings, renderChildren } from '../rendering/rendering.ts'
+import { warnOfSessions } from '../rendering/session-warnings.ts'
+import { planWorkload, type Rendered } from '../rendering/workload.ts'
+
+/** Where a server listens when the spec doesn't say. */
+const MCP_PORT = 8080
+
+/** A stdio server is attached to by the name of its one pod, so that it is a StatefulSet. */
+const shapeOf = ({ spec }: MCPServer) => (spec.transport === 'stdio' ? 'stateful' : 'rolling')
+
+const replicasOf = ({ replicas, backendReplicas }: MCPServer['spec']) => replicas ?? backendReplicas
+
+function checkPorts({ spec }: MCPServer, problems: Problems): void {
+  const { mcpPort = MCP_PORT, replicas, backendReplicas, transport } = spec
+  if (mcpPort === sidecarListeners.listen || mcpPort === sidecarListeners.admin) {
+    const text = `/spec/mcpPort: ${mcpPort} is where the proxy in the same pod listens; choose another port`
+    problems.add('Valid', 'PortTaken', text)
+  }
+  if (replicas !== undefined && backendReplicas !== undefined && replicas !== backendReplicas)
+    problems.add('Valid', 'ConfigInvalid', '/spec/backendReplicas must equal replicas: server and proxy share a pod')
+  if (transport === 'stdio' && (replicas ?? backendReplicas ?? 1) > 1)
+    problems.add('Valid', 'ConfigInvalid', '/spec/replicas must not be above 1: a stdio server has one conversation')
+}
+
+/** The server as its proxy beside it reaches it. */
+function backendOf(object: MCPServer, mounts: Mounts, context: ReconcileContext): Omit<BackendConfig, 'name'> {
+  const { spec, metadata } = object
+  if (spec.transport === 'stdio') return stdioBackend(object, mounts, context)
+  const port = spec.mcpPort ?? MCP_PORT
+  const url = context.serverUrl?.({ namespace: metadata.namespace, name: metadata.name, port })
+  const path = spec.transport === 'sse' ? '/sse' : '/mcp'
+  return { url: url ?? `http://127.0.0.1:${port}${path}`, ...httpTransport(spec.transport) }
+}
+
+/** The configuration of the proxy in the server's pod, with everything that is wrong noted. */
+export function assembleMcpServer(object: MCPServer, resolver: Resolver, context: ReconcileContext): Assembly {
+  const { spec } = object
+  const { problems } = resolver
+  checkSupported(mcpServer, object, problems)
+  checkName(object, shapeOf(object), problems)
+  checkPorts(object, problems)
+  checkCredential(spec.externalAuthConfigRef, resolver)
+  if (spec.groupRef) resolver.object(mcpGroup, spec.groupRef.name)
+  for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
+  for (const { name, key } of spec.secrets ?? []) resolver.secretKey({ name, key })
+  const assembly = assembleProxy(object, (mounts) => backendOf(object, mounts, context), resolver, context)
+  if (problems.none) noteFindings(checkGateway(assembly.config), problems)
+  return assembly
+}
+
+/** Values of Secrets in a process's environment are read once: a changed one needs new pods. */
+function secretRevision({ spec, metadata }: MCPServer, view: ClusterView): string | undefined {
+  if (!spec.secrets?.length) return undefined
+  return hashOf(spec.secrets.map(({ name }) => [name, view.secret(metadata.namespace, name)?.revision]))
+}
+
+/** All children of a server whose configuration could be assembled. */
+function renderMcpServer(
+  object: MCPServer,
+  assembly: Assembly,
+  view: ClusterView,
+  problems: Problems,
+  context: ReconcileContext,
+): Rendered {
+  const { spec } = object
+  const shape = shapeOf(object)
+  const config = renderConfig(object, context.group, 'gateway', assembly.config)
+  const server = serverContainer({
+    image: spec.image,
+    args: spec.args,
+    env: spec.env,
+    secrets: spec.secrets,
+    port: shape === 'stateful' ? undefined : (spec.mcpPort ?? MCP_PORT),
+    resources: containerResources(spec.resources, resourceDefaults.server, problems),
+    apiAccess: spec.serviceAccount !== undefined,
+  })
+  const proxy = dataPlaneContainer({
+    container: 'portico',
+    role: 'gateway',
+    image: context.image,
+    listeners: sidecarListeners,
+    resources: containerResources(spec.proxyResources, resourceDefaults.sidecar, problems),
+    env: ownEnvironment(spec, assembly.telemetry?.env ?? []),
+    volumeMounts: assembly.mounts.volumeMounts(),
+    sidecar: true,
+  })
+  const revision = secretRevision(object, view)
+  const rights = shape === 'stateful' ? attachRights(object, context.group, spec.serviceAccount) : undefined
+  const children = renderChildren(
+    object,
+    {
+      settings: rights === undefined ? spec : { ...spec, serviceAccount: rights.serviceAccount },
+      configMap: config.configMap,
+      listeners: sidecarListeners,
+      service: { port: spec.proxyPort, targetPort: 'mcp' },
+      pod: {
+        containers: [server.container],
+        initContainers: [proxy],
+        volumes: [...assembly.mounts.volumes(), ...server.volumes],
+        ...(revision === undefined ? {} : { annotations: { [`${context.group}/secret-revision`]: revision } }),
+      },
+      shape,
+      replicas: shape === 'stateful' ? Math.min(1, replicasOf(spec) ?? 1) : replicasOf(spec),
+    },
+    problems,
+    context,
+  )
+  const { account = [], grants = [] } = rights ?? {}
+  return { children: [...account, ...children, ...grants], config, url: assembly.url }
+}
+
+/** An MCP server in a container of its own, with our proxy beside it in the same pod. */
+export function reconcileMcpServer(object: MCPServer, view: ClusterView, context: ReconcileContext): Plan {
+  const problems = startProblems()
+  const replicas = replicasOf(object.spec)
+  const assembly = assembleMcpServer(object, startResolver(view, object.metadata.namespace, problems), context)
+  return planWorkload({
+    object,
+    view,
+    context,
+    problems,
+    render: () => renderMcpServer(object, assembly, view, problems, context),
+    replicas,
+    extra: (conditions) => {
+      warnOfTelemetry(assembly.telemetry, conditions)
+      warnOfSessions({ ...object.spec, replicas }, conditions)
+      warnOfProxyHeaders(object.spec, conditions)
+    },
+  })
+}

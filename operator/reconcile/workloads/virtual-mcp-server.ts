@@ -1,0 +1,251 @@
+import { mcpGroup, type VirtualMCPServer, virtualMcpServer } from '../../../crds/index.ts'
+import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
+import type { ClusterView } from '../../model/view.ts'
+import { gatewayListeners } from '../../render/network/listeners.ts'
+import { sortedKeys } from '../../render/object/canonical.ts'
+import { configMapName } from '../../render/object/config-map.ts'
+import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
+import { checkCredential } from '../backends/outgoing-credential.ts'
+import { oidcSettings } from '../configs/mcp-oidc-config.ts'
+import { mountTelemetry, warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
+import { sharedShaping, type ToolShaping } from '../configs/mcp-tool-config.ts'
+import type { Conditions } from '../outcome/conditions.ts'
+import type { Plan, ReconcileContext } from '../outcome/plan.ts'
+import { type Problems, startProblems } from '../outcome/problems.ts'
+import { checkSupported } from '../outcome/supported.ts'
+import { type Resolver, startResolver } from '../references/resolver.ts'
+import { renderGatewayPods } from '../rendering/gateway-pods.ts'
+import { type Assembly, addressOf, endpointOf, serviceHosts } from '../rendering/proxy.ts'
+import { checkName, noteFindings } from '../rendering/rendering.ts'
+import { type SessionStorageSpec, sessionStorageOf } from '../rendering/session-storage.ts'
+import { warnOfSessions } from '../rendering/session-warnings.ts'
+import { planWorkload, type Rendered } from '../rendering/workload.ts'
+import { type Members, membersOf } from './group-members.ts'
+
+type Spec = VirtualMCPServer['spec']
+type GatewaySettings = NonNullable<Spec['config']>
+
+interface GatewayAssembly extends Assembly {
+  readonly members: Members
+  /** What the group is for, where it says so. */
+  readonly description: string | undefined
+}
+
+/** Whether a backend's own word on its credential counts (spec part B, outgoing rules 1 and 2). */
+function credentialsOf({ outgoingAuth }: Spec, name: string): boolean {
+  const { source = 'discovered', backends, default: others } = outgoingAuth ?? {}
+  const listed = backends !== undefined && Object.hasOwn(backends, name) ? backends[name] : undefined
+  return (listed ?? (source === 'inline' ? others : undefined) ?? { type: source }).type === 'discovered'
+}
+
+/** Notes why a credential that the gateway itself names can't be had. */
+function checkCredentials({ outgoingAuth }: Spec, resolver: Resolver): void {
+  const { backends = {}, default: others } = outgoingAuth ?? {}
+  for (const auth of [others, ...Object.values(backends)]) checkCredential(auth?.externalAuthConfigRef, resolver)
+}
+
+function toolShaping(tools: NonNullable<GatewaySettings['aggregation']>['tools'], resolver: Resolver): ToolShaping[] {
+  const shaped = (tools ?? []).map(({ workload, filter, overrides, excludeAll, toolConfigRef }): ToolShaping => {
+    const shared = sharedShaping(toolConfigRef, resolver)
+    const names = filter ? [...filter].sort() : shared?.filter
+    const replaced = { ...shared?.overrides, ...overrides }
+    return {
+      workload,
+      ...(names === undefined ? {} : { filter: names }),
+      ...(Object.keys(replaced).length === 0 ? {} : { overrides: sortedKeys(replaced) }),
+      ...(excludeAll === undefined ? {} : { excludeAll }),
+    }
+  })
+  return shaped.sort((a, b) => (a.workload < b.workload ? -1 : 1))
+}
+
+/** Names that overrides give to tools of two backends; others are known to the gateway alone. */
+function overrideClashes(strategy: string, shapings: readonly ToolShaping[]): string[] {
+  if (strategy !== 'manual') return []
+  const owners = new Map<string, string[]>()
+  for (const { workload, filter, overrides, excludeAll } of shapings) {
+    const names = Object.values(overrides ?? {}).flatMap(({ name }) => (name === undefined ? [] : [name]))
+    for (const name of excludeAll ? [] : new Set(names))
+      if (filter === undefined || filter.includes(name)) owners.set(name, [...(owners.get(name) ?? []), workload])
+  }
+  return [...owners]
+    .filter(([, workloads]) => workloads.length > 1)
+    .map(([name, workloads]) => `/spec/config/aggregation: ${name} is a tool of ${workloads.join(' and ')}`)
+    .sort()
+}
+
+function aggregationOf({ config }: Spec, resolver: Resolver): Pick<GatewayConfig, 'aggregation'> {
+  const { aggregation } = config ?? {}
+  if (!aggregation) return {}
+  const tools = toolShaping(aggregation.tools, resolver)
+  const { conflictResolution, conflictResolutionConfig, defaultToolVisibility, excludeAllTools } = aggregation
+  for (const text of overrideClashes(conflictResolution, tools))
+    resolver.problems.add('Valid', 'AggregationConflict', text)
+  return {
+    aggregation: {
+      conflictResolution,
+      ...(conflictResolutionConfig === undefined ? {} : { conflictResolutionConfig }),
+      ...(defaultToolVisibility === 'deny' ? { defaultToolVisibility } : {}),
+      ...(excludeAllTools === undefined ? {} : { excludeAllTools }),
+      ...(tools.length === 0 ? {} : { tools }),
+    },
+  }
+}
+
+const storageOf = ({ sessionStorage, config }: Spec): SessionStorageSpec | undefined =>
+  sessionStorage ?? config?.sessionStorage
+
+/** Headers that either place names, each once. */
+function passthroughOf({ passthroughHeaders = [], config }: Spec): Pick<GatewayConfig, 'passthroughHeaders'> {
+  const names = [...passthroughHeaders, ...(config?.passthroughHeaders ?? [])].map((name) => name.toLowerCase())
+  return names.length === 0 ? {} : { passthroughHeaders: [...new Set(names)].sort() }
+}
+
+function incomingAuthOf({ incomingAuth }: Spec, resolver: Resolver, mounts: Mounts): GatewayConfig['incomingAuth'] {
+  const { type, oidcConfigRef, audience } = incomingAuth
+  if (type === 'anonymous') return { type }
+  if (!oidcConfigRef) {
+    resolver.problems.add('Valid', 'ConfigInvalid', '/spec/incomingAuth/oidcConfigRef must be set when type is oidc')
+    return { type }
+  }
+  const oidc = oidcSettings(oidcConfigRef, audience, resolver, mounts)
+  return oidc ? { type, oidc } : { type }
+}
+
+type FailureHandling = NonNullable<NonNullable<GatewaySettings['operational']>['failureHandling']>
+
+function failureHandlingOf(handling: FailureHandling | undefined): Pick<GatewayConfig, 'failureHandling'> {
+  if (handling === undefined) return {}
+  const { healthCheckInterval, healthCheckTimeout, unhealthyThreshold, partialFailureMode, circuitBreaker } = handling
+  const breaker = circuitBreaker === undefined ? {} : { circuitBreaker }
+  return {
+    failureHandling: { healthCheckInterval, healthCheckTimeout, unhealthyThreshold, partialFailureMode, ...breaker },
+  }
+}
+
+/** The gateway's configuration, with everything that is wrong noted but a single backend that can't be used. */
+function assemble(object: VirtualMCPServer, resolver: Resolver, context: ReconcileContext): GatewayAssembly {
+  const { spec, metadata } = object
+  const { problems } = resolver
+  checkSupported(virtualMcpServer, object, problems)
+  checkName(object, 'rolling', problems)
+  const group = resolver.object(mcpGroup, spec.groupRef.name)
+  for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
+  if (spec.config?.groupRef !== undefined && spec.config.groupRef !== spec.groupRef.name)
+    problems.add('Valid', 'ConfigInvalid', '/spec/config/groupRef must be the same as /spec/groupRef/name')
+  checkCredentials(spec, resolver)
+  const mounts = startMounts(configMapName(object))
+  const address = addressOf(object, gatewayListeners.listen, context)
+  const members = membersOf(spec.groupRef.name, {
+    resolver,
+    mounts,
+    context,
+    credentialsOf: (name) => credentialsOf(spec, name),
+  })
+  const { timeouts, logLevel, failureHandling } = spec.config?.operational ?? {}
+  const config: GatewayConfig = {
+    name: spec.config?.name ?? metadata.name,
+    namespace: metadata.namespace,
+    role: 'gateway',
+    resourceUrl: spec.incomingAuth.oidcConfigRef?.resourceUrl ?? endpointOf(address),
+    allowedHosts: [...serviceHosts(object, address), ...(spec.allowedHosts ?? [])],
+    incomingAuth: incomingAuthOf(spec, resolver, mounts),
+    backends: members.served.map(({ backend }) => {
+      const timeout = timeouts?.perWorkload?.[backend.name]
+      return timeout === undefined ? backend : { ...backend, timeout }
+    }),
+    ...aggregationOf(spec, resolver),
+    ...passthroughOf(spec),
+    ...sessionStorageOf(object, storageOf(spec), resolver, mounts),
+    ...(timeouts === undefined ? {} : { timeouts: { default: timeouts.default } }),
+    ...failureHandlingOf(failureHandling),
+    ...(logLevel === undefined ? {} : { logLevel }),
+  }
+  if (problems.none) noteFindings(checkGateway(config), problems)
+  const telemetry = mountTelemetry(spec.telemetryConfigRef, metadata.name, resolver, mounts)
+  return { config, mounts, telemetry, address, url: endpointOf(address), members, description: group?.spec.description }
+}
+
+function renderGateway(
+  object: VirtualMCPServer,
+  assembly: GatewayAssembly,
+  problems: Problems,
+  context: ReconcileContext,
+): Rendered {
+  const { description } = assembly
+  const service = {
+    port: gatewayListeners.listen,
+    targetPort: 'mcp' as const,
+    ...(description === undefined ? {} : { annotations: { [`${context.group}/description`]: description } }),
+  }
+  return renderGatewayPods(object, assembly, { container: 'vmcp', service }, problems, context)
+}
+
+/** `BackendsReady`: who of the group isn't served, and why. One bad backend doesn't make the gateway unready. */
+function tellOfBackends({ served, leftOut }: Members, conditions: Conditions): void {
+  const texts = leftOut.map(({ kind, name, message }) => `${kind} ${JSON.stringify(name)} is left out: ${message}`)
+  if (texts.length > 0) conditions.set('BackendsReady', 'False', 'BackendsLeftOut', texts.join('; '))
+  else if (served.length === 0) conditions.set('BackendsReady', 'False', 'NoBackends', 'the group has no members')
+  else conditions.set('BackendsReady', 'True', 'AllServed', '')
+}
+
+/** Settings for backends that the group doesn't have: a typing error, or a member that is yet to come. */
+function warnOfStrangers({ outgoingAuth, config }: Spec, { served, leftOut }: Members, conditions: Conditions): void {
+  const members = new Set([...served.map(({ backend }) => backend.name), ...leftOut.map(({ name }) => name)])
+  const settings: readonly (readonly [string, readonly string[]])[] = [
+    ['outgoingAuth.backends', Object.keys(outgoingAuth?.backends ?? {})],
+    ['config.aggregation.tools', (config?.aggregation?.tools ?? []).map(({ workload }) => workload)],
+    ['config.operational.timeouts.perWorkload', Object.keys(config?.operational?.timeouts?.perWorkload ?? {})],
+  ]
+  const texts = settings.flatMap(([place, names]) =>
+    names
+      .filter((name) => !members.has(name))
+      .sort()
+      .map((name) => `${place} names ${JSON.stringify(name)}, which is no member of the group`),
+  )
+  if (texts.length > 0) conditions.set('BackendNameWarning', 'True', 'NoSuchMember', texts.join('; '))
+}
+
+/** Names that only the backends themselves tell: nothing here could have known of them. */
+function warnOfClashes(clashes: readonly string[], conditions: Conditions): void {
+  if (clashes.length === 0) return
+  const message = `${clashes.join('; ')}; filters or overrides tell them apart`
+  conditions.set('AggregationConflict', 'True', 'AggregationConflict', message)
+}
+
+/** The MCP servers of a group behind one endpoint. */
+export function reconcileVirtualMcpServer(
+  object: VirtualMCPServer,
+  view: ClusterView,
+  context: ReconcileContext,
+): Plan {
+  const problems = startProblems()
+  const assembly = assemble(object, startResolver(view, object.metadata.namespace, problems), context)
+  const { spec, metadata } = object
+  const { clashes = [] } = view.observe(object.kind, metadata.namespace, metadata.name) ?? {}
+  return planWorkload({
+    object,
+    view,
+    context,
+    problems,
+    render: () => renderGateway(object, assembly, problems, context),
+    replicas: spec.replicas,
+    extra: (conditions) => {
+      tellOfBackends(assembly.members, conditions)
+      warnOfStrangers(spec, assembly.members, conditions)
+      warnOfClashes(clashes, conditions)
+      warnOfTelemetry(assembly.telemetry, conditions)
+      warnOfSessions({ ...spec, sessionStorage: storageOf(spec) }, conditions)
+    },
+    status: {
+      backendCount: assembly.members.served.length,
+      discoveredBackends: assembly.members.served.map(({ kind, backend: { name, url } }) => ({
+        name,
+        kind,
+        url: url && withoutUrlSecrets(url),
+      })),
+    },
+  })
+}

@@ -1,0 +1,57 @@
+import { isIP } from 'node:net'
+
+/** Who may reach the admin listeners of pods: a peer of a NetworkPolicy. */
+export type AdminPeer =
+  | { readonly ipBlock: { readonly cidr: string } }
+  | { readonly namespaceSelector: Selector; readonly podSelector?: Selector }
+
+interface Selector {
+  readonly matchLabels?: Readonly<Record<string, string>>
+}
+
+const LABEL = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
+const KEY = /^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/
+const VALUE = /^([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?$/
+
+/** The namespace and the label of the operator's pods, as operator/deploy installs them. */
+export const OPERATOR_NAMESPACE = 'portico-system'
+export const OPERATOR_NAME = 'portico-operator'
+
+const inNamespace = (namespace: string, labels?: Readonly<Record<string, string>>): AdminPeer => ({
+  namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
+  ...(labels && { podSelector: { matchLabels: labels } }),
+})
+
+/** The operator's pods in a namespace. */
+export const operatorPeer = (namespace = OPERATOR_NAMESPACE): AdminPeer =>
+  inNamespace(namespace, { 'app.kubernetes.io/name': OPERATOR_NAME })
+
+function cidrPeer(text: string): AdminPeer | undefined {
+  const [address = '', bits = '', ...more] = text.split('/')
+  const most = { 0: -1, 4: 32, 6: 128 }[isIP(address) as 0 | 4 | 6]
+  if (more.length > 0 || !/^(0|[1-9][0-9]{0,2})$/.test(bits) || Number(bits) > most) return undefined
+  return { ipBlock: { cidr: text } }
+}
+
+function labelsOf(text: string): Readonly<Record<string, string>> | undefined {
+  const pairs = text.split(',').map((pair) => pair.split('='))
+  const sound = pairs.every(
+    ([key = '', value = '', ...more]) => KEY.test(key) && VALUE.test(value) && more.length === 0,
+  )
+  return sound && pairs.every((pair) => pair.length === 2) ? Object.fromEntries(pairs) : undefined
+}
+
+/**
+ * The peer that a text names: `NAMESPACE`, `NAMESPACE/label=value,…` (a label's key may hold a slash) or a CIDR such as
+ * `10.0.0.0/8`. Undefined where it is none of these.
+ */
+export function parseAdminPeer(text: string): AdminPeer | undefined {
+  const cidr = cidrPeer(text)
+  if (cidr) return cidr
+  const slash = text.indexOf('/')
+  const namespace = slash < 0 ? text : text.slice(0, slash)
+  if (!LABEL.test(namespace)) return undefined
+  if (slash < 0) return inNamespace(namespace)
+  const labels = labelsOf(text.slice(slash + 1))
+  return labels && inNamespace(namespace, labels)
+}

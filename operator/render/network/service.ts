@@ -1,0 +1,34 @@
+import type { KubernetesObject } from '../../model/view.ts'
+import { labelsOf, selectorOf, serviceName, type Workload } from '../object/names.ts'
+import { child } from '../object/object.ts'
+
+export interface ServiceOptions {
+  /** Public port. */
+  readonly port: number
+  /** Name of the container port behind it. */
+  readonly targetPort: 'mcp' | 'http'
+  readonly type?: 'ClusterIP' | 'NodePort' | 'LoadBalancer'
+  /** `ClientIP` keeps a client on one pod: sessions in memory live there. */
+  readonly sessionAffinity?: 'ClientIP' | 'None'
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+}
+
+/** The Service under which a workload is reached. */
+export function renderService(workload: Workload, group: string, options: ServiceOptions): KubernetesObject {
+  const { port, targetPort } = options
+  return child(
+    workload,
+    group,
+    { apiVersion: 'v1', kind: 'Service', name: serviceName(workload.kind, workload.metadata.name) },
+    {
+      spec: {
+        type: options.type ?? 'ClusterIP',
+        selector: selectorOf(workload),
+        sessionAffinity: options.sessionAffinity ?? 'None',
+        ports: [{ name: targetPort, port, protocol: 'TCP', targetPort, appProtocol: 'http' }],
+      },
+    },
+    { labels: { ...options.labels, ...labelsOf(workload) }, annotations: options.annotations ?? {} },
+  )
+}

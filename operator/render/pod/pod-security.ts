@@ -1,0 +1,141 @@
+import type { PodTemplate } from './pod-template.ts'
+
+/**
+ * What the level `baseline` of the Pod Security Standards forbids, as of Kubernetes 1.36: it keeps a pod from the node
+ * that it runs on. A test compares the verdicts with those of a real API server.
+ * Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline
+ */
+
+type Fields = Readonly<Record<string, unknown>>
+
+const fieldsOf = (value: unknown): Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
+const itemsOf = (value: unknown): readonly Fields[] => (Array.isArray(value) ? value.map(fieldsOf) : [])
+/** A list of plain values; anything else stands in it as it is, so that it is found wrong. */
+const valuesOf = (value: unknown): readonly unknown[] =>
+  value === undefined || value === null ? [] : Array.isArray(value) ? value : [value]
+
+const CAPABILITIES = new Set([
+  ...['AUDIT_WRITE', 'CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'FSETID', 'KILL', 'MKNOD', 'NET_BIND_SERVICE'],
+  ...['SETFCAP', 'SETGID', 'SETPCAP', 'SETUID', 'SYS_CHROOT'],
+])
+const SYSCTLS = new Set([
+  ...['kernel.shm_rmid_forced', 'net.ipv4.ip_local_port_range', 'net.ipv4.ip_local_reserved_ports'],
+  ...['net.ipv4.ip_unprivileged_port_start', 'net.ipv4.ping_group_range', 'net.ipv4.tcp_fin_timeout'],
+  ...['net.ipv4.tcp_keepalive_intvl', 'net.ipv4.tcp_keepalive_probes', 'net.ipv4.tcp_keepalive_time'],
+  ...['net.ipv4.tcp_rmem', 'net.ipv4.tcp_syncookies', 'net.ipv4.tcp_wmem'],
+])
+const SELINUX_TYPES = new Set(['', 'container_t', 'container_init_t', 'container_kvm_t', 'container_engine_t'])
+const CONFINED = new Set(['RuntimeDefault', 'Localhost'])
+const APPARMOR_ANNOTATION = 'container.apparmor.security.beta.kubernetes.io/'
+const PROBES = ['livenessProbe', 'readinessProbe', 'startupProbe']
+const HOOKS = ['postStart', 'preStop']
+
+const isUnset = (value: unknown) => value === undefined || value === null || value === ''
+const isOff = (value: unknown) => isUnset(value) || value === false
+const show = (value: unknown) => JSON.stringify(value)
+
+/** Fields of a security context of a pod or of a container; `procMount`, `privileged` and so on are the latter's alone. */
+function contextViolations(context: Fields): string[] {
+  const { windowsOptions, seccompProfile, appArmorProfile, seLinuxOptions } = context
+  const found: string[] = []
+  if (!isOff(fieldsOf(windowsOptions)['hostProcess'])) found.push('windowsOptions.hostProcess')
+  const seccomp = fieldsOf(seccompProfile)['type']
+  if (!isUnset(seccomp) && !CONFINED.has(seccomp as string)) found.push(`seccompProfile.type ${show(seccomp)}`)
+  const appArmor = fieldsOf(appArmorProfile)['type']
+  if (!isUnset(appArmor) && !CONFINED.has(appArmor as string)) found.push(`appArmorProfile.type ${show(appArmor)}`)
+  const { type, user, role } = fieldsOf(seLinuxOptions)
+  if (!isUnset(type) && !SELINUX_TYPES.has(type as string)) found.push(`seLinuxOptions.type ${show(type)}`)
+  if (!isUnset(user)) found.push('seLinuxOptions.user')
+  if (!isUnset(role)) found.push('seLinuxOptions.role')
+  return found
+}
+
+/** Probes and hooks that the kubelet would send to another host than the pod. */
+function hostViolations(container: Fields): string[] {
+  const lifecycle = fieldsOf(container['lifecycle'])
+  const handlers = [
+    ...PROBES.map((name) => [name, fieldsOf(container[name])] as const),
+    ...HOOKS.map((name) => [`lifecycle.${name}`, fieldsOf(lifecycle[name])] as const),
+  ]
+  return handlers.flatMap(([name, handler]) =>
+    ['httpGet', 'tcpSocket']
+      .filter((way) => !isUnset(fieldsOf(handler[way])['host']))
+      .map((way) => `${name}.${way}.host`),
+  )
+}
+
+function containerViolations(container: Fields, spec: Fields): string[] {
+  const context = fieldsOf(container['securityContext'])
+  const { privileged, capabilities, procMount } = context
+  const inContext = contextViolations(context)
+  if (!isOff(privileged)) inContext.push('privileged')
+  // In a user namespace of the pod's own a bare /proc shows nothing of the node (since Kubernetes 1.35).
+  const isBare = !isUnset(procMount) && procMount !== 'Default' && spec['hostUsers'] !== false
+  if (isBare) inContext.push(`procMount ${show(procMount)}`)
+  for (const name of valuesOf(fieldsOf(capabilities)['add']))
+    if (!CAPABILITIES.has(name as string)) inContext.push(`capabilities.add ${show(name)}`)
+  const ports = itemsOf(container['ports']).filter(({ hostPort }) => !isOff(hostPort) && hostPort !== 0)
+  return [
+    ...inContext.map((text) => `securityContext.${text}`),
+    ...ports.map(({ hostPort }) => `ports.hostPort ${show(hostPort)}`),
+    ...hostViolations(container),
+  ]
+}
+
+function podViolations(spec: Fields): [pointer: string, text: string][] {
+  const context = fieldsOf(spec['securityContext'])
+  const sysctls = itemsOf(context['sysctls']).filter(({ name }) => !SYSCTLS.has(name as string))
+  return [
+    ...['hostIPC', 'hostNetwork', 'hostPID'].filter((name) => !isOff(spec[name])).map((name) => [name, name] as const),
+    ...[...contextViolations(context), ...sysctls.map(({ name }) => `sysctls ${show(name)}`)].map(
+      (text) => ['securityContext', `securityContext.${text}`] as const,
+    ),
+    ...itemsOf(spec['volumes'])
+      .filter(({ hostPath }) => hostPath !== undefined && hostPath !== null)
+      .map(({ name }) => ['volumes', `volume ${show(name)}: hostPath`] as const),
+    ...['containers', 'initContainers', 'ephemeralContainers'].flatMap((list) =>
+      itemsOf(spec[list]).flatMap((container) =>
+        containerViolations(container, spec).map(
+          (text) => [list, `container ${show(container['name'])}: ${text}`] as const,
+        ),
+      ),
+    ),
+  ].map(([field, text]) => [`/spec/${field}`, text])
+}
+
+const annotationViolations = (annotations: Fields): [pointer: string, text: string][] =>
+  Object.entries(annotations)
+    .filter(([name]) => name.startsWith(APPARMOR_ANNOTATION))
+    .filter(([, value]) => !isUnset(value) && value !== 'runtime/default' && !String(value).startsWith('localhost/'))
+    .map(([name, value]) => ['/metadata/annotations', `${name} ${show(value)}`])
+
+/**
+ * Everything in a pod template that `baseline` forbids, each with its pointer in the template: in the pod itself, in
+ * containers, init containers and ephemeral ones. Takes values of any shape.
+ */
+export const baselineViolations = ({ metadata, spec }: PodTemplate): readonly string[] =>
+  [...annotationViolations(fieldsOf(metadata.annotations)), ...podViolations(spec)].map(
+    ([pointer, text]) => `${pointer}: ${text}`,
+  )
+
+/**
+ * How a user's pod template gives its pods the rights of a ServiceAccount: by naming one, by having its token mounted, or
+ * by a volume with a token. Each begins with a pointer in the template.
+ */
+export function accountUses(patch: unknown): readonly string[] {
+  const spec = fieldsOf(fieldsOf(patch)['spec'])
+  const { serviceAccountName = spec['serviceAccount'], automountServiceAccountToken, volumes } = spec
+  const tokens = itemsOf(volumes).filter(({ projected }) =>
+    itemsOf(fieldsOf(projected)['sources']).some(({ serviceAccountToken }) => serviceAccountToken !== undefined),
+  )
+  return [
+    ...(isUnset(serviceAccountName)
+      ? []
+      : [`/spec/serviceAccountName: the pods run as ServiceAccount ${show(serviceAccountName)}, with its rights`]),
+    ...(isOff(automountServiceAccountToken)
+      ? []
+      : ['/spec/automountServiceAccountToken: every container gets the token of the pods’ ServiceAccount']),
+    ...tokens.map(({ name }) => `/spec/volumes: volume ${show(name)} holds a token of the pods’ ServiceAccount`),
+  ]
+}

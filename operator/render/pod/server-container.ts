@@ -1,0 +1,68 @@
+import { drainHook, serverSecurityContext } from './containers.ts'
+import { apiAccessVolume } from './mounts.ts'
+import type { Resources } from './resources.ts'
+
+interface ServerOptions {
+  readonly image: string
+  readonly args?: readonly string[] | undefined
+  readonly env?: readonly { readonly name: string; readonly value: string }[] | undefined
+  /** Variables whose values are in Secrets. */
+  readonly secrets?:
+    | readonly { readonly name: string; readonly key: string; readonly targetEnvName?: string | undefined }[]
+    | undefined
+  /** Where it listens; absent for a server on standard input and output. */
+  readonly port?: number | undefined
+  readonly resources: Resources
+  /** It acts for a ServiceAccount that was chosen for it, and gets that one's token. */
+  readonly apiAccess: boolean
+}
+
+const API_VOLUME = 'api-access'
+const API_PATH = '/var/run/secrets/kubernetes.io/serviceaccount'
+
+/** What a server that listens is told: under which names servers look for their port differs, so it gets both. */
+const listening = (port: number) => [
+  { name: 'PORT', value: String(port) },
+  { name: 'MCP_PORT', value: String(port) },
+  { name: 'HOST', value: '127.0.0.1' },
+]
+
+/** In the order given, for `$(NAME)` looks back only; a later one of the same name wins: the user's values go before ours. */
+function environment(options: ServerOptions) {
+  const fromSecrets = (options.secrets ?? []).map(({ name, key, targetEnvName }) => ({
+    name: targetEnvName ?? key,
+    valueFrom: { secretKeyRef: { name, key } },
+  }))
+  const given = options.port === undefined ? [] : listening(options.port)
+  const variables = new Map<string, object>()
+  for (const variable of [...given, ...(options.env ?? []).map(({ name, value }) => ({ name, value })), ...fromSecrets])
+    variables.set(variable.name, variable)
+  return [...variables.values()]
+}
+
+/** The user's container and the volumes that only it mounts. */
+export function serverContainer(options: ServerOptions): { readonly container: object; readonly volumes: object[] } {
+  const { port, apiAccess } = options
+  const env = environment(options)
+  const container = {
+    name: 'mcp',
+    image: options.image,
+    ...(options.args?.length ? { args: options.args } : {}),
+    ...(env.length === 0 ? {} : { env }),
+    ...(port === undefined
+      ? { stdin: true, stdinOnce: true }
+      : { ports: [{ name: 'server', containerPort: port, protocol: 'TCP' }] }),
+    lifecycle: drainHook,
+    resources: options.resources,
+    securityContext: serverSecurityContext,
+    volumeMounts: [
+      { name: 'tmp', mountPath: '/tmp' },
+      ...(apiAccess ? [{ name: API_VOLUME, mountPath: API_PATH, readOnly: true }] : []),
+    ],
+  }
+  const volumes = [
+    { name: 'tmp', emptyDir: {} },
+    ...(apiAccess ? [apiAccessVolume(API_VOLUME, { namespace: true })] : []),
+  ]
+  return { container, volumes }
+}

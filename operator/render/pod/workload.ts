@@ -1,0 +1,103 @@
+import type { KubernetesObject } from '../../model/view.ts'
+import { hashOf } from '../object/canonical.ts'
+import { childName, labelsOf, selectorOf, serviceName, type Workload } from '../object/names.ts'
+import { child, stringMap } from '../object/object.ts'
+import { GRACE_SECONDS, podSecurityContext } from './containers.ts'
+import { mergePodTemplate, type PodTemplate } from './pod-template.ts'
+
+export interface PodOptions {
+  readonly containers: readonly object[]
+  readonly initContainers?: readonly object[]
+  readonly volumes: readonly object[]
+  readonly serviceAccountName?: string | undefined
+  readonly imagePullSecrets?: readonly { readonly name: string }[] | undefined
+  readonly labels?: Readonly<Record<string, string>> | undefined
+  readonly annotations?: Readonly<Record<string, string>> | undefined
+  /** The user's `podTemplateSpec`, merged over ours. */
+  readonly patch?: Readonly<Record<string, unknown>> | undefined
+}
+
+export interface WorkloadOptions {
+  readonly pod: PodOptions
+  /** Absent: left to whoever scales the workload (HPA, kubectl). */
+  readonly replicas?: number | undefined
+  readonly labels?: Readonly<Record<string, string>> | undefined
+  readonly annotations?: Readonly<Record<string, string>> | undefined
+  /** A StatefulSet gives its one pod a name that a Role can hold; `recreate` never runs two pods at once. */
+  readonly shape: 'rolling' | 'recreate' | 'stateful'
+}
+
+/** Spreads the pods of a workload over nodes where there is a choice. */
+const spread = (workload: Workload) => [
+  {
+    labelSelector: { matchLabels: selectorOf(workload) },
+    maxSkew: 1,
+    topologyKey: 'kubernetes.io/hostname',
+    whenUnsatisfiable: 'ScheduleAnyway',
+  },
+]
+
+function podTemplate(workload: Workload, group: string, pod: PodOptions, problems: string[]): PodTemplate {
+  const base: PodTemplate = {
+    metadata: {
+      ...stringMap('labels', { ...pod.labels, ...labelsOf(workload) }),
+      ...stringMap('annotations', pod.annotations ?? {}),
+    },
+    spec: {
+      automountServiceAccountToken: false,
+      ...(pod.imagePullSecrets?.length ? { imagePullSecrets: pod.imagePullSecrets } : {}),
+      ...(pod.initContainers?.length ? { initContainers: pod.initContainers } : {}),
+      containers: pod.containers,
+      enableServiceLinks: false,
+      securityContext: podSecurityContext,
+      ...(pod.serviceAccountName === undefined ? {} : { serviceAccountName: pod.serviceAccountName }),
+      terminationGracePeriodSeconds: GRACE_SECONDS,
+      topologySpreadConstraints: spread(workload),
+      volumes: pod.volumes,
+    },
+  }
+  const merged = mergePodTemplate(base, pod.patch, selectorOf(workload), problems)
+  // What needs a restart, in one value: standalone and the roll-out report compare it. The configuration isn't in it.
+  const annotations = { ...merged.metadata.annotations, [`${group}/template-hash`]: hashOf(merged) }
+  return { ...merged, metadata: { ...merged.metadata, ...stringMap('annotations', annotations) } }
+}
+
+const strategies = {
+  rolling: { strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } } },
+  recreate: { strategy: { type: 'Recreate' } },
+}
+
+/**
+ * The Deployment or StatefulSet of a workload. What is wrong with the user's pod template is added to `problems`; the
+ * object that comes back is then of no use.
+ */
+export function renderWorkload(
+  workload: Workload,
+  group: string,
+  options: WorkloadOptions,
+  problems: string[],
+): KubernetesObject {
+  const { shape } = options
+  const name = childName(workload.kind, workload.metadata.name)
+  const spec = {
+    ...(options.replicas === undefined ? {} : { replicas: options.replicas }),
+    selector: { matchLabels: selectorOf(workload) },
+    ...(shape === 'stateful'
+      ? {
+          serviceName: serviceName(workload.kind, workload.metadata.name),
+          updateStrategy: { type: 'RollingUpdate' },
+        }
+      : strategies[shape]),
+    template: podTemplate(workload, group, options.pod, problems),
+  }
+  return child(
+    workload,
+    group,
+    { apiVersion: 'apps/v1', kind: shape === 'stateful' ? 'StatefulSet' : 'Deployment', name },
+    { spec },
+    {
+      ...(options.labels === undefined ? {} : { labels: options.labels }),
+      ...(options.annotations === undefined ? {} : { annotations: options.annotations }),
+    },
+  )
+}

@@ -1,0 +1,167 @@
+import { isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import { childResource } from '../../cluster/kubernetes/child-kinds.ts'
+import type { Resource } from '../../cluster/kubernetes/resource.ts'
+import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
+import { keyOf } from '../queue/keys.ts'
+import { controllerOf } from './child-cache.ts'
+import { ChildMemories, type ChildMemory } from './child-memory.ts'
+import { type ChildProblem, nameTaken, terminating } from './child-problem.ts'
+import { ChildWriter, type WriterOptions } from './child-writer.ts'
+import { type Owner, type Standing, standingOf } from './ownership.ts'
+
+interface ApplierOptions extends WriterOptions {
+  /** Whether an owner is no more, as far as that is known. */
+  readonly isGone: (owner: OwnerReference, namespace: string) => boolean
+}
+
+/** A rendered child with the object that is on its name. */
+interface Found {
+  readonly rendered: KubernetesObject
+  readonly live: KubernetesObject | undefined
+  readonly standing: Standing
+}
+
+/** Kinds that give rights. They come last, once everything else of the workload is known to be its own. */
+const GRANTS = new Set(['Role', 'RoleBinding'])
+/** Kinds that have pods: whoever holds their names decides what runs in pods of these names. */
+const WITH_PODS = new Set(['Deployment', 'StatefulSet'])
+const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
+
+/** Whether a StatefulSet will take up a pod: one that nobody controls and that its selector matches. */
+function isAdoptable(pod: KubernetesObject, { spec }: KubernetesObject): boolean {
+  const { matchLabels } = (spec as { selector: { matchLabels: Record<string, string> } }).selector
+  const { labels = {} } = pod.metadata
+  return (
+    controllerOf(pod) === undefined && Object.entries(matchLabels).every(([label, value]) => labels[label] === value)
+  )
+}
+
+/**
+ * Makes the live children of an owner equal to the rendered ones by server-side apply: one request for a child that
+ * differs, none for one that doesn't, a delete for one that is no longer rendered.
+ */
+export class Applier {
+  readonly #options: ApplierOptions
+  readonly #writer: ChildWriter
+  readonly #memories = new ChildMemories()
+
+  constructor(options: ApplierOptions) {
+    this.#options = options
+    this.#writer = new ChildWriter(options)
+  }
+
+  /**
+   * Gives what stands in the way, child by child. Nothing is written while any child's name is somebody else's: half a
+   * workload serves nobody, and rights that were meant for our pods would hold for theirs. Throws what a retry may cure.
+   */
+  async apply(owner: Owner, rendered: readonly KubernetesObject[]): Promise<ChildProblem[]> {
+    const found: Found[] = []
+    for (const child of rendered) found.push(await this.#find(owner, child))
+    const obstacles = await this.#obstacles(owner, found)
+    if (obstacles.length > 0) return obstacles
+    const problems: ChildProblem[] = []
+    for (const { rendered: child, live, standing } of found) {
+      if (problems.length > 0 && GRANTS.has(child.kind)) continue
+      const memory = this.#memoryOf(owner, child)
+      const isAdopted = standing === 'left-behind'
+      const problem = await this.#writer.write({ rendered: child, live, isAdopted, memory })
+      if (problem) problems.push(problem)
+    }
+    await this.#prune(owner, rendered)
+    return problems
+  }
+
+  /** An owner is gone, and with it what was remembered of its children. */
+  forget({ kind, namespace, name }: Omit<Owner, 'uid'>): void {
+    this.#memories.forget(keyOf(kind, namespace, name))
+  }
+
+  #memoryOf({ kind, namespace, name }: Owner, child: KubernetesObject): ChildMemory {
+    return this.#memories.of(keyOf(kind, namespace, name), `${child.kind}/${child.metadata.name}`)
+  }
+
+  async #find(owner: Owner, rendered: KubernetesObject): Promise<Found> {
+    const live = await this.#live(rendered)
+    return { rendered, live, standing: live ? this.#standing(owner, live) : 'own' }
+  }
+
+  #standing(owner: Owner, live: KubernetesObject): Standing {
+    const knownUid = this.#memoryOf(owner, live).uid
+    return standingOf(live, owner, { isGone: this.#options.isGone, knownUid })
+  }
+
+  /** Removes what is the owner's, or was left behind by it, and is no longer rendered. */
+  async #prune(owner: Owner, rendered: readonly KubernetesObject[]): Promise<void> {
+    const { children } = this.#options
+    const wanted = new Set(rendered.map(({ kind, metadata }) => `${kind}/${metadata.name}`))
+    const there = new Set([
+      ...children.ownedBy(owner.uid),
+      ...children.labelled(owner.kind, owner.namespace, owner.name),
+    ])
+    for (const live of there) {
+      if (wanted.has(`${live.kind}/${live.metadata.name}`)) continue
+      const standing = this.#standing(owner, live)
+      if (standing === 'own' || standing === 'left-behind') await this.#remove(live)
+    }
+  }
+
+  /** What of others is in the way. Where it has taken the place of our pods, rights that were ours are withdrawn. */
+  async #obstacles(owner: Owner, found: readonly Found[]): Promise<ChildProblem[]> {
+    const obstacles: ChildProblem[] = []
+    let arePodsOurs = true
+    for (const { rendered, live, standing } of found) {
+      const obstacle = live ? obstacleOf(live, standing) : await this.#foreignPod(rendered)
+      if (!obstacle) continue
+      obstacles.push(obstacle)
+      if (WITH_PODS.has(rendered.kind) && obstacle.reason === 'NameTaken') arePodsOurs = false
+    }
+    if (!arePodsOurs)
+      for (const live of this.#options.children.ownedBy(owner.uid))
+        if (GRANTS.has(live.kind) && !live.metadata.deletionTimestamp) await this.#remove(live)
+    return obstacles
+  }
+
+  /** A pod of somebody else in the place that our StatefulSet's one pod is to have, and that a Role may name. */
+  async #foreignPod(child: KubernetesObject): Promise<ChildProblem | undefined> {
+    if (child.kind !== 'StatefulSet') return undefined
+    const { namespace, name } = child.metadata
+    const pod = await this.#read(PODS, namespace, `${name}-0`)
+    if (!pod || isAdoptable(pod, child)) return undefined
+    const holder = controllerOf(pod)
+    if (pod.metadata.deletionTimestamp || (holder?.kind === 'StatefulSet' && holder.name === name))
+      return terminating(pod, false)
+    return nameTaken(pod, holder)
+  }
+
+  /** The object on a child's name. One that the watches don't show may still be there, without our label. */
+  async #live(child: KubernetesObject): Promise<KubernetesObject | undefined> {
+    const { namespace = '', name } = child.metadata
+    return (
+      this.#options.children.get(child.kind, namespace, name) ??
+      (await this.#read(childResource(child.kind), namespace, name))
+    )
+  }
+
+  async #read(resource: Resource, namespace: string | undefined, name: string): Promise<KubernetesObject | undefined> {
+    try {
+      return await this.#options.api.get(resource, namespace, name)
+    } catch (error) {
+      if (isNotFound(error)) return undefined
+      throw error
+    }
+  }
+
+  async #remove(live: KubernetesObject): Promise<void> {
+    const { api, namespaces, log, assertLeading } = this.#options
+    const { namespace = '', name, uid } = live.metadata
+    await namespaces.assertStays(namespace)
+    assertLeading()
+    await api.remove(childResource(live.kind), namespace, name, uid)
+    log.info({ kind: live.kind, namespace, name, change: 'deleted' }, 'applied')
+  }
+}
+
+function obstacleOf(live: KubernetesObject, standing: Standing): ChildProblem | undefined {
+  if (standing === 'going') return terminating(live, true)
+  return standing === 'foreign' ? nameTaken(live, controllerOf(live)) : undefined
+}

@@ -1,0 +1,121 @@
+import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
+import { keyOf } from '../queue/keys.ts'
+import type { ReflectedStore } from '../watch/reflector.ts'
+import { workloadOf } from './workload-labels.ts'
+
+const keyOfObject = ({ kind, metadata }: KubernetesObject) => keyOf(kind, metadata.namespace ?? '', metadata.name)
+
+/** The owner that controls an object. */
+export const controllerOf = (object: KubernetesObject): OwnerReference | undefined =>
+  object.metadata.ownerReferences?.find((reference) => reference.controller === true)
+
+/** Whether `a` is an older state of the object than `b`. Versions of one resource are decimal numbers in order (KEP-5504). */
+function isOlder(a: KubernetesObject, b: KubernetesObject): boolean {
+  if (a.metadata.uid !== b.metadata.uid) return false
+  const [left = '', right = ''] = [a.metadata.resourceVersion, b.metadata.resourceVersion]
+  if (!/^[0-9]+$/.test(left) || !/^[0-9]+$/.test(right)) return false
+  return BigInt(left) < BigInt(right)
+}
+
+/** The workload that an object's labels name, whoever owns it. */
+function labelKey({ metadata }: KubernetesObject): string | undefined {
+  const workload = workloadOf(metadata)
+  return workload && keyOf(workload.kind, workload.namespace, workload.name)
+}
+
+/** Live children of all kinds, as the watches and our own writes last showed them. */
+export class ChildCache {
+  readonly #objects = new Map<string, KubernetesObject>()
+  readonly #byOwner = new Map<string, Map<string, KubernetesObject>>()
+  readonly #byLabels = new Map<string, Map<string, KubernetesObject>>()
+  readonly #onChange: (object: KubernetesObject) => void
+
+  /** `onChange` hears of every object that came, changed or went; where its owner has become another, of both states. */
+  constructor(onChange: (object: KubernetesObject) => void) {
+    this.#onChange = onChange
+  }
+
+  get(kind: string, namespace: string, name: string): KubernetesObject | undefined {
+    return this.#objects.get(keyOf(kind, namespace, name))
+  }
+
+  /** Children of the owner with this uid. */
+  ownedBy(uid: string): readonly KubernetesObject[] {
+    return [...(this.#byOwner.get(uid)?.values() ?? [])]
+  }
+
+  /** Objects whose labels say that they are children of this workload. */
+  labelled(kind: string, namespace: string, name: string): readonly KubernetesObject[] {
+    return [...(this.#byLabels.get(keyOf(kind, namespace, name))?.values() ?? [])]
+  }
+
+  /** What one of our own writes gave back: seen at once, without waiting for the watch. */
+  written(object: KubernetesObject): void {
+    this.#set(keyOfObject(object), object)
+    this.#onChange(object)
+  }
+
+  /** The store of one watch. `kind` and `namespace` bound what its lists replace. */
+  store(kind: string, namespace?: string): ReflectedStore {
+    return {
+      put: (object) => this.#put(object),
+      remove: (object) => this.#drop(keyOfObject(object)),
+      replace: (objects) => {
+        const present = new Set(objects.map(keyOfObject))
+        for (const [key, object] of this.#objects) {
+          if (object.kind !== kind || (namespace && object.metadata.namespace !== namespace)) continue
+          if (!present.has(key)) this.#drop(key)
+        }
+        for (const object of objects) this.#put(object)
+      },
+    }
+  }
+
+  #put(object: KubernetesObject): void {
+    const key = keyOfObject(object)
+    const known = this.#objects.get(key)
+    if (known && (isOlder(object, known) || known.metadata.resourceVersion === object.metadata.resourceVersion)) return
+    this.#set(key, object)
+    this.#onChange(object)
+    if (known && (controllerOf(known)?.uid !== controllerOf(object)?.uid || labelKey(known) !== labelKey(object)))
+      this.#onChange(known)
+  }
+
+  #set(key: string, object: KubernetesObject): void {
+    this.#unlink(key)
+    this.#objects.set(key, object)
+    link(this.#byOwner, controllerOf(object)?.uid, key, object)
+    link(this.#byLabels, labelKey(object), key, object)
+  }
+
+  #drop(key: string): void {
+    const known = this.#objects.get(key)
+    if (!known) return
+    this.#unlink(key)
+    this.#objects.delete(key)
+    this.#onChange(known)
+  }
+
+  #unlink(key: string): void {
+    const known = this.#objects.get(key)
+    if (!known) return
+    unlink(this.#byOwner, controllerOf(known)?.uid, key)
+    unlink(this.#byLabels, labelKey(known), key)
+  }
+}
+
+type Index = Map<string, Map<string, KubernetesObject>>
+
+function link(index: Index, under: string | undefined, key: string, object: KubernetesObject): void {
+  if (under === undefined) return
+  const siblings = index.get(under)
+  if (siblings) siblings.set(key, object)
+  else index.set(under, new Map([[key, object]]))
+}
+
+function unlink(index: Index, under: string | undefined, key: string): void {
+  if (under === undefined) return
+  const siblings = index.get(under)
+  siblings?.delete(key)
+  if (siblings?.size === 0) index.delete(under)
+}

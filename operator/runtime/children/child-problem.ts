@@ -1,0 +1,24 @@
+import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
+
+/** Why a child is not as it should be. */
+export interface ChildProblem {
+  readonly reason: 'NameTaken' | 'ChildRefused' | 'ChildTerminating' | 'ChildContested'
+  readonly message: string
+  /** A watch will wake the owner; nothing is gained by trying again before. */
+  readonly waits: boolean
+}
+
+/** Kind and name of an object, for people. */
+export const titleOf = ({ kind, metadata }: KubernetesObject): string => `${kind} ${JSON.stringify(metadata.name)}`
+
+export function nameTaken(live: KubernetesObject, holder: OwnerReference | undefined): ChildProblem {
+  const whose = holder ? `${holder.kind} ${JSON.stringify(holder.name)}` : 'somebody else'
+  const message = `${titleOf(live)} belongs to ${whose} and is left alone; delete it, or rename this object`
+  return { reason: 'NameTaken', message, waits: false }
+}
+
+export const terminating = (live: KubernetesObject, waits: boolean): ChildProblem => ({
+  reason: 'ChildTerminating',
+  message: `an earlier ${titleOf(live)} is still being deleted`,
+  waits,
+})

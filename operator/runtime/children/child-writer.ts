@@ -1,0 +1,146 @@
+import type { Logger } from 'pino'
+import { ApiError, type ApiServer } from '../../cluster/kubernetes/api-server.ts'
+import { childResource } from '../../cluster/kubernetes/child-kinds.ts'
+import type { KubernetesObject } from '../../model/view.ts'
+import { hashOf } from '../../render/object/canonical.ts'
+import { NamespaceGoingError, type Namespaces, saysNamespaceGoes } from '../watch/namespaces.ts'
+import { type ChildCache, controllerOf } from './child-cache.ts'
+import { type ChildMemory, mayCorrect, noteRefusal, standingRefusal } from './child-memory.ts'
+import { type ChildProblem, titleOf } from './child-problem.ts'
+import { asWritten, covers } from './covers.ts'
+import { mustBeReplaced } from './immutable.ts'
+import { MANAGER, ownFields, REPLICAS_MANAGER, strangers, takenOver } from './managed-fields.ts'
+
+export interface WriterOptions {
+  readonly api: ApiServer
+  readonly children: ChildCache
+  readonly group: string
+  readonly namespaces: Namespaces
+  readonly log: Logger
+  /** Throws when writes are not ours to make any more. */
+  readonly assertLeading: () => void
+}
+
+/** One child as it should be and as it is. */
+export interface ChildState {
+  readonly rendered: KubernetesObject
+  readonly live: KubernetesObject | undefined
+  /** The live object was left behind by its owner and is to be taken up. */
+  readonly isAdopted: boolean
+  readonly memory: ChildMemory
+}
+
+/** What a request that can't succeed as it is comes back with. */
+const REFUSED = new Set([400, 403, 413, 422])
+
+const specOf = (object: KubernetesObject) => (object['spec'] ?? {}) as { replicas?: number }
+
+/** Whether our field manager holds `spec.replicas` of a live object. */
+const holdsReplicas = (live: KubernetesObject) => ownFields(live)?.['f:spec']?.['f:replicas'] !== undefined
+
+/** Makes one live child equal to the rendered one by server-side apply: no request where it is so already. */
+export class ChildWriter {
+  readonly #options: WriterOptions
+
+  constructor(options: WriterOptions) {
+    this.#options = options
+  }
+
+  /** Gives what stands in the way. Throws what a retry may cure, and a NamespaceGoingError. */
+  async write({ rendered, live, isAdopted, memory }: ChildState): Promise<ChildProblem | undefined> {
+    const { group, namespaces, assertLeading } = this.#options
+    const hash = hashOf(rendered)
+    const applied = { [`${group}/applied-hash`]: hash }
+    const desired = {
+      ...rendered,
+      metadata: { ...rendered.metadata, annotations: { ...rendered.metadata.annotations, ...applied } },
+    }
+    const others = live && !isAdopted ? strangers(desired, live) : []
+    if (live && !isAdopted && others.length === 0 && isAsWritten(desired, live, hash, memory)) {
+      if (live.metadata.uid !== undefined) memory.uid = live.metadata.uid
+      return undefined
+    }
+    const what = `${hash} ${live?.metadata.uid} ${live?.metadata.resourceVersion}`
+    const refusal = standingRefusal(memory, what)
+    if (refusal) return refusal
+    // Ours was applied already and is otherwise now: somebody has changed it.
+    const isCorrection = live?.metadata.annotations?.[`${group}/applied-hash`] === hash
+    if (live && isCorrection && !mayCorrect(memory)) return contested(live, others)
+    await namespaces.assertStays(rendered.metadata.namespace ?? '')
+    assertLeading()
+    try {
+      await this.#bring(desired, live, { isAdopted, hasStrangers: others.length > 0, memory, hash })
+      delete memory.refused
+      return undefined
+    } catch (error) {
+      if (saysNamespaceGoes(error)) throw new NamespaceGoingError(String(error))
+      if (!(error instanceof ApiError) || !REFUSED.has(error.status)) throw error
+      const message = `${titleOf(rendered)} is refused: ${error.message}`
+      const problem: ChildProblem = { reason: 'ChildRefused', message, waits: false }
+      noteRefusal(memory, what, problem)
+      return problem
+    }
+  }
+
+  async #bring(
+    desired: KubernetesObject,
+    live: KubernetesObject | undefined,
+    how: { isAdopted: boolean; hasStrangers: boolean; memory: ChildMemory; hash: string },
+  ): Promise<void> {
+    const { api, children, log } = this.#options
+    const resource = childResource(desired.kind)
+    const { namespace = '', name } = desired.metadata
+    const isReplaced = live !== undefined && mustBeReplaced(desired, live)
+    if (isReplaced) await api.remove(resource, namespace, name, live.metadata.uid)
+    else if (live) {
+      if (how.isAdopted || how.hasStrangers) await this.#takeOver(live, how.isAdopted)
+      if (specOf(desired).replicas === undefined && specOf(live).replicas !== undefined && holdsReplicas(live))
+        await this.#handOverReplicas(live)
+    }
+    const written = await api.apply(resource, desired, MANAGER)
+    how.memory.uid = written.metadata.uid ?? ''
+    if (covers(desired, written)) delete how.memory.altered
+    else how.memory.altered = { hash: how.hash, expected: asWritten(desired, written) }
+    children.written(written)
+    const change = live === undefined ? 'created' : isReplaced ? 'replaced' : how.isAdopted ? 'adopted' : 'changed'
+    log.info({ kind: desired.kind, namespace, name, change }, 'applied')
+  }
+
+  /** Writes down what others have set as set by us, if the object is still the one that we know. */
+  async #takeOver(live: KubernetesObject, isAdopted: boolean): Promise<void> {
+    const { namespace = '', name, resourceVersion } = live.metadata
+    const holder = isAdopted ? controllerOf(live)?.uid : undefined
+    const entries = takenOver(live, { all: isAdopted, owners: holder === undefined ? [] : [holder] })
+    await this.#options.api.jsonPatch(childResource(live.kind), namespace, name, {
+      fieldManager: MANAGER,
+      operations: [
+        { op: 'replace', path: '/metadata/managedFields', value: entries },
+        { op: 'replace', path: '/metadata/resourceVersion', value: resourceVersion },
+      ],
+    })
+  }
+
+  async #handOverReplicas({ apiVersion, kind, metadata, ...live }: KubernetesObject): Promise<void> {
+    const { name, namespace = '' } = metadata
+    const { replicas } = live['spec'] as { replicas: number }
+    const kept = { apiVersion, kind, metadata: { name, namespace }, spec: { replicas } }
+    await this.#options.api.apply(childResource(kind), kept, REPLICAS_MANAGER)
+  }
+}
+
+/** Whether a live child is what was rendered, or what the cluster makes of it. */
+function isAsWritten(
+  desired: KubernetesObject,
+  live: KubernetesObject,
+  hash: string,
+  { altered }: ChildMemory,
+): boolean {
+  if (ownFields(live) === undefined || mustBeReplaced(desired, live)) return false
+  return covers(desired, live) || (altered?.hash === hash && covers(altered.expected, live))
+}
+
+function contested(live: KubernetesObject, others: readonly string[]): ChildProblem {
+  const who = others.length > 0 ? ` by ${others.join(', ')}` : ''
+  const message = `${titleOf(live)} is changed again and again${who}; it is put back now and then`
+  return { reason: 'ChildContested', message, waits: false }
+}

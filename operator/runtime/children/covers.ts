@@ -1,0 +1,115 @@
+import { isObject } from '../../../crds/shared/json.ts'
+/**
+ * Whether a live object still holds everything that we rendered. The API server adds defaults, other managers add
+ * fields, labels and list items; none of that is a difference. A changed or missing value of ours is.
+ */
+import { canonicalQuantity } from '../../render/object/quantity.ts'
+
+/** Keys by which lists of objects are merged (`x-kubernetes-list-map-keys` of the built-in types that we render). */
+const MERGE_KEYS: Readonly<Record<string, readonly string[]>> = {
+  containers: ['name'],
+  initContainers: ['name'],
+  volumes: ['name'],
+  env: ['name'],
+  volumeMounts: ['mountPath'],
+  imagePullSecrets: ['name'],
+  ownerReferences: ['uid'],
+  topologySpreadConstraints: ['topologyKey', 'whenUnsatisfiable'],
+  hostAliases: ['ip'],
+}
+
+/** Fields below which values are quantities: `2` and `"2"`, `1000m` and `1` are the same there. */
+const QUANTITIES = new Set(['limits', 'requests', 'sizeLimit'])
+
+type Fields = Record<string, unknown>
+
+function sameScalar(rendered: unknown, live: unknown, quantities: boolean): boolean {
+  if (rendered === live) return true
+  if (!quantities || live === undefined) return false
+  const value = canonicalQuantity(String(rendered))
+  return value !== undefined && value === canonicalQuantity(String(live))
+}
+
+/** Container ports merge by number and protocol, Service ports by number; other lists named `ports` are atomic. */
+function portKeys(items: readonly Fields[]): readonly string[] | undefined {
+  if (items.every((item) => 'containerPort' in item)) return ['containerPort']
+  return items.every((item) => 'port' in item && 'targetPort' in item) ? ['port'] : undefined
+}
+
+function mergeKeys(field: string, items: readonly unknown[]): readonly string[] | undefined {
+  if (!items.every(isObject)) return undefined
+  return field === 'ports' ? portKeys(items) : MERGE_KEYS[field]
+}
+
+function coversList(
+  rendered: readonly unknown[],
+  live: readonly unknown[],
+  field: string,
+  quantities: boolean,
+): boolean {
+  const keys = mergeKeys(field, rendered)
+  if (!keys) {
+    return rendered.length === live.length && rendered.every((item, at) => coversValue(item, live[at], '', quantities))
+  }
+  return (rendered as readonly Fields[]).every((item) => {
+    const match = matching(item, live, keys)
+    return match !== undefined && coversValue(item, match, '', quantities)
+  })
+}
+
+const matching = (item: Fields, live: readonly unknown[], keys: readonly string[]): Fields | undefined =>
+  live.filter(isObject).find((other) => keys.every((key) => other[key] === item[key]))
+
+function coversValue(rendered: unknown, live: unknown, field: string, quantities: boolean): boolean {
+  if (rendered === undefined) return true
+  if (Array.isArray(rendered)) {
+    return Array.isArray(live)
+      ? coversList(rendered, live, field, quantities)
+      : rendered.length === 0 && live === undefined
+  }
+  if (!isObject(rendered)) return sameScalar(rendered, live, quantities)
+  // The server drops some empty objects and keeps others.
+  if (!isObject(live)) return live === undefined && Object.keys(rendered).length === 0
+  return Object.entries(rendered).every(([key, value]) =>
+    coversValue(value, live[key], key, quantities || QUANTITIES.has(key)),
+  )
+}
+
+/** Labels, annotations and owner references of `metadata` count; the rest of it and `status` don't. */
+export function covers(rendered: object, live: object): boolean {
+  const wanted = rendered as Fields
+  const there = live as Fields
+  const metadata = (wanted['metadata'] ?? {}) as Fields
+  const liveMetadata = (there['metadata'] ?? {}) as Fields
+  for (const field of ['labels', 'annotations', 'ownerReferences']) {
+    if (!coversValue(metadata[field], liveMetadata[field], field, false)) return false
+  }
+  return Object.entries(wanted).every(
+    ([key, value]) =>
+      key === 'metadata' ||
+      key === 'status' ||
+      key === 'kind' ||
+      key === 'apiVersion' ||
+      coversValue(value, there[key], key, false),
+  )
+}
+
+function writtenValue(rendered: unknown, live: unknown, field: string): unknown {
+  if (Array.isArray(rendered)) {
+    const keys = mergeKeys(field, rendered)
+    if (!keys || !Array.isArray(live)) return live
+    const items = rendered as readonly Fields[]
+    return items.flatMap((item) => {
+      const match = matching(item, live, keys)
+      return match ? [writtenValue(item, match, '')] : []
+    })
+  }
+  if (!isObject(rendered) || !isObject(live)) return live
+  return Object.fromEntries(Object.entries(rendered).map(([key, value]) => [key, writtenValue(value, live[key], key)]))
+}
+
+/**
+ * What was rendered as it came back from the write: where an admission webhook has put something else in its place, that
+ * is what the live object must cover from then on.
+ */
+export const asWritten = <T extends object>(rendered: T, written: object): T => writtenValue(rendered, written, '') as T

@@ -1,0 +1,125 @@
+/**
+ * Who set which field of a child. Server-side apply takes away only what its own manager had set: a port, container or
+ * variable that somebody else has added stays beside ours, and may be refused together with ours. So what others have
+ * set where all is ours is written down as set by us, and the next apply takes it away.
+ */
+import type { KubernetesObject } from '../../model/view.ts'
+import { canonicalJson } from '../../render/object/canonical.ts'
+import { type FieldPaths, type FieldSet, joinSets, pathsBelow, splitSet, valueAt } from './field-set.ts'
+
+/** Field manager of everything rendered. */
+export const MANAGER = 'portico'
+/** Holds `replicas` once nobody sets it any more, so that the number survives the hand-over. */
+export const REPLICAS_MANAGER = 'portico-replicas'
+
+export interface ManagedFields {
+  readonly manager?: string
+  readonly operation?: string
+  readonly subresource?: string
+  readonly apiVersion?: string
+  readonly fieldsType?: string
+  readonly fieldsV1?: FieldSet
+  readonly time?: string
+}
+
+/** What others may set on any child: labels, annotations, finalizers, owners; status is its controllers'. */
+const OF_OTHERS: FieldPaths = [['f:metadata'], ['f:status']]
+/** Number of pods (HPA, kubectl scale), where we render none; annotations of pods (kubectl rollout restart). */
+const OF_PODS: FieldPaths = [
+  ['f:spec', 'f:replicas'],
+  ['f:spec', 'f:template', 'f:metadata'],
+]
+const OF_OTHERS_BY_KIND: Readonly<Record<string, FieldPaths>> = {
+  Deployment: OF_PODS,
+  StatefulSet: OF_PODS,
+  // What the API server or a load balancer allots, and can't be changed or taken back.
+  Service: [
+    ['f:spec', 'f:clusterIP'],
+    ['f:spec', 'f:clusterIPs'],
+    ['f:spec', 'f:ipFamilies'],
+    ['f:spec', 'f:ipFamilyPolicy'],
+    ['f:spec', 'f:healthCheckNodePort'],
+    ['f:spec', 'f:loadBalancerClass'],
+    ['f:spec', 'f:ports', '*', 'f:nodePort'],
+  ],
+  // Some distributions add them to every account.
+  ServiceAccount: [['f:secrets'], ['f:imagePullSecrets']],
+}
+
+const ofOthers = (kind: string): FieldPaths => [...OF_OTHERS, ...(OF_OTHERS_BY_KIND[kind] ?? [])]
+
+const entriesOf = (live: KubernetesObject): readonly ManagedFields[] =>
+  (live.metadata as { managedFields?: readonly ManagedFields[] }).managedFields ?? []
+
+const isOurs = ({ manager, operation }: ManagedFields) => manager === MANAGER && operation === 'Apply'
+
+/**
+ * Entries of others. What an admission webhook adds to a write of ours has our name and the operation Update: it is left,
+ * since it would come back with every write.
+ */
+const isForeign = ({ manager, subresource }: ManagedFields) =>
+  !subresource && manager !== MANAGER && manager !== REPLICAS_MANAGER
+
+/** What our own applies have set; undefined where none is recorded. */
+export const ownFields = (live: KubernetesObject): FieldSet | undefined =>
+  entriesOf(live).find((entry) => !entry.subresource && isOurs(entry))?.fieldsV1
+
+/** When an apply of ours last changed a live object (RFC 3339); when it was made, where that is not recorded. */
+export const lastApplied = (live: KubernetesObject): string =>
+  entriesOf(live).find((entry) => !entry.subresource && isOurs(entry))?.time ?? live.metadata.creationTimestamp ?? ''
+
+/** Whether a set has a field that is not rendered, or a rendered one that is replaced as a whole and is another one. */
+function strays(set: FieldSet, rendered: unknown, live: unknown, left: FieldPaths): boolean {
+  return Object.entries(set).some(([element, inner]) => {
+    if (element === '.') return false
+    const below = pathsBelow(left, element)
+    if (below === undefined) return false
+    const ours = valueAt(rendered, element)
+    if (ours === undefined)
+      return Object.keys(splitSet(inner, below).rest).length > 0 || Object.keys(inner).length === 0
+    const there = valueAt(live, element)
+    if (Object.keys(inner).length > 0) return strays(inner, ours, there, below)
+    return typeof ours === 'object' && canonicalJson(ours) !== canonicalJson(there)
+  })
+}
+
+/** Names of the managers that have set fields of a live child where all is ours, sorted. */
+export function strangers(rendered: KubernetesObject, live: KubernetesObject): readonly string[] {
+  const left = ofOthers(live.kind)
+  const found = entriesOf(live).filter(
+    (entry) => isForeign(entry) && entry.fieldsV1 !== undefined && strays(entry.fieldsV1, rendered, live, left),
+  )
+  return [...new Set(found.map(({ manager = 'unknown' }) => manager))].sort()
+}
+
+/**
+ * The `managedFields` of a live child with everything that is not left to others set by us. With `all`, as for a child
+ * that is adopted, what was written under our own name otherwise than by an apply counts as another's too; `owners` are
+ * uids of owner references that are to go.
+ */
+export function takenOver(
+  live: KubernetesObject,
+  { all, owners }: { readonly all: boolean; readonly owners: readonly string[] },
+): readonly ManagedFields[] {
+  const entries = entriesOf(live)
+  const left = ofOthers(live.kind)
+  const gone: FieldPaths = owners.map((uid) => ['f:metadata', 'f:ownerReferences', `k:${JSON.stringify({ uid })}`])
+  const ours = entries.find((entry) => !entry.subresource && isOurs(entry)) ?? {
+    manager: MANAGER,
+    operation: 'Apply',
+    apiVersion: live.apiVersion,
+    fieldsType: 'FieldsV1',
+    time: new Date().toISOString().replace(/\.\d+Z$/, 'Z'),
+  }
+  let own: FieldSet = ours.fieldsV1 ?? {}
+  const others = entries.flatMap((entry) => {
+    if (entry === ours) return []
+    if (entry.subresource || entry.fieldsV1 === undefined) return [entry]
+    if (!isForeign(entry) && !(all && entry.manager === MANAGER)) return [entry]
+    const { covered: owned, rest: afterOwners } = splitSet(entry.fieldsV1, gone)
+    const { covered, rest } = splitSet(afterOwners, left)
+    own = joinSets(own, joinSets(owned, rest))
+    return Object.keys(covered).length === 0 ? [] : [{ ...entry, fieldsV1: covered }]
+  })
+  return [{ ...ours, fieldsV1: own }, ...others]
+}

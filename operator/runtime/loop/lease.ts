@@ -1,0 +1,175 @@
+import { hrtime } from 'node:process'
+import type { Logger } from 'pino'
+import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import type { Resource } from '../../cluster/kubernetes/resource.ts'
+import { pause } from '../queue/backoff.ts'
+
+const LEASES: Resource = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', kind: 'Lease' }
+
+interface Lease {
+  metadata: { name: string; namespace: string; resourceVersion?: string }
+  spec: {
+    holderIdentity?: string
+    leaseDurationSeconds?: number
+    acquireTime?: string
+    renewTime?: string
+    leaseTransitions?: number
+  }
+}
+
+export interface LeaseOptions {
+  readonly api: ApiServer
+  readonly namespace: string
+  readonly name: string
+  /** Unique per process. */
+  readonly identity: string
+  readonly log: Logger
+  /** Milliseconds that others wait after the last renewal before they take over. */
+  readonly duration?: number
+  /** Milliseconds without a successful renewal after which we stop leading; shorter than `duration`. */
+  readonly renewDeadline?: number
+  /** Milliseconds between two attempts. */
+  readonly retryPeriod?: number
+  readonly onStarted: () => void
+  readonly onStopped: () => void
+}
+
+/** Milliseconds on a clock that nobody sets. */
+const monotonic = (): number => Number(hrtime.bigint() / 1_000_000n)
+const microTime = (): string => new Date().toISOString().replace('Z', '000Z')
+
+/**
+ * Leader election over a Lease, as client-go does it: another's lease counts from when *we* saw it change, so clocks
+ * need not agree; a leader that can't renew stops before others may start. Loss of the lease never ends the process:
+ * it becomes a candidate again.
+ */
+export class LeaderElection {
+  readonly #options: Required<Omit<LeaseOptions, 'log'>> & { log: Logger }
+  readonly #stopping = new AbortController()
+  #leading = false
+  #renewedAt = 0
+  #observed = { record: '', at: 0 }
+  #running: Promise<void> | undefined
+
+  constructor(options: LeaseOptions) {
+    this.#options = { duration: 15_000, renewDeadline: 10_000, retryPeriod: 2_000, ...options }
+  }
+
+  /** Whether writes are ours to make at this moment. */
+  get leading(): boolean {
+    return this.#leading && monotonic() - this.#renewedAt < this.#options.renewDeadline
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  /** Stops leading and gives the lease back, so that the next one need not wait for its end. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#running
+    if (!this.#leading) return
+    this.#lead(false)
+    try {
+      const lease = await this.#read()
+      if (lease?.spec.holderIdentity !== this.#options.identity) return
+      lease.spec = { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime() }
+      await this.#options.api.replace(LEASES, this.#options.namespace, this.#options.name, lease)
+    } catch (error) {
+      this.#options.log.debug({ error: String(error) }, 'lease was not given back')
+    }
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping
+    const { retryPeriod, log } = this.#options
+    while (!signal.aborted) {
+      const asked = monotonic()
+      try {
+        if (await this.#acquireOrRenew()) {
+          this.#renewedAt = asked
+          if (!this.#leading) this.#lead(true)
+        } else if (this.#leading) {
+          this.#lead(false)
+        }
+      } catch (error) {
+        log.warn(
+          { error: error instanceof Error ? error.message : String(error) },
+          'lease could not be read or renewed',
+        )
+      }
+      if (this.#leading && !this.leading) this.#lead(false)
+      await pause(retryPeriod * (0.8 + Math.random() * 0.4), signal)
+    }
+  }
+
+  #lead(leading: boolean): void {
+    this.#leading = leading
+    this.#options.log.info({ identity: this.#options.identity }, leading ? 'leading' : 'no longer leading')
+    if (leading) this.#options.onStarted()
+    else this.#options.onStopped()
+  }
+
+  async #read(): Promise<Lease | undefined> {
+    try {
+      return await this.#options.api.get<Lease>(LEASES, this.#options.namespace, this.#options.name)
+    } catch (error) {
+      if (isNotFound(error)) return undefined
+      throw error
+    }
+  }
+
+  /** Whether the lease is ours afterwards. Throws where the API server does not say. */
+  async #acquireOrRenew(): Promise<boolean> {
+    const { api, namespace, name, identity, duration } = this.#options
+    const lease = await this.#read()
+    const now = microTime()
+    const seconds = Math.ceil(duration / 1000)
+    if (!lease) {
+      const spec = {
+        holderIdentity: identity,
+        leaseDurationSeconds: seconds,
+        acquireTime: now,
+        renewTime: now,
+        leaseTransitions: 0,
+      }
+      return this.#won(() =>
+        api.create(LEASES, namespace, {
+          apiVersion: 'coordination.k8s.io/v1',
+          kind: 'Lease',
+          metadata: { name, namespace },
+          spec,
+        }),
+      )
+    }
+    const { holderIdentity: holder = '', leaseTransitions = 0, acquireTime = now } = lease.spec
+    if (holder !== '' && holder !== identity && this.#isHeld(lease)) return false
+    const taken = holder !== identity
+    lease.spec = {
+      ...lease.spec,
+      holderIdentity: identity,
+      leaseDurationSeconds: seconds,
+      renewTime: now,
+      acquireTime: taken ? now : acquireTime,
+      leaseTransitions: leaseTransitions + (taken ? 1 : 0),
+    }
+    // The resourceVersion in it makes this conditional: of two candidates one gets a 409.
+    return this.#won(() => api.replace(LEASES, namespace, name, lease))
+  }
+
+  #isHeld(lease: Lease): boolean {
+    const record = JSON.stringify(lease.spec)
+    if (record !== this.#observed.record) this.#observed = { record, at: monotonic() }
+    return monotonic() - this.#observed.at < (lease.spec.leaseDurationSeconds ?? 15) * 1000
+  }
+
+  async #won(write: () => Promise<unknown>): Promise<boolean> {
+    try {
+      await write()
+      return true
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 409) return false
+      throw error
+    }
+  }
+}

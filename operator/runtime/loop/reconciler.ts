@@ -1,0 +1,125 @@
+import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
+import type { KubernetesObject } from '../../model/index.ts'
+import { startConditions } from '../../reconcile/outcome/conditions.ts'
+import type { Plan, Reconcile, ReconcileContext } from '../../reconcile/outcome/plan.ts'
+import type { Applier } from '../children/applier.ts'
+import type { ChildProblem } from '../children/child-problem.ts'
+import { finalizerName, partsOf } from '../queue/keys.ts'
+import { StatusWriter, type StatusWriterOptions, seconds } from '../report/status-writer.ts'
+import { type Dependency, DependencyGraph, trackedView } from '../watch/dependencies.ts'
+import { NamespaceGoingError } from '../watch/namespaces.ts'
+import type { ReferencedContent } from '../watch/referenced-content.ts'
+
+/** Thrown where a write is due that is not ours to make: the lease was lost meanwhile. */
+export class NotLeadingError extends Error {
+  override readonly name = 'NotLeadingError'
+}
+
+interface ReconcilerOptions extends StatusWriterOptions {
+  readonly reconcile: Reconcile<KindDeclaration>
+  readonly context: Omit<ReconcileContext, 'now'>
+  readonly applier: Applier
+  /** Contents that the view may ask for, by kind. */
+  readonly contents: ReadonlyMap<string, ReferencedContent<unknown>>
+  /** Adds or takes away our finalizer where it is not as the plan says. */
+  readonly finalize: (object: KubernetesObject, wanted: boolean) => Promise<void>
+}
+
+/** What came of one reconcile: whether another look is due although nothing has changed. */
+export interface Outcome {
+  readonly again: boolean
+}
+
+const ROUNDS = 8
+
+/**
+ * Brings one object from its name to its place in the cluster: plan, finalizer, children, status, events. It knows
+ * nothing of what happened, only of what is.
+ */
+export class Reconciler {
+  readonly graph = new DependencyGraph()
+  readonly #options: ReconcilerOptions
+  readonly #status: StatusWriter
+
+  constructor(options: ReconcilerOptions) {
+    this.#options = options
+    this.#status = new StatusWriter(options)
+  }
+
+  /** Throws what a later try may cure. */
+  async run(key: string): Promise<Outcome> {
+    const { world } = this.#options
+    const { kind, namespace, name } = partsOf(key)
+    const object = world.objects.get(kind, namespace, name)
+    if (!object) {
+      this.graph.record(key, new Set())
+      this.#options.applier.forget({ kind, namespace, name })
+      return { again: false }
+    }
+    const plan = await this.#plan(key, object)
+    this.#options.assertLeading()
+    await this.#options.finalize(object, plan.finalizer)
+    // Without our finalizer an object under deletion may be gone by now.
+    if (object.metadata.deletionTimestamp && !plan.finalizer) return { again: false }
+    try {
+      const problems = plan.children === 'hold' ? [] : await this.#applyChildren(object, plan.children)
+      const isWritten = await this.#status.write(object, plan, problems)
+      return { again: !isWritten || problems.some(({ waits }) => !waits) }
+    } catch (error) {
+      // The object goes with its namespace. One that is made anew in a namespace made anew is looked at again.
+      if (error instanceof NamespaceGoingError) return { again: true }
+      throw error
+    }
+  }
+
+  /** Plans until every Secret and ConfigMap that the plan looked at is of its latest version. */
+  async #plan(key: string, object: KubernetesObject): Promise<Plan> {
+    const { world, context, reconcile } = this.#options
+    for (let round = 0; ; round++) {
+      const seen = new Set<Dependency>()
+      let plan: Plan
+      try {
+        plan = reconcile(object as unknown as ObjectOf<KindDeclaration>, trackedView(world.view, seen), {
+          ...context,
+          now: seconds(),
+        })
+      } catch (error) {
+        // What the schema lets through must not throw: whatever does is shown, and harms nobody else.
+        this.#options.log.error({ key, err: error }, 'reconcile failed')
+        plan = failedPlan(object, error, finalizerName(context.group))
+      }
+      this.graph.record(key, seen)
+      const outdated = this.#outdated(seen)
+      if (outdated.length === 0 || round === ROUNDS) return plan
+      await Promise.all(outdated.map((refresh) => refresh()))
+    }
+  }
+
+  #outdated(seen: ReadonlySet<Dependency>): (() => Promise<void>)[] {
+    const refreshes: (() => Promise<void>)[] = []
+    for (const dependency of seen) {
+      const { kind, namespace, name } = partsOf(dependency)
+      const content = this.#options.contents.get(kind)
+      if (content && !content.isCurrent(namespace, name)) refreshes.push(() => content.refresh(namespace, name))
+    }
+    return refreshes
+  }
+
+  #applyChildren(object: KubernetesObject, children: readonly KubernetesObject[]): Promise<ChildProblem[]> {
+    const { uid = '', namespace = '', name } = object.metadata
+    return this.#options.applier.apply({ kind: object.kind, uid, namespace, name }, children)
+  }
+}
+
+function failedPlan(object: KubernetesObject, error: unknown, finalizer: string): Plan {
+  const conditions = startConditions(object as never, seconds())
+  const detail = error instanceof Error ? error.message : String(error)
+  conditions.set('Ready', 'False', 'ReconcileFailed', `this object can’t be reconciled: ${detail}`)
+  const previous = (object['status'] ?? {}) as object
+  return {
+    children: 'hold',
+    status: { ...previous, conditions: conditions.list(), observedGeneration: object.metadata.generation ?? 1 },
+    events: [{ type: 'Warning', reason: 'ReconcileFailed', message: detail }],
+    finalizer: object.metadata.finalizers?.includes(finalizer) ?? false,
+  }
+}

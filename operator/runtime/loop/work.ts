@@ -1,0 +1,47 @@
+import type { Logger } from 'pino'
+import { ApiError } from '../../cluster/kubernetes/api-server.ts'
+import { partsOf } from '../queue/keys.ts'
+import type { KeyedQueue } from '../queue/queue.ts'
+import type { Metrics } from '../report/metrics.ts'
+import { NotLeadingError, type Reconciler } from './reconciler.ts'
+
+interface WorkOptions {
+  readonly queue: KeyedQueue
+  readonly reconciler: Reconciler
+  readonly leading: () => boolean
+  readonly metrics: Metrics
+  readonly log: Logger
+}
+
+/** `again`: done as far as it goes, another look is due. `skipped`: not ours to do. */
+type Result = 'ok' | 'again' | 'error' | 'skipped'
+
+async function reconcileOne(key: string, { queue, reconciler, leading, log }: WorkOptions): Promise<Result> {
+  // Gaining the lease puts every key back.
+  if (!leading()) return 'skipped'
+  try {
+    return (await reconciler.run(key)).again ? 'again' : 'ok'
+  } catch (error) {
+    if (error instanceof NotLeadingError) return 'skipped'
+    // What the API server or the network answers needs no stack; anything else is a fault of ours.
+    const isExpected = error instanceof ApiError || (error as { code?: unknown }).code !== undefined
+    const told = isExpected ? { error: (error as Error).message } : { err: error }
+    log.warn({ key, ...told, failures: queue.failures(key) + 1 }, 'reconcile will be tried again')
+    const retryAfter = error instanceof ApiError ? (error.retryAfter ?? 0) * 1000 : 0
+    queue.retry(key, retryAfter)
+    return 'error'
+  }
+}
+
+/** One worker: takes keys until the queue is closed. An error costs its own key a wait, nobody else anything. */
+export async function work(options: WorkOptions): Promise<void> {
+  const { queue, metrics } = options
+  for (let key = await queue.take(); key !== undefined; key = await queue.take()) {
+    const started = performance.now()
+    const result = await reconcileOne(key, options)
+    metrics.reconciled(partsOf(key).kind, result, (performance.now() - started) / 1000)
+    if (result === 'ok' || result === 'skipped') queue.forget(key)
+    if (result === 'again') queue.retry(key)
+    queue.done(key)
+  }
+}

@@ -1,0 +1,71 @@
+import { request } from 'undici'
+import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
+import { pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
+import type { Pod } from './observation.ts'
+
+export const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
+const STATUS_TIMEOUT_MS = 2_000
+/** A pod can carry our labels and be somebody else's. */
+const LARGEST_STATUS = 4 * 1024 * 1024
+
+/** What a data plane tells on its admin listener's `/status`, as far as the operator reads it. Nobody has checked it. */
+export interface ToldStatus {
+  /** Hash of the configuration in force. */
+  readonly config?: string
+  /** Of a registry. */
+  readonly sources?: unknown
+  /** Of a gateway. */
+  readonly problems?: unknown
+}
+
+/** Reads `/status` of a pod's data plane. */
+export type AskPod = (pod: Pod) => Promise<ToldStatus>
+
+interface PortHolder {
+  readonly ports?: readonly { readonly name?: string; readonly containerPort: number }[]
+}
+
+/** Port of the container port named `admin`. */
+function adminPort(pod: Pod): number | undefined {
+  const spec = (pod['spec'] ?? {}) as { containers?: PortHolder[]; initContainers?: PortHolder[] }
+  for (const { ports = [] } of [...(spec.containers ?? []), ...(spec.initContainers ?? [])]) {
+    const admin = ports.find(({ name }) => name === 'admin')
+    if (admin) return admin.containerPort
+  }
+  return undefined
+}
+
+/** Asks the pod at its own address: for an operator inside the cluster. */
+export const askByAddress: AskPod = async (pod) => {
+  const { podIP = '' } = pod.status ?? {}
+  const host = podIP.includes(':') ? `[${podIP}]` : podIP
+  const { body } = await request(`http://${host}:${adminPort(pod)}/status`, {
+    headersTimeout: STATUS_TIMEOUT_MS,
+    bodyTimeout: STATUS_TIMEOUT_MS,
+    signal: AbortSignal.timeout(2 * STATUS_TIMEOUT_MS),
+  })
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    size += chunk.length
+    if (size > LARGEST_STATUS) throw new Error(`/status has more than ${LARGEST_STATUS} bytes`)
+    chunks.push(chunk)
+  }
+  return JSON.parse(Buffer.concat(chunks).toString()) as ToldStatus
+}
+
+/** Asks through the API server (`pods/proxy`): for an operator outside the cluster. */
+export const askByProxy =
+  (api: ApiServer): AskPod =>
+  async (pod) => {
+    const { namespace, name } = pod.metadata
+    const path = `${pathOf(PODS, namespace, `${name}:${adminPort(pod)}`, 'proxy')}/status`
+    return api.request<ToldStatus>('GET', path, { timeout: STATUS_TIMEOUT_MS })
+  }
+
+/** Whether a pod can be asked at all. */
+export const isAsked = (pod: Pod): boolean =>
+  pod.status?.phase === 'Running' &&
+  !!pod.status.podIP &&
+  !pod.metadata.deletionTimestamp &&
+  adminPort(pod) !== undefined

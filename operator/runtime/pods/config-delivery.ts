@@ -1,0 +1,174 @@
+import type { Logger } from 'pino'
+import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import { partsOf } from '../queue/keys.ts'
+import { KeyedQueue } from '../queue/queue.ts'
+import { type AskPod, isAsked, PODS } from './ask-pod.ts'
+import type { Pod } from './observation.ts'
+
+/** The configuration that a workload's pods should have. */
+export interface WantedConfig {
+  readonly hash: string
+  /** When it was last written (RFC 3339, whole seconds); a pod that was made later has started with it. */
+  readonly since: string
+}
+
+interface DeliveryOptions {
+  readonly api: ApiServer
+  readonly group: string
+  readonly ask: AskPod
+  /** Undefined while there is none. */
+  readonly wanted: (kind: string, namespace: string, name: string) => WantedConfig | undefined
+  readonly pods: (kind: string, namespace: string, name: string) => readonly Pod[]
+  readonly leading: () => boolean
+  readonly log: Logger
+}
+
+/** Waits between two touches of a pod, and how often it is touched for one configuration. */
+const TOUCHES = { first: 500, longest: 15_000, most: 8 }
+/** Touches of a pod that can't be asked: nobody knows whether one more is of use. */
+const BLIND_TOUCHES = 4
+/** Milliseconds until a pod is asked again that keeps another configuration, or gives no answer, however often touched. */
+const LATER_MS = 60_000
+
+/** What was done for one pod: touches for a configuration, and when the next one may be. */
+interface Touched {
+  readonly hash: string
+  readonly count: number
+  readonly next: number
+  readonly has?: true
+}
+
+/**
+ * Brings a changed configuration to running pods. The kubelet updates a mounted ConfigMap within about a minute, but at
+ * once when the pod object changes: so an annotation of the pod is touched, first of all; then its data plane is asked,
+ * and the pod touched again until it has the configuration. Pods that can't be asked get it all the same. Nothing is
+ * asked and nothing written while all pods have it.
+ */
+export class ConfigDelivery {
+  readonly #options: DeliveryOptions
+  readonly #queue = new KeyedQueue({ base: 500, max: 15_000 })
+  /** By workload, then by the pod's uid. */
+  readonly #touched = new Map<string, Map<string, Touched>>()
+  #running: Promise<void> | undefined
+
+  constructor(options: DeliveryOptions) {
+    this.#options = options
+  }
+
+  /** A workload's configuration or its pods have changed. */
+  check(key: string): void {
+    this.#queue.add(key)
+  }
+
+  /**
+   * A Secret or ConfigMap that a workload mounts has changed: its pods are touched once, so that the kubelet brings the
+   * new content now and not within its next minute. Nobody can be asked whether it has arrived.
+   */
+  async touch(key: string): Promise<void> {
+    const { kind, namespace, name } = partsOf(key)
+    if (!this.#options.leading()) return
+    const pods = this.#options.pods(kind, namespace, name).filter(isAsked)
+    await Promise.all(pods.map((pod) => this.#touchPod(pod).catch((error) => this.#untouched(pod, error))))
+  }
+
+  #untouched({ metadata }: Pod, error: unknown): void {
+    const { namespace, name: pod } = metadata
+    this.#options.log.warn({ pod, namespace, error: String(error) }, 'a pod was not touched: it gets changes later')
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  async stop(): Promise<void> {
+    this.#queue.close()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    for (let key = await this.#queue.take(); key !== undefined; key = await this.#queue.take()) {
+      try {
+        const next = this.#options.leading() ? await this.#deliver(key) : undefined
+        this.#queue.forget(key)
+        if (next !== undefined) this.#queue.addAfter(key, next)
+      } catch (error) {
+        const level = this.#queue.failures(key) === 0 ? 'warn' : 'debug'
+        this.#options.log[level]({ key, error: String(error) }, 'configuration could not be delivered yet')
+        this.#queue.retry(key)
+      } finally {
+        this.#queue.done(key)
+      }
+    }
+  }
+
+  /** Gives the time until the next look in milliseconds; undefined once every running pod has the configuration. */
+  async #deliver(key: string): Promise<number | undefined> {
+    const { kind, namespace, name } = partsOf(key)
+    const wanted = this.#options.wanted(kind, namespace, name)
+    const pods = wanted === undefined ? [] : this.#options.pods(kind, namespace, name).filter(isAsked)
+    if (wanted === undefined || pods.length === 0) {
+      this.#touched.delete(key)
+      return undefined
+    }
+    const before = this.#touched.get(key)
+    const after = new Map<string, Touched>()
+    this.#touched.set(key, after)
+    await Promise.all(
+      pods.map(async (pod) => {
+        const { uid = '' } = pod.metadata
+        const known = before?.get(uid)
+        const state = known?.hash === wanted.hash ? known : { hash: wanted.hash, count: 0, next: 0 }
+        after.set(uid, state)
+        after.set(uid, state.has ? state : await this.#deliverTo(pod, state, wanted))
+      }),
+    )
+    const waits = [...after.values()].filter(({ has }) => !has).map(({ next }) => next - Date.now())
+    return waits.length === 0 ? undefined : Math.max(50, Math.min(...waits))
+  }
+
+  async #deliverTo(pod: Pod, state: Touched, wanted: WantedConfig): Promise<Touched> {
+    const { namespace, name } = pod.metadata
+    const isDue = Date.now() >= state.next
+    if (state.count === 0 && !this.#wasTouched(pod, wanted)) return this.#touchAgain(pod, state)
+    const answer = await this.#options.ask(pod).catch(() => undefined)
+    if (answer?.config === wanted.hash) {
+      this.#options.log.info({ pod: name, namespace, config: wanted.hash }, 'configuration is in force')
+      return { ...state, has: true }
+    }
+    // One that has started with it, or is starting, needs no touch on suspicion.
+    const most = answer !== undefined ? TOUCHES.most : state.count === 0 ? 0 : BLIND_TOUCHES
+    if (state.count >= most) return { ...state, next: isDue ? Date.now() + LATER_MS : state.next }
+    return isDue ? this.#touchAgain(pod, state) : state
+  }
+
+  /** Whether a pod was touched for this configuration already, or has started with it. */
+  #wasTouched({ metadata }: Pod, { hash, since }: WantedConfig): boolean {
+    const { creationTimestamp = '', annotations = {} } = metadata
+    return (
+      annotations[`${this.#options.group}/config-hash`] === hash || Date.parse(creationTimestamp) >= Date.parse(since)
+    )
+  }
+
+  async #touchAgain(pod: Pod, { hash, count }: Touched): Promise<Touched> {
+    const isGone = await this.#touchPod(pod, hash)
+    const next = Date.now() + Math.min(TOUCHES.longest, TOUCHES.first * 2 ** count)
+    return { hash, count: count + 1, next, ...(isGone ? { has: true } : {}) }
+  }
+
+  /** Whether there is no such pod any more. */
+  async #touchPod(pod: Pod, hash?: string): Promise<boolean> {
+    const { api, group } = this.#options
+    const { uid = '', namespace = '', name } = pod.metadata
+    const annotations = {
+      [`${group}/config-touched`]: new Date().toISOString(),
+      ...(hash === undefined ? {} : { [`${group}/config-hash`]: hash }),
+    }
+    try {
+      await api.mergePatch(PODS, namespace, name, { metadata: { uid, annotations } })
+    } catch (error) {
+      if (isNotFound(error) || (error instanceof ApiError && error.status === 409)) return true
+      throw error
+    }
+    return false
+  }
+}

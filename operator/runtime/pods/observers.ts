@@ -1,0 +1,106 @@
+import type { Logger } from 'pino'
+import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
+import type { KubernetesObject, World } from '../../model/index.ts'
+import { configMapName } from '../../render/object/config-map.ts'
+import { ChildCache } from '../children/child-cache.ts'
+import { lastApplied } from '../children/managed-fields.ts'
+import { keyOf } from '../queue/keys.ts'
+import type { Dependency } from '../watch/dependencies.ts'
+import type { AskPod } from './ask-pod.ts'
+import { ConfigDelivery, type WantedConfig } from './config-delivery.ts'
+import { PodAnswers } from './pod-answers.ts'
+import { PodCache } from './pod-cache.ts'
+import { StatusObserver } from './status-observer.ts'
+import { clashesReader, sourcesReader } from './status-readers.ts'
+import { WorkloadObserver } from './workload-observer.ts'
+
+interface ObserversOptions {
+  readonly api: ApiServer
+  readonly world: World
+  readonly group: string
+  /** How a pod's data plane is asked what it has in force. */
+  readonly ask: AskPod
+  readonly leading: () => boolean
+  readonly log: Logger
+  readonly onChild: (child: KubernetesObject) => void
+  /** Something else is seen than before. */
+  readonly onChange: (dependency: Dependency) => void
+}
+
+/**
+ * All that is seen of what the operator has made: children, pods and what their data planes tell go into the world's
+ * observations, and pods are brought the configuration that they should have.
+ */
+export class Observers {
+  readonly children: ChildCache
+  readonly pods: PodCache
+  readonly delivery: ConfigDelivery
+  readonly #workloads: WorkloadObserver
+  readonly #answers: PodAnswers
+  readonly #statuses: StatusObserver
+
+  constructor({ api, world, group, ask, leading, log, onChild, onChange }: ObserversOptions) {
+    const children = new ChildCache(onChild)
+    const pods = new PodCache((kind, namespace, name) => this.#podsChanged(kind, namespace, name))
+    const clashes = new Map<string, readonly string[]>()
+    const answers = new PodAnswers({
+      ask,
+      onChange: ({ kind, namespace, name }) => workloads.look(kind, namespace, name),
+      log,
+    })
+    const asked: AskPod = (pod) => answers.ask(pod)
+    const workloads = new WorkloadObserver({ world, clashes, answers, children, pods, onChange })
+    this.#answers = answers
+    this.#workloads = workloads
+    this.#statuses = new StatusObserver({
+      world,
+      pods,
+      ask: asked,
+      leading,
+      readers: {
+        MCPRegistry: sourcesReader(world, onChange),
+        VirtualMCPServer: clashesReader(clashes, (namespace, name) =>
+          workloads.look('VirtualMCPServer', namespace, name),
+        ),
+      },
+    })
+    this.delivery = new ConfigDelivery({
+      api,
+      group,
+      ask: asked,
+      wanted(kind, namespace, name): WantedConfig | undefined {
+        const configMap = children.get('ConfigMap', namespace, configMapName({ kind, metadata: { name, namespace } }))
+        const hash = configMap?.metadata.annotations?.[`${group}/config-hash`]
+        return configMap && hash !== undefined ? { hash, since: lastApplied(configMap) } : undefined
+      },
+      pods: (kind, namespace, name) => pods.of(kind, namespace, name),
+      leading,
+      log,
+    })
+    this.children = children
+    this.pods = pods
+  }
+
+  /** Looks at what a workload's Deployment or StatefulSet and its pods say. */
+  look(kind: string, namespace: string, name: string): void {
+    this.#workloads.look(kind, namespace, name)
+  }
+
+  /** Begins to ask data planes. */
+  start(): void {
+    this.delivery.start()
+    this.#statuses.start()
+  }
+
+  async stop(): Promise<void> {
+    await this.delivery.stop()
+    await this.#statuses.stop()
+  }
+
+  #podsChanged(kind: string, namespace: string, name: string): void {
+    if (this.pods.of(kind, namespace, name).length === 0) this.#answers.forget({ kind, namespace, name })
+    this.look(kind, namespace, name)
+    this.delivery.check(keyOf(kind, namespace, name))
+    this.#statuses.check(kind, namespace, name)
+  }
+}

@@ -1,0 +1,97 @@
+import type { Logger } from 'pino'
+import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
+import { keyOf } from '../queue/keys.ts'
+import type { AskPod, ToldStatus } from './ask-pod.ts'
+import type { Pod } from './observation.ts'
+
+/** Questions in a row that a ready pod must leave without an answer before anybody is told. */
+const IN_A_ROW = 3
+const MESSAGE_LIMIT = 300
+
+interface Silence {
+  readonly count: number
+  readonly signature: string
+  readonly message: string
+}
+
+interface AnswersOptions {
+  readonly ask: AskPod
+  /** Hears when a workload's pods can't be asked any more, and when they can again. */
+  readonly onChange: (workload: WorkloadName) => void
+  readonly log: Logger
+}
+
+/** Whether the kubelet reaches the pod's admin listener: then it is there, and asking it should do. */
+const isReady = ({ status }: Pod): boolean =>
+  status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false
+
+/**
+ * Asks pods, and keeps count of workloads whose ready pods give no answer: rights, a network policy or a mesh stand
+ * between. That is told once, in the log and to `onChange`, and once more when it is over.
+ */
+export class PodAnswers {
+  readonly #options: AnswersOptions
+  readonly #silent = new Map<string, Silence>()
+
+  constructor(options: AnswersOptions) {
+    this.#options = options
+  }
+
+  /** Throws what the question failed with. */
+  async ask(pod: Pod): Promise<ToldStatus> {
+    try {
+      const told = await this.#options.ask(pod)
+      this.#answered(pod)
+      return told
+    } catch (error) {
+      if (isReady(pod)) this.#unanswered(pod, error)
+      throw error
+    }
+  }
+
+  /** Why a workload's pods can't be asked; undefined while they can. */
+  silence({ kind, namespace, name }: WorkloadName): string | undefined {
+    const silence = this.#silent.get(keyOf(kind, namespace, name))
+    return silence && silence.count >= IN_A_ROW ? silence.message : undefined
+  }
+
+  /** The workload has no pods to ask any more. */
+  forget({ kind, namespace, name }: WorkloadName): void {
+    this.#silent.delete(keyOf(kind, namespace, name))
+  }
+
+  #answered(pod: Pod): void {
+    const workload = workloadOf(pod.metadata)
+    if (!workload) return
+    const { kind, namespace, name } = workload
+    const key = keyOf(kind, namespace, name)
+    const silence = this.#silent.get(key)
+    if (!this.#silent.delete(key) || !silence || silence.count < IN_A_ROW) return
+    this.#options.log.info({ workload: key }, 'pods can be asked again')
+    this.#options.onChange(workload)
+  }
+
+  #unanswered(pod: Pod, error: unknown): void {
+    const workload = workloadOf(pod.metadata)
+    if (!workload) return
+    const { kind, namespace, name } = workload
+    const key = keyOf(kind, namespace, name)
+    const { status, code } = error as { status?: unknown; code?: unknown }
+    const before = this.#silent.get(key)
+    // The first message stays: the next one may name another port or pod, and is no news.
+    const message = before?.message ?? (error instanceof Error ? error.message : String(error)).slice(0, MESSAGE_LIMIT)
+    const signature = String(status ?? code ?? (error as Error).name)
+    const silence = { count: (before?.count ?? 0) + 1, signature, message }
+    this.#silent.set(key, silence)
+    if (silence.count !== IN_A_ROW) return
+    // One cause may keep the operator from all pods: the first workload stands for all of them.
+    const isKnown = [...this.#silent].some(
+      ([other, { count, signature: its }]) => other !== key && count >= IN_A_ROW && its === signature,
+    )
+    this.#options.log[isKnown ? 'debug' : 'warn'](
+      { workload: key, error: message },
+      'pods can’t be asked for their status: changes are brought to them without knowing when they are in force',
+    )
+    this.#options.onChange(workload)
+  }
+}

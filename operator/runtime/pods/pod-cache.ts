@@ -1,0 +1,58 @@
+import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
+import { keyOf } from '../queue/keys.ts'
+import type { ReflectedStore } from '../watch/reflector.ts'
+import type { Pod } from './observation.ts'
+
+const keyOfWorkload = ({ kind, namespace, name }: WorkloadName) => keyOf(kind, namespace, name)
+
+/** Live pods by workload. */
+export class PodCache {
+  readonly #byWorkload = new Map<string, Map<string, Pod>>()
+  readonly #onChange: (kind: string, namespace: string, name: string) => void
+
+  /** `onChange` hears of every workload whose pods have changed. */
+  constructor(onChange: (kind: string, namespace: string, name: string) => void) {
+    this.#onChange = onChange
+  }
+
+  /** A workload's pods by name. */
+  of(kind: string, namespace: string, name: string): readonly Pod[] {
+    const pods = this.#byWorkload.get(keyOf(kind, namespace, name))
+    return pods ? [...pods.values()].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1)) : []
+  }
+
+  store(namespace?: string): ReflectedStore {
+    return {
+      put: (object) => this.#put(object as Pod),
+      remove: (object) => this.#remove(object as Pod),
+      replace: (objects) => {
+        const present = new Set(objects.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`))
+        for (const pods of [...this.#byWorkload.values()]) {
+          for (const pod of [...pods.values()]) {
+            const inScope = !namespace || pod.metadata.namespace === namespace
+            if (inScope && !present.has(`${pod.metadata.namespace}/${pod.metadata.name}`)) this.#remove(pod)
+          }
+        }
+        for (const object of objects) this.#put(object as Pod)
+      },
+    }
+  }
+
+  #put(pod: Pod): void {
+    const workload = workloadOf(pod.metadata)
+    if (!workload) return
+    const key = keyOfWorkload(workload)
+    const pods = this.#byWorkload.get(key) ?? new Map<string, Pod>()
+    this.#byWorkload.set(key, pods.set(pod.metadata.name, pod))
+    this.#onChange(workload.kind, workload.namespace, workload.name)
+  }
+
+  #remove(pod: Pod): void {
+    const workload = workloadOf(pod.metadata)
+    if (!workload) return
+    const pods = this.#byWorkload.get(keyOfWorkload(workload))
+    if (!pods?.delete(pod.metadata.name)) return
+    if (pods.size === 0) this.#byWorkload.delete(keyOfWorkload(workload))
+    this.#onChange(workload.kind, workload.namespace, workload.name)
+  }
+}

@@ -1,0 +1,98 @@
+import type { World } from '../../model/index.ts'
+import { keyOf, partsOf } from '../queue/keys.ts'
+import { KeyedQueue } from '../queue/queue.ts'
+import { type AskPod, isAsked, type ToldStatus } from './ask-pod.ts'
+import type { PodCache } from './pod-cache.ts'
+
+/** How often a workload is asked again: soon while what it tells is still to come, later when it is there. */
+const SOON_MS = 2_000
+const LATER_MS = 15_000
+/** Workloads that are asked at a time; one that does not answer holds up no other. */
+const AT_A_TIME = 8
+
+/** What is made of the answers of one kind's pods. */
+export interface StatusReader {
+  /** Takes what the pods of a workload answer and tells whoever asked; undefined where they say nothing of it. */
+  take(namespace: string, name: string, answers: readonly ToldStatus[]): 'complete' | 'incomplete' | undefined
+  /** The workload is gone, or another one has its name. */
+  forget(namespace: string, name: string): void
+}
+
+interface ObserverOptions {
+  readonly world: World
+  readonly pods: PodCache
+  readonly ask: AskPod
+  readonly leading: () => boolean
+  /** By kind; others are not asked. */
+  readonly readers: Readonly<Record<string, StatusReader>>
+}
+
+/**
+ * Keeps the world's picture of what only the data planes know: asks their pods again and again, and tells only of what
+ * has become otherwise. Reconciling never waits for it.
+ */
+export class StatusObserver {
+  readonly #options: ObserverOptions
+  readonly #queue = new KeyedQueue({ base: 1_000, max: LATER_MS })
+  readonly #running: Promise<void>[] = []
+  /** Uids of the objects that something is known of, by key. */
+  readonly #seen = new Map<string, string>()
+
+  constructor(options: ObserverOptions) {
+    this.#options = options
+  }
+
+  /** The pods of a workload have changed. */
+  check(kind: string, namespace: string, name: string): void {
+    if (Object.hasOwn(this.#options.readers, kind)) this.#queue.add(keyOf(kind, namespace, name))
+  }
+
+  start(): void {
+    if (this.#running.length > 0) return
+    for (let count = 0; count < AT_A_TIME; count++) this.#running.push(this.#run())
+  }
+
+  async stop(): Promise<void> {
+    this.#queue.close()
+    await Promise.all(this.#running)
+  }
+
+  async #run(): Promise<void> {
+    for (let key = await this.#queue.take(); key !== undefined; key = await this.#queue.take()) {
+      const next = await this.#look(key)
+      if (next !== undefined) this.#queue.addAfter(key, next)
+      this.#queue.done(key)
+    }
+  }
+
+  /** Gives the time until the next look in milliseconds; undefined where a change of the pods will tell. */
+  async #look(key: string): Promise<number | undefined> {
+    const { world, pods, ask, leading, readers } = this.#options
+    const { kind, namespace, name } = partsOf(key)
+    const reader = readers[kind] as StatusReader
+    const uid = world.objects.get(kind, namespace, name)?.metadata.uid
+    // What is known is of this object, not of one that had its name before.
+    if (uid === undefined || this.#seen.get(key) !== uid) {
+      this.#seen.delete(key)
+      reader.forget(namespace, name)
+    }
+    if (uid === undefined) return undefined
+    const asked = pods.of(kind, namespace, name).filter(isAsked)
+    if (asked.length === 0) return undefined
+    // Who doesn't write the status need not know; whoever comes to lead is due within one round.
+    if (!leading()) return LATER_MS
+    const answers = await Promise.all(
+      // Whoever asks tells of a pod that can't be asked.
+      asked.map((pod) => ask(pod).catch(() => undefined)),
+    )
+    const told = reader.take(
+      namespace,
+      name,
+      answers.filter((answer) => answer !== undefined),
+    )
+    // Without an answer what was last known holds: the pods say by themselves that they are not ready.
+    if (told === undefined) return this.#seen.has(key) ? LATER_MS : SOON_MS
+    this.#seen.set(key, uid)
+    return told === 'incomplete' ? SOON_MS : LATER_MS
+  }
+}

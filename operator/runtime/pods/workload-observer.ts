@@ -1,0 +1,50 @@
+import type { World } from '../../model/index.ts'
+import type { ChildCache } from '../children/child-cache.ts'
+import { keyOf } from '../queue/keys.ts'
+import { type Dependency, onWorkload } from '../watch/dependencies.ts'
+import { observeWorkload } from './observation.ts'
+import type { PodAnswers } from './pod-answers.ts'
+import type { PodCache } from './pod-cache.ts'
+
+interface ObserverOptions {
+  readonly world: World
+  readonly children: ChildCache
+  readonly pods: PodCache
+  /** Names of tools that clash in VirtualMCPServers, by `namespace/name`, as their pods say. */
+  readonly clashes: ReadonlyMap<string, readonly string[]>
+  /** Tells whose pods can't be asked. */
+  readonly answers: PodAnswers
+  readonly onChange: (dependency: Dependency) => void
+}
+
+/** Keeps the world's observations: what the Deployment or StatefulSet of each workload and its pods say. */
+export class WorkloadObserver {
+  readonly #options: ObserverOptions
+
+  constructor(options: ObserverOptions) {
+    this.#options = options
+  }
+
+  /** Looks at one workload; whoever asked about it is told when it says something else than before. */
+  look(kind: string, namespace: string, name: string): void {
+    const { world, children, pods, clashes, answers, onChange } = this.#options
+    const key = keyOf(kind, namespace, name)
+    const before = world.observations.get(key)
+    const uid = world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
+    const live = children.ownedBy(uid).find((child) => child.kind === 'Deployment' || child.kind === 'StatefulSet')
+    if (!live) {
+      if (world.observations.delete(key)) onChange(onWorkload(kind, namespace, name))
+      return
+    }
+    const told = kind === 'VirtualMCPServer' ? clashes.get(`${namespace}/${name}`) : undefined
+    const unanswered = answers.silence({ kind, namespace, name })
+    const seen = {
+      ...observeWorkload(live, pods.of(kind, namespace, name)),
+      ...(told ? { clashes: told } : {}),
+      ...(unanswered === undefined ? {} : { unanswered }),
+    }
+    if (before && JSON.stringify(before) === JSON.stringify(seen)) return
+    world.observations.set(key, seen)
+    onChange(onWorkload(kind, namespace, name))
+  }
+}

@@ -1,0 +1,119 @@
+import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import type { PooledKubeConfig } from '../../cluster/kubernetes/kube-config.ts'
+import { patchTogether } from '../../cluster/kubernetes/patch-together.ts'
+import { pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
+import type { KubernetesObject } from '../../model/view.ts'
+import { OPERATOR_NAME } from '../../render/network/admin-peers.ts'
+
+const METADATA = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1'
+const STRATEGIC = 'application/strategic-merge-patch+json'
+const TRIES = 3
+const rbac = (plural: string, kind: string): Resource => ({
+  group: 'rbac.authorization.k8s.io',
+  version: 'v1',
+  plural,
+  kind,
+})
+
+/** What gives an installation its rights, of either variant: each object has the name of the Deployment. */
+export const clusterRights: readonly Resource[] = [
+  rbac('clusterrolebindings', 'ClusterRoleBinding'),
+  rbac('clusterroles', 'ClusterRole'),
+]
+export const namespacedRights: readonly Resource[] = [
+  rbac('rolebindings', 'RoleBinding'),
+  rbac('roles', 'Role'),
+  { group: '', version: 'v1', plural: 'serviceaccounts', kind: 'ServiceAccount' },
+]
+
+/** What was found of an installation's rights; paths of objects. */
+interface FoundRights {
+  /** Whether one of them is being deleted. */
+  readonly going: boolean
+  readonly held: readonly string[]
+  readonly free: readonly string[]
+  /** Whether these are all that it takes, so that holding them keeps the rights in force. */
+  readonly whole: boolean
+}
+
+/**
+ * The objects that give this operator its rights, and a finalizer of its own on them. One that is being deleted stays in
+ * force until its finalizers are off (tokens of a ServiceAccount for 60 seconds), so that who removes everything at once
+ * leaves the operator the rights to let go of what it holds.
+ */
+export class OwnRights {
+  readonly #api: ApiServer
+  readonly #config: PooledKubeConfig
+  readonly #finalizer: string
+  readonly #candidates: readonly { readonly kind: string; readonly path: string }[]
+
+  /** @param namespace where the operator runs */
+  constructor(config: PooledKubeConfig, api: ApiServer, namespace: string, finalizer: string) {
+    this.#api = api
+    this.#config = config
+    this.#finalizer = finalizer
+    const pathIn = (scope?: string) => (resource: Resource) => ({
+      kind: resource.kind,
+      path: pathOf(resource, scope, OPERATOR_NAME),
+    })
+    this.#candidates = [...clusterRights.map(pathIn()), ...namespacedRights.map(pathIn(namespace))]
+  }
+
+  /** Reads all of them. What isn't there, or may not be read, belongs to the other variant. */
+  async look(): Promise<FoundRights> {
+    const found = await Promise.all(
+      this.#candidates.map(async (one) => ({ ...one, object: await this.#read(one.path) })),
+    )
+    const present = found.filter(({ object }) => object !== undefined)
+    const isHeld = ({ object }: (typeof found)[number]) =>
+      object?.metadata.finalizers?.includes(this.#finalizer) ?? false
+    const kinds = new Set(present.map(({ kind }) => kind))
+    return {
+      going: present.some(({ object }) => object?.metadata.deletionTimestamp !== undefined),
+      held: present.filter(isHeld).map(({ path }) => path),
+      free: present.filter((one) => !isHeld(one)).map(({ path }) => path),
+      whole:
+        kinds.has('ServiceAccount') &&
+        ((kinds.has('ClusterRole') && kinds.has('ClusterRoleBinding')) ||
+          (kinds.has('Role') && kinds.has('RoleBinding'))),
+    }
+  }
+
+  /** Puts the finalizer on. All or none: what is held alone would only stay behind. */
+  async hold({ free }: FoundRights): Promise<void> {
+    try {
+      for (const path of free) {
+        await this.#api.request('PATCH', path, {
+          contentType: STRATEGIC,
+          body: { metadata: { finalizers: [this.#finalizer] } },
+        })
+      }
+    } catch (error) {
+      await this.release()
+      throw error
+    }
+  }
+
+  /** Takes the finalizer off all of them at once: with the first that goes, the right to change the others goes. */
+  async release(): Promise<void> {
+    const patch = { metadata: { '$deleteFromPrimitiveList/finalizers': [this.#finalizer] } }
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const { held } = await this.look()
+        if (held.length > 0) await patchTogether(this.#config, held, patch)
+        return
+      } catch (error) {
+        if (attempt === TRIES) throw error
+      }
+    }
+  }
+
+  async #read(path: string): Promise<KubernetesObject | undefined> {
+    try {
+      return await this.#api.request<KubernetesObject>('GET', path, { accept: METADATA })
+    } catch (error) {
+      if (isNotFound(error) || (error instanceof ApiError && error.status === 403)) return undefined
+      throw error
+    }
+  }
+}

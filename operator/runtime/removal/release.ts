@@ -1,0 +1,83 @@
+import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import type { Resource } from '../../cluster/kubernetes/resource.ts'
+import type { KubernetesObject } from '../../model/view.ts'
+
+const TRIES = 5
+const PAGE = 500
+
+interface HeldObject {
+  readonly namespace?: string | undefined
+  readonly name: string
+  readonly uid?: string | undefined
+}
+
+/**
+ * Takes one finalizer off an object, whoever put it there: a manifest that was written out and applied again holds it
+ * under a field manager of its own. Other finalizers stay. One that is gone is a success.
+ */
+export async function takeFinalizer(
+  api: ApiServer,
+  resource: Resource,
+  { namespace = '', name, uid }: HeldObject,
+  finalizer: string,
+): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const { metadata } = await api.get<KubernetesObject>(resource, namespace, name)
+      const { finalizers = [], resourceVersion } = metadata
+      // Another object may have taken the name.
+      if (!finalizers.includes(finalizer) || (uid && metadata.uid !== uid)) return
+      const others = finalizers.filter((one) => one !== finalizer)
+      // The version makes it conditional: nobody else's finalizer is lost.
+      await api.mergePatch(resource, namespace, name, { metadata: { resourceVersion, finalizers: others } })
+      return
+    } catch (error) {
+      if (isNotFound(error)) return
+      if (!(error instanceof ApiError && error.status === 409) || attempt === TRIES) throw error
+    }
+  }
+}
+
+interface Released {
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+}
+
+/**
+ * Takes our finalizer off every object of our kinds, in the namespaces given or in all, and gives what was held. Kinds
+ * that are not installed any more hold nothing.
+ */
+export async function releaseAll(
+  api: ApiServer,
+  resources: Iterable<Resource>,
+  namespaces: readonly string[],
+  finalizer: string,
+): Promise<readonly Released[]> {
+  const released: Released[] = []
+  for (const resource of resources) {
+    for (const scope of namespaces.length > 0 ? namespaces : [undefined]) {
+      for (const { metadata } of await listAll(api, resource, scope)) {
+        if (!metadata.finalizers?.includes(finalizer)) continue
+        await takeFinalizer(api, resource, metadata, finalizer)
+        released.push({ kind: resource.kind, namespace: metadata.namespace ?? '', name: metadata.name })
+      }
+    }
+  }
+  return released
+}
+
+async function listAll(api: ApiServer, resource: Resource, namespace: string | undefined): Promise<KubernetesObject[]> {
+  const found: KubernetesObject[] = []
+  let next: string | undefined
+  try {
+    do {
+      const page = await api.list<KubernetesObject>(resource, namespace, { query: { limit: PAGE, continue: next } })
+      found.push(...(page.items ?? []))
+      next = page.metadata.continue || undefined
+    } while (next !== undefined)
+  } catch (error) {
+    if (!isNotFound(error)) throw error
+  }
+  return found
+}

@@ -1,0 +1,76 @@
+import type { Logger } from 'pino'
+import { type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import type { Resource } from '../../cluster/kubernetes/resource.ts'
+import type { KubernetesObject } from '../../model/view.ts'
+import type { OwnRights } from './own-rights.ts'
+
+const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
+const NAMESPACES: Resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace' }
+const DEPLOYMENTS: Resource = { group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment' }
+
+/** How an operator learns that its installation is being removed, and what it has its rights from. */
+export interface Removal {
+  /** Whether nobody will follow this process, which then lets go of what finalizers hold; asked when it stops. */
+  readonly isRemoved: () => Promise<boolean>
+  readonly rights: OwnRights
+  /** The rights are being taken away; to be answered by a stop. */
+  readonly onGoing: () => void
+}
+
+/** Where this operator runs. */
+interface Place {
+  readonly namespace: string
+  readonly pod: string
+}
+
+/** The Deployment that a pod is of: its ReplicaSet is named after it and the hash of the template. */
+async function deploymentOf(api: ApiServer, { namespace, pod: name }: Place): Promise<string | undefined> {
+  const { metadata } = await api.get<KubernetesObject>(PODS, namespace, name)
+  const set = metadata.ownerReferences?.find(({ kind, controller }) => kind === 'ReplicaSet' && controller)?.name
+  const hash = metadata.labels?.['pod-template-hash']
+  return set !== undefined && hash !== undefined && set.endsWith(`-${hash}`)
+    ? set.slice(0, -hash.length - 1)
+    : undefined
+}
+
+/**
+ * Learns which Deployment this pod is of, and makes the function that tells at its end whether anybody will follow it:
+ * nobody does once the Deployment is gone, going or scaled to zero, or the namespace is going. Outside a Deployment
+ * somebody may always follow.
+ */
+export async function watchRemoval(api: ApiServer, place: Place): Promise<() => Promise<boolean>> {
+  // A pod that can't be read is of nothing that is known.
+  const deployment = await deploymentOf(api, place).catch(() => undefined)
+  if (deployment === undefined) return async () => false
+  return async function isRemoved() {
+    try {
+      const { metadata, spec } = await api.get<KubernetesObject>(DEPLOYMENTS, place.namespace, deployment)
+      if (metadata.deletionTimestamp !== undefined || (spec as { replicas?: number }).replicas === 0) return true
+      const namespace = await api.get<KubernetesObject>(NAMESPACES, undefined, place.namespace)
+      return namespace.metadata.deletionTimestamp !== undefined
+    } catch (error) {
+      if (isNotFound(error)) return true
+      throw error
+    }
+  }
+}
+
+interface LettingGo {
+  readonly isRemoved: () => Promise<boolean>
+  /** Takes our finalizer off everything; gives how many objects had it. */
+  readonly release: () => Promise<number>
+  /** Lets go of what gives us the right to do so. */
+  readonly releaseRights: () => Promise<void>
+  readonly log: Logger
+}
+
+/** A finalizer must not outlive the operator, or nobody can delete what it holds. Never throws: the stop goes on. */
+export async function letGo({ isRemoved, release, releaseRights, log }: LettingGo): Promise<void> {
+  try {
+    if (!(await isRemoved())) return
+    log.info({ objects: await release() }, 'removed: what was held is let go')
+    await releaseRights()
+  } catch (error) {
+    log.warn({ err: error }, 'what is held may stay held; once removed, `portico operator --release` lets go of it')
+  }
+}

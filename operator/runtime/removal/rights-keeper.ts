@@ -1,0 +1,106 @@
+import type { Logger } from 'pino'
+import { ApiError } from '../../cluster/kubernetes/api-server.ts'
+import { pause } from '../queue/backoff.ts'
+import type { OwnRights } from './own-rights.ts'
+
+/** Milliseconds between two looks while something is held. */
+const LOOK_MS = 2_000
+
+interface RightsKeeperOptions {
+  readonly rights: OwnRights
+  readonly leading: () => boolean
+  /** Whether our finalizer is on any config. */
+  readonly isHolding: () => boolean
+  /** The rights are being taken away: it is time to let go of everything, and to end. */
+  readonly onGoing: () => void
+  readonly log: Logger
+}
+
+/**
+ * Keeps the operator's rights while a config is held, and only then: so that a removal of everything at once finds
+ * somebody who can let go. Where they can't be kept, that is said once, and all else goes on.
+ */
+export class RightsKeeper {
+  readonly #options: RightsKeeperOptions
+  readonly #stopping = new AbortController()
+  /** Whether they are kept. Undefined: unknown, since a process before this one may have left them so. */
+  #kept: boolean | undefined
+  #givenUp = false
+  #running: Promise<void> | undefined
+
+  constructor(options: RightsKeeperOptions) {
+    this.#options = options
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#running
+  }
+
+  /** Whether rights that are kept are being taken away. */
+  async isGoing(): Promise<boolean> {
+    const { going, held } = await this.#options.rights.look()
+    return going && held.length > 0
+  }
+
+  /** To be called once a config is held. Never throws. */
+  async keep(): Promise<void> {
+    if (this.#kept === true || this.#givenUp) return
+    try {
+      await this.#look(true)
+    } catch (error) {
+      this.#failed(error)
+    }
+  }
+
+  /** They may go. */
+  release(): Promise<void> {
+    return this.#options.rights.release()
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping
+    const { leading, isHolding } = this.#options
+    while (!signal.aborted) {
+      try {
+        const wanted = isHolding()
+        if (leading() && !this.#givenUp && (wanted || this.#kept !== false)) await this.#look(wanted)
+      } catch (error) {
+        this.#failed(error)
+      }
+      await pause(LOOK_MS, signal)
+    }
+  }
+
+  async #look(wanted: boolean): Promise<void> {
+    const { rights, onGoing } = this.#options
+    const found = await rights.look()
+    if (found.going) {
+      if (found.held.length > 0) onGoing()
+      return
+    }
+    if (wanted && !found.whole) return this.#giveUp('they are under other names, or may not be read')
+    if (wanted && found.free.length > 0) await rights.hold(found)
+    if (!wanted && found.held.length > 0) await rights.release()
+    this.#kept = wanted
+  }
+
+  /** A refusal is for good; all else passes, and the next look tries again. */
+  #failed(error: unknown): void {
+    if (error instanceof ApiError && error.status === 403) this.#giveUp(error.message)
+    else this.#options.log.debug({ err: error }, 'the operator’s own rights could not be looked at or kept')
+  }
+
+  #giveUp(reason: string): void {
+    if (this.#givenUp) return
+    this.#givenUp = true
+    this.#options.log.warn(
+      { reason },
+      'the operator’s own rights are not kept: a removal of everything at once may need `portico operator --release`',
+    )
+  }
+}

@@ -1,0 +1,153 @@
+import type { Logger } from 'pino'
+import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import type { Resource } from '../../cluster/kubernetes/resource.ts'
+import type { KubernetesObject, World } from '../../model/index.ts'
+import { startConditions } from '../../reconcile/outcome/conditions.ts'
+import type { Condition, Plan } from '../../reconcile/outcome/plan.ts'
+import { canonicalJson } from '../../render/object/canonical.ts'
+import type { ChildProblem } from '../children/child-problem.ts'
+import type { Namespaces } from '../watch/namespaces.ts'
+import type { EventRecorder } from './event-recorder.ts'
+
+export interface StatusWriterOptions {
+  readonly api: ApiServer
+  readonly world: World
+  /** Resource of each kind of ours. */
+  readonly resources: ReadonlyMap<string, Resource>
+  readonly events: EventRecorder
+  readonly namespaces: Namespaces
+  readonly assertLeading: () => void
+  readonly log: Logger
+}
+
+const STATUS_MANAGER = 'portico-status'
+/** What a status that can't be stored as it is comes back with. */
+const REFUSED = new Set([400, 413, 422])
+/** Milliseconds after which a refused status is tried again: its CRD may be another one by then. */
+const REFUSED_AGAIN = 30_000
+
+/** RFC 3339 in whole seconds, as metav1.Time is stored. */
+export const seconds = (): string => new Date().toISOString().replace(/\.\d+Z$/, 'Z')
+
+/** A status that the API server has refused. */
+interface Refused {
+  readonly text: string
+  readonly until: number
+}
+
+/** Writes statuses: each as a whole, where it differs, once. Events follow only a written transition. */
+export class StatusWriter {
+  readonly #options: StatusWriterOptions
+  readonly #refused = new WeakMap<object, Refused>()
+
+  constructor(options: StatusWriterOptions) {
+    this.#options = options
+  }
+
+  /** Whether the object has the plan's status then. Throws what a retry may cure, and a NamespaceGoingError. */
+  async write(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Promise<boolean> {
+    const asked = problems.length === 0 ? plan.status : withProblems(object, plan, problems)
+    const refused = this.#refused.get(object)
+    if (refused && refused.text === timeless(asked) && Date.now() < refused.until) return false
+    if (canonicalJson(asked) === canonicalJson(object['status'])) return true
+    const due =
+      problems.length === 0
+        ? plan.events
+        : problems.map(({ reason, message }) => ({ type: 'Warning' as const, reason, message }))
+    try {
+      const written = await this.#replace(object, asked)
+      if (written) await this.#tell(object, due)
+      return true
+    } catch (error) {
+      if (!(error instanceof ApiError) || !REFUSED.has(error.status)) throw error
+      await this.#refuse(object, asked, error.message)
+      return false
+    }
+  }
+
+  /** Shows that the status is refused by one that says nothing else. */
+  async #refuse(object: KubernetesObject, asked: Plan['status'], message: string): Promise<void> {
+    const { log } = this.#options
+    const { namespace = '', name, generation = 1 } = object.metadata
+    log.warn({ kind: object.kind, namespace, name, error: message }, 'status is refused')
+    const conditions = startConditions(object as never, seconds())
+    const text = `the API server refuses the status of this object; is its CRD of this version? ${message}`
+    conditions.set('Ready', 'False', 'StatusRefused', text)
+    const status = { conditions: conditions.list(), observedGeneration: generation }
+    const isTold = timeless(object['status']) === timeless(status)
+    const there = isTold ? object : await this.#replace(object, status)
+    if (there) this.#refused.set(there, { text: timeless(asked), until: Date.now() + REFUSED_AGAIN })
+    if (there && !isTold) await this.#tell(object, [{ type: 'Warning', reason: 'StatusRefused', message: text }])
+  }
+
+  /** The object as written; undefined where it is gone, or another one has its name. */
+  async #replace(object: KubernetesObject, status: Plan['status']): Promise<KubernetesObject | undefined> {
+    const { api, world, resources, namespaces, assertLeading } = this.#options
+    const { name, namespace = '', uid } = object.metadata
+    const resource = resources.get(object.kind) as Resource
+    await namespaces.assertStays(namespace)
+    assertLeading()
+    try {
+      // As a whole: whatever somebody else has written into it is gone. The uid keeps it off another object that has
+      // taken the name.
+      const written = await api.jsonPatch(resource, namespace, name, {
+        fieldManager: STATUS_MANAGER,
+        subresource: 'status',
+        operations: [
+          { op: 'test', path: '/metadata/uid', value: uid },
+          { op: 'add', path: '/status', value: status },
+        ],
+      })
+      if (world.objects.get(object.kind, namespace, name) === object) world.objects.put(written)
+      return written
+    } catch (error) {
+      if (isNotFound(error) || (await this.#isAnother(error, resource, object))) return undefined
+      throw error
+    }
+  }
+
+  async #tell(object: KubernetesObject, due: Plan['events']): Promise<void> {
+    const { events, namespaces } = this.#options
+    const told = toldBefore(object)
+    for (const event of due.filter(({ reason }) => !told.has(reason))) {
+      await namespaces.assertStays(object.metadata.namespace ?? '')
+      await events.record(object, event)
+    }
+  }
+
+  /** Whether a write failed because another object has the name now. */
+  async #isAnother(error: unknown, resource: Resource, { metadata }: KubernetesObject): Promise<boolean> {
+    if (!(error instanceof ApiError) || error.status !== 422) return false
+    try {
+      const there = await this.#options.api.get(resource, metadata.namespace, metadata.name)
+      return there.metadata.uid !== metadata.uid
+    } catch (reading) {
+      if (isNotFound(reading)) return true
+      throw reading
+    }
+  }
+}
+
+/** A status as text without its times: a condition that was never written has another one at each look. */
+const timeless = (status: unknown): string =>
+  canonicalJson(status ?? null).replaceAll(/"lastTransitionTime":"[^"]*"/g, '')
+
+const conditionsOf = (status: unknown) =>
+  (status as { conditions?: readonly Condition[] } | undefined)?.conditions ?? []
+
+/** What the status that is there tells already: no news, and no event. */
+const toldBefore = (object: KubernetesObject): ReadonlySet<string> =>
+  new Set(
+    conditionsOf(object['status']).flatMap(({ type, status, reason }) =>
+      status === 'True' ? [type, reason] : [reason],
+    ),
+  )
+
+/** The plan's status with what stood in the way of its children as the reason for not being ready. */
+function withProblems(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Plan['status'] {
+  const conditions = startConditions(object as never, seconds())
+  for (const { type, status, reason, message } of plan.status.conditions) conditions.set(type, status, reason, message)
+  const message = problems.map((problem) => problem.message).join('; ')
+  conditions.set('Ready', 'False', problems[0]?.reason ?? 'ChildRefused', message)
+  return { ...plan.status, conditions: conditions.list() }
+}

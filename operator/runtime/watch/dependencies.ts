@@ -1,0 +1,80 @@
+import type { KindDeclaration } from '../../../crds/define.ts'
+import type { ClusterView } from '../../model/view.ts'
+
+/**
+ * What a reconcile looked at, as text: an object, the list of a kind, who refers to an object, what runs. When one of
+ * these changes, the objects whose last reconcile looked at it are due again. Nobody lists watches by hand, and none is
+ * forgotten.
+ */
+export type Dependency = string
+
+export const onObject = (kind: string, namespace: string, name: string): Dependency => `${kind}/${namespace}/${name}`
+export const onList = (kind: string, namespace: string): Dependency => `${kind}/${namespace}/*`
+export const onReferrers = (kind: string, namespace: string, name: string): Dependency =>
+  `<-${kind}/${namespace}/${name}`
+export const onWorkload = (kind: string, namespace: string, name: string): Dependency => `~${kind}/${namespace}/${name}`
+export const onSources = (namespace: string, name: string): Dependency => `sources/${namespace}/${name}`
+
+/** A view that adds what is asked of it to `seen`. */
+export function trackedView(view: ClusterView, seen: Set<Dependency>): ClusterView {
+  return {
+    get(kind, namespace, name) {
+      seen.add(onObject(kind.kind, namespace, name))
+      return view.get(kind, namespace, name)
+    },
+    list(kind, namespace) {
+      seen.add(onList(kind.kind, namespace))
+      return view.list(kind, namespace)
+    },
+    referrers(kind: KindDeclaration, namespace, name) {
+      seen.add(onReferrers(kind.kind, namespace, name))
+      return view.referrers(kind, namespace, name)
+    },
+    secret(namespace, name) {
+      seen.add(onObject('Secret', namespace, name))
+      return view.secret(namespace, name)
+    },
+    configMap(namespace, name) {
+      seen.add(onObject('ConfigMap', namespace, name))
+      return view.configMap(namespace, name)
+    },
+    observe(kind, namespace, name) {
+      seen.add(onWorkload(kind, namespace, name))
+      return view.observe(kind, namespace, name)
+    },
+    sources(namespace, name) {
+      seen.add(onSources(namespace, name))
+      return view.sources(namespace, name)
+    },
+  }
+}
+
+/** Who depends on what, as of each object's last reconcile. */
+export class DependencyGraph {
+  readonly #dependents = new Map<Dependency, Set<string>>()
+  readonly #dependencies = new Map<string, ReadonlySet<Dependency>>()
+
+  /** Replaces what a key depends on; an empty set forgets the key. */
+  record(key: string, seen: ReadonlySet<Dependency>): void {
+    for (const dependency of this.#dependencies.get(key) ?? []) {
+      if (seen.has(dependency)) continue
+      const keys = this.#dependents.get(dependency)
+      if (keys?.delete(key) && keys.size === 0) this.#dependents.delete(dependency)
+    }
+    for (const dependency of seen) {
+      const keys = this.#dependents.get(dependency)
+      if (keys) keys.add(key)
+      else this.#dependents.set(dependency, new Set([key]))
+    }
+    if (seen.size === 0) this.#dependencies.delete(key)
+    else this.#dependencies.set(key, seen)
+  }
+
+  dependents(dependency: Dependency): Iterable<string> {
+    return this.#dependents.get(dependency) ?? []
+  }
+
+  has(dependency: Dependency): boolean {
+    return this.#dependents.has(dependency)
+  }
+}

@@ -1,0 +1,66 @@
+import { ResourceEventType } from '@dot-i/k8s-operator'
+import type { Logger } from 'pino'
+import type { KubernetesObject, ObjectName, World } from '../../model/index.ts'
+import { type Dependency, onList, onObject, onReferrers } from './dependencies.ts'
+import type { ReflectedStore } from './reflector.ts'
+
+interface KindStoreOptions {
+  readonly world: World
+  readonly kind: string
+  /** Hears of what has changed, so that whoever looked at it is due again. */
+  readonly onChange: (dependency: Dependency) => void
+  readonly onObject: (type: ResourceEventType, object: KubernetesObject) => void
+  readonly log: Logger
+}
+
+/** Feeds the watch of one kind into the world, and tells what it changed: the object, its lists, whom it refers to. */
+export function kindStore(options: KindStoreOptions): ReflectedStore {
+  const { world, kind, log } = options
+  const known = new Map<string, { namespace: string; name: string }>()
+
+  const changed = (type: ResourceEventType, object: KubernetesObject, references: readonly ObjectName[]) => {
+    const { namespace = '', name } = object.metadata
+    options.onChange(onObject(kind, namespace, name))
+    options.onChange(onList(kind, namespace))
+    for (const target of references) options.onChange(onReferrers(target.kind, namespace, target.name))
+    options.onObject(type, object)
+  }
+
+  const put = (object: KubernetesObject) => {
+    const { namespace = '', name, resourceVersion } = object.metadata
+    const before = world.objects.get(kind, namespace, name)
+    if (before && before.metadata.resourceVersion === resourceVersion && before.metadata.uid === object.metadata.uid)
+      return
+    const referencesBefore = world.objects.references(kind, namespace, name)
+    try {
+      world.objects.put(object)
+    } catch (error) {
+      // Stored before the schema was as it is now. The others must not suffer from it.
+      log.error({ kind, namespace, name, err: error }, 'object is malformed and left out')
+      return
+    }
+    known.set(`${namespace}/${name}`, { namespace, name })
+    changed(before ? ResourceEventType.Modified : ResourceEventType.Added, object, [
+      ...referencesBefore,
+      ...world.objects.references(kind, namespace, name),
+    ])
+  }
+
+  const remove = (namespace: string, name: string) => {
+    const object = world.objects.get(kind, namespace, name)
+    if (!known.delete(`${namespace}/${name}`) || !object) return
+    const references = world.objects.references(kind, namespace, name)
+    world.objects.delete(kind, namespace, name)
+    changed(ResourceEventType.Deleted, object, references)
+  }
+
+  return {
+    put,
+    remove: ({ metadata }) => remove(metadata.namespace ?? '', metadata.name),
+    replace(objects) {
+      const present = new Set(objects.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`))
+      for (const [key, { namespace, name }] of [...known]) if (!present.has(key)) remove(namespace, name)
+      for (const object of objects) put(object)
+    },
+  }
+}

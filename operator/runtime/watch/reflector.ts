@@ -1,0 +1,232 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import { type ApiServer, isGone, isNotFound } from '../../cluster/kubernetes/api-server.ts'
+import { apiVersionOf, type Resource } from '../../cluster/kubernetes/resource.ts'
+import { watch } from '../../cluster/kubernetes/watch.ts'
+import type { KubernetesObject } from '../../model/view.ts'
+import { backoffDelay, pause } from '../queue/backoff.ts'
+
+/** Where a reflector keeps what it sees. Called in order, one call at a time. */
+export interface ReflectedStore {
+  put(object: KubernetesObject): void
+  remove(object: KubernetesObject): void
+  /** Everything there is, after a list; what is not in it is gone. */
+  replace(objects: readonly KubernetesObject[]): void
+}
+
+export interface ReflectorMetrics {
+  lists: number
+  watches: number
+  failures: number
+  events: number
+  /** Milliseconds since 1970 of the last list, event, bookmark or fresh watch. */
+  lastSeen: number
+}
+
+export interface ReflectorOptions {
+  readonly api: ApiServer
+  readonly resource: Resource
+  readonly namespace?: string
+  readonly labelSelector?: string
+  /** Ask for metadata alone; `put` gets objects without spec, data and status. */
+  readonly metadataOnly?: boolean
+  readonly store: ReflectedStore
+  readonly log: Logger
+  readonly pageSize?: number
+  readonly watchSeconds?: number
+  /** Milliseconds without a byte; bookmarks come about once a minute. */
+  readonly idleLimit?: number
+  /** Milliseconds after which the whole list is read again, whatever the watch has said. */
+  readonly relistAfter?: number
+}
+
+const METADATA = {
+  list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
+  watch: 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1',
+}
+
+/** Milliseconds for which the API must say that it doesn't know a resource before what was known of it is dropped. */
+const ABSENT_AFTER = 10_000
+
+/**
+ * Keeps a store equal to a collection of the API: list in pages, watch from there, go on where a watch ended, list
+ * again when the server has forgotten our version. Never ends by itself and never gives up: every failure is waited out
+ * with backoff and jitter. A resource that the API doesn't have (a CRD that isn't installed) has no objects; it is asked
+ * for again and again.
+ */
+export class Reflector {
+  readonly metrics: ReflectorMetrics = { lists: 0, watches: 0, failures: 0, events: 0, lastSeen: 0 }
+  readonly #options: ReflectorOptions
+  readonly #stopping = new AbortController()
+  readonly #synced = Promise.withResolvers<void>()
+  #hasSynced = false
+  #running: Promise<void> | undefined
+  #resourceVersion: string | undefined
+  #listedAt = 0
+  #lastFailure = ''
+  /** Since when the API says that there is no such resource, in milliseconds since 1970. */
+  #absentSince: number | undefined
+
+  constructor(options: ReflectorOptions) {
+    this.#options = options
+  }
+
+  get name(): string {
+    const { resource, namespace } = this.#options
+    return `${resource.plural}.${apiVersionOf(resource)}${namespace ? ` in ${namespace}` : ''}`
+  }
+
+  /** Settles once the first list is in the store; never rejects. */
+  get synced(): Promise<void> {
+    return this.#synced.promise
+  }
+
+  get hasSynced(): boolean {
+    return this.#hasSynced
+  }
+
+  /** Why the last attempt failed; empty while all is well. */
+  get lastFailure(): string {
+    return this.#lastFailure
+  }
+
+  /** Whether the API has no such resource. */
+  get isAbsent(): boolean {
+    return this.#absentSince !== undefined
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping
+    let failures = 0
+    while (!signal.aborted) {
+      const before = this.metrics.events
+      const started = Date.now()
+      try {
+        if (this.#resourceVersion === undefined || this.#isStale()) await this.#list()
+        await this.#watch()
+        failures = 0
+        this.#lastFailure = ''
+        // A server that ends every watch at once must not be asked in a tight loop.
+        if (Date.now() - started < 1000 && this.metrics.events === before)
+          await delay(200 + Math.random() * 800, undefined, { signal })
+      } catch (error) {
+        if (signal.aborted) return
+        if (isGone(error)) {
+          this.#resourceVersion = undefined
+          this.#options.log.info({ watch: this.name }, 'version is too old, listing again')
+          // The server forgets a list's own version only when it is in trouble.
+          if (failures === 0) {
+            failures = 1
+            continue
+          }
+        }
+        if (isNotFound(error)) this.#absent()
+        if (this.metrics.events > before || Date.now() - started > 60_000) failures = 0
+        this.metrics.failures++
+        const failure = error instanceof Error ? error.message : String(error)
+        // An outage is two dozen watches that fail again and again: each says so when it is news, and /metrics counts.
+        const level = failure === this.#lastFailure ? 'debug' : 'warn'
+        this.#lastFailure = failure
+        const wait = backoffDelay(failures++, { base: 250, max: this.isAbsent ? 5_000 : 30_000 })
+        const retryAfter = Number((error as { retryAfter?: number }).retryAfter ?? 0) * 1000
+        this.#options.log[level](
+          { watch: this.name, error: failure, failures, waitMs: Math.round(wait) },
+          'watch failed',
+        )
+        await pause(Math.max(wait, retryAfter), signal)
+      }
+    }
+  }
+
+  #isStale(): boolean {
+    return Date.now() - this.#listedAt > (this.#options.relistAfter ?? 30 * 60_000)
+  }
+
+  async #list(): Promise<void> {
+    const { api, resource, namespace, labelSelector, store, metadataOnly } = this.#options
+    const objects: KubernetesObject[] = []
+    let next: string | undefined
+    let version: string
+    do {
+      const page = await api.list(resource, namespace, {
+        query: { limit: this.#options.pageSize ?? 500, continue: next, labelSelector },
+        signal: this.#stopping.signal,
+        ...(metadataOnly ? { accept: METADATA.list } : {}),
+      })
+      // Items of a list carry neither kind nor apiVersion; an empty list of metadata is null.
+      for (const item of page.items ?? []) objects.push(this.#named(item))
+      next = page.metadata.continue || undefined
+      version = page.metadata.resourceVersion
+    } while (next)
+    this.metrics.lists++
+    this.metrics.lastSeen = this.#listedAt = Date.now()
+    this.#absentSince = undefined
+    store.replace(objects)
+    this.#resourceVersion = version
+    this.#sync()
+  }
+
+  #sync(): void {
+    if (this.#hasSynced) return
+    this.#hasSynced = true
+    this.#synced.resolve()
+  }
+
+  /**
+   * The API has no such resource: nobody waits for its first list. What was known of it goes only when that lasts: an
+   * API server that has just started may not serve every resource yet.
+   */
+  #absent(): void {
+    this.#absentSince ??= Date.now()
+    // A CRD that comes back counts its versions anew.
+    this.#resourceVersion = undefined
+    if (this.#hasSynced && Date.now() - this.#absentSince < ABSENT_AFTER) return
+    this.#options.store.replace([])
+    this.#sync()
+  }
+
+  async #watch(): Promise<void> {
+    const { api, resource, namespace, labelSelector, store, metadataOnly } = this.#options
+    const seconds = this.#options.watchSeconds ?? 300
+    this.metrics.watches++
+    const events = watch<KubernetesObject>(api, resource, {
+      resourceVersion: this.#resourceVersion as string,
+      timeoutSeconds: Math.round(seconds * (1 + Math.random() * 0.2)),
+      idleLimit: this.#options.idleLimit ?? 120_000,
+      signal: this.#stopping.signal,
+      ...(namespace ? { namespace } : {}),
+      ...(labelSelector ? { labelSelector } : {}),
+      ...(metadataOnly ? { accept: METADATA.watch } : {}),
+    })
+    for await (const { type, object } of events) {
+      this.metrics.lastSeen = Date.now()
+      if (type !== 'BOOKMARK') {
+        this.metrics.events++
+        const named = this.#named(object)
+        if (type === 'DELETED') store.remove(named)
+        else store.put(named)
+      }
+      this.#lastFailure = ''
+      // After the store: a crash in between must not skip the event.
+      this.#resourceVersion = object.metadata.resourceVersion
+    }
+  }
+
+  #named(object: KubernetesObject): KubernetesObject {
+    const { resource, metadataOnly } = this.#options
+    if (metadataOnly || !object.kind) {
+      object.kind = resource.kind
+      object.apiVersion = apiVersionOf(resource)
+    }
+    return object
+  }
+}

@@ -1,0 +1,50 @@
+import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
+import type { World } from '../../model/index.ts'
+import { type Dependency, onObject } from './dependencies.ts'
+import { type ContentObject, ReferencedContent } from './referenced-content.ts'
+import type { Watches } from './watches.ts'
+
+interface ContentsOptions {
+  readonly api: ApiServer
+  readonly world: World
+  readonly watches: Watches
+  readonly isWanted: (dependency: Dependency) => boolean
+  readonly onChange: (dependency: Dependency) => void
+}
+
+const SECRETS = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
+const CONFIG_MAPS = { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' }
+
+/** Of a Secret nothing is kept but its keys and its version. */
+const presenceOf = ({ data = {}, metadata }: ContentObject) => ({
+  keys: new Set(Object.keys(data)),
+  revision: metadata.resourceVersion ?? '',
+})
+
+/** Adds the metadata watches of Secrets and ConfigMaps; gives, by kind, what reads the referenced ones. */
+export function watchContents(options: ContentsOptions): ReadonlyMap<string, ReferencedContent<unknown>> {
+  const { api, world, watches } = options
+  const shared = (kind: string) => ({
+    api,
+    isWanted: (namespace: string, name: string) => options.isWanted(onObject(kind, namespace, name)),
+    onChange: (namespace: string, name: string) => options.onChange(onObject(kind, namespace, name)),
+  })
+  const secrets = new ReferencedContent({
+    ...shared('Secret'),
+    resource: SECRETS,
+    into: world.secrets,
+    project: presenceOf,
+  })
+  const configMaps = new ReferencedContent({
+    ...shared('ConfigMap'),
+    resource: CONFIG_MAPS,
+    into: world.configMaps,
+    project: ({ data = {} }: ContentObject) => ({ data }),
+  })
+  watches.add({ resource: SECRETS, metadataOnly: true, storeOf: (namespace) => secrets.store(namespace) })
+  watches.add({ resource: CONFIG_MAPS, metadataOnly: true, storeOf: (namespace) => configMaps.store(namespace) })
+  return new Map<string, ReferencedContent<unknown>>([
+    ['Secret', secrets],
+    ['ConfigMap', configMaps],
+  ])
+}

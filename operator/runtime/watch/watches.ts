@@ -1,0 +1,78 @@
+import type { Logger } from 'pino'
+import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
+import type { Resource } from '../../cluster/kubernetes/resource.ts'
+import { type ReflectedStore, Reflector, type ReflectorMetrics } from './reflector.ts'
+
+/** Settings of every watch; tests shorten them. */
+export interface WatchSettings {
+  readonly pageSize?: number
+  readonly watchSeconds?: number
+  readonly idleLimit?: number
+  readonly relistAfter?: number
+}
+
+interface WatchesOptions {
+  readonly api: ApiServer
+  /** Namespaces to look into; none means all. */
+  readonly namespaces: readonly string[]
+  readonly settings: WatchSettings
+  readonly log: Logger
+}
+
+interface Watched {
+  readonly resource: Resource
+  readonly labelSelector?: string
+  readonly metadataOnly?: boolean
+  readonly storeOf: (namespace?: string) => ReflectedStore
+}
+
+/** All reflectors of a process, started and stopped together. */
+export class Watches {
+  readonly #options: WatchesOptions
+  readonly #reflectors: Reflector[] = []
+
+  constructor(options: WatchesOptions) {
+    this.#options = options
+  }
+
+  /** Adds a watch, one for each namespace. Call before `start`. */
+  add({ resource, storeOf, ...filter }: Watched): void {
+    const { api, namespaces, settings, log } = this.#options
+    const spaces = namespaces.length > 0 ? namespaces : [undefined]
+    for (const namespace of spaces) {
+      const store = storeOf(namespace)
+      this.#reflectors.push(
+        new Reflector({ api, resource, store, log, ...filter, ...settings, ...(namespace ? { namespace } : {}) }),
+      )
+    }
+  }
+
+  start(): void {
+    for (const reflector of this.#reflectors) reflector.start()
+  }
+
+  /** Settles once every first list is in its store. */
+  async synced(): Promise<void> {
+    await Promise.all(this.#reflectors.map((reflector) => reflector.synced))
+  }
+
+  /** Names of watches that have not seen their first list, with the last failure. */
+  get behind(): { name: string; failure: string }[] {
+    return this.#reflectors
+      .filter((reflector) => !reflector.hasSynced)
+      .map((reflector) => ({ name: reflector.name, failure: reflector.lastFailure }))
+  }
+
+  /** Names of resources that the API doesn't have: CRDs that aren't installed. */
+  get absent(): string[] {
+    return this.#reflectors.filter(({ isAbsent }) => isAbsent).map(({ name }) => name)
+  }
+
+  get metrics(): { name: string; metrics: ReflectorMetrics }[] {
+    return this.#reflectors.map((reflector) => ({ name: reflector.name, metrics: reflector.metrics }))
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#reflectors.map((reflector) => reflector.stop()))
+  }
+}

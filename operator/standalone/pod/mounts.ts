@@ -1,0 +1,139 @@
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { dirname, join, relative, resolve, sep } from 'node:path'
+import { MOUNT_ROOT } from '../../render/pod/mounts.ts'
+import { replaceFile } from '../ports/state.ts'
+import { PodProblem } from './environment.ts'
+import type { Container, Volume } from './pod.ts'
+import type { Sources } from './sources.ts'
+
+/** A mounted volume: a folder below the workload's root, and its files by name; without files, a folder to write in. */
+export interface MountedFolder {
+  readonly mountPath: string
+  readonly path: string
+  readonly files?: ReadonlyMap<string, Buffer>
+}
+
+/** The local place of a path in the container: what lies under the mount root keeps its place below the workload's. */
+function localPath(root: string, mountPath: string): string {
+  const inRoot = relative(MOUNT_ROOT, mountPath)
+  const place = inRoot === '' || inRoot.startsWith('..') ? join('writable', mountPath) : inRoot
+  const path = resolve(root, place)
+  if (path !== root && !path.startsWith(root + sep)) throw new PodProblem(`${mountPath} can't be mounted here`)
+  return path
+}
+
+function filesOf(volume: Volume, sources: Sources): ReadonlyMap<string, Buffer> | undefined {
+  const source = volume.configMap ?? volume.secret
+  if (!source) {
+    if (volume.emptyDir) return undefined
+    const type = Object.keys(volume).filter((key) => key !== 'name')[0] ?? 'unknown'
+    throw new PodProblem(`volume ${volume.name} is of type ${type}, which needs a cluster`)
+  }
+  const isSecret = volume.secret !== undefined
+  const name = volume.secret?.secretName ?? volume.configMap?.name ?? ''
+  const label = `${isSecret ? 'Secret' : 'ConfigMap'} ${name}`
+  const values = isSecret ? sources.secret(name) : sources.configMap(name)
+  if (!values) {
+    if (source.optional) return new Map()
+    throw new PodProblem(`there is no ${label}`)
+  }
+  if (!source.items) return values
+  const files = new Map<string, Buffer>()
+  for (const { key, path } of source.items) {
+    const value = values.get(key)
+    if (value) files.set(path, value)
+    else if (!source.optional) throw new PodProblem(`there is no key ${key} in ${label}`)
+  }
+  return files
+}
+
+/** What a container's mounts come to on this machine. Throws a PodProblem on a volume that can't be had here. */
+export function mountsOf(root: string, container: Container, volumes: readonly Volume[], sources: Sources) {
+  const folders = (container.volumeMounts ?? []).map(({ name, mountPath, subPath }): MountedFolder => {
+    const volume = volumes.find((candidate) => candidate.name === name)
+    if (!volume) throw new PodProblem(`there is no volume ${name}`)
+    if (subPath !== undefined) throw new PodProblem(`volume ${name} is mounted with a subPath, which needs a cluster`)
+    const files = filesOf(volume, sources)
+    return { mountPath, path: localPath(root, mountPath), ...(files ? { files } : {}) }
+  })
+  // Longest first, so that a mount below another one is found.
+  const byDepth = [...folders].sort((left, right) => right.mountPath.length - left.mountPath.length)
+  const here = (value: string) => {
+    const folder = byDepth.find(({ mountPath }) => value === mountPath || value.startsWith(`${mountPath}/`))
+    return folder ? folder.path + value.slice(folder.mountPath.length) : value
+  }
+  return { folders, here }
+}
+
+const same = (file: string, content: Buffer) => {
+  try {
+    return readFileSync(file).equals(content)
+  } catch {
+    return false
+  }
+}
+
+const foldersOf = (folders: readonly MountedFolder[]) => folders.filter(({ files }) => files !== undefined)
+
+/**
+ * Writes the folders' files, each by renaming, those that changed only; what is there and shouldn't be goes. The
+ * configuration is written last, when everything that it names is there, and removals come after it.
+ *
+ * @returns whether anything changed
+ */
+export function writeMounts(root: string, folders: readonly MountedFolder[]): boolean {
+  let changed = false
+  const isConfig = ({ mountPath }: MountedFolder) => mountPath === `${MOUNT_ROOT}/config`
+  mkdirSync(root, { recursive: true, mode: 0o700 })
+  for (const folder of [...folders].sort((left, right) => Number(isConfig(left)) - Number(isConfig(right)))) {
+    mkdirSync(folder.path, { recursive: true, mode: 0o700 })
+    for (const [name, content] of folder.files ?? []) {
+      const file = resolve(folder.path, name)
+      if (!file.startsWith(folder.path + sep)) throw new PodProblem(`${name} leads out of its volume`)
+      if (same(file, content)) continue
+      mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+      replaceFile(file, content)
+      changed = true
+    }
+  }
+  return removeStrangers(root, folders) || changed
+}
+
+/** Removes what earlier versions of a workload left in folders that hold files. */
+function removeStrangers(root: string, folders: readonly MountedFolder[]): boolean {
+  const wanted = new Set(
+    foldersOf(folders).flatMap(({ path, files }) =>
+      [...(files ?? new Map()).keys()].map((name) => resolve(path, name)),
+    ),
+  )
+  const writable = folders.filter(({ files }) => files === undefined).map(({ path }) => path)
+  let removed = false
+  const sweep = (folder: string): boolean => {
+    let isEmpty = true
+    for (const entry of readdirSync(folder, { withFileTypes: true })) {
+      const path = join(folder, entry.name)
+      if (writable.includes(path)) isEmpty = false
+      else if (entry.isDirectory()) {
+        if (sweep(path)) rmSync(path, { recursive: true, force: true })
+        else isEmpty = false
+      } else if (wanted.has(path)) isEmpty = false
+      else {
+        rmSync(path, { force: true })
+        removed = true
+      }
+    }
+    return isEmpty
+  }
+  for (const top of readdirSync(root, { withFileTypes: true })) {
+    const path = join(root, top.name)
+    if (top.isDirectory() && top.name !== 'writable' && !writable.includes(path) && sweep(path)) {
+      rmSync(path, { recursive: true, force: true })
+    }
+  }
+  return removed
+}
+
+/** Removes the files of Secrets when nothing runs that could read them. */
+export function removeSecrets(root: string): void {
+  rmSync(join(root, 'secrets'), { recursive: true, force: true })
+}

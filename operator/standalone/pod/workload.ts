@@ -1,0 +1,141 @@
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import { parse } from 'yaml'
+import type { ObjectId } from '../../cluster/files/index.ts'
+import type { KubernetesObject } from '../../model/view.ts'
+import { MOUNT_ROOT } from '../../render/pod/mounts.ts'
+import type { WorkloadPorts } from '../ports/local-ports.ts'
+import type { ProcessSpec } from '../process/child.ts'
+import { environmentOf, PodProblem } from './environment.ts'
+import { type MountedFolder, mountsOf } from './mounts.ts'
+import { type Container, podOf, splitContainers } from './pod.ts'
+import type { Sources } from './sources.ts'
+
+/** What the owner of a workload says of running it here. */
+export interface LocalCommand {
+  readonly command: string
+  /** Where the server answers. */
+  readonly path: string
+  /** The manifest's folder. */
+  readonly folder: string
+  /** Where programs are looked for. */
+  readonly searchPath: string
+}
+
+interface WorkloadInput {
+  readonly id: ObjectId
+  readonly children: readonly KubernetesObject[]
+  readonly sources: Sources
+  /** Folder of everything that this workload mounts. */
+  readonly root: string
+  readonly ports: WorkloadPorts
+  readonly local: LocalCommand | undefined
+  /** API group of our kinds. */
+  readonly group: string
+  /** The command line that runs Portico itself. */
+  readonly self: readonly string[]
+}
+
+/** A pod as it runs on this machine: its files, and its processes by container. */
+export interface LocalPod {
+  readonly folders: readonly MountedFolder[]
+  readonly plane: ProcessSpec
+  readonly server: ProcessSpec | undefined
+  readonly role: 'gateway' | 'registry'
+  readonly adminUrl: string
+  /** Of the configuration file, as the data plane tells it on `/status`. */
+  readonly configHash: string | undefined
+  /** Names of the registries in the configuration of a registry server. */
+  readonly registries: readonly string[]
+}
+
+/** Replaces the values of options in a command line. */
+function withOptions(args: readonly string[], values: Readonly<Record<string, string>>): string[] {
+  return args.map((arg, index) => values[args[index - 1] ?? ''] ?? arg)
+}
+
+const title = ({ kind, namespace, name }: ObjectId) => `${kind} ${namespace}/${name}`
+
+function planeSpec(input: WorkloadInput, container: Container, here: (path: string) => string): ProcessSpec {
+  const { ports, self, sources, root } = input
+  const { host } = ports
+  const args = withOptions((container.args ?? []).map(here), {
+    '--listen': `${host.includes(':') ? `[${host}]` : host}:${ports.listen}`,
+    '--admin-listen': `127.0.0.1:${ports.admin}`,
+  })
+  const env = Object.entries(environmentOf(container, sources)).map(([name, value]) => [name, here(value)])
+  return {
+    title: `${title(input.id)}${input.local ? ' (proxy)' : ''}`,
+    run: { own: [...self, ...args] },
+    env: { PORTICO_STATE_DIR: join(root, 'writable', 'state'), ...Object.fromEntries(env) },
+    cwd: root,
+    readyUrl: `http://127.0.0.1:${ports.admin}/readyz`,
+  }
+}
+
+/** The server's process; undefined for one on standard input and output, which is our data plane's own child. */
+function serverSpec(input: WorkloadInput, container: Container): ProcessSpec | undefined {
+  const { id, local, group, ports, sources } = input
+  if (!local) {
+    const image = container.image ? ` ${container.image}` : ''
+    throw new PodProblem(
+      `the image${image} needs a cluster: the annotation ${group}/local-command says what to start here in its place`,
+    )
+  }
+  if (container.stdin) return undefined
+  const port = String(ports.server)
+  return {
+    title: title(id),
+    run: { foreign: local.command },
+    env: {
+      PATH: local.searchPath,
+      ...environmentOf(container, sources),
+      HOST: '127.0.0.1',
+      PORT: port,
+      MCP_PORT: port,
+    },
+    cwd: local.folder,
+    readyUrl: `http://127.0.0.1:${port}${local.path}`,
+  }
+}
+
+const configFile = (folders: readonly MountedFolder[], role: string) =>
+  folders.find(({ mountPath }) => mountPath === `${MOUNT_ROOT}/config`)?.files?.get(`${role}.yaml`)
+
+const hashOf = (content: Buffer) => `sha256:${createHash('sha256').update(content).digest('hex')}`
+
+function registryNames(content: Buffer): readonly string[] {
+  const { registries = [] } = parse(content.toString()) as { registries?: readonly { readonly name: string }[] }
+  return registries.map(({ name }) => name)
+}
+
+/**
+ * Turns a workload's children into what runs on this machine: the very files that its pod would mount, our data plane
+ * with the pod's own arguments, and the local command in place of the user's image. Undefined where the children hold
+ * no pod, or no replica of it. Throws a PodProblem on what can't be had without a cluster.
+ */
+export function localPod(input: WorkloadInput): LocalPod | undefined {
+  const pod = podOf(input.children)
+  if (!pod) return undefined
+  const { plane, others } = splitContainers(pod)
+  if (!plane) throw new PodProblem('the pod has no container of the data plane')
+  const [server, ...more] = others
+  if (more.length > 0) {
+    throw new PodProblem(`containers besides the server need a cluster: ${more.map(({ name }) => name).join(', ')}`)
+  }
+  const { folders, here } = mountsOf(input.root, plane, pod.volumes ?? [], input.sources)
+  const role = plane.args?.[1] === 'registry' ? 'registry' : 'gateway'
+  const config = configFile(folders, role)
+  return {
+    folders,
+    plane: planeSpec(input, plane, here),
+    server: server && serverSpec(input, server),
+    role,
+    adminUrl: `http://127.0.0.1:${input.ports.admin}`,
+    configHash: config && hashOf(config),
+    registries: role === 'registry' && config ? registryNames(config) : [],
+  }
+}
+
+/** The folder of a workload's files. A namespace holds no dot: no two workloads come to one folder. */
+export const folderOf = ({ kind, namespace, name }: ObjectId): string => `${kind.toLowerCase()}-${namespace}.${name}`

@@ -1,0 +1,128 @@
+import { type ObjectId, objectKey } from '../../cluster/files/index.ts'
+import { freePort, isPortFree } from './listen-error.ts'
+
+/** Ports and address of one workload on this machine. */
+export interface WorkloadPorts {
+  /** Address of the public listener. */
+  readonly host: string
+  readonly listen: number
+  readonly admin: number
+  /** The MCP server beside the data plane. */
+  readonly server: number
+}
+
+interface Wish {
+  readonly id: ObjectId
+  /** The annotation `local-port`. */
+  readonly fixed: string | undefined
+  /** Its processes run: its ports are taken by itself. */
+  readonly isUp: boolean
+}
+
+/** Kinds that people connect to: their ports count up from here. */
+const rows: Readonly<Record<string, number>> = { VirtualMCPServer: 4483, MCPRegistry: 8080 }
+
+const LOOPBACK = '127.0.0.1'
+/** Wildcard addresses are reached through loopback. */
+const isWildcard = (host: string) => host === '0.0.0.0' || host === '::'
+
+const isPort = (text: string) => /^[0-9]{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535
+
+/**
+ * Which port is whose. What people connect to has a port that they can foresee; everything else takes a free one and
+ * keeps it, also from one run to the next where that is possible.
+ */
+export class LocalPorts {
+  readonly #host: string
+  readonly #remembered: Map<string, number>
+  readonly #assigned = new Map<string, WorkloadPorts>()
+  readonly #problems = new Map<string, string>()
+
+  constructor(host: string, remembered: Readonly<Record<string, number>>) {
+    this.#host = host
+    this.#remembered = new Map(Object.entries(remembered))
+  }
+
+  of(id: ObjectId): WorkloadPorts | undefined {
+    return this.#assigned.get(objectKey(id))
+  }
+
+  /** What is wrong with the port that a workload's owner chose. */
+  problemOf(id: ObjectId): string | undefined {
+    return this.#problems.get(objectKey(id))
+  }
+
+  /** Base URL of a workload's public listener. */
+  urlOf(id: ObjectId): string | undefined {
+    const ports = this.of(id)
+    if (!ports) return undefined
+    const host = isWildcard(ports.host) ? LOOPBACK : ports.host
+    return `http://${host.includes(':') ? `[${host}]` : host}:${ports.listen}`
+  }
+
+  /** Gives every workload its ports; those that aren't named lose theirs. */
+  async assign(wishes: readonly Wish[]): Promise<void> {
+    const before = new Map(this.#assigned)
+    this.#assigned.clear()
+    this.#problems.clear()
+    const used = new Map<number, ObjectId>()
+    const listens = new Map<string, number>()
+    const take = (id: ObjectId, port: number) => {
+      used.set(port, id)
+      listens.set(objectKey(id), port)
+    }
+
+    for (const { id, fixed } of wishes) {
+      if (fixed === undefined) continue
+      const other = used.get(Number(fixed))
+      if (!isPort(fixed)) this.#problems.set(objectKey(id), `local-port must be a port, not ${JSON.stringify(fixed)}`)
+      else if (other) {
+        const message = `local-port ${fixed} is that of ${other.kind} ${other.namespace}/${other.name} already`
+        this.#problems.set(objectKey(id), message)
+      } else take(id, Number(fixed))
+    }
+    const inRows = wishes.filter(({ id, fixed }) => fixed === undefined && rows[id.kind] !== undefined)
+    // Who has a port of its row keeps it; newcomers come after.
+    for (const { id } of inRows) {
+      const port = before.get(objectKey(id))?.listen
+      const first = rows[id.kind] ?? 0
+      if (port !== undefined && port >= first && port < first + wishes.length && !used.has(port)) take(id, port)
+    }
+    for (const { id } of inRows) {
+      if (listens.has(objectKey(id))) continue
+      let port = rows[id.kind] ?? 0
+      while (used.has(port)) port++
+      take(id, port)
+    }
+
+    for (const { id, isUp } of wishes) {
+      const free = (part: string) => this.#free(`${objectKey(id)} ${part}`, isUp, used, id)
+      const listen = listens.get(objectKey(id))
+      const isPublic = listen !== undefined
+      const admin = await free('admin')
+      const server = await free('server')
+      this.#assigned.set(objectKey(id), {
+        host: isPublic ? this.#host : LOOPBACK,
+        listen: listen ?? (await free('listen')),
+        admin,
+        server,
+      })
+    }
+  }
+
+  async #free(name: string, isUp: boolean, used: Map<number, ObjectId>, id: ObjectId): Promise<number> {
+    const before = this.#remembered.get(name)
+    const keeps = before !== undefined && !used.has(before) && (isUp || (await isPortFree(LOOPBACK, before)))
+    let port = keeps ? before : await freePort(LOOPBACK)
+    while (used.has(port)) port = await freePort(LOOPBACK)
+    used.set(port, id)
+    this.#remembered.set(name, port)
+    return port
+  }
+
+  /** The ports to remember: those of workloads that are there. */
+  toJSON(): Record<string, number> {
+    const present = [...this.#remembered].filter(([name]) => this.#assigned.has(name.slice(0, name.lastIndexOf(' '))))
+    return Object.fromEntries(present.sort(([left], [right]) => (left < right ? -1 : 1)))
+  }
+}

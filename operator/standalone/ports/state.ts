@@ -1,0 +1,93 @@
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { LogFile } from '../process/log-file.ts'
+
+/** What one run leaves for the next one. */
+interface Memory {
+  /** Ports by name. */
+  readonly ports: Readonly<Record<string, number>>
+  /** Folders of workloads that were written, so that only those are ever removed. */
+  readonly folders: readonly string[]
+}
+
+const EMPTY: Memory = { ports: {}, folders: [] }
+
+/** When a process started, so that a process id that was used anew isn't taken for the old process. Linux only. */
+function startTimeOf(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    // The second field is the program's name in parentheses and may hold anything; the start time is the 22nd.
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
+  } catch {
+    return undefined
+  }
+}
+
+function isRunning({ pid, started }: { pid: number; started?: string }): boolean {
+  try {
+    process.kill(pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+  const now = startTimeOf(pid)
+  return started === undefined || now === undefined || started === now
+}
+
+function readJson<T>(file: string): T | undefined {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as T
+  } catch {
+    return undefined
+  }
+}
+
+export function replaceFile(file: string, content: string | Buffer, mode = 0o600): void {
+  const next = `${file}.next`
+  writeFileSync(next, content, { mode })
+  renameSync(next, file)
+}
+
+/** The state directory of `portico run`: one process has it at a time. */
+export class StateDirectory {
+  readonly path: string
+  /** Of the processes that run. */
+  readonly log: LogFile
+  readonly #lock: string
+  readonly #memory: string
+
+  /** Throws an Error when another `portico run` uses the directory. */
+  constructor(path: string) {
+    this.path = path
+    this.#lock = join(path, 'run.lock')
+    this.#memory = join(path, 'run.json')
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+    const owner = { pid: process.pid, started: startTimeOf(process.pid) }
+    const claim = () => writeFileSync(this.#lock, JSON.stringify(owner), { flag: 'wx', mode: 0o600 })
+    try {
+      claim()
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+      const other = readJson<{ pid: number; started?: string }>(this.#lock)
+      if (other && isRunning(other)) {
+        const message = `${path} is in use by another portico run (process ${other.pid}); choose another with --state`
+        throw new Error(message, { cause: error })
+      }
+      rmSync(this.#lock, { force: true })
+      claim()
+    }
+    this.log = new LogFile(join(path, 'run.log'))
+  }
+
+  recall(): Memory {
+    return { ...EMPTY, ...readJson<Memory>(this.#memory) }
+  }
+
+  remember(memory: Memory): void {
+    replaceFile(this.#memory, `${JSON.stringify(memory, null, 2)}\n`)
+  }
+
+  release(): void {
+    this.log.close()
+    rmSync(this.#lock, { force: true })
+  }
+}

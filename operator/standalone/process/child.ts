@@ -1,0 +1,207 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { setTimeout as delay } from 'node:timers/promises'
+import { keptCommand } from './keeper.ts'
+import { eachLine, lastWords, shortForm } from './lines.ts'
+
+/** A process that should run. Two specifications that are equal as JSON need no restart. */
+export interface ProcessSpec {
+  /** Who it is, for people: `MCPServer default/time`. */
+  readonly title: string
+  /** Our own data plane is told by its channel that we are gone; a foreign command line runs under the keeper. */
+  readonly run: { readonly own: readonly string[] } | { readonly foreign: string }
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+  /** Answers when the process serves: with 200, or with anything at all where it is a foreign one. */
+  readonly readyUrl: string
+}
+
+export type ChildState =
+  | { readonly phase: 'starting' | 'ready' }
+  | { readonly phase: 'failed'; readonly reason: string; readonly message: string }
+
+export interface ChildOptions {
+  /** The environment of `portico run`, below that of the specification. */
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** Called when the state has changed. */
+  readonly onChange: () => void
+  /** Takes each line that the process writes, with whose it is. */
+  readonly log: (line: string) => void
+  /** Takes a line for people: of our own data planes what is a warning or worse. */
+  readonly show: (line: string) => void
+  /** Takes secret values out of a text that leaves this process. */
+  readonly redact: (text: string) => string
+}
+
+const FIRST_PAUSE_MS = 500
+const LONGEST_PAUSE_MS = 30_000
+/** A process that ran this long starts again without a pause. */
+const STEADY_MS = 60_000
+/** A process that doesn't answer for so long is a problem; it is asked on. */
+const PATIENCE_MS = 30_000
+/** Time between SIGTERM and SIGKILL. */
+const GRACE_MS = 4_000
+/** Lines that a process wrote last, of which those that say why it ended are told. */
+const KEPT_LINES = 50
+
+const describeExit = (code: number | null, signal: NodeJS.Signals | null) =>
+  signal ? `was ended by ${signal}` : `exited with code ${code}`
+
+/** One supervised process: started, asked until it serves, started again when it ends, stopped with all of its kin. */
+export class Child {
+  readonly spec: ProcessSpec
+  readonly #options: ChildOptions
+  readonly #stopped = new AbortController()
+  #state: ChildState = { phase: 'starting' }
+  #readySince = 0
+  #lastLines: string[] = []
+  readonly #done: Promise<void>
+
+  constructor(spec: ProcessSpec, options: ChildOptions) {
+    this.spec = spec
+    this.#options = options
+    this.#done = this.#keepRunning()
+  }
+
+  get state(): ChildState {
+    return this.#state
+  }
+
+  /** Since when it has been serving (milliseconds since 1970); undefined while it isn't. */
+  get readySince(): number | undefined {
+    return this.#state.phase === 'ready' ? this.#readySince : undefined
+  }
+
+  /** Resolves when the process and its group are gone. */
+  async stop(): Promise<void> {
+    this.#stopped.abort()
+    await this.#done
+  }
+
+  #become(state: ChildState): void {
+    if (JSON.stringify(state) === JSON.stringify(this.#state)) return
+    this.#state = state
+    if (state.phase === 'ready') this.#readySince = Date.now()
+    if (!this.#stopped.signal.aborted) this.#options.onChange()
+  }
+
+  async #keepRunning(): Promise<void> {
+    let pause = FIRST_PAUSE_MS
+    while (!this.#stopped.signal.aborted) {
+      const started = performance.now()
+      const end = await this.#runOnce()
+      if (this.#stopped.signal.aborted) return
+      if (performance.now() - started > STEADY_MS) pause = FIRST_PAUSE_MS
+      const said = this.#lastLines.length > 0 ? `; it said: ${lastWords(this.#lastLines)}` : ''
+      this.#become({ phase: 'failed', reason: 'Crashed', message: `${end}${said}` })
+      await delay(pause, undefined, { signal: this.#stopped.signal }).catch(() => undefined)
+      pause = Math.min(pause * 2, LONGEST_PAUSE_MS)
+    }
+  }
+
+  /** Runs the process until it ends, or until it has been stopped; says how it ended. */
+  async #runOnce(): Promise<string> {
+    const ended = new AbortController()
+    const over = AbortSignal.any([ended.signal, this.#stopped.signal])
+    const child = this.#spawn()
+    const exit = new Promise<string>((resolve) => {
+      child.once('error', (error) => resolve(`can't be started: ${error.message}`))
+      child.once('exit', (code, signal) => resolve(describeExit(code, signal)))
+    })
+    const asking = this.#askUntilReady(over)
+    const stopping = new Promise<void>((resolve) => {
+      if (this.#stopped.signal.aborted) resolve()
+      this.#stopped.signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+    await Promise.race([exit, stopping])
+    if (this.#stopped.signal.aborted) await this.#end(child, exit)
+    const end = await exit
+    this.#signalGroup(child, 'SIGKILL')
+    ended.abort()
+    await asking
+    return end
+  }
+
+  #spawn(): ChildProcess {
+    const { run, cwd, env } = this.spec
+    const isOwn = 'own' in run
+    const [file, ...args] = (isOwn ? run.own : keptCommand(run.foreign)) as [string, ...string[]]
+    this.#lastLines = []
+    const child = spawn(file, args, {
+      cwd,
+      env: { ...this.#options.environment, ...env },
+      // A group of its own: Ctrl-C reaches us alone, and what the process starts goes with it.
+      detached: true,
+      stdio: isOwn ? ['ignore', 'pipe', 'pipe', 'ipc'] : ['pipe', 'pipe', 'pipe'],
+    })
+    // The keeper may be gone before its pipe is closed.
+    child.stdin?.on('error', () => undefined)
+    for (const stream of [child.stdout, child.stderr]) if (stream) eachLine(stream, (line) => this.#onLine(line, isOwn))
+    return child
+  }
+
+  #onLine(line: string, isOwn: boolean): void {
+    if (line !== '') this.#options.log(`${this.spec.title}: ${this.#options.redact(line)}`)
+    const text = isOwn ? shortForm(line) : line.trimEnd()
+    // What a process says when it is told to go is no news.
+    if (text === undefined || text === '' || this.#stopped.signal.aborted) return
+    const shown = this.#options.redact(text)
+    this.#lastLines = [...this.#lastLines, shown].slice(-KEPT_LINES)
+    this.#options.show(`${this.spec.title}: ${shown}`)
+  }
+
+  async #askUntilReady(over: AbortSignal): Promise<void> {
+    const started = performance.now()
+    while (!over.aborted) {
+      const obstacle = await whyNotReady(this.spec.readyUrl, 'foreign' in this.spec.run, over)
+      if (over.aborted) return
+      if (!obstacle) {
+        this.#become({ phase: 'ready' })
+        return
+      }
+      if (performance.now() - started > PATIENCE_MS) this.#become({ phase: 'failed', ...obstacle })
+      await delay(50, undefined, { signal: over }).catch(() => undefined)
+    }
+  }
+
+  /** Asks the whole group to end, and after the grace doesn't ask. */
+  async #end(child: ChildProcess, exit: Promise<unknown>): Promise<void> {
+    this.#signalGroup(child, 'SIGTERM')
+    const kill = setTimeout(() => this.#signalGroup(child, 'SIGKILL'), GRACE_MS)
+    await exit
+    clearTimeout(kill)
+  }
+
+  #signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
+    if (child.pid === undefined) return
+    try {
+      process.kill(-child.pid, signal)
+    } catch {
+      // The group is gone.
+    }
+  }
+}
+
+interface Obstacle {
+  readonly reason: string
+  readonly message: string
+}
+
+/** Asks a process whether it serves; undefined when it does. */
+async function whyNotReady(url: string, isAnyAnswerGood: boolean, over: AbortSignal): Promise<Obstacle | undefined> {
+  const silent = { reason: 'NotAnswering', message: `runs, but doesn't answer on ${url}` }
+  try {
+    const response = await fetch(url, {
+      headers: { accept: 'application/json, text/event-stream' },
+      signal: AbortSignal.any([over, AbortSignal.timeout(2000)]),
+    })
+    if (isAnyAnswerGood || response.ok) {
+      // Not read: the answer to a GET may be an event stream without end.
+      await response.body?.cancel()
+      return undefined
+    }
+    const { reason } = (await response.json()) as { reason?: unknown }
+    return { reason: 'NotReady', message: `runs, but isn't ready: ${String(reason ?? response.status)}` }
+  } catch {
+    return silent
+  }
+}

@@ -1,0 +1,43 @@
+import { closeSync, openSync, renameSync, writeSync } from 'node:fs'
+
+/** Beyond it the file begins anew; the one before is kept, so that both take twice of this at most. */
+const MOST_BYTES = 8 * 2 ** 20
+
+/** The log of one run, line by line with the time; `<path>.1` is the part before, or the run before. */
+export class LogFile {
+  readonly path: string
+  #file: number
+  #size = 0
+
+  /** Throws where the file can't be made. */
+  constructor(path: string) {
+    this.path = path
+    this.#file = this.#begin()
+  }
+
+  /** A line that can't be written is dropped: a full disk is no reason to stop what runs. */
+  write(line: string): void {
+    try {
+      if (this.#size > MOST_BYTES) {
+        closeSync(this.#file)
+        this.#file = this.#begin()
+        this.#size = 0
+      }
+      this.#size += writeSync(this.#file, `${new Date().toISOString()} ${line}\n`)
+    } catch {}
+  }
+
+  close(): void {
+    closeSync(this.#file)
+  }
+
+  #begin(): number {
+    try {
+      renameSync(this.path, `${this.path}.1`)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    }
+    // Exclusive: what somebody else has put in its place is not written to. Servers may write what isn't for everybody.
+    return openSync(this.path, 'wx', 0o600)
+  }
+}

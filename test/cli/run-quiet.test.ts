@@ -1,0 +1,88 @@
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { freePort } from '../../operator/standalone/ports/listen-error.ts'
+import { eventually } from '../support/eventually.ts'
+import { type TemporaryFolder, temporaryFolder } from '../support/folder.ts'
+import { object, server } from '../support/operator/standalone-run.ts'
+
+const repository = join(import.meta.dirname, '../..')
+const node = JSON.stringify(process.execPath)
+/** A server that talks, and that a gateway must wait for. */
+const slow = `echo chatter on start; echo npm notice news >&2; sleep 1; exec ${node} ${join(repository, 'samples/quickstart/clock-server.ts')}`
+const group = object('MCPGroup', 'all', 'spec: {}\n')
+
+const gateway = object(
+  'VirtualMCPServer',
+  'tools',
+  '  annotations: {portico.dev/local-port: "PORT"}\nspec:\n  groupRef: {name: all}\n  incomingAuth: {type: anonymous}\n',
+)
+
+/** Runs manifests as people do, until the output satisfies the condition; gives both outputs and the log. */
+async function run(folder: TemporaryFolder, args: readonly string[], until: (out: string, err: string) => boolean) {
+  const state = join(folder.path, 'state')
+  const child = spawn(join(repository, 'bin/portico'), ['run', join(folder.path, 'm'), '--state', state, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let out = ''
+  let err = ''
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    out += chunk
+  })
+  child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+    err += chunk
+  })
+  const gone = new Promise((resolve) => child.once('close', resolve))
+  try {
+    await eventually('it says what it should', () => until(out, err), 60_000).catch((error: Error) => {
+      throw new Error(`${error.message}\n${out}\n${err}`)
+    })
+  } finally {
+    child.kill('SIGINT')
+    await gone
+  }
+  return { out, err, log: readFileSync(join(state, 'run.log'), 'utf8') }
+}
+
+async function goodStart(args: readonly string[]) {
+  const port = String(await freePort('127.0.0.1'))
+  using folder = temporaryFolder({
+    'm/a.yaml': [group, gateway.replace('PORT', port), server('clock', slow, '  groupRef: {name: all}\n')].join(
+      '---\n',
+    ),
+  })
+  return await run(folder, args, (out) => out.includes('Ctrl-C stops all') && out.includes('VirtualMCPServer'))
+}
+
+test('a good start is quiet: the table is all that is shown, the log has the rest', async () => {
+  const { out, err, log } = await goodStart([])
+  assert.is(err, '')
+  assert.match(out, /^Starting what .* declares; what the processes write is in .*run\.log\n\n {2}KIND /)
+  assert.not.match(out, /chatter|notice|ECONNREFUSED/)
+  assert.match(log, 'MCPServer default/clock: chatter on start')
+  assert.match(log, 'npm notice news')
+  assert.match(log, 'the gateway serves')
+})
+
+test('--verbose shows what the processes write', async () => {
+  const { err } = await goodStart(['--verbose'])
+  assert.match(err, 'MCPServer default/clock: chatter on start')
+})
+
+test('a bad start tells the cause, and where there is more of it', async () => {
+  using folder = temporaryFolder({ 'm/a.yaml': server('broken', 'no-such-program --serve') })
+  const { err } = await run(folder, [], (_, errors) => errors.includes('run.log'))
+  assert.match(err, /^portico: error: MCPServer default\/broken: .*no-such-program: not found.*\n/)
+  assert.match(err, /portico: more of what they wrote is in .*run\.log/)
+})
+
+test('a file that can’t be read is told by its line', async () => {
+  using folder = temporaryFolder({ 'm/a.yaml': 'a: b\n\tc: d\n' })
+  const { err } = await run(folder, [], (_, errors) => errors.includes('a.yaml'))
+  assert.match(err, /a\.yaml:2: Tabs are not allowed/)
+  assert.not.match(err, 'run.log')
+})
+
+test.run()

@@ -1,0 +1,327 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { gateway, group, type Manifest, manifest, telemetry, yaml } from './support/manifests.ts'
+import {
+  eventually,
+  installOperator,
+  OPERATOR_USER,
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+} from './support/operator-process.ts'
+
+let plane: ControlPlane
+let operator: OperatorProcess
+
+const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
+const read = (kind: string, name: string): any => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
+const exists = (kind: string, name: string) =>
+  plane.kubectl(['get', kind, name, '--ignore-not-found', '-o', 'name']) !== ''
+const ready = (kind: string, name: string) =>
+  read(kind, name).status?.conditions?.find((one: any) => one.type === 'Ready')
+const writes = () =>
+  plane
+    .writes()
+    .filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases' && resource !== 'events')
+    .map(({ verb, resource, subresource, name, code }) => `${verb} ${resource}/${subresource} ${name} ${code}`)
+const statusPatch = (kind: string, name: string, type: 'json' | 'merge', patch: unknown) =>
+  plane.kubectl(['patch', kind, name, '--subresource=status', `--type=${type}`, '-p', JSON.stringify(patch)])
+
+/** Waits until the operator has written nothing for a second. */
+async function quiet(): Promise<void> {
+  for (let last = writes().length, calm = 0; calm < 10; await delay(100)) {
+    const now = writes().length
+    calm = now === last ? calm + 1 : 0
+    last = now
+  }
+}
+
+const CHILDREN = [
+  ['deployment', 'front-vmcp'],
+  ['service', 'vmcp-front'],
+  ['configmap', 'front-vmcp-config'],
+  ['networkpolicy', 'front-vmcp'],
+] as const
+const STDIO = ['statefulset', 'serviceaccount', 'role', 'rolebinding'] as const
+const stdio = () => manifest('MCPServer', 'desk', { image: 'time:test', transport: 'stdio' })
+
+test.before(async () => {
+  plane = await startControlPlane()
+  await installOperator(plane)
+  operator = await startOperator(operatorKubeconfig(plane))
+  await operator.ready()
+  apply(group(), telemetry('main'), gateway('front', 'main'), stdio())
+  await eventually(() => exists('deployment', 'front-vmcp') && exists('statefulset', 'desk-mcp'), 'children')
+  await quiet()
+})
+
+test.after(async () => {
+  await operator?.stop()
+  await plane?.stop()
+})
+
+test('what `kubectl delete --cascade=orphan` leaves behind is taken up by a new object of the name', async () => {
+  const all = [...CHILDREN, ...STDIO.map((kind) => [kind, 'desk-mcp'] as const)]
+  const before = new Map(all.map(([kind, name]) => [`${kind}/${name}`, read(kind, name).metadata.uid]))
+  plane.kubectl(['delete', 'vmcp', 'front', '--cascade=orphan'])
+  plane.kubectl(['delete', 'mcpserver', 'desk', '--cascade=orphan'])
+  for (const [kind, name] of all)
+    await eventually(() => read(kind, name).metadata.ownerReferences === undefined, `${kind} ${name} is orphaned`)
+  apply(gateway('front', 'main'), stdio())
+  const owners = { front: read('vmcp', 'front').metadata.uid, desk: read('mcpserver', 'desk').metadata.uid }
+  for (const [kind, name] of all) {
+    const owner = name.startsWith('desk') ? owners.desk : owners.front
+    await eventually(
+      () => read(kind, name).metadata.ownerReferences?.[0]?.uid === owner,
+      `${kind} ${name} has an owner`,
+    )
+    assert.is(read(kind, name).metadata.uid, before.get(`${kind}/${name}`), 'the very same object')
+  }
+  assert.is.not(ready('vmcp', 'front')?.reason, 'NameTaken')
+})
+
+test('what is left behind and no longer wanted goes', async () => {
+  plane.kubectl(['delete', 'vmcp', 'front', '--cascade=orphan'])
+  await eventually(() => read('networkpolicy', 'front-vmcp').metadata.ownerReferences === undefined, 'orphaned')
+  const open = gateway('front', 'main')
+  open.spec['networkPolicy'] = { enabled: false }
+  apply(open)
+  await eventually(() => !exists('networkpolicy', 'front-vmcp'), 'the policy goes')
+  apply(gateway('front', 'main'))
+  await eventually(() => exists('networkpolicy', 'front-vmcp'), 'and comes back')
+})
+
+test('an object with our labels that our field manager has not made is somebody else’s', async () => {
+  const { labels } = read('configmap', 'front-vmcp-config').metadata
+  const theirs = {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: {
+      name: 'other-vmcp-config',
+      namespace: 'default',
+      labels: { ...labels, 'app.kubernetes.io/instance': 'other' },
+    },
+    data: { mine: 'yes' },
+  }
+  plane.kubectl(['create', '-f', '-'], { input: JSON.stringify(theirs) })
+  apply(gateway('other'))
+  await eventually(() => ready('vmcp', 'other')?.reason === 'NameTaken', 'NameTaken')
+  assert.equal(read('configmap', 'other-vmcp-config').data, { mine: 'yes' })
+  plane.kubectl(['delete', 'vmcp', 'other'])
+})
+
+test('a replaced object keeps nothing of what it was replaced by', async () => {
+  const bare = {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'vmcp-front', namespace: 'default' },
+    spec: { selector: { app: 'theirs' }, ports: [{ name: 'mcp', port: 9999 }] },
+  }
+  const { spec } = read('service', 'vmcp-front')
+  plane.kubectl(['replace', '-f', '-'], { input: JSON.stringify(bare) })
+  await eventually(() => JSON.stringify(read('service', 'vmcp-front').spec) === JSON.stringify(spec), 'kubectl replace')
+})
+
+test('what nobody can change is made anew', async () => {
+  // Made while nobody looks, in our place and with all that makes it ours.
+  await operator.stop()
+  const instead = (kind: string, name: string, spec: object) => {
+    const { metadata, ...live } = read(kind, name)
+    const { labels, annotations, ownerReferences } = metadata
+    plane.kubectl(['delete', kind, name])
+    const body = { ...live, status: undefined, spec: { ...live.spec, ...spec } }
+    const object = { ...body, metadata: { name, namespace: 'default', labels, annotations, ownerReferences } }
+    plane.kubectl(['create', '-f', '-'], { input: JSON.stringify(object) })
+  }
+  const theirs = { app: 'theirs' }
+  const { template } = read('deployment', 'front-vmcp').spec
+  instead('service', 'vmcp-front', { clusterIP: 'None', clusterIPs: ['None'] })
+  instead('deployment', 'front-vmcp', {
+    selector: { matchLabels: theirs },
+    template: { ...template, metadata: { labels: theirs } },
+  })
+  plane.kubectl(['patch', 'configmap', 'front-vmcp-config', '--type=merge', '-p', '{"immutable":true}'])
+  operator = await startOperator(operatorKubeconfig(plane))
+  await eventually(() => read('service', 'vmcp-front').spec.clusterIP !== 'None', 'a headless Service')
+  await eventually(
+    () => read('deployment', 'front-vmcp').spec.selector.matchLabels['app.kubernetes.io/instance'] === 'front',
+    'a selector',
+    30_000,
+  )
+  await eventually(() => read('configmap', 'front-vmcp-config').immutable === undefined, 'an immutable ConfigMap')
+})
+
+test('whatever somebody writes into a status goes', async () => {
+  await quiet()
+  const forged = { kind: 'MCPServer', name: 'forged' }
+  const stalled = {
+    type: 'Stalled',
+    status: 'True',
+    reason: 'Forged',
+    message: '',
+    lastTransitionTime: '2026-01-01T00:00:00Z',
+  }
+  for (const [kind, name] of [
+    ['vmcp', 'front'],
+    ['mcpotel', 'main'],
+    ['mcpg', 'tools'],
+    ['mcpserver', 'desk'],
+  ] as const) {
+    const before = JSON.stringify(read(kind, name).status)
+    const edits: unknown[] = [
+      [
+        {
+          op: 'add',
+          path: '/status/conditions/-',
+          value: { ...stalled, type: kind === 'vmcp' ? 'Stalled' : 'Forged' },
+        },
+      ],
+      [{ op: 'replace', path: '/status/conditions/0/message', value: 'forged' }],
+      [{ op: 'remove', path: '/status/conditions/0' }],
+      [{ op: 'remove', path: '/status' }],
+      [{ op: 'replace', path: '/status/observedGeneration', value: 77 }],
+      ...(kind === 'mcpotel' ? [[{ op: 'add', path: '/status/referencingWorkloads/-', value: forged }]] : []),
+      ...(kind === 'mcpotel' ? [[{ op: 'remove', path: '/status/referencingWorkloads/0' }]] : []),
+      ...(kind === 'mcpg' ? [[{ op: 'add', path: '/status/servers/-', value: 'forged' }]] : []),
+    ]
+    for (const edit of edits) {
+      statusPatch(kind, name, 'json', edit)
+      const withoutTimes = (text: string) => text.replaceAll(/"lastTransitionTime":"[^"]*"/g, '')
+      await eventually(
+        () => withoutTimes(JSON.stringify(read(kind, name).status)) === withoutTimes(before),
+        `${kind}: ${JSON.stringify(edit)}`,
+      )
+    }
+  }
+})
+
+test('what an admission policy adds to and changes in every write is no fight', async () => {
+  const mutation = (expression: string) => ({ patchType: 'ApplyConfiguration', applyConfiguration: { expression } })
+  const policy = {
+    apiVersion: 'admissionregistration.k8s.io/v1',
+    kind: 'MutatingAdmissionPolicy',
+    metadata: { name: 'mesh' },
+    spec: {
+      matchConstraints: {
+        resourceRules: [
+          { apiGroups: ['apps'], apiVersions: ['v1'], operations: ['CREATE', 'UPDATE'], resources: ['deployments'] },
+        ],
+      },
+      failurePolicy: 'Fail',
+      reinvocationPolicy: 'Never',
+      mutations: [
+        mutation(`Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{
+          containers: [Object.spec.template.spec.containers{name: "proxy", image: "mesh:1"},
+            Object.spec.template.spec.containers{name: "vmcp", image: "mirror.example/ours:1"}]}}}}`),
+      ],
+    },
+  }
+  const binding = { ...policy, kind: 'MutatingAdmissionPolicyBinding', spec: { policyName: 'mesh' } }
+  plane.kubectl(['apply', '-f', '-'], { input: yaml(policy, binding) })
+  const containers = (name: string) =>
+    read('deployment', name)
+      .spec.template.spec.containers.map((one: any) => `${one.name}=${one.image}`)
+      .sort()
+      .join()
+  await eventually(() => {
+    plane.kubectl(['label', 'deployment', 'front-vmcp', `try=${Date.now()}`, '--overwrite'])
+    return containers('front-vmcp') === 'proxy=mesh:1,vmcp=mirror.example/ours:1'
+  }, 'the policy is in force')
+  apply(gateway('meshed'))
+  await eventually(() => containers('meshed-vmcp') === 'proxy=mesh:1,vmcp=mirror.example/ours:1', 'a new one has it')
+  await quiet()
+  const before = writes().length
+  // A change of the child itself makes the operator look at it.
+  for (const name of ['front', 'meshed']) plane.kubectl(['label', 'deployment', `${name}-vmcp`, 'look=again'])
+  await delay(3000)
+  assert.equal(writes().slice(before), [])
+  plane.kubectl(['delete', 'mutatingadmissionpolicybinding,mutatingadmissionpolicy', 'mesh'])
+})
+
+test('a write that is refused again and again is told once and tried ever less often', async () => {
+  const policy = {
+    apiVersion: 'admissionregistration.k8s.io/v1',
+    kind: 'ValidatingAdmissionPolicy',
+    metadata: { name: 'no-services' },
+    spec: {
+      matchConstraints: {
+        resourceRules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['services'] }],
+      },
+      validations: [{ expression: 'false', message: 'no Services here' }],
+    },
+  }
+  const spec = { policyName: 'no-services', validationActions: ['Deny'] }
+  plane.kubectl(['apply', '-f', '-'], {
+    input: yaml(policy, { ...policy, kind: 'ValidatingAdmissionPolicyBinding', spec }),
+  })
+  await eventually(() => {
+    try {
+      plane.kubectl(['create', 'service', 'clusterip', 'probe', '--tcp=1:1', '--dry-run=server'])
+      return false
+    } catch {
+      return true
+    }
+  }, 'the policy is in force')
+  const before = writes().length
+  apply(gateway('refused'))
+  await eventually(() => ready('vmcp', 'refused')?.reason === 'ChildRefused', 'ChildRefused')
+  assert.match(ready('vmcp', 'refused').message, 'no Services here')
+  // Whatever wakes the workload meanwhile.
+  for (let edit = 0; edit < 40; edit++) {
+    plane.kubectl(['annotate', 'vmcp', 'refused', `example.com/edit=${edit}`, '--overwrite'])
+    await delay(100)
+  }
+  const refused = writes()
+    .slice(before)
+    .filter((write) => write.includes('vmcp-refused'))
+  assert.ok(refused.length <= 6, refused.join('\n'))
+  plane.kubectl(['delete', 'validatingadmissionpolicybinding,validatingadmissionpolicy', 'no-services'])
+  await eventually(() => exists('service', 'vmcp-refused'), 'it heals', 90_000)
+})
+
+test('a status that the CRD refuses is told in the status, and comes once the CRD takes it', async () => {
+  const name = 'mcpgroups.portico.dev'
+  const bound = (maxItems: number) => {
+    const path = '/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/servers/maxItems'
+    plane.kubectl([
+      'patch',
+      'crd',
+      name,
+      '--type=json',
+      '-p',
+      JSON.stringify([{ op: 'replace', path, value: maxItems }]),
+    ])
+  }
+  bound(0)
+  const before = plane.writes().length
+  const refusals = () =>
+    plane
+      .writes()
+      .slice(before)
+      .filter(({ user, code, resource }) => user === OPERATOR_USER && code === 422 && resource === 'mcpgroups')
+  const member = manifest('MCPServer', 'member', {
+    image: 'x',
+    transport: 'streamable-http',
+    groupRef: { name: 'tools' },
+  })
+  await eventually(() => {
+    // Until the API server has taken up the changed schema, the list is taken.
+    apply(member)
+    if (ready('mcpg', 'tools')?.reason === 'StatusRefused') return true
+    plane.kubectl(['delete', 'mcpserver', 'member'])
+    return false
+  }, 'StatusRefused')
+  const told = refusals().length
+  for (let edit = 0; edit < 5; edit++) {
+    apply({ ...member, metadata: { ...member.metadata, annotations: { edit: `${edit}` } } as never })
+    await delay(200)
+  }
+  assert.ok(refusals().length <= told + 2, `${refusals().length} refusals`)
+  assert.not(operator.exited)
+  bound(10_000)
+  await eventually(() => read('mcpg', 'tools').status?.servers?.includes('member'), 'it comes', 90_000)
+})
+
+test.run()

@@ -1,0 +1,143 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { ApiError, ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
+import { childResource } from '../../operator/cluster/kubernetes/child-kinds.ts'
+import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
+import { pathOf } from '../../operator/cluster/kubernetes/resource.ts'
+import type { KubernetesObject } from '../../operator/model/view.ts'
+import { canonicalJson } from '../../operator/render/object/canonical.ts'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { type Edit, editsOf } from './support/edits.ts'
+import { gateway, group, type Manifest, manifest, server, telemetry, yaml } from './support/manifests.ts'
+import {
+  eventually,
+  installOperator,
+  OPERATOR_USER,
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+} from './support/operator-process.ts'
+
+let plane: ControlPlane
+let operator: OperatorProcess
+let api: ApiServer
+
+const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
+const get = (kind: string, name: string) => api.get(childResource(kind), 'default', name)
+const refused = () => plane.writes().filter(({ user, code }) => user === OPERATOR_USER && code >= 400)
+
+/** What of a child is not the server's, its controllers' or other people's. */
+function content({ metadata, ...rest }: KubernetesObject): string {
+  const { labels, annotations = {}, ownerReferences } = metadata
+  const ours = Object.entries(annotations).filter(([key]) => key.startsWith('portico.dev/'))
+  const { status: _, ...body } = rest as Record<string, any>
+  if (body['spec']) {
+    for (const field of ['clusterIP', 'clusterIPs', 'ipFamilies', 'ipFamilyPolicy']) delete body['spec'][field]
+  }
+  return canonicalJson({ ...body, metadata: { labels, annotations: Object.fromEntries(ours), ownerReferences } })
+}
+
+/** As another manager: what `kubectl edit`, `patch`, `replace` and any controller do. False where the API refuses it. */
+async function edit(kind: string, name: string, { operations }: Edit): Promise<boolean> {
+  const path = pathOf(childResource(kind), 'default', name)
+  try {
+    await api.request('PATCH', path, {
+      query: { fieldManager: 'somebody' },
+      contentType: 'application/json-patch+json',
+      body: operations,
+    })
+    return true
+  } catch (error) {
+    if (error instanceof ApiError && [400, 403, 409, 422].includes(error.status)) return false
+    throw error
+  }
+}
+
+async function putBack(kind: string, name: string, before: string, what: string): Promise<void> {
+  try {
+    await eventually(async () => content(await get(kind, name)) === before, what, 15_000)
+  } catch (error) {
+    const now = JSON.stringify(await get(kind, name), null, 1)
+    throw new Error(
+      `${kind} ${name}: ${what}: ${(error as Error).message}\n${before}\n${now}\n${operator.log().slice(-3000)}`,
+    )
+  }
+}
+
+/** Waits until the operator has written nothing for a second. */
+async function quiet(): Promise<void> {
+  const count = () =>
+    plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases').length
+  for (let last = count(), calm = 0; calm < 10; await delay(100)) {
+    const now = count()
+    calm = now === last ? calm + 1 : 0
+    last = now
+  }
+}
+
+const stdio = (name: string) => manifest('MCPServer', name, { image: 'time:test', transport: 'stdio' })
+
+test.before(async () => {
+  plane = await startControlPlane()
+  await installOperator(plane)
+  api = new ApiServer(loadKubeConfig(plane.kubeconfig), 'test')
+  operator = await startOperator(operatorKubeconfig(plane))
+  await operator.ready()
+  const several = ['', '-2', '-3', '-4'].flatMap((suffix) => [server(`web${suffix}`, 'main'), stdio(`desk${suffix}`)])
+  apply(group(), telemetry('main'), gateway('front', 'main'), ...several)
+  for (const [kind, name] of [
+    ['Deployment', 'front-vmcp'],
+    ['Deployment', 'web-4-mcp'],
+    ['StatefulSet', 'desk-4-mcp'],
+  ] as const)
+    await eventually(() => get(kind, name).catch(() => undefined), `${kind} ${name}`)
+  await quiet()
+})
+
+test.after(async () => {
+  await operator?.stop()
+  await plane?.stop()
+})
+
+for (const [kind, ...names] of [
+  ['Service', 'vmcp-front'],
+  ['ConfigMap', 'front-vmcp-config'],
+  ['NetworkPolicy', 'front-vmcp'],
+  // Several, each of which has its share: the edits of one child are bounded in number.
+  ['Deployment', 'web-mcp', 'web-2-mcp', 'web-3-mcp', 'web-4-mcp'],
+  ['StatefulSet', 'desk-mcp', 'desk-2-mcp', 'desk-3-mcp', 'desk-4-mcp'],
+  ['ServiceAccount', 'desk-mcp'],
+  ['Role', 'desk-mcp'],
+  ['RoleBinding', 'desk-mcp'],
+] as const) {
+  test(`${kind}: whatever another manager changes, removes or adds is put back`, async () => {
+    const made = await Promise.all(
+      names.map(async (name, share) => {
+        const live = await get(kind, name)
+        const before = content(live)
+        let count = 0
+        for (const change of editsOf(live).filter((_, at) => at % names.length === share)) {
+          if (!(await edit(kind, name, change))) continue
+          count += 1
+          await putBack(kind, name, before, change.what)
+        }
+        await quiet()
+        assert.is(content(await get(kind, name)), before, 'and stays')
+        return count
+      }),
+    )
+    const sum = made.reduce((a, b) => a + b)
+    assert.ok(sum >= 5, `${sum} edits of a ${kind} were possible`)
+    console.log(`${kind}: ${sum} edits`)
+  })
+}
+
+test('no correction was refused', () => {
+  assert.equal(
+    refused().filter(({ code }) => code !== 404 && code !== 409),
+    [],
+  )
+})
+
+test.run()

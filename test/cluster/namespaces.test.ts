@@ -1,0 +1,102 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { manifest, yaml } from './support/manifests.ts'
+import {
+  eventually,
+  installOperator,
+  OPERATOR_USER,
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+} from './support/operator-process.ts'
+
+const PROXIES = 50
+
+let plane: ControlPlane
+let operator: OperatorProcess
+
+const count = (kind: string) =>
+  plane.kubectl(['get', kind, '-n', 'team', '-o', 'name']).split('\n').filter(Boolean).length
+const warnings = () =>
+  operator
+    .log()
+    .split('\n')
+    .filter((line) => /"level":("warn"|"error"|40|50)/.test(line))
+
+/** Whether the operator has written nothing for two seconds: what is on its way when a namespace begins to go is refused. */
+function isQuiet(): () => boolean {
+  let seen = -1
+  let since = performance.now()
+  return () => {
+    const { length } = plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases')
+    if (length !== seen) since = performance.now()
+    seen = length
+    return performance.now() - since > 2_000
+  }
+}
+
+const everything = () => {
+  const telemetry = manifest(
+    'MCPTelemetryConfig',
+    'main',
+    { openTelemetry: { enabled: true, endpoint: 'https://otel.example:4318', tracing: { enabled: true } } },
+    'team',
+  )
+  const proxies = Array.from({ length: PROXIES }, (_, index) =>
+    manifest(
+      'MCPRemoteProxy',
+      `proxy-${index}`,
+      {
+        remoteUrl: 'https://mcp.example/mcp',
+        groupRef: { name: 'tools' },
+        telemetryConfigRef: { name: 'main' },
+      },
+      'team',
+    ),
+  )
+  return yaml(manifest('MCPGroup', 'tools', {}, 'team'), telemetry, ...proxies)
+}
+
+test.before(async () => {
+  plane = await startControlPlane()
+  await installOperator(plane)
+  operator = await startOperator(operatorKubeconfig(plane))
+  await operator.ready()
+})
+
+test.after(async () => {
+  await operator?.stop()
+  await plane?.stop()
+})
+
+for (const round of ['first', 'second'])
+  test(`a namespace with ${PROXIES} proxies goes without a refused write or a warning: the ${round} of its name`, async () => {
+    plane.kubectl(['create', 'namespace', 'team'])
+    plane.kubectl(['create', '-f', '-'], { input: everything() })
+    await eventually(() => count('deployments') === PROXIES, 'all are there', 90_000)
+    await eventually(
+      () =>
+        JSON.parse(plane.kubectl(['get', 'mcpotel', 'main', '-n', 'team', '-o', 'json'])).status?.referencingWorkloads
+          ?.length === PROXIES,
+      'and told',
+      30_000,
+    )
+    await eventually(isQuiet(), 'all is said of them', 60_000)
+    const [before, told] = [plane.writes().length, warnings().length]
+    plane.kubectl(['delete', 'namespace', 'team', '--wait=false'])
+    await eventually(
+      () => plane.kubectl(['get', 'namespace', 'team', '--ignore-not-found']) === '',
+      'the namespace is gone',
+      120_000,
+    )
+    const refused = plane
+      .writes()
+      .slice(before)
+      .filter(({ user, code }) => user === OPERATOR_USER && code >= 400)
+      .map(({ verb, resource, subresource, name, code }) => `${verb} ${resource}/${subresource} ${name} ${code}`)
+    assert.equal(refused, [])
+    assert.equal(warnings().slice(told), [])
+  })
+
+test.run()

@@ -1,0 +1,256 @@
+/** A removal of the whole installation leaves nothing behind that can't go, in whatever order its parts went. */
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { kinds, writeCrds } from '../../crds/index.ts'
+import { deployFiles } from '../../operator/deploy/manifests.ts'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { gateway, group, type Manifest, telemetry, yaml } from './support/manifests.ts'
+import { eventually, type OperatorProcess, operatorKubeconfig, startOperator } from './support/operator-process.ts'
+
+const SYSTEM = 'portico-system'
+const FINALIZER = 'portico.dev/in-use'
+const KEPT = 'portico.dev/release-first'
+const root = new URL('../..', import.meta.url).pathname
+
+let plane: ControlPlane
+let deploy: string
+const running: OperatorProcess[] = []
+
+const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
+const finalizers = (name: string): string[] =>
+  JSON.parse(plane.kubectl(['get', 'mcpotel', name, '-o', 'json'])).metadata.finalizers ?? []
+const isHeld = (name: string) => finalizers(name).includes(FINALIZER)
+const names = (...args: string[]) => plane.kubectl(['get', ...args, '--ignore-not-found', '-o', 'name']).trim()
+
+/** The files as a checkout has them: kubectl follows the kustomization to ../../crds. */
+async function writeInstallation(): Promise<string> {
+  const folder = join(plane.directory, 'checkout')
+  mkdirSync(join(folder, 'crds'), { recursive: true })
+  await writeCrds(join(folder, 'crds'), 'portico.dev')
+  for (const [path, text] of deployFiles(Object.values(kinds), 'portico.dev')) {
+    const file = join(folder, 'operator/deploy', path)
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, text)
+  }
+  return join(folder, 'operator/deploy')
+}
+
+/** The objects that give the operator its rights, as `kind/name`, which are kept while it holds a config. */
+const RIGHTS = ['clusterrole', 'clusterrolebinding', 'serviceaccount']
+const NAMESPACED_RIGHTS = ['role', 'rolebinding', 'serviceaccount']
+const keptOf = (kinds: readonly string[]): string[] =>
+  kinds.filter((kind) =>
+    plane
+      .kubectl(['get', kind, 'portico-operator', '-n', SYSTEM, '--ignore-not-found', '-o', 'json'])
+      .includes(JSON.stringify(KEPT)),
+  )
+const isKept = (kinds = RIGHTS) => keptOf(kinds).length === kinds.length
+
+/** Starts a process in place of the first pod of the Deployment, which no kubelet runs. */
+async function launch(args: readonly string[] = []): Promise<OperatorProcess> {
+  const pod = await eventually(() => names('pods', '-n', SYSTEM).split('\n')[0]?.replace('pod/', ''), 'a pod')
+  const operator = await startOperator(operatorKubeconfig(plane), args, { POD_NAME: pod })
+  running.push(operator)
+  return operator
+}
+
+async function start(args: readonly string[] = []): Promise<OperatorProcess> {
+  const operator = await launch(args)
+  await operator.ready()
+  return operator
+}
+
+/** Installs everything, and a gateway whose config is held. */
+async function install(): Promise<OperatorProcess> {
+  plane.kubectl(['apply', '--server-side', '-k', deploy])
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+  const operator = await start()
+  await eventually(() => apply(group(), telemetry('main'), gateway('front', 'main')), 'the kinds are served')
+  await eventually(() => isHeld('main') && isKept(), 'the config is held, and the rights are kept')
+  return operator
+}
+
+const release = () =>
+  execFileSync(
+    process.execPath,
+    [join(root, 'cli/main.ts'), 'operator', '--release', `--kubeconfig=${plane.kubeconfig}`],
+    { encoding: 'utf8' },
+  )
+
+/** What is left of an installation, be it Terminating. */
+const left = () =>
+  [
+    names('crd'),
+    names('ns', SYSTEM),
+    ...['clusterrole', 'clusterrolebinding'].map((kind) => names(kind, 'portico-operator')),
+  ]
+    .filter(Boolean)
+    .join(' ')
+
+const isGone = () =>
+  eventually(
+    () => {
+      const rest = left()
+      if (rest !== '') throw new Error(rest)
+      return true
+    },
+    'everything is gone',
+    60_000,
+  )
+
+test.before(async () => {
+  plane = await startControlPlane()
+  deploy = await writeInstallation()
+})
+
+test.after(async () => {
+  for (const operator of running) if (!operator.exited) await operator.stop('SIGKILL')
+  await plane?.stop()
+})
+
+test('a restart lets go of nothing, an operator whose Deployment is gone of everything; then all of it goes', async () => {
+  const first = await install()
+  await first.stop()
+  assert.ok(isHeld('main') && isKept(), 'the Deployment is there: another pod follows')
+  const second = await install()
+  plane.kubectl(['delete', 'deployment', 'portico-operator', '-n', SYSTEM])
+  await second.stop()
+  assert.not(isHeld('main'), second.log())
+  plane.kubectl(['delete', '-k', deploy, '--ignore-not-found', '--timeout=60s'])
+  await isGone()
+})
+
+test('an operator that was killed first holds nothing for longer than until `--release`', async () => {
+  const operator = await install()
+  await operator.stop('SIGKILL')
+  plane.kubectl(['delete', '-k', deploy, '--wait=false'])
+  assert.ok(isHeld('main'))
+  const told = release()
+  assert.match(told, 'MCPTelemetryConfig default/main is let go\n')
+  assert.match(told, 'ClusterRoleBinding portico-operator is let go\n')
+  assert.match(told, `ServiceAccount ${SYSTEM}/portico-operator is let go\n`)
+  await isGone()
+  assert.is(release(), 'nothing is held\n', 'no kind is installed any more')
+})
+
+/** As a kubelet does once the pod is being deleted. */
+async function stopWithPod(operator: OperatorProcess): Promise<void> {
+  await eventually(() => names('deployment', 'portico-operator', '-n', SYSTEM) === '', 'the Deployment is gone')
+  await operator.stop()
+}
+
+test('all at once: the operator keeps its rights until it has let go', async () => {
+  const operator = await install()
+  plane.kubectl(['delete', '-k', deploy, '--wait=false'])
+  await Promise.all([stopWithPod(operator), isGone()])
+  assert.match(operator.log(), 'what was held is let go')
+})
+
+for (const [what, ...target] of [
+  ['ClusterRoleBinding', 'clusterrolebinding', 'portico-operator'],
+  ['ClusterRole', 'clusterrole', 'portico-operator'],
+  ['ServiceAccount', 'serviceaccount', 'portico-operator', '-n', SYSTEM],
+  ['namespace', 'namespace', SYSTEM],
+] as const) {
+  test(`the ${what} goes, with an operator that nobody tells to stop: it lets go and ends`, async () => {
+    const operator = await install()
+    plane.kubectl(['delete', ...target, '--timeout=60s'])
+    await eventually(() => operator.exited, 'the operator has ended by itself')
+    assert.not(isHeld('main'), operator.log())
+    assert.equal(keptOf(RIGHTS), [], operator.log())
+  })
+}
+
+test('of one namespace, all at once: the configs stay, and nothing holds them', async () => {
+  plane.kubectl(['delete', '-k', deploy, '--ignore-not-found', '--timeout=60s'])
+  await isGone()
+  plane.kubectl(['apply', '--server-side', '-k', join(deploy, '../../crds')])
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+  plane.kubectl(['create', 'namespace', SYSTEM])
+  plane.kubectl(['apply', '--server-side', '-k', join(deploy, 'namespaced')])
+  const operator = await start([`--namespace=${SYSTEM}`])
+  const inSystem = (object: Manifest) => ({ ...object, metadata: { ...object.metadata, namespace: SYSTEM } })
+  const objects = [group(), telemetry('main'), gateway('front', 'main')].map(inSystem)
+  await eventually(() => apply(...objects), 'the kinds are served')
+  const config = () => plane.kubectl(['get', 'mcpotel', 'main', '-n', SYSTEM, '-o', 'json'])
+  await eventually(() => config().includes(FINALIZER) && isKept(NAMESPACED_RIGHTS), 'the config is held')
+  plane.kubectl(['delete', '-k', join(deploy, 'namespaced'), '--timeout=60s'])
+  await stopWithPod(operator)
+  assert.not(config().includes(FINALIZER), operator.log())
+  assert.is(names('serviceaccount,role,rolebinding', '-n', SYSTEM, '-l', 'app.kubernetes.io/part-of=portico'), '')
+  plane.kubectl(['delete', 'ns', SYSTEM, '--timeout=60s'])
+  plane.kubectl(['delete', '-k', join(deploy, '../../crds'), '--timeout=60s'])
+  await isGone()
+})
+
+test('rights are kept while a config is held, and not for longer; a steady operator writes nothing', async () => {
+  const operator = await install()
+  const before = plane.writes().length
+  const looks = Date.now() + 3_000
+  await eventually(() => Date.now() > looks, 'two looks')
+  const written = plane.writes().slice(before)
+  assert.equal(
+    written.filter(({ user, resource }) => user.endsWith(':portico-operator') && resource !== 'leases'),
+    [],
+  )
+  plane.kubectl(['delete', 'vmcp', 'front'])
+  await eventually(() => !isHeld('main') && keptOf(RIGHTS).length === 0, 'nothing is held')
+  await operator.stop()
+  plane.kubectl(['delete', '-k', deploy, '--timeout=60s'])
+  await isGone()
+})
+
+test('rights that may not be kept are told once, and none of them is held', async () => {
+  plane.kubectl(['apply', '--server-side', '-k', deploy])
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+  const { rules } = JSON.parse(plane.kubectl(['get', 'clusterrole', 'portico-operator', '-o', 'json']))
+  const fewer = JSON.stringify({ rules: rules.filter((rule: object) => !('resourceNames' in rule)) })
+  plane.kubectl(['patch', 'clusterrole', 'portico-operator', '--type=merge', '-p', fewer])
+  const operator = await start()
+  await eventually(() => apply(group(), telemetry('main'), gateway('front', 'main')), 'the kinds are served')
+  await eventually(() => isHeld('main') && operator.log().includes('rights are not kept'), 'it is told')
+  assert.equal(keptOf(RIGHTS), [])
+  await operator.stop()
+  assert.is(operator.log().split('rights are not kept').length, 2)
+  release()
+  plane.kubectl(['delete', '-k', deploy, '--timeout=60s'])
+  await isGone()
+})
+
+test('an installation over what a killed operator has left Terminating', async () => {
+  const killed = await install()
+  await killed.stop('SIGKILL')
+  plane.kubectl(['delete', 'clusterrolebinding', 'portico-operator', '--wait=false'])
+  // It may end before anybody sees that it is ready.
+  const second = await launch()
+  await eventually(() => second.exited, 'it lets go of what the first one has left, and ends')
+  assert.is(names('clusterrolebinding', 'portico-operator'), '')
+  assert.not(isHeld('main'), second.log())
+  const third = await install()
+  plane.kubectl(['delete', '-k', deploy, '--wait=false'])
+  await Promise.all([stopWithPod(third), isGone()])
+})
+
+test('CRDs first, while the operator runs: it lets go as the workloads go', async () => {
+  const operator = await install()
+  plane.kubectl(['delete', '-k', join(deploy, '../../crds'), '--timeout=60s'])
+  await operator.stop()
+  plane.kubectl(['delete', '-k', deploy, '--ignore-not-found', '--timeout=60s'])
+  await isGone()
+})
+
+test('a config that was written out and applied again, with its finalizer, is let go all the same', async () => {
+  await install()
+  const written = JSON.parse(plane.kubectl(['get', 'mcpotel', 'main', '-o', 'json']))
+  const { name, namespace, finalizers: ours } = written.metadata
+  const copy = { ...written, metadata: { name, namespace, finalizers: ours }, status: undefined }
+  plane.kubectl(['apply', '--server-side', '--force-conflicts', '-f', '-'], { input: JSON.stringify(copy) })
+  plane.kubectl(['delete', 'mcpotel', 'main', '--wait=false'])
+  plane.kubectl(['delete', 'vmcp', 'front'])
+  await eventually(() => names('mcpotel', 'main') === '', 'it goes')
+})
+
+test.run()

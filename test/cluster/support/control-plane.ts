@@ -1,0 +1,236 @@
+/**
+ * A real Kubernetes control plane as child processes on loopback: etcd, kube-apiserver with RBAC and, unless left out,
+ * kube-controller-manager (garbage collection, Deployments). Ready in about five seconds.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { generateKeyPairSync } from 'node:crypto'
+import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { freePort } from '../../support/network/free-port.ts'
+import { type Component, kubernetes } from './binary.ts'
+
+export interface ControlPlane {
+  /** Path of an administrator's kubeconfig. */
+  readonly kubeconfig: string
+  readonly server: string
+  readonly directory: string
+  /** Runs kubectl as administrator and gives its standard output; throws with its standard error. */
+  kubectl(args: readonly string[], options?: { input?: string; kubeconfig?: string }): string
+  /** Writes a kubeconfig for a bearer token, towards this server or another address (a proxy before it). */
+  kubeconfigFor(name: string, token: string, server?: string): string
+  /** Requests that the API server has written to its audit log: every write, with who made it. */
+  writes(): readonly AuditedWrite[]
+  stopApiServer(signal?: NodeJS.Signals): Promise<void>
+  /** With the issuers of before, or with others. */
+  startApiServer(issuers?: readonly string[]): Promise<void>
+  stop(): Promise<void>
+}
+
+/** A write as the audit log has it. */
+export interface AuditedWrite {
+  readonly verb: string
+  readonly user: string
+  readonly resource: string
+  readonly subresource: string
+  readonly namespace: string
+  readonly name: string
+  readonly code: number
+  readonly at: string
+}
+
+const AUDIT_POLICY = {
+  apiVersion: 'audit.k8s.io/v1',
+  kind: 'Policy',
+  omitStages: ['RequestReceived', 'ResponseStarted'],
+  rules: [{ level: 'Metadata', verbs: ['create', 'update', 'patch', 'delete', 'deletecollection'] }, { level: 'None' }],
+}
+
+interface AuditEvent {
+  readonly verb: string
+  readonly user: { readonly username: string }
+  readonly objectRef?: { resource?: string; subresource?: string; namespace?: string; name?: string }
+  readonly responseStatus?: { readonly code?: number }
+  readonly stageTimestamp: string
+}
+
+const ADMIN_TOKEN = 'administrator'
+
+function auditedWrite({ verb, user, objectRef = {}, responseStatus, stageTimestamp }: AuditEvent): AuditedWrite {
+  const { resource = '', subresource = '', namespace = '', name = '' } = objectRef
+  return {
+    verb,
+    user: user.username,
+    resource,
+    subresource,
+    namespace,
+    name,
+    code: responseStatus?.code ?? 0,
+    at: stageTimestamp,
+  }
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  await new Promise((resolve) => child.once('exit', resolve))
+}
+
+/** Child processes by name, each with a log of its own in the folder. */
+export class Processes {
+  readonly #component: Component
+  readonly #directory: string
+  readonly #running = new Map<string, ChildProcess>()
+
+  constructor(component: Component, directory: string) {
+    this.#component = component
+    this.#directory = directory
+  }
+
+  start(name: string, args: readonly string[]): void {
+    const [program, ...leading] = this.#component(name)
+    const log = openSync(join(this.#directory, `${name}.log`), 'a')
+    this.#running.set(
+      name,
+      spawn(program, [...leading, ...args], { cwd: this.#directory, stdio: ['ignore', log, log] }),
+    )
+  }
+
+  alive(name: string): boolean {
+    const child = this.#running.get(name)
+    return child !== undefined && child.exitCode === null && child.signalCode === null
+  }
+
+  async stop(name: string, signal: NodeJS.Signals): Promise<void> {
+    const child = this.#running.get(name)
+    if (!child) return
+    child.kill(signal)
+    const force = setTimeout(() => child.kill('SIGKILL'), 10_000)
+    await ended(child)
+    clearTimeout(force)
+    this.#running.delete(name)
+  }
+}
+
+/** Starts a control plane; the caller stops it. State lives in a folder of the system's temporary one and goes with it. */
+export async function startControlPlane(
+  options: {
+    controllers?: boolean
+    /** Where pods reach the API server, which then listens on every address; without it, on loopback alone. */
+    address?: string
+    /** `--service-account-issuer`, in this order: the first signs, tokens of all are accepted. */
+    issuers?: readonly string[]
+  } = {},
+): Promise<ControlPlane> {
+  const component = kubernetes()
+  const directory = mkdtempSync(join(tmpdir(), 'portico-control-plane-'))
+  const [client, peer, secure, controller] = await Promise.all([freePort(), freePort(), freePort(), freePort()])
+  const processes = new Processes(component, directory)
+  const server = `https://127.0.0.1:${secure}`
+
+  const keys = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  writeFileSync(join(directory, 'sa.key'), keys.privateKey.export({ type: 'pkcs8', format: 'pem' }), { mode: 0o600 })
+  writeFileSync(join(directory, 'sa.pub'), keys.publicKey.export({ type: 'spki', format: 'pem' }))
+  writeFileSync(join(directory, 'tokens.csv'), `${ADMIN_TOKEN},administrator,administrator,"system:masters"\n`)
+
+  writeFileSync(join(directory, 'audit-policy.json'), JSON.stringify(AUDIT_POLICY))
+
+  const writes = () =>
+    readFileSync(join(directory, 'audit.log'), 'utf8')
+      .split('\n')
+      .filter((line) => line.endsWith('}'))
+      .map((line) => auditedWrite(JSON.parse(line)))
+
+  const kubeconfigFor = (name: string, token: string, address = server) => {
+    const file = join(directory, `${name}.kubeconfig`)
+    const config = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: [{ name: 'c', cluster: { server: address, 'insecure-skip-tls-verify': true } }],
+      users: [{ name, user: { token } }],
+      contexts: [{ name: 'c', context: { cluster: 'c', user: name } }],
+      'current-context': 'c',
+    }
+    writeFileSync(file, JSON.stringify(config), { mode: 0o600 })
+    return file
+  }
+  const admin = kubeconfigFor('administrator', ADMIN_TOKEN)
+
+  const kubectl: ControlPlane['kubectl'] = (args, call = {}) => {
+    const [program, ...leading] = component('kubectl')
+    return execFileSync(program, [...leading, '--kubeconfig', call.kubeconfig ?? admin, ...args], {
+      encoding: 'utf8',
+      cwd: directory,
+      env: { ...process.env, HOME: directory },
+      maxBuffer: 1 << 28,
+      ...(call.input === undefined ? { stdio: ['ignore', 'pipe', 'pipe'] } : { input: call.input, stdio: 'pipe' }),
+    })
+  }
+
+  const startApiServer = async (issuers = options.issuers ?? ['https://kubernetes.default.svc']) => {
+    processes.start('kube-apiserver', [
+      `--etcd-servers=http://127.0.0.1:${client}`,
+      `--secure-port=${secure}`,
+      ...(options.address === undefined
+        ? ['--bind-address=127.0.0.1', '--advertise-address=127.0.0.1', '--endpoint-reconciler-type=none']
+        : ['--bind-address=0.0.0.0', `--advertise-address=${options.address}`]),
+      '--kubelet-preferred-address-types=InternalIP',
+      '--cert-dir=certs',
+      ...issuers.map((issuer) => `--service-account-issuer=${issuer}`),
+      '--service-account-key-file=sa.pub',
+      '--service-account-signing-key-file=sa.key',
+      '--service-cluster-ip-range=10.96.0.0/16',
+      '--token-auth-file=tokens.csv',
+      '--authorization-mode=RBAC',
+      '--allow-privileged',
+      '--audit-policy-file=audit-policy.json',
+      '--audit-log-path=audit.log',
+    ])
+    const deadline = Date.now() + 90_000
+    for (;;) {
+      try {
+        if (kubectl(['get', '--raw', '/readyz']) === 'ok') return
+      } catch {}
+      if (!processes.alive('kube-apiserver') || Date.now() > deadline) {
+        throw new Error(`kube-apiserver did not become ready; its log is ${join(directory, 'kube-apiserver.log')}`)
+      }
+      await delay(200)
+    }
+  }
+
+  processes.start('etcd', [
+    '--data-dir=etcd',
+    `--listen-client-urls=http://127.0.0.1:${client}`,
+    `--advertise-client-urls=http://127.0.0.1:${client}`,
+    `--listen-peer-urls=http://127.0.0.1:${peer}`,
+    '--unsafe-no-fsync',
+    '--log-level=error',
+  ])
+  await startApiServer()
+  if (options.controllers ?? true) {
+    processes.start('kube-controller-manager', [
+      `--kubeconfig=${admin}`,
+      '--service-account-private-key-file=sa.key',
+      '--root-ca-file=certs/apiserver.crt',
+      '--leader-elect=false',
+      '--bind-address=127.0.0.1',
+      `--secure-port=${controller}`,
+      '--use-service-account-credentials',
+    ])
+  }
+
+  return {
+    kubeconfig: admin,
+    server,
+    directory,
+    kubectl,
+    kubeconfigFor,
+    writes,
+    startApiServer,
+    stopApiServer: (signal = 'SIGTERM') => processes.stop('kube-apiserver', signal),
+    async stop() {
+      for (const name of ['kube-controller-manager', 'kube-apiserver', 'etcd']) await processes.stop(name, 'SIGTERM')
+      rmSync(directory, { recursive: true, force: true })
+    },
+  }
+}

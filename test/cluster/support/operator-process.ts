@@ -1,0 +1,119 @@
+/** The operator as a process of its own under the rights that it ships with, against a real control plane. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { kinds, writeCrds } from '../../../crds/index.ts'
+import { deployFiles } from '../../../operator/deploy/manifests.ts'
+import { freePort } from '../../support/network/free-port.ts'
+import type { ControlPlane } from './control-plane.ts'
+
+const GROUP = 'portico.dev'
+const SYSTEM = 'portico-system'
+const root = new URL('../../..', import.meta.url).pathname
+
+export const OPERATOR_USER = `system:serviceaccount:${SYSTEM}:portico-operator`
+
+/** Installs CRDs, namespace, service account and roles: all of the shipped installation but the Deployment. */
+export async function installOperator(plane: ControlPlane): Promise<void> {
+  const crds = mkdtempSync(join(plane.directory, 'crds-'))
+  await writeCrds(crds, GROUP)
+  plane.kubectl(['apply', '--server-side', '-k', crds])
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+  for (const [path, text] of deployFiles(Object.values(kinds), GROUP)) {
+    const file = join(plane.directory, 'deploy', path)
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, text)
+  }
+  for (const file of ['namespace.yaml', 'rbac.yaml'])
+    plane.kubectl(['apply', '-f', join(plane.directory, 'deploy', file)])
+}
+
+/** A kubeconfig with the operator's own token, towards the API server or towards a proxy before it. */
+export function operatorKubeconfig(plane: ControlPlane, name = 'operator', server?: string): string {
+  const token = plane.kubectl(['create', 'token', 'portico-operator', '-n', SYSTEM, '--duration=2h']).trim()
+  return plane.kubeconfigFor(name, token, server)
+}
+
+export interface OperatorProcess {
+  readonly health: string
+  readonly metrics: string
+  /** What it has logged so far: JSON lines. */
+  log(): string
+  readonly exited: boolean
+  /** Settles once every watch has its first list. */
+  ready(): Promise<void>
+  stop(signal?: NodeJS.Signals): Promise<void>
+}
+
+export async function startOperator(
+  kubeconfig: string,
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<OperatorProcess> {
+  const [health, metrics] = await Promise.all([freePort(), freePort()])
+  const child: ChildProcess = spawn(
+    process.execPath,
+    [
+      join(root, 'cli/main.ts'),
+      'operator',
+      `--kubeconfig=${kubeconfig}`,
+      `--health-listen=127.0.0.1:${health}`,
+      `--metrics-listen=127.0.0.1:${metrics}`,
+      ...args,
+    ],
+    { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, POD_NAMESPACE: SYSTEM, ...env } },
+  )
+  let output = ''
+  child.stdout?.on('data', (chunk) => {
+    output += chunk
+  })
+  child.stderr?.on('data', (chunk) => {
+    output += chunk
+  })
+  const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const exited = () => child.exitCode !== null || child.signalCode !== null
+  const url = `http://127.0.0.1:${health}`
+  return {
+    health: url,
+    metrics: `http://127.0.0.1:${metrics}/metrics`,
+    log: () => output,
+    get exited() {
+      return exited()
+    },
+    async ready() {
+      const deadline = Date.now() + 30_000
+      while (Date.now() < deadline && !exited()) {
+        const response = await fetch(`${url}/readyz`).catch(() => undefined)
+        if (response?.ok) return
+        await delay(50)
+      }
+      throw new Error(`the operator did not become ready:\n${output.slice(-4000)}`)
+    },
+    async stop(signal = 'SIGTERM') {
+      child.kill(signal)
+      await gone
+    },
+  }
+}
+
+/** Waits until `check` gives something, or fails with what it said last. Deadline in milliseconds. */
+export async function eventually<T>(
+  check: () => T | Promise<T>,
+  what: string,
+  deadline = 20_000,
+): Promise<Exclude<T, false | '' | 0 | null | undefined>> {
+  const end = Date.now() + deadline
+  let last: unknown
+  for (;;) {
+    try {
+      const value = await check()
+      if (value) return value as Exclude<T, false | '' | 0 | null | undefined>
+      last = value
+    } catch (error) {
+      last = error instanceof Error ? error.message : error
+    }
+    if (Date.now() > end) throw new Error(`not within ${deadline} ms: ${what}; last: ${String(last)}`)
+    await delay(100)
+  }
+}

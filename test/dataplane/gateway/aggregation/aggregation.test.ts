@@ -1,0 +1,216 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
+import { buildCatalog, type Catalog } from '../../../../dataplane/gateway/aggregation/catalog.ts'
+import { fitName } from '../../../../dataplane/gateway/aggregation/names.ts'
+import type { Backend } from '../../../../dataplane/gateway/backends/backend/backend.ts'
+import { readToolPage } from '../../../../dataplane/gateway/backends/lists/tool.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+
+type Aggregation = NonNullable<GatewayConfig['aggregation']>
+
+/** The catalog of backends that have shown these tools. A backend's catalog side is its name and its tools. */
+function catalogOf(
+  backends: Readonly<Record<string, readonly string[]>>,
+  aggregation: Aggregation = {},
+  role: GatewayConfig['role'] = 'gateway',
+): Catalog {
+  const shown = Object.entries(backends).map(([name, tools]) => ({
+    name,
+    tools: readToolPage(`{"result":{"tools":[${tools.join(',')}]}}`).tools,
+  }))
+  return buildCatalog({ role, aggregation }, shown as unknown as Backend[])
+}
+
+const namesOf = ({ legacyList }: Catalog): string[] =>
+  JSON.parse(legacyList.toString()).tools.map(({ name }: { name: string }) => name)
+
+const two = { a: [tool('x'), tool('y')], b: [tool('x')] }
+
+test('every tool gets the prefix, clash or not, and the list is sorted', () => {
+  assert.equal(namesOf(catalogOf({ b: [tool('x')], a: [tool('z'), tool('x')] })), ['a_x', 'a_z', 'b_x'])
+})
+
+for (const [prefixFormat, names] of [
+  ['{workload}.', ['a.x', 'a.y', 'b.x']],
+  ['{workload}', ['ax', 'ay', 'bx']],
+  ['p-{workload}-', ['p-a-x', 'p-a-y', 'p-b-x']],
+] as const)
+  test(`prefix format ${prefixFormat}`, () =>
+    assert.equal(namesOf(catalogOf(two, { conflictResolutionConfig: { prefixFormat } })), names))
+
+test('a filter shows what it names, after overrides', () => {
+  const tools = [{ workload: 'a', filter: ['new', 'gone'], overrides: { x: { name: 'new' } } }]
+  assert.equal(namesOf(catalogOf(two, { tools })), ['a_new', 'b_x'])
+})
+
+test('an empty filter shows nothing', () => {
+  assert.equal(namesOf(catalogOf(two, { tools: [{ workload: 'a', filter: [] }] })), ['b_x'])
+})
+
+test('excludeAll hides a backend, excludeAllTools hides all', () => {
+  assert.equal(namesOf(catalogOf(two, { tools: [{ workload: 'a', excludeAll: true }] })), ['b_x'])
+  assert.equal(namesOf(catalogOf(two, { excludeAllTools: true })), [])
+})
+
+test('an override changes what it names and nothing else', () => {
+  const text =
+    '{ "name":"x" ,"inputSchema":{"maximum":9223372036854775807},"annotations":{"title":"T","x":1.0},"odd":[1] }'
+  const overrides = { x: { description: 'new "text"', annotations: { readOnlyHint: true, title: 'U' } } }
+  const { legacyList } = catalogOf({ a: [text] }, { tools: [{ workload: 'a', overrides }] })
+  assert.is(
+    legacyList.toString(),
+    '{"tools":[{"name":"a_x","inputSchema":{"maximum":9223372036854775807},"annotations":{"title":"U","x":1.0,"readOnlyHint":true},"odd":[1],"description":"new \\"text\\""}]}',
+  )
+})
+
+test('a proxy renames nothing, keeps the order, and shows the tools byte for byte', () => {
+  const odd = '{ "name":"b b","inputSchema":{},  "n":1.0 }'
+  const { legacyList, routes } = catalogOf({ a: [tool('z'), odd] }, {}, 'proxy')
+  assert.is(legacyList.toString(), `{"tools":[${tool('z')},${odd}]}`)
+  assert.is(routes.get('b b')?.rename, undefined)
+})
+
+test('long and odd names are cut and cleaned, always to the same', () => {
+  const long = `a_${'n'.repeat(100)}`
+  assert.is(fitName(long).length, 64)
+  assert.is(fitName(long), fitName(long))
+  assert.is.not(fitName(long), fitName(`${long}x`))
+  assert.match(fitName('a_with space'), /^a_with_space_[0-9a-f]{8}$/)
+  assert.is.not(fitName('a_with space'), fitName('a_with/space'))
+  assert.is(fitName('a_fine-name.v2'), 'a_fine-name.v2')
+  const { routes } = catalogOf({ a: [tool('n'.repeat(100))] })
+  assert.is([...routes.values()][0]?.rename, JSON.stringify('n'.repeat(100)))
+})
+
+test('two tools that would have one name both stay, in a fixed way, whatever order the backends come in', () => {
+  const aggregation = { conflictResolutionConfig: { prefixFormat: '{workload}' } }
+  const one = catalogOf({ a: [tool('bx')], ab: [tool('x')] }, aggregation)
+  const other = catalogOf({ ab: [tool('x')], a: [tool('bx')] }, aggregation)
+  assert.equal(namesOf(one), namesOf(other))
+  assert.is(one.routes.get('abx')?.backend.name, 'a')
+  assert.is(one.routes.size, 2)
+  assert.is(one.warnings.length, 1)
+})
+
+test('a backend’s second tool of one name is left out', () => {
+  const { legacyList } = catalogOf({ a: [tool('x', '"n":1'), tool('x', '"n":2')] })
+  assert.equal(JSON.parse(legacyList.toString()).tools, [{ name: 'a_x', inputSchema: { type: 'object' }, n: 1 }])
+})
+
+test('names of Object’s own members are names like others', () => {
+  const { routes } = catalogOf(
+    { a: [tool('constructor'), tool('__proto__'), tool('toString')] },
+    { tools: [{ workload: 'a', overrides: {} }] },
+  )
+  assert.equal([...routes.keys()].sort(), ['a___proto__', 'a_constructor', 'a_toString'])
+})
+
+test('tools that no client may have are left out, with the reason', () => {
+  const bad = '{"name":"bad","inputSchema":{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}}'
+  const { tools, warnings } = readToolPage(`{"result":{"tools":[${tool('x')},${bad},{"inputSchema":{}},5]}}`)
+  assert.equal(
+    tools.map(({ name }) => name),
+    ['x'],
+  )
+  assert.is(warnings.length, 3)
+  assert.match(warnings[0] as string, /bad .*string, integer or boolean/)
+})
+
+for (const text of ['{}', '{"result":{}}', '{"result":{"tools":{}}}', '{"result":[]}'])
+  test(`no list: ${text}`, () => assert.throws(() => readToolPage(text), TypeError))
+
+let raw: RawServer
+let gateway: GatewayUnderTest
+
+test.before(async () => {
+  raw = await startRawServer({
+    era: 'modern',
+    tools: [tool('open'), tool('hidden'), tool('old')],
+    call: (request) => answer(request, OK_RESULT),
+  })
+  gateway = await startGateway({
+    backends: [{ name: 'a', url: raw.url }],
+    aggregation: { tools: [{ workload: 'a', filter: ['open', 'new'], overrides: { old: { name: 'new' } } }] },
+  })
+})
+
+test.after(async () => {
+  await gateway.close()
+  await raw.close()
+})
+
+test('what is hidden can’t be called, and can’t be told from what does not exist', async () => {
+  const session = await openSession(gateway.url)
+  raw.seen.length = 0
+  const answers = new Set<string>()
+  for (const name of ['a_hidden', 'hidden', 'a_old', 'old', 'open', 'a_nothing', '__proto__', 'constructor']) {
+    const { status, text } = await postModern(gateway.url, 'tools/call', { name })
+    const legacy = await post(gateway.url, rpc('tools/call', { name }), session)
+    assert.is(legacy.status, 200)
+    answers.add(`${status} ${text}`).add(`${status} ${legacy.text}`)
+  }
+  assert.is(answers.size, 1, [...answers].join('\n'))
+  assert.match([...answers][0] as string, /-32602/)
+  assert.is(raw.calls('tools/call').length, 0)
+})
+
+test('a renamed tool is called by the backend’s own name', async () => {
+  raw.seen.length = 0
+  assert.ok((await postModern(gateway.url, 'tools/call', { name: 'a_new' })).json.result)
+  assert.is(raw.calls('tools/call')[0]?.message.params?.['name'], 'old')
+  assert.is(raw.calls('tools/call')[0]?.headers['mcp-name'], 'old')
+})
+
+test('the list says in each era what that era knows', async () => {
+  const { json } = await postModern(gateway.url, 'tools/list')
+  const { tools, ...rest } = json.result
+  assert.equal(rest, { resultType: 'complete', ttlMs: 0, cacheScope: 'private' })
+  assert.equal(
+    tools.map(({ name }: { name: string }) => name),
+    ['a_new', 'a_open'],
+  )
+  const legacy = await post(gateway.url, rpc('tools/list'), await openSession(gateway.url))
+  assert.equal(legacy.json.result, { tools })
+})
+
+test('every page of a backend’s tools is read', async () => {
+  const paged = await startRawServer({
+    era: 'legacy',
+    call: () => undefined,
+    before({ message }, res) {
+      if (message.method !== 'tools/list') return false
+      const cursor = (message.params?.['cursor'] as string | undefined) ?? 'start'
+      const more = cursor === 'start' ? '"nextCursor":"two",' : cursor === 'two' ? '"nextCursor":"",' : ''
+      const result = `{${more}"tools":[${tool(`page-${cursor}`)}]}`
+      res.writeHead(200, { 'content-type': 'application/json' })
+      res.end(`{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},"result":${result}}`)
+      return true
+    },
+  })
+  const own = await startGateway({ backends: [{ name: 'p', url: paged.url }] })
+  const { json } = await postModern(own.url, 'tools/list')
+  assert.equal(
+    json.result.tools.map(({ name }: { name: string }) => name),
+    ['p_page-', 'p_page-start', 'p_page-two'],
+  )
+  await own.close()
+  await paged.close()
+})
+
+test('a proxy serves its one backend under the backend’s own names', async () => {
+  const own = await startGateway({ role: 'proxy', backends: [{ name: 'a', url: raw.url }] })
+  const { json } = await postModern(own.url, 'tools/list')
+  assert.equal(
+    json.result.tools.map(({ name }: { name: string }) => name),
+    ['open', 'hidden', 'old'],
+  )
+  raw.seen.length = 0
+  assert.ok((await postModern(own.url, 'tools/call', { name: 'hidden' })).json.result)
+  assert.is(raw.calls('tools/call').length, 1)
+  await own.close()
+})
+
+test.run()

@@ -1,0 +1,234 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { textOf } from '../../../support/gateway/clients.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { APPS, type AppServer, HTML, SHOWS_APPS, startAppServer } from '../../../support/servers/app-server.ts'
+import { answer, OK_RESULT, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+import { startTaskServer } from '../../../support/servers/task-server.ts'
+
+/** MCP Apps (SEP-1865) through the gateway: tools whose results a page shows that is a resource of their server. */
+
+let older: AppServer
+let newer: AppServer
+let gateway: GatewayUnderTest
+
+test.before(async () => {
+  older = await startAppServer({ era: 'legacy', page: 'ui://older/page' })
+  newer = await startAppServer({ era: 'modern', page: 'ui://newer/page', extension: { more: 1 } })
+  gateway = await startGateway({
+    backends: [
+      { name: 'old', url: older.url },
+      { name: 'new', url: newer.url },
+    ],
+  })
+})
+
+test.after(async () => {
+  await gateway.close()
+  await Promise.all([older.close(), newer.close()])
+})
+
+test.before.each(() => {
+  for (const { declared, seen } of [older, newer]) {
+    declared.clear()
+    seen.length = 0
+  }
+})
+
+async function open(capabilities: object, url = gateway.url) {
+  const params = { protocolVersion: '2025-11-25', capabilities, clientInfo: { name: 'raw', version: '1' } }
+  const { headers, json } = await post(url, rpc('initialize', params, 0))
+  const session = {
+    'mcp-session-id': headers.get('mcp-session-id') as string,
+    'mcp-protocol-version': '2025-11-25',
+  }
+  return { session, offered: json.result.capabilities }
+}
+
+const metaOf = (capabilities: object) => ({
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientCapabilities': capabilities,
+})
+
+/** Asks in one era as a client with these capabilities. */
+async function asker(era: 'legacy' | 'modern', capabilities: object, url = gateway.url) {
+  if (era === 'modern')
+    return async (method: string, params: object = {}) =>
+      (await postModern(url, method, { ...params, _meta: metaOf(capabilities) })).json
+  const { session } = await open(capabilities, url)
+  return async (method: string, params: object = {}) => (await post(url, rpc(method, params), session)).json
+}
+
+test('what a backend declares of apps is declared, with what others declare', async () => {
+  const expected = { [APPS]: { more: 1 } }
+  assert.equal((await open({})).offered.extensions, expected)
+  assert.equal((await postModern(gateway.url, 'server/discover')).json.result.capabilities.extensions, expected)
+  const [old, hidden] = [
+    { name: 'old', url: older.url },
+    { name: 'new', url: newer.url },
+  ]
+  for (const config of [
+    { backends: [old] },
+    { backends: [old, hidden], aggregation: { tools: [{ workload: 'new', excludeAll: true }] } },
+  ]) {
+    const without = await startGateway(config)
+    assert.is((await open({}, without.url)).offered.extensions, undefined)
+    assert.is((await postModern(without.url, 'server/discover')).json.result.capabilities.extensions, undefined)
+    await without.close()
+  }
+  const tasks = await startTaskServer()
+  const more = await startGateway({
+    backends: [
+      { name: 'new', url: newer.url },
+      { name: 'tasks', url: tasks.url },
+    ],
+  })
+  const { capabilities } = (await postModern(more.url, 'server/discover')).json.result
+  assert.equal(capabilities.extensions, { ...expected, 'portico.dev/session-tasks': {} })
+  await more.close()
+  await tasks.close()
+})
+
+for (const era of ['legacy', 'modern'] as const) {
+  test(`${era}: backends of both eras are told whether the client shows apps`, async () => {
+    const shows = await asker(era, { ...SHOWS_APPS, experimental: { x: {} } })
+    const plain = await asker(era, {})
+    for (const [name, server] of [
+      ['old_show', older],
+      ['new_show', newer],
+    ] as const) {
+      await shows('tools/call', { name })
+      assert.equal(server.declared.get('show').extensions, SHOWS_APPS.extensions, name)
+      await plain('tools/call', { name })
+      assert.is(server.declared.get('show').extensions, undefined, name)
+      await shows('tools/call', { name })
+      assert.equal(server.declared.get('show').extensions, SHOWS_APPS.extensions, name)
+    }
+  })
+
+  test(`${era}: tools keep their pages; those for apps alone are shown to clients that show apps`, async () => {
+    const { tools } = (await (await asker(era, SHOWS_APPS))('tools/list')).result
+    assert.equal(
+      tools.map(({ name }: any) => name),
+      ['new_old', 'new_refresh', 'new_show', 'old_old', 'old_refresh', 'old_show'],
+    )
+    const metas = Object.fromEntries(tools.map(({ name, _meta }: any) => [name, _meta]))
+    assert.equal(metas['old_show'], { k: 1, ui: { resourceUri: 'ui://older/page' } })
+    assert.equal(metas['new_refresh'], { k: 1, ui: { resourceUri: 'ui://newer/page', visibility: ['app'] } })
+    assert.equal(metas['new_old'], { 'ui/resourceUri': 'ui://newer/page' })
+    const plain = (await (await asker(era, {}))('tools/list')).result.tools
+    assert.equal(
+      plain.map(({ name }: any) => name),
+      ['new_old', 'new_show', 'old_old', 'old_show'],
+    )
+  })
+
+  test(`${era}: a page that nobody lists is read from the backend whose tool names it`, async () => {
+    const ask = await asker(era, SHOWS_APPS)
+    for (const [uri, server] of [
+      ['ui://older/page', older],
+      ['ui://newer/page', newer],
+    ] as const) {
+      const { result } = await ask('resources/read', { uri })
+      assert.equal(result.contents, JSON.parse(server.contents))
+    }
+    assert.ok((await ask('resources/read', { uri: 'ui://nobody/page' })).error)
+    assert.equal((await ask('resources/list')).result.resources, [])
+  })
+
+  test(`${era}: the SDK's client finds a tool's page, reads it and calls the tool`, async () => {
+    const mode = era === 'modern' ? { pin: '2026-07-28' } : era
+    const client = new Client({ name: 'host', version: '1' }, {
+      capabilities: SHOWS_APPS,
+      versionNegotiation: { mode },
+    } as ConstructorParameters<typeof Client>[1])
+    await client.connect(new StreamableHTTPClientTransport(new URL(gateway.url)))
+    const { tools } = await client.listTools()
+    for (const name of ['old_show', 'new_show']) {
+      const { resourceUri } = (tools.find((tool) => tool.name === name)?._meta?.['ui'] ?? {}) as { resourceUri: string }
+      const [page] = (await client.readResource({ uri: resourceUri })).contents
+      assert.is(page?.mimeType, HTML)
+      assert.is((page as { text: string }).text, `<!DOCTYPE html>${resourceUri}`)
+      assert.is(textOf(await client.callTool({ name, arguments: {} })), 'shown')
+    }
+    await client.close()
+  })
+}
+
+test('a page calls the tools of its own server by the names that it knows, where one alone is meant', async () => {
+  const page = await startAppServer({ era: 'legacy', page: 'ui://one/page' })
+  const plain = await startRawServer({
+    era: 'legacy',
+    tools: [tool('only'), tool('old')],
+    call: (request) => answer(request, OK_RESULT),
+  })
+  const own = await startGateway({
+    backends: [
+      { name: 'a', url: page.url },
+      { name: 'b', url: plain.url },
+    ],
+    aggregation: { tools: [{ workload: 'a', filter: ['refresh', 'old'] }] },
+  })
+  const twice = await startGateway({
+    backends: [
+      { name: 'a', url: page.url },
+      { name: 'b', url: older.url },
+    ],
+  })
+  for (const era of ['legacy', 'modern'] as const) {
+    page.declared.clear()
+    const called = async (name: string, capabilities: object = SHOWS_APPS, url = own.url) =>
+      (await (await asker(era, capabilities, url))('tools/call', { name })).error?.code ?? 'called'
+    assert.is(await called('refresh'), 'called')
+    assert.is(await called('old'), 'called')
+    assert.equal([...page.declared.keys()], ['refresh', 'old'])
+    for (const name of ['show', 'only']) assert.is(await called(name), -32602, name)
+    assert.is(await called('refresh', {}), -32602)
+    assert.is(await called('refresh', SHOWS_APPS, twice.url), -32602)
+  }
+  await Promise.all([own.close(), twice.close()])
+  await Promise.all([page.close(), plain.close()])
+})
+
+test('a tool is never shown with another backend’s page', async () => {
+  const twin = await startAppServer({ era: 'legacy', page: 'ui://older/page' })
+  const both = await startGateway({
+    backends: [
+      { name: 'z', url: older.url },
+      { name: 'a', url: twin.url },
+    ],
+  })
+  const { tools } = (await (await asker('legacy', SHOWS_APPS, both.url))('tools/list')).result
+  const metas = Object.fromEntries(tools.map(({ name, _meta }: any) => [name, _meta]))
+  assert.is(metas['z_show'].ui.resourceUri, 'ui://older/page')
+  assert.equal(metas['a_show'], { k: 1, ui: {} })
+  assert.equal(metas['a_old'], {})
+  assert.equal(metas['a_refresh'], { k: 1, ui: { visibility: ['app'] } })
+  const { problems } = (await both.status()) as unknown as { problems: { code: string; message: string }[] }
+  assert.is(problems.filter(({ code }) => code === 'AppWithheld').length, 3)
+  await both.close()
+  await twin.close()
+})
+
+test('through a proxy before the server all is the same', async () => {
+  const proxy = await startGateway({ role: 'proxy', backends: [{ name: 'own', url: older.url }] })
+  const outer = await startGateway({
+    backends: [
+      { name: 'old', url: proxy.url },
+      { name: 'new', url: newer.url },
+    ],
+  })
+  const ask = await asker('legacy', SHOWS_APPS, outer.url)
+  const { tools } = (await ask('tools/list')).result
+  assert.is(tools.length, 6)
+  const { result } = await ask('resources/read', { uri: 'ui://older/page' })
+  assert.equal(result.contents, JSON.parse(older.contents))
+  await ask('tools/call', { name: 'old_refresh' })
+  assert.equal(older.declared.get('refresh').extensions, SHOWS_APPS.extensions)
+  await outer.close()
+  await proxy.close()
+})
+
+test.run()

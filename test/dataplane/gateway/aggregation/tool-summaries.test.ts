@@ -1,0 +1,31 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { toolSummaries } from '../../../../dataplane/gateway/page/tool-summaries.ts'
+
+const summariesOf = (...tools: object[]) =>
+  toolSummaries({
+    routes: new Map(tools.map((_, index) => [String(index), { backend: 'b' }])),
+    legacyList: Buffer.from(JSON.stringify({ tools })),
+  } as unknown as Parameters<typeof toolSummaries>[0]).tools
+
+test('names and descriptions are cut to what suits a page', () => {
+  const [tool] = summariesOf({ name: 'n'.repeat(200), description: 'd'.repeat(1000) })
+  assert.is(tool?.name, `${'n'.repeat(127)}…`)
+  assert.is(tool?.description, `${'d'.repeat(299)}…`)
+})
+
+test('no half of a character is left where a text is cut', () => {
+  const [tool] = summariesOf({ name: 'a', description: `${'d'.repeat(298)}😀😀` })
+  assert.is(tool?.description, `${'d'.repeat(298)}\ufffd…`)
+})
+
+test('a description of more than 64 Ki characters is not read; one that fits is whole', () => {
+  const [long, fits] = summariesOf(
+    { name: 'a', description: 'd'.repeat(70_000) },
+    { name: 'b', description: 'd'.repeat(300) },
+  )
+  assert.is(long?.description, '')
+  assert.is(fits?.description, 'd'.repeat(300))
+})
+
+test.run()

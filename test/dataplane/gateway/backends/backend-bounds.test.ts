@@ -1,0 +1,152 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { MessageStream } from '../../../../dataplane/gateway/backends/connection/message-stream.ts'
+import { capabilitiesIn, instructionsIn } from '../../../../dataplane/gateway/backends/connection/self-description.ts'
+import { UnfinishedEvent } from '../../../../dataplane/gateway/backends/connection/unfinished-event.ts'
+import { ListRoom } from '../../../../dataplane/gateway/backends/lists/list-room.ts'
+import { Budget } from '../../../../dataplane/server/budget.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { startGateway } from '../../../support/gateway/gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const MIB = 1024 * 1024
+const budgetOf = (share: number) => new Budget({ total: share, share, reserve: 0 })
+
+/** A server whose tools come in so many pages. */
+function paged(pages: number, page: (index: number) => object): Promise<RawServer> {
+  return startRawServer({
+    era: 'modern',
+    call: (request) => answer(request, OK_RESULT),
+    before({ message: { id, method, params } }, res) {
+      if (method !== 'tools/list') return false
+      const index = Number(params?.['cursor'] ?? 0)
+      const more = index + 1 < pages ? { nextCursor: `${index + 1}` } : {}
+      const result = { resultType: 'complete', ttlMs: 0, cacheScope: 'private', ...page(index), ...more }
+      res.writeHead(200, { 'content-type': 'application/json' })
+      res.end(JSON.stringify({ jsonrpc: '2.0', id, result }))
+      return true
+    },
+  })
+}
+
+test('a list that is too large is cut and told of, and the rest serves', async () => {
+  const asked = { large: 0, padded: 0 }
+  const large = await paged(20, (page) => {
+    asked.large++
+    return { tools: [{ name: `t${page}`, description: 'x'.repeat(MIB), inputSchema: { type: 'object' } }] }
+  })
+  // A little that is shown and much that is not.
+  const padded = await paged(20, (page) => {
+    asked.padded++
+    return { tools: [{ name: `t${page}`, inputSchema: { type: 'object' } }], more: 'x'.repeat(MIB) }
+  })
+  const gateway = await startGateway({
+    backends: [
+      { name: 'large', url: large.url },
+      { name: 'padded', url: padded.url },
+    ],
+    failureHandling: { healthCheckInterval: '60s', partialFailureMode: 'best_effort' },
+  })
+  try {
+    const status = async () => (await gateway.status()) as unknown as Status
+    await eventually('both lists', async () => (await status()).backends.every(({ tools }) => tools > 0), 20_000)
+    const { backends, problems } = await status()
+    assert.equal(asked, { large: 16, padded: 20 })
+    assert.equal(
+      backends.map(({ tools }) => tools),
+      [15, 20],
+    )
+    assert.equal(
+      problems.filter(({ code }) => code === 'ListCut').map(({ message }) => message),
+      ['large: the list of tools is cut: it is larger than there is room for'],
+    )
+    for (const name of ['large_t0', 'padded_t19'])
+      assert.match((await postModern(gateway.url, 'tools/call', { name })).text, '"ok"')
+  } finally {
+    await gateway.close()
+    await large.close()
+    await padded.close()
+  }
+})
+
+interface Status {
+  readonly backends: readonly { readonly tools: number }[]
+  readonly problems: readonly { readonly code: string; readonly message: string }[]
+}
+
+test('a list counts what is kept of it, while it is read anew as much as it grows', () => {
+  const budget = budgetOf(10_000)
+  const room = new ListRoom(budget.shareOf('b'))
+  const read = (lengths: readonly number[]) => {
+    room.begin()
+    return lengths.map(room.fits)
+  }
+  assert.equal(read([1000, 1000]), [true, true])
+  room.settle()
+  const before = budget.held
+  assert.equal(read([1000]), [true])
+  assert.is(budget.held, before, 'what was kept goes on')
+  room.giveUp()
+  assert.is(budget.held, before)
+  assert.equal(read([1000, 9000, 10]), [true, false, false], 'and nothing behind what did not fit')
+  room.settle()
+  assert.ok(room.isFull)
+  assert.ok(budget.held < before)
+  read([10])
+  room.settle()
+  assert.not(room.isFull)
+  read([5000])
+  room.release()
+  assert.is(budget.held, 0)
+  assert.equal(read([10]), [false], 'a backend that is closed keeps nothing')
+  room.settle()
+  assert.is(budget.held, 0)
+})
+
+test('what a backend says of itself is bounded, and sessions share it', () => {
+  const capabilities = { tools: {}, x: 'x'.repeat(70_000) }
+  assert.throws(() => capabilitiesIn({ capabilities }), /larger than 64 KiB/)
+  const own = { tools: {}, x: 'x'.repeat(10_000) }
+  const first = capabilitiesIn({ capabilities: own })
+  assert.is(capabilitiesIn({ capabilities: structuredClone(own) }, first), first)
+  assert.throws(() => capabilitiesIn({ capabilities: { ...own, y: 1 } }, first), /larger than 4 KiB/)
+  assert.is(instructionsIn({ instructions: 'x'.repeat(100_000) })?.length, 65_536)
+})
+
+test('events that never end are counted, and dropped where there is no room', () => {
+  const budget = budgetOf(1000)
+  const share = budget.shareOf('b')
+  const heard: string[] = []
+  const options = { share, log: { error() {} }, onMessage: (bytes: Buffer) => heard.push(bytes.toString()), onEnd() {} }
+  const controller = { abort() {} } as never
+  const stream = () => {
+    const one = new MessageStream(options)
+    one.onResponseStart(controller, 200, { 'content-type': 'text/event-stream' })
+    return one
+  }
+  const [one, two] = [stream(), stream()] as const
+  one.onResponseData(controller, Buffer.from(`data: ${'x'.repeat(700)}`))
+  assert.is(budget.held, 700)
+  two.onResponseData(controller, Buffer.from(`data: ${'y'.repeat(700)}`))
+  assert.is(budget.held, 700, 'of the second nothing is kept')
+  two.onResponseData(controller, Buffer.from('y\n\ndata: 1\n\n'))
+  one.onResponseData(controller, Buffer.from('\n\n'))
+  assert.equal(heard, ['1', 'x'.repeat(700)])
+  assert.is(budget.held, 0)
+  one.onResponseData(controller, Buffer.from('data: x'))
+  one.onResponseEnd()
+  assert.is(budget.held, 0)
+})
+
+test('an event in many pieces is whole in the end', () => {
+  const event = new UnfinishedEvent(budgetOf(10_000).shareOf('b'))
+  for (let at = 0; at < 1000; at++) {
+    event.push(Buffer.from(String(at % 10)))
+    assert.ok(event.settle())
+  }
+  assert.is(event.take().toString(), '0123456789'.repeat(100))
+  assert.is(event.take().length, 0)
+})
+
+test.run()

@@ -1,0 +1,242 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { BackendFailure } from '../../../../dataplane/gateway/backends/connection/failure.ts'
+import { failurePolicy } from '../../../../dataplane/gateway/backends/health/failure-policy.ts'
+import { Health } from '../../../../dataplane/gateway/backends/health/health.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
+import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const away = new BackendFailure('backend_unavailable', 'away')
+const withStatus = (status: number) => new BackendFailure('backend_failed', `HTTP ${status}`, { status })
+
+const healthOf = (failureHandling: TestConfig['failureHandling']) => {
+  const health = new Health()
+  health.policy = failurePolicy({ failureHandling })
+  return health
+}
+
+const times = (count: number, act: () => void) => {
+  for (let time = 0; time < count; time++) act()
+}
+
+test('without a word of it there is a circuit that opens after five failures', () => {
+  const health = new Health()
+  times(4, () => health.failed(away))
+  assert.is(health.circuit, 'closed')
+  assert.ok(health.mayTry())
+  health.failed(away)
+  assert.is(health.circuit, 'open')
+  assert.not(health.mayTry())
+})
+
+test('a circuit that is configured opens at its own threshold, and none at all where it is off', () => {
+  const two = healthOf({ circuitBreaker: { enabled: true, failureThreshold: 2, timeout: '1s' } })
+  times(2, () => two.failed(away))
+  assert.is(two.circuit, 'open')
+  const off = healthOf({ circuitBreaker: { enabled: false } })
+  times(100, () => off.failed(away))
+  assert.is(off.circuit, 'closed')
+  assert.ok(off.mayTry())
+})
+
+test('one answer closes the circuit', () => {
+  const health = new Health()
+  times(20, () => health.failed(away))
+  health.answered()
+  assert.is(health.circuit, 'closed')
+  assert.is(health.state, 'healthy')
+})
+
+test('half-open lets one try through; its failure opens again, its abandonment lets another', async () => {
+  const health = healthOf({ circuitBreaker: { enabled: true, failureThreshold: 1, timeout: '1ms' } })
+  health.failed(away)
+  await eventually('half-open', () => health.circuit === 'half-open')
+  assert.ok(health.mayTry())
+  assert.not(health.mayTry(), 'the second waits')
+  health.abandoned()
+  assert.ok(health.mayTry())
+  health.failed(away)
+  assert.not(health.mayTry())
+})
+
+test('a refused credential and a request for patience open no circuit', () => {
+  const health = new Health()
+  times(20, () => health.failed(withStatus(401)))
+  assert.is(health.state, 'unauthenticated')
+  assert.is(health.circuit, 'closed')
+  health.answered()
+  times(20, () => health.failed(withStatus(429)))
+  assert.is(health.state, 'healthy')
+  assert.is(health.circuit, 'closed')
+})
+
+test('the threshold of failures makes unhealthy', () => {
+  const health = healthOf({ unhealthyThreshold: 2 })
+  health.failed(away)
+  assert.is(health.state, 'degraded')
+  health.failed(away)
+  assert.is(health.state, 'unhealthy')
+})
+
+test('calls of one caller that fail open the circuit for that caller alone', () => {
+  const [one, other] = [{}, {}]
+  const broken = withStatus(500)
+  const health = new Health()
+  times(20, () => health.failed(broken, one))
+  assert.not(health.mayTry(one))
+  assert.ok(health.mayTry(other))
+  assert.is(health.state, 'degraded', 'nor is it unhealthy')
+  health.failed(broken, other)
+  assert.not(health.mayTry(other), 'two have seen it')
+  health.answered()
+  times(5, () => health.failed(away, one))
+  assert.not(health.mayTry(other), 'nobody makes a backend unreachable by what is asked')
+  health.answered()
+  times(4, () => health.failed(broken, one))
+  health.failed(broken)
+  assert.not(health.mayTry(other), 'the gateway has seen it as well')
+})
+
+let closing: (() => Promise<unknown>)[] = []
+test.after.each(async () => {
+  for (const close of closing.reverse()) await close()
+  closing = []
+})
+
+async function server(port?: number): Promise<RawServer> {
+  const started = await startRawServer({
+    era: 'legacy',
+    call: (request) => answer(request, OK_RESULT),
+    ...(port === undefined ? {} : { port }),
+  })
+  closing.push(() => started.close().catch(() => {}))
+  return started
+}
+
+async function gateway(config: TestConfig): Promise<GatewayUnderTest> {
+  const started = await startGateway(config)
+  closing.push(() => started.close())
+  return started
+}
+
+const stateOf = async (of: GatewayUnderTest, name: string) =>
+  (await of.status()).backends.find((backend) => backend.name === name)
+
+const fast = { healthCheckInterval: '150ms', healthCheckTimeout: '100ms' }
+
+test('a backend that goes is noticed without a call, and so is its return', async () => {
+  const one = await server()
+  const gw = await gateway({ failureHandling: fast, backends: [{ name: 'one', url: one.url }] })
+  await eventually('healthy', async () => (await stateOf(gw, 'one'))?.health === 'healthy')
+  await one.close()
+  await eventually('unhealthy', async () => (await stateOf(gw, 'one'))?.health === 'unhealthy')
+  await eventually('open', async () => (await stateOf(gw, 'one'))?.circuit !== 'closed')
+  await server(one.port)
+  await eventually('healthy again', async () => (await stateOf(gw, 'one'))?.health === 'healthy')
+  assert.is((await stateOf(gw, 'one'))?.circuit, 'closed')
+  assert.is((await postModern(gw.url, 'tools/call', { name: 'one_t' })).json.result.content[0].text, 'ok')
+})
+
+for (const era of ['legacy', 'modern'] as const)
+  test(`a backend without tools is looked at as well (${era})`, async () => {
+    const start = async (port?: number) => {
+      const started = await startRawServer({
+        era,
+        call: () => undefined,
+        before({ message }, res) {
+          const { method = '', id } = message
+          const told: Record<string, unknown> = {
+            initialize: { protocolVersion: '2025-11-25', capabilities: { prompts: {} }, serverInfo: {} },
+            ping: {},
+            'prompts/list': { prompts: [] },
+          }
+          if (era === 'modern')
+            told['server/discover'] = { supportedVersions: ['2026-07-28'], capabilities: { prompts: {} } }
+          if (told[method] === undefined) return false
+          res.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 's' })
+          res.end(JSON.stringify({ jsonrpc: '2.0', id, result: told[method] }))
+          return true
+        },
+        ...(port === undefined ? {} : { port }),
+      })
+      closing.push(() => started.close().catch(() => {}))
+      return started
+    }
+    const one = await start()
+    const gw = await gateway({ failureHandling: fast, backends: [{ name: 'one', url: one.url }] })
+    await eventually('healthy', async () => (await stateOf(gw, 'one'))?.health === 'healthy')
+    await one.close()
+    await eventually('unhealthy', async () => (await stateOf(gw, 'one'))?.health === 'unhealthy')
+    await start(one.port)
+    await eventually('healthy again', async () => (await stateOf(gw, 'one'))?.health === 'healthy')
+  })
+
+test('calls alone open the circuit, which is then the answer at once', async () => {
+  let broken = true
+  const one = await startRawServer({
+    era: 'legacy',
+    call: (request, res) => {
+      if (!broken) return answer(request, OK_RESULT)
+      res.writeHead(500).end()
+      return undefined
+    },
+  })
+  closing.push(() => one.close())
+  const circuitBreaker = { enabled: true, failureThreshold: 3, timeout: '1s' }
+  const gw = await gateway({ failureHandling: { circuitBreaker }, backends: [{ name: 'one', url: one.url }] })
+  const session = await openSession(gw.url)
+  const call = () => post(gw.url, rpc('tools/call', { name: 'one_t', arguments: {} }), session)
+  for (let time = 0; time < 3; time++) assert.ok((await call()).text.includes('error'))
+  assert.is((await stateOf(gw, 'one'))?.circuit, 'open')
+  const before = one.calls('tools/call').length
+  for (let time = 0; time < 5; time++) assert.ok((await call()).text.includes('error'))
+  assert.is(one.calls('tools/call').length, before, 'nothing is sent while it is open')
+  broken = false
+  await eventually('the circuit to close by one try', async () => (await call()).text.includes('"ok"'))
+  assert.is((await stateOf(gw, 'one'))?.circuit, 'closed')
+})
+
+test('another policy takes effect on a running gateway, and its backends live on', async () => {
+  const one = await server()
+  const backends = [{ name: 'one', url: one.url }]
+  const gw = await gateway({ backends })
+  await eventually('the first list', () => one.calls('tools/list').length > 0)
+  const before = one.calls('tools/list').length
+  await gw.configure({ backends, failureHandling: fast })
+  await eventually('more lists', () => one.calls('tools/list').length > before + 2)
+  assert.is(one.calls('initialize').length, 1)
+})
+
+for (const [partialFailureMode, whole] of [
+  ['fail', true],
+  ['best_effort', false],
+] as const)
+  test(`partialFailureMode ${partialFailureMode}: a list ${whole ? 'fails' : 'shows the rest'} while a backend is away`, async () => {
+    const one = await server()
+    const two = await server()
+    const gw = await gateway({
+      failureHandling: { ...fast, partialFailureMode },
+      backends: [
+        { name: 'one', url: one.url },
+        { name: 'two', url: two.url },
+      ],
+    })
+    const list = () => postModern(gw.url, 'tools/list')
+    await eventually('the whole list', async () => (await list()).json.result?.tools.length === 2)
+    await two.close()
+    await eventually('unhealthy', async () => (await stateOf(gw, 'two'))?.health === 'unhealthy')
+    const { json } = await list()
+    assert.is(json.error !== undefined, whole)
+    if (whole) assert.is(json.error.message, 'The backend "two" can’t be reached.')
+    for (const method of ['prompts/list', 'resources/list', 'resources/templates/list']) {
+      const { error } = (await postModern(gw.url, method)).json
+      assert.is(error?.message, whole ? 'The backend "two" can’t be reached.' : undefined)
+    }
+    assert.is((await postModern(gw.url, 'tools/call', { name: 'one_t' })).json.result.content[0].text, 'ok')
+    await server(two.port)
+    await eventually('the whole list again', async () => (await list()).json.result?.tools.length === 2)
+  })
+
+test.run()

@@ -1,0 +1,234 @@
+/** Backends may say any JSON in any place: that costs the message or the call, and the next call is served as before. */
+import type { ServerResponse } from 'node:http'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { EventReader } from '../../../support/gateway/event-reader.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { BASE_HEADERS, modern, openSession, post, rpc } from '../../../support/gateway/post.ts'
+import { digest, sampleOf, variantsOf, WRONG_VALUES } from '../../../support/gateway/wrong-values.ts'
+import { ANSWERS, RESULTS, UNASKED } from '../../../support/servers/backend-messages.ts'
+import {
+  answer,
+  OK_RESULT,
+  type RawRequest,
+  type RawServer,
+  startRawServer,
+} from '../../../support/servers/raw-server.ts'
+
+const CAN_BE_ASKED = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} }
+
+/** A backend of one era with one tool, and a gateway in front; what it says next is a test's affair. */
+class Hostile {
+  readonly backend: RawServer
+  readonly gateway: GatewayUnderTest
+  /** What is said in the place of the usual answer, by method. */
+  readonly said: Map<string, (request: RawRequest, res: ServerResponse) => string | undefined>
+  /** Streams that the backend may say something on unasked. */
+  readonly streams: Set<ServerResponse>
+  #session: Record<string, string> | undefined
+
+  private constructor(parts: Pick<Hostile, 'backend' | 'gateway' | 'said' | 'streams'>) {
+    this.backend = parts.backend
+    this.gateway = parts.gateway
+    this.said = parts.said
+    this.streams = parts.streams
+  }
+
+  static async start(era: 'legacy' | 'modern', role: 'gateway' | 'proxy'): Promise<Hostile> {
+    const said: Hostile['said'] = new Map()
+    const streams = new Set<ServerResponse>()
+    const backend = await startRawServer({
+      era,
+      call: (request) => answer(request, OK_RESULT),
+      before(request, res) {
+        const { method = '' } = request.message
+        if (request.method === 'GET' || method === 'subscriptions/listen') {
+          res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+          streams.add(res)
+          res.once('close', () => streams.delete(res))
+          return true
+        }
+        const own = said.get(method)
+        const result = era === 'legacy' && method === 'server/discover' ? undefined : RESULTS[method]
+        if (own === undefined && result === undefined) return false
+        const text = own === undefined ? answer(request, JSON.stringify(result)) : own(request, res)
+        if (text !== undefined) {
+          const session = method === 'initialize' ? { 'mcp-session-id': `s${backend.seen.length}` } : {}
+          res.writeHead(200, { 'content-type': 'application/json', ...session }).end(text)
+        }
+        return true
+      },
+    })
+    const gateway = await startGateway({
+      role,
+      backends: [{ name: 'b', url: backend.url, timeout: '3s' }],
+      failureHandling: { circuitBreaker: { enabled: false } },
+    })
+    const hostile = new Hostile({ backend, gateway, said, streams })
+    await hostile.hasLists()
+    return hostile
+  }
+
+  async hasLists(): Promise<void> {
+    await eventually('its lists', async () => (await this.gateway.status()).backends[0]?.tools === 1)
+  }
+
+  async session(): Promise<Record<string, string>> {
+    if (this.#session !== undefined) return this.#session
+    const start = { protocolVersion: '2025-11-25', capabilities: CAN_BE_ASKED, clientInfo: { name: 'n', version: '1' } }
+    const { headers } = await post(this.gateway.url, rpc('initialize', start, 0))
+    this.#session = {
+      'mcp-session-id': headers.get('mcp-session-id') as string,
+      'mcp-protocol-version': '2025-11-25',
+    }
+    return this.#session
+  }
+
+  /** Calls the tool as a client of each era; whatever comes is orderly. */
+  async call(what: string): Promise<void> {
+    const name = 't'
+    const { body, headers } = modern('tools/call', { name, arguments: {} })
+    const asked = body.replace(
+      '"io.modelcontextprotocol/clientCapabilities":{}',
+      () => `"io.modelcontextprotocol/clientCapabilities":${JSON.stringify(CAN_BE_ASKED)}`,
+    )
+    const inSession = rpc('tools/call', { name, _meta: { progressToken: 1 } }, 7)
+    for (const [text, head] of [
+      [asked, headers],
+      [inSession, await this.session()],
+    ] as const) {
+      const leaving = AbortSignal.timeout(250)
+      const init = { method: 'POST', headers: { ...BASE_HEADERS, ...head }, body: text, signal: leaving }
+      // A client that is asked something does not answer here: it goes.
+      const response = await fetch(this.gateway.url, init).catch(() => undefined)
+      const given = await response?.text().catch(() => '')
+      assert.ok(response === undefined || [200, 400, 404].includes(response.status), `${response?.status} for ${what}`)
+      assert.not.match(given ?? '', /node:internal|\.ts:\d/, what)
+    }
+  }
+
+  async isServedAsBefore(what: string): Promise<void> {
+    this.said.clear()
+    const { body, headers } = modern('tools/call', { name: 't' })
+    const good = async () => (await post(this.gateway.url, body, headers)).json?.result !== undefined
+    await eventually(`a good call after ${what}`, good, 20_000)
+    const faults = this.gateway.lines.splice(0).filter(({ level }) => level === 'error')
+    assert.is(faults.map(({ msg, err }) => `${msg} ${JSON.stringify(err)}`).join('\n'), '', `a fault after ${what}`)
+  }
+
+  async close(): Promise<void> {
+    await this.gateway.close()
+    await this.backend.close()
+  }
+}
+
+const withId = (text: string, { message }: RawRequest) => text.replaceAll('"ID"', JSON.stringify(message.id))
+const events = (...texts: string[]) => texts.map((text) => `data: ${text}\n\n`).join('')
+
+for (const era of ['legacy', 'modern'] as const) {
+  const stage = (name: string, run: (hostile: Hostile) => Promise<void>) =>
+    test(`${era}: ${name}`, async () => {
+      const hostile = await Hostile.start(era, 'proxy')
+      try {
+        await run(hostile)
+      } finally {
+        await hostile.close()
+      }
+    })
+
+  for (const [index, message] of ANSWERS.entries())
+    stage(`answers to calls (${index})`, async (hostile) => {
+      for (const { text, what } of variantsOf({ jsonrpc: '2.0', id: 'ID', ...message })) {
+        hostile.said.set('tools/call', (request) => withId(text, request))
+        await hostile.call(what)
+      }
+      await hostile.isServedAsBefore('answers')
+    })
+
+  for (const message of UNASKED)
+    stage(`before an answer: ${(message as { method: string }).method}`, async (hostile) => {
+      const all = variantsOf(message)
+      // Some together: each stream is an exchange.
+      for (let at = 0; at < all.length; at += 10) {
+        const some = all.slice(at, at + 10)
+        hostile.said.set('tools/call', (request, res) => {
+          res.writeHead(200, { 'content-type': 'text/event-stream' })
+          res.end(events(...some.map(({ text }) => text), answer(request, OK_RESULT)))
+          return undefined
+        })
+        await hostile.call(some.map(({ what }) => what).join())
+      }
+      await hostile.isServedAsBefore('messages before an answer')
+    })
+
+  stage('on streams of what belongs to no call', async (hostile) => {
+    const session = await openSession(hostile.gateway.url)
+    const listening = await EventReader.open(hostile.gateway.url, {
+      headers: { accept: 'text/event-stream', ...session },
+    })
+    await post(hostile.gateway.url, rpc('tools/call', { name: 't' }), session)
+    const { body, headers } = modern('subscriptions/listen', { notifications: { resourceSubscriptions: ['test://a'] } })
+    const watching = await EventReader.open(hostile.gateway.url, {
+      method: 'POST',
+      headers: { ...BASE_HEADERS, ...headers },
+      body,
+    })
+    await eventually('streams of the backend', () => hostile.streams.size >= 3)
+    const good = JSON.stringify(UNASKED.find((one) => JSON.stringify(one).includes('resources/updated')))
+    for (const message of UNASKED) {
+      const before = watching.messages.length
+      for (const stream of hostile.streams) stream.write(events(...variantsOf(message).map(({ text }) => text), good))
+      await eventually('what comes behind it', () => watching.messages.length > before, 20_000)
+    }
+    await hostile.isServedAsBefore('streams')
+    await listening.leave()
+    await watching.leave()
+  })
+
+  const opening = era === 'legacy' ? 'initialize' : 'server/discover'
+  for (const method of [opening, 'tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'])
+    stage(`its ${method}`, async (hostile) => {
+      for (const { text, what } of sampleOf(
+        variantsOf({ jsonrpc: '2.0', id: 'ID', result: RESULTS[method] as object }),
+      )) {
+        hostile.said.set(method, (request) => withId(text, request))
+        const before = hostile.backend.calls('tools/list').length
+        if (method === opening)
+          await openSession(hostile.gateway.url).then((session) =>
+            post(hostile.gateway.url, rpc('tools/call', { name: 't' }), session),
+          )
+        for (const stream of hostile.streams)
+          stream.write(events('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'))
+        if (hostile.streams.size > 0)
+          await eventually(`a look (${what})`, () => hostile.backend.calls('tools/list').length > before, 1_000).catch(
+            () => {},
+          )
+        await hostile.call(what)
+      }
+      await hostile.isServedAsBefore(method)
+    })
+
+  stage('HTTP that is none of MCP', async (hostile) => {
+    const types = ['', 'text/html', 'application/json; charset=x', 'text/event-stream', 'application/json']
+    for (const status of [200, 201, 204, 301, 400, 401, 404, 418, 500, 503])
+      for (const type of types)
+        for (const text of [
+          '',
+          'x',
+          '{}',
+          ...WRONG_VALUES.slice(0, 12),
+          'id: 1\nretry: 99999999999999\ndata: {}\n\n',
+        ]) {
+          hostile.said.set('tools/call', (_request, res) => {
+            res.writeHead(status, type === '' ? {} : { 'content-type': type, 'mcp-session-id': 'é' })
+            res.end(status === 204 ? undefined : text)
+            return undefined
+          })
+          if (digest(`${status}${type}${text}`) % 6 === 0) await hostile.call(`${status} ${type} ${text}`)
+        }
+    await hostile.isServedAsBefore('HTTP')
+  })
+}
+
+test.run()

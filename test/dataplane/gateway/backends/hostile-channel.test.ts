@@ -1,0 +1,229 @@
+/** Servers on standard input and output and on HTTP+SSE may say any JSON in any place: that costs the message or the call. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { EventReader } from '../../../support/gateway/event-reader.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { BASE_HEADERS, modern, openSession, post, rpc } from '../../../support/gateway/post.ts'
+import { sampleOf, type Variant, variantsOf, WRONG_VALUES } from '../../../support/gateway/wrong-values.ts'
+import { ANSWERS, RESULTS, UNASKED } from '../../../support/servers/backend-messages.ts'
+import {
+  type ChannelServer,
+  type Heard,
+  startSseChannel,
+  startStdioServer,
+  type Take,
+} from '../../../support/servers/channel-server.ts'
+import { OK_RESULT } from '../../../support/servers/raw-server.ts'
+
+type Headers = Record<string, string>
+
+const CAN_BE_ASKED = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} }
+const answerTo = ({ id }: Heard, result: string) => `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
+const withId = (text: string, { id }: Heard) => text.replaceAll('"ID"', JSON.stringify(id))
+/** Some that are looked at one after the other. */
+const few = (variants: readonly Variant[]) => sampleOf(variants).filter((_, at) => at % 4 === 0)
+const faultsIn = ({ lines }: GatewayUnderTest) =>
+  lines.flatMap(({ level, msg, err }) => (level === 'error' ? [`${msg} ${JSON.stringify(err)}`] : []))
+
+/** Answers as an orderly server of sessions does, but for what `said` has, by method. */
+function orderly(said: ReadonlyMap<string, Take>): Take {
+  return (message, say) => {
+    const { id, method = '' } = message
+    const own = said.get(method)
+    if (own !== undefined) own(message, say)
+    else if (id === undefined || message.method === undefined) return
+    else if (method === 'tools/call') say(answerTo(message, OK_RESULT))
+    else if (method === 'server/discover') say(`{"jsonrpc":"2.0","id":${id},"error":{"code":-32601,"message":"none"}}`)
+    else say(answerTo(message, JSON.stringify(RESULTS[method] ?? {})))
+  }
+}
+
+/** A server on a channel with one tool, and a gateway in front. */
+class Hostile {
+  readonly server: ChannelServer
+  readonly gateway: GatewayUnderTest
+  readonly said: Map<string, Take>
+
+  private constructor(server: ChannelServer, gateway: GatewayUnderTest, said: Map<string, Take>) {
+    this.server = server
+    this.gateway = gateway
+    this.said = said
+  }
+
+  static async start(startServer: (take: Take) => Promise<ChannelServer>): Promise<Hostile> {
+    const said = new Map<string, Take>()
+    const server = await startServer(orderly(said))
+    const gateway = await startGateway({
+      role: 'proxy',
+      backends: [{ name: 'b', timeout: '3s', ...server.config }],
+      failureHandling: { circuitBreaker: { enabled: false } },
+    })
+    const hostile = new Hostile(server, gateway, said)
+    await eventually('its lists', async () => (await gateway.status()).backends[0]?.tools === 1)
+    return hostile
+  }
+
+  async session(): Promise<Headers> {
+    const start = { protocolVersion: '2025-11-25', capabilities: CAN_BE_ASKED, clientInfo: { name: 'n', version: '1' } }
+    const { headers } = await post(this.gateway.url, rpc('initialize', start, 0))
+    return { 'mcp-session-id': headers.get('mcp-session-id') as string, 'mcp-protocol-version': '2025-11-25' }
+  }
+
+  /** Calls the tool as a client of each era with an argument that says which call it is. */
+  async call(which: number, session: Headers, what: string): Promise<void> {
+    const params = { name: 't', arguments: { which } }
+    const { body, headers } = modern('tools/call', params)
+    const canBeAsked = `"io.modelcontextprotocol/clientCapabilities":${JSON.stringify(CAN_BE_ASKED)}`
+    const asked = body.replace('"io.modelcontextprotocol/clientCapabilities":{}', () => canBeAsked)
+    const inSession = rpc('tools/call', { ...params, _meta: { progressToken: which } }, which)
+    await Promise.all([this.#orderly(asked, headers, what), this.#orderly(inSession, session, what)])
+  }
+
+  async #orderly(body: string, headers: Headers, what: string): Promise<void> {
+    const init = { method: 'POST', headers: { ...BASE_HEADERS, ...headers }, body, signal: AbortSignal.timeout(300) }
+    // A client that is asked something, or whose answer never comes, goes.
+    const response = await fetch(this.gateway.url, init).catch(() => undefined)
+    const given = await response?.text().catch(() => '')
+    assert.ok(response === undefined || [200, 400, 404].includes(response.status), `${response?.status} for ${what}`)
+    assert.not.match(given ?? '', /node:internal|\.ts:\d/, what)
+  }
+
+  async isServedAsBefore(what: string): Promise<void> {
+    this.said.clear()
+    const { body, headers } = modern('tools/call', { name: 't' })
+    const good = async () => (await post(this.gateway.url, body, headers)).json?.result !== undefined
+    await eventually(`a good call after ${what}`, good)
+    assert.is(faultsIn(this.gateway).join('\n'), '', `a fault after ${what}`)
+  }
+
+  async close(): Promise<void> {
+    await this.gateway.close()
+    await this.server.close()
+  }
+}
+
+const AT_ONCE = 250
+const inGroups = (variants: readonly Variant[], size: number): (readonly Variant[])[] =>
+  Array.from({ length: Math.ceil(variants.length / size) }, (_, at) => variants.slice(at * size, (at + 1) * size))
+
+for (const start of [startStdioServer, startSseChannel]) {
+  const stage = (name: string, run: (hostile: Hostile) => Promise<void>) =>
+    test(`${start === startStdioServer ? 'stdio' : 'sse'}: ${name}`, async () => {
+      const hostile = await Hostile.start(start)
+      try {
+        await run(hostile)
+      } finally {
+        await hostile.close()
+      }
+    })
+
+  for (const [index, message] of ANSWERS.entries())
+    stage(`answers to calls (${index})`, async (hostile) => {
+      const session = await hostile.session()
+      for (const group of inGroups(variantsOf({ jsonrpc: '2.0', id: 'ID', ...message }), AT_ONCE)) {
+        hostile.said.set('tools/call', (request, say) => {
+          const { which } = (request.params?.['arguments'] ?? {}) as { which?: number }
+          say(withId((group[which ?? 0] ?? (group[0] as Variant)).text, request))
+        })
+        await Promise.all(group.map(({ what }, which) => hostile.call(which, session, what)))
+      }
+      await hostile.isServedAsBefore('answers')
+    })
+
+  stage('before an answer', async (hostile) => {
+    const session = await hostile.session()
+    for (const message of UNASKED)
+      for (const group of inGroups(variantsOf(message), AT_ONCE)) {
+        hostile.said.set('tools/call', (request, say) => {
+          for (const { text } of group) say(text)
+          say(answerTo(request, OK_RESULT))
+        })
+        await hostile.call(1, session, group.map(({ what }) => what).join())
+      }
+    await hostile.isServedAsBefore('messages before an answer')
+  })
+
+  stage('what belongs to no call', async (hostile) => {
+    const { gateway, server } = hostile
+    const session = await hostile.session()
+    const listening = await EventReader.open(gateway.url, { headers: { accept: 'text/event-stream', ...session } })
+    const { text } = await post(gateway.url, rpc('resources/subscribe', { uri: 'test://a' }), session)
+    assert.match(text, /"result"/)
+    const { body, headers } = modern('subscriptions/listen', { notifications: { resourceSubscriptions: ['test://a'] } })
+    const init = { method: 'POST', headers: { ...BASE_HEADERS, ...headers }, body }
+    const watching = await EventReader.open(gateway.url, init)
+    await eventually('the acknowledgement', () => watching.messages.length > 0)
+    const good = JSON.stringify(UNASKED.find((one) => JSON.stringify(one).includes('resources/updated')))
+    for (const message of [...UNASKED, { jsonrpc: '2.0', id: 1, result: {} }, { jsonrpc: '2.0', id: 1, error: {} }]) {
+      const updated = (reader: EventReader) =>
+        reader.messages.filter(({ method }) => method === 'notifications/resources/updated').length
+      const before = [updated(listening), updated(watching)] as const
+      for (const { text } of variantsOf(message)) server.say(text)
+      server.say(good)
+      await eventually(
+        'what comes behind it',
+        () => updated(listening) > before[0] && updated(watching) > before[1],
+        20_000,
+      )
+    }
+    await hostile.isServedAsBefore('messages of no call')
+    await listening.leave()
+    await watching.leave()
+  })
+
+  stage('lines that are no messages', async (hostile) => {
+    const session = await hostile.session()
+    for (const value of [...WRONG_VALUES, '{', '}', '\u0000', '{"jsonrpc":"2.0","id":1,', '\ud800']) {
+      hostile.said.set('tools/call', (request, say) => {
+        say(value)
+        say(answerTo(request, OK_RESULT))
+      })
+      await hostile.call(1, session, value.slice(0, 40))
+    }
+    await hostile.isServedAsBefore('noise')
+  })
+
+  for (const method of ['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list'])
+    stage(`its ${method}`, async (hostile) => {
+      const lists = () => hostile.server.heard.filter((message) => message.method === 'tools/list').length
+      for (const { text } of few(variantsOf({ jsonrpc: '2.0', id: 'ID', result: RESULTS[method] as object }))) {
+        hostile.said.set(method, (request, say) => say(withId(text, { id: request.id })))
+        const before = lists()
+        hostile.server.say('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
+        // While pages without end are read, the next look waits.
+        await eventually('a look', () => lists() > before, 100).catch(() => {})
+      }
+      await hostile.isServedAsBefore(method)
+    })
+}
+
+/** Each has a conversation of its own: a server that does not come up is not started again at once. */
+for (const start of [startStdioServer, startSseChannel])
+  for (const method of ['initialize', 'server/discover'])
+    test(`${start === startStdioServer ? 'stdio' : 'sse'}: many servers whose ${method} is wrong, and one that is right`, async () => {
+      const result = RESULTS[method] as object
+      const variants = sampleOf(variantsOf({ jsonrpc: '2.0', id: 'ID', result })).slice(0, 24)
+      const wrong = variants.map(
+        ({ text }) => new Map([[method, (request: Heard, say: (text: string) => void) => say(withId(text, request))]]),
+      )
+      const servers = await Promise.all([new Map<string, Take>(), ...wrong].map((said) => start(orderly(said))))
+      const backends = servers.map(({ config }, index) => ({ name: `b${index}`, timeout: '3s', ...config }))
+      const gateway = await startGateway({ backends })
+      try {
+        const { body, headers } = modern('tools/call', { name: 'b0_t' })
+        await eventually(
+          'the right one',
+          async () => (await post(gateway.url, body, headers)).json?.result !== undefined,
+        )
+        await eventually('all have been asked', async () => (await fetch(`${gateway.adminUrl}/readyz`)).ok)
+        const session = await openSession(gateway.url)
+        assert.match((await post(gateway.url, rpc('tools/call', { name: 'b0_t' }), session)).text, /"result"/)
+        assert.is(faultsIn(gateway).join('\n'), '')
+      } finally {
+        await gateway.close()
+        await Promise.all(servers.map((server) => server.close()))
+      }
+    })
+
+test.run()

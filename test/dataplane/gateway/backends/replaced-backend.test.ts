@@ -1,0 +1,157 @@
+/** A backend whose address, headers or CA change is another one: what goes on at the old one is finished there. */
+import type { ServerResponse } from 'node:http'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { EventReader } from '../../../support/gateway/event-reader.ts'
+import { startGateway } from '../../../support/gateway/gateway.ts'
+import { BASE_HEADERS, modern, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import {
+  answer,
+  OK_RESULT,
+  type RawRequest,
+  type RawServer,
+  startRawServer,
+} from '../../../support/servers/raw-server.ts'
+
+type Held = { readonly request: RawRequest; readonly res: ServerResponse }
+
+/** A server whose calls with `hold` are answered by the test. */
+async function startHolding(era: 'legacy' | 'modern'): Promise<RawServer & { readonly held: Held[] }> {
+  const held: Held[] = []
+  const server = await startRawServer({
+    era,
+    call(request, res) {
+      if (!request.body.includes('"hold"')) return answer(request, OK_RESULT)
+      held.push({ request, res })
+      return undefined
+    },
+  })
+  return Object.assign(server, { held })
+}
+
+for (const era of ['legacy', 'modern'] as const)
+  for (const what of ['headers', 'url'] as const)
+    test(`${era}: new calls use the new ${what}, calls on their way finish, and then their sessions end`, async () => {
+      const before = await startHolding(era)
+      const after = what === 'url' ? await startHolding(era) : before
+      const backend = { name: 'b', url: before.url, headers: { 'x-key': 'old' } }
+      const gateway = await startGateway({ backends: [backend] })
+      try {
+        const session = await openSession(gateway.url)
+        const params = { name: 'b_t', arguments: { hold: 1 } }
+        const waiting = [
+          post(gateway.url, rpc('tools/call', params, 5), session).then(({ text }) => text),
+          postModern(gateway.url, 'tools/call', params).then(({ text }) => text),
+        ]
+        await eventually('both are held', () => before.held.length === 2)
+        const next = { ...backend, url: after.url, headers: { 'x-key': 'new' } }
+        await gateway.configure({ backends: [next] })
+        await eventually('a call by the new one', async () => {
+          assert.ok((await postModern(gateway.url, 'tools/call', { name: 'b_t' })).json.result)
+          return after.calls('tools/call').at(-1)?.headers['x-key'] === 'new'
+        })
+        assert.ok((await post(gateway.url, rpc('tools/call', { name: 'b_t' }, 6), session)).text.includes('"result"'))
+        const ended = () =>
+          before.seen.filter(({ method, headers }) => method === 'DELETE' && headers['x-key'] === 'old')
+        assert.is(ended().length, 0, 'a session was ended below its call')
+        for (const { request, res } of before.held)
+          res.writeHead(200, { 'content-type': 'application/json' }).end(answer(request, OK_RESULT))
+        for (const text of await Promise.all(waiting)) assert.match(text, /"text":"ok"/)
+        if (era === 'legacy') await eventually('the old sessions end', () => ended().length >= 2)
+      } finally {
+        await gateway.close()
+        await before.close()
+        if (after !== before) await after.close()
+      }
+    })
+
+/** A modern server with one resource, and the streams on which it tells of changes. */
+async function startWatched() {
+  const streams = new Map<ServerResponse, unknown>()
+  const server = await startRawServer({
+    era: 'modern',
+    call: (request) => answer(request, OK_RESULT),
+    before(request, res) {
+      const { method } = request.message
+      const results: Record<string, object> = {
+        'server/discover': {
+          supportedVersions: ['2026-07-28'],
+          capabilities: { tools: {}, resources: { subscribe: true } },
+        },
+        'resources/list': { resources: [{ uri: 'test://a', name: 'a' }] },
+        'resources/templates/list': { resourceTemplates: [] },
+      }
+      if (method === 'subscriptions/listen') {
+        res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+        streams.set(res, request.headers['x-key'])
+        res.once('close', () => streams.delete(res))
+        return true
+      }
+      const result = results[method ?? '']
+      if (result === undefined) return false
+      const text = answer(request, JSON.stringify({ resultType: 'complete', ...result }))
+      res.writeHead(200, { 'content-type': 'application/json' }).end(text)
+      return true
+    },
+  })
+  const update = () => {
+    for (const stream of streams.keys())
+      stream.write('data: {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://a"}}\n\n')
+  }
+  return { ...server, streams, update, close: server.close.bind(server) }
+}
+
+const isUpdate = ({ method }: { method?: unknown }) => method === 'notifications/resources/updated'
+
+test('who listens to resources of a backend that is replaced is told to ask anew, and hears of the new one', async () => {
+  const backend = await startWatched()
+  const config = { name: 'b', url: backend.url }
+  const gateway = await startGateway({ backends: [config] })
+  const listen = () => {
+    const { body, headers } = modern('subscriptions/listen', { notifications: { resourceSubscriptions: ['test://a'] } })
+    return EventReader.open(gateway.url, { method: 'POST', headers: { ...BASE_HEADERS, ...headers }, body })
+  }
+  try {
+    await postModern(gateway.url, 'resources/list')
+    const first = await listen()
+    await eventually('it is heard', () => first.messages.length === 1 && backend.streams.size === 1)
+    await gateway.configure({ backends: [{ ...config, headers: { 'x-key': 'new' } }] })
+    await eventually(
+      'it ends with a result',
+      () => first.ended && first.messages.at(-1)?.result?.resultType === 'complete',
+    )
+    const second = await listen()
+    await eventually('it is heard again', () => second.messages.length === 1)
+    backend.update()
+    await eventually('the change', () => second.messages.some(isUpdate))
+    await second.leave()
+  } finally {
+    await gateway.close()
+    await backend.close()
+  }
+})
+
+test('what a session watches at a backend that is replaced is watched at the new one', async () => {
+  const backend = await startWatched()
+  const config = { name: 'b', url: backend.url }
+  const gateway = await startGateway({ backends: [config] })
+  try {
+    const session = await openSession(gateway.url)
+    const heard = await EventReader.open(gateway.url, { headers: { accept: 'text/event-stream', ...session } })
+    assert.ok((await post(gateway.url, rpc('resources/subscribe', { uri: 'test://a' }), session)).json.result)
+    await eventually('it is watched', () => backend.streams.size === 1)
+    await gateway.configure({ backends: [{ ...config, headers: { 'x-key': 'new' } }] })
+    await eventually('it is watched with the new key alone', () => [...backend.streams.values()].join() === 'new')
+    backend.update()
+    await eventually('the change', () => heard.messages.some(isUpdate))
+    await post(gateway.url, rpc('resources/unsubscribe', { uri: 'test://a' }), session)
+    await eventually('nothing is watched', () => backend.streams.size === 0)
+    await heard.leave()
+  } finally {
+    await gateway.close()
+    await backend.close()
+  }
+})
+
+test.run()

@@ -1,0 +1,39 @@
+/** What one replica notes of a session with a backend, and what another makes of a note. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { keptLink, keptText } from '../../../../../dataplane/gateway/backends/session/kept-link.ts'
+import { variantsOf } from '../../../../support/gateway/wrong-values.ts'
+
+const URL = 'http://b.example/mcp?key=s3cret'
+const opened = { sessionId: 's-1', revision: '2025-11-25', capabilities: { tools: {} } }
+
+test('what was noted is read again, and holds no URL', () => {
+  assert.equal(keptLink(keptText(opened, URL), URL), opened)
+  const without = { ...opened, sessionId: undefined }
+  assert.equal(keptLink(keptText(without, URL), URL), without)
+  assert.not.match(keptText(opened, URL), /example|s3cret/)
+})
+
+test('a session of another URL is none of this backend’s', () => {
+  assert.is(keptLink(keptText(opened, URL), 'http://b.example/mcp?key=other'), undefined)
+})
+
+test('any JSON in any place of a note is a session of its shape, or none', () => {
+  const note = JSON.parse(keptText(opened, URL))
+  let none = 0
+  for (const { text, what } of variantsOf(note)) {
+    const kept = keptLink(text, URL)
+    if (kept === undefined) {
+      none++
+      continue
+    }
+    const { sessionId, revision, capabilities } = kept
+    assert.ok(sessionId === undefined || /^[\x21-\x7e]{1,1024}$/.test(sessionId), what)
+    assert.match(revision, /^\d{4}-\d\d-\d\d$/, what)
+    assert.ok(typeof capabilities === 'object' && capabilities !== null && !Array.isArray(capabilities), what)
+  }
+  assert.ok(none > 50, `${none}`)
+  for (const text of ['', 'x', 'null', '[]', '7', '"x"', '{}', '{']) assert.is(keptLink(text, URL), undefined)
+})
+
+test.run()

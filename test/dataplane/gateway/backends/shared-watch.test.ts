@@ -1,0 +1,186 @@
+/** Clients that watch resources of one modern backend share one stream of it. */
+import type { ServerResponse } from 'node:http'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { EventReader } from '../../../support/gateway/event-reader.ts'
+import { startGateway } from '../../../support/gateway/gateway.ts'
+import { BASE_HEADERS, modern } from '../../../support/gateway/post.ts'
+import { answer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const cleanups: (() => unknown)[] = []
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+const RESULTS: Readonly<Record<string, string>> = {
+  'server/discover':
+    '"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"resources":{"subscribe":true}},"ttlMs":0,"cacheScope":"private"',
+  'resources/list': `"resources":[${['a', 'b', 'c'].map((name) => `{"uri":"test://${name}","name":"${name}"}`)}],"ttlMs":0,"cacheScope":"private"`,
+  'resources/templates/list': '"resourceTemplates":[],"ttlMs":0,"cacheScope":"private"',
+}
+
+interface Subscription {
+  readonly uris: readonly string[]
+  readonly res: ServerResponse
+  open: boolean
+}
+
+type Answering = (uris: readonly string[], res: ServerResponse) => boolean
+
+/** `refuses` may answer a subscription in its own way; true where it has. */
+async function startWatched(refuses: Answering = () => false) {
+  const subscriptions: Subscription[] = []
+  const asked: (readonly string[])[] = []
+  const backend = await startRawServer({
+    era: 'modern',
+    call: () => undefined,
+    before(request, res) {
+      const { method = '', params } = request.message
+      const result = RESULTS[method]
+      if (result !== undefined) {
+        res.writeHead(200, { 'content-type': 'application/json' })
+        res.end(answer(request, `{"resultType":"complete",${result}}`))
+        return true
+      }
+      if (method !== 'subscriptions/listen') return false
+      const { resourceSubscriptions } = (params?.['notifications'] ?? {}) as { resourceSubscriptions?: string[] }
+      asked.push(resourceSubscriptions ?? [])
+      if (refuses(resourceSubscriptions ?? [], res)) return true
+      const subscription: Subscription = { uris: resourceSubscriptions ?? [], res, open: true }
+      res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+      res.once('close', () => {
+        subscription.open = false
+      })
+      subscriptions.push(subscription)
+      return true
+    },
+  })
+  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: backend.url }] })
+  cleanups.push(
+    () => backend.close(),
+    () => gateway.close(),
+  )
+  await eventually('its lists', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  const open = () => subscriptions.filter((subscription) => subscription.open)
+  const watch = async (...uris: string[]): Promise<EventReader> => {
+    const { body, headers } = modern('subscriptions/listen', { notifications: { resourceSubscriptions: uris } })
+    const reader = await EventReader.open(gateway.url, {
+      method: 'POST',
+      headers: { ...BASE_HEADERS, ...headers },
+      body,
+    })
+    cleanups.push(() => reader.leave())
+    await eventually('the acknowledgement', () => reader.messages.length > 0)
+    return reader
+  }
+  return { open, subscriptions, asked, watch, gateway }
+}
+
+const change = (subscription: Subscription | undefined, uri: string) =>
+  subscription?.res.write(
+    `data: ${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri } })}\n\n`,
+  )
+const changed = ({ messages }: EventReader): unknown[] => messages.slice(1).map(({ params }) => params.uri)
+
+test('one stream of the backend for all who watch, and each hears what it watches', async () => {
+  const { open, watch } = await startWatched()
+  const one = await watch('test://a')
+  const two = await watch('test://a', 'test://b')
+  await eventually('one stream of both', () => open().length === 1 && open()[0]?.uris.length === 2)
+  change(open()[0], 'test://a')
+  change(open()[0], 'test://b')
+  await eventually('both to hear', () => changed(one).length === 1 && changed(two).length === 2)
+  assert.equal([changed(one), changed(two)], [['test://a'], ['test://a', 'test://b']])
+})
+
+test('who leaves takes nothing from the others; with the last one the stream ends', async () => {
+  const { open, subscriptions, watch } = await startWatched()
+  const one = await watch('test://a')
+  const two = await watch('test://a')
+  await eventually('the stream', () => open().length === 1)
+  await one.leave()
+  change(open()[0], 'test://a')
+  await eventually('the other to hear', () => changed(two).length === 1)
+  assert.is(subscriptions.length, 1, 'what is watched already needs no other stream')
+  await two.leave()
+  await eventually('the stream to end', () => open().length === 0)
+})
+
+test('a stream that ends is opened again with all that is watched by then', async () => {
+  const { open, subscriptions, watch } = await startWatched()
+  const one = await watch('test://a')
+  await eventually('the stream', () => open().length === 1)
+  subscriptions[0]?.res.end()
+  await eventually('the next stream', () => subscriptions.length === 2 && open().length === 1, 10_000)
+  change(open()[0], 'test://a')
+  await eventually('it is heard', () => changed(one).length === 1)
+})
+
+const RPC_ERROR = '{"jsonrpc":"2.0","id":"portico-watch","error":{"code":-32602,"message":"no such resource"}}'
+/** How backends refuse a subscription. */
+const refusals: Readonly<Record<string, (res: ServerResponse) => void>> = {
+  'HTTP 400': (res) => res.writeHead(400).end(),
+  'an error as JSON': (res) => res.writeHead(200, { 'content-type': 'application/json' }).end(RPC_ERROR),
+  'an error on the stream': (res) =>
+    res.writeHead(200, { 'content-type': 'text/event-stream' }).end(`data: ${RPC_ERROR}\n\n`),
+}
+
+for (const [how, refuse] of Object.entries(refusals))
+  test(`who watches what the backend refuses (${how}) costs nobody else their updates`, async () => {
+    const { open, asked, watch } = await startWatched((uris, res) => {
+      if (!uris.includes('test://b')) return false
+      refuse(res)
+      return true
+    })
+    const one = await watch('test://a')
+    await eventually('the stream', () => open().length === 1)
+    const two = await watch('test://b', 'test://c')
+    await eventually('a stream of all but the refused one', () => {
+      const [stream, more] = open()
+      return more === undefined && stream?.uris.includes('test://a') === true && stream.uris.includes('test://c')
+    })
+    change(open()[0], 'test://a')
+    change(open()[0], 'test://c')
+    await eventually('both to hear', () => changed(one).length === 1 && changed(two).length === 1)
+    assert.equal([changed(one), changed(two)], [['test://a'], ['test://c']])
+    const tries = asked.length
+    const three = await watch('test://a')
+    await three.leave()
+    await watch('test://a')
+    assert.is(asked.length, tries, 'what is refused is not asked for again for others')
+  })
+
+test('a refusal that may pass leaves the stream as it is', async () => {
+  let refused = 0
+  const { open, watch } = await startWatched((uris, res) => {
+    if (!uris.includes('test://b') || refused > 0) return false
+    refused++
+    res.writeHead(503).end()
+    return true
+  })
+  const one = await watch('test://a')
+  await eventually('the stream', () => open().length === 1)
+  await watch('test://b')
+  await eventually('the refusal', () => refused === 1)
+  change(open()[0], 'test://a')
+  await eventually('the first to hear', () => changed(one).length === 1)
+  await eventually('a stream of both', () => open().length === 1 && open()[0]?.uris.length === 2, 10_000)
+})
+
+test('a backend that refuses all is asked a bounded number of times', async () => {
+  const { asked, watch, gateway } = await startWatched((_uris, res) => {
+    res.writeHead(404).end()
+    return true
+  })
+  await watch(...Array.from({ length: 200 }, (_, index) => `test://${index}`), 'test://a', 'test://b', 'test://c')
+  const leftOut = () =>
+    gateway.lines.reduce(
+      (sum, { msg, resources }) => sum + (/refuses to tell/.test(String(msg)) ? Number(resources) : 0),
+      0,
+    )
+  await eventually('all to be left out', () => leftOut() === 203, 10_000)
+  assert.ok(asked.length <= 40, `${asked.length} requests`)
+})
+
+test.run()

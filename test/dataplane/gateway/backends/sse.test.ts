@@ -1,0 +1,159 @@
+import { spawn } from 'node:child_process'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { freePort } from '../../../support/network/free-port.ts'
+import { type SseServer, startSseServer } from '../../../support/servers/sse-server.ts'
+
+let server: SseServer
+let gateway: GatewayUnderTest
+
+test.before(async () => {
+  server = await startSseServer()
+  gateway = await startGateway({
+    backends: [{ name: 'old', transport: 'sse', url: server.url, headers: { authorization: 'Bearer hush' } }],
+  })
+})
+
+test.after(async () => {
+  await gateway.close()
+  await server.close()
+})
+
+const echo = async (url: string, era: 'modern' | 'legacy', message = 'hi') => {
+  const { client } = await connect(url, era)
+  try {
+    return textOf(await client.callTool({ name: 'old_echo', arguments: { message } }))
+  } finally {
+    await client.close()
+  }
+}
+
+for (const era of ['modern', 'legacy'] as const)
+  test(`${era} client: lists, calls and hears progress`, async () => {
+    const { client } = await connect(gateway.url, era)
+    assert.ok((await client.listTools()).tools.some(({ name }) => name === 'old_echo'))
+    assert.is(textOf(await client.callTool({ name: 'old_echo', arguments: { message: 'hi' } })), 'hi')
+    const seen: number[] = []
+    const onprogress = ({ progress }: { progress: number }) => void seen.push(progress)
+    await client.callTool({ name: 'old_steps', arguments: { count: 3 } }, { onprogress } as never)
+    await eventually('progress', () => seen.length === 3)
+    await client.close()
+  })
+
+test('every request carries the configured headers', () => {
+  assert.ok(server.seen.some((line) => line.startsWith('GET')))
+  assert.equal([...new Set(server.seen.map((line) => line.replace(/^\w+ /, '')))].sort(), [
+    '/messages Bearer hush',
+    '/sse Bearer hush',
+  ])
+})
+
+test('each session has a stream of its own, which ends with it', async () => {
+  const before = server.streams
+  const { client, transport } = await connectV1(gateway.url)
+  await client.callTool({ name: 'old_echo', arguments: { message: 'a' } })
+  assert.is(server.streams, before + 1)
+  await transport.terminateSession()
+  await client.close()
+  await eventually('the stream to end', () => server.streams === before)
+})
+
+test('streams that end, and sessions that are forgotten, are opened anew without a failed call', async () => {
+  const { client } = await connectV1(gateway.url)
+  const call = async () => textOf(await client.callTool({ name: 'old_echo', arguments: { message: 'again' } }))
+  assert.is(await call(), 'again')
+  server.forget()
+  assert.is(await call(), 'again')
+  server.cut()
+  await eventually('all streams have ended', () => server.streams === 0)
+  await eventually('the next call', () =>
+    call().then(
+      (text) => text === 'again',
+      () => false,
+    ),
+  )
+  await client.close()
+})
+
+test('the modern era works over streams that were cut', async () => {
+  server.cut()
+  await eventually('the next call', () =>
+    echo(gateway.url, 'modern').then(
+      (text) => text === 'hi',
+      () => false,
+    ),
+  )
+})
+
+test('a refused credential is told as such', async () => {
+  server.token = 'Bearer other'
+  server.cut()
+  await eventually('the backend is unauthenticated', async () => {
+    await echo(gateway.url, 'legacy').catch(() => {})
+    return (await gateway.status()).backends[0]?.health === 'unauthenticated'
+  })
+  server.token = undefined
+})
+
+test('an endpoint of another origin gets nothing', async () => {
+  let stolen = 0
+  const thief = createServer((_req, res) => {
+    stolen++
+    res.writeHead(202).end()
+  })
+  await new Promise<void>((resolve) => thief.listen(0, '127.0.0.1', resolve))
+  const endpoint = `http://127.0.0.1:${(thief.address() as AddressInfo).port}/take`
+  const bad = createServer((_req, res) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' }).write(`event: endpoint\ndata: ${endpoint}\n\n`)
+  })
+  await new Promise<void>((resolve) => bad.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(bad.address() as AddressInfo).port}/sse`
+  const lone = await startGateway({ backends: [{ name: 'old', transport: 'sse', url }] })
+  await eventually('the refusal', async () => {
+    const { backends } = await lone.status()
+    return backends[0]?.lastError?.message === 'named an endpoint of another origin'
+  })
+  assert.is(stolen, 0)
+  await lone.close()
+  for (const one of [thief, bad]) {
+    one.closeAllConnections()
+    await new Promise((resolve) => one.close(resolve))
+  }
+})
+
+test('server-everything over SSE', async () => {
+  const port = await freePort()
+  const script = fileURLToPath(
+    new URL('../../../../node_modules/@modelcontextprotocol/server-everything/dist/index.js', import.meta.url),
+  )
+  const child = spawn(process.execPath, [script, 'sse'], {
+    env: { ...process.env, PORT: String(port) },
+    stdio: 'ignore',
+  })
+  const lone = await startGateway({
+    backends: [{ name: 'old', transport: 'sse', url: `http://127.0.0.1:${port}/sse` }],
+  })
+  try {
+    await eventually(
+      'it answers',
+      () =>
+        echo(lone.url, 'modern', 'x').then(
+          (text) => text === 'Echo: x',
+          () => false,
+        ),
+      20_000,
+    )
+    assert.is(await echo(lone.url, 'legacy', 'y'), 'Echo: y')
+  } finally {
+    await lone.close()
+    child.kill('SIGKILL')
+  }
+})
+
+test.run()

@@ -1,0 +1,238 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+
+const script = (path: string) => fileURLToPath(new URL(path, import.meta.url))
+const EVERYTHING = script('../../../../node_modules/@modelcontextprotocol/server-everything/dist/index.js')
+const RAW = script('../../../support/servers/stdio-server.ts')
+const MODERN = script('../../../support/servers/stdio-modern-server.ts')
+const node = process.execPath
+
+const raw = (name: string, env: Record<string, string> = {}) => ({
+  name,
+  transport: 'stdio' as const,
+  stdio: { command: [node, RAW], env },
+})
+
+let gateway: GatewayUnderTest
+
+test.before(async () => {
+  gateway = await startGateway(
+    {
+      backends: [
+        { name: 'every', transport: 'stdio', stdio: { command: [node, EVERYTHING, 'stdio'] } },
+        { name: 'modern', transport: 'stdio', stdio: { command: [node, MODERN] } },
+        {
+          name: 'raw',
+          transport: 'stdio',
+          stdio: {
+            command: [node, RAW],
+            env: { PLAIN: 'plain' },
+            envFiles: [{ name: 'SECRET', file: 'secret' }],
+            cwd: '/',
+          },
+        },
+        raw('ends', { MODE: 'ends' }),
+        raw('silent', { MODE: 'silent' }),
+      ],
+    },
+    (directory) => writeFile(join(directory, 'secret'), 'hush\n'),
+  )
+})
+
+test.after(() => gateway.close())
+
+type Calls = { callTool(params: { name: string; arguments: Record<string, unknown> }): Promise<unknown> }
+const call = async (client: Calls, name: string, args: Record<string, unknown> = {}) =>
+  textOf(await client.callTool({ name, arguments: args }))
+
+for (const era of ['modern', 'legacy'] as const)
+  test(`${era} client: servers on standard input and output, of both eras`, async () => {
+    const { client } = await connect(gateway.url, era)
+    const names = (await client.listTools()).tools.map(({ name }) => name)
+    for (const name of ['every_echo', 'modern_echo', 'raw_echo', 'ends_echo', 'silent_echo'])
+      assert.ok(names.includes(name), name)
+    assert.is(await call(client, 'every_echo', { message: 'hi' }), 'Echo: hi')
+    assert.is(await call(client, 'modern_echo', { message: 'hi' }), 'stdio: hi')
+    for (const name of ['raw', 'ends', 'silent']) assert.is(await call(client, `${name}_echo`, { message: 'hi' }), 'hi')
+    await client.close()
+  })
+
+test('status tells the revision of each', async () => {
+  const { backends } = await gateway.status()
+  const revisions = Object.fromEntries(backends.map(({ name, revision }) => [name, revision]))
+  assert.equal(revisions, {
+    every: '2025-11-25',
+    modern: '2025-11-25',
+    raw: '2024-11-05',
+    ends: '2024-11-05',
+    silent: '2024-11-05',
+  })
+})
+
+test('one server, many sessions: it is opened once, and answers find who asked', async () => {
+  const clients = await Promise.all([1, 2, 3, 4].map(() => connectV1(gateway.url)))
+  const answers = await Promise.all(
+    clients.flatMap(({ client }, at) =>
+      Array.from({ length: 25 }, (_, call) =>
+        client.callTool({ name: 'raw_echo', arguments: { message: `${at}.${call}` } }),
+      ),
+    ),
+  )
+  assert.equal(
+    answers.map(textOf),
+    clients.flatMap((_, at) => Array.from({ length: 25 }, (_, call) => `${at}.${call}`)),
+  )
+  assert.is(await call(clients[0]!.client, 'raw_count'), '1')
+  for (const { client } of clients) await client.close()
+})
+
+for (const era of ['modern', 'legacy'] as const)
+  for (const name of ['raw_progress', 'modern_steps', 'every_trigger-long-running-operation'])
+    test(`${era} client: progress of ${name} comes under the client's own token`, async () => {
+      const { client } = await connect(gateway.url, era)
+      const seen: number[] = []
+      const args = { count: 2, duration: 0.05, steps: 2 }
+      await client.callTool({ name, arguments: args }, {
+        onprogress: ({ progress }: { progress: number }) => void seen.push(progress),
+      } as never)
+      await eventually('progress', () => seen.length > 0)
+      await client.close()
+    })
+
+test('an answer that is too large is an error at once, and the conversation goes on', async () => {
+  for (const era of ['modern', 'legacy'] as const) {
+    const { client } = await connect(gateway.url, era)
+    const failure = await call(client, 'raw_giant').catch((error: Error) => error.message)
+    assert.match(failure, /larger than 16 MiB/)
+    assert.is(await call(client, 'raw_echo', { message: 'after' }), 'after')
+    await client.close()
+  }
+  const { backends } = await gateway.status()
+  assert.is(backends.find(({ name }) => name === 'raw')?.health, 'healthy')
+})
+
+test('noise, torn JSON and lines over the limit cost nothing but a warning', async () => {
+  const { client } = await connectV1(gateway.url)
+  assert.is(await call(client, 'raw_noise', { message: 'after' }), 'after')
+  assert.is(await call(client, 'raw_huge', { message: 'after' }), 'after')
+  const warned = gateway.lines.filter(({ level, backend }) => level === 40 || (level === 'warn' && backend === 'raw'))
+  assert.ok(warned.some((line) => JSON.stringify(line).includes('DEBUG: something happened')))
+  assert.ok(warned.some((line) => JSON.stringify(line).includes('too long')))
+  assert.ok(gateway.lines.some((line) => line['stderr'] === 'the raw server starts'))
+  await client.close()
+})
+
+test('environment and folder are those of the configuration, secrets from files', async () => {
+  const { client } = await connectV1(gateway.url)
+  assert.is(await call(client, 'raw_env'), 'plain hush /')
+  await client.close()
+})
+
+test('a server that dies fails the call at once and is started anew for the next', async () => {
+  const { client } = await connectV1(gateway.url)
+  const start = performance.now()
+  await client.callTool({ name: 'raw_die', arguments: {} }).then(
+    () => assert.unreachable(),
+    () => {},
+  )
+  assert.ok(performance.now() - start < 5_000)
+  await eventually('the server to answer again', () =>
+    call(client, 'raw_echo', { message: 'again' }).then(
+      (answer) => answer === 'again',
+      () => false,
+    ),
+  )
+  await client.close()
+})
+
+test('what the server asks is refused where no client can be asked', async () => {
+  const { client } = await connect(gateway.url, 'legacy')
+  assert.is(await call(client, 'raw_ask'), 'refused -32601')
+  await client.close()
+})
+
+test('what the server asks a modern client comes as an answer, and the call goes on with the retry', async () => {
+  const options = { capabilities: { elicitation: {} }, versionNegotiation: { mode: 'auto' } } as const
+  const client = new Client({ name: 'x', version: '1' }, options)
+  client.setRequestHandler('elicitation/create', async ({ params }) => {
+    assert.is(params.message, 'who?')
+    return { action: 'accept', content: { name: 'me' } }
+  })
+  await client.connect(new StreamableHTTPClientTransport(new URL(gateway.url)))
+  assert.is(client.getNegotiatedProtocolVersion(), '2026-07-28')
+  for (let time = 0; time < 3; time++) assert.match(await call(client, 'raw_ask'), '"me"')
+  await client.close()
+})
+
+test('a modern client that can’t be asked is told what it lacks, whatever the server makes of it', async () => {
+  for (const must of [true, false]) {
+    const { status, json } = await postModern(gateway.url, 'tools/call', { name: 'raw_ask', arguments: { must } })
+    assert.is(status, 400)
+    assert.is(json.error.code, -32021)
+    assert.equal(json.error.data, { requiredCapabilities: { elicitation: {} } })
+  }
+})
+
+test('what the server asks goes to the client that it clearly concerns, and to nobody where that is not clear', async () => {
+  const client = new Client({ name: 'x', version: '1' }, { capabilities: { elicitation: { form: {} } } })
+  let asked = 0
+  client.setRequestHandler('elicitation/create', async () => {
+    asked++
+    return { action: 'accept', content: { name: 'me' } }
+  })
+  await client.connect(new StreamableHTTPClientTransport(new URL(gateway.url)))
+  assert.match(await call(client, 'raw_ask'), '"me"')
+  assert.is(asked, 1)
+  const other = await connectV1(gateway.url)
+  const slow = call(other.client, 'raw_slow', { ms: 500 })
+  await eventually('somebody else waits too', async () => (await call(client, 'raw_ask')).startsWith('refused'))
+  await slow
+  await other.client.close()
+  await client.close()
+})
+
+test('a cancelled call is cancelled at the server under its own id', async () => {
+  const { client } = await connectV1(gateway.url)
+  const abort = new AbortController()
+  const running = client.callTool({ name: 'raw_slow', arguments: { ms: 300 } }, undefined, { signal: abort.signal })
+  const other = call(client, 'raw_slow', { ms: 400 })
+  setTimeout(() => abort.abort(), 50)
+  await running.then(
+    () => assert.unreachable(),
+    () => {},
+  )
+  assert.is(await other, 'done')
+  await client.close()
+})
+
+test('tools that a modern server adds are shown', async () => {
+  const { client } = await connectV1(gateway.url)
+  await call(client, 'modern_grow')
+  await eventually('the new tool', async () =>
+    (await client.listTools()).tools.some(({ name }) => name === 'modern_grown'),
+  )
+  await client.close()
+})
+
+test('a command that is none is said so on /status, and the others serve', async () => {
+  const lone = await startGateway({
+    backends: [raw('raw'), { name: 'none', transport: 'stdio', stdio: { command: ['/no/such/program'] } }],
+  })
+  const { client } = await connectV1(lone.url)
+  assert.is(await call(client, 'raw_echo', { message: 'hi' }), 'hi')
+  const { backends } = await lone.status()
+  const none = backends.find(({ name }) => name === 'none')
+  assert.match(none?.lastError?.message ?? '', 'can’t be started')
+  await client.close()
+  await lone.close()
+})
+
+test.run()

@@ -1,0 +1,327 @@
+/** Legacy clients that lose a connection and come back to its stream (resumability of 2025-03-26 to 2025-11-25). */
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { CallToolResultSchema } from '@modelcontextprotocol/sdk/types.js'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { EventReader } from '../../../support/gateway/event-reader.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
+import { BASE_HEADERS, openSession, post, rpc } from '../../../support/gateway/post.ts'
+import { logged, Stage } from '../../../support/gateway/stage.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
+import { answer } from '../../../support/servers/raw-server.ts'
+
+const cleanups: (() => unknown)[] = []
+let redis: RedisServer
+test.before(async () => {
+  redis = await startRedis()
+})
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+test.after(() => redis.stop())
+
+const texts = ({ messages }: EventReader): unknown[] =>
+  messages.map(({ params, result, error }) => params?.data ?? result?.content[0].text ?? error?.message)
+
+async function startStage(): Promise<Stage> {
+  const stage = await Stage.start()
+  cleanups.push(() => stage.backend.close())
+  return stage
+}
+
+async function serve(stage: Stage, more: Partial<TestConfig> = {}): Promise<GatewayUnderTest> {
+  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: stage.backend.url }], ...more })
+  cleanups.push(() => gateway.close())
+  await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+  return gateway
+}
+
+let gateways = 0
+async function twoReplicas(stage: Stage): Promise<[GatewayUnderTest, GatewayUnderTest]> {
+  const more: Partial<TestConfig> = {
+    name: `comes-back-${gateways++}`,
+    sessionStorage: { redis: { addresses: [redis.address] } },
+  }
+  return [await serve(stage, more), await serve(stage, more)]
+}
+
+type Headers_ = Record<string, string>
+/** Calls the tool and waits until the answer has begun with a log message. */
+async function call(stage: Stage, url: string, session: Headers_, id: unknown = 'c1'): Promise<EventReader> {
+  const before = stage.calls.length
+  const opening = EventReader.open(url, {
+    method: 'POST',
+    headers: { ...BASE_HEADERS, ...session },
+    body: rpc('tools/call', { name: 't', arguments: {} }, id),
+  })
+  await eventually('the call', () => stage.calls.length > before)
+  stage.log('first')
+  const reader = await opening
+  cleanups.push(() => reader.leave())
+  await eventually('its first message', () => reader.messages.length > 0)
+  return reader
+}
+
+async function listen(url: string, session: Headers_, after?: string): Promise<EventReader> {
+  const headers = {
+    ...session,
+    accept: 'text/event-stream',
+    ...(after === undefined ? {} : { 'last-event-id': after }),
+  }
+  const reader = await EventReader.open(url, { headers })
+  cleanups.push(() => reader.leave())
+  return reader
+}
+
+test('what a client has missed of an answer it gets when it comes back, and what still comes', async () => {
+  const stage = await startStage()
+  const { url } = await serve(stage)
+  const session = await openSession(url)
+  const broken = await call(stage, url, session)
+  await broken.leave()
+  stage.log('missed')
+  const back = await listen(url, session, broken.lastId)
+  assert.is(back.status, 200)
+  assert.is(back.headers.get('content-type'), 'text/event-stream')
+  await eventually('what was missed', () => texts(back).includes('missed'))
+  stage.log('live')
+  stage.answer()
+  await eventually('the end', () => back.ended)
+  assert.equal(texts(back), ['missed', 'live', 'ok'])
+  assert.is(back.messages.at(-1).id, 'c1')
+  assert.is(stage.backend.calls('tools/call').length, 1)
+  assert.is(stage.backend.calls('notifications/cancelled').length, 0, 'a lost connection cancels nothing')
+  const ids = [...broken.events, ...back.events].map(({ id }) => id)
+  assert.is(new Set(ids).size, ids.length, 'each id is there once')
+})
+
+test('an answer that came while its client was away is kept; behind it there is nothing', async () => {
+  const stage = await startStage()
+  const { url } = await serve(stage)
+  const session = await openSession(url)
+  const broken = await call(stage, url, session)
+  await broken.leave()
+  stage.answer()
+  const back = await listen(url, session, broken.lastId)
+  await eventually('the end', () => back.ended)
+  assert.equal(texts(back), ['ok'])
+  // A client may come back once more, though it has all: one of the SDKs does after an error.
+  assert.is((await listen(url, session, back.lastId)).status, 204)
+  // From an earlier event on it is said again.
+  const again = await listen(url, session, broken.events[0]?.id)
+  await eventually('the end', () => again.ended)
+  assert.equal(texts(again), ['first', 'ok'])
+})
+
+test('each stream has its own: two calls at a time, each is gone on with alone', async () => {
+  const stage = await startStage()
+  const { url } = await serve(stage)
+  const session = await openSession(url)
+  const one = await call(stage, url, session, 1)
+  const two = await call(stage, url, session, 2)
+  await Promise.all([one.leave(), two.leave()])
+  const [first, second] = stage.calls
+  for (const { request, res } of [second, first] as typeof stage.calls)
+    res.end(`data: ${answer(request, `{"content":[{"type":"text","text":"${request.message.id}"}]}`)}\n\n`)
+  for (const [reader, text] of [
+    [one, '1'],
+    [two, '2'],
+  ] as const) {
+    const back = await listen(url, session, reader.lastId)
+    await eventually('the end', () => back.ended)
+    assert.equal(texts(back), [text])
+  }
+})
+
+test('a stream begins with an event without data where the client’s revision knows it, and nowhere else', async () => {
+  const stage = await startStage()
+  const { url } = await serve(stage)
+  for (const [revision, primed] of [
+    ['2025-11-25', true],
+    ['2025-06-18', false],
+    ['2025-03-26', false],
+  ] as const) {
+    const session = await openSession(url, {}, revision)
+    const reader = await call(stage, url, session)
+    stage.answer()
+    await eventually('the end', () => reader.ended)
+    assert.is(reader.events[0]?.message === undefined, primed, revision)
+    assert.ok(reader.events.every(({ id }) => id !== undefined))
+    const stream = await listen(url, session)
+    if (primed) await eventually('the first event', () => stream.events.length === 1)
+    await stream.leave()
+    assert.is(stream.events.length, primed ? 1 : 0)
+  }
+})
+
+test('an answer that needs no stream has none, and no ids', async () => {
+  const stage = await startStage()
+  const { url } = await serve(stage)
+  const { headers } = await post(url, rpc('tools/list'), await openSession(url))
+  assert.match(headers.get('content-type') ?? '', /^application\/json/)
+})
+
+test('nobody comes back to a stream of another session', async () => {
+  const stage = await startStage()
+  const { url } = await serve(stage)
+  const broken = await call(stage, url, await openSession(url))
+  await broken.leave()
+  const other = await listen(url, await openSession(url), broken.lastId)
+  await eventually('the end', () => other.ended)
+  assert.equal(texts(other), ['The answer is no longer there; the request may have been carried out.'])
+  stage.answer()
+})
+
+test('a large answer that flowed while its client was away is an error in its place', async () => {
+  const stage = await startStage()
+  const { url } = await serve(stage)
+  const session = await openSession(url)
+  const broken = await call(stage, url, session)
+  await broken.leave()
+  stage.answer(`{"content":[{"type":"text","text":"${'x'.repeat(600_000)}"}]}`)
+  await eventually('the call to end', () => stage.calls[0]?.res.writableFinished === true)
+  const back = await listen(url, session, broken.lastId)
+  await eventually('the end', () => back.ended)
+  assert.is(back.messages.at(-1)?.error?.code, -32603)
+  assert.is((await listen(url, session, back.lastId)).status, 204)
+})
+
+test('a large answer flows to a client that has come back', async () => {
+  const stage = await startStage()
+  const { url } = await serve(stage)
+  const session = await openSession(url)
+  const broken = await call(stage, url, session)
+  await broken.leave()
+  const back = await listen(url, session, broken.lastId)
+  stage.answer(`{"content":[{"type":"text","text":"${'x'.repeat(3_000_000)}"}]}`)
+  await eventually('the end', () => back.ended)
+  assert.is(back.messages[0].result.content[0].text.length, 3_000_000)
+})
+
+test('what is said unasked while a client is away it hears when it comes back', async () => {
+  const stage = await startStage()
+  const { url } = await serve(stage)
+  const session = await openSession(url)
+  const stream = await listen(url, session)
+  await eventually('the first event', () => stream.events.length === 1)
+  await call(stage, url, session)
+  await eventually('the backend’s stream', () => stage.gets.length === 1)
+  const say = (text: string) => stage.gets[0]?.write(`data: ${logged(text)}\n\n`)
+  say('heard')
+  await eventually('it is heard', () => texts(stream).includes('heard'))
+  await stream.leave()
+  say('missed')
+  const back = await listen(url, session, stream.lastId)
+  await eventually('what was missed', () => texts(back).includes('missed'))
+  say('live')
+  await eventually('what comes', () => texts(back).includes('live'))
+  assert.equal(texts(back), ['missed', 'live'])
+  assert.is(stage.gets.length, 1, 'the backend did not notice')
+})
+
+test('another replica gives what was missed of an answer, and what still comes', async () => {
+  const stage = await startStage()
+  const [one, two] = await twoReplicas(stage)
+  const session = await openSession(one.url)
+  const broken = await call(stage, one.url, session)
+  await broken.leave()
+  stage.log('missed')
+  const back = await listen(two.url, session, broken.lastId)
+  await eventually('what was missed', () => texts(back).includes('missed'))
+  stage.log('live')
+  await eventually('what comes', () => texts(back).includes('live'))
+  // And away, and back at the first one.
+  await back.leave()
+  stage.answer()
+  const home = await listen(one.url, session, back.lastId)
+  await eventually('the end', () => home.ended)
+  assert.equal([texts(back), texts(home)], [['missed', 'live'], ['ok']])
+})
+
+test('a stream on which one listened is gone on with at another replica', async () => {
+  const stage = await startStage()
+  const [one, two] = await twoReplicas(stage)
+  const session = await openSession(one.url)
+  const stream = await listen(one.url, session)
+  await eventually('the first event', () => stream.events.length === 1)
+  await call(stage, one.url, session)
+  await eventually('the backend’s stream', () => stage.gets.length === 1)
+  await stream.leave()
+  stage.gets[0]?.write(`data: ${logged('missed')}\n\n`)
+  const back = await listen(two.url, session, stream.lastId)
+  await eventually('what was missed', () => texts(back).includes('missed'))
+  await eventually('the backend’s next stream', () => stage.gets.length === 2)
+  stage.gets[1]?.write(`data: ${logged('live')}\n\n`)
+  await eventually('what comes', () => texts(back).includes('live'))
+  assert.equal(texts(back), ['missed', 'live'])
+})
+
+test('a replica that does not know a stream any more says so at once', async () => {
+  const stage = await startStage()
+  const [one, two] = await twoReplicas(stage)
+  const session = await openSession(two.url)
+  const broken = await call(stage, one.url, session)
+  const back = await listen(two.url, session, broken.lastId.replace(/^([^.]*)\.[^.]*/, '$1.zzz'))
+  await eventually('the end', () => back.ended, 2_000)
+  assert.is(back.messages.at(-1)?.error?.code, -32603)
+})
+
+test('the answer that went with its replica is an error', async () => {
+  const stage = await startStage()
+  const [one, two] = await twoReplicas(stage)
+  const session = await openSession(two.url)
+  const broken = await call(stage, one.url, session)
+  const id = broken.lastId.replace(/^[^.]*/, 'AAAAAAAAAAAA')
+  const back = await listen(two.url, session, id)
+  await eventually('the end', () => back.ended)
+  assert.equal(
+    back.messages.map((message) => [message.id, message.error?.code]),
+    [['c1', -32603]],
+  )
+})
+
+test('a client on the SDK of its time comes back by its resumption token', async () => {
+  const stage = await startStage()
+  const { url } = await serve(stage)
+  const first = new StreamableHTTPClientTransport(new URL(url))
+  const before = new Client({ name: 'c', version: '1' })
+  const heard: unknown[] = []
+  before.fallbackNotificationHandler = async ({ params }) => void heard.push(params?.['data'])
+  await before.connect(first)
+  let token: string | undefined
+  const lost = before
+    .request({ method: 'tools/call', params: { name: 't', arguments: {} } }, CallToolResultSchema, {
+      onresumptiontoken: (given) => {
+        token = given
+      },
+    })
+    .catch((error: Error) => error.message)
+  await eventually('the call', () => stage.calls.length === 1)
+  stage.log('first')
+  await eventually('it is heard', () => heard.includes('first') && token !== undefined)
+  const { sessionId, protocolVersion } = first
+  await before.close()
+  assert.match(String(await lost), /closed/i)
+  stage.log('missed')
+  stage.answer()
+
+  const second = new StreamableHTTPClientTransport(new URL(url), { ...(sessionId === undefined ? {} : { sessionId }) })
+  if (protocolVersion !== undefined) second.setProtocolVersion(protocolVersion)
+  const after = new Client({ name: 'c', version: '1' })
+  const again: unknown[] = []
+  after.fallbackNotificationHandler = async ({ params }) => void again.push(params?.['data'])
+  await after.connect(second)
+  const result = await after.request(
+    { method: 'tools/call', params: { name: 't', arguments: {} } },
+    CallToolResultSchema,
+    token === undefined ? {} : { resumptionToken: token },
+  )
+  assert.equal(result.content, [{ type: 'text', text: 'ok' }])
+  assert.equal(again, ['missed'])
+  assert.is(stage.backend.calls('tools/call').length, 1)
+  await after.close()
+})
+
+test.run()

@@ -1,0 +1,264 @@
+import { execFile } from 'node:child_process'
+import { symlinkSync } from 'node:fs'
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { gatewaySetups } from '../../../../dataplane/gateway/page/gateway-setups.ts'
+import { toolSummaries } from '../../../../dataplane/gateway/page/tool-summaries.ts'
+import { look } from '../../../support/browser.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { temporaryFolder } from '../../../support/folder.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
+import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
+import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const root = join(import.meta.dirname, '../../../..')
+const evil = '<script>alert(1)</script><img src=x onerror=alert(1)>'
+const tool = (name: string, description: string) =>
+  JSON.stringify({ name, description, inputSchema: { type: 'object' } })
+const login = {
+  type: 'oidc' as const,
+  oidc: { issuer: 'https://idp.example', audience: 'a', scopes: ['use'] },
+} satisfies TestConfig['incomingAuth']
+
+let good: McpTestServer
+let hostile: RawServer
+let gateway: GatewayUnderTest
+
+/** A gateway whose backends have all been asked. */
+async function started(config: TestConfig): Promise<GatewayUnderTest> {
+  const served = await startGateway(config)
+  const asked = async () => (await served.status()).backends.every(({ health }) => health !== 'unknown')
+  await eventually('every backend was asked', asked, 20_000)
+  return served
+}
+
+test.before(async () => {
+  good = await startMcpServer({ name: 'good' })
+  hostile = await startRawServer({
+    era: 'legacy',
+    call: () => undefined,
+    tools: [tool('evil', evil), tool('l'.repeat(120), 'w'.repeat(400))],
+  })
+  gateway = await started({
+    name: 'tools',
+    backends: [
+      { name: 'good', url: good.url },
+      { name: 'hostile', url: hostile.url },
+      { name: 'away', url: 'http://127.0.0.1:9/mcp' },
+    ],
+  })
+})
+test.after(async () => {
+  await gateway.close()
+  await Promise.all([good.close(), hostile.close()])
+})
+
+const ask = async (base: string, accept: string, path = '/', method = 'GET') => {
+  const response = await fetch(`${base}${path}`, { method, headers: { accept } })
+  return { status: response.status, headers: response.headers, text: await response.text() }
+}
+const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
+
+/** Asks under a Host header of choice. */
+const asHost = (base: string, host: string) =>
+  new Promise<{ status: number; text: string }>((resolve, reject) => {
+    const sent = request(base, { headers: { host, accept: BROWSER } }, (response) => {
+      let text = ''
+      response.setEncoding('utf8').on('data', (chunk: string) => {
+        text += chunk
+      })
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
+    })
+    sent.on('error', reject).end()
+  })
+
+test('the root tells a browser where MCP is, what is behind it and how each client connects', async () => {
+  const { status, headers, text } = await ask(gateway.base, BROWSER)
+  assert.is(status, 200)
+  assert.match(headers.get('content-type') ?? '', 'text/html')
+  for (const wanted of [
+    '<title>tools · Portico</title>',
+    `>${gateway.url}</pre>`,
+    `claude mcp add --transport http tools ${gateway.url}`,
+    'VS Code',
+    'Cursor',
+    'MCP Inspector',
+    '<td>good</td><td><span class="tag">healthy</span></td>',
+    'good_echo',
+  ])
+    assert.ok(text.includes(wanted), wanted)
+  assert.match(text, /<td>away<\/td><td><span class="tag warn">(degraded|unhealthy)<\/span><\/td><td>0</)
+})
+
+test('programs get the same as JSON or in two lines, HEAD works', async () => {
+  const json = JSON.parse((await ask(gateway.base, 'application/json')).text)
+  assert.is(json.endpoint, gateway.url)
+  assert.equal(
+    json.servers.map(({ name }: { name: string }) => name),
+    ['good', 'hostile', 'away'],
+  )
+  assert.is(json.tools.length, json.toolCount)
+  assert.is((await ask(gateway.base, '*/*')).text, `tools: an MCP gateway\nMCP endpoint: ${gateway.url}\n`)
+  const head = await ask(gateway.base, BROWSER, '/', 'HEAD')
+  assert.equal([head.status, head.text], [200, ''])
+})
+
+test('what is no page stays not found; a client that takes the root for the endpoint is told the right one', async () => {
+  for (const path of ['/none', '/index.html', '/mcp/none', '//'])
+    assert.is((await ask(gateway.base, BROWSER, path)).status, 404)
+  const asked = [await ask(gateway.base, 'text/event-stream'), await ask(gateway.base, 'application/json', '/', 'POST')]
+  for (const { status, text } of asked) {
+    assert.is(status, 404)
+    assert.match(JSON.parse(text).message, '/mcp')
+  }
+})
+
+test('what backends say is shown as text, and the policy would let nothing of it act', async () => {
+  const { text, headers } = await ask(gateway.base, BROWSER)
+  assert.match(text, '&lt;script&gt;alert(1)')
+  assert.not.match(text, '<script')
+  assert.not.match(text, '<img')
+  assert.not.match(text, /\son\w+="/)
+  const policy = headers.get('content-security-policy') ?? ''
+  assert.match(policy, "default-src 'none'")
+  assert.not.match(policy, 'unsafe')
+})
+
+test('a host name that is not served gets no page; where all are, the name is read as one or not at all', async () => {
+  const other = await asHost(gateway.base, 'rebound.example')
+  assert.is(other.status, 403)
+  assert.not.match(other.text, 'good')
+  const open = await started({ backends: [{ name: 'good', url: good.url }], allowedHosts: ['*'] })
+  try {
+    assert.match((await asHost(open.base, 'any.example:81')).text, '>http://any.example:81/mcp</pre>')
+    const odd = await asHost(open.base, "x$(id)'&.example")
+    assert.match(odd.text, 'tools/list')
+    // Whatever is left of it is one word of the shell.
+    assert.not.match(odd.text, /http [\w-]+ http:\/\/x\$/)
+    const broken = await asHost(open.base, '"><b>')
+    assert.is(broken.status, 400)
+    assert.not.match(broken.text, '<b>')
+  } finally {
+    await open.close()
+  }
+})
+
+test('where callers log in, nothing behind the endpoint is told: where to log in is', async () => {
+  const closed = await started({
+    name: 'closed',
+    backends: [{ name: 'secretive', url: good.url }],
+    resourceUrl: 'https://tools.example/mcp',
+    incomingAuth: login,
+  })
+  try {
+    for (const accept of [BROWSER, 'application/json', '*/*']) {
+      const { status, text } = await ask(closed.base, accept)
+      assert.is(status, 200)
+      assert.match(text, 'https://tools.example/mcp')
+      assert.not.match(text, /secretive|echo|healthy|toolCount/)
+    }
+    const { text } = await ask(closed.base, BROWSER)
+    assert.match(text, 'https://idp.example')
+    assert.match(text, 'https://tools.example/.well-known/oauth-protected-resource/mcp')
+    assert.equal(JSON.parse((await ask(closed.base, 'application/json')).text).login.scopes, ['use'])
+  } finally {
+    await closed.close()
+  }
+})
+
+test('below a prefix the page is found, and names the endpoint there', async () => {
+  const below = await started({ backends: [], endpointPrefix: '/team' })
+  try {
+    const { text } = await ask(below.base, BROWSER, '/team/')
+    assert.match(text, `>${below.base}/team/mcp</pre>`)
+    // Its only link of its own stays below the prefix.
+    assert.match(text, '<a href="./">Portico</a>')
+  } finally {
+    await below.close()
+  }
+})
+
+test('a proxy has the page too', async () => {
+  const proxy = await started({ name: 'single', role: 'proxy', backends: [{ name: 'only', url: good.url }] })
+  try {
+    const { text } = await ask(proxy.base, BROWSER)
+    assert.match(text, '<td>only</td>')
+    assert.match(text, '>echo<')
+  } finally {
+    await proxy.close()
+  }
+})
+
+test('a backend with 100,000 tools, and one with descriptions of 1 MB, make no large page', async () => {
+  const catalog = (tools: readonly string[]) =>
+    ({
+      routes: new Map(tools.map((_, index) => [String(index), { backend: 'b' }])),
+      legacyList: Buffer.from(`{"tools":[${tools.join(',')}]}`),
+    }) as unknown as Parameters<typeof toolSummaries>[0]
+  const many = toolSummaries(catalog(Array.from({ length: 100_000 }, (_, index) => tool(`t${index}`, 'd'))))
+  assert.equal([many.tools.length, many.total], [200, 100_000])
+  const long = toolSummaries(catalog(Array.from({ length: 20 }, () => tool('n'.repeat(1e6), 'd'.repeat(1e6)))))
+  assert.is(long.total, 20)
+  assert.ok(JSON.stringify(long.tools).length < 2_000)
+  const odd = toolSummaries(
+    catalog(['{"name":"a","description":7}', '{"name":"b","description":"\\ud800"}', '{"name":["c"]}']),
+  )
+  assert.equal(odd.tools, [
+    { name: 'a', description: '' },
+    { name: 'b', description: '\ufffd' },
+    { name: '', description: '' },
+  ])
+  // Once for each catalog.
+  const one = catalog([tool('t', 'd')])
+  assert.is(toolSummaries(one), toolSummaries(one))
+
+  const crowd = Array.from({ length: 300 }, (_, index) => ({ name: `b${index}`, url: 'http://127.0.0.1:9/mcp' }))
+  const crowded = await startGateway({ backends: crowd })
+  try {
+    const { text } = await ask(crowded.base, BROWSER)
+    assert.match(text, 'and 200 more')
+    assert.ok(text.length < 40_000)
+  } finally {
+    await crowded.close()
+  }
+})
+
+test('what is shown to type works as it stands', async () => {
+  const { name, endpoint, ...more } = JSON.parse((await ask(gateway.base, 'application/json')).text)
+  const setups = gatewaySetups({ name, endpoint, access: { kind: 'open', ...more } })
+  const text = (client: string) => setups.find((one) => one.client === client)?.text ?? ''
+  using folder = temporaryFolder({ 'package.json': '{"type":"module"}' })
+  symlinkSync(join(root, 'node_modules'), join(folder.path, 'node_modules'))
+  const run = promisify(execFile)
+  const curl = await run('sh', ['-c', text('curl')])
+  assert.match(curl.stdout, 'good_echo')
+  const program = await run(process.execPath, [folder.write('program.js', text('TypeScript'))])
+  assert.match(program.stdout, 'good_echo')
+  const inspector = text('MCP Inspector').replace('npx @modelcontextprotocol/inspector', '')
+  const bin = join(root, 'node_modules/.bin/mcp-inspector')
+  assert.match((await run('sh', ['-c', `${process.execPath} ${bin} ${inspector}`])).stdout, 'good_echo')
+})
+
+test('in a browser: laid out, nothing refused, light and dark', async () => {
+  const light = await look(gateway.base)
+  const dark = await look(gateway.base, { dark: true })
+  assert.equal([light.console, dark.console], ['', ''])
+  assert.not.equal(light.picture, dark.picture)
+  assert.match(light.dom, 'good_echo')
+  // A page without its style is a fraction of this: the picture would be nearly white.
+  for (const { picture } of [light, dark]) assert.ok(picture.length > 15_000, `${picture.length}`)
+})
+
+test('words without an end stay within a narrow window', async () => {
+  using folder = temporaryFolder()
+  const measure = '<script>document.title = document.documentElement.scrollWidth</script></body>'
+  const file = folder.write('page.html', (await ask(gateway.base, BROWSER)).text.replace('</body>', measure))
+  const { dom } = await look(pathToFileURL(file).href, { width: 500 })
+  assert.is(/<title>(.*)<\/title>/.exec(dom)?.[1], '500')
+})
+
+test.run()

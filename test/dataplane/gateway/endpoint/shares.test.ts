@@ -1,0 +1,248 @@
+/** What callers make the gateway hold is counted in their shares: sessions, streams, batches and what they leave unread. */
+import { EventEmitter } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { BatchAnswers, type BatchPart } from '../../../../dataplane/gateway/endpoint/batch-answers.ts'
+import { Unread } from '../../../../dataplane/gateway/request/unread.ts'
+import { type NoteKeeper, Session } from '../../../../dataplane/gateway/sessions/session.ts'
+import { Budget, type Share } from '../../../../dataplane/server/budget.ts'
+import { PublicError } from '../../../../dataplane/server/errors.ts'
+import { type Connection, post } from '../../../soak/hostile/connection.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { startGateway } from '../../../support/gateway/gateway.ts'
+import { modern } from '../../../support/gateway/post.ts'
+import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const shareOf = (share: number): Share => new Budget({ total: 1e9, share, reserve: 0 }).shareOf('caller')
+
+/** A response that takes in what is written, and gets rid of nothing until it is `read`. */
+class Response extends EventEmitter {
+  readonly writableHighWaterMark = 100
+  writableLength = 0
+  destroyed = false
+  written = ''
+
+  writeHead(): this {
+    return this
+  }
+
+  write(bytes: Buffer | string): boolean {
+    this.written += bytes
+    this.writableLength += bytes.length
+    return this.writableLength <= this.writableHighWaterMark
+  }
+
+  end(bytes = ''): this {
+    this.write(bytes)
+    return this
+  }
+
+  read(): void {
+    this.writableLength = 0
+    this.emit('drain')
+  }
+
+  destroy(): void {
+    this.destroyed = true
+    this.emit('close')
+  }
+
+  get asServerResponse(): ServerResponse {
+    return this as unknown as ServerResponse
+  }
+}
+
+test('what a client leaves unread is counted, given back when it reads, and too much cuts it', () => {
+  const share = shareOf(1000)
+  const res = new Response()
+  const unread = new Unread(res.asServerResponse, share)
+  res.write('x'.repeat(600))
+  unread.look()
+  assert.is(share.held, 600)
+  res.read()
+  assert.is(share.held, 0)
+  res.write('x'.repeat(1001))
+  unread.look()
+  assert.ok(res.destroyed)
+  assert.is(share.held, 0)
+})
+
+class Part implements BatchPart {
+  readonly waiting: Buffer[] = []
+  isWhole = false
+  goneOn = 0
+
+  goOn(): void {
+    this.goneOn++
+  }
+}
+
+function batchOf(limit: number, missing: number) {
+  const share = shareOf(limit)
+  const res = new Response()
+  let ends = 0
+  const answers = new BatchAnswers(res.asServerResponse, { share, missing, onEnd: () => ends++ })
+  return { share, res, answers, ends: () => ends }
+}
+
+test('answers of a batch that wait for others are counted, and their backends wait', () => {
+  const { share, res, answers, ends } = batchOf(2000, 2)
+  const [one, two] = [new Part(), new Part()]
+  assert.is(answers.part(one, Buffer.from('{"a":')), true)
+  assert.is(answers.part(two, Buffer.from('x'.repeat(300))), false)
+  assert.is(answers.part(two, Buffer.from('y'.repeat(300))), false)
+  assert.is(share.held, 600)
+  answers.part(one, Buffer.from('1}'))
+  one.isWhole = true
+  answers.ended(one)
+  assert.is(res.written, `[{"a":1},${'x'.repeat(300)}${'y'.repeat(300)}`)
+  res.read()
+  assert.is(two.goneOn, 1)
+  two.isWhole = true
+  answers.ended(two)
+  assert.is(share.held, 0)
+  assert.is(ends(), 1)
+})
+
+test('a batch whose waiting answers are too much is cut, and who waits goes on', () => {
+  const { share, res, answers } = batchOf(1000, 3)
+  const [one, two, three] = [new Part(), new Part(), new Part()]
+  answers.part(one, Buffer.from('{'))
+  answers.part(two, Buffer.from('x'.repeat(900)))
+  assert.not(res.destroyed)
+  answers.part(three, Buffer.from('x'.repeat(200)))
+  assert.ok(res.destroyed)
+  assert.is(share.held, 0)
+  assert.ok(two.goneOn > 0)
+  assert.is(two.waiting.length, 0)
+})
+
+const keeper: NoteKeeper = { note() {}, claim: () => undefined, opened() {} }
+const sessionOf = (share: Share, capabilities = '{}') =>
+  new Session({ id: 's', binding: 'b', revision: '2025-11-25', capabilities }, keeper, share)
+
+test('a session costs its caller, as do the resources that it watches, until it ends', () => {
+  const share = shareOf(20_000)
+  const session = sessionOf(share)
+  const alone = share.held
+  assert.ok(alone >= 1024)
+  let stopped = 0
+  const watch = () => ({ heard: Promise.resolve(), stop: () => stopped++ })
+  session.watch(`test://${'x'.repeat(1000)}`, watch)
+  assert.ok(share.held >= alone + 6000)
+  session.watch(`test://${'y'.repeat(1000)}`, watch)
+  assert.throws(
+    () => session.watch(`test://${'z'.repeat(1000)}`, watch),
+    (error: unknown) => error instanceof PublicError && error.code === 'share_exceeded',
+  )
+  session.unwatch(`test://${'y'.repeat(1000)}`)
+  session.watch(`test://${'z'.repeat(1000)}`, watch)
+  const lease = session.lease(1000)
+  assert.throws(() => session.lease(10_000))
+  lease.release()
+  session.end(true)
+  assert.is(share.held, 0)
+  assert.is(stopped, 3)
+})
+
+test('a caller has as many sessions as its share holds', () => {
+  const share = shareOf(20_000)
+  const sessions: Session[] = []
+  try {
+    while (sessions.length < 100) sessions.push(sessionOf(share))
+  } catch (error) {
+    assert.is((error as PublicError).code, 'share_exceeded')
+  }
+  assert.is(sessions.length, 19)
+  sessions[0]?.end(true)
+  sessions.push(sessionOf(share))
+})
+
+test('streams of a caller that listens are counted with the URIs that they watch', async () => {
+  const backend = await startRawServer({
+    era: 'modern',
+    call: (request) => answer(request, OK_RESULT),
+    before(request, res) {
+      if (request.message.method !== 'server/discover') return false
+      const capabilities = { tools: {}, resources: { subscribe: true } }
+      const result = { resultType: 'complete', supportedVersions: ['2026-07-28'], capabilities }
+      res.writeHead(200, { 'content-type': 'application/json' }).end(answer(request, JSON.stringify(result)))
+      return true
+    },
+  })
+  const gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }] })
+  const at = { port: Number(new URL(gateway.url).port), address: '127.0.0.1' }
+  const uris = Array.from({ length: 200 }, (_, index) => `none://${'x'.repeat(300)}${index}`)
+  const { body, headers } = modern('subscriptions/listen', { notifications: { resourceSubscriptions: uris } })
+  const streams: Connection[] = []
+  try {
+    let refused = 0
+    // Of 48 MiB each takes a quarter: four copies of 61 kB, and 16 KiB.
+    while (refused === 0 && streams.length < 250) {
+      const connection = await post(at, body, headers)
+      streams.push(connection)
+      const status = await connection.status
+      if (status !== 200) refused = status ?? -1
+    }
+    assert.is(refused, 429)
+    assert.ok(streams.length > 100, `${streams.length}`)
+  } finally {
+    for (const { socket } of streams) socket.destroy()
+    await gateway.close()
+    await backend.close()
+  }
+})
+
+test('a client that listens and does not read is let go of', async () => {
+  const uri = `test://${'x'.repeat(60_000)}`
+  const streams = new Set<ServerResponse>()
+  const backend = await startRawServer({
+    era: 'modern',
+    call: (request) => answer(request, OK_RESULT),
+    before(request, res) {
+      const { method } = request.message
+      const give = (result: object) =>
+        res
+          .writeHead(200, { 'content-type': 'application/json' })
+          .end(answer(request, JSON.stringify({ resultType: 'complete', ...result })))
+      if (method === 'server/discover')
+        give({ supportedVersions: ['2026-07-28'], capabilities: { tools: {}, resources: { subscribe: true } } })
+      else if (method === 'resources/list') give({ resources: [{ uri, name: 'r' }] })
+      else if (method === 'resources/templates/list') give({ resourceTemplates: [] })
+      else if (method === 'subscriptions/listen') {
+        res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+        streams.add(res)
+      } else return false
+      return true
+    },
+  })
+  const gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }] })
+  try {
+    const at = { port: Number(new URL(gateway.url).port), address: '127.0.0.1' }
+    const { body, headers } = modern('subscriptions/listen', { notifications: { resourceSubscriptions: [uri] } })
+    const { socket, status } = await post(at, body, headers)
+    assert.is(await status, 200)
+    await eventually('the gateway to watch', () => streams.size > 0)
+    const update = { jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri } }
+    const event = `data: ${JSON.stringify(update)}\n\n`
+    for (const stream of streams) for (let count = 0; count < 300; count++) stream.write(event)
+    await eventually(
+      'its share of the backend’s stream to end',
+      () => [...streams].every(({ closed }) => closed),
+      20_000,
+    )
+    let tail = ''
+    socket.on('data', (data) => {
+      tail = (tail + data).slice(-500)
+    })
+    socket.resume()
+    await eventually('the graceful end', () => tail.includes('"resultType":"complete"'), 20_000)
+    socket.destroy()
+  } finally {
+    await gateway.close()
+    await backend.close()
+  }
+})
+
+test.run()

@@ -1,0 +1,130 @@
+/** Bounds of anonymous callers are per address: that of the peer, or the one that a trusted proxy in front has seen. */
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { forwardedAddress, peerAddress } from '../../../../dataplane/gateway/request/client-address.ts'
+import { boundConnections, ClientRequests } from '../../../../dataplane/server/connections.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { BASE_HEADERS, modern } from '../../../support/gateway/post.ts'
+import { answer, OK_RESULT, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+
+const from = (remoteAddress: string | undefined, forwarded?: string) => ({
+  headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
+  socket: { remoteAddress },
+})
+
+test('a trusted proxy names the client by the last entry; nothing else is taken for an address', () => {
+  for (const [forwarded, address] of [
+    ['192.0.2.7', '192.0.2.7'],
+    ['198.51.100.1, 192.0.2.7', '192.0.2.7'],
+    ['192.0.2.7, x', '10.0.0.1'],
+    ['', '10.0.0.1'],
+    ['2001:db8:1:2:3::4', '2001:db8:1:2'],
+    ['::ffff:192.0.2.7', '192.0.2.7'],
+  ] as const)
+    assert.is(forwardedAddress(from('10.0.0.1', forwarded)), address, forwarded)
+  assert.is(forwardedAddress(from('10.0.0.1')), '10.0.0.1')
+  assert.is(peerAddress(from('10.0.0.1', '192.0.2.7')), '10.0.0.1')
+  assert.is(peerAddress(from('2001:db8:1:2:3::4')), peerAddress(from('2001:db8:1:2:ffff::')), 'one network')
+  assert.is(peerAddress(from(undefined)), '')
+})
+
+async function serve(
+  trustProxyHeaders: boolean,
+  run: (gateway: GatewayUnderTest, held: () => number) => Promise<void>,
+): Promise<void> {
+  const tools = [tool('t'), tool('hang')]
+  let held = 0
+  const backend = await startRawServer({
+    era: 'modern',
+    tools,
+    call(request, res) {
+      if (request.message.params?.['name'] !== 'hang') return answer(request, OK_RESULT)
+      held++
+      res.once('close', () => held--)
+      return undefined
+    },
+  })
+  const gateway = await startGateway({ trustProxyHeaders, backends: [{ name: 'b', url: backend.url }] })
+  try {
+    await run(gateway, () => held)
+  } finally {
+    await gateway.close()
+    await backend.close()
+  }
+}
+
+/** Sends a call as a client of this address behind a proxy; with `hang` one that is never answered. */
+function send(gateway: GatewayUnderTest, address: string, name: string, args: object, signal: AbortSignal) {
+  const { body, headers } = modern('tools/call', { name, arguments: args })
+  const forwarded = { 'x-forwarded-for': `203.0.113.9, ${address}` }
+  const init = { method: 'POST', headers: { ...BASE_HEADERS, ...headers, ...forwarded }, body, signal }
+  return fetch(gateway.url, init)
+}
+
+for (const isTrusted of [true, false])
+  test(`${isTrusted ? 'under' : 'without'} trustProxyHeaders: memory and calls of one client`, () =>
+    serve(isTrusted, async (gateway, held) => {
+      for (const [args, count] of [
+        [{ big: 'x'.repeat(7 * 1024 * 1024) }, 1],
+        [{}, 512],
+      ] as const) {
+        const leaving = new AbortController()
+        const { signal } = leaving
+        let answered = 0
+        for (let at = 0; at < count; at++)
+          send(gateway, '192.0.2.1', 'b_hang', args, signal).then(
+            () => answered++,
+            () => {},
+          )
+        const status = async (address: string) => {
+          const response = await send(gateway, address, 'b_t', args, signal)
+          await response.text()
+          return response.status
+        }
+        await eventually('the first client has all of its share', () => held() === count)
+        assert.is(await status('192.0.2.1'), 429)
+        assert.is(answered, 0)
+        assert.is(await status('192.0.2.2'), isTrusted ? 200 : 429, `${count} calls`)
+        leaving.abort()
+        await eventually('the share is given back', () =>
+          send(gateway, '192.0.2.1', 'b_t', args, new AbortController().signal).then(({ status }) => status === 200),
+        )
+      }
+    }))
+
+for (const isProxied of [true, false])
+  test(`one address has half of the connections${isProxied ? ', but for a proxy, which may have all' : ''}`, async () => {
+    const server = createServer()
+    boundConnections(server, 4, () => isProxied)
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const sockets: Socket[] = []
+    for (let at = 0; at < 4; at++) sockets.push(connect(port, '127.0.0.1').on('error', () => {}))
+    let closed = 0
+    for (const socket of sockets) socket.resume().on('close', () => closed++)
+    const open = () => new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)))
+    await eventually('all have been looked at', async () => (await open()) === (isProxied ? 4 : 2))
+    await eventually('those beyond are closed', () => closed === (isProxied ? 0 : 2))
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+
+test('requests under way of one client behind a proxy are bounded, and each counts until its response is over', () => {
+  const requests = new ClientRequests(2)
+  const over: (() => void)[] = []
+  const response = { once: (_: string, close: () => void) => over.push(close) } as unknown as ServerResponse
+  assert.equal(
+    ['a', 'a', 'a', 'b'].map((address) => requests.begin(address, response)),
+    [true, true, false, true],
+  )
+  over[0]?.()
+  assert.ok(requests.begin('a', response))
+  assert.not(requests.begin('a', response))
+})
+
+test.run()

@@ -1,0 +1,74 @@
+/** By which address a gateway counts the wrong tokens that strangers bring. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { startGateway } from '../../../support/gateway/gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import {
+  type IdentityProvider,
+  introspectionClient,
+  startIdentityProvider,
+} from '../../../support/network/identity-provider.ts'
+
+let idp: IdentityProvider
+test.before(async () => {
+  idp = await startIdentityProvider()
+})
+test.after(() => idp.close())
+
+type Bring = (forwardedFor?: string) => Promise<number>
+
+async function serve(trustProxyHeaders: boolean, use: (bring: Bring) => Promise<void>): Promise<void> {
+  const introspection = {
+    url: idp.introspectionUrl,
+    clientId: introspectionClient.id,
+    clientSecretFile: 'client-secret',
+  }
+  const oidc = { issuer: idp.issuer, audience: 'a', allowPrivateIP: true, introspection }
+  const gateway = await startGateway(
+    {
+      backends: [],
+      resourceUrl: 'http://tools.example.com/mcp',
+      trustProxyHeaders,
+      incomingAuth: { type: 'oidc', oidc },
+    },
+    (directory) => writeFile(join(directory, 'client-secret'), introspectionClient.secret),
+  )
+  let count = 0
+  try {
+    // Each with another token, which is none.
+    await use(async (forwardedFor) => {
+      const headers: Record<string, string> = { authorization: `Bearer wrong-${trustProxyHeaders}-${count++}` }
+      if (forwardedFor !== undefined) headers['x-forwarded-for'] = forwardedFor
+      return (await postModern(gateway.url, 'tools/list', {}, headers)).status
+    })
+  } finally {
+    await gateway.close()
+  }
+}
+
+async function untilRefused(bring: Bring, from: (index: number) => string): Promise<void> {
+  let status = 401
+  for (let index = 0; index < 60 && status === 401; index++) status = await bring(from(index))
+  assert.is(status, 429)
+}
+
+test('behind a proxy that is trusted it is the one that the proxy has seen', () =>
+  serve(true, async (bring) => {
+    await untilRefused(bring, (index) => `198.51.100.${index}, 203.0.113.1`)
+    assert.is(await bring('203.0.113.1'), 429)
+    assert.is(await bring('203.0.113.1, 203.0.113.2'), 401)
+    // Where that is none it is the proxy itself.
+    assert.is(await bring('unknown'), 401)
+    assert.is(await bring(), 401)
+  }))
+
+test('elsewhere it is the peer’s, whatever is said in headers', () =>
+  serve(false, async (bring) => {
+    await untilRefused(bring, (index) => `203.0.113.${index}`)
+    assert.is(await bring('203.0.113.250'), 429)
+    assert.is(await bring(), 429)
+  }))
+
+test.run()

@@ -1,0 +1,111 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type Flying, InFlight } from '../../../../dataplane/gateway/request/in-flight.ts'
+import { Budget, type Share } from '../../../../dataplane/server/budget.ts'
+
+class Flight implements Flying {
+  readonly session = undefined
+  readonly share: Share | undefined
+  readonly id: string
+  deadline = Number.POSITIVE_INFINITY
+  nextSign = Number.POSITIVE_INFINITY
+  place = -1
+  readonly told: string[] = []
+  readonly onTimeOut: () => void
+
+  constructor(id: string, onTimeOut = () => {}, share?: Share) {
+    this.id = id
+    this.share = share
+    this.onTimeOut = onTimeOut
+  }
+
+  timeOut(): void {
+    this.told.push('time out')
+    this.onTimeOut()
+  }
+
+  readonly turn = {} as never
+  checkedAt = 0
+  tokenEnded(): void {}
+
+  sign(): void {
+    this.told.push('sign')
+  }
+
+  cancel(): void {}
+}
+
+const rethrow = (error: unknown) => {
+  throw error
+}
+
+test('calls leave in any order, each once', () => {
+  const all = new InFlight(rethrow)
+  const calls = ['a', 'b', 'c', 'd'].map((id) => new Flight(id))
+  const [a, b, c, d] = calls as [Flight, Flight, Flight, Flight]
+  for (const call of calls) all.add(call)
+  all.add(a)
+  assert.is(all.count, 4)
+  for (const call of [b, d, a]) {
+    assert.is(all.delete(call), true)
+    assert.is(all.delete(call), false)
+  }
+  assert.is(all.count, 1)
+  all.add(b)
+  assert.is(all.delete(c), true)
+  assert.is(all.delete(b), true)
+  assert.is(all.count, 0)
+})
+
+test('each call whose time has come is told, and none that has left because of another', () => {
+  const all = new InFlight(rethrow)
+  const [late, other, signing, waiting] = [new Flight('late'), new Flight('other'), new Flight('s'), new Flight('w')]
+  const first = new Flight('first', () => {
+    all.delete(first)
+    all.delete(other)
+  })
+  for (const call of [first, other, late, signing, waiting]) all.add(call)
+  for (const call of [first, other, late]) call.deadline = 0
+  signing.nextSign = 0
+  all.look()
+  assert.equal(first.told, ['time out'])
+  assert.equal(other.told, [])
+  assert.equal(late.told, ['time out'])
+  assert.equal(signing.told, ['sign'])
+  assert.equal(waiting.told, [])
+  for (const call of [late, signing, waiting]) all.delete(call)
+  all.look()
+})
+
+test('what fails in one call costs no other its time', () => {
+  const faults: unknown[] = []
+  const all = new InFlight((error) => faults.push(error))
+  const failing = new Flight('failing', () => {
+    throw new TypeError('no such thing')
+  })
+  const late = new Flight('late')
+  for (const call of [failing, late]) {
+    all.add(call)
+    call.deadline = 0
+  }
+  all.look()
+  assert.equal(late.told, ['time out'])
+  assert.is(String(faults[0]), 'TypeError: no such thing')
+})
+
+test('calls on their way are counted for their caller, each once', () => {
+  const share = new Budget({ total: 9, share: 9, reserve: 0 }).shareOf('a')
+  const inFlight = new InFlight(() => {})
+  const [one, two] = [new Flight('1', () => {}, share), new Flight('2', () => {}, share)]
+  inFlight.add(one)
+  inFlight.add(one)
+  inFlight.add(two)
+  assert.is(share.calls, 2)
+  inFlight.delete(one)
+  inFlight.delete(one)
+  assert.is(share.calls, 1)
+  inFlight.delete(two)
+  assert.is(share.calls, 0)
+})
+
+test.run()

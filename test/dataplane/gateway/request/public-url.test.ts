@@ -1,0 +1,196 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { publicUrls } from '../../../../dataplane/gateway/request/public-url.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
+import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
+
+const WELL_KNOWN = '/.well-known/oauth-protected-resource'
+
+let idp: IdentityProvider
+let backend: McpTestServer
+test.before(async () => {
+  idp = await startIdentityProvider()
+  backend = await startMcpServer({ name: 'b', mode: 'sessions' })
+})
+test.after(async () => {
+  await Promise.all([backend.close(), idp.close()])
+})
+
+async function serve(config: Partial<TestConfig>, use: (gateway: GatewayUnderTest) => Promise<void>) {
+  const gateway = await startGateway({
+    backends: [{ name: 'b', url: backend.url }],
+    resourceUrl: 'http://mcp-b.tools.svc.cluster.local:8080/mcp',
+    allowedHosts: ['tools.example.com'],
+    incomingAuth: { type: 'oidc', oidc: { issuer: idp.issuer, audience: 'a', allowPrivateIP: true } },
+    ...config,
+  })
+  try {
+    await use(gateway)
+  } finally {
+    await gateway.close()
+  }
+}
+
+const challengeOf = async (url: string, headers: Record<string, string> = {}) => {
+  const { headers: answered, status } = await postModern(url, 'server/discover', {}, headers)
+  assert.is(status, 401)
+  return /resource_metadata="([^"]*)"/.exec(answered.get('www-authenticate') ?? '')?.[1]
+}
+
+const resourceOf = async (url: string, headers: Record<string, string> = {}) => {
+  const answer = await fetch(url, { headers })
+  return answer.status === 200 ? ((await answer.json()) as { resource: string }).resource : answer.status
+}
+
+test('below a prefix: answered to with and without it, and told in URLs', async () => {
+  const resourceUrl = 'https://tools.example.com/team/b/mcp'
+  await serve({ endpointPrefix: '/team/b', resourceUrl }, async ({ base }) => {
+    const told = `https://tools.example.com/team/b${WELL_KNOWN}/mcp`
+    for (const path of ['/mcp', '/team/b/mcp', '/team/b/mcp?x=1'])
+      assert.is(await challengeOf(`${base}${path}`), told, path)
+    // Where the challenge leads, by a proxy that strips the prefix and by one that doesn't, and where RFC 9728 has it.
+    for (const path of [`${WELL_KNOWN}/mcp`, `/team/b${WELL_KNOWN}/mcp`, `${WELL_KNOWN}/team/b/mcp`, WELL_KNOWN])
+      assert.is(await resourceOf(`${base}${path}`), resourceUrl, path)
+    for (const path of ['/team/mcp', '/team/bb/mcp', '/team/b/team/b/mcp', `${WELL_KNOWN}/b/mcp`])
+      assert.is((await fetch(`${base}${path}`)).status, 404, path)
+    const token = await idp.mint({ aud: 'a' })
+    const answer = await postModern(`${base}/team/b/mcp`, 'tools/list', {}, { authorization: `Bearer ${token}` })
+    assert.is(answer.status, 200)
+  })
+})
+
+const forwarded = {
+  'x-forwarded-host': 'tools.example.com',
+  'x-forwarded-proto': 'https',
+  'x-forwarded-port': '443',
+  'x-forwarded-prefix': '/b',
+}
+
+test('without trustProxyHeaders nothing is taken from X-Forwarded-*', async () => {
+  await serve({}, async ({ base, url }) => {
+    assert.is(await challengeOf(url, forwarded), `http://mcp-b.tools.svc.cluster.local:8080${WELL_KNOWN}/mcp`)
+    const resource = 'http://mcp-b.tools.svc.cluster.local:8080/mcp'
+    assert.is(await resourceOf(`${base}${WELL_KNOWN}`, forwarded), resource)
+  })
+})
+
+test('with it URLs are told by the headers of the proxy in front, for hosts that are named', async () => {
+  await serve({ trustProxyHeaders: true }, async ({ base, url }) => {
+    const told = `https://tools.example.com/b${WELL_KNOWN}/mcp`
+    assert.is(await challengeOf(url, forwarded), told)
+    assert.is(await challengeOf(url, { ...forwarded, authorization: 'Bearer rubbish' }), told)
+    assert.is(await challengeOf(url, { ...forwarded, authorization: `Bearer ${await idp.mint({ aud: 'x' })}` }), told)
+    for (const path of [WELL_KNOWN, `${WELL_KNOWN}/mcp`, `${WELL_KNOWN}/b/mcp`])
+      assert.is(await resourceOf(`${base}${path}`, forwarded), 'https://tools.example.com/b/mcp', path)
+    const configured = 'http://mcp-b.tools.svc.cluster.local:8080/mcp'
+    assert.is(await resourceOf(`${base}${WELL_KNOWN}`), configured)
+    assert.is(
+      await resourceOf(`${base}${WELL_KNOWN}`, { ...forwarded, 'x-forwarded-host': 'evil.example' }),
+      configured,
+    )
+    // They are no way past the check of the token's audience, nor into the metadata's issuers.
+    const document = (await (await fetch(`${base}${WELL_KNOWN}`, { headers: forwarded })).json()) as object
+    assert.equal((document as { authorization_servers: string[] }).authorization_servers, [idp.issuer])
+    // A host that isn't answered to stays so, whatever proxies are said to have been asked for.
+    assert.is((await fetch(`${base}/mcp`, { headers: { ...forwarded, origin: 'https://evil.example' } })).status, 403)
+  })
+})
+
+const names = new Set(['tools.example.com', '203.0.113.7', '[2001:db8::7]'])
+const inner = 'http://mcp-b:8080/mcp'
+const told = (headers: Record<string, string | string[]>, settings = {}, hosts: ReadonlySet<string> | '*' = names) =>
+  publicUrls({ resourceUrl: inner, trustProxyHeaders: true, ...settings }, 'http://127.0.0.1:1', hosts)(headers)
+    .resource
+
+const host = (name: string | string[]) => ({ 'x-forwarded-host': name, 'x-forwarded-proto': 'https' })
+
+for (const [title, headers, expected] of [
+  ['a host', host('tools.example.com'), 'https://tools.example.com/mcp'],
+  ['in another case, with a dot at its end', host('Tools.Example.COM.'), 'https://tools.example.com/mcp'],
+  ['with a port', host('tools.example.com:8443'), 'https://tools.example.com:8443/mcp'],
+  [
+    'with the usual port',
+    { ...host('tools.example.com:443'), 'x-forwarded-port': '9' },
+    'https://tools.example.com/mcp',
+  ],
+  [
+    'a port beside it',
+    { ...host('tools.example.com'), 'x-forwarded-port': '8443' },
+    'https://tools.example.com:8443/mcp',
+  ],
+  ['an address', host('203.0.113.7'), 'https://203.0.113.7/mcp'],
+  ['an IPv6 address', host('[2001:db8::7]:8443'), 'https://[2001:db8::7]:8443/mcp'],
+  ['the nearest proxy’s word', host('evil.example, tools.example.com'), 'https://tools.example.com/mcp'],
+  ['no scheme', { 'x-forwarded-host': 'tools.example.com' }, 'http://tools.example.com/mcp'],
+  [
+    'a scheme in another case',
+    { ...host('tools.example.com'), 'x-forwarded-proto': 'HTTPS' },
+    'https://tools.example.com/mcp',
+  ],
+  [
+    'a foreign scheme',
+    { ...host('tools.example.com'), 'x-forwarded-proto': 'javascript' },
+    'http://tools.example.com/mcp',
+  ],
+  ['a prefix', { ...host('tools.example.com'), 'x-forwarded-prefix': '/a/b/' }, 'https://tools.example.com/a/b/mcp'],
+  // What a stranger can send directly.
+  ['a host that is not named', host('evil.example'), inner],
+  ['one behind a named one', host('tools.example.com, evil.example'), inner],
+  ['one with a named one as user', host('tools.example.com@evil.example'), inner],
+  ['one with a path', host('tools.example.com/x'), inner],
+  ['line breaks', host('tools.example.com\r\nx: y'), inner],
+  ['quotes', host('tools.example.com"'), inner],
+  ['nothing', {}, inner],
+  ['an empty host', host(''), inner],
+  [
+    'a port that is none',
+    { ...host('tools.example.com'), 'x-forwarded-port': '70000' },
+    'https://tools.example.com/mcp',
+  ],
+  [
+    'a port with a host',
+    { ...host('tools.example.com'), 'x-forwarded-port': '@evil.example' },
+    'https://tools.example.com/mcp',
+  ],
+  [
+    'a prefix that leads away',
+    { ...host('tools.example.com'), 'x-forwarded-prefix': '//evil.example' },
+    'https://tools.example.com/mcp',
+  ],
+  [
+    'a prefix with dots',
+    { ...host('tools.example.com'), 'x-forwarded-prefix': '/../x' },
+    'https://tools.example.com/mcp',
+  ],
+  [
+    'a prefix with a quote',
+    { ...host('tools.example.com'), 'x-forwarded-prefix': '/"a' },
+    'https://tools.example.com/mcp',
+  ],
+  [
+    'a huge prefix',
+    { ...host('tools.example.com'), 'x-forwarded-prefix': '/a'.repeat(20_000) },
+    'https://tools.example.com/mcp',
+  ],
+] as const)
+  test(`X-Forwarded-*: ${title}`, () => assert.is(told(headers as Record<string, string>), expected))
+
+test('`*` answers to every host and believes none', () => {
+  assert.is(told(host('tools.example.com'), {}, '*'), inner)
+})
+
+test('without a resourceUrl a prefix is told behind the listener’s own address', () => {
+  assert.equal(publicUrls({ endpointPrefix: '/team/b' }, 'http://127.0.0.1:1', names)({}), {
+    resource: 'http://127.0.0.1:1/team/b/mcp',
+    metadataUrl: `http://127.0.0.1:1/team/b${WELL_KNOWN}/mcp`,
+  })
+})
+
+test('a prefix of the configuration goes before one of a header', () => {
+  const headers = { ...host('tools.example.com'), 'x-forwarded-prefix': '/other' }
+  assert.is(told(headers, { endpointPrefix: '/own' }), 'https://tools.example.com/own/mcp')
+})
+
+test.run()

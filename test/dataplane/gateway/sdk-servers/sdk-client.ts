@@ -1,0 +1,98 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
+import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  ListRootsRequestSchema,
+  LoggingMessageNotificationSchema,
+  PromptListChangedNotificationSchema,
+  ResourceListChangedNotificationSchema,
+  ResourceUpdatedNotificationSchema,
+  ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js'
+
+/** SDK 1; SDK 2 in the era of sessions; SDK 2 in the stateless era. */
+export const clientKinds = ['v1', 'v2-session', 'v2-stateless'] as const
+export type ClientKind = (typeof clientKinds)[number]
+
+/** Where a server is: behind a URL, or a program. */
+export type Target = string | readonly string[]
+
+export interface SdkClient {
+  readonly kind: ClientKind
+  /** A client of SDK 2; one of SDK 1 has the same methods where the scenarios use them. */
+  readonly client: Client
+  /** What the server has said unasked, and what it has asked, in order. */
+  readonly heard: string[]
+}
+
+const capabilities = {
+  elicitation: { form: {}, url: {} },
+  sampling: {},
+  roots: { listChanged: true },
+}
+const info = { name: 'sdk-client', version: '1.0.0' }
+const sampled = { role: 'assistant' as const, model: 'm', content: { type: 'text' as const, text: 'Paris' } }
+const roots = { roots: [{ uri: 'file:///r', name: 'r' }] }
+
+interface Asked {
+  readonly mode?: string | undefined
+  readonly message: string
+  readonly url?: string
+}
+
+/** Connects a client of an SDK that can be asked everything. */
+export async function openSdkClient(kind: ClientKind, target: Target): Promise<SdkClient> {
+  const heard: string[] = []
+  const elicited = ({ mode = 'form', message, url }: Asked) => {
+    heard.push(`elicit ${mode} ${message} ${url ?? ''}`)
+    return { action: 'accept' as const, ...(mode === 'url' ? {} : { content: { name: 'Ada' } }) }
+  }
+  if (kind === 'v1') return { kind, heard, client: (await openV1(target, heard, elicited)) as unknown as Client }
+  const mode = kind === 'v2-session' ? 'legacy' : { pin: '2026-07-28' }
+  const client = new Client(info, { capabilities, versionNegotiation: { mode } })
+  client.setRequestHandler('elicitation/create', async ({ params }) => elicited(params))
+  client.setRequestHandler('sampling/createMessage', async () => {
+    heard.push('sample')
+    return sampled
+  })
+  client.setRequestHandler('roots/list', async () => roots)
+  client.setNotificationHandler('notifications/message', ({ params }) => {
+    heard.push(`log ${params.level} ${params.logger} ${JSON.stringify(params.data)}`)
+  })
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) => void heard.push(params.uri))
+  for (const list of ['tools', 'prompts', 'resources'] as const)
+    client.setNotificationHandler(`notifications/${list}/list_changed`, () => void heard.push(`${list} changed`))
+  await client.connect(
+    typeof target === 'string'
+      ? new StreamableHTTPClientTransport(new URL(target))
+      : new StdioClientTransport({ command: target[0] as string, args: target.slice(1), stderr: 'ignore' }),
+  )
+  return { kind, client, heard }
+}
+
+async function openV1(target: Target, heard: string[], elicited: (asked: Asked) => object): Promise<ClientV1> {
+  const client = new ClientV1(info, { capabilities })
+  client.setRequestHandler(ElicitRequestSchema, async ({ params }) => elicited(params) as never)
+  client.setRequestHandler(CreateMessageRequestSchema, async () => {
+    heard.push('sample')
+    return sampled
+  })
+  client.setRequestHandler(ListRootsRequestSchema, async () => roots)
+  client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => {
+    heard.push(`log ${params.level} ${params.logger} ${JSON.stringify(params.data)}`)
+  })
+  client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void heard.push(params.uri))
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => void heard.push('tools changed'))
+  client.setNotificationHandler(PromptListChangedNotificationSchema, () => void heard.push('prompts changed'))
+  client.setNotificationHandler(ResourceListChangedNotificationSchema, () => void heard.push('resources changed'))
+  await client.connect(
+    (typeof target === 'string'
+      ? new HttpV1(new URL(target))
+      : new StdioV1({ command: target[0] as string, args: target.slice(1), stderr: 'ignore' })) as never,
+  )
+  return client
+}

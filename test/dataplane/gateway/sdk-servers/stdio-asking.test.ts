@@ -1,0 +1,34 @@
+/** A server of SDK 2 on standard input and output takes the era in which it is spoken to first. */
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { startGateway } from '../../../support/gateway/gateway.ts'
+import { run, worked } from './compare.ts'
+import { clientKinds } from './sdk-client.ts'
+
+const inFront = (shape: string) => {
+  const command = [process.execPath, join(import.meta.dirname, 'stdio-server.ts'), shape]
+  return startGateway({ backends: [{ name: 'b', transport: 'stdio', stdio: { command } }] })
+}
+
+const asked = ['elicitation by a request', 'elicitation of a URL', 'sampling', 'roots', 'inputs as a result']
+const offered = ['progress', 'a large result', 'resources', 'updates of a resource']
+for (const [shape, revision, names] of [
+  ['v2', '2025-11-25', [...asked, ...offered]],
+  ['v2-stateless', '2026-07-28', ['inputs as a result', ...offered]],
+] as const)
+  for (const kind of clientKinds)
+    test(`${shape}, client ${kind}: has all that the server has, whatever its era`, async () => {
+      const gateway = await inFront(shape)
+      try {
+        for (const name of names) {
+          const outcome = await run(name, { kind, target: gateway.url, prefix: 'b_' })
+          assert.ok(worked(outcome), `${name}: ${JSON.stringify(outcome)}`)
+        }
+        assert.is((await gateway.status()).backends[0]?.revision, revision)
+      } finally {
+        await gateway.close()
+      }
+    })
+
+test.run()

@@ -1,0 +1,101 @@
+/** What Redis holds and replicas say may be anything: an older version wrote it, or a stranger. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { BusMessage } from '../../../../dataplane/gateway/sessions/store/bus.ts'
+import { isBusMessage } from '../../../../dataplane/gateway/sessions/store/bus-shape.ts'
+import { connectRedis, type RedisClient } from '../../../../dataplane/storage/redis.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { RedisStage } from '../../../support/gateway/redis-stage.ts'
+import { variantsOf, WRONG_VALUES } from '../../../support/gateway/wrong-values.ts'
+import { keptLog } from '../../../support/kept-log.ts'
+import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
+
+const SECRET = 's3cr3t-in-a-query'
+let backend: McpTestServer
+let redis: RedisClient
+const stage = new RedisStage(test, () => `${backend.url}?key=${SECRET}`)
+test.before(async () => {
+  backend = await startMcpServer({ name: 'b', mode: 'sessions' })
+  redis = connectRedis({ mode: 'standalone', addresses: [stage.redis.address] }, keptLog().log)
+})
+test.after(async () => {
+  redis.disconnect()
+  await backend.close()
+})
+
+const echo = rpc('tools/call', { name: 'b_echo', arguments: { message: 'x' } })
+
+test('rubbish in a session in Redis costs that session, and no replica more', async () => {
+  const [one, two] = await stage.twoReplicas()
+  const [opening, ...more] = [await openSession(one.url), await openSession(one.url)]
+  assert.is((await post(one.url, echo, opening)).status, 200)
+  const keyOf = async (id: string) => (await redis.keys(`*session:${id}`))[0] as string
+  const key = await keyOf(opening?.['mcp-session-id'] as string)
+  const good = await redis.hgetall(key)
+  assert.ok(Object.keys(good).length >= 4, 'its notes are among its fields')
+  assert.not.match(JSON.stringify(good), SECRET)
+  assert.is(more.length, 1)
+  const link = good['n:link:b'] as string
+  const rubbish = [...WRONG_VALUES, '', '{', '\u0000', ...variantsOf(JSON.parse(link)).map(({ text }) => text)]
+  let count = 0
+  await Promise.all(
+    Object.keys(good).flatMap((field) =>
+      rubbish.map(async (value) => {
+        const id = `rubbish-${count++}`
+        await redis.hset(key.replace(/[^:]*$/, id), { ...good, [field]: value })
+        const { status, text } = await post(two.url, echo, { 'mcp-session-id': id })
+        assert.ok([200, 404].includes(status), `${field} = ${value.slice(0, 60)}: ${status} ${text}`)
+      }),
+    ),
+  )
+  assert.is((await post(two.url, echo, opening)).status, 200)
+  assert.not.match(JSON.stringify([one.lines, two.lines]), SECRET)
+})
+
+const MESSAGES: readonly object[] = [
+  { kind: 'say', session: 's', text: '{}', ask: '"portico-x-1"' },
+  { kind: 'answer', session: 's', ask: '"portico-x-1"', text: '{}' },
+  { kind: 'linked', session: 's', backend: 'b', from: 'x' },
+  { kind: 'replay', session: 's', stream: 't', after: 1, follow: 'f', to: 'x' },
+  { kind: 'stream', follow: 'f', what: 'event', id: 'i', text: 't' },
+  { kind: 'resume', call: 'c', retry: 'r', from: 'x', text: '{}' },
+  { kind: 'attends', retry: 'r', from: 'x', more: true },
+  { kind: 'resumed', retry: 'r', what: 'answer', status: 200, text: '{}' },
+  { kind: 'cancel', session: 's', request: '1' },
+]
+
+test('rubbish on the channels of replicas is passed over', async () => {
+  const [one, two] = await stage.twoReplicas()
+  const session = await openSession(one.url)
+  assert.is((await post(one.url, echo, session)).status, 200)
+  const id = session['mcp-session-id'] as string
+  const prefix = ((await redis.keys(`*session:${id}`))[0] as string).replace(/session:.*/, '')
+  const channels = (await redis.pubsub('CHANNELS', `${prefix}*`)) as string[]
+  assert.is(channels.length, 3)
+  const own = JSON.parse(JSON.stringify(MESSAGES).replaceAll('"s"', JSON.stringify(id))) as object[]
+  const texts = [...WRONG_VALUES, ...own.flatMap((message) => variantsOf(message).map(({ text }) => text))]
+  for (const text of texts) await Promise.all(channels.map((channel) => redis.publish(channel, `["stranger",${text}]`)))
+  for (const { url } of [one, two])
+    await eventually('it is served', async () => (await post(url, echo, session)).status === 200)
+  assert.is((await postModern(two.url, 'tools/call', { name: 'b_echo', arguments: {} })).status < 500, true)
+  assert.equal(
+    [...one.lines, ...two.lines].filter(({ msg }) => /not understood/.test(String(msg))),
+    [],
+  )
+})
+
+test('what replicas say has its shape, and the like of it does not', () => {
+  for (const message of MESSAGES) assert.ok(isBusMessage(message as never), JSON.stringify(message))
+  const unlike: readonly (Partial<BusMessage> & Record<string, unknown>)[] = [
+    { kind: 'resumed', retry: 'r', what: 'answer', status: 99, text: '' },
+    { kind: 'resumed', retry: 'r', what: 'answer', status: 200 } as never,
+    { kind: 'resumed', retry: 'r', what: 'toString' } as never,
+    { kind: 'stream', follow: 'f', what: 'event' } as never,
+    { kind: 'attends', retry: 'r', from: 'x' } as never,
+    { kind: 'constructor' } as never,
+  ]
+  for (const message of unlike) assert.not.ok(isBusMessage(message), JSON.stringify(message))
+})
+
+test.run()

@@ -1,0 +1,413 @@
+/** Several replicas of one gateway on one Redis: any of them serves any request of a session. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type Session, Sessions } from '../../../../dataplane/gateway/sessions/sessions.ts'
+import { openSessionStorage } from '../../../../dataplane/gateway/sessions/store/storage.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
+import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { RedisStage } from '../../../support/gateway/redis-stage.ts'
+import { keptLog } from '../../../support/kept-log.ts'
+import { startCutProxy } from '../../../support/network/cut-proxy.ts'
+import { startIdentityProvider } from '../../../support/network/identity-provider.ts'
+import { startTcpFront } from '../../../support/network/tcp-front.ts'
+import { orFail } from '../../../support/or-fail.ts'
+import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
+
+/** Redis is given up soon: some tests take it away. */
+const impatient = (address: string): TestConfig['sessionStorage'] => ({
+  redis: { addresses: [address], dialTimeout: '1s', readTimeout: '500ms', writeTimeout: '500ms' },
+})
+
+let backend: McpTestServer
+const stage = new RedisStage(test, () => backend.url)
+const { cleanups } = stage
+test.before(async () => {
+  backend = await startMcpServer({ name: 'b', mode: 'sessions' })
+})
+test.after(() => backend.close())
+
+/** Two replicas of a gateway of their own, both ready, and a backend that nobody has asked anything since. */
+async function twoReplicas(more: Partial<TestConfig> = {}): Promise<[GatewayUnderTest, GatewayUnderTest]> {
+  const replicas = await stage.twoReplicas(more)
+  backend.seen.length = 0
+  return replicas
+}
+
+const echo = (message: string) => rpc('tools/call', { name: 'b_echo', arguments: { message } })
+const backendSessions = () => new Set(backend.calls('tools/call').map(({ headers }) => headers['mcp-session-id']))
+
+test('a session that one replica has opened the other one serves, in the same session with the backend', async () => {
+  const [one, two] = await twoReplicas()
+  const session = await openSession(one.url)
+  assert.is(textOf((await post(one.url, echo('1'), session)).json.result), 'b: 1')
+  assert.is(textOf((await post(two.url, echo('2'), session)).json.result), 'b: 2')
+  assert.is(textOf((await post(one.url, echo('3'), session)).json.result), 'b: 3')
+  assert.is(backendSessions().size, 1)
+  assert.is(backend.calls('initialize').length, 1)
+  assert.equal([(await one.status()).sessions, (await two.status()).sessions], [1, 1])
+})
+
+test('DELETE at a replica that has never seen the session ends it everywhere, at the backend too', async () => {
+  const [one, two] = await twoReplicas()
+  const session = await openSession(one.url)
+  await post(one.url, echo('1'), session)
+  const [id] = backendSessions()
+  backend.seen.length = 0
+  assert.is((await fetch(two.url, { method: 'DELETE', headers: session })).status, 204)
+  await eventually('the first to know', async () => (await post(one.url, rpc('ping'), session)).status === 404)
+  assert.is((await post(two.url, rpc('ping'), session)).status, 404)
+  await eventually('the backend’s session to end', () =>
+    backend.seen.some(({ method, headers }) => method === 'DELETE' && headers['mcp-session-id'] === id),
+  )
+})
+
+test('two first calls that race on two replicas settle on one session with the backend', async () => {
+  const [one, two] = await twoReplicas()
+  for (let round = 0; round < 5; round++) {
+    const session = await openSession(one.url)
+    backend.seen.length = 0
+    const answers = await Promise.all([post(one.url, echo('1'), session), post(two.url, echo('2'), session)])
+    assert.equal(
+      answers.map(({ json }) => textOf(json.result)),
+      ['b: 1', 'b: 2'],
+    )
+    await Promise.all([post(one.url, echo('3'), session), post(two.url, echo('4'), session)])
+    assert.is(backendSessions().size, 1)
+  }
+})
+
+test('a backend that has lost the session is initialized anew once, whichever replica notices', async () => {
+  const [one, two] = await twoReplicas()
+  const session = await openSession(one.url)
+  await post(one.url, echo('1'), session)
+  await post(two.url, echo('2'), session)
+  backend.forget()
+  backend.seen.length = 0
+  assert.is(textOf((await post(one.url, echo('3'), session)).json.result), 'b: 3')
+  assert.is(textOf((await post(two.url, echo('4'), session)).json.result), 'b: 4')
+  const alive = backend.calls('tools/call').slice(-1)[0]?.headers['mcp-session-id']
+  assert.is(textOf((await post(one.url, echo('5'), session)).json.result), 'b: 5')
+  assert.is(backend.calls('tools/call').slice(-1)[0]?.headers['mcp-session-id'], alive)
+})
+
+test('a session is its owner’s on every replica, with whichever token, and nobody else’s', async () => {
+  const idp = await startIdentityProvider()
+  cleanups.push(() => idp.close())
+  const audience = 'https://gateway.example/mcp'
+  const oidc = { issuer: idp.issuer, audience, allowPrivateIP: true }
+  const [one, two] = await twoReplicas({ resourceUrl: audience, incomingAuth: { type: 'oidc', oidc } })
+  const bearer = async (sub: string) => ({ authorization: `Bearer ${await idp.mint({ aud: audience, sub })}` })
+  const session = await openSession(one.url, await bearer('alice'))
+  for (const { url } of [one, two, one, two]) {
+    const renewed = { ...session, ...(await bearer('alice')) }
+    assert.is((await post(url, rpc('ping'), renewed)).status, 200)
+    assert.is((await post(url, rpc('ping'), { ...session, ...(await bearer('mallory')) })).status, 404)
+  }
+})
+
+test('while Redis is away sessions get 503 at once, the stateless era goes on, and both recover', async () => {
+  const proxy = await startCutProxy({ host: '127.0.0.1', port: stage.redis.port })
+  const gateway = await startGateway(stage.config({ sessionStorage: impatient(`127.0.0.1:${proxy.port}`) }))
+  cleanups.push(
+    () => gateway.close(),
+    () => proxy.close(),
+  )
+  const session = await openSession(gateway.url)
+  assert.is((await post(gateway.url, rpc('ping'), session)).status, 200)
+  const initialize = rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {} })
+  for (const failure of ['refuse', 'freeze'] as const) {
+    proxy[failure]()
+    await eventually('503', async () => (await post(gateway.url, rpc('ping'), session)).status === 503, 10_000)
+    const refused = await post(gateway.url, initialize)
+    assert.is(refused.status, 503)
+    assert.is(refused.headers.get('retry-after'), '1')
+    assert.not.match(refused.text, /127\.0\.0\.1|redis/i)
+    const { json } = await postModern(gateway.url, 'tools/call', { name: 'b_echo', arguments: { message: 'x' } })
+    assert.is(textOf(json.result), 'b: x')
+    proxy.thaw()
+    await eventually('200', async () => (await post(gateway.url, rpc('ping'), session)).status === 200, 10_000)
+  }
+})
+
+test('sessions survive a change from memory to Redis', async () => {
+  const config = stage.config()
+  const { sessionStorage: _, ...memory } = config
+  const one = await startGateway(memory)
+  cleanups.push(() => one.close())
+  const session = await openSession(one.url)
+  await post(one.url, echo('1'), session)
+  await one.configure(config)
+  await eventually('Redis to be in force', async () => JSON.stringify(await one.status()).includes('"redis"'))
+  const two = await startGateway(config)
+  cleanups.push(() => two.close())
+  await eventually('both serve it', async () => (await post(two.url, rpc('ping'), session)).status === 200)
+  assert.is((await post(one.url, echo('2'), session)).status, 200)
+})
+
+test('a backend’s question reaches the client where it listens and is answered by way of any replica', async () => {
+  const [one, two] = await twoReplicas()
+  const params = {
+    protocolVersion: '2025-11-25',
+    capabilities: { elicitation: {} },
+    clientInfo: { name: 'raw', version: '1' },
+  }
+  const opened = await post(one.url, rpc('initialize', params))
+  const session = { 'mcp-session-id': opened.headers.get('mcp-session-id') as string }
+  const stream = await fetch(one.url, { headers: { ...session, accept: 'text/event-stream' } })
+  const questions: unknown[] = []
+  const reading = (async () => {
+    let read = ''
+    for await (const part of (stream.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream())) {
+      read += part
+      for (const [, data] of read.matchAll(/^data: (.+)\n\n/gm)) questions.push(JSON.parse(data as string))
+      read = read.slice(read.lastIndexOf('\n\n') + 1)
+    }
+  })()
+  await post(two.url, echo('opens the session with the backend'), session)
+  for (const [asking, answering] of [
+    [one, two],
+    [two, one],
+  ] as const) {
+    questions.length = 0
+    const called = post(asking.url, rpc('tools/call', { name: 'b_ask', arguments: {} }, 7), session)
+    await eventually('the question', () => questions.length === 1)
+    const { id, method } = questions[0] as { id: unknown; method: string }
+    assert.is(method, 'elicitation/create')
+    const answer = JSON.stringify({ jsonrpc: '2.0', id, result: { action: 'accept', content: {} } })
+    assert.is((await post(answering.url, answer, session)).status, 202)
+    assert.match((await called).text, /somebody answered/)
+  }
+  await fetch(two.url, { method: 'DELETE', headers: session })
+  await reading
+})
+
+test('a replica that stops leaves its sessions, here and at the backends, to the others', async () => {
+  const config = stage.config()
+  const [one, two] = [await startGateway(config), await startGateway(config)]
+  cleanups.push(() => two.close())
+  const session = await openSession(one.url)
+  backend.seen.length = 0
+  await post(one.url, echo('1'), session)
+  const [id] = backendSessions()
+  await one.close()
+  backend.seen.length = 0
+  assert.is(textOf((await post(two.url, echo('2'), session)).json.result), 'b: 2')
+  assert.equal([...backendSessions()], [id])
+})
+
+/** The sessions of one replica without a gateway around them. */
+function replicaOf(name: string): Sessions {
+  const config = {
+    name,
+    namespace: 'x',
+    role: 'gateway',
+    incomingAuth: { type: 'anonymous' },
+    ...stage.config(),
+  } as const
+  const sessions: Sessions = new Sessions({
+    storage: openSessionStorage({ ...config, name }, '.', keptLog().log),
+    backendNamed: () => undefined,
+    onHeard: () => {},
+    onEnded: () => {},
+    onFault(error) {
+      throw error
+    },
+    watch(uri, onUpdate) {
+      const watch = { uri, onUpdate, at: sessions }
+      watches.add(watch)
+      return { heard: Promise.resolve(), stop: () => void watches.delete(watch) }
+    },
+    onCancelled: (session, request) => cancelled.push([session.record.id, request]),
+  })
+  cleanups.push(() => sessions.close())
+  return sessions
+}
+const cancelled: [string, string][] = []
+const watches = new Set<{ readonly uri: string; readonly onUpdate: () => void; readonly at: Sessions }>()
+
+const fresh = { binding: 'anonymous', revision: '2025-11-25', capabilities: '{}' }
+
+/** A client that listens at one replica and answers at another. */
+async function listenAt(at: Sessions, id: string, answerAt?: Sessions): Promise<string[]> {
+  const heard: string[] = []
+  const session = await at.find(id, 'anonymous')
+  session.listening = {
+    say(message) {
+      heard.push(message)
+      const { id: ask } = JSON.parse(message)
+      if (ask === undefined || answerAt === undefined) return
+      const response = JSON.stringify({ jsonrpc: '2.0', id: ask, result: { action: 'accept' } })
+      orFail(async () => answerAt.answered(await answerAt.find(id, 'anonymous'), JSON.stringify(ask), response))()
+    },
+    sign() {},
+    end() {},
+  }
+  await at.hearing.begin(session)
+  return heard
+}
+
+/** Both have subscribed once one hears the other. */
+async function bothListen(one: Sessions, two: Sessions): Promise<void> {
+  const session = await one.open(fresh)
+  for (const [speaker, at] of [
+    [one, two],
+    [two, one],
+  ] as const) {
+    const heard = await listenAt(at, session.record.id)
+    await eventually('they hear each other', async () => {
+      await speaker.say(await speaker.find(session.record.id, 'anonymous'), '{}')
+      return heard.length > 0
+    })
+    ;(await at.find(session.record.id, 'anonymous')).listening = undefined
+  }
+}
+
+test('a message finds its client at another replica, an answer its asker', async () => {
+  const [one, two, three] = [replicaOf('m'), replicaOf('m'), replicaOf('m')]
+  await bothListen(one, two)
+  await bothListen(two, three)
+  const opened = await one.open(fresh)
+  const { id } = opened.record
+  const heard = await listenAt(two, id, three)
+  await eventually('the note of the stream', async () => {
+    const session = await one.find(id, 'anonymous')
+    return (await one.say(session, '{"method":"hello"}')) && heard.length > 0
+  })
+  const session = (await one.find(id, 'anonymous')) as Session
+  const answer = await one.ask(session, 'elicitation/create', '{"message":"who?"}', { timeoutMs: 5_000 })
+  assert.equal(JSON.parse(answer).result, { action: 'accept' })
+  assert.is(JSON.parse(heard.at(-1) as string).params.message, 'who?')
+})
+
+test('asking fails at once where nobody listens, after its time where nobody answers, and when taken back', async () => {
+  const [one, two] = [replicaOf('n'), replicaOf('n')]
+  await bothListen(one, two)
+  const { record } = await one.open(fresh)
+  const codeOf = async (asking: Promise<string>) => {
+    try {
+      return await asking
+    } catch (error) {
+      return (error as { code: string }).code
+    }
+  }
+  const session = () => one.find(record.id, 'anonymous') as Session | Promise<Session>
+  assert.is(await codeOf(one.ask(await session(), 'x', '{}', { timeoutMs: 60_000 })), 'client_unreachable')
+  const heard = await listenAt(two, record.id)
+  await eventually('the note of the stream', async () => {
+    await one.say(await session(), '{}')
+    return heard.length > 0
+  })
+  assert.is(await codeOf(one.ask(await session(), 'x', '{}', { timeoutMs: 50 })), 'client_timeout')
+  const takeBack = new AbortController()
+  const asking = codeOf(one.ask(await session(), 'x', '{}', { timeoutMs: 60_000, signal: takeBack.signal }))
+  takeBack.abort()
+  assert.is(await asking, 'client_unreachable')
+  await eventually('the client to be told', () => heard.some((text) => text.includes('notifications/cancelled')))
+  ;(await two.find(record.id, 'anonymous')).listening = undefined
+  assert.is(await codeOf(one.ask(await session(), 'x', '{}', { timeoutMs: 60_000 })), 'client_unreachable')
+})
+
+test('resources are watched where the client listens, and go on being watched when a replica is gone', async () => {
+  const [one, two] = [replicaOf('w'), replicaOf('w')]
+  await bothListen(one, two)
+  watches.clear()
+  const watchAt = (at: Sessions) => [...watches].find((watch) => watch.at === at)
+  const { record } = await one.open(fresh)
+  const first = await listenAt(one, record.id)
+  await one.hearing.watch(await one.find(record.id, 'anonymous'), 'test://a')
+  watchAt(one)?.onUpdate()
+  await eventually('the update', () => first.length === 1)
+  assert.match(first[0] ?? '', /"notifications\/resources\/updated".*"test:\/\/a"/)
+
+  const second = await listenAt(two, record.id)
+  await eventually('the other replica to watch', () => watchAt(two) !== undefined)
+  await eventually('the first to stop', () => {
+    watchAt(one)?.onUpdate()
+    return watchAt(one) === undefined
+  })
+  watchAt(two)?.onUpdate()
+  await eventually('the update at the second', () => second.length > 0)
+  await two.hearing.unwatch(await two.find(record.id, 'anonymous'), 'test://a')
+  assert.is(watches.size, 0)
+})
+
+test('only the client that was asked can answer', async () => {
+  const one = replicaOf('o')
+  const [asked, other] = [await one.open(fresh), await one.open(fresh)]
+  let id = ''
+  const asking = one.ask(asked, 'x', '{}', {
+    timeoutMs: 5_000,
+    say: (message) => (id = JSON.stringify(JSON.parse(message).id)),
+  })
+  one.answered(other, id, '{"result":"forged"}')
+  one.answered(asked, id, '{"result":"right"}')
+  assert.is(await asking, '{"result":"right"}')
+})
+
+test('a backend that asks without end is refused, and what was asked before is still answered', async () => {
+  const one = replicaOf('p')
+  const [session, other] = [await one.open(fresh), await one.open(fresh)]
+  const ids: string[] = []
+  const say = (message: string) => void ids.push(JSON.stringify(JSON.parse(message).id))
+  const ask = (of: Session) =>
+    one.ask(of, 'x', '{}', { timeoutMs: 60_000, say }).catch(({ message }) => String(message))
+  const asking = Array.from({ length: 32 }, () => ask(session))
+  assert.is(await ask(session), 'Too much is asked at once.')
+  const others = ask(other)
+  one.answered(other, ids.pop() as string, '{"result":0}')
+  assert.is(await others, '{"result":0}')
+  for (const id of ids) one.answered(session, id, '{"result":1}')
+  assert.equal(await Promise.all(asking), Array(32).fill('{"result":1}'))
+  const again = ask(session)
+  one.answered(session, ids.at(-1) as string, '{"result":2}')
+  assert.is(await again, '{"result":2}')
+})
+
+test('a cancellation reaches the replica that runs the request', async () => {
+  const [one, two] = [replicaOf('c'), replicaOf('c')]
+  await bothListen(one, two)
+  const { record } = await one.open(fresh)
+  const at = await two.find(record.id, 'anonymous')
+  cancelled.length = 0
+  two.cancelElsewhere(at, '7')
+  await eventually('it arrives', () => cancelled.length > 0)
+  assert.equal(cancelled, [[record.id, '7']])
+})
+
+test('a replica killed in mid-session costs its clients nothing but their streams', async () => {
+  const [one, two] = await stage.twoProcesses()
+  const front = await startTcpFront(one.port)
+  cleanups.push(() => front.close())
+  const url = `http://127.0.0.1:${front.port}/mcp`
+
+  const first = await connectV1(url)
+  const second = await connect(url, 'legacy')
+  const clients = [first.client, second.client]
+  let changes = 0
+  first.client.fallbackNotificationHandler = async ({ method }) => {
+    if (method === 'notifications/tools/list_changed') changes++
+  }
+  for (const client of clients)
+    assert.is(textOf(await client.callTool({ name: 'b_echo', arguments: { message: '1' } })), 'b: 1')
+  backend.seen.length = 0
+  front.choose(two.port)
+  await one.end('SIGKILL')
+  for (const client of clients)
+    assert.is(textOf(await client.callTool({ name: 'b_echo', arguments: { message: '2' } })), 'b: 2')
+  assert.is(backend.calls('initialize').length, 0, 'the sessions with the backend go on as well')
+  // The client has opened its stream again by itself, at the replica that is left: what changes there it hears.
+  let added = 0
+  await eventually(
+    'news of a tool',
+    async () => {
+      backend.addTool(`late-${added++}`)
+      return changes > 0
+    },
+    15_000,
+  )
+  for (const client of clients) await client.close()
+})
+
+test.run()

@@ -1,0 +1,256 @@
+/** What every store of sessions promises, held against each of them; and what Redis promises besides. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { Sessions } from '../../../../dataplane/gateway/sessions/sessions.ts'
+import { createMemoryStore } from '../../../../dataplane/gateway/sessions/store/memory-store.ts'
+import { createRedisBus } from '../../../../dataplane/gateway/sessions/store/redis-bus.ts'
+import { createRedisStore } from '../../../../dataplane/gateway/sessions/store/redis-store.ts'
+import type { SessionRecord, SessionStore } from '../../../../dataplane/gateway/sessions/store/store.ts'
+import { Budget } from '../../../../dataplane/server/budget.ts'
+import type { PublicError } from '../../../../dataplane/server/errors.ts'
+import { connectRedis, type RedisConfig } from '../../../../dataplane/storage/redis.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { keptLog } from '../../../support/kept-log.ts'
+import { startCutProxy } from '../../../support/network/cut-proxy.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
+
+let redis: RedisServer
+let cluster: RedisServer
+const cleanups: (() => unknown)[] = []
+test.before(async () => {
+  redis = await startRedis()
+  cluster = await startRedis({ settings: ['cluster-enabled yes', 'cluster-announce-ip 127.0.0.1'] })
+  const setUp = connectRedis({ mode: 'standalone', addresses: [cluster.address] }, keptLog().log)
+  await setUp.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
+  await eventually('the cluster is up', async () =>
+    String(await setUp.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+  )
+  setUp.disconnect()
+})
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+test.after(async () => {
+  await Promise.all([redis.stop(), cluster.stop()])
+})
+
+const TTL_MS = 600
+let stores = 0
+
+/** A store as one replica has it; those with one prefix are replicas of one gateway. */
+function replica(prefix: string, address = redis.address, mode: RedisConfig['mode'] = 'standalone'): SessionStore {
+  const { log } = keptLog()
+  const config = { mode, addresses: [address], commandTimeoutMs: 300 }
+  const client = connectRedis(config, log)
+  const bus = createRedisBus({ client, subscriber: connectRedis(config, log), prefix, log })
+  const store = createRedisStore({ client, bus, prefix, ttlMs: TTL_MS })
+  cleanups.push(() => {
+    store.close()
+    bus.close()
+    client.disconnect()
+  })
+  return store
+}
+
+const makers: Readonly<Record<string, () => SessionStore>> = {
+  memory() {
+    const store = createMemoryStore({ ttlMs: TTL_MS })
+    cleanups.push(() => store.close())
+    return store
+  },
+  redis: () => replica(`test:{${++stores}}:`),
+  'redis cluster': () => replica(`test:{${++stores}}:`, cluster.address, 'cluster'),
+}
+
+const session = (id: string): SessionRecord => ({
+  id,
+  binding: 'https://idp\0alice',
+  revision: '2025-11-25',
+  capabilities: '{"elicitation":{}}',
+})
+
+test('of what Redis has a replica keeps nothing that it does not serve, and nothing huge', async () => {
+  const prefix = `test:{${++stores}}:`
+  const [one, two] = [replica(prefix), replica(prefix)]
+  for (const id of ['a', 'b', 'c']) await one.add(session(id))
+  const sessions = new Sessions({
+    storage: { store: two, bus: undefined, agreeOnSecret: undefined, check: async () => {}, close: () => {} },
+    backendNamed: () => undefined,
+    watch: () => undefined,
+    onHeard: () => {},
+    onFault: () => {},
+    onCancelled: () => {},
+    onEnded: () => {},
+  })
+  const codeOf = async (id: string, binding: string, total: number) => {
+    const share = new Budget({ total, share: total, reserve: 0 }).shareOf('caller')
+    try {
+      await sessions.find(id, binding, share)
+    } catch (error) {
+      return (error as PublicError).code
+    }
+    return 'served'
+  }
+  const { binding } = session('a')
+  assert.is(await codeOf('a', 'somebody else', 10_000), 'session_unknown')
+  assert.is(await codeOf('b', binding, 10), 'too_large')
+  assert.is(two.size, 0)
+  assert.is(await codeOf('c', binding, 10_000), 'served')
+  assert.is(two.size, 1)
+  await one.note('a', 'x', 'y'.repeat(9 * 1024 * 1024))
+  assert.is(await two.find('a'), undefined)
+  assert.is(two.size, 1)
+  sessions.close()
+})
+
+for (const [name, make] of Object.entries(makers)) {
+  test(`${name}: what was added is found until it is removed`, async () => {
+    const store = make()
+    await store.add(session('a'))
+    await store.add(session('b'))
+    assert.equal(await store.find('a'), session('a'))
+    assert.is(store.size, 2)
+    await store.remove('a')
+    assert.is(await store.find('a'), undefined)
+    assert.equal(await store.find('b'), session('b'))
+    assert.is(await store.find('never'), undefined)
+  })
+
+  test(`${name}: notes are kept, changed and taken away`, async () => {
+    const store = make()
+    await store.add(session('a'))
+    await store.note('a', 'log', 'debug')
+    await store.note('a', 'other', 'x')
+    await store.note('a', 'log', 'error')
+    assert.equal((await store.find('a'))?.notes, { log: 'error', other: 'x' })
+    await store.note('a', 'log', undefined)
+    assert.equal((await store.find('a'))?.notes, { other: 'x' })
+  })
+
+  test(`${name}: the first claim stands, and only who knows it can replace it`, async () => {
+    const store = make()
+    await store.add(session('a'))
+    assert.is(await store.claim('a', 'link:b', undefined, 'one'), 'one')
+    assert.is(await store.claim('a', 'link:b', undefined, 'two'), 'one')
+    assert.is(await store.claim('a', 'link:b', 'wrong', 'two'), 'one')
+    assert.is(await store.claim('a', 'link:b', 'one', 'two'), 'two')
+    assert.is((await store.find('a'))?.notes?.['link:b'], 'two')
+  })
+
+  test(`${name}: nothing brings a session back that has ended`, async () => {
+    const store = make()
+    await store.add(session('a'))
+    await store.remove('a')
+    await store.note('a', 'log', 'debug')
+    assert.is(await store.claim('a', 'link:b', undefined, 'one'), undefined)
+    assert.is(await store.find('a'), undefined)
+  })
+
+  test(`${name}: a session ends by itself, and each use puts that off`, async () => {
+    const store = make()
+    const gone: [string, boolean][] = []
+    store.onGone = (id, expired) => gone.push([id, expired])
+    await store.add(session('used'))
+    await store.add(session('idle'))
+    const started = performance.now()
+    await eventually('the idle one to end', async () => {
+      assert.ok(await store.find('used'))
+      return gone.length > 0
+    })
+    assert.equal(gone, [['idle', true]])
+    assert.ok(performance.now() - started > TTL_MS * 0.9)
+    assert.is(await store.find('idle'), undefined)
+    assert.is(store.size, 1)
+  })
+}
+
+test('what one replica adds and notes the others see at once', async () => {
+  const [one, two] = [replica('shared:'), replica('shared:')]
+  await one.add(session('a'))
+  assert.equal(await two.find('a'), session('a'))
+  await eventually('they hear each other', async () => {
+    await one.note('a', 'log', `level-${performance.now()}`)
+    const level = (await one.find('a'))?.notes?.['log']
+    return (await two.find('a'))?.notes?.['log'] === level
+  })
+})
+
+test('what one replica ends has ended on all', async () => {
+  const [one, two] = [replica('ended:'), replica('ended:')]
+  const gone: [string, boolean][] = []
+  two.onGone = (id, expired) => gone.push([id, expired])
+  await one.add(session('a'))
+  assert.ok(await two.find('a'))
+  await one.remove('a')
+  await eventually('it to be known', async () => (await two.find('a')) === undefined)
+  assert.is(gone.length, 1)
+  assert.is(gone[0]?.[0], 'a')
+})
+
+test('a message on the channel that no replica has sent is passed over', async () => {
+  const [one, two] = [replica('odd:'), replica('odd:')]
+  await one.add(session('a'))
+  assert.ok(await two.find('a'))
+  const stranger = connectRedis({ mode: 'standalone', addresses: [redis.address] }, keptLog().log)
+  cleanups.push(() => stranger.disconnect())
+  await eventually('they listen', async () => (await stranger.publish('odd:replicas', 'not JSON')) === 2)
+  for (const text of ['null', '[]', '["x"]', '["x",{"kind":"constructor"}]', '["x",null]'])
+    await stranger.publish('odd:replicas', text)
+  await one.remove('a')
+  await eventually('the next one is heard', async () => two.size === 0)
+})
+
+test('of two replicas that claim at once one wins, and both know which', async () => {
+  const [one, two] = [replica('race:'), replica('race:')]
+  for (let round = 0; round < 20; round++) {
+    await one.add(session(`s${round}`))
+    const results = await Promise.all([
+      one.claim(`s${round}`, 'link:b', undefined, 'one'),
+      two.claim(`s${round}`, 'link:b', undefined, 'two'),
+    ])
+    assert.is(results[0], results[1])
+  }
+})
+
+test('a replica that used a session last does not end what another one still uses', async () => {
+  const [one, two] = [replica('idle:'), replica('idle:')]
+  const gone: [string, boolean][] = []
+  one.onGone = (id, expired) => gone.push([id, expired])
+  await one.add(session('a'))
+  await eventually('the first to let go', async () => {
+    assert.ok(await two.find('a'))
+    return gone.length > 0
+  })
+  assert.equal(gone, [['a', false]])
+})
+
+test('Redis that is away refuses at once, Redis that is silent soon; both are found again', async () => {
+  const proxy = await startCutProxy({ host: '127.0.0.1', port: redis.port })
+  cleanups.push(() => proxy.close())
+  const store = replica('away:', `127.0.0.1:${proxy.port}`)
+  await store.add(session('a'))
+  const refused = async () => {
+    try {
+      await store.find('a')
+      return false
+    } catch (error) {
+      assert.is((error as { code: string }).code, 'unavailable')
+      return true
+    }
+  }
+  for (const failure of ['refuse', 'freeze'] as const) {
+    proxy[failure]()
+    await eventually(`${failure} to be noticed`, refused)
+    const started = performance.now()
+    for (let round = 0; round < 100; round++) await refused()
+    assert.ok(performance.now() - started < 2_000, `${failure}: 100 refusals one after another`)
+    proxy.thaw()
+    await eventually('it to be found again', async () => {
+      if (failure === 'freeze') proxy.thaw()
+      await Promise.resolve(store.add(session('a'))).catch(() => {})
+      return !(await refused())
+    })
+  }
+})
+
+test.run()

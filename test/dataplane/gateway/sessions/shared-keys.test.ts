@@ -1,0 +1,79 @@
+import { Redis } from 'ioredis'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { agreeInRedis, SharedKeys } from '../../../../dataplane/gateway/sessions/store/shared-keys.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
+
+let server: RedisServer
+let redis: Redis
+test.before(async () => {
+  server = await startRedis()
+  redis = new Redis(server.port, '127.0.0.1')
+})
+test.before.each(async () => {
+  await redis.flushall()
+})
+test.after(async () => {
+  redis.disconnect()
+  await server.stop()
+})
+
+const replica = (): SharedKeys => {
+  const keys = new SharedKeys()
+  keys.follow(agreeInRedis(redis, 'x:secret'))
+  return keys
+}
+const first = (keys: SharedKeys) => keys.keysFor('use')[0].toString('hex')
+const accepts = (keys: SharedKeys, key: string) => keys.keysFor('use').some((one) => one.toString('hex') === key)
+const same = (one: SharedKeys, two: SharedKeys) => eventually('they agree', () => first(one) === first(two))
+
+test('replicas that start at once come to one key, which differs by its use', async () => {
+  const all = Array.from({ length: 5 }, replica)
+  for (const one of all) await same(one, all[0] as SharedKeys)
+  assert.is.not(first(all[0] as SharedKeys), all[0]?.keysFor('another')[0].toString('hex'))
+  assert.is(first(all[0] as SharedKeys).length, 64)
+})
+
+test('a replica alone has a key at once, which it still takes when it has found the others', async () => {
+  const alone = new SharedKeys()
+  const own = first(alone)
+  const other = replica()
+  await eventually('the secret', async () => (await redis.get('x:secret')) !== null)
+  alone.follow(agreeInRedis(redis, 'x:secret'))
+  await same(alone, other)
+  assert.is.not(first(alone), own)
+  assert.ok(accepts(alone, own))
+})
+
+test('a secret that was replaced is followed, and what the old one has sealed is still taken', async () => {
+  const [one, two] = [replica(), replica()]
+  await same(one, two)
+  const before = first(one)
+  await redis.set('x:secret', 'another')
+  await Promise.all([one.renew(), two.renew()])
+  assert.is.not(first(one), before)
+  assert.is(first(one), first(two))
+  assert.ok(accepts(one, before) && accepts(two, before))
+})
+
+test('a secret that Redis has lost is put back by who knows it', async () => {
+  const one = replica()
+  await eventually('the secret', async () => (await redis.get('x:secret')) !== null)
+  await redis.flushall()
+  await one.renew()
+  const two = replica()
+  await same(one, two)
+  assert.is(two.keysFor('use').length, 2)
+})
+
+test('while Redis is away the last key goes on', async () => {
+  const keys = replica()
+  await eventually('the secret', async () => (await redis.get('x:secret')) !== null)
+  const before = first(keys)
+  keys.follow(() => Promise.reject(new Error('away')))
+  await keys.renew()
+  assert.is(first(keys), before)
+})
+
+test.run()

@@ -1,0 +1,149 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parseEventId } from '../../../../../dataplane/gateway/sessions/streams/event-id.ts'
+import type { Outlet } from '../../../../../dataplane/gateway/sessions/streams/event-log.ts'
+import { EventLogs } from '../../../../../dataplane/gateway/sessions/streams/event-logs.ts'
+
+class Heard implements Outlet {
+  readonly texts: string[] = []
+  readonly ids: (string | undefined)[] = []
+  end_ = ''
+
+  event(data: Buffer, id?: string): boolean {
+    this.texts.push(data.toString())
+    this.ids.push(id)
+    return true
+  }
+
+  part(data: Buffer): boolean {
+    this.texts.push(data.toString())
+    return false
+  }
+
+  onceFree(): void {}
+  sign(): void {}
+
+  end(): void {
+    this.end_ = 'ended'
+  }
+
+  cut(): void {
+    this.end_ = 'cut'
+  }
+}
+
+const open = (logs: EventLogs, session = 's', request?: string) =>
+  logs.open({ session, replica: 'r', request, isPrimed: false })
+
+const MIB = 1024 * 1024
+
+test('of one session the newest 256 events are kept, whichever stream they are of', () => {
+  const logs = new EventLogs()
+  const [one, two] = [open(logs), open(logs)]
+  for (let count = 1; count <= 200; count++) for (const log of [one, two]) log.event(Buffer.from(String(count)))
+  for (const log of [one, two]) {
+    const heard = new Heard()
+    assert.ok(log.attach(heard, 0))
+    assert.equal([heard.texts.length, heard.texts[0], heard.texts.at(-1)], [128, '73', '200'])
+  }
+})
+
+test('a session has 1 MiB, all have 64 MiB, and the oldest goes first', () => {
+  const logs = new EventLogs()
+  const large = Buffer.alloc(200 * 1024)
+  const first = open(logs, 's0')
+  for (let count = 0; count < 20; count++) first.event(large)
+  assert.ok(logs.bytes <= MIB && logs.bytes > MIB / 2)
+  for (let session = 1; session < 200; session++) {
+    const log = open(logs, `s${session}`)
+    for (let count = 0; count < 5; count++) log.event(large)
+  }
+  assert.ok(logs.bytes <= 64 * MIB && logs.bytes > 60 * MIB)
+  const [oldest, newest] = [new Heard(), new Heard()]
+  first.attach(oldest, 0)
+  assert.is(oldest.texts.length, 0)
+  logs.find('s199', (200).toString(36))?.attach(newest, 0)
+  assert.is(newest.texts.length, 5)
+})
+
+test('nothing stays of a session that has ended, nor of a stream that has been over for two minutes', () => {
+  const logs = new EventLogs()
+  const [ended, over, running] = [open(logs, 'a'), open(logs, 'b'), open(logs, 'c')]
+  for (const log of [ended, over, running]) log.event(Buffer.from('x'))
+  logs.forgetAll('a')
+  ended.event(Buffer.from('nobody comes back for this'))
+  over.end()
+  const each = logs.bytes / 2
+  logs.sweep(performance.now() + 119_000)
+  assert.ok(logs.find('b', over.options.stream))
+  logs.sweep(performance.now() + 121_000)
+  assert.is(logs.find('a', ended.options.stream), undefined)
+  assert.is(logs.find('b', over.options.stream), undefined)
+  assert.is(logs.find('c', running.options.stream), running)
+  assert.is(logs.bytes, each)
+})
+
+test('a session that makes stream after stream keeps the newest', () => {
+  const logs = new EventLogs()
+  const made = Array.from({ length: 200 }, () => {
+    const log = open(logs)
+    log.end()
+    return log
+  })
+  assert.is(made.filter(({ options }) => logs.find('s', options.stream) !== undefined).length, 64)
+})
+
+test('who waits for room goes on when the connection breaks', () => {
+  const log = open(new EventLogs())
+  const outlet = new Heard()
+  log.begin(outlet)
+  assert.is(log.part(Buffer.from('{')), false)
+  let isFree = false
+  log.onceFree(() => {
+    isFree = true
+  })
+  log.detach(outlet)
+  assert.ok(isFree)
+  const back = new Heard()
+  assert.ok(log.attach(back, 0))
+  log.part(Buffer.from('}'))
+  log.end()
+  assert.equal([back.texts.join(''), back.end_], ['{}', 'ended'])
+})
+
+test('an event’s id names replica, stream, number and request, and nothing else is taken for one', () => {
+  const log = open(new EventLogs(), 's', '"a\u00e9.b"')
+  const outlet = new Heard()
+  log.begin(outlet)
+  log.event(Buffer.from('x'))
+  const id = parseEventId(String(outlet.ids[0]))
+  assert.equal(id, { replica: 'r', stream: log.options.stream, seq: 1, request: '"a\u00e9.b"' })
+  for (const text of ['', '1', 'a.b', 'a.b.c', 'a.b.1.', '../x.y.1', 'a.b.1.c.d', `a.b.1.${'x'.repeat(500)}`])
+    assert.is(parseEventId(text), undefined, text)
+})
+
+test('of all sessions the newest 16,384 streams that are over are kept', () => {
+  const logs = new EventLogs()
+  const opened = Array.from({ length: 16_400 }, (_, index) => open(logs, `s${index}`))
+  for (const log of opened) log.end()
+  const isKept = (index: number) => logs.find(`s${index}`, opened[index]?.options.stream ?? '') !== undefined
+  assert.equal([isKept(15), isKept(16), isKept(16_399)], [false, true, true])
+})
+
+test('what has come of answers that are not whole counts, and beyond the bound is not kept', () => {
+  const logs = new EventLogs()
+  const part = Buffer.alloc(200 * 1024)
+  const opened = Array.from({ length: 600 }, (_, index) => open(logs, `s${index % 100}`))
+  for (const log of opened) log.part(part)
+  assert.ok(logs.bytes <= 64 * MIB, `${logs.bytes}`)
+  assert.ok(logs.bytes > 60 * MIB, `${logs.bytes}`)
+  // Of an answer that was not kept the beginning can't be had.
+  assert.ok(opened[0]?.attach(new Heard(), 0))
+  assert.not(opened.at(-1)?.attach(new Heard(), 0))
+  for (const log of opened) log.end()
+  assert.ok(logs.bytes <= 64 * MIB)
+  for (let index = 0; index < 100; index++) logs.forgetAll(`s${index}`)
+  assert.is(logs.bytes, 0)
+})
+
+test.run()

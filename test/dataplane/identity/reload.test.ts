@@ -1,0 +1,119 @@
+/** A configuration that changes nothing about an issuer takes nothing from its users. */
+
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { Issuers } from '../../../dataplane/identity/issuers.ts'
+import type { Provider } from '../../../dataplane/identity/provider.ts'
+import { Retired } from '../../../dataplane/identity/retired.ts'
+import { verifyTokens } from '../../../dataplane/identity/verify.ts'
+import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
+import { keptLog } from '../../support/kept-log.ts'
+import { startIdentityProvider } from '../../support/network/identity-provider.ts'
+
+const AUDIENCE = 'https://gateway.example/mcp'
+const cleanups: (() => unknown)[] = []
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+const start = async (...options: Parameters<typeof startIdentityProvider>) => {
+  const provider = await startIdentityProvider(...options)
+  cleanups.push(() => provider.close())
+  return provider
+}
+
+const verifierOf = (issuers: Issuers, ...providers: Partial<Provider>[]) => {
+  const verifier = verifyTokens(
+    providers.map((provider) => ({ audience: AUDIENCE, ...provider }) as Provider),
+    { realm: 'r', resourceMetadataUrl: () => undefined, log: keptLog().log, observe: observeNothing, issuers },
+  )
+  cleanups.push(() => verifier.close())
+  return verifier
+}
+
+const codeOf = async (attempt: () => unknown): Promise<string> => {
+  try {
+    await attempt()
+    return 'ok'
+  } catch (error) {
+    return (error as { code: string }).code
+  }
+}
+
+test('keys that are known are known after a reload too, while the issuer is away', async () => {
+  const [idp, other] = [await start(), await start()]
+  const issuers = new Issuers()
+  const before = verifierOf(issuers, { issuer: idp.issuer })
+  const bearer = async () => `Bearer ${await idp.mint({ aud: AUDIENCE })}`
+  await before(await bearer())
+  idp.behaviour = 'error'
+  // Another one beside it, and another audience of its own.
+  const after = verifierOf(issuers, { issuer: other.issuer }, { issuer: idp.issuer, audience: `${AUDIENCE}/2` })
+  await before.close()
+  assert.is(await codeOf(async () => after(`Bearer ${await idp.mint({ aud: `${AUDIENCE}/2` })}`)), 'ok')
+  assert.is(await codeOf(async () => after(`Bearer ${await other.mint({ aud: AUDIENCE })}`)), 'ok')
+  assert.is(idp.requests.get('/keys'), 1)
+})
+
+test('tokens that were let in are let in still, but not by a provider that has changed or gone', async () => {
+  const idp = await start()
+  const issuers = new Issuers()
+  const authorization = `Bearer ${await idp.mint({ aud: AUDIENCE })}`
+  await verifierOf(issuers, { issuer: idp.issuer })(authorization)
+  const same = verifierOf(issuers, { issuer: idp.issuer }, { issuer: `${idp.issuer}/x` })
+  assert.not.instance(same(authorization), Promise, 'no signature is checked again')
+  for (const provider of [{ issuer: idp.issuer, audience: 'another' }, { issuer: `${idp.issuer}/x` }])
+    assert.is(await codeOf(() => verifierOf(issuers, provider)(authorization)), 'unauthenticated')
+  const away = { issuer: idp.issuer, serviceAccount: { namespace: 'n' } }
+  assert.is(await codeOf(() => verifierOf(issuers, away)(authorization)), 'unauthenticated')
+})
+
+test('a token that one configuration refused is asked about under the next one', async () => {
+  const idp = await start()
+  const issuers = new Issuers()
+  const client = { url: idp.introspectionUrl }
+  const authorization = `Bearer ${idp.grant({ aud: 'b' })}`
+  const introspecting = (audience: string) =>
+    verifierOf(issuers, {
+      issuer: idp.issuer,
+      audience,
+      introspection: client,
+    })
+  idp.intercept = (_request, response) => {
+    response.end(JSON.stringify({ active: true, sub: 's', aud: 'b', exp: Date.now() / 1000 + 60 }))
+    return true
+  }
+  assert.is(await codeOf(() => introspecting('a')(authorization)), 'unauthenticated')
+  assert.is(await codeOf(() => introspecting('b')(authorization)), 'ok')
+})
+
+test('what was replaced ends later, so that a question on its way is answered', async () => {
+  let asked: ServerResponse | undefined
+  const { promise: isAsked, resolve } = Promise.withResolvers<void>()
+  const server = createServer((_request, response) => {
+    asked = response
+    resolve()
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  cleanups.push(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const issuers = new Issuers()
+  const before = verifierOf(issuers, { issuer, jwksUrl: `${issuer}/keys`, introspection: { url: `${issuer}/ask` } })
+  await isAsked
+  const retired = new Retired((error) => assert.unreachable(String(error)))
+  cleanups.push(() => retired.close())
+  const answer = codeOf(() => before('Bearer opaque'))
+  retired.add(before)
+  const { promise: again, resolve: askedAgain } = Promise.withResolvers<void>()
+  server.on('request', () => askedAgain())
+  await again
+  asked?.end(JSON.stringify({ active: true, sub: 's', aud: AUDIENCE, exp: Date.now() / 1000 + 60 }))
+  assert.is(await answer, 'ok')
+})
+
+test.run()

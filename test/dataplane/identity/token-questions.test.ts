@@ -1,0 +1,60 @@
+/** How much of the questions to issuers one address, and all of them, can take. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { Caller } from '../../../dataplane/identity/caller.ts'
+import { TokenQuestions } from '../../../dataplane/identity/token-questions.ts'
+import type { PublicError } from '../../../dataplane/server/errors.ts'
+
+/** Asks about so many tokens of an address at once; questions end with `letGo`, and nobody stands for any of them. */
+function asking() {
+  const questions = new TokenQuestions()
+  const { promise: isOver, resolve: letGo } = Promise.withResolvers<Caller | undefined>()
+  let begun = 0
+  const ask = (address: string, count: number) =>
+    Array.from({ length: count }, (_, index) =>
+      questions
+        .ask(`${address} ${index}`, address, () => {
+          begun++
+          return isOver
+        })
+        .then(
+          (caller) => (caller === undefined ? 'refused' : 'fine'),
+          ({ code }: PublicError) => code,
+        ),
+    )
+  return { ask, letGo: () => letGo(undefined), begun: () => begun }
+}
+
+const count = (outcomes: readonly string[], outcome: string) => outcomes.filter((one) => one === outcome).length
+
+test('an address has a bounded number of questions open, and another one its turn', async () => {
+  const { ask, letGo, begun } = asking()
+  const open = new Set<Promise<string>>()
+  const many = ask('203.0.113.7', 300)
+  for (const one of many) {
+    open.add(one)
+    one.then(
+      () => open.delete(one),
+      () => {},
+    )
+  }
+  const other = ask('203.0.113.8', 1)
+  await new Promise(setImmediate)
+  assert.is(begun(), 8)
+  assert.ok(open.size <= 65, `${open.size} of 300 wait`)
+  letGo()
+  assert.equal(await Promise.all(other), ['refused'])
+  assert.is(count(await Promise.all(many), 'rate_limited') > 230, true)
+})
+
+test('where too many wait in all, the next is told to come again', async () => {
+  const { ask, letGo } = asking()
+  const all = Array.from({ length: 60 }, (_, index) => ask(`203.0.113.${index}`, 20)).flat()
+  await new Promise(setImmediate)
+  letGo()
+  const outcomes = await Promise.all(all)
+  assert.is(count(outcomes, 'unavailable'), 1200 - 8 - 1000)
+  assert.is(count(outcomes, 'refused'), 1008)
+})
+
+test.run()

@@ -1,0 +1,305 @@
+/** Which credential of ours goes where: to the origin that is configured, and to none that an answer names. */
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
+import { type GatewayConfig, gatewayConfigSchema, type OidcConfig } from '../../../dataplane/config/gateway.ts'
+import { ConfigError, configParser } from '../../../dataplane/config/load.ts'
+import { createAuthenticate } from '../../../dataplane/identity/index.ts'
+import type { PublicError } from '../../../dataplane/server/errors.ts'
+import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
+import { temporaryFolder } from '../../support/folder.ts'
+import { keptLog } from '../../support/kept-log.ts'
+
+const AUDIENCE = 'toolhive'
+const cleanups: (() => unknown)[] = []
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+interface Asked {
+  readonly path: string
+  readonly authorization: string | undefined
+  readonly body: string
+}
+
+/** A server whose answers a test gives by path, and what it was asked. */
+async function startServer(answers: (origin: string) => Readonly<Record<string, unknown>>) {
+  const asked: Asked[] = []
+  async function answer(request: IncomingMessage, response: ServerResponse) {
+    let body = ''
+    for await (const chunk of request) body += chunk
+    asked.push({ path: request.url ?? '', authorization: request.headers.authorization, body })
+    const found = answers(origin)[request.url ?? '']
+    if (typeof found === 'string') response.writeHead(302, { location: found }).end()
+    else response.writeHead(found === undefined ? 404 : 200).end(JSON.stringify(found ?? {}))
+  }
+  const server = createServer((request, response) => answer(request, response).catch(() => response.destroy()))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  cleanups.push(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { origin, asked }
+}
+
+const { privateKey, publicKey } = await generateKeyPair('ES256')
+const jwks = { keys: [{ ...(await exportJWK(publicKey)), kid: 'one', alg: 'ES256' }] }
+
+const mint = (issuer: string, claims: object = {}) =>
+  new SignJWT({ sub: 'system:serviceaccount:agents:writer', aud: AUDIENCE, iss: issuer, ...claims })
+    .setProtectedHeader({ alg: 'ES256', kid: 'one' })
+    .setExpirationTime('5m')
+    .sign(privateKey)
+
+function authenticate(oidc: Partial<OidcConfig>, tokenFolder?: string, kept = keptLog()) {
+  const verify = createAuthenticate(
+    { type: 'oidc', oidc: { audience: AUDIENCE, ...oidc } },
+    {
+      resourceMetadataUrl: () => undefined,
+      log: kept.log,
+      observe: observeNothing,
+      ...(tokenFolder && { tokenFolder }),
+    },
+  )
+  cleanups.push(() => verify.close())
+  const call = async (token: string) => verify(`Bearer ${token}`)
+  const codeOf = (token: string) =>
+    call(token).then(
+      () => 'accepted',
+      (error: PublicError) => error.code,
+    )
+  return { call, codeOf, issuers: () => verify.issuers(), text: kept.text }
+}
+
+function folderWithToken() {
+  const folder = temporaryFolder({ 'jwks/token': 'of-the-user\n', 'other/token': 'of-the-pod\n' })
+  cleanups.push(() => folder[Symbol.dispose]())
+  return folder.path
+}
+
+test('a mounted token goes to the configured issuer, not to where its metadata say the keys are', async () => {
+  const keys = await startServer(() => ({ '/keys': jwks }))
+  const issuer = await startServer((origin) => ({
+    '/.well-known/openid-configuration': { issuer: origin, jwks_uri: `${keys.origin}/keys` },
+  }))
+  const folder = folderWithToken()
+  const { codeOf } = authenticate(
+    { issuer: issuer.origin, bearerTokenFile: join(folder, 'jwks/token') },
+    join(folder, 'jwks'),
+  )
+  assert.is(await codeOf(await mint(issuer.origin)), 'accepted', 'the keys are public')
+  assert.ok(issuer.asked.every(({ authorization }) => authorization === 'Bearer of-the-user'))
+  assert.equal(keys.asked, [{ path: '/keys', authorization: undefined, body: '' }])
+})
+
+test('nor does it follow a redirect', async () => {
+  const thief = await startServer(() => ({ '/keys': jwks }))
+  const issuer = await startServer(() => ({ '/keys': `${thief.origin}/keys` }))
+  const folder = folderWithToken()
+  const file = join(folder, 'jwks/token')
+  const settings = { issuer: issuer.origin, jwksUrl: `${issuer.origin}/keys`, bearerTokenFile: file }
+  const { codeOf } = authenticate(settings, join(folder, 'jwks'))
+  assert.is(await codeOf(await mint(issuer.origin)), 'unavailable')
+  assert.is(issuer.asked[0]?.authorization, 'Bearer of-the-user')
+  assert.equal(thief.asked, [])
+})
+
+test('a link out of the folder for tokens is not read; links inside are, as Kubernetes mounts them', async () => {
+  const issuer = await startServer((origin) => ({
+    '/.well-known/openid-configuration': { issuer: origin, jwks_uri: `${origin}/keys` },
+    '/keys': jwks,
+  }))
+  const folder = folderWithToken()
+  mkdirSync(join(folder, 'jwks/idp/..2026'), { recursive: true })
+  writeFileSync(join(folder, 'jwks/idp/..2026/token'), 'linked')
+  symlinkSync('..2026', join(folder, 'jwks/idp/..data'))
+  symlinkSync('..data/token', join(folder, 'jwks/idp/token'))
+  symlinkSync(join(folder, 'other/token'), join(folder, 'jwks/stolen'))
+  symlinkSync(join(folder, 'jwks'), join(folder, 'run'))
+  const use = (file: string) =>
+    authenticate({ issuer: issuer.origin, bearerTokenFile: join(folder, file) }, join(folder, 'run'))
+  assert.is(await use('run/idp/token').codeOf(await mint(issuer.origin)), 'accepted')
+  assert.is(issuer.asked[0]?.authorization, 'Bearer linked')
+  const before = issuer.asked.length
+  for (const file of ['run/stolen', 'other/token', 'run/../other/token']) {
+    const { codeOf, text } = use(file)
+    assert.is(await codeOf(await mint(issuer.origin)), 'unavailable', file)
+    assert.match(text(), 'leads out of')
+    assert.not.match(text(), 'of-the-pod')
+  }
+  assert.is(issuer.asked.length, before, 'nobody was asked')
+})
+
+test('a client secret and callers’ tokens go to an introspection endpoint at the issuer’s own origin alone', async () => {
+  const thief = await startServer(() => ({ '/introspect': { active: true } }))
+  const issuer = await startServer((origin) => ({
+    '/.well-known/openid-configuration': {
+      issuer: origin,
+      jwks_uri: `${origin}/keys`,
+      introspection_endpoint: `${thief.origin}/introspect`,
+    },
+    '/keys': jwks,
+  }))
+  const introspection = { clientId: 'us', clientSecretFile: join(folderWithToken(), 'other/token') }
+  const { codeOf, text } = authenticate({ issuer: issuer.origin, introspection })
+  assert.is(await codeOf('opaque'), 'unavailable')
+  assert.match(text(), 'is at another origin')
+  assert.equal(thief.asked, [])
+  const named = authenticate({
+    issuer: issuer.origin,
+    introspection: { ...introspection, url: `${thief.origin}/introspect` },
+  })
+  assert.is(await named.codeOf('opaque'), 'unauthenticated', 'one that is configured is asked')
+  assert.is(thief.asked.length, 1)
+})
+
+const startCluster = (state: { issuer: unknown; jwks?: object }) =>
+  startServer(() => ({
+    '/.well-known/openid-configuration': { issuer: state.issuer, jwks_uri: 'http://127.0.0.1:9/elsewhere' },
+    '/openid/v1/jwks': state.jwks ?? jwks,
+  }))
+
+test('issuer and keys of a cluster are read from its API server, which alone gets the token', async () => {
+  const state = { issuer: 'https://oidc.cloud.example/id/1' as unknown }
+  const server = await startCluster(state)
+  const tokenFile = join(folderWithToken(), 'other/token')
+  const { call, codeOf, issuers } = authenticate({ cluster: { apiServer: server.origin, tokenFile } })
+  const caller = await call(await mint('https://oidc.cloud.example/id/1'))
+  assert.is(caller.kind === 'authenticated' && caller.issuer, 'https://oidc.cloud.example/id/1')
+  assert.equal(issuers(), ['https://oidc.cloud.example/id/1'])
+  assert.equal(
+    server.asked.map(({ path, authorization }) => [path, authorization]),
+    ['/.well-known/openid-configuration', '/openid/v1/jwks'].map((path) => [path, 'Bearer of-the-pod']),
+  )
+  assert.is(await codeOf(await mint('https://idp.example')), 'unauthenticated')
+  assert.is(await codeOf(await mint('')), 'unauthenticated')
+})
+
+test('another issuer of the cluster is noticed with its first token, and strangers cost no question each', async () => {
+  const state = { issuer: 'https://one.example' as unknown }
+  const server = await startCluster(state)
+  const tokenFile = join(folderWithToken(), 'other/token')
+  const { codeOf, issuers } = authenticate({ cluster: { apiServer: server.origin, tokenFile } })
+  assert.is(await codeOf(await mint('https://one.example')), 'accepted')
+  state.issuer = 'https://two.example'
+  assert.is(await codeOf(await mint('https://two.example')), 'accepted')
+  assert.equal(issuers(), ['https://two.example'])
+  const before = server.asked.length
+  for (let count = 0; count < 50; count++)
+    assert.is(await codeOf(await mint(`https://${count}.example`)), 'unauthenticated')
+  assert.ok(server.asked.length - before <= 2, `${server.asked.length - before} questions`)
+})
+
+for (const issuer of [undefined, null, '', 7, {}, [], 'x'.repeat(3000)])
+  test(`an API server that names ${JSON.stringify(issuer)?.slice(0, 20)} as its issuer lets nobody in`, async () => {
+    const server = await startCluster({ issuer })
+    const { codeOf } = authenticate({
+      cluster: { apiServer: server.origin, tokenFile: join(folderWithToken(), 'other/token') },
+    })
+    assert.is(await codeOf(await mint('https://one.example')), 'unavailable')
+    assert.is(await codeOf(await mint('x'.repeat(3000))), 'unavailable')
+  })
+
+test('one ServiceAccount is let in, or those of one namespace', async () => {
+  const server = await startCluster({ issuer: 'https://one.example' })
+  const cluster = { apiServer: server.origin, tokenFile: join(folderWithToken(), 'other/token') }
+  const of = (sub: string) => mint('https://one.example', { sub: `system:serviceaccount:${sub}` })
+  const one = authenticate({ cluster, serviceAccount: { namespace: 'agents', name: 'writer' } })
+  assert.is(await one.codeOf(await of('agents:writer')), 'accepted')
+  for (const other of ['agents:writer2', 'agents:reader', 'agents2:writer', 'agents', ''])
+    assert.is(await one.codeOf(await of(other)), 'unauthenticated', other)
+  const all = authenticate({ cluster, serviceAccount: { namespace: 'agents' } })
+  assert.is(await all.codeOf(await of('agents:reader')), 'accepted')
+  assert.is(await all.codeOf(await of('agents2:reader')), 'unauthenticated')
+  assert.is(await all.codeOf(await mint('https://one.example', { sub: 'agents:reader' })), 'unauthenticated')
+})
+
+test('opaque tokens of a cluster are asked about without credentials, and the subject counts', async () => {
+  const until = Math.floor(Date.now() / 1000) + 300
+  const answer = { active: true, sub: 'system:serviceaccount:agents:writer', aud: AUDIENCE, exp: until }
+  const server = await startCluster({ issuer: 'https://one.example' })
+  const asked = await startServer(() => ({ '/introspect': answer }))
+  const settings = {
+    cluster: { apiServer: server.origin, tokenFile: join(folderWithToken(), 'other/token') },
+    introspection: { url: `${asked.origin}/introspect` },
+  }
+  assert.is(await authenticate(settings).codeOf('opaque'), 'accepted')
+  assert.is(asked.asked[0]?.authorization, undefined)
+  const others = authenticate({ ...settings, serviceAccount: { namespace: 'others' } })
+  assert.is(await others.codeOf('opaque'), 'unauthenticated')
+})
+
+const JWKS = '/var/run/secrets/portico/jwks'
+const refused: readonly [what: string, oidc: object, says: string][] = [
+  ['no issuer', {}, '/incomingAuth/oidc/issuer'],
+  ...['/etc/passwd', '../cluster/token', `${JWKS}/../a`, `${JWKS}/a/./b`, `${JWKS}//a`, JWKS, `${JWKS}/`].map(
+    (path): [string, object, string] => [
+      `the token ${path}`,
+      { issuer: 'https://idp.example', bearerTokenFile: path },
+      '/incomingAuth/oidc/bearerTokenFile',
+    ],
+  ),
+  ...['https://evil.example', 'https://kubernetes.default.svc.evil.example', 'http://kubernetes.default.svc'].map(
+    (apiServer): [string, object, string] => [
+      `the API server ${apiServer}`,
+      { cluster: { apiServer, tokenFile: 'token' } },
+      '/incomingAuth/oidc/cluster/apiServer',
+    ],
+  ),
+  [
+    'keys beside the API server',
+    { cluster: { tokenFile: 'token' }, jwksUrl: 'https://evil.example/keys' },
+    '/incomingAuth/oidc/jwksUrl',
+  ],
+  [
+    'two tokens',
+    { cluster: { tokenFile: 'token' }, bearerTokenFile: `${JWKS}/a` },
+    '/incomingAuth/oidc/bearerTokenFile',
+  ],
+  [
+    'half a client',
+    { issuer: 'https://idp.example', introspection: { clientId: 'us' } },
+    '/incomingAuth/oidc/introspection',
+  ],
+]
+const parse = configParser(gatewayConfigSchema, checkGateway)
+const configOf = (oidc: object): GatewayConfig =>
+  parse(
+    JSON.stringify({
+      name: 'g',
+      namespace: 'n',
+      role: 'gateway',
+      incomingAuth: { type: 'oidc', oidc: { audience: 'a', ...oidc } },
+      backends: [],
+    }),
+  )
+for (const [what, oidc, says] of refused)
+  test(`a configuration file with ${what} is refused`, () => {
+    try {
+      configOf(oidc)
+      assert.unreachable()
+    } catch (error) {
+      assert.instance(error, ConfigError)
+      assert.ok(
+        (error as ConfigError).findings.some(({ pointer }) => pointer === says),
+        (error as ConfigError).message,
+      )
+    }
+  })
+
+test('a configuration file with the cluster’s API server or a mounted token is taken', () => {
+  configOf({ cluster: { tokenFile: '../cluster/token' } })
+  configOf({
+    cluster: { apiServer: 'https://kubernetes.default.svc.cluster.local', tokenFile: 't' },
+    jwksUrl: 'https://kubernetes.default.svc.cluster.local/openid/v1/jwks',
+  })
+  configOf({ issuer: 'https://idp.example', bearerTokenFile: `${JWKS}/idp/token` })
+})
+
+test.run()

@@ -1,0 +1,199 @@
+/**
+ * Issuers may answer with any JSON in any place, and with no JSON: whoever comes then is told 401 or 503, keys that were
+ * known stay, and the next good answer is taken.
+ */
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { Provider } from '../../../dataplane/identity/provider.ts'
+import { verifyTokens } from '../../../dataplane/identity/verify.ts'
+import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
+import { eventually } from '../../support/eventually.ts'
+import { variantsOf, WRONG_VALUES } from '../../support/gateway/wrong-values.ts'
+import { keptLog } from '../../support/kept-log.ts'
+
+const AUDIENCE = 'https://gateway.example/mcp'
+/** How long it may take until all of them have been asked again: each waits half a second after a failure. */
+const PATIENCE_MS = 30_000
+const inAnHour = Math.floor(Date.now() / 1000) + 3600
+const pair = await generateKeyPair('ES256')
+const jwk = { ...(await exportJWK(pair.publicKey)), kid: 'k', alg: 'ES256', use: 'sig', key_ops: ['verify'] }
+
+interface Wrong {
+  readonly what: string
+  answer(response: ServerResponse): unknown
+}
+type Document = 'discovery' | 'keys' | 'introspection'
+
+/** What may be wrong with a document, but for what is in it. */
+const OUTSIDE: readonly Wrong[] = [
+  ...[204, 301, 304, 400, 401, 404, 429, 500, 503].map((status) => ({
+    what: `status ${status}`,
+    answer: (response: ServerResponse) => response.writeHead(status, { location: '/elsewhere' }).end(),
+  })),
+  ...['', '{', 'null', '<html>', '\ufeff{}', '{}{}', '\u0000', ...WRONG_VALUES].map((text) => ({
+    what: text.slice(0, 40),
+    answer: (response: ServerResponse) => response.end(text),
+  })),
+  { what: 'two megabytes', answer: (response) => response.end(`{"a":"${'x'.repeat(2_000_000)}"}`) },
+  { what: 'bytes that are no text', answer: (response) => response.end(Buffer.alloc(100, 0xff)) },
+  { what: 'deep', answer: (response) => response.end(`{"keys":${'['.repeat(30_000)}${']'.repeat(30_000)}}`) },
+  {
+    what: 'an end in the middle',
+    answer: (response) => {
+      response.writeHead(200, { 'content-length': '100' }).write('{"keys":')
+      setImmediate(() => response.destroy())
+    },
+  },
+  { what: 'an end at once', answer: (response) => response.destroy() },
+]
+
+const server = createServer((request, response) => {
+  const [, number = '', document = ''] = (request.url ?? '').split('/')
+  const serving = served[Number(number)]
+  if (serving === undefined) return response.writeHead(404).end()
+  const asked = document === '.well-known' ? 'discovery' : document
+  if (asked === serving.document && serving.isWrong) return serving.wrong.answer(response)
+  return response.end(JSON.stringify(good(Number(number))[asked as Document]))
+})
+const served: { readonly document: Document; readonly wrong: Wrong; isWrong: boolean }[] = []
+
+const issuerOf = (number: number) => `http://127.0.0.1:${(server.address() as AddressInfo).port}/${number}`
+const good = (number: number): Record<Document, object> => ({
+  discovery: {
+    issuer: issuerOf(number),
+    jwks_uri: `${issuerOf(number)}/keys`,
+    introspection_endpoint: `${issuerOf(number)}/introspection`,
+  },
+  keys: { keys: [jwk] },
+  introspection: {
+    active: true,
+    iss: issuerOf(number),
+    sub: 's',
+    aud: [AUDIENCE],
+    exp: inAnHour,
+    nbf: 1,
+    token_use: 'access',
+    scope: 'a',
+  },
+})
+
+test.before(() => new Promise<void>((done) => server.listen(0, '127.0.0.1', done)))
+test.after(() => {
+  server.closeAllConnections()
+  server.close()
+})
+
+/** An issuer of its own that answers wrongly where it is asked for this document; its provider and its tokens. */
+function wrongIssuer(document: Document, wrong: Wrong, isWrong = true) {
+  const number = served.push({ document, wrong, isWrong }) - 1
+  const issuer = issuerOf(number)
+  const provider: Provider = { issuer, audience: AUDIENCE, introspection: {} }
+  const verify = verifyTokens([provider], {
+    realm: 'r',
+    resourceMetadataUrl: () => undefined,
+    log: keptLog().log,
+    observe: observeNothing,
+  })
+  let count = 0
+  const jwt = (kid = 'k') =>
+    new SignJWT({ iss: issuer, sub: 's', aud: AUDIENCE, exp: inAnHour, jti: String(count++) })
+      .setProtectedHeader({ alg: 'ES256', kid })
+      .sign(pair.privateKey)
+  const first = jwt()
+  const opaque = () => `opaque-${count++}`
+  /** What somebody is told who comes with a token that is not known to be good. */
+  async function come(token?: Promise<string>): Promise<string> {
+    try {
+      await verify(`Bearer ${await (token ?? (document === 'introspection' ? opaque() : first))}`)
+      return 'ok'
+    } catch (error) {
+      return (error as { code?: string }).code ?? String(error)
+    }
+  }
+  return { come, jwt, serving: served[number] as { isWrong: boolean }, close: () => verify.close() }
+}
+
+const wrongOf = (document: Document): Wrong[] => [
+  ...OUTSIDE,
+  ...variantsOf(good(served.length)[document]).map(({ text, what }) => ({
+    what,
+    answer: (response: ServerResponse) => response.end(text),
+  })),
+]
+
+for (const document of ['discovery', 'keys', 'introspection'] as const)
+  test(`${document}: the first answer is wrong, the next one is right`, async () => {
+    await Promise.all(
+      wrongOf(document).map(async (wrong) => {
+        const { come, serving, close } = wrongIssuer(document, wrong)
+        const told = await come()
+        assert.ok(['ok', 'unauthenticated', 'unavailable'].includes(told), `${wrong.what}: ${told}`)
+        serving.isWrong = false
+        await eventually(`${wrong.what}: to be good again`, async () => (await come()) === 'ok', PATIENCE_MS)
+        await close()
+      }),
+    )
+  })
+
+const UNUSABLE: readonly string[] = [
+  ...WRONG_VALUES,
+  ...WRONG_VALUES.filter((value) => value !== '[]').flatMap((value) => [`{"keys":${value}}`, `{"keys":[${value}]}`]),
+  '{"keys":[]}',
+  JSON.stringify({
+    keys: [
+      { kty: 'oct', k: 'AAAA', kid: 'k' },
+      { ...jwk, use: 'enc' },
+      { ...jwk, x: 'AA' },
+    ],
+  }),
+  JSON.stringify({ keys: new Array(101).fill(jwk) }),
+]
+
+test('keys that are known outlive an answer that is no usable set of keys', async () => {
+  await Promise.all(
+    UNUSABLE.map(async (text) => {
+      const issuer = wrongIssuer('keys', { what: text, answer: (response) => response.end(text) }, false)
+      const what = text.slice(0, 60)
+      assert.is(await issuer.come(), 'ok', what)
+      issuer.serving.isWrong = true
+      assert.is(await issuer.come(issuer.jwt('unknown')), 'unavailable', what)
+      assert.is(await issuer.come(issuer.jwt()), 'ok', what)
+      await issuer.close()
+    }),
+  )
+})
+
+test('one bad key among good ones is left out', async () => {
+  const keys = { keys: [{ kty: 'oct', k: 'AAAA', kid: 'k' }, 1, { ...jwk, kid: {} }, { ...jwk, x: 'AA' }, jwk] }
+  const mixed = wrongIssuer('keys', { what: 'mixed', answer: (response) => response.end(JSON.stringify(keys)) })
+  assert.is(await mixed.come(), 'ok')
+  await mixed.close()
+})
+
+test('an empty set of keys is believed after a minute, and keys that come back are', async () => {
+  const real = performance.now
+  let later = 0
+  performance.now = () => real.call(performance) + later
+  try {
+    const issuer = wrongIssuer('keys', { what: 'empty', answer: (response) => response.end('{"keys":[]}') }, false)
+    assert.is(await issuer.come(), 'ok')
+    issuer.serving.isWrong = true
+    assert.is(await issuer.come(issuer.jwt('unknown')), 'unavailable')
+    assert.is(await issuer.come(issuer.jwt()), 'ok')
+    later += 61_000
+    // With this one it is seen that the set is empty still.
+    assert.is(await issuer.come(issuer.jwt('unknown')), 'unauthenticated')
+    assert.is(await issuer.come(issuer.jwt()), 'unauthenticated')
+    issuer.serving.isWrong = false
+    later += 11_000
+    assert.is(await issuer.come(issuer.jwt()), 'ok')
+    await issuer.close()
+  } finally {
+    performance.now = real
+  }
+})
+
+test.run()

@@ -1,0 +1,102 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { registryFile, server } from '../../../support/registry/registry.ts'
+import {
+  type AttackedRegistry,
+  assertHolds,
+  type Held,
+  startAttackedRegistry,
+} from '../../../support/registry/under-attack.ts'
+
+/** Attacks on the memory of a registry, each on a process of its own under what a pod has; the long ones are in `make soak`. */
+
+const MIB = 1024 * 1024
+
+let registry: AttackedRegistry | undefined
+test.after.each(() => registry?.close())
+
+async function statuses(held: readonly Held[]): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {}
+  for (const status of await Promise.all(held.map(({ status }) => status)))
+    counts[String(status)] = (counts[String(status)] ?? 0) + 1
+  return counts
+}
+
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n`
+
+const filler = { filler: 'x'.repeat(0.9 * MIB) } as object
+const large = registryFile(Array.from({ length: 40 }, (_, index) => server(`x/n${index + 10}`, '1.0.0', filler)))
+
+test('200 slow readers of the largest pages, each of another one', async () => {
+  registry = await startAttackedRegistry(
+    [{ name: 'house', file: { path: '../house.json' } } as { name: string }],
+    (folder) => folder.write('house.json', large),
+  )
+  const { open, states } = registry
+  await eventually('the source was read', async () => (await states()).every(({ state }) => state === 'ok'), 60_000)
+  const held: Held[] = []
+  // Another time each: another question, and so a body of its own.
+  for (let index = 0; index < 200; index++) {
+    const since = new Date(Date.UTC(2020, 0, 1, 0, 0, index)).toISOString()
+    held.push(await open(get(`/registry/main/v0.1/servers?limit=100&updated_since=${since}`)))
+  }
+  const counts = await statuses(held)
+  assert.ok((counts['200'] ?? 0) > 0, JSON.stringify(counts))
+  assert.equal(
+    Object.keys(counts).filter((status) => !['200', '429', '503'].includes(status)),
+    [],
+    JSON.stringify(counts),
+  )
+  assert.ok((counts['429'] ?? 0) + (counts['503'] ?? 0) > 0, JSON.stringify(counts))
+  await assertHolds(registry, `200 slow readers ${JSON.stringify(counts)}`)
+})
+
+test('500 bodies for the admin API that are sent slowly', async () => {
+  registry = await startAttackedRegistry([])
+  const { open } = registry
+  const head = `POST /v1/entries HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${MIB}\r\n\r\n`
+  const piece = `${head}{"server":{"x":"${'y'.repeat(0.9 * MIB)}`
+  const held: Held[] = []
+  for (let index = 0; index < 500; index++) held.push(await open(piece))
+  // Some are refused; the others wait for the rest of their bodies.
+  const refused = await Promise.race(held.map(({ status }) => status))
+  assert.ok(refused === 429 || refused === 503, String(refused))
+  await eventually(
+    'what was sent has come',
+    async () => held.every(({ socket }) => socket.writableLength === 0 || socket.destroyed),
+    60_000,
+  )
+  const peak = registry.peakMib()
+  for (const { socket } of held) socket.destroy()
+  await assertHolds(registry, `500 slow bodies (${peak.toFixed(0)} MiB while they were there)`)
+})
+
+test('2,000 connections that send half a head', async () => {
+  registry = await startAttackedRegistry([])
+  const half = `GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n${`x-${'y'.repeat(1000)}: ${'z'.repeat(1000)}\r\n`.repeat(28)}`
+  const held: Held[] = []
+  for (let index = 0; index < 2_000; index++) held.push(await registry.open(half))
+  await eventually('the heads were sent', async () => held.every(({ socket }) => socket.writableLength === 0), 60_000)
+  await assertHolds(registry, '2,000 halves of heads')
+})
+
+test('60 sources at once, with documents of nearly a MiB', async () => {
+  const text = registryFile(Array.from({ length: 10 }, (_, index) => server(`x/n${index}`, '1.0.0', filler)))
+  const sources = Array.from({ length: 60 }, (_, index) => ({ name: `s${index}`, file: { path: '../house.json' } }))
+  registry = await startAttackedRegistry(sources, (folder) => folder.write('house.json', text))
+  const { states } = registry
+  await eventually('all were read', async () => (await states()).every(({ state }) => state === 'ok'), 240_000)
+  await assertHolds(registry, '60 sources')
+})
+
+test('four sources of 20,000 tiny entries', async () => {
+  const text = registryFile(Array.from({ length: 20_000 }, (_, index) => server(`x/n${index}`)))
+  const sources = ['a', 'b', 'c', 'd'].map((name) => ({ name, file: { path: '../house.json' } }))
+  registry = await startAttackedRegistry(sources, (folder) => folder.write('house.json', text))
+  const { states } = registry
+  await eventually('all were read', async () => (await states()).every(({ state }) => state === 'ok'), 240_000)
+  await assertHolds(registry, 'four sources of tiny entries')
+})
+
+test.run()

@@ -1,0 +1,79 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
+import { pythonWith } from '../../../setup/python.ts'
+import { type AuthzRegistry, startAuthzRegistry } from '../../../support/registry/authz.ts'
+
+const run = promisify(execFile)
+
+let it: AuthzRegistry
+test.before(async () => {
+  it = await startAuthzRegistry()
+})
+test.after(() => it.close())
+
+interface Description {
+  readonly openapi: string
+  readonly paths: Record<string, Record<string, { operationId: string; responses: Record<string, unknown> }>>
+}
+
+const described = async () => (await it.as(undefined, 'GET', '/openapi.json')).body as Description
+
+test('the API describes itself, the same in JSON and YAML', async () => {
+  const json = await described()
+  assert.is(json.openapi, '3.1.0')
+  const yaml = await fetch(`${it.registry.url}/openapi.yaml`)
+  assert.is(yaml.headers.get('content-type'), 'application/yaml')
+  assert.equal(parse(await yaml.text()), json)
+})
+
+test('each operation has a name of its own and tells of what every caller may meet; no word of ours is left in it', async () => {
+  const { paths } = await described()
+  const operations = Object.values(paths).flatMap((path) => Object.values(path))
+  const names = operations.map(({ operationId }) => operationId)
+  assert.is(new Set(names).size, names.length)
+  for (const { responses } of operations) for (const status of ['401', '500', '503']) assert.ok(responses[status])
+  assert.not.match(JSON.stringify(paths), /"(readBy|says|notYet|exactlyOne|x-kubernetes-[a-z-]+)":/)
+})
+
+/** A few thousand requests made from the description. What no schema can say is named in schemathesis.toml. */
+test('schemathesis finds nothing', async () => {
+  const token = await it.idp.mint(
+    { aud: 'https://registry.example', sub: 'root', role: 'super-admin' },
+    { expiresIn: 3600 },
+  )
+  const config = fileURLToPath(new URL('../../../support/python/schemathesis.toml', import.meta.url))
+  await findsNothing(it, ['--config-file', config], ['--header', `Authorization: Bearer ${token}`])
+})
+
+test('schemathesis finds nothing where anybody may publish: each document that fits the description is taken', async () => {
+  const open = await startAuthzRegistry({ mode: 'anonymous' })
+  try {
+    await findsNothing(open, [], ['--include-operation-id', 'publish'])
+  } finally {
+    await open.close()
+  }
+})
+
+/** Runs schemathesis on a registry; `options` are of the program, `more` of the run. */
+async function findsNothing({ registry }: AuthzRegistry, options: string[], more: string[]): Promise<void> {
+  const python = pythonWith('schemathesis')
+  const { stdout } = await run(
+    python,
+    [
+      ...['-m', 'schemathesis.cli', ...options, 'run', `${registry.url}/openapi.json`, ...more],
+      ...['--max-examples', '8', '--seed', '1', '--no-color', '--generation-database', 'none'],
+    ],
+    { cwd: registry.folder.directory, maxBuffer: 64 * 1024 * 1024 },
+  ).catch((error: { stdout?: string; message: string }) => {
+    throw new Error(`${error.message}\n${error.stdout ?? ''}`)
+  })
+  const [, generated, passed] = /(\d+) generated, (\d+) passed/.exec(stdout) ?? []
+  assert.ok(Number(generated) > 500, stdout)
+  assert.is(passed, generated)
+}
+
+test.run()

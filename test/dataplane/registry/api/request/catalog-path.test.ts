@@ -1,0 +1,65 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { catalogIds, catalogOperations } from '../../../../../dataplane/registry/api/catalog/operations.ts'
+import { catalogPath } from '../../../../../dataplane/registry/api/request/catalog-path.ts'
+import { requestTarget } from '../../../../../dataplane/registry/api/request/request-target.ts'
+
+const PARTS: Record<string, string> = { registry: 'main', entry: 'a.b%2Fc', version: '1.0.0%2B1' }
+
+for (const { id, path } of catalogOperations)
+  test(`${id}: the path that the description tells of is read`, () => {
+    const read = catalogPath(path.replace(/\{(\w+)\}/g, (_, name) => PARTS[name] as string))
+    assert.ok(read)
+    assert.is(catalogIds[read.type][read.asks], id === 'getSkill' ? 'getSkillVersion' : id)
+    assert.is(read.registry, 'main')
+    if (read.asks !== 'list') assert.is(read.name, 'a.b/c')
+    if (read.asks === 'version') assert.is(read.version, id === 'getSkill' ? 'latest' : '1.0.0+1')
+  })
+
+for (const [path, name, version] of [
+  ['x/portico/skills/a/b', 'a/b', 'latest'],
+  ['x/portico/skills/a%2Fb', 'a/b', 'latest'],
+  ['x/portico/skills/a/versions', 'a/versions', 'latest'],
+  ['x/portico/skills/a%2Fb/versions', 'a/b', ''],
+  ['x/portico/skills/a/b/versions', 'a/b', ''],
+  ['x/portico/skills/a/b/versions/1', 'a/b', '1'],
+  ['servers/a/b/versions', 'a/b', ''],
+  ['servers/a/b/versions/latest', 'a/b', 'latest'],
+  ['servers/a/versions/versions', 'a/versions', ''],
+  ['servers/versions/versions', 'versions', ''],
+  ['servers/a%2Fversions/versions/versions', 'a/versions', 'versions'],
+  ['servers/a%zz/versions', 'a%zz', ''],
+] as const)
+  test(`${path}: ${name} ${version}`, () => {
+    const read = catalogPath(`/registry/main/v0.1/${path}`)
+    assert.equal([read?.name, read?.version], [name, version])
+  })
+
+for (const path of [
+  '/',
+  '/registry',
+  '/registry/main',
+  '/registry/main/v0.1',
+  '/registry/main/v0.1/',
+  '/registry/main/v0.1/servers/',
+  '/registry//v0.1/servers',
+  '/registry/main/v0.2/servers',
+  '/registry/main/v0.1/servers/a%2Fb',
+  '/registry/main/v0.1/servers/a/b/versions/1/more',
+  '/registry/main/v0.1/x/portico',
+  '/registry/main/v0.1/x/portico/skills/a',
+  '/registry/main/v0.1/x/other/skills',
+  '/registry/main/servers/a/b',
+  '/x/../registry/main/v0.1/servers',
+])
+  test(`${path} is for the app`, () => assert.is(catalogPath(path), undefined))
+
+test('a target is split as it came; scheme and host may come with it', () => {
+  const { path, query } = requestTarget('/a%2Fb?search=x+y&search=z')
+  assert.equal([path, query.get('search')], ['/a%2Fb', 'x y'])
+  assert.is(requestTarget('http://host:1/a?b=%zz').path, '/a')
+  assert.is(requestTarget('HTTPS://host').path, '')
+  assert.is(requestTarget('*').path, '*')
+})
+
+test.run()

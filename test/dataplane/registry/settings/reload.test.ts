@@ -1,0 +1,170 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import {
+  configOf,
+  type List,
+  labels,
+  registryFile,
+  server,
+  startRegistry,
+  type TestRegistry,
+} from '../../../support/registry/registry.ts'
+
+let registry: TestRegistry
+
+const names = ['com.example/a', 'com.example/b', 'io.other/c']
+test.before.each(async () => {
+  registry = await startRegistry({
+    own: registryFile(names.map((name) => server(name))),
+    more: registryFile([server('com.example/a', '9.0.0'), server('io.more/d')]),
+  })
+})
+test.after.each(() => registry.close())
+
+const files = { own: 'own.json', more: 'more.json' }
+const filtered = (filter: object) => {
+  const config = configOf(files)
+  return {
+    ...config,
+    sources: config.sources.map((source) => (source.name === 'own' ? { ...source, filter } : source)),
+  }
+}
+
+async function shows(wanted: readonly string[], registryName = 'main') {
+  const url = `${registry.url}/registry/${registryName}/v0.1/servers`
+  await eventually(
+    `${registryName} shows ${wanted.join(', ')}`,
+    async () => {
+      const response = await fetch(url)
+      return response.status === 200 && labels((await response.json()) as List).join() === wanted.join()
+    },
+    3_000,
+  )
+}
+
+const ALL = ['com.example/a@1.0.0', 'com.example/b@1.0.0', 'io.more/d@1.0.0', 'io.other/c@1.0.0']
+
+test('a filter acts at once though the file is the same, and off again', async () => {
+  await shows(ALL)
+  await registry.folder.configure(filtered({ names: { exclude: ['com.example/*'] } }))
+  await shows(['com.example/a@9.0.0', 'io.more/d@1.0.0', 'io.other/c@1.0.0'])
+  await registry.folder.configure(configOf(files))
+  await shows(ALL)
+})
+
+test('the order of sources decides who has a name', async () => {
+  await registry.folder.configure(configOf(files, { registries: [{ name: 'main', sources: ['more', 'own'] }] }))
+  await shows(['com.example/a@9.0.0', 'com.example/b@1.0.0', 'io.more/d@1.0.0', 'io.other/c@1.0.0'])
+})
+
+test('registries come and go', async () => {
+  await registry.folder.configure(
+    configOf(files, {
+      registries: [
+        { name: 'main', sources: ['own'] },
+        { name: 'extra', sources: ['more'] },
+      ],
+    }),
+  )
+  await shows(['com.example/a@9.0.0', 'io.more/d@1.0.0'], 'extra')
+  await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0', 'io.other/c@1.0.0'])
+  await registry.folder.configure(configOf(files))
+  await eventually(
+    'extra is gone',
+    async () => (await fetch(`${registry.url}/registry/extra/v0.1/servers`)).status === 404,
+  )
+  await shows(ALL)
+})
+
+test('sources come and go, and one may read another file', async () => {
+  await registry.folder.configure(configOf({ more: 'more.json' }))
+  await shows(['com.example/a@9.0.0', 'io.more/d@1.0.0'])
+  assert.equal(
+    (await registry.status()).sources.map(({ name }) => name),
+    ['more'],
+  )
+  await registry.folder.configure(configOf({ more: 'own.json' }))
+  await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0', 'io.other/c@1.0.0'])
+  assert.is((await fetch(`${registry.adminUrl}/readyz`)).status, 200)
+})
+
+test('a source that is not touched is not synced again', async () => {
+  const before = await registry.source('own')
+  await registry.folder.configure(configOf(files, { registries: [{ name: 'main', sources: ['own'] }] }))
+  await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0', 'io.other/c@1.0.0'])
+  assert.equal(await registry.source('own'), before)
+})
+
+test('a changed interval counts from then on', async () => {
+  const config = configOf(files)
+  await registry.folder.configure({
+    ...config,
+    sources: config.sources.map((source) => ({ ...source, syncPolicy: { interval: '1s' } })),
+  })
+  const near = async () => Date.parse((await registry.source('own')).nextRun ?? '') - Date.now() <= 1_000
+  await eventually('the next run is near', near)
+})
+
+test('origins for pages', async () => {
+  const origin = 'https://pages.example.com'
+  await registry.folder.configure(configOf(files, { cors: { origins: [origin] } }))
+  const allowed = async (from: string) =>
+    (await registry.get('/servers', { origin: from })).headers.get('access-control-allow-origin')
+  await eventually('the page may read', async () => (await allowed(origin)) === origin)
+  assert.is(await allowed('https://other.example.com'), null)
+  assert.match((await registry.get('/servers')).headers.get('vary') ?? '', /\bOrigin\b/)
+})
+
+test('a configuration that won’t do is refused with every finding; the one before serves on, until a good one comes', async () => {
+  const { config: hash } = await registry.status()
+  await registry.folder.configure({
+    sources: [
+      {
+        name: 'own',
+        file: { path: '../own.json' },
+        syncPolicy: { interval: '1ms' },
+        filter: { names: { include: ['['] } },
+      },
+    ],
+    registries: [{ name: 'main', sources: ['nowhere'] }],
+    auth: { mode: 'anonymous' },
+  })
+  await eventually('it is refused', async () => (await registry.status()).refused.length > 0)
+  const { refused, config } = await registry.status()
+  assert.equal(refused.map(({ pointer }) => pointer).sort(), [
+    '/registries/0/sources/0',
+    '/sources/0/filter/names/include/0',
+    '/sources/0/syncPolicy/interval',
+  ])
+  assert.is(config, hash)
+  await shows(ALL)
+
+  await registry.folder.configure(configOf({ own: 'own.json' }))
+  await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0', 'io.other/c@1.0.0'])
+  const after = await registry.status()
+  assert.equal(after.refused, [])
+  assert.is.not(after.config, hash)
+})
+
+test('what is not served yet is refused, and said to be', async () => {
+  const unsupported = {
+    ...configOf({ own: 'own.json' }),
+    audit: { enabled: true },
+    telemetry: {},
+    colour: 'blue',
+  }
+  await registry.folder.configure(unsupported)
+  await eventually('it is refused', async () => (await registry.status()).refused.length > 0)
+  const { refused } = await registry.status()
+  const said = (message: string) =>
+    refused
+      .filter((finding) => finding.message === message)
+      .map(({ pointer }) => pointer)
+      .sort()
+  assert.equal(said('is not supported yet'), ['/audit', '/telemetry'])
+  assert.equal(said('unknown field'), ['/colour'])
+  await shows(ALL)
+})
+
+test.run()

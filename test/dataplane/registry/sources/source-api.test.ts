@@ -1,0 +1,432 @@
+import { execFileSync } from 'node:child_process'
+import type { ServerResponse } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { readApi } from '../../../../dataplane/registry/sources/http/read-api.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { type Held, json, listOf, startUpstream, type Upstream } from '../../../support/network/upstream.ts'
+import {
+  labels,
+  official,
+  registryFile,
+  server,
+  startRegistry,
+  type TestRegistry,
+} from '../../../support/registry/registry.ts'
+import { registryOf } from '../../../support/registry/source-registry.ts'
+
+let upstream: Upstream
+let registry: TestRegistry | undefined
+let held: Held[]
+
+test.before.each(async () => {
+  held = ['a', 'b', 'c', 'd', 'e'].map((name, index) => ({
+    server: server(`com.example/${name}`),
+    updatedAt: `2026-01-01T00:00:0${index}.000Z`,
+  }))
+  upstream = await startUpstream(listOf(() => held))
+})
+test.after.each(async () => {
+  await registry?.close()
+  registry = undefined
+  await upstream.close()
+})
+
+const start = (rest: object = {}, options: Parameters<typeof registryOf>[1] = {}) =>
+  registryOf({ api: { endpoint: `${upstream.url}/`, ...rest } }, options)
+const names = async (query = '') => labels(await (registry as TestRegistry).list(`/servers${query}`))
+const shows = (wanted: string) =>
+  eventually(
+    wanted,
+    async () => (await names()).map((label) => label.replace(/^com.example\/(.*)@.*/, '$1')).join('') === wanted,
+    20_000,
+  )
+/** Requests for lists of servers. */
+const lists = () => upstream.requests.filter(({ url }) => url.pathname.endsWith('/servers'))
+const settled = (state: string) =>
+  eventually(state, async () => (await (registry as TestRegistry).source('own')).state === state, 20_000)
+
+test('all pages are read, then only what has changed; deletions are honoured', async () => {
+  registry = await start()
+  await shows('abcde')
+  assert.equal(
+    lists()
+      .slice(0, 3)
+      .map(({ url }) => url.searchParams.get('cursor')),
+    [null, '2', '4'],
+  )
+
+  held = held.map((one) =>
+    one.server.name === 'com.example/b' ? { ...one, status: 'deleted', updatedAt: '2026-02-01T00:00:00.000Z' } : one,
+  )
+  held.push({ server: server('com.example/f'), updatedAt: '2026-02-01T00:00:01.000Z' })
+  await shows('acdef')
+  const changes = upstream.requests.filter(({ url }) => url.searchParams.has('updated_since'))
+  assert.ok(changes.length > 0)
+  for (const { url } of changes) assert.is(url.searchParams.get('include_deleted'), 'true')
+
+  const { servers } = await registry.list('/servers?include_deleted=true&search=example%2Fb')
+  assert.equal(
+    servers.map((one) => official(one).status),
+    ['deleted'],
+  )
+})
+
+test('nothing new is one request and no write', async () => {
+  registry = await start()
+  await shows('abcde')
+  const etag = (await registry.get('/servers')).headers.get('etag')
+  const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
+  const commits = () => database.prepare('pragma data_version').get()?.['data_version']
+  // The first look after that sees what lies in the overlap.
+  const first = upstream.requests.length
+  await eventually('two looks', () => upstream.requests.length >= first + 2, 20_000)
+  await settled('ok')
+  const [before, written] = [upstream.requests.length, commits()]
+  await eventually('some looks', () => upstream.requests.length >= before + 3, 20_000)
+  await settled('ok')
+  assert.is(commits(), written)
+  database.close()
+  assert.is((await registry.get('/servers')).headers.get('etag'), etag)
+  // The second pass sees what lies in the overlap; from the third on nothing is news.
+  assert.ok(registry.log.lines.filter(({ msg }) => msg === 'synced').length <= 2)
+})
+
+test('what was left out is told as long as nothing else is known of it', async () => {
+  held.push({ server: server('no-name'), updatedAt: '2026-01-01T00:00:05.000Z' })
+  held.push({ server: server('com.example/f'), updatedAt: '2026-01-02T00:00:00.000Z' })
+  registry = await start()
+  await shows('abcdef')
+  await settled('ok')
+  assert.is((await registry.source('own')).leftOut, 1)
+  held.push({ server: server('com.example/g'), updatedAt: '2026-02-01T00:00:01.000Z' })
+  await shows('abcdefg')
+  await settled('ok')
+  assert.is((await registry.source('own')).leftOut, 1)
+})
+
+test('an upstream without times is read whole, and what vanishes from it goes', async () => {
+  held = held.map(({ server }) => ({ server }))
+  registry = await start()
+  await shows('abcde')
+  held = held.slice(2)
+  await shows('cde')
+  assert.ok(upstream.requests.every(({ url }) => !url.searchParams.has('updated_since')))
+})
+
+test('too many requests: Retry-After is waited for, then the pass goes on where it was', async () => {
+  const answer = upstream.answer
+  let refused = 0
+  upstream.answer = (url, response, request) => {
+    if (url.searchParams.get('cursor') === '2' && refused++ === 0)
+      response.writeHead(429, { 'retry-after': '1' }).end('slow down')
+    else answer(url, response, request)
+  }
+  registry = await start()
+  await shows('abcde')
+  const seconds = upstream.requests.filter(({ url }) => url.searchParams.get('cursor') === '2')
+  assert.ok((seconds[1]?.at ?? 0) - (seconds[0]?.at ?? 0) >= 990)
+  // What a pass has written is seen before the pass has ended.
+  await settled('ok')
+})
+
+test('a long Retry-After puts the next sync off', async () => {
+  upstream.answer = (_url, response) => response.writeHead(503, { 'retry-after': '600' }).end()
+  registry = await start()
+  await settled('failed')
+  const { error, nextRun } = await registry.source('own')
+  assert.is(error?.code, 'upstream_failed')
+  assert.ok(Date.parse(nextRun ?? '') - Date.now() > 590_000)
+})
+
+test('a failure in the middle changes nothing', async () => {
+  registry = await start()
+  await shows('abcde')
+  const answer = upstream.answer
+  held = held.slice(0, 3)
+  upstream.answer = (url, response, request) =>
+    url.searchParams.has('cursor') ? void response.writeHead(404).end() : answer(url, response, request)
+  // Other settings: everything is read again.
+  await registry.folder.configure({
+    sources: [{ name: 'own', api: { endpoint: upstream.url, timeout: '5s' }, syncPolicy: { interval: '1s' } }],
+    registries: [{ name: 'main', sources: ['own'] }],
+    auth: { mode: 'anonymous' },
+  })
+  await settled('failed')
+  assert.is((await registry.source('own')).error?.code, 'refused')
+  assert.is((await names()).length, 5)
+  upstream.answer = answer
+  await shows('abc')
+})
+
+for (const { name, answer, code } of [
+  {
+    name: 'a cursor that comes again',
+    answer: (_url, response) => json(response, { servers: [], metadata: { nextCursor: 'again' } }),
+    code: 'endless',
+  },
+  { name: 'what is no list', answer: (_url, response) => json(response, { items: [] }), code: 'wrong_shape' },
+  { name: 'what is no JSON', answer: (_url, response) => void response.end('<html>'), code: 'not_json' },
+  { name: 'a 403', answer: (_url, response) => void response.writeHead(403).end(), code: 'forbidden' },
+  {
+    name: 'a 403 with a body without end',
+    answer: (_url, response) => {
+      const piece = Buffer.alloc(64 * 1024)
+      const pump = () => {
+        while (response.write(piece));
+        response.once('drain', pump)
+      }
+      response.writeHead(403)
+      pump()
+    },
+    code: 'forbidden',
+  },
+  {
+    name: 'a redirect to nowhere',
+    answer: (_url, response) => void response.writeHead(302, { location: 'ftp://127.0.0.1/' }).end(),
+    code: 'refused',
+  },
+] satisfies { name: string; answer: Upstream['answer']; code: string }[])
+  test(`${name} fails the pass`, async () => {
+    upstream.answer = answer
+    registry = await start()
+    await settled('failed')
+    assert.is((await registry.source('own')).error?.code, code)
+  })
+
+test('headers come from a file that is read anew, and are not sent to another host', async () => {
+  const other = await startUpstream((_url, response) => json(response, { servers: [], metadata: {} }))
+  registry = await start(
+    { headersFile: '../headers' },
+    { files: { headers: '# for the upstream\nAuthorization: Bearer one\nX-Team: red\n' } },
+  )
+  await shows('abcde')
+  assert.is(upstream.requests[0]?.headers.authorization, 'Bearer one')
+  assert.is(upstream.requests[0]?.headers['x-team'], 'red')
+  await registry.folder.write('headers', 'Authorization: Bearer two\n')
+  await eventually('the other token', () => upstream.requests.at(-1)?.headers.authorization === 'Bearer two', 20_000)
+
+  upstream.answer = (url, response) => void response.writeHead(307, { location: `${other.url}${url.pathname}` }).end()
+  await eventually('the redirect was followed', () => other.requests.length > 0, 20_000)
+  assert.is(other.requests[0]?.headers.authorization, undefined)
+  await other.close()
+})
+
+/** One pass over the upstream after the mark; undefined where nothing has changed. */
+async function pass(mark?: object) {
+  await using parts = new AsyncDisposableStack()
+  const content = await (
+    await readApi(
+      { kind: 'api', endpoint: upstream.url, timeoutMs: 10_000, publicOnly: false },
+      {
+        source: 'own',
+        mark: mark && JSON.stringify(mark),
+        holdsSkills: false,
+        maxBytes: 2 ** 30,
+        held: async () => ({ bytes: 0, entries: 0 }),
+        stateDirectory: tmpdir(),
+        signal: new AbortController().signal,
+        parts,
+      },
+    )
+  )?.()
+  if (content === undefined || !('batches' in content)) return undefined
+  const found: string[] = []
+  for await (const { versions } of content.batches) found.push(...versions.map(({ name }) => name.slice(-1)))
+  return { complete: content.complete, found: found.join(''), mark: JSON.parse(content.mark()) }
+}
+
+test('what is read whole is not taken for what has changed, though it be the same answer', async () => {
+  held = held.slice(0, 2)
+  held[1] = { ...(held[1] as Held), updatedAt: '2026-01-02T00:00:00.000Z' }
+  const first = await pass()
+  assert.is(first?.found, 'ab')
+  const second = await pass(first?.mark)
+  assert.equal([second?.complete, second?.found], [false, 'b'])
+  assert.is(await pass(second?.mark), undefined)
+  held = held.slice(1)
+  const third = await pass({ ...second?.mark, fullAt: 1 })
+  assert.equal([third?.complete, third?.found], [true, 'b'])
+})
+
+test('a clock that was ahead puts no whole pass off', async () => {
+  const first = await pass()
+  const second = await pass({ ...first?.mark, fullAt: Date.now() + 1e9 })
+  assert.is(second?.complete, true)
+  assert.ok(second?.mark.fullAt <= Date.now())
+})
+
+test('a time of the future hides no change, and what changes while it is paged through is not missed', async () => {
+  held[4] = { ...(held[4] as Held), updatedAt: '2999-01-01T00:00:00.000Z' }
+  const answer = upstream.answer
+  upstream.answer = (url, response, request) => {
+    // The first page has been read; both it and the last change then.
+    if (url.searchParams.get('cursor') === '2') {
+      const at = (ms: number) => new Date(Date.now() + ms).toISOString()
+      held[0] = { server: server('com.example/a', '2.0.0'), updatedAt: at(20) }
+      held[3] = { server: server('com.example/d', '2.0.0'), updatedAt: at(120_000) }
+    }
+    answer(url, response, request)
+  }
+  const first = await pass()
+  assert.is(first?.mark.servers.since, '2026-01-01T00:00:02.000Z')
+  upstream.answer = answer
+  const second = await pass(first?.mark)
+  assert.is(second?.complete, false)
+  assert.match(second?.found ?? '', /a.*d/)
+})
+
+for (const [name, body, code] of [
+  ['none of whose entries is usable', { servers: [{ id: 1 }, { id: 2 }], metadata: {} }, 'no_usable_entry'],
+  [
+    'whose cursor is no text',
+    { servers: [{ server: server('com.example/a') }], metadata: { nextCursor: 2 } },
+    'wrong_shape',
+  ],
+] as const)
+  test(`a list ${name} takes nothing away`, async () => {
+    held = held.map(({ server }) => ({ server }))
+    registry = await start()
+    await shows('abcde')
+    upstream.answer = (url, response) =>
+      url.pathname.endsWith('/servers') ? json(response, body) : void response.writeHead(404).end()
+    await settled('failed')
+    assert.is((await registry.source('own')).error?.code, code)
+    await shows('abcde')
+  })
+
+test('a file of headers that is a pipe holds nothing up', async () => {
+  registry = await start()
+  await shows('abcde')
+  execFileSync('mkfifo', [join(registry.folder.stateDirectory, 'pipe')])
+  await registry.folder.configure({
+    sources: [
+      {
+        name: 'own',
+        api: { endpoint: upstream.url, headersFile: join(registry.folder.stateDirectory, 'pipe') },
+        syncPolicy: { interval: '1s' },
+      },
+    ],
+    registries: [{ name: 'main', sources: ['own'] }],
+    auth: { mode: 'anonymous' },
+  })
+  await settled('failed')
+  assert.equal((await registry.source('own')).error, {
+    code: 'file_unreadable',
+    message: 'a file of headers is no file',
+  })
+})
+
+test('an upstream that hangs times out and holds up no other source', async () => {
+  upstream.answer = () => undefined
+  const api = { endpoint: upstream.url, timeout: '300ms' }
+  registry = await registryOf(
+    { file: { path: '../good.json' } },
+    { files: { 'good.json': registryFile([server('com.example/good')]) } },
+  )
+  await registry.folder.configure({
+    sources: [
+      ...Array.from({ length: 8 }, (_, index) => ({ name: `stuck${index}`, api, syncPolicy: { interval: '1s' } })),
+      { name: 'own', file: { path: '../good.json' }, syncPolicy: { interval: '1s' } },
+    ],
+    registries: [{ name: 'main', sources: ['own'] }],
+    auth: { mode: 'anonymous' },
+  })
+  const codes = async () => (await registry?.status())?.sources.map(({ error }) => error?.code)
+  await eventually('it is told', async () => (await codes())?.includes('timed_out') === true, 30_000)
+  await shows('good')
+})
+
+test('a server of ours is a source of another, with its times, statuses and deletions', async () => {
+  const first = await startRegistry({ up: registryFile([server('com.example/x'), server('com.example/y')]) })
+  registry = await registryOf({ api: { endpoint: `${first.url}/registry/main` } })
+  await shows('xy')
+  assert.is(
+    official(await registry.one('/servers/com.example%2Fx/versions/latest')).publishedAt,
+    official(await first.one('/servers/com.example%2Fx/versions/latest')).publishedAt,
+  )
+  await first.folder.write('up.json', registryFile([server('com.example/y'), server('com.example/z')]))
+  await shows('yz')
+  await first.close()
+})
+
+test('skills of a server of ours come along: added, changed and gone', async () => {
+  const skill = (name: string, version = '1.0.0') => ({ namespace: 'com.example', name, version, description: name })
+  const servers = [server('com.example/x')]
+  const first = await startRegistry({ up: registryFile(servers, [skill('writing'), skill('drawing')]) })
+  registry = await registryOf({ api: { endpoint: `${first.url}/registry/main` } })
+  const skills = async () => {
+    const answer = await (registry as TestRegistry).get('/x/portico/skills')
+    const list = ((await answer.json()) as { skills: { skill: { name: string; version: string } }[] }).skills
+    return list.map(({ skill: { name, version } }) => `${name}@${version}`).join()
+  }
+  const showsSkills = (wanted: string) => eventually(wanted, async () => (await skills()) === wanted, 20_000)
+  await showsSkills('drawing@1.0.0,writing@1.0.0')
+  assert.equal(await names(), ['com.example/x@1.0.0'])
+  await eventually('they are counted', async () => (await (registry as TestRegistry).source('own')).skills === 2)
+
+  await first.folder.write('up.json', registryFile(servers, [skill('writing'), skill('writing', '1.1.0')]))
+  await showsSkills('writing@1.0.0,writing@1.1.0')
+  assert.equal(await names(), ['com.example/x@1.0.0'])
+  await first.close()
+})
+
+test('a proxy’s page in the place of the skills takes none away, in a whole pass neither', async () => {
+  const answer = upstream.answer
+  let skills = (response: ServerResponse) =>
+    json(response, { skills: [{ skill: { namespace: 'com.example', name: 'writing', version: '1.0.0' } }] })
+  upstream.answer = (url, response, request) =>
+    url.pathname.endsWith('/skills') ? skills(response) : answer(url, response, request)
+  registry = await start({}, { interval: '1h' })
+  await shows('abcde')
+  await eventually('they are counted', async () => (await (registry as TestRegistry).source('own')).skills === 1)
+  const whole = () =>
+    fetch(`${(registry as TestRegistry).url}/v1/sources/own/sync?wait=true`, { method: 'POST' }).then(
+      (answer) => answer.json() as Promise<{ state: string; skills: number }>,
+    )
+  skills = (response) => void response.writeHead(403).end('<html>')
+  const { state, skills: left } = await whole()
+  assert.equal([state, left], ['failed', 1])
+  // One that knows the path says that it has no such list.
+  skills = (response) => void response.writeHead(404).end()
+  const after = await whole()
+  assert.equal([after.state, after.skills], ['ok', 0])
+})
+
+test('an upstream without skills is not asked for them at each look', async () => {
+  registry = await start()
+  await shows('abcde')
+  const looks = lists().length
+  await eventually('some looks', () => lists().length >= looks + 3, 20_000)
+  const asked = upstream.requests.filter(({ url }) => url.pathname.endsWith('/skills'))
+  assert.is(asked.length, 1)
+})
+
+test('an upstream of several pages without times is read whole each time, and written when it differs', async () => {
+  held = held.map(({ server }) => ({ server }))
+  registry = await start()
+  await shows('abcde')
+  await settled('ok')
+  const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
+  const commits = () => database.prepare('pragma data_version').get()?.['data_version']
+  const [before, looks] = [commits(), lists().length]
+  await eventually('two whole looks', () => lists().length >= looks + 6, 20_000)
+  assert.is(commits(), before)
+  database.close()
+})
+
+test('a stop ends a pass that waits', async () => {
+  upstream.answer = () => undefined
+  registry = await start({ timeout: '5m' })
+  await eventually('it asks', () => upstream.requests.length > 0)
+  const begun = performance.now()
+  await registry.stop()
+  assert.ok(performance.now() - begun < 4_000)
+  await registry.folder.remove()
+  registry = undefined
+})
+
+test.run()

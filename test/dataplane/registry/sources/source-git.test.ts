@@ -1,0 +1,321 @@
+import { execFileSync } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { git as runGit } from '../../../../dataplane/registry/sources/git/git-command.ts'
+import { readGit } from '../../../../dataplane/registry/sources/git/read-git.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { type GitServer, startGitServer } from '../../../support/network/git-server.ts'
+import { startUpstream } from '../../../support/network/upstream.ts'
+import { orFail } from '../../../support/or-fail.ts'
+import { labels, registryFile, server, type TestRegistry } from '../../../support/registry/registry.ts'
+import { registryOf } from '../../../support/registry/source-registry.ts'
+
+const a1 = registryFile([server('com.example/a')])
+const ab = registryFile([server('com.example/a'), server('com.example/b')])
+
+let git: GitServer
+let registry: TestRegistry | undefined
+test.before.each(async () => {
+  git = await startGitServer()
+})
+test.after.each(async () => {
+  await registry?.close()
+  registry = undefined
+  await git.close()
+})
+
+const shows = (wanted: readonly string[]) =>
+  eventually(
+    `${wanted}`,
+    async () => JSON.stringify(labels(await (registry as TestRegistry).list('/servers'))) === JSON.stringify(wanted),
+    20_000,
+  )
+const settled = (state: string) =>
+  eventually(state, async () => (await (registry as TestRegistry).source('own')).state === state, 20_000)
+const fetches = () => git.requests.filter((url) => url.includes('git-upload-pack') && !url.includes('?')).length
+
+test('a branch is followed; an unchanged one is asked for and not fetched; nothing stays on the disk', async () => {
+  git.commit({ 'registry.json': a1 })
+  registry = await registryOf({ git: { repository: git.url, branch: 'main' } })
+  await shows(['com.example/a@1.0.0'])
+
+  // A look is one request for the refs (protocol 2 asks by POST too); a fetch is one more.
+  const looks = git.requests.length
+  const { lastAttempt } = await registry.source('own')
+  await eventually('another look', async () => (await registry?.source('own'))?.lastAttempt !== lastAttempt)
+  await eventually('its end', async () => (await registry?.source('own'))?.state === 'ok')
+  assert.ok(git.requests.length > looks)
+  const packs = fetches()
+  const perLook = git.requests.length - looks
+
+  git.commit({ 'registry.json': ab })
+  await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+  assert.ok(git.requests.length - looks > perLook, 'a change is fetched')
+  assert.ok(fetches() > packs)
+  await settled('ok')
+  assert.equal(await readdir(join(registry.folder.stateDirectory, 'git')).catch(() => []), [])
+})
+
+test('an unchanged repository costs no write; a commit that leaves the file as it was one, and nothing is parsed', async () => {
+  git.commit({ 'registry.json': a1 })
+  registry = await registryOf({ git: { repository: git.url } })
+  await shows(['com.example/a@1.0.0'])
+  await settled('ok')
+  const etag = (await registry.get('/servers')).headers.get('etag')
+  const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
+  const commits = () => database.prepare('pragma data_version').get()?.['data_version'] as number
+  const twoLooks = async () => {
+    const looks = git.requests.length
+    await eventually('two looks', () => git.requests.length >= looks + 4, 30_000)
+    await settled('ok')
+  }
+  const before = commits()
+  await twoLooks()
+  assert.is(commits(), before)
+  git.commit({ 'readme.md': 'Something else.' })
+  await eventually('the commit is known', () => commits() > before, 30_000)
+  const known = commits()
+  assert.is(known, before + 1)
+  await twoLooks()
+  assert.is(commits(), known)
+  assert.is((await registry.get('/servers')).headers.get('etag'), etag)
+  database.close()
+})
+
+test('a file of some megabytes comes whole', async () => {
+  const servers = Array.from({ length: 400 }, (_, index) =>
+    server(`com.example/n${index}`, '1.0.0', { description: `${index} `.repeat(3_000) }),
+  )
+  git.commit({ 'registry.json': registryFile(servers) })
+  registry = await registryOf({ git: { repository: git.url } })
+  await eventually(
+    'all are there',
+    async () => (await (registry as TestRegistry).source('own')).servers === 400,
+    30_000,
+  )
+  const last = await registry.one('/servers/com.example%2Fn399/versions/latest')
+  assert.is(last.server.description, '399 '.repeat(3_000))
+})
+
+test('a tag, a commit, another path', async () => {
+  const first = git.commit({ 'other.json': a1 })
+  git.tag('v1', first)
+  git.commit({ 'other.json': ab })
+  for (const place of [{ tag: 'v1' }, { commit: first }]) {
+    registry = await registryOf({ git: { repository: git.url, path: 'other.json', ...place } })
+    await shows(['com.example/a@1.0.0'])
+    await registry.close()
+  }
+  registry = undefined
+})
+
+test('without a ref the repository’s default branch is read', async () => {
+  git.commit({ 'registry.json': a1 })
+  registry = await registryOf({ git: { repository: git.url } })
+  await shows(['com.example/a@1.0.0'])
+})
+
+test('credentials come from a file that is read anew, and show up nowhere', async () => {
+  git.commit({ 'registry.json': a1 })
+  git.protect('bot:right-secret')
+  registry = await registryOf(
+    { git: { repository: git.url, auth: { username: 'bot', passwordFile: '../password' } } },
+    { files: { password: 'wrong-secret\n' } },
+  )
+  await settled('failed')
+  const { error } = await registry.source('own')
+  assert.is(error?.code, 'forbidden')
+  await registry.folder.write('password', 'right-secret\n')
+  await shows(['com.example/a@1.0.0'])
+  const told = JSON.stringify([registry.log.lines, await registry.status()])
+  for (const secret of ['wrong-secret', 'right-secret', Buffer.from('bot:right-secret').toString('base64')])
+    assert.not.ok(told.includes(secret))
+})
+
+test('credentials follow a redirect on their own host, and none to another', async () => {
+  git.commit({ 'registry.json': a1 })
+  let to = ''
+  const home = await startUpstream((url, response, request) => {
+    if (url.pathname.startsWith('/old/'))
+      response.writeHead(301, { location: `${to}${url.pathname.slice('/old'.length)}${url.search}` }).end()
+    else relay(git.url, url, request, response)
+  })
+  const other = await startUpstream((url, response, request) => relay(git.url, url, request, response))
+  try {
+    registry = await registryOf(
+      { git: { repository: `${home.url}/old/.git`, auth: { username: 'bot', passwordFile: '../password' } } },
+      { files: { password: 'right-secret\n' } },
+    )
+    await shows(['com.example/a@1.0.0'])
+    assert.ok(home.requests.every(({ headers }) => headers.authorization !== undefined))
+    to = other.url
+    await settled('failed')
+    assert.is((await registry.source('own')).error?.code, 'moved')
+    assert.equal(other.requests, [])
+    await registry.close()
+
+    // Without credentials it is followed, but not to just any address.
+    registry = await registryOf({ git: { repository: `${home.url}/old/.git` } })
+    await shows(['com.example/a@1.0.0'])
+    to = 'http://169.254.169.254'
+    await settled('failed')
+    assert.is((await registry.source('own')).error?.code, 'private_address')
+  } finally {
+    await Promise.all([home.close(), other.close()])
+  }
+})
+
+test('the host that is checked is the host that is called', async () => {
+  const inside = await startUpstream((_url, response) => response.writeHead(404).end())
+  const repository = `http://127.0.0.1:1\\@${new URL(inside.url).host}/x`
+  assert.is(new URL(repository).host, '127.0.0.1:1')
+  registry = await registryOf({ git: { repository } })
+  await settled('failed')
+  assert.equal(inside.requests, [])
+  await inside.close()
+})
+
+test('neither the environment nor where it is started changes what git does', async () => {
+  git.commit({ 'registry.json': a1 })
+  const folder = await mkdtemp(join(tmpdir(), 'portico-checkout-'))
+  const asked: string[] = []
+  const upstream = await startUpstream((_url, response, { headers }) => {
+    asked.push(`${headers.authorization} ${headers['x-token']}`)
+    response.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end()
+  })
+  const { HOME } = process.env
+  const cwd = process.cwd()
+  try {
+    const checkout = join(folder, 'checkout')
+    execFileSync('git', ['init', '--quiet', checkout])
+    execFileSync('git', ['-C', checkout, 'config', `http.${upstream.url}/.extraHeader`, 'X-Token: of-the-checkout'])
+    await writeFile(join(folder, '.netrc'), 'machine 127.0.0.1 login me password of-the-home\n')
+    process.env['HOME'] = folder
+    process.chdir(checkout)
+    const never = new AbortController().signal
+    await runGit(['ls-remote', '--', `${upstream.url}/x`], { timeoutMs: 10_000, maxBytes: 1024, signal: never }).then(
+      () => assert.unreachable(),
+      (error: Error) => assert.match(error.message, 'does not let us in'),
+    )
+    assert.equal(asked, ['undefined undefined'])
+
+    // As in a hook of git.
+    process.env['GIT_DIR'] = join(checkout, '.git')
+    const before = await readdir(join(checkout, '.git'), { recursive: true })
+    await using parts = new AsyncDisposableStack()
+    const pass = {
+      source: 'own',
+      mark: undefined,
+      holdsSkills: false,
+      maxBytes: 2 ** 30,
+      held: async () => ({ bytes: 0, entries: 0 }),
+      stateDirectory: '../state',
+      signal: never,
+      parts,
+    }
+    await mkdir(join(folder, 'state'))
+    const place = { kind: 'git', repository: git.url, path: 'registry.json', publicOnly: false } as const
+    const content = await (await readGit(place, pass))?.()
+    assert.ok(content !== undefined && 'batches' in content)
+    // Where its size is measured while it comes.
+    const packs = await readdir(join(folder, 'state', 'git', 'own', 'objects', 'pack'))
+    assert.ok(packs.some((name) => name.endsWith('.pack')))
+    for await (const { versions } of content.batches) assert.is(versions[0]?.name, 'com.example/a')
+    assert.equal(await readdir(join(checkout, '.git'), { recursive: true }), before)
+  } finally {
+    delete process.env['GIT_DIR']
+    process.env['HOME'] = HOME
+    process.chdir(cwd)
+    await upstream.close()
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
+for (const { name, place, code } of [
+  { name: 'a branch that is not there', place: { branch: 'nowhere' }, code: 'no_such_ref' },
+  { name: 'a file that is not there', place: { path: 'nowhere.json' }, code: 'file_missing' },
+])
+  test(`${name} is told, and what was there stays`, async () => {
+    git.commit({ 'registry.json': a1 })
+    registry = await registryOf({ git: { repository: git.url, ...place } })
+    await settled('failed')
+    assert.is((await registry.source('own')).error?.code, code)
+    await registry.folder.configure({
+      sources: [{ name: 'own', git: { repository: git.url }, syncPolicy: { interval: '1s' } }],
+      registries: [{ name: 'main', sources: ['own'] }],
+      auth: { mode: 'anonymous' },
+    })
+    await shows(['com.example/a@1.0.0'])
+  })
+
+test('a repository that is away: what it brought stays, and is retried', async () => {
+  git.commit({ 'registry.json': a1 })
+  registry = await registryOf({ git: { repository: git.url } })
+  await shows(['com.example/a@1.0.0'])
+  git.protect('nobody:knows')
+  await settled('failed')
+  await shows(['com.example/a@1.0.0'])
+  git.protect(undefined)
+  await settled('ok')
+})
+
+test('a folder behind a plain web server is read with its history, as it has nothing less to give', async () => {
+  git.commit({ 'registry.json': a1 })
+  const { url, close } = await git.plain()
+  try {
+    registry = await registryOf({ git: { repository: url, branch: 'main' } })
+    await shows(['com.example/a@1.0.0'])
+    git.commit({ 'registry.json': ab })
+    await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+  } finally {
+    await close()
+  }
+})
+
+test('a repository on this machine is read where the configuration names it, and never for one who asks by the API', async () => {
+  git.commit({ 'registry.json': a1 })
+  registry = await registryOf({ git: { repository: git.fileUrl, branch: 'main' } })
+  await shows(['com.example/a@1.0.0'])
+  const refused = await fetch(`${registry.url}/v1/sources`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ name: 'sly', git: { repository: git.fileUrl } }),
+  })
+  assert.is(refused.status, 400)
+  assert.match(await refused.text(), '/git/repository')
+})
+
+for (const repository of ['/etc', 'ssh://git@example.com/x.git', 'git@example.com:x.git', 'ext::sh -c id'])
+  test(`${repository} is no repository`, async () => {
+    try {
+      registry = await registryOf({ git: { repository } })
+      assert.unreachable()
+    } catch (error) {
+      assert.match((error as Error).message, 'http')
+    }
+  })
+
+/** Answers with what another git server answers. */
+function relay(to: string, { pathname, search }: URL, { method, headers }: IncomingMessage, response: ServerResponse) {
+  const pieces: Buffer[] = []
+  response.req.on('data', (piece: Buffer) => pieces.push(piece))
+  response.req.on(
+    'end',
+    orFail(async () => {
+      const answer = await fetch(`${new URL(to).origin}${pathname}${search}`, {
+        method: method as string,
+        headers: { 'content-type': headers['content-type'] ?? '', 'git-protocol': String(headers['git-protocol']) },
+        ...(method === 'POST' && { body: Buffer.concat(pieces) }),
+      })
+      response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' })
+      response.end(Buffer.from(await answer.arrayBuffer()))
+    }),
+  )
+}
+
+test.run()

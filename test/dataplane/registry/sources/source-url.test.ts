@@ -1,0 +1,166 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { startUpstream, type Upstream } from '../../../support/network/upstream.ts'
+import { labels, registryFile, server, type TestRegistry } from '../../../support/registry/registry.ts'
+import { registryOf } from '../../../support/registry/source-registry.ts'
+
+const file = (...names: string[]) => registryFile(names.map((name) => server(`com.example/${name}`)))
+
+let upstream: Upstream
+let registry: TestRegistry | undefined
+test.after.each(async () => {
+  await registry?.close()
+  registry = undefined
+  await upstream?.close()
+})
+
+const shows = (wanted: readonly string[]) =>
+  eventually(
+    `${wanted}`,
+    async () => JSON.stringify(labels(await (registry as TestRegistry).list('/servers'))) === JSON.stringify(wanted),
+    20_000,
+  )
+
+test('a file at a URL is asked for with its validators; unchanged it is neither sent nor read', async () => {
+  let text = file('a')
+  upstream = await startUpstream((_url, response, request) => {
+    const etag = `"${text.length}"`
+    if (request.headers['if-none-match'] === etag) response.writeHead(304).end()
+    else response.writeHead(200, { etag, 'last-modified': 'Thu, 01 Jan 2026 00:00:00 GMT' }).end(text)
+  })
+  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
+  await shows(['com.example/a@1.0.0'])
+  await eventually('a second look', () => upstream.requests.length >= 2, 10_000)
+  assert.is(upstream.requests[1]?.headers['if-none-match'], `"${file('a').length}"`)
+  assert.is(upstream.requests[1]?.headers['if-modified-since'], 'Thu, 01 Jan 2026 00:00:00 GMT')
+  text = file('a', 'bb')
+  await shows(['com.example/a@1.0.0', 'com.example/bb@1.0.0'])
+  await eventually('both are told', () => registry?.log.lines.filter(({ msg }) => msg === 'synced').length === 2)
+})
+
+test('a 304 that nobody has asked for is no answer', async () => {
+  let status = 200
+  upstream = await startUpstream((_url, response) => response.writeHead(status).end(status === 200 ? file('a') : ''))
+  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
+  await shows(['com.example/a@1.0.0'])
+  status = 304
+  await eventually('it fails', async () => (await registry?.source('own'))?.state === 'failed', 20_000)
+  await shows(['com.example/a@1.0.0'])
+})
+
+test('a redirect is followed', async () => {
+  upstream = await startUpstream((url, response) =>
+    url.pathname === '/here'
+      ? response.writeHead(200).end(file('a'))
+      : response.writeHead(302, { location: '/here' }).end(),
+  )
+  registry = await registryOf({ file: { url: `${upstream.url}/there` } })
+  await shows(['com.example/a@1.0.0'])
+})
+
+test('a configured source may be at any address; where it redirects to may not', async () => {
+  // Nobody serves at the unspecified address but whoever is on this machine: it stands for link-local ones.
+  upstream = await startUpstream((url, response) => {
+    const { port } = new URL(upstream.url)
+    if (url.pathname === '/away') response.writeHead(302, { location: `http://0.0.0.0:${port}/registry.json` }).end()
+    else response.writeHead(200).end(file('a'))
+  })
+  const { port } = new URL(upstream.url)
+  registry = await registryOf({ file: { url: `http://0.0.0.0:${port}/registry.json` } })
+  await shows(['com.example/a@1.0.0'])
+  await registry.close()
+  registry = await registryOf({ file: { url: `${upstream.url}/away` } })
+  await eventually('it is refused', async () => {
+    const { error } = await (registry as TestRegistry).source('own')
+    return error?.code === 'private_address'
+  })
+})
+
+test('a file of some megabytes comes whole, in whatever pieces; half of it changes nothing', async () => {
+  const servers = Array.from({ length: 400 }, (_, index) =>
+    server(`com.example/n${index}`, '1.0.0', { description: `${index} `.repeat(3_000) }),
+  )
+  let text = registryFile(servers)
+  upstream = await startUpstream((_url, response) => void response.writeHead(200).end(text))
+  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
+  const count = async () => (await (registry as TestRegistry).source('own')).servers
+  await eventually('all are there', async () => (await count()) === 400, 30_000)
+  const last = () => (registry as TestRegistry).one('/servers/com.example%2Fn399/versions/latest')
+  assert.is((await last()).server.description, '399 '.repeat(3_000))
+
+  text = text.replaceAll('1.0.0', '2.0.0').slice(0, -1_000)
+  const failed = async () => (await (registry as TestRegistry).source('own')).error?.code === 'not_json'
+  await eventually('half of a file is told', failed, 30_000)
+  assert.is(await count(), 400)
+  assert.is((await last()).server.version, '1.0.0')
+  const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
+  const [staged, documents] = ['staged_version', 'document'].map(
+    (table) => database.prepare(`select count(*) as count from ${table}`).get()?.['count'],
+  )
+  database.close()
+  assert.equal([staged, documents], [0, 400], 'nothing of it is left')
+})
+
+test('what is fetched does not stay on the disk', async () => {
+  upstream = await startUpstream((_url, response) => void response.writeHead(200).end(file('a')))
+  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
+  await shows(['com.example/a@1.0.0'])
+  assert.equal(await readdir(join(registry.folder.stateDirectory, 'fetched')), [])
+})
+
+test('the same bytes cost no write, with validators and without', async () => {
+  let knows = true
+  upstream = await startUpstream((_url, response, request) => {
+    if (knows && request.headers['if-none-match'] === '"1"') response.writeHead(304).end()
+    else response.writeHead(200, knows ? { etag: '"1"' } : {}).end(file('a'))
+  })
+  registry = await registryOf({ file: { url: `${upstream.url}/registry.json` } })
+  await shows(['com.example/a@1.0.0'])
+  await eventually('it is told', async () => (await (registry as TestRegistry).source('own')).state === 'ok')
+  const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
+  const commits = () => database.prepare('pragma data_version').get()?.['data_version']
+  const before = commits()
+  for (const mode of [true, false]) {
+    knows = mode
+    const looks = upstream.requests.length
+    await eventually('two looks', () => upstream.requests.length >= looks + 2, 20_000)
+  }
+  const { lastAttempt } = await registry.source('own')
+  await eventually(
+    'their end',
+    async () => (await (registry as TestRegistry).source('own')).lastAttempt !== lastAttempt,
+  )
+  assert.is(commits(), before)
+  database.close()
+})
+
+test('inline data is served, and what it is changed to', async () => {
+  upstream = await startUpstream(() => undefined)
+  registry = await registryOf({ file: { data: file('a') } })
+  await shows(['com.example/a@1.0.0'])
+  await registry.folder.configure({
+    sources: [{ name: 'own', file: { data: file('b') } }],
+    registries: [{ name: 'main', sources: ['own'] }],
+    auth: { mode: 'anonymous' },
+  })
+  await shows(['com.example/b@1.0.0'])
+})
+
+test('a filter that is edited acts at once, without a change of the data', async () => {
+  upstream = await startUpstream((_url, response) => void response.writeHead(200).end(file('a', 'b')))
+  const source = { file: { url: `${upstream.url}/registry.json` } }
+  registry = await registryOf(source, { interval: '1h' })
+  await shows(['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+  await registry.folder.configure({
+    sources: [{ name: 'own', ...source, syncPolicy: { interval: '1h' }, filter: { names: { exclude: ['*/b'] } } }],
+    registries: [{ name: 'main', sources: ['own'] }],
+    auth: { mode: 'anonymous' },
+  })
+  await shows(['com.example/a@1.0.0'])
+})
+
+test.run()

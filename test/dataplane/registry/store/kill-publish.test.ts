@@ -1,0 +1,92 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { startPostgres } from '../../../support/network/postgres.ts'
+import { type List, labels, type RegistryFolder, registryFolder, server } from '../../../support/registry/registry.ts'
+
+const WRITERS = 8
+const ACKNOWLEDGED = 60
+
+async function run(folder: RegistryFolder) {
+  const program = new URL('../../../support/registry/process.ts', import.meta.url).pathname
+  const child = spawn(process.execPath, [program, folder.configFile, folder.stateDirectory], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [line] = await once(createInterface(child.stdout), 'line')
+  const { url } = JSON.parse(line) as { url: string }
+  return { child, url }
+}
+
+/** Publishes version after version until the server is gone; tells of each that was acknowledged. */
+async function write(url: string, writer: number, acknowledged: (label: string) => void): Promise<void> {
+  for (let index = 0; ; index++) {
+    const name = `com.example/w${writer}-${index}`
+    const $schema = 'https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json'
+    const body = JSON.stringify({ server: { $schema, ...server(name) } })
+    const headers = { 'content-type': 'application/json' }
+    const response = await fetch(`${url}/v1/entries`, { method: 'POST', body, headers }).catch(() => undefined)
+    if (response === undefined) return
+    assert.is(response.status, 201, await response.text())
+    acknowledged(`${name}@1.0.0`)
+  }
+}
+
+async function everything(url: string): Promise<Set<string>> {
+  const found = new Set<string>()
+  for (let cursor: string | undefined; ; ) {
+    const response = await fetch(`${url}/registry/main/v0.1/servers?limit=100${cursor ? `&cursor=${cursor}` : ''}`)
+    const list = (await response.json()) as List
+    for (const label of labels(list)) found.add(label)
+    cursor = list.metadata.nextCursor
+    if (cursor === undefined) return found
+  }
+}
+
+async function survives(database: object): Promise<void> {
+  const folder = await registryFolder()
+  await folder.configure({
+    sources: [{ name: 'own', managed: {} }],
+    registries: [{ name: 'main', sources: ['own'] }],
+    auth: { mode: 'anonymous' },
+    ...database,
+  })
+  const first = await run(folder)
+  const acknowledged = new Set<string>()
+  const exit = once(first.child, 'exit')
+  await Promise.all(
+    Array.from({ length: WRITERS }, (_, writer) =>
+      write(first.url, writer, (label) => {
+        acknowledged.add(label)
+        if (acknowledged.size === ACKNOWLEDGED) first.child.kill('SIGKILL')
+      }),
+    ),
+  )
+  await exit
+  assert.ok(acknowledged.size >= ACKNOWLEDGED)
+
+  const second = await run(folder)
+  const kept = await everything(second.url)
+  assert.equal(
+    [...acknowledged].filter((label) => !kept.has(label)),
+    [],
+  )
+  const end = once(second.child, 'exit')
+  second.child.kill('SIGKILL')
+  await end
+  await folder.remove()
+}
+
+test('SQLite: what was acknowledged survives kill -9', () => survives({}))
+
+test('PostgreSQL: what was acknowledged survives kill -9', async () => {
+  const postgres = await startPostgres()
+  try {
+    await survives({ database: { url: await postgres.database('killed'), sslMode: 'disable' } })
+  } finally {
+    await postgres.close()
+  }
+})
+
+test.run()

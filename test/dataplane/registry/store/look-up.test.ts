@@ -1,0 +1,76 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { AskedLately } from '../../../../dataplane/registry/api/catalog/asked-lately.ts'
+import { gather } from '../../../../dataplane/registry/store/read/gather.ts'
+
+/** A gathering whose answers come when they are let; a question's key is its first letter. */
+function gathering() {
+  const groups: { readonly questions: readonly string[]; end(error?: Error): void }[] = []
+  const ask = gather<string, string>({
+    keyOf: (question) => question.charAt(0),
+    most: 3,
+    atOnce: 2,
+    answer(questions) {
+      const { promise, resolve, reject } = Promise.withResolvers<readonly string[]>()
+      const end = (error?: Error) => (error ? reject(error) : resolve(questions.map((question) => `${question}!`)))
+      groups.push({ questions, end })
+      return promise
+    },
+  })
+  return { ask, groups, asked: () => groups.map(({ questions }) => questions.join()) }
+}
+
+const turn = () => new Promise(setImmediate)
+
+test('what is asked in one turn is answered together, up to so many and by their keys', async () => {
+  const { ask, groups, asked } = gathering()
+  const answers = Promise.all(['a1', 'b1', 'a2', 'a3', 'a4'].map(ask))
+  assert.equal(asked(), [])
+  await turn()
+  assert.equal(asked(), ['a1,a2,a3', 'a4', 'b1'])
+  for (const { end } of groups) end()
+  assert.equal(await answers, ['a1!', 'b1!', 'a2!', 'a3!', 'a4!'])
+})
+
+test('while as many run as may, what is asked waits and goes together when one has ended', async () => {
+  const { ask, groups, asked } = gathering()
+  const answers: Promise<string>[] = []
+  for (const question of ['a1', 'a2', 'a3', 'a4', 'b1']) {
+    answers.push(ask(question))
+    await turn()
+  }
+  assert.equal(asked(), ['a1', 'a2', 'b1'])
+  groups[1]?.end()
+  await turn()
+  assert.equal(asked(), ['a1', 'a2', 'b1', 'a3,a4'])
+  for (const { end } of groups) end()
+  assert.equal(await Promise.all(answers), ['a1!', 'a2!', 'a3!', 'a4!', 'b1!'])
+})
+
+test('an answer that fails fails for those who wait for it, and for nobody else', async () => {
+  const { ask, groups } = gathering()
+  const settled = Promise.allSettled(['a1', 'a2', 'b1'].map(ask))
+  await turn()
+  groups[0]?.end(new Error('away'))
+  groups[1]?.end()
+  assert.equal(
+    (await settled).map(({ status }) => status),
+    ['rejected', 'rejected', 'fulfilled'],
+  )
+  const again = ask('a1')
+  await turn()
+  groups[2]?.end()
+  assert.is(await again, 'a1!')
+})
+
+test('what was asked for is known for a while: some thousand others', () => {
+  const asked = new AskedLately()
+  assert.not.ok(asked.again('x'))
+  assert.ok(asked.again('x'))
+  for (let other = 0; other < 4_095; other++) asked.again(`${other}`)
+  assert.ok(asked.again('x'))
+  for (let other = 0; other < 10_000; other++) asked.again(`other ${other}`)
+  assert.not.ok(asked.again('x'))
+})
+
+test.run()

@@ -1,0 +1,121 @@
+import pg from 'pg'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { openStore, type Store } from '../../../../dataplane/registry/sync/open-store.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { keptLog } from '../../../support/kept-log.ts'
+import { startPostgres, type TestPostgres } from '../../../support/network/postgres.ts'
+import { configOf, type RegistryFolder, registryFolder, runRegistry } from '../../../support/registry/registry.ts'
+
+let postgres: TestPostgres
+let folder: RegistryFolder
+let url: string
+let replicas: Store[]
+let databases = 0
+
+test.before(async () => {
+  postgres = await startPostgres()
+})
+test.after(() => postgres.close())
+
+test.before.each(async () => {
+  folder = await registryFolder()
+  url = await postgres.database(`settings${++databases}`)
+  replicas = []
+})
+test.after.each(async () => {
+  for (const replica of replicas) await replica.close()
+  await folder.remove()
+})
+
+async function replica(): Promise<Store> {
+  const place = { url, sslMode: 'disable' } as const
+  const store = await openStore({ stateDirectory: folder.stateDirectory, postgres: place }, keptLog().log)
+  replicas.push(store)
+  return store
+}
+
+async function client(): Promise<pg.Client> {
+  const client = new pg.Client(url)
+  await client.connect()
+  return client
+}
+
+/** A transaction does not see others begin to wait. */
+async function someoneWaits(): Promise<void> {
+  const looking = await client()
+  const waiting = 'select 1 from pg_stat_activity where datname = current_database() and wait_event_type = $1'
+  await eventually('it waits', async () => (await looking.query(waiting, ['Lock'])).rows.length > 0)
+  await looking.end()
+}
+
+const CLAIMS_LOCK = 7_461_002
+const managed = (name: string, claims = {}) => ({ name, config: { managed: {} }, claims })
+
+test('settings that get in the way of a publication are written none the less', async () => {
+  const store = await replica()
+  await store.applySettings({ sources: [managed('a'), managed('b')], registries: [] })
+  const other = await client()
+  await other.query('begin')
+  await other.query(`select from source where name = 'b' for update`)
+  const applied = store.applySettings({ sources: [managed('a', { x: 'y' }), managed('b', { x: 'y' })], registries: [] })
+  await someoneWaits()
+  // As to write down new claims. Of the two the one that waited first is ended.
+  await other.query('select pg_advisory_xact_lock($1)', [CLAIMS_LOCK])
+  await other.query('commit')
+  await other.end()
+  await applied
+  assert.equal((await store.reader.source('b'))?.claims, { x: 'y' })
+})
+
+test('a source that a registry takes at the same moment is not removed from under it', async () => {
+  const at = new Date().toISOString()
+  const [one, two] = [await replica(), await replica()]
+  assert.is(await one.writer.putSource({ ...managed('a'), create: true, at }), 'done')
+  // Another replica creates a registry.
+  const other = await client()
+  await other.query('begin')
+  await other.query(
+    `insert into registry (name, origin, created_at, updated_at, revision) values ('main', 'api', $1, $1, 'r')`,
+    [at],
+  )
+  await other.query(
+    'insert into registry_source (registry_id, source_id, position) select r.id, s.id, 0 from registry r, source s',
+  )
+  const removed = one.writer.removeSource({ name: 'a' })
+  await someoneWaits()
+  await other.query('commit')
+  assert.is(await removed, 'in_use')
+
+  // And the other way round.
+  assert.is(await one.writer.putSource({ ...managed('b'), create: true, at }), 'done')
+  await other.query('begin')
+  await other.query(`delete from source where name = 'b'`)
+  const put = two.writer.putRegistry({ name: 'late', sources: ['b'], claims: {}, create: true, at })
+  await someoneWaits()
+  await other.query('commit')
+  await other.end()
+  assert.is(await put, 'no_source')
+})
+
+test('a configuration that is saved while the database is away is in force when that is back', async () => {
+  const config = { ...configOf({}), sources: [{ name: 'own', managed: {} }], database: { url, sslMode: 'disable' } }
+  const registries = (...names: string[]) => names.map((name) => ({ name, sources: ['own'] }))
+  await folder.configure({ ...config, registries: registries('main') })
+  const registry = await runRegistry(folder)
+  try {
+    await registry.ready()
+    await postgres.crash()
+    await folder.configure({ ...config, registries: registries('main', 'more') })
+    await eventually('it waits', async () => (await registry.status()).refused.length > 0, 20_000)
+    assert.match((await registry.status()).refused[0]?.message ?? '', 'waits for the database')
+    await postgres.start()
+    const more = () => fetch(`${registry.url}/registry/more/v0.1/servers`)
+    await eventually('it is in force', async () => (await more()).status === 200, 20_000)
+    assert.equal((await registry.status()).refused, [])
+  } finally {
+    await registry.stop()
+  }
+})
+
+test.run()

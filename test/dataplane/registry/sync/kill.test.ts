@@ -1,0 +1,133 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { statSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import {
+  configOf,
+  type List,
+  type RegistryFolder,
+  registryFile,
+  registryFolder,
+  type Status,
+  server,
+} from '../../../support/registry/registry.ts'
+
+const NAMES = 1_500
+/** So long that a transaction outgrows SQLite's memory and is written to the disk while it runs. */
+const TEXT = 'x'.repeat(10_000)
+/** A state of the catalog: all entries say which one they are of, and each has names of its own too. */
+const generation = (number: number) =>
+  registryFile(
+    Array.from({ length: NAMES }, (_, index) =>
+      server(index % 2 === 0 ? `all/n${index}` : `only/g${number}-n${index}`, '1.0.0', {
+        title: `generation ${number}`,
+        description: TEXT,
+      }),
+    ),
+  )
+
+interface Running {
+  readonly child: ChildProcess
+  readonly url: string
+  readonly adminUrl: string
+}
+
+async function run(folder: RegistryFolder): Promise<Running> {
+  const program = new URL('../../../support/registry/process.ts', import.meta.url).pathname
+  const child = spawn(process.execPath, [program, folder.configFile, folder.stateDirectory], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [line] = await once(createInterface(child.stdout), 'line')
+  return { child, ...JSON.parse(line) }
+}
+
+async function kill({ child }: Running): Promise<void> {
+  const exit = once(child, 'exit')
+  child.kill('SIGKILL')
+  await exit
+}
+
+async function source({ adminUrl }: Running) {
+  return ((await (await fetch(`${adminUrl}/status`)).json()) as Status).sources[0]
+}
+
+/** Everything that is served, by whole pages; and the generation that it is of. */
+async function servedGeneration({ url }: Running): Promise<string> {
+  const titles = new Set<string | undefined>()
+  let count = 0
+  for (let cursor: string | undefined = ''; cursor !== undefined; ) {
+    const response = await fetch(`${url}/registry/main/v0.1/servers?limit=100${cursor && `&cursor=${cursor}`}`)
+    const { servers, metadata } = (await response.json()) as List
+    count += servers.length
+    for (const { server: document } of servers) titles.add(document.title)
+    cursor = metadata.nextCursor
+  }
+  assert.is(count, NAMES)
+  assert.is(titles.size, 1, [...titles].join())
+  return [...titles].join()
+}
+
+test('a process that is killed in the middle of a sync leaves the state before or after, whole', async () => {
+  const folder = await registryFolder()
+  const log = join(folder.stateDirectory, 'catalog.sqlite-wal')
+  const logBytes = () => statSync(log, { throwIfNoEntry: false })?.size ?? 0
+  await folder.write('own.json', generation(1))
+  await folder.configure(configOf({ own: 'own.json' }))
+  const first = await run(folder)
+  await eventually('the first sync has ended', async () => (await source(first))?.state === 'ok', 30_000)
+  assert.is(await servedGeneration(first), 'generation 1')
+  await kill(first)
+
+  let inTheMiddle = 0
+  let stored = 1
+  for (let next = 2; next <= 5; next++) {
+    await folder.write('own.json', generation(next))
+    const before = logBytes()
+    const running = await run(folder)
+    // Sooner or later in the transaction: when so much of it has reached the disk.
+    await eventually('the sync writes', async () => logBytes() > before + next * 500_000, 30_000)
+    if ((await source(running))?.state === 'running') inTheMiddle++
+    await kill(running)
+    // After a second such end in a row the source would be put aside for a minute; aside.test.ts tells of that.
+    await rm(join(folder.stateDirectory, 'aside'), { recursive: true, force: true })
+
+    const state = onlyGeneration(folder)
+    assert.ok(state === stored || state === next, `generation ${state} after ${stored} and ${next}`)
+    stored = state
+  }
+  assert.ok(inTheMiddle >= 2, `${inTheMiddle} of 4 kills met a sync`)
+
+  const last = await run(folder)
+  await eventually('the last sync has ended', async () => (await source(last))?.state === 'ok', 30_000)
+  assert.is(await servedGeneration(last), 'generation 5')
+  await kill(last)
+  await folder.remove()
+})
+
+/** The generation that a store without its process holds: one alone, whole, and undamaged. */
+function onlyGeneration({ stateDirectory }: RegistryFolder): number {
+  const database = new DatabaseSync(join(stateDirectory, 'catalog.sqlite'))
+  try {
+    assert.equal({ ...database.prepare('pragma integrity_check').get() }, { integrity_check: 'ok' })
+    assert.equal(database.prepare('pragma foreign_key_check').all(), [])
+    const living = database.prepare(
+      'select title, count(*) as count from entry_version where gone_at is null group by title',
+    )
+    const rows = living.all()
+    assert.is(rows.length, 1, JSON.stringify(rows))
+    assert.is(rows[0]?.['count'], NAMES)
+    const listed = database.prepare('select count(*) as count from listing where rank = 0').get()
+    assert.is(listed?.['count'], NAMES)
+    return Number(String(rows[0]?.['title']).replace('generation ', ''))
+  } finally {
+    database.close()
+  }
+}
+
+test.run()

@@ -1,0 +1,89 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import type { ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { startUpstream, type Upstream } from '../../../support/network/upstream.ts'
+import { type RegistryFolder, registryFolder, type Status, server } from '../../../support/registry/registry.ts'
+
+const PROCESS = new URL('../../../support/registry/process.ts', import.meta.url).pathname
+const MIB = 1024 * 1024
+/** What the operator renders for a registry's container. */
+const LIMIT_MIB = 512
+
+let folder: RegistryFolder
+let upstream: Upstream
+let child: ChildProcess
+test.before.each(async () => {
+  folder = await registryFolder()
+})
+test.after.each(async () => {
+  child.kill('SIGKILL')
+  await upstream.close()
+  await folder.remove()
+})
+
+/** A page of the API with a hundred documents of nearly a MiB each. */
+function* page(url: URL): Generator<string> {
+  const source = url.pathname.split('/')[1]
+  const filler = 'x'.repeat(0.95 * MIB)
+  for (let index = 0; index < 100; index++) {
+    const entry = { server: { ...server(`${source}/n${index}`), filler } }
+    yield `${index === 0 ? '{"servers":[' : ','}${JSON.stringify(entry)}`
+  }
+  yield '],"metadata":{}}'
+}
+
+function answer(url: URL, response: ServerResponse): void {
+  if (!url.pathname.endsWith('/servers')) return void response.writeHead(404).end()
+  response.writeHead(200, { 'content-type': 'application/json' })
+  Readable.from(page(url)).pipe(response)
+}
+
+const peakMib = () => Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024
+
+test('four API sources with pages of 95 MB, while others read and publish: within what the operator renders', async () => {
+  upstream = await startUpstream(answer)
+  const names = ['one', 'two', 'three', 'four']
+  await folder.configure({
+    sources: [
+      { name: 'own', managed: {} },
+      ...names.map((name) => ({ name, api: { endpoint: `${upstream.url}/${name}`, timeout: '200s' } })),
+    ],
+    registries: [{ name: 'main', sources: ['own', ...names] }],
+    auth: { mode: 'anonymous' },
+  })
+  child = spawn(
+    process.execPath,
+    ['--disable-warning=ExperimentalWarning', PROCESS, folder.configFile, folder.stateDirectory],
+    { stdio: ['ignore', 'pipe', 'ignore'] },
+  )
+  const [line] = await once(child.stdout as NodeJS.ReadableStream, 'data')
+  const { url, adminUrl } = JSON.parse(String(line)) as { url: string; adminUrl: string }
+
+  let published = 0
+  const states = async () => ((await (await fetch(`${adminUrl}/status`)).json()) as Status).sources
+  const ended = async () => {
+    const read = await fetch(`${url}/registry/main/v0.1/servers?limit=1`)
+    await read.arrayBuffer()
+    assert.is(read.status, 200)
+    const publication = await fetch(`${url}/v1/entries`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ source: 'own', server: server(`own/n${published++}`) }),
+    })
+    assert.is(publication.status, 201)
+    return (await states()).every(({ tried }) => tried)
+  }
+  await eventually('all sources were read', ended, 240_000)
+  assert.equal(
+    (await states()).map(({ state, servers }) => [state, servers]),
+    names.map(() => ['ok', 100]),
+  )
+  assert.ok(peakMib() < LIMIT_MIB, `at most ${Math.round(peakMib())} MiB`)
+})
+
+test.run()

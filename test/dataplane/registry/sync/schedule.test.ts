@@ -1,0 +1,212 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { SourceError } from '../../../../dataplane/registry/sources/format/source-error.ts'
+import { addressOf } from '../../../../dataplane/registry/sources/git/public-address.ts'
+import { parseHeaders } from '../../../../dataplane/registry/sources/http/headers-file.ts'
+import { createHttpGet } from '../../../../dataplane/registry/sources/http/http-get.ts'
+import { retryAfterOf } from '../../../../dataplane/registry/sources/http/retry-after.ts'
+import { backoff } from '../../../../dataplane/registry/sync/backoff.ts'
+import type { ScheduledSource, SyncCall } from '../../../../dataplane/registry/sync/schedule.ts'
+import { createScheduler } from '../../../../dataplane/registry/sync/scheduler.ts'
+import { createSlots } from '../../../../dataplane/registry/sync/slots.ts'
+import { observeNothing } from '../../../../dataplane/telemetry/observe.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { keptLog } from '../../../support/kept-log.ts'
+
+const never = new AbortController().signal
+
+test('so many at a time, the others in order; a slow one gives its place up', async () => {
+  const slots = createSlots(1, 50)
+  const order: string[] = []
+  const stuck = Promise.withResolvers<void>()
+  const first = slots.run(async () => {
+    order.push('stuck')
+    await stuck.promise
+  }, never)
+  const others = ['b', 'c'].map((name) => slots.run(async () => void order.push(name), never))
+  assert.equal(order, [])
+  await Promise.all(others)
+  assert.equal(order, ['stuck', 'b', 'c'])
+  stuck.resolve()
+  await first
+  await slots.run(async () => void order.push('d'), never)
+  assert.is(order.length, 4)
+})
+
+test('who waits can leave', async () => {
+  const slots = createSlots(1, 10_000)
+  const stuck = Promise.withResolvers<void>()
+  const first = slots.run(() => stuck.promise, never)
+  const leaving = new AbortController()
+  const second = slots.run(async () => assert.unreachable(), leaving.signal).catch((error: Error) => error.message)
+  leaving.abort(new Error('left'))
+  assert.is(await second, 'left')
+  stuck.resolve()
+  await first
+  assert.is(await slots.run(async () => 'free again', never), 'free again')
+})
+
+test('who leaves in the moment that it is given a place takes nobody else along', async () => {
+  for (let moment = 0; moment < 12; moment++) {
+    const slots = createSlots(1, 10_000)
+    const stuck = Promise.withResolvers<void>()
+    const first = slots.run(() => stuck.promise, never)
+    const leaving = new AbortController()
+    const second = slots.run(async () => 'came first', leaving.signal).catch(() => 'left')
+    const third = slots.run(async () => 'ran', never)
+    stuck.resolve()
+    for (let step = 0; step < moment; step++) await undefined
+    leaving.abort(new Error('left'))
+    const outcome = await Promise.race([third, new Promise((resolve) => setTimeout(resolve, 500, 'hangs'))])
+    assert.is(outcome, 'ran', `after ${moment} steps`)
+    await Promise.all([first, second])
+  }
+})
+
+test('waits after failures double up to a bound, with jitter; Retry-After is the least, within reason', () => {
+  const wait = (attempts: number, intervalMs: number, random = 0, retryAfterMs?: number) =>
+    backoff({ attempts, intervalMs, retryAfterMs }, random)
+  assert.equal(
+    [1, 2, 3, 30].map((attempts) => wait(attempts, 30_000)),
+    [2_000, 4_000, 8_000, 300_000],
+  )
+  assert.is(wait(1, 1_000), 1_000)
+  assert.is(wait(30, 3_600_000), 3_600_000)
+  assert.is(wait(1, 30_000, 1), 2_500)
+  assert.is(wait(1, 30_000, 0, 60_000), 60_000)
+  assert.is(wait(1, 30_000, 0, 1e12), 3_600_000)
+})
+
+test('Retry-After: seconds or a date', () => {
+  const now = Date.parse('2026-01-01T00:00:00Z')
+  assert.is(retryAfterOf('120', now), 120_000)
+  assert.is(backoff({ attempts: 1, intervalMs: 1_000, retryAfterMs: retryAfterOf('9'.repeat(400), now) }), 3_600_000)
+  assert.is(retryAfterOf('Thu, 01 Jan 2026 00:01:00 GMT', now), 60_000)
+  assert.is(retryAfterOf('Wed, 31 Dec 2025 00:00:00 GMT', now), 0)
+  for (const odd of [undefined, 'soon', '-1', ['1', '2']]) assert.is(retryAfterOf(odd, now), undefined)
+})
+
+test('a headers file tells the line that is none, never what stands there', () => {
+  assert.equal(parseHeaders('# c\n\nAuthorization: Bearer a:b\r\nX-A:  1 \n'), {
+    authorization: 'Bearer a:b',
+    'x-a': '1',
+  })
+  for (const text of ['secret', ': secret', 'a b: secret', 'X: se\u0000cret']) {
+    try {
+      parseHeaders(`X-A: 1\n${text}`)
+      assert.unreachable()
+    } catch (error) {
+      assert.instance(error, SourceError)
+      assert.match((error as Error).message, 'line 2')
+      assert.not.match((error as Error).message, 'cret')
+    }
+  }
+})
+
+test('a source that is held to public addresses reaches none of this machine', async () => {
+  await using get = createHttpGet({ publicOnly: true, timeoutMs: 1_000, maxBytes: 1_000, signal: never })
+  for (const url of ['http://127.0.0.1:1/', 'http://localhost:1/', 'http://10.0.0.1/', 'http://169.254.169.254/']) {
+    const code = await get(url, {}, () => {}).then(
+      () => 'reached',
+      (error: SourceError) => error.code,
+    )
+    assert.is(code, 'private_address', url)
+    assert.is(
+      await addressOf(new URL(url), 'public').then(
+        () => 'public',
+        (error: SourceError) => error.code,
+      ),
+      'private_address',
+    )
+  }
+})
+
+test('a sync that is asked for is a full pass; waited for or not; what runs is ended by a stop', async () => {
+  const calls: SyncCall[] = []
+  const hold = Promise.withResolvers<void>()
+  const scheduler = createScheduler({
+    log: keptLog().log,
+    observe: observeNothing,
+    async sync(_source, call) {
+      calls.push(call)
+      if (calls.length === 3) {
+        call.signal.addEventListener('abort', () => hold.reject(call.signal.reason))
+        await hold.promise
+      }
+      return { changed: false, servers: 1, skills: 0, problems: [] }
+    },
+  })
+  scheduler.apply([{ name: 'own', place: { kind: 'inline', text: '{}' }, intervalMs: 3_600_000, maxBytes: 2 ** 30 }])
+  await eventually('the first', () => scheduler.state('own')?.state === 'ok')
+  assert.equal(
+    calls.map(({ full }) => full),
+    [false],
+  )
+  assert.is(await scheduler.syncNow('own', { wait: true }), true)
+  assert.is(calls[1]?.full, true)
+  assert.is(await scheduler.syncNow('none'), false)
+  assert.is(await scheduler.syncNow('own'), true)
+  await eventually('the third', () => calls.length === 3)
+  await scheduler.stop()
+  assert.is(calls[2]?.signal.aborted, true)
+})
+
+test('a source that is set otherwise, or leaves and comes again, is not synced before what runs has ended', async () => {
+  let running = 0
+  let most = 0
+  const intervals: number[] = []
+  const scheduler = createScheduler({
+    log: keptLog().log,
+    observe: observeNothing,
+    async sync(source, { signal }) {
+      most = Math.max(most, ++running)
+      intervals.push((source as ScheduledSource).intervalMs)
+      if (intervals.length < 3) {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve))
+        // It has something to clear away.
+        await delay(100)
+      }
+      running--
+      signal.throwIfAborted()
+      return { changed: false, servers: 1, skills: 0, problems: [] }
+    },
+  })
+  const own = (intervalMs: number) =>
+    ({ name: 'own', place: { kind: 'inline', text: '{}' }, intervalMs, maxBytes: 2 ** 30 }) as const
+  scheduler.apply([own(3_600_000)])
+  await eventually('the first', () => intervals.length === 1)
+  scheduler.apply([own(3_600_001)])
+  await eventually('the second', () => intervals.length === 2)
+  scheduler.apply([])
+  assert.is(scheduler.state('own'), undefined)
+  scheduler.apply([own(3_600_002)])
+  await eventually('the third', () => scheduler.state('own')?.state === 'ok')
+  await scheduler.stop()
+  assert.equal(intervals, [3_600_000, 3_600_001, 3_600_002])
+  assert.is(most, 1)
+})
+
+test('a sync that is asked for in the moment that another ends is run', async () => {
+  for (let moment = 0; moment < 30; moment++) {
+    let calls = 0
+    const first = Promise.withResolvers<void>()
+    const scheduler = createScheduler({
+      log: keptLog().log,
+      observe: observeNothing,
+      async sync() {
+        if (++calls === 1) await first.promise
+        return { changed: false, servers: 1, skills: 0, problems: [] }
+      },
+    })
+    scheduler.apply([{ name: 'own', place: { kind: 'inline', text: '{}' }, intervalMs: 3_600_000, maxBytes: 2 ** 30 }])
+    await eventually('it runs', () => calls === 1)
+    first.resolve()
+    for (let step = 0; step < moment; step++) await undefined
+    await scheduler.syncNow('own', { wait: true })
+    await scheduler.stop()
+    assert.is(calls, 2, `after ${moment} steps`)
+  }
+})
+
+test.run()

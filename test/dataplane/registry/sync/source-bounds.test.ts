@@ -1,0 +1,104 @@
+/** How much one source may have (`limits.sourceBytes`, entries, pages): one with more fails, and keeps what it had. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { createBudget } from '../../../../dataplane/registry/sources/format/budget.ts'
+import type { SourceError } from '../../../../dataplane/registry/sources/format/source-error.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { type Held, json, listOf, startUpstream, type Upstream } from '../../../support/network/upstream.ts'
+import { labels, registryFile, server, type TestRegistry } from '../../../support/registry/registry.ts'
+import { registryOf } from '../../../support/registry/source-registry.ts'
+
+const MOST = 4096
+const rest = { limits: { sourceBytes: MOST } }
+
+let upstream: Upstream
+let registry: TestRegistry | undefined
+let held: Held[]
+test.before.each(async () => {
+  held = [of('a')]
+  upstream = await startUpstream(listOf(() => held))
+})
+test.after.each(async () => {
+  await registry?.close()
+  registry = undefined
+  await upstream.close()
+})
+
+const padded = (name: string, length = 0) => server(`com.example/${name}`, '1.0.0', { title: 'x'.repeat(length) })
+/** With a time of change where `day` is given. */
+const of = (name: string, length = 0, day?: number): Held => ({
+  server: padded(name, length),
+  ...(day !== undefined && { updatedAt: `2026-01-0${day}T00:00:00.000Z` }),
+})
+
+const shown = async () => labels(await (registry as TestRegistry).list('/servers')).join()
+const shows = (wanted: string) => eventually(wanted, async () => (await shown()) === wanted, 20_000)
+async function fails(code: string, message: RegExp, kept = 'com.example/a@1.0.0'): Promise<void> {
+  const source = () => (registry as TestRegistry).source('own')
+  await eventually(code, async () => (await source()).error?.code === code, 20_000)
+  assert.match((await source()).error?.message ?? '', message)
+  assert.is(await shown(), kept, 'what was there stays')
+}
+const TOO_LARGE = /more than 4096 bytes.*limits\.sourceBytes/
+
+test('a file that grows beyond the bound', async () => {
+  const files = { 'own.json': registryFile([padded('a')]) }
+  registry = await registryOf({ file: { path: '../own.json' } }, { files, rest })
+  await shows('com.example/a@1.0.0')
+  await registry.folder.write('own.json', registryFile([padded('a'), padded('b', MOST)]))
+  await fails('too_large', TOO_LARGE)
+})
+
+test('what is fetched from a URL, told or not how long it is', async () => {
+  let text = registryFile([padded('a')])
+  upstream.answer = (_url, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.write(text.slice(0, 100))
+    response.end(text.slice(100))
+  }
+  registry = await registryOf({ file: { url: `${upstream.url}/x` } }, { rest })
+  await shows('com.example/a@1.0.0')
+  text = registryFile([padded('a'), padded('b', MOST)])
+  await fails('too_large', TOO_LARGE)
+})
+
+test('pages of an API, of which none is too large by itself', async () => {
+  registry = await registryOf({ api: { endpoint: upstream.url } }, { rest })
+  await shows('com.example/a@1.0.0')
+  held = ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => of(name, 1000))
+  await fails('too_large', TOO_LARGE)
+})
+
+test('what has changed at an API comes on top of what the source has', async () => {
+  // What is asked for overlaps with what was told last: with `b` alone.
+  held = [of('a', 2500, 1), of('b', 0, 2)]
+  registry = await registryOf({ api: { endpoint: upstream.url } }, { rest })
+  await shows('com.example/a@1.0.0,com.example/b@1.0.0')
+  held = [...held, of('c', 2500, 3)]
+  await fails('too_large', TOO_LARGE, 'com.example/a@1.0.0,com.example/b@1.0.0')
+})
+
+test('pages without end, and cursors as long as pages', async () => {
+  registry = await registryOf({ api: { endpoint: upstream.url } })
+  await shows('com.example/a@1.0.0')
+  let pages = 0
+  upstream.answer = (_url, response) => json(response, { servers: [], metadata: { nextCursor: `${++pages}` } })
+  await fails('endless', /more than 100 pages with nothing on them/)
+  upstream.answer = (_url, response) =>
+    json(response, { servers: [of('b')], metadata: { nextCursor: 'x'.repeat(5000) } })
+  await fails('wrong_shape', /nextCursor: has more than 4096 characters/)
+})
+
+test('entries have a bound as well', () => {
+  const budget = createBudget(MOST, { bytes: 0, entries: 499_999 })
+  budget.addEntry()
+  try {
+    budget.addEntry()
+    assert.unreachable()
+  } catch (error) {
+    assert.is((error as SourceError).code, 'too_large')
+    assert.match((error as Error).message, 'more than 500000 entries')
+  }
+})
+
+test.run()

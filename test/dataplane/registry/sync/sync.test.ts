@@ -1,0 +1,273 @@
+import { rm, symlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { mountVolume } from '../../../support/mounted-volume.ts'
+import {
+  configOf,
+  labels,
+  official,
+  type RegistryFolder,
+  registryFile,
+  registryFolder,
+  runRegistry,
+  server,
+  startRegistry,
+  type TestRegistry,
+} from '../../../support/registry/registry.ts'
+
+const a1 = server('com.example/a', '1.0.0')
+const a2 = server('com.example/a', '2.0.0')
+const b1 = server('com.example/b', '1.0.0')
+
+/** Runs a test with a registry and ends that afterwards, whatever happens. */
+function withRegistry(
+  name: string,
+  start: () => Promise<TestRegistry>,
+  body: (registry: TestRegistry) => Promise<void>,
+) {
+  test(name, async () => {
+    const registry = await start()
+    try {
+      await body(registry)
+    } finally {
+      await registry.close()
+    }
+  })
+}
+
+async function inFolder(prepare: (folder: RegistryFolder) => Promise<void>): Promise<TestRegistry> {
+  const folder = await registryFolder()
+  await prepare(folder)
+  const registry = await runRegistry(folder)
+  await registry.ready()
+  return registry
+}
+
+const shows = (registry: TestRegistry, wanted: readonly string[], query = '') =>
+  eventually(
+    `the registry shows ${wanted.join(', ') || 'nothing'}`,
+    async () => labels(await registry.list(`/servers?${query}`)).join() === wanted.join(),
+    // What must take effect within a second, and some patience for a busy machine.
+    3_000,
+  )
+
+withRegistry(
+  'an edited file is served at once: added, changed, removed',
+  () => startRegistry({ own: registryFile([a1]) }),
+  async (registry) => {
+    await registry.folder.write('own.json', registryFile([a1, a2, b1]))
+    await shows(registry, ['com.example/a@1.0.0', 'com.example/a@2.0.0', 'com.example/b@1.0.0'])
+    assert.is(official(await registry.one('/servers/com.example%2Fa/versions/1.0.0')).isLatest, false)
+
+    const before = official(await registry.one('/servers/com.example%2Fb/versions/1.0.0'))
+    await registry.folder.write('own.json', registryFile([a1, { ...b1, description: 'New text' }]))
+    await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+    const changed = await registry.one('/servers/com.example%2Fb/versions/latest')
+    assert.is(changed.server.description, 'New text')
+    assert.is(official(changed).publishedAt, before.publishedAt)
+    assert.is(official(changed).statusChangedAt, before.statusChangedAt)
+    assert.ok(official(changed).updatedAt > before.updatedAt)
+    assert.is((await registry.one('/servers/com.example%2Fa/versions/latest')).server.version, '1.0.0')
+  },
+)
+
+withRegistry(
+  'who follows changes learns of them by updated_since, of removals too',
+  () => startRegistry({ own: registryFile([a1, a2, b1]) }),
+  async (registry) => {
+    const since = official(await registry.one('/servers/com.example%2Fa/versions/1.0.0')).updatedAt
+    await registry.folder.write('own.json', registryFile([a1, { ...b1, title: 'B' }]))
+    await shows(registry, ['com.example/a@2.0.0', 'com.example/b@1.0.0'], `updated_since=${since}`)
+    const changes = await registry.list(`/servers?updated_since=${since}`)
+    assert.equal(
+      changes.servers.map((entry) => official(entry).status),
+      ['deleted', 'active'],
+    )
+
+    const gone = '/servers/com.example%2Fa/versions/2.0.0'
+    assert.is((await registry.get(gone)).status, 404)
+    assert.is(official(await registry.one(`${gone}?include_deleted=true`)).status, 'deleted')
+
+    const { publishedAt } = official(await registry.one(`${gone}?include_deleted=true`))
+    await registry.folder.write('own.json', registryFile([a1, a2, b1]))
+    await shows(registry, ['com.example/a@1.0.0', 'com.example/a@2.0.0', 'com.example/b@1.0.0'])
+    const back = official(await registry.one(gone))
+    assert.equal([back.status, back.isLatest, back.publishedAt], ['active', true, publishedAt])
+  },
+)
+
+withRegistry(
+  'a name that leaves the first source comes from the next one',
+  () => startRegistry({ first: registryFile([a1, b1]), second: registryFile([a2]) }),
+  async (registry) => {
+    await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+    await registry.folder.write('first.json', registryFile([b1]))
+    await shows(registry, ['com.example/a@2.0.0', 'com.example/b@1.0.0'])
+    assert.equal(labels(await registry.list('/servers/com.example%2Fa/versions?include_deleted=true')), [
+      'com.example/a@2.0.0',
+    ])
+    await registry.folder.write('first.json', registryFile([a1, b1]))
+    await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+  },
+)
+
+withRegistry(
+  'bad entries are left out and told of; the rest is served',
+  () => startRegistry({ own: registryFile([a1, { name: 'bad' }, b1]) }),
+  async (registry) => {
+    await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+    const { state, servers, leftOut, problems, error } = await registry.source('own')
+    assert.equal({ state, servers, leftOut, error }, { state: 'ok', servers: 2, leftOut: 1, error: null })
+    assert.is(problems[0]?.pointer, '/data/servers/1')
+  },
+)
+
+const broken: [string, string, string][] = [
+  ['no JSON', registryFile([b1]).slice(0, -4), 'not_json'],
+  ['no registry file', '{"hello": []}', 'wrong_shape'],
+  ['without one usable entry', registryFile([{ name: 'bad' }]), 'no_usable_entry'],
+]
+for (const [what, text, code] of broken)
+  withRegistry(
+    `a file that is broken as a whole keeps the last good state: ${what}`,
+    () => startRegistry({ own: registryFile([a1]), other: registryFile([]) }),
+    async (registry) => {
+      const good = await registry.source('own')
+      await registry.folder.write('own.json', text)
+      await eventually('the source has failed', async () => (await registry.source('own')).state === 'failed')
+      const failed = await registry.source('own')
+      assert.is(failed.error?.code, code)
+      assert.is(failed.lastSuccess, good.lastSuccess)
+      assert.is(failed.attempts, 1)
+      assert.is(failed.servers, 1)
+      assert.is((await registry.source('other')).state, 'ok')
+      await shows(registry, ['com.example/a@1.0.0'])
+
+      await registry.folder.write('own.json', registryFile([a1, b1]))
+      await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+      await eventually('it is told', async () => {
+        const { state, attempts, error } = await registry.source('own')
+        return state === 'ok' && attempts === 0 && error === null
+      })
+    },
+  )
+
+withRegistry(
+  'a missing file: ready all the same, and served as soon as it is there',
+  () => inFolder((folder) => folder.configure(configOf({ own: 'own.json' }))),
+  async (registry) => {
+    assert.is((await registry.source('own')).error?.code, 'file_missing')
+    await shows(registry, [])
+    await registry.folder.write('own.json', registryFile([a1]))
+    await shows(registry, ['com.example/a@1.0.0'])
+    await rm(join(registry.folder.directory, 'own.json'))
+    await eventually('the loss is told', async () => (await registry.source('own')).state === 'failed')
+    await shows(registry, ['com.example/a@1.0.0'])
+  },
+)
+
+test('a file in a ConfigMap’s volume is followed through its links', async () => {
+  const volume = await mountVolume({ 'registry.json': registryFile([a1]) })
+  const registry = await inFolder(async (folder) => {
+    await symlink(volume.directory, join(folder.directory, 'volume'))
+    await folder.configure(configOf({ own: 'volume/registry.json' }))
+  })
+  try {
+    await shows(registry, ['com.example/a@1.0.0'])
+    await volume.update({ 'registry.json': registryFile([a1, b1]) })
+    await shows(registry, ['com.example/a@1.0.0', 'com.example/b@1.0.0'])
+  } finally {
+    await registry.close()
+    await volume.remove()
+  }
+})
+
+withRegistry(
+  'the interval looks at the file, counts attempts and says when the next look comes',
+  () =>
+    inFolder((folder) =>
+      folder.configure({
+        ...configOf({ own: 'own.json' }),
+        sources: [{ name: 'own', file: { path: '../own.json' }, syncPolicy: { interval: '1s' } }],
+      }),
+    ),
+  async (registry) => {
+    let seen = await registry.source('own')
+    const failedThrice = async () => {
+      seen = await registry.source('own')
+      return seen.attempts >= 3 && seen.state === 'failed' && seen.nextRun !== null
+    }
+    await eventually('several attempts', failedThrice, 30_000)
+    const { lastAttempt, nextRun, lastSuccess } = seen
+    assert.is(lastSuccess, null)
+    assert.ok(Date.parse(nextRun ?? '') - Date.parse(lastAttempt ?? '') >= 1000)
+    const told = registry.log.lines.filter(({ code }) => code === 'file_missing')
+    assert.is(told.length, 1, 'one line for a failure that goes on')
+  },
+)
+
+withRegistry(
+  'the same bytes again write nothing and are not parsed; other bytes with the same entries write none of them',
+  () => startRegistry({ own: registryFile([a1, { name: 'bad' }]) }),
+  async (registry) => {
+    const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
+    const commits = () => database.prepare('pragma data_version').get()?.['data_version']
+    const attempt = async () => (await registry.source('own')).lastAttempt
+    const before = { commits: commits(), attempt: await attempt() }
+    const etag = (await registry.get('/servers')).headers.get('etag')
+
+    await registry.folder.write('own.json', registryFile([a1, { name: 'bad' }]))
+    await eventually('the file was looked at again', async () => (await attempt()) !== before.attempt)
+    await eventually('the look has ended', async () => (await registry.source('own')).state === 'ok')
+    assert.is(commits(), before.commits)
+    assert.is((await registry.source('own')).leftOut, 1)
+    assert.is(registry.log.lines.filter(({ msg }) => msg === 'synced').length, 1)
+
+    await registry.folder.write('own.json', ` ${registryFile([a1])}`)
+    await eventually('the new bytes were read', async () => (await registry.source('own')).leftOut === 0)
+    assert.is((await registry.get('/servers')).headers.get('etag'), etag)
+    database.close()
+  },
+)
+
+test('after a restart the last success and the failures in a row are still known', async () => {
+  const first = await startRegistry({ own: registryFile([a1]) })
+  const { lastSuccess } = await first.source('own')
+  await rm(join(first.folder.directory, 'own.json'))
+  await eventually('the loss is told', async () => (await first.source('own')).state === 'failed')
+  await first.stop()
+  const second = await runRegistry(first.folder)
+  try {
+    await second.ready()
+    const known = await second.source('own')
+    assert.is(known.lastSuccess, lastSuccess)
+    assert.ok(known.attempts >= 2)
+    assert.is(known.servers, 1)
+  } finally {
+    await second.close()
+  }
+})
+
+test('after a restart what was stored is served at once, with its times, and not synced again', async () => {
+  const first = await startRegistry({ own: registryFile([a1, { name: 'bad' }]) })
+  const published = official(await first.one('/servers/com.example%2Fa/versions/latest')).publishedAt
+  const etag = (await first.get('/servers')).headers.get('etag')
+  await first.stop()
+
+  const second = await runRegistry(first.folder)
+  try {
+    assert.equal(labels(await second.list('/servers')), ['com.example/a@1.0.0'])
+    await second.ready()
+    assert.is((await second.source('own')).leftOut, 1)
+    assert.is(official(await second.one('/servers/com.example%2Fa/versions/latest')).publishedAt, published)
+    assert.is((await second.get('/servers')).headers.get('etag'), etag)
+    assert.is(second.log.lines.filter(({ msg }) => msg === 'synced').length, 0)
+  } finally {
+    await second.close()
+  }
+})
+
+test.run()

@@ -1,0 +1,77 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { Budget, Lease } from '../../../dataplane/server/budget.ts'
+import type { PublicError } from '../../../dataplane/server/errors.ts'
+
+const MIB = 1024 * 1024
+const codeOf = (take: () => void): string => {
+  try {
+    take()
+    return ''
+  } catch (error) {
+    return (error as PublicError).code
+  }
+}
+const budget = () => new Budget({ total: 10 * MIB, share: 6 * MIB, reserve: 2 * MIB })
+
+test('a holder has its share, and may have it again when it has let go', () => {
+  const share = budget().shareOf('a')
+  share.take(5 * MIB)
+  assert.is(
+    codeOf(() => share.take(2 * MIB)),
+    'share_exceeded',
+  )
+  assert.is(
+    codeOf(() => share.take(7 * MIB)),
+    'too_large',
+    'what would never fit',
+  )
+  share.give(5 * MIB)
+  share.take(6 * MIB)
+})
+
+test('all together have no more than the total, and who holds little is served beyond it', () => {
+  const all = budget()
+  all.shareOf('a').take(6 * MIB)
+  all.shareOf('b').take(4 * MIB)
+  assert.is(
+    codeOf(() => all.shareOf('c').take(2 * MIB)),
+    'unavailable',
+  )
+  all.shareOf('d').take(MIB)
+  assert.is(
+    codeOf(() => all.shareOf('d').take(1)),
+    'unavailable',
+    'little is one mebibyte',
+  )
+  all.shareOf('e').take(MIB)
+  assert.is(
+    codeOf(() => all.shareOf('f').take(1)),
+    'unavailable',
+    'the reserve is used up',
+  )
+  assert.is(all.held, 12 * MIB)
+})
+
+test('what was refused is not counted', () => {
+  const all = budget()
+  const lease = new Lease(all.shareOf('a'))
+  assert.ok(lease.resize(3 * MIB))
+  assert.not(lease.resize(7 * MIB))
+  assert.is(all.held, 3 * MIB)
+  assert.ok(lease.resize(MIB))
+  lease.release()
+  lease.release()
+  assert.is(all.held, 0)
+})
+
+test('holders that hold nothing are forgotten, the others never', () => {
+  const all = budget()
+  const first = all.shareOf('first')
+  first.take(10)
+  for (let index = 0; index < 20_000; index++) all.shareOf(`x${index}`)
+  assert.is(all.shareOf('first'), first)
+  assert.ok(all.size < 10_000, String(all.size))
+})
+
+test.run()

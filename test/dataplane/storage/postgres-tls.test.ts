@@ -1,0 +1,118 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type SslMode, tlsInUrl } from '../../../dataplane/storage/postgres-tls.ts'
+import { openDatabase } from '../../../dataplane/storage/sql.ts'
+import { listenPostgres } from '../../../dataplane/storage/sql-postgres.ts'
+import { eventually } from '../../support/eventually.ts'
+import { type Authority, createAuthority } from '../../support/network/certificates.ts'
+import { startPostgres, type TestPostgres } from '../../support/network/postgres.ts'
+
+let postgres: TestPostgres
+let own: Authority
+let other: Authority
+let url = ''
+/** Of the host in the URL; the certificate is for loopback. */
+let wrongHost = ''
+test.before(async () => {
+  own = await createAuthority()
+  other = await createAuthority()
+  postgres = await startPostgres()
+  url = await postgres.database('tls')
+  wrongHost = url.replace('127.0.0.1', '127.0.0.2')
+})
+test.after(async () => {
+  await postgres.close()
+  await own.remove()
+  await other.remove()
+})
+
+const ALL = ['local all all trust', 'host all all all trust']
+
+async function serve(tls: boolean, access = ALL): Promise<void> {
+  const certificate = await postgres.file('server.pem', own.cert)
+  const key = await postgres.file('server.key', own.key)
+  const listen = { listen_addresses: '127.0.0.1,127.0.0.2' }
+  await postgres.configure(
+    tls ? { ...listen, ssl: 'on', ssl_cert_file: certificate, ssl_key_file: key } : listen,
+    access,
+  )
+}
+
+/** `tls` or `plain` as the connection is, or `refused`. */
+async function asked(place: { url: string; sslMode?: SslMode; caFile?: string }): Promise<string> {
+  const database = openDatabase({ dialect: 'postgres', postgres: place, connections: 2, connectionWaitMs: 10_000 })
+  try {
+    const { rows } = await sql<{ ssl: boolean }>`select ssl from pg_stat_ssl where pid = pg_backend_pid()`.execute(
+      database,
+    )
+    return rows[0]?.ssl ? 'tls' : 'plain'
+  } catch {
+    return 'refused'
+  } finally {
+    await database.destroy()
+  }
+}
+
+const ca = (authority: Authority) => join(authority.directory, 'ca.pem')
+
+async function told(expected: Readonly<Record<string, string>>, of: (mode: SslMode) => Promise<string>): Promise<void> {
+  const found: Record<string, string> = {}
+  for (const mode of Object.keys(expected)) found[mode] = await of(mode as SslMode)
+  assert.equal(found, expected)
+}
+
+test('a server with TLS', async () => {
+  await serve(true)
+  const unknown = { disable: 'plain', allow: 'plain', prefer: 'tls', require: 'tls' }
+  await told({ ...unknown, 'verify-ca': 'refused', 'verify-full': 'refused' }, (sslMode) => asked({ url, sslMode }))
+  const checked = { 'verify-ca': 'tls', 'verify-full': 'tls', require: 'tls' }
+  await told(checked, (sslMode) => asked({ url, sslMode, caFile: ca(own) }))
+  // Of another CA, and libpq takes `require` for `verify-ca` where a CA is named.
+  const foreign = { require: 'refused', 'verify-ca': 'refused', 'verify-full': 'refused', prefer: 'tls' }
+  await told(foreign, (sslMode) => asked({ url, sslMode, caFile: ca(other) }))
+  await told({ 'verify-ca': 'tls', 'verify-full': 'refused' }, (sslMode) =>
+    asked({ url: wrongHost, sslMode, caFile: ca(own) }),
+  )
+})
+
+test('the mode and the CA in the URL count where the configuration says nothing', async () => {
+  await serve(true)
+  const root = `sslrootcert=${encodeURIComponent(ca(own))}`
+  assert.is(await asked({ url }), 'tls')
+  assert.is(await asked({ url: `${url}?sslmode=disable` }), 'plain')
+  assert.is(await asked({ url: `${url}?sslmode=verify-full&${root}` }), 'tls')
+  assert.is(await asked({ url: `${wrongHost}?sslmode=verify-full&${root}` }), 'refused')
+  assert.is(await asked({ url: `${url}?sslmode=disable`, sslMode: 'verify-full' }), 'refused')
+  assert.is(await asked({ url: `${url}?sslmode=nonsense` }), 'refused')
+  assert.throws(() => tlsInUrl(`${url}?sslmode=nonsense`, {}), /unknown sslmode/)
+})
+
+test('a server without TLS', async () => {
+  await serve(false)
+  const expected = { disable: 'plain', allow: 'plain', prefer: 'plain', require: 'refused', 'verify-full': 'refused' }
+  await told(expected, (sslMode) => asked({ url, sslMode, ...(sslMode === 'verify-full' && { caFile: ca(own) }) }))
+  let heard = 0
+  const ear = listenPostgres({ url, sslMode: 'prefer' }, 'news', { heard: () => heard++, lost() {} })
+  await eventually('it is listened to in plain text', () => heard > 0)
+  await ear.close()
+})
+
+test('a server that lets nobody in without TLS, or nobody with it', async () => {
+  await serve(true, ['hostssl all all all trust'])
+  await told({ disable: 'refused', allow: 'tls', prefer: 'tls' }, (sslMode) => asked({ url, sslMode }))
+  await serve(true, ['hostnossl all all all trust'])
+  await told({ allow: 'plain', prefer: 'plain', require: 'refused' }, (sslMode) => asked({ url, sslMode }))
+})
+
+test('a CA file that can’t be read connects nobody', async () => {
+  await serve(true)
+  const file = join(own.directory, 'nothing.pem')
+  assert.is(await asked({ url, sslMode: 'verify-full', caFile: file }), 'refused')
+  await writeFile(file, 'no certificate')
+  assert.is(await asked({ url, sslMode: 'verify-full', caFile: file }), 'refused')
+})
+
+test.run()

@@ -1,0 +1,56 @@
+/** The whole installation is deleted in one go, with its operator running and configs that it holds. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { createNamespace, get, installOperator, kubectl, until, untilReady } from '../support/operator/e2e-cluster.ts'
+
+const NAMESPACE = 'samples'
+const TEAM = 'tenant'
+
+interface Listed {
+  readonly items: { readonly metadata: { readonly name: string; readonly finalizers?: readonly string[] } }[]
+}
+
+const ours = (kinds: string, ...scope: string[]) =>
+  get<Listed>(kinds, ...scope)
+    .items.map(({ metadata }) => metadata.name)
+    .filter((name) => name.includes('portico'))
+const isHeld = (kind: string, name: string, namespace: string, finalizer: string) =>
+  get<Listed['items'][number]>(kind, name, '--namespace', namespace).metadata.finalizers?.includes(finalizer) ?? false
+
+/** A gateway that refers to a config; the config is held and the operator's rights are kept. */
+async function applySamples(namespace: string, rights: string, operatorNamespace: string): Promise<void> {
+  for (const name of ['group', 'telemetry', 'everything', 'gateway'])
+    kubectl(['apply', '--namespace', namespace, '--filename', `samples/quickstart/${name}.yaml`])
+  await untilReady(namespace, 'VirtualMCPServer', 'tools')
+  await until('the config is held, and the rights are kept', namespace, () =>
+    [
+      isHeld('mcpotel', 'shared', namespace, 'portico.dev/in-use'),
+      isHeld(rights, 'portico-operator', operatorNamespace, 'portico.dev/release-first'),
+      isHeld('serviceaccount', 'portico-operator', operatorNamespace, 'portico.dev/release-first'),
+    ].every(Boolean),
+  )
+}
+
+test('one `kubectl delete` of everything leaves nothing, be it Terminating', async () => {
+  const uninstall = await installOperator('cluster')
+  createNamespace(NAMESPACE)
+  await applySamples(NAMESPACE, 'clusterrolebinding', 'portico-system')
+  // Fails where anything is still there after a minute.
+  uninstall('all')
+  assert.equal(ours('crd,clusterroles,clusterrolebindings,namespaces'), [])
+  assert.not(kubectl(['api-resources', '--output', 'name']).includes('portico.dev'))
+})
+
+test('one of an installation for a namespace leaves configs that nothing holds', async () => {
+  kubectl(['apply', '--server-side', '--kustomize', 'crds'])
+  kubectl(['wait', '--for=condition=Established', '--timeout=60s', '--all', 'crd'])
+  const uninstall = await installOperator('namespaced', TEAM)
+  await applySamples(TEAM, 'rolebinding', TEAM)
+  uninstall('all')
+  assert.equal(ours('roles,rolebindings,serviceaccounts,deployments', '--namespace', TEAM), [])
+  assert.not(isHeld('mcpotel', 'shared', TEAM, 'portico.dev/in-use'))
+  kubectl(['delete', 'namespace', TEAM, '--timeout', '60s'])
+  kubectl(['delete', '--kustomize', 'crds', '--timeout', '60s'])
+})
+
+test.run()

@@ -1,0 +1,933 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { condition, plansOfText } from '../../../support/operator/plans.ts'
+
+const group = 'kind: MCPGroup\nmetadata: {name: tools}\nspec: {}'
+const idp =
+  'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com}}'
+const certificate = '"-----BEGIN CERTIFICATE-----"'
+
+const server = (spec: string) =>
+  `kind: MCPServer\nmetadata: {name: it}\nspec: {image: x, transport: streamable-http, ${spec}}`
+const proxy = (spec: string) =>
+  `kind: MCPRemoteProxy\nmetadata: {name: it}\nspec: {remoteUrl: https://example.com/mcp, ${spec}}`
+const gateway = (spec: string, auth = 'type: anonymous') =>
+  `kind: VirtualMCPServer\nmetadata: {name: it}\nspec: {groupRef: {name: tools}, incomingAuth: {${auth}}, ${spec}}`
+const registry = (spec: string) =>
+  `kind: MCPRegistry\nmetadata: {name: it}\nspec: {auth: {mode: anonymous}, registries: [{name: r, sources: [s]}], ${spec}}`
+
+interface Case {
+  readonly what: string
+  readonly given: readonly string[]
+  /** The object whose conditions are looked at. */
+  readonly of: string
+  /** Condition types and what they say: all of it, or its beginning up to an ellipsis. */
+  readonly says: Readonly<Record<string, string>>
+  /** Whether the children are held. */
+  readonly holds?: boolean
+}
+
+const missing: readonly Case[] = [
+  {
+    what: 'a missing group',
+    given: [gateway('')],
+    of: 'VirtualMCPServer/it',
+    says: {
+      ReferencesResolved: 'False ReferenceNotFound: MCPGroup "tools" is missing',
+      Ready: 'False ReferenceNotFound: MCPGroup "tools" is missing',
+      Reconciling: 'True ReferenceNotFound: MCPGroup "tools" is missing',
+    },
+    holds: true,
+  },
+  {
+    what: 'a missing group of a server',
+    given: [server('groupRef: {name: tools}')],
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: 'False ReferenceNotFound: MCPGroup "tools" is missing' },
+    holds: true,
+  },
+  {
+    what: 'a missing Secret of a variable',
+    given: [server('secrets: [{name: s, key: k}]')],
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: 'False SecretNotFound: Secret "s" is missing' },
+    holds: true,
+  },
+  {
+    what: 'a missing key of a Secret',
+    given: [server('secrets: [{name: s, key: k}]'), 'kind: Secret\nmetadata: {name: s}\nstringData: {other: x}'],
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: 'False SecretKeyNotFound: Secret "s" has no key "k"' },
+    holds: true,
+  },
+  {
+    what: 'a missing Secret of a header',
+    given: [proxy('headerForward: {addHeadersFromSecret: [{headerName: x, valueSecretRef: {name: s, key: k}}]}')],
+    of: 'MCPRemoteProxy/it',
+    says: { ReferencesResolved: 'False SecretNotFound: Secret "s" is missing' },
+    holds: true,
+  },
+  {
+    what: 'a missing OIDC configuration',
+    given: [server('oidcConfigRef: {name: idp, audience: a}')],
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: 'False ReferenceNotFound: MCPOIDCConfig "idp" is missing' },
+    holds: true,
+  },
+  {
+    what: 'an OIDC configuration that lacks its CA bundle',
+    given: [
+      server('oidcConfigRef: {name: idp, audience: a}'),
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, caBundleRef: {configMapRef: {name: ca}}}}',
+    ],
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: 'False ConfigMapNotFound: MCPOIDCConfig "idp": ConfigMap "ca" is missing' },
+    holds: true,
+  },
+  {
+    what: 'a CA bundle without a certificate',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, caBundleRef: {configMapRef: {name: ca}}}}',
+      'kind: ConfigMap\nmetadata: {name: ca}\ndata: {ca.crt: none}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid: 'True ConfigValid',
+      ReferencesResolved: 'False CABundleInvalid: key "ca.crt" of ConfigMap "ca" holds no PEM certificate',
+      Ready: 'False CABundleInvalid: key "ca.crt" of ConfigMap "ca" holds no PEM certificate',
+    },
+  },
+  {
+    what: 'a missing ConfigMap of a registry’s source',
+    given: [registry('sources: [{name: s, file: {configMapRef: {name: servers}}}]')],
+    of: 'MCPRegistry/it',
+    says: { ReferencesResolved: 'False ConfigMapNotFound: ConfigMap "servers" is missing' },
+    holds: true,
+  },
+  {
+    what: 'a missing key of a ConfigMap',
+    given: [
+      registry('sources: [{name: s, file: {configMapRef: {name: servers}}}]'),
+      'kind: ConfigMap\nmetadata: {name: servers}\ndata: {}',
+    ],
+    of: 'MCPRegistry/it',
+    says: { ReferencesResolved: 'False ConfigMapKeyNotFound: ConfigMap "servers" has no key "registry.json"' },
+    holds: true,
+  },
+  {
+    what: 'a missing tool configuration of a backend',
+    given: [gateway('config: {aggregation: {tools: [{workload: a, toolConfigRef: {name: short}}]}}'), group],
+    of: 'VirtualMCPServer/it',
+    says: { ReferencesResolved: 'False ReferenceNotFound: MCPToolConfig "short" is missing' },
+    holds: true,
+  },
+  {
+    what: 'a missing Secret of a telemetry header, and of its user',
+    given: [
+      server('telemetryConfigRef: {name: otel}'),
+      'kind: MCPTelemetryConfig\nmetadata: {name: otel}\nspec: {openTelemetry: {enabled: true, sensitiveHeaders: [{name: h, secretKeyRef: {name: s, key: k}}]}}',
+    ],
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: 'False SecretNotFound: MCPTelemetryConfig "otel": Secret "s" is missing' },
+    holds: true,
+  },
+  {
+    what: 'an optional CA bundle that is absent',
+    given: [
+      server('telemetryConfigRef: {name: otel}'),
+      'kind: MCPTelemetryConfig\nmetadata: {name: otel}\nspec: {openTelemetry: {enabled: true, caBundleRef: {configMapRef: {name: ca, optional: true}}}}',
+    ],
+    of: 'MCPTelemetryConfig/otel',
+    says: { Ready: 'True Ready' },
+  },
+  {
+    what: 'a telemetry CA bundle without a name',
+    given: [
+      'kind: MCPTelemetryConfig\nmetadata: {name: otel}\nspec: {openTelemetry: {caBundleRef: {configMapRef: {key: ca.crt}}}}',
+    ],
+    of: 'MCPTelemetryConfig/otel',
+    says: {
+      Valid: 'False ConfigInvalid: /spec/openTelemetry/caBundleRef/configMapRef/name must be set',
+      Ready: 'False ConfigInvalid: /spec/openTelemetry/caBundleRef/configMapRef/name must be set',
+    },
+  },
+]
+
+const invalid: readonly Case[] = [
+  {
+    what: 'an OIDC configuration that is invalid, at its user',
+    given: [
+      server('oidcConfigRef: {name: idp, audience: a}'),
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: http://idp.example.com}}',
+    ],
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: 'False ReferenceInvalid: MCPOIDCConfig "idp": /spec/inline/issuer must be https…' },
+    holds: true,
+  },
+  {
+    what: 'a client secret without a client id, at its user',
+    given: [
+      server('oidcConfigRef: {name: idp, audience: a}'),
+      'kind: Secret\nmetadata: {name: s}\nstringData: {k: x}',
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, clientSecretRef: {name: s, key: k}}}',
+    ],
+    of: 'MCPServer/it',
+    says: {
+      ReferencesResolved:
+        'False ReferenceInvalid: MCPOIDCConfig "idp": /spec/inline/clientId must be set with clientSecretRef',
+    },
+    holds: true,
+  },
+  {
+    what: 'an introspection endpoint without a client',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, introspectionUrl: https://idp.example.com/i}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: { Valid: 'False ConfigInvalid: /spec/inline/introspectionUrl needs clientSecretRef' },
+    holds: false,
+  },
+  {
+    what: 'the token file /etc/portico/cluster/token',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/etc/portico/cluster/token"}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath must be a file below /var/run/secrets/portico/jwks, by its plain path, or /var/run/secrets/kubernetes.io/serviceaccount/token',
+    },
+    holds: false,
+  },
+  {
+    what: 'the token file /etc/shadow',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/etc/shadow"}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath must be a file below /var/run/secrets/portico/jwks, by its plain path, or /var/run/secrets/kubernetes.io/serviceaccount/token',
+    },
+    holds: false,
+  },
+  {
+    what: 'the token file /var/run/secrets/portico/jwks/../../kubernetes.io/serviceaccount/token',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/var/run/secrets/portico/jwks/../../kubernetes.io/serviceaccount/token"}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath must be a file below /var/run/secrets/portico/jwks, by its plain path, or /var/run/secrets/kubernetes.io/serviceaccount/token',
+    },
+    holds: false,
+  },
+  {
+    what: 'the token file /var/run/secrets/portico/jwks',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/var/run/secrets/portico/jwks"}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath must be a file below /var/run/secrets/portico/jwks, by its plain path, or /var/run/secrets/kubernetes.io/serviceaccount/token',
+    },
+    holds: false,
+  },
+  {
+    what: 'the token file /var/run/secrets/portico/jwks/',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/var/run/secrets/portico/jwks/"}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath must be a file below /var/run/secrets/portico/jwks, by its plain path, or /var/run/secrets/kubernetes.io/serviceaccount/token',
+    },
+    holds: false,
+  },
+  {
+    what: 'the token file /var/run/secrets/portico/jwks//token',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/var/run/secrets/portico/jwks//token"}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath must be a file below /var/run/secrets/portico/jwks, by its plain path, or /var/run/secrets/kubernetes.io/serviceaccount/token',
+    },
+    holds: false,
+  },
+  {
+    what: 'the token file /var/run/secrets/portico/jwks/./token',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/var/run/secrets/portico/jwks/./token"}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath must be a file below /var/run/secrets/portico/jwks, by its plain path, or /var/run/secrets/kubernetes.io/serviceaccount/token',
+    },
+    holds: false,
+  },
+  {
+    what: 'the token file /run/secrets/portico/jwks/token',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/run/secrets/portico/jwks/token"}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath must be a file below /var/run/secrets/portico/jwks, by its plain path, or /var/run/secrets/kubernetes.io/serviceaccount/token',
+    },
+    holds: false,
+  },
+  {
+    what: 'the token file /var/run/secrets/portico/jwksx/token',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/var/run/secrets/portico/jwksx/token"}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath must be a file below /var/run/secrets/portico/jwks, by its plain path, or /var/run/secrets/kubernetes.io/serviceaccount/token',
+    },
+    holds: false,
+  },
+  {
+    what: 'the token file ../cluster/token',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "../cluster/token"}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath must be a file below /var/run/secrets/portico/jwks, by its plain path, or /var/run/secrets/kubernetes.io/serviceaccount/token',
+    },
+    holds: false,
+  },
+  {
+    what: 'the token file /var/run/secrets/kubernetes.io/serviceaccount/token/',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://idp.example.com, jwksAuthTokenPath: "/var/run/secrets/kubernetes.io/serviceaccount/token/"}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath must be a file below /var/run/secrets/portico/jwks, by its plain path, or /var/run/secrets/kubernetes.io/serviceaccount/token',
+    },
+    holds: false,
+  },
+  {
+    what: 'the pod’s token for https://idp.example.com',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: "https://idp.example.com", insecureAllowHTTP: true, jwksAuthTokenPath: /var/run/secrets/kubernetes.io/serviceaccount/token}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token goes to the cluster’s own API server alone (https://kubernetes.default.svc), and the keys are elsewhere',
+    },
+    holds: false,
+  },
+  {
+    what: 'the pod’s token for https://kubernetes.default.svc.example.com',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: "https://kubernetes.default.svc.example.com", insecureAllowHTTP: true, jwksAuthTokenPath: /var/run/secrets/kubernetes.io/serviceaccount/token}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token goes to the cluster’s own API server alone (https://kubernetes.default.svc), and the keys are elsewhere',
+    },
+    holds: false,
+  },
+  {
+    what: 'the pod’s token for https://kubernetes.default.svc@idp.example.com',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: "https://kubernetes.default.svc@idp.example.com", insecureAllowHTTP: true, jwksAuthTokenPath: /var/run/secrets/kubernetes.io/serviceaccount/token}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/issuer must hold no credentials; /spec/inline/jwksAuthTokenPath: that token goes to the cluster’s own API server alone (https://kubernetes.default.svc), and the keys are elsewhere',
+    },
+    holds: false,
+  },
+  {
+    what: 'the pod’s token for https://kubernetes.default.svc:8443',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: "https://kubernetes.default.svc:8443", insecureAllowHTTP: true, jwksAuthTokenPath: /var/run/secrets/kubernetes.io/serviceaccount/token}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token goes to the cluster’s own API server alone (https://kubernetes.default.svc), and the keys are elsewhere',
+    },
+    holds: false,
+  },
+  {
+    what: 'the pod’s token for http://kubernetes.default.svc',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: "http://kubernetes.default.svc", insecureAllowHTTP: true, jwksAuthTokenPath: /var/run/secrets/kubernetes.io/serviceaccount/token}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token goes to the cluster’s own API server alone (https://kubernetes.default.svc), and the keys are elsewhere',
+    },
+    holds: false,
+  },
+  {
+    what: 'the pod’s token for keys elsewhere',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: inline, inline: {issuer: https://kubernetes.default.svc, jwksUrl: https://evil.example/keys, jwksAuthTokenPath: /var/run/secrets/kubernetes.io/serviceaccount/token}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/inline/jwksAuthTokenPath: that token goes to the cluster’s own API server alone (https://kubernetes.default.svc), and the keys are elsewhere',
+    },
+    holds: false,
+  },
+  {
+    what: 'the cluster’s keys elsewhere',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: kubernetesServiceAccount, kubernetesServiceAccount: {jwksUrl: https://evil.example/keys}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/kubernetesServiceAccount/jwksUrl must be at the cluster’s own API server (https://kubernetes.default.svc), or useClusterAuth false',
+    },
+    holds: false,
+  },
+  {
+    what: 'a cluster that nobody is asked about',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp}\nspec: {type: kubernetesServiceAccount, kubernetesServiceAccount: {useClusterAuth: false}}',
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: {
+      Valid: 'False ConfigInvalid: /spec/kubernetesServiceAccount/issuer must be set where useClusterAuth is false',
+    },
+    holds: false,
+  },
+  {
+    what: 'the resource at 10.0.0.1',
+    given: [
+      gateway('', 'type: oidc, audience: a, oidcConfigRef: {name: idp, resourceUrl: "https://10.0.0.1/mcp"}'),
+      group,
+      idp,
+    ],
+    of: 'VirtualMCPServer/it',
+    says: {
+      Ready:
+        'False ConfigInvalid: oidcConfigRef.resourceUrl: 10.0.0.1 is a private address; protectedResourceAllowPrivateIP allows it',
+    },
+    holds: true,
+  },
+  {
+    what: 'the resource at [fd00::1]',
+    given: [
+      gateway('', 'type: oidc, audience: a, oidcConfigRef: {name: idp, resourceUrl: "https://[fd00::1]/mcp"}'),
+      group,
+      idp,
+    ],
+    of: 'VirtualMCPServer/it',
+    says: {
+      Ready:
+        'False ConfigInvalid: oidcConfigRef.resourceUrl: fd00::1 is a private address; protectedResourceAllowPrivateIP allows it',
+    },
+    holds: true,
+  },
+  {
+    what: 'the resource at 169.254.169.254',
+    given: [
+      gateway('', 'type: oidc, audience: a, oidcConfigRef: {name: idp, resourceUrl: "https://169.254.169.254/mcp"}'),
+      group,
+      idp,
+    ],
+    of: 'VirtualMCPServer/it',
+    says: { Ready: 'False ConfigInvalid: oidcConfigRef.resourceUrl: nothing is served at the address 169.254.169.254' },
+    holds: true,
+  },
+  {
+    what: 'no audience with an inline issuer',
+    given: [gateway('', 'type: oidc, oidcConfigRef: {name: idp}'), group, idp],
+    of: 'VirtualMCPServer/it',
+    says: { Valid: 'False AudienceMissing: an audience must be set…', Stalled: 'True AudienceMissing…' },
+    holds: true,
+  },
+  {
+    what: 'two different audiences',
+    given: [gateway('', 'type: oidc, audience: a, oidcConfigRef: {name: idp, audience: b}'), group, idp],
+    of: 'VirtualMCPServer/it',
+    says: { Valid: 'False AudienceConflict…' },
+    holds: true,
+  },
+  {
+    what: 'a port of the proxy in the same pod',
+    given: [server('mcpPort: 14483')],
+    of: 'MCPServer/it',
+    says: { Valid: 'False PortTaken: /spec/mcpPort: 14483 is where the proxy in the same pod listens…' },
+    holds: true,
+  },
+  {
+    what: 'more pods of the server than of its proxy',
+    given: [server('replicas: 2, backendReplicas: 3')],
+    of: 'MCPServer/it',
+    says: { Valid: 'False ConfigInvalid: /spec/backendReplicas must equal replicas…' },
+    holds: true,
+  },
+  {
+    what: 'a broken pod template',
+    given: [server('podTemplateSpec: {spec: {containers: {name: mcp}}}')],
+    of: 'MCPServer/it',
+    says: {
+      PodTemplateValid: 'False InvalidPodTemplateSpec: podTemplateSpec /spec/containers: a list is expected here',
+      Ready: 'False InvalidPodTemplateSpec: podTemplateSpec /spec/containers: a list is expected here',
+      Stalled: 'True InvalidPodTemplateSpec…',
+    },
+    holds: true,
+  },
+  {
+    what: 'a name that gives no Service name',
+    given: ['kind: MCPServer\nmetadata: {name: a.b}\nspec: {image: x, transport: streamable-http}'],
+    of: 'MCPServer/a.b',
+    says: { Valid: 'False NameInvalid: the name "a.b" holds a dot and gives no valid Service name' },
+    holds: true,
+  },
+  {
+    what: 'a name that is too long',
+    given: [`kind: MCPServer\nmetadata: {name: ${'a'.repeat(60)}}\nspec: {image: x, transport: streamable-http}`],
+    of: `MCPServer/${'a'.repeat(60)}`,
+    says: { Valid: 'False NameInvalid: the name is longer than 59 characters…' },
+    holds: true,
+  },
+  {
+    what: 'a configuration that is too large',
+    given: [
+      registry(
+        `sources: [${Array.from({ length: 64 }, (_, at) => `{name: s${at || ''}, file: {data: ${'x'.repeat(14_200)}}}`).join(', ')}]`,
+      ),
+    ],
+    of: 'MCPRegistry/it',
+    says: { Valid: 'False ConfigTooLarge: the rendered configuration has…' },
+    holds: true,
+  },
+  {
+    what: 'several replicas of a registry with its store in the pod',
+    given: [registry('replicas: 2, sources: [{name: s, file: {path: a.json}}]')],
+    of: 'MCPRegistry/it',
+    says: { Valid: 'False ConfigInvalid: /spec/replicas…' },
+    holds: true,
+  },
+  ...[
+    ['{name: s, git: {repository: https://git.example.org/a, commit: 3c05d04}}', '/sources/0/git/commit must match…'],
+    ['{name: s, kubernetes: {namespaces: [Team_A]}}', '/sources/0/kubernetes/namespaces/0 must match…'],
+    ['{name: s, kubernetes: {namespaces: []}}', '/sources/0/kubernetes/namespaces must NOT have fewer…'],
+    ['{name: s, managed: {}, claims: {"": x}}', '/sources/0/claims must not be empty…'],
+  ].map(([source, finding]) => ({
+    what: `a source that the registry would refuse: ${source}`,
+    given: [registry(`sources: [${source}]`)],
+    of: 'MCPRegistry/it',
+    says: { Valid: `False ConfigInvalid: configuration ${finding}` },
+    holds: true,
+  })),
+  {
+    what: 'a role that everybody would have',
+    given: [
+      'kind: MCPRegistry\nmetadata: {name: it}\nspec: {sources: [{name: s, managed: {}}], registries: [{name: r, sources: [s]}], auth: {mode: oauth, oauth: {providers: [{name: i, issuerUrl: https://i.example.org, audience: a}]}, authz: {roles: {superAdmin: [{}]}}}}',
+    ],
+    of: 'MCPRegistry/it',
+    says: { Valid: 'False ConfigInvalid: configuration /auth/authz/roles/superAdmin/0 must NOT have fewer…' },
+    holds: true,
+  },
+  {
+    what: 'a configuration text that is no configuration',
+    given: ['kind: MCPRegistry\nmetadata: {name: it}\nspec: {configYAML: "sources: 5"}'],
+    of: 'MCPRegistry/it',
+    says: { Valid: 'False ConfigInvalid: /spec/configYAML, line 1,…' },
+    holds: true,
+  },
+  {
+    what: 'a header that isn’t the user’s to set',
+    given: [proxy('headerForward: {addPlaintextHeaders: {Host: example.org}}')],
+    of: 'MCPRemoteProxy/it',
+    says: { Valid: 'False ConfigInvalid: configuration /backends/0/headers/Host this header is set…' },
+    holds: true,
+  },
+]
+
+const unsupported: readonly Case[] = [
+  {
+    what: 'a field without a reader',
+    given: [server('authzConfig: {type: inline, inline: {policies: [permit]}}')],
+    of: 'MCPServer/it',
+    says: { Ready: 'False NotYetSupported: /spec/authzConfig is not supported yet', Stalled: 'True NotYetSupported…' },
+    holds: true,
+  },
+  {
+    what: 'a field that is refused',
+    given: [server('webhookConfigRef: {name: w}')],
+    of: 'MCPServer/it',
+    says: { Ready: 'False NotSupported: /spec/webhookConfigRef: webhooks are not supported' },
+    holds: true,
+  },
+  {
+    what: 'a refused value of a config',
+    given: ['kind: MCPAuthzConfig\nmetadata: {name: it}\nspec: {type: httpv1, config: {}}'],
+    of: 'MCPAuthzConfig/it',
+    says: {
+      Valid: 'False NotSupported: /spec/type: authorization by an HTTP service is not supported; use cedarv1',
+      Ready: 'False NotSupported: /spec/type: authorization by an HTTP service is not supported; use cedarv1…',
+    },
+  },
+  {
+    what: 'a config with fields that wait for their reader: valid, and not ready',
+    given: [
+      'kind: MCPExternalAuthConfig\nmetadata: {name: it}\nspec: {type: upstreamInject, upstreamInject: {providerName: github}}',
+    ],
+    of: 'MCPExternalAuthConfig/it',
+    says: {
+      Valid: 'True ConfigValid',
+      Ready: 'False NotYetSupported: /spec/type is not supported yet; /spec/upstreamInject is not supported yet',
+      Stalled: 'True NotYetSupported…',
+    },
+  },
+  {
+    what: 'telemetry that is not emitted yet, of the config itself',
+    given: ['kind: MCPTelemetryConfig\nmetadata: {name: otel}\nspec: {prometheus: {enabled: true}}'],
+    of: 'MCPTelemetryConfig/otel',
+    says: {
+      Valid: 'True ConfigValid',
+      Ready: 'True Ready',
+      TelemetryWarning: 'True NotYetSupported: /spec/prometheus is not supported yet',
+    },
+  },
+  {
+    what: 'a config that waits and lacks something: what is missing speaks first, and may still come',
+    given: [
+      'kind: MCPTelemetryConfig\nmetadata: {name: otel}\nspec: {prometheus: {enabled: true}, openTelemetry: {enabled: true, sensitiveHeaders: [{name: a, secretKeyRef: {name: s, key: k}}]}}',
+    ],
+    of: 'MCPTelemetryConfig/otel',
+    says: {
+      Ready: 'False SecretNotFound: Secret "s" is missing',
+      TelemetryWarning: 'True NotYetSupported: /spec/prometheus is not supported yet',
+    },
+  },
+  {
+    what: 'telemetry that is not emitted yet: a warning, the workload runs',
+    given: [
+      server('telemetryConfigRef: {name: otel}'),
+      'kind: MCPTelemetryConfig\nmetadata: {name: otel}\nspec: {prometheus: {enabled: true}}',
+    ],
+    of: 'MCPServer/it',
+    says: {
+      TelemetryWarning: 'True NotYetSupported: MCPTelemetryConfig "otel": /spec/prometheus is not supported yet',
+      Valid: 'True ConfigValid',
+    },
+    holds: false,
+  },
+]
+
+const observed = (counts: string, spec = '') => [
+  server(spec),
+  `kind: Observation\nmetadata: {name: it}\nobservation: {kind: MCPServer, ${counts}}`,
+]
+
+const readiness: readonly Case[] = [
+  {
+    what: 'pods that nobody has seen',
+    given: [server('')],
+    of: 'MCPServer/it',
+    says: { Ready: 'Unknown NotObserved: no pods were observed yet', Reconciling: 'True NotObserved…' },
+    holds: false,
+  },
+  {
+    what: 'pods that are ready',
+    given: observed('replicas: 2, readyReplicas: 2'),
+    of: 'MCPServer/it',
+    says: { Ready: 'True PodsReady: 2 of 2 pods are ready' },
+  },
+  {
+    what: 'pods on their way',
+    given: observed('replicas: 2, readyReplicas: 1'),
+    of: 'MCPServer/it',
+    says: { Ready: 'False Progressing: 1 of 2 pods are ready', Reconciling: 'True Progressing…' },
+  },
+  {
+    what: 'pods that fail',
+    given: observed('replicas: 1, readyReplicas: 0, reason: ImagePullBackOff, message: no such image'),
+    of: 'MCPServer/it',
+    says: { Ready: 'False ImagePullBackOff: 0 of 1 pods are ready: no such image' },
+  },
+  {
+    what: 'a workload scaled to zero',
+    given: observed('replicas: 0, readyReplicas: 0', 'replicas: 0'),
+    of: 'MCPServer/it',
+    says: { Ready: 'True Stopped: scaled to zero' },
+  },
+  {
+    what: 'a workload that an autoscaler has scaled to zero',
+    given: observed('replicas: 0, readyReplicas: 0'),
+    of: 'MCPServer/it',
+    says: { Ready: 'True Stopped: scaled to zero' },
+  },
+  {
+    what: 'a runtime’s reason that is no reason to the API',
+    given: observed('replicas: 1, readyReplicas: 0, reason: "exit status 1", message: no'),
+    of: 'MCPServer/it',
+    says: { Ready: 'False PodsNotReady: 0 of 1 pods are ready: no' },
+  },
+  {
+    what: 'a running workload that becomes invalid',
+    given: observed('replicas: 1, readyReplicas: 1', 'groupRef: {name: gone}'),
+    of: 'MCPServer/it',
+    says: {
+      Ready: 'False ReferenceNotFound: MCPGroup "gone" is missing; what runs keeps its last good configuration',
+    },
+    holds: true,
+  },
+  {
+    what: 'headers of a proxy that name no host that is answered to',
+    given: [proxy('trustProxyHeaders: true')],
+    of: 'MCPRemoteProxy/it',
+    says: { ProxyHeadersWarning: 'True NoPublicHost…' },
+    holds: false,
+  },
+  {
+    what: 'several replicas with sessions in memory',
+    given: [server('replicas: 2')],
+    of: 'MCPServer/it',
+    says: { SessionStorageWarning: 'True MemorySessions: 2 replicas keep their sessions in memory…' },
+    holds: false,
+  },
+]
+
+const entry = (name: string, spec = '') =>
+  `kind: MCPServerEntry\nmetadata: {name: ${name}}\nspec: {remoteUrl: https://${name}.example.com/mcp, transport: streamable-http, groupRef: {name: tools}, ${spec}}`
+
+const secret = 'kind: Secret\nmetadata: {name: s}\nstringData: {k: v}'
+const injected = `${secret}\n---\nkind: MCPExternalAuthConfig\nmetadata: {name: x}\nspec: {type: bearerToken, bearerToken: {tokenSecretRef: {name: s, key: k}}}`
+const unauthenticated = 'kind: MCPExternalAuthConfig\nmetadata: {name: u}\nspec: {type: unauthenticated}'
+
+const backends: readonly Case[] = [
+  {
+    what: 'a group without members',
+    given: [gateway(''), group],
+    of: 'VirtualMCPServer/it',
+    says: { BackendsReady: 'False NoBackends: the group has no members' },
+    holds: false,
+  },
+  {
+    what: 'members that all serve',
+    given: [gateway(''), group, entry('a'), server('groupRef: {name: tools}')],
+    of: 'VirtualMCPServer/it',
+    says: { BackendsReady: 'True AllServed' },
+    holds: false,
+  },
+  {
+    what: 'a member whose credential can’t be had is left out, the gateway serves the others',
+    given: [gateway(''), group, injected, entry('a'), entry('b', 'externalAuthConfigRef: {name: x}')],
+    of: 'VirtualMCPServer/it',
+    says: {
+      BackendsReady:
+        'False BackendsLeftOut: MCPServerEntry "b" is left out: MCPExternalAuthConfig "x": /spec/bearerToken is not supported yet; MCPExternalAuthConfig "x": /spec/type is not supported yet',
+      Valid: 'True ConfigValid',
+    },
+    holds: false,
+  },
+  {
+    what: 'a server whose credential can’t be had is left out as well',
+    given: [gateway(''), group, injected, server('groupRef: {name: tools}, externalAuthConfigRef: {name: x}')],
+    of: 'VirtualMCPServer/it',
+    says: { BackendsReady: 'False BackendsLeftOut: MCPServer "it" is left out: MCPExternalAuthConfig "x": …' },
+    holds: false,
+  },
+  {
+    what: 'under inline a server’s own word on its credential has no say',
+    given: [
+      gateway('outgoingAuth: {source: inline}'),
+      group,
+      injected,
+      server('groupRef: {name: tools}, externalAuthConfigRef: {name: x}'),
+    ],
+    of: 'VirtualMCPServer/it',
+    says: { BackendsReady: 'True AllServed' },
+    holds: false,
+  },
+  {
+    what: 'a server that is to be called without a credential is called',
+    given: [gateway(''), group, unauthenticated, server('groupRef: {name: tools}, externalAuthConfigRef: {name: u}')],
+    of: 'VirtualMCPServer/it',
+    says: { BackendsReady: 'True AllServed' },
+    holds: false,
+  },
+  {
+    what: 'and so it is where the gateway says that it is',
+    given: [
+      gateway('outgoingAuth: {backends: {b: {type: externalAuthConfigRef, externalAuthConfigRef: {name: u}}}}'),
+      group,
+      unauthenticated,
+      entry('b', 'externalAuthConfigRef: {name: none}'),
+    ],
+    of: 'VirtualMCPServer/it',
+    says: { BackendsReady: 'True AllServed', Valid: 'True ConfigValid' },
+    holds: false,
+  },
+  {
+    what: 'a credential that the gateway names and can’t have',
+    given: [
+      gateway('outgoingAuth: {default: {type: externalAuthConfigRef, externalAuthConfigRef: {name: x}}}'),
+      group,
+      injected,
+      entry('b'),
+    ],
+    of: 'VirtualMCPServer/it',
+    says: { Valid: 'False NotYetSupported: MCPExternalAuthConfig "x": …' },
+    holds: true,
+  },
+  {
+    what: 'a server that names a credential of no kind is served by itself, and its configuration ready',
+    given: [group, unauthenticated, server('groupRef: {name: tools}, externalAuthConfigRef: {name: u}')],
+    of: 'MCPServer/it',
+    says: { Valid: 'True ConfigValid', ReferencesResolved: 'True…' },
+    holds: false,
+  },
+  {
+    what: 'a configuration of no credential is ready',
+    given: [unauthenticated],
+    of: 'MCPExternalAuthConfig/u',
+    says: { Ready: 'True…', Valid: 'True…' },
+    holds: false,
+  },
+  {
+    what: 'under inline a backend that is not listed gets no credential, whatever it says',
+    given: [gateway('outgoingAuth: {source: inline}'), group, entry('b', 'externalAuthConfigRef: {name: x}')],
+    of: 'VirtualMCPServer/it',
+    says: { BackendsReady: 'True AllServed' },
+    holds: false,
+  },
+  {
+    what: 'under inline a listed backend may still say for itself',
+    given: [
+      gateway('outgoingAuth: {source: inline, backends: {b: {type: discovered}}}'),
+      group,
+      entry('b', 'externalAuthConfigRef: {name: x}'),
+    ],
+    of: 'VirtualMCPServer/it',
+    says: { BackendsReady: 'False BackendsLeftOut…' },
+    holds: false,
+  },
+  {
+    what: 'a credential for a stranger',
+    given: [gateway('outgoingAuth: {backends: {nobody: {type: discovered}}}'), group, entry('a')],
+    of: 'VirtualMCPServer/it',
+    says: {
+      BackendsReady: 'True AllServed',
+      BackendNameWarning: 'True NoSuchMember: outgoingAuth.backends names "nobody", which is no member of the group',
+    },
+    holds: false,
+  },
+  {
+    what: 'tools of a stranger',
+    given: [gateway('config: {aggregation: {tools: [{workload: nobody, filter: [x]}]}}'), group, entry('a')],
+    of: 'VirtualMCPServer/it',
+    says: { BackendNameWarning: 'True NoSuchMember: config.aggregation.tools names "nobody"…' },
+    holds: false,
+  },
+  {
+    what: 'two members of one name',
+    given: [gateway(''), group, entry('it'), server('groupRef: {name: tools}')],
+    of: 'VirtualMCPServer/it',
+    says: { BackendsReady: 'False BackendsLeftOut: MCPServerEntry "it" is left out: MCPServer has the same name' },
+    holds: false,
+  },
+  {
+    what: 'a member with a header that can’t be sent',
+    given: [gateway(''), group, entry('a', 'headerForward: {addPlaintextHeaders: {Host: x}}')],
+    of: 'VirtualMCPServer/it',
+    says: { BackendsReady: 'False BackendsLeftOut: MCPServerEntry "a" is left out: /headers/Host this header is set…' },
+    holds: false,
+  },
+  {
+    what: 'a member that is invalid now and runs on: it is served',
+    given: [
+      gateway(''),
+      group,
+      server('groupRef: {name: tools}, secrets: [{name: gone, key: k}]'),
+      'kind: Observation\nmetadata: {name: it}\nobservation: {kind: MCPServer, replicas: 1, readyReplicas: 1}',
+    ],
+    of: 'VirtualMCPServer/it',
+    says: { BackendsReady: 'True AllServed' },
+    holds: false,
+  },
+]
+
+const inUse: readonly Case[] = [
+  {
+    what: 'a deleted config that is still used',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp, deletionTimestamp: "2026-11-20T11:00:00Z"}\nspec: {type: inline, inline: {issuer: https://idp.example.com}}',
+      server('oidcConfigRef: {name: idp, audience: a}'),
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: { DeletionBlocked: 'True StillReferenced: still used by MCPServer "it"' },
+  },
+  {
+    what: 'a deleted and invalid config is held all the same',
+    given: [
+      'kind: MCPOIDCConfig\nmetadata: {name: idp, deletionTimestamp: "2026-11-20T11:00:00Z"}\nspec: {type: inline, inline: {issuer: http://idp.example.com}}',
+      server('oidcConfigRef: {name: idp, audience: a}'),
+    ],
+    of: 'MCPOIDCConfig/idp',
+    says: { DeletionBlocked: 'True StillReferenced…', Ready: 'False ConfigInvalid…' },
+  },
+  {
+    what: 'an entry that uses a credential holds it',
+    given: [
+      'kind: MCPExternalAuthConfig\nmetadata: {name: x, deletionTimestamp: "2026-11-20T11:00:00Z"}\nspec: {type: unauthenticated}',
+      entry('b', 'externalAuthConfigRef: {name: x}'),
+    ],
+    of: 'MCPExternalAuthConfig/x',
+    says: { DeletionBlocked: 'True StillReferenced: still used by MCPServerEntry "b"' },
+  },
+]
+
+const matches = (actual: string | undefined, expected: string) =>
+  expected.endsWith('…') ? actual?.startsWith(expected.slice(0, -1)) === true : actual === expected
+
+const tables = { missing, invalid, unsupported, readiness, backends, inUse }
+for (const [table, cases] of Object.entries(tables)) {
+  for (const { what, given, of, says, holds } of cases) {
+    test(`${table}: ${what}`, () => {
+      const plan = plansOfText(given.join('\n---\n')).get(of)
+      for (const [type, expected] of Object.entries(says)) {
+        const actual = condition(plan, type)
+        assert.ok(matches(actual, expected), `${type}: ${actual}\nexpected: ${expected}`)
+      }
+      if (holds !== undefined) assert.is(plan?.children === 'hold', holds, `children: ${JSON.stringify(plan?.status)}`)
+    })
+  }
+}
+
+test('every object has exactly one condition of type Ready', () => {
+  for (const { given } of Object.values(tables).flat()) {
+    for (const [name, plan] of plansOfText(given.join('\n---\n'))) {
+      const ready = plan.status.conditions.filter(({ type }) => type === 'Ready')
+      assert.is(ready.length, 1, name)
+    }
+  }
+})
+
+test('an unused config may go, and its certificate is not asked for', () => {
+  const text = `kind: MCPOIDCConfig\nmetadata: {name: idp, deletionTimestamp: "2026-11-20T11:00:00Z"}\nspec: {type: inline, inline: {issuer: https://idp.example.com, caBundleRef: {configMapRef: {name: ca}}}}\n---\nkind: ConfigMap\nmetadata: {name: ca}\ndata: {ca.crt: ${certificate}}`
+  const plan = plansOfText(text).get('MCPOIDCConfig/idp')
+  assert.is(plan?.finalizer, false)
+  assert.is(condition(plan, 'DeletionBlocked'), undefined)
+})
+
+test.run()

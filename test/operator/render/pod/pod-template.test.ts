@@ -1,0 +1,140 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { mergePodTemplate, type PodTemplate } from '../../../../operator/render/pod/pod-template.ts'
+
+const base = (): PodTemplate => ({
+  metadata: { labels: { app: 'a' } },
+  spec: {
+    initContainers: [{ name: 'portico', image: 'portico' }],
+    containers: [
+      {
+        name: 'mcp',
+        image: 'server',
+        env: [{ name: 'PORT', value: '8080' }],
+        ports: [{ containerPort: 8080 }],
+        volumeMounts: [{ name: 'tmp', mountPath: '/tmp' }],
+        securityContext: { runAsUser: 1000, runAsNonRoot: true },
+      },
+    ],
+    volumes: [{ name: 'tmp', emptyDir: {} }],
+  },
+})
+
+const merge = (patch: object) => {
+  const problems: string[] = []
+  const template = mergePodTemplate(base(), patch as Record<string, unknown>, { app: 'a' }, problems)
+  return { template, problems }
+}
+
+test('containers merge by name, their lists by key, objects by field', () => {
+  const { template, problems } = merge({
+    metadata: { annotations: { team: 'x' } },
+    spec: {
+      nodeSelector: { disk: 'ssd' },
+      containers: [
+        {
+          name: 'mcp',
+          env: [
+            { name: 'DEBUG', value: '1' },
+            { name: 'PORT', value: '9' },
+          ],
+          securityContext: { runAsUser: 5 },
+          resources: { limits: { memory: '1024Mi', cpu: 1 } },
+        },
+        { name: 'log', image: 'log' },
+      ],
+      tolerations: [{ key: 'gpu' }],
+    },
+  })
+  assert.equal(problems, [])
+  assert.equal(template, {
+    metadata: { labels: { app: 'a' }, annotations: { team: 'x' } },
+    spec: {
+      initContainers: [{ name: 'portico', image: 'portico' }],
+      containers: [
+        {
+          name: 'mcp',
+          image: 'server',
+          env: [
+            { name: 'PORT', value: '9' },
+            { name: 'DEBUG', value: '1' },
+          ],
+          ports: [{ containerPort: 8080 }],
+          volumeMounts: [{ name: 'tmp', mountPath: '/tmp' }],
+          securityContext: { runAsUser: 5, runAsNonRoot: true },
+          resources: { limits: { memory: '1Gi', cpu: '1' } },
+        },
+        { name: 'log', image: 'log' },
+      ],
+      volumes: [{ name: 'tmp', emptyDir: {} }],
+      nodeSelector: { disk: 'ssd' },
+      tolerations: [{ key: 'gpu' }],
+    },
+  })
+})
+
+test('null takes a field away', () => {
+  const { template } = merge({ spec: { containers: [{ name: 'mcp', securityContext: { runAsUser: null } }] } })
+  const [container] = template.spec['containers'] as { securityContext: object }[]
+  assert.equal(container?.securityContext, { runAsNonRoot: true })
+})
+
+test('a volume gets another source when its own is taken away', () => {
+  const claim = { claimName: 'disk' }
+  const patch = { spec: { volumes: [{ name: 'tmp', emptyDir: null, persistentVolumeClaim: claim }] } }
+  const { template, problems } = merge(patch)
+  assert.equal(problems, [])
+  assert.equal(template.spec['volumes'], [{ name: 'tmp', persistentVolumeClaim: claim }])
+})
+
+test('neither what is given nor what it is merged over is changed', () => {
+  const under = base()
+  const patch = { spec: { containers: [{ name: 'mcp', resources: { limits: { memory: '1024Mi' } } }] } }
+  mergePodTemplate(under, patch, {}, [])
+  assert.equal(under, base())
+  assert.is(patch.spec.containers[0]?.resources.limits.memory, '1024Mi')
+})
+
+const broken: readonly (readonly [string, object, string])[] = [
+  ['a misspelt field', { spec: { nodeSelectr: {} } }, '/spec/nodeSelectr: there is no such field'],
+  [
+    'a misspelt field of a container',
+    { spec: { containers: [{ name: 'mcp', imag: 'x' }] } },
+    '/spec/containers/0/imag',
+  ],
+  ['a field that a template has not', { status: {} }, '/status: there is no such field'],
+  ['an object for a list', { spec: { containers: { name: 'mcp' } } }, '/spec/containers: a list is expected'],
+  ['a list for an object', { spec: [] }, '/spec'],
+  ['a text for an object', { spec: 'x' }, '/spec: an object is expected here'],
+  ['a container without a name', { spec: { containers: [{ image: 'x' }] } }, '/spec/containers/0: name is missing'],
+  ['a container that is none', { spec: { containers: ['mcp'] } }, '/spec/containers/0: an object is expected here'],
+  [
+    'a container that is not there',
+    { spec: { containers: [{ name: 'vmcp', env: [] }] } },
+    '/spec/containers: container "vmcp" has no image: there is none of this name; there are portico, mcp',
+  ],
+  [
+    'a sidecar among the containers',
+    { spec: { containers: [{ name: 'portico', env: [] }] } },
+    '/spec/containers: container "portico" has no image: it is one of initContainers here',
+  ],
+  ['a patch directive', { spec: { volumes: [{ name: 'tmp', $patch: 'delete' }] } }, 'patch directives'],
+  ['the label that selects the pods', { metadata: { labels: { app: 'b' } } }, '/metadata/labels/app'],
+  [
+    'a quantity that is none',
+    { spec: { containers: [{ name: 'mcp', resources: { limits: { memory: '1 gig' } } }] } },
+    'limits.memory is not a quantity',
+  ],
+]
+
+test('what can’t be merged is named with its place', () => {
+  for (const [what, patch, text] of broken) {
+    const { problems } = merge(patch)
+    assert.ok(
+      problems.some((problem) => problem.includes(text)),
+      `${what}: ${JSON.stringify(problems)}`,
+    )
+  }
+})
+
+test.run()

@@ -1,0 +1,97 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { covers } from '../../../../operator/runtime/children/covers.ts'
+
+const rendered = {
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: {
+    name: 'a',
+    labels: { app: 'a' },
+    annotations: { hash: '1' },
+    ownerReferences: [{ uid: 'u', kind: 'K', controller: true }],
+  },
+  spec: {
+    template: {
+      spec: {
+        containers: [
+          {
+            name: 'vmcp',
+            image: 'portico',
+            env: [{ name: 'A', value: '1' }],
+            ports: [{ name: 'mcp', containerPort: 4483 }],
+            resources: { limits: { memory: '1Gi', cpu: '500m' } },
+            volumeMounts: [{ name: 'config', mountPath: '/etc/portico/config' }],
+          },
+        ],
+        volumes: [{ name: 'tmp', emptyDir: {} }],
+      },
+    },
+  },
+}
+
+/** What the API server makes of it: defaults, and traces of others. */
+const live = () => {
+  const object = structuredClone(rendered) as any
+  object.metadata.uid = 'x'
+  object.metadata.labels.team = 'platform'
+  object.metadata.annotations['deployment.kubernetes.io/revision'] = '3'
+  object.spec.replicas = 3
+  object.spec.template.metadata = { annotations: { 'kubectl.kubernetes.io/restartedAt': 'now' } }
+  const [container] = object.spec.template.spec.containers
+  container.imagePullPolicy = 'Always'
+  container.ports[0].protocol = 'TCP'
+  container.env.push({ name: 'INJECTED', value: 'x' })
+  container.resources.limits.cpu = '0.5'
+  object.spec.template.spec.containers.push({ name: 'istio-proxy', image: 'proxy' })
+  object.spec.template.spec.volumes.unshift({ name: 'istio', emptyDir: {} })
+  object.status = { replicas: 3 }
+  return object
+}
+
+test('defaults of the server and additions of others are no difference', () => {
+  assert.ok(covers(rendered, live()))
+})
+
+const edits: Record<string, (object: any) => void> = {
+  'a changed image': (object) => (object.spec.template.spec.containers[0].image = 'other'),
+  'a removed container': (object) => object.spec.template.spec.containers.shift(),
+  'a removed variable': (object) => object.spec.template.spec.containers[0].env.shift(),
+  'a changed variable': (object) => (object.spec.template.spec.containers[0].env[0].value = '2'),
+  'a changed limit': (object) => (object.spec.template.spec.containers[0].resources.limits.memory = '2Gi'),
+  'a removed label': (object) => delete object.metadata.labels.app,
+  'a changed annotation': (object) => (object.metadata.annotations.hash = '2'),
+  'a removed owner': (object) => (object.metadata.ownerReferences = []),
+  'a removed mount': (object) => (object.spec.template.spec.containers[0].volumeMounts = []),
+  'a removed volume': (object) => object.spec.template.spec.volumes.pop(),
+}
+for (const [name, edit] of Object.entries(edits)) {
+  test(`${name} is a difference`, () => {
+    const object = live()
+    edit(object)
+    assert.not(covers(rendered, object))
+  })
+}
+
+test('lists without a merge key are compared whole and in order', () => {
+  const policy = (...types: string[]) => ({ kind: 'NetworkPolicy', metadata: {}, spec: { policyTypes: types } })
+  assert.ok(covers(policy('Ingress'), policy('Ingress')))
+  assert.not(covers(policy('Ingress'), policy('Ingress', 'Egress')))
+})
+
+test('service ports merge by number, so a node port that the server chose is no difference', () => {
+  const service = (port: object) => ({
+    kind: 'Service',
+    metadata: {},
+    spec: { ports: [{ name: 'mcp', port: 4483, targetPort: 'mcp', ...port }] },
+  })
+  assert.ok(covers(service({}), service({ nodePort: 30001, protocol: 'TCP' })))
+  assert.not(covers(service({}), service({ targetPort: 'admin' })))
+})
+
+test('a quantity is a value only where quantities stand', () => {
+  const labelled = (value: string) => ({ kind: 'ConfigMap', metadata: {}, data: { size: value } })
+  assert.not(covers(labelled('1000m'), labelled('1')))
+})
+
+test.run()

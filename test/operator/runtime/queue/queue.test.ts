@@ -1,0 +1,121 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { backoffDelay } from '../../../../operator/runtime/queue/backoff.ts'
+import { KeyedQueue } from '../../../../operator/runtime/queue/queue.ts'
+
+const quick = { base: 1, max: 4 }
+
+test('a key waits once however often it is added', async () => {
+  const queue = new KeyedQueue(quick)
+  queue.add('a')
+  queue.add('a')
+  queue.add('b')
+  assert.is(queue.depth, 2)
+  assert.is(await queue.take(), 'a')
+  assert.is(await queue.take(), 'b')
+  assert.is(queue.depth, 0)
+})
+
+test('a key being worked on is handed out again only after it is done', async () => {
+  const queue = new KeyedQueue(quick)
+  queue.add('a')
+  assert.is(await queue.take(), 'a')
+  queue.add('a')
+  let second: string | undefined
+  const taken = queue.take().then((key) => {
+    second = key
+  })
+  await Promise.resolve()
+  assert.is(second, undefined)
+  queue.done('a')
+  await taken
+  assert.is(second, 'a')
+})
+
+test('a waiting taker gets a key that comes later, each key goes to one taker', async () => {
+  const queue = new KeyedQueue(quick)
+  const takers = [queue.take(), queue.take()]
+  queue.add('a')
+  queue.add('b')
+  assert.equal((await Promise.all(takers)).sort(), ['a', 'b'])
+})
+
+test('a retry comes back after a wait that grows until forget', async () => {
+  const queue = new KeyedQueue(quick)
+  for (let failures = 1; failures <= 3; failures++) {
+    queue.retry('a')
+    assert.is(queue.failures('a'), failures)
+    assert.is(await queue.take(), 'a')
+    queue.done('a')
+  }
+  queue.forget('a')
+  assert.is(queue.failures('a'), 0)
+})
+
+test('an add overtakes a retry that is due later, and the key comes once', async () => {
+  const queue = new KeyedQueue({ base: 60_000, max: 60_000 })
+  queue.retry('a')
+  assert.is(queue.delayed, 1)
+  queue.add('a')
+  assert.is(queue.delayed, 0)
+  assert.is(await queue.take(), 'a')
+  queue.close()
+})
+
+test('of two times for one key the earlier holds', async () => {
+  const queue = new KeyedQueue(quick)
+  queue.addAfter('a', 60_000)
+  queue.addAfter('a', 1)
+  queue.addAfter('a', 60_000)
+  assert.is(await queue.take(), 'a')
+  queue.close()
+})
+
+test('close lets every taker go and takes nothing more', async () => {
+  const queue = new KeyedQueue(quick)
+  const taker = queue.take()
+  queue.close()
+  assert.is(await taker, undefined)
+  queue.add('a')
+  assert.is(await queue.take(), undefined)
+})
+
+test('no key is lost and none is worked on twice at once under many workers', async () => {
+  const queue = new KeyedQueue(quick)
+  const active = new Set<string>()
+  const versions = new Map<string, number>()
+  const seen = new Map<string, number>()
+  const worker = async () => {
+    for (let key = await queue.take(); key !== undefined; key = await queue.take()) {
+      assert.not(active.has(key), `${key} is worked on twice`)
+      active.add(key)
+      const version = versions.get(key) ?? 0
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 2))
+      seen.set(key, version)
+      active.delete(key)
+      queue.done(key)
+    }
+  }
+  const workers = Array.from({ length: 4 }, worker)
+  for (let change = 0; change < 2000; change++) {
+    const key = `k${change % 17}`
+    versions.set(key, change)
+    queue.add(key)
+    if (change % 100 === 0) await new Promise((resolve) => setTimeout(resolve, 1))
+  }
+  while (queue.depth > 0 || queue.working > 0) await new Promise((resolve) => setTimeout(resolve, 2))
+  assert.equal([...seen].sort(), [...versions].sort())
+  queue.close()
+  await Promise.all(workers)
+})
+
+test('waits double up to the limit and stay between half and whole', () => {
+  const at = (attempt: number, random: number) => backoffDelay(attempt, { base: 100, max: 1000, random: () => random })
+  assert.equal(
+    [0, 1, 2, 3, 4, 50].map((attempt) => at(attempt, 1)),
+    [100, 200, 400, 800, 1000, 1000],
+  )
+  assert.is(at(2, 0), 200)
+})
+
+test.run()

@@ -1,0 +1,22 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { ApiServer } from '../../../../operator/cluster/kubernetes/api-server.ts'
+import { EventRecorder } from '../../../../operator/runtime/report/event-recorder.ts'
+import { keptLog } from '../../../support/kept-log.ts'
+
+test('a note holds no query and no password of a URL, also where it is cut', async () => {
+  const written: { note: string }[] = []
+  const create = async (_resource: unknown, _namespace: string, body: { note: string }) => void written.push(body)
+  const api = { create } as unknown as ApiServer
+  const recorder = new EventRecorder(api, 'portico.example/operator', 'i', keptLog().log)
+  const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a', uid: 'u' } }
+  const key = 's3cr3t-in-a-query'
+  const message = `${'x'.repeat(990)} https://user:${key}@host/mcp?key=${key} is away`
+  await recorder.record(object as never, { type: 'Warning', reason: 'Away', message })
+  await recorder.record(object as never, { type: 'Warning', reason: 'Away', message: message.slice(900) })
+  assert.is(written.length, 2)
+  for (const { note } of written) assert.not.match(note, /s3cr3t|user/)
+  assert.match(written[1]?.note ?? '', 'https://host/mcp is away')
+})
+
+test.run()

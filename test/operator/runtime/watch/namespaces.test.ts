@@ -1,0 +1,96 @@
+/** What is known of namespaces that are being deleted, and what a write comes to that one of them refuses. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { ApiError, type ApiServer } from '../../../../operator/cluster/kubernetes/api-server.ts'
+import { ChildCache } from '../../../../operator/runtime/children/child-cache.ts'
+import { ChildWriter } from '../../../../operator/runtime/children/child-writer.ts'
+import { work } from '../../../../operator/runtime/loop/work.ts'
+import { KeyedQueue } from '../../../../operator/runtime/queue/queue.ts'
+import { EventRecorder } from '../../../../operator/runtime/report/event-recorder.ts'
+import { NamespaceGoingError, Namespaces } from '../../../../operator/runtime/watch/namespaces.ts'
+import { keptLog } from '../../../support/kept-log.ts'
+
+const forbidden = 'unable to create new content in namespace team because it is being terminated'
+const refusals = {
+  'one that goes': new ApiError(403, 'Forbidden', `deployments.apps "a" is forbidden: ${forbidden}`),
+  'one that is gone': new ApiError(404, 'NotFound', 'namespaces "team" not found'),
+}
+const fails = (error: Error) => async () => {
+  throw error
+}
+const namespace = (more: object = {}) => ({ kind: 'Namespace', metadata: { name: 'team', ...more } })
+
+test('one that is being deleted or gone is going; one that stays, or may not be looked at, is not', async () => {
+  const isGoing = (request: () => Promise<unknown>) => new Namespaces({ request } as never).isGoing('team')
+  assert.is(await isGoing(async () => namespace({ deletionTimestamp: '2026-11-20T12:00:00Z' })), true)
+  assert.is(await isGoing(fails(refusals['one that is gone'])), true)
+  assert.is(await isGoing(async () => namespace()), false)
+  assert.is(await isGoing(fails(new ApiError(403, 'Forbidden', 'namespaces "team" is forbidden'))), false)
+})
+
+test('many who ask at once cost one question', async () => {
+  let asked = 0
+  const request = async () => {
+    asked++
+    return namespace({ deletionTimestamp: '2026-11-20T12:00:00Z' })
+  }
+  const namespaces = new Namespaces({ request } as never)
+  const answers = await Promise.all(Array.from({ length: 50 }, () => namespaces.assertStays('team').catch(String)))
+  assert.is(asked, 1)
+  assert.ok(answers.every((answer) => String(answer).includes('namespace team is being deleted')))
+})
+
+for (const [what, error] of Object.entries(refusals)) {
+  test(`a child that ${what} refuses is no refused child`, async () => {
+    // The look came first, the deletion after it.
+    const api = { request: async () => namespace(), apply: fails(error) } as unknown as ApiServer
+    const writer = new ChildWriter({
+      api,
+      children: new ChildCache(() => undefined),
+      group: 'portico.dev',
+      namespaces: new Namespaces(api),
+      log: keptLog().log,
+      assertLeading: () => undefined,
+    })
+    const rendered = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a', namespace: 'team' } }
+    const child = { rendered, live: undefined, isAdopted: false, memory: {} }
+    const outcome = await writer.write(child).catch((thrown: unknown) => thrown)
+    assert.instance(outcome, NamespaceGoingError)
+  })
+
+  test(`an event that ${what} refuses is no news`, async () => {
+    const log = keptLog()
+    const recorder = new EventRecorder({ create: fails(error) } as never, 'portico.dev/operator', 'i', log.log)
+    const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a', namespace: 'team' } }
+    await recorder.record(object, { type: 'Normal', reason: 'Ready', message: '' })
+    assert.equal(log.lines, [])
+  })
+}
+
+test('what the API server or the network answers is told without a stack, a fault of ours with it', async () => {
+  const told = async (error: Error) => {
+    const log = keptLog()
+    const queue = new KeyedQueue()
+    queue.add('MCPGroup/team/a')
+    const run = async () => {
+      queue.close()
+      throw error
+    }
+    const reconciler = { run } as never
+    await work({
+      queue,
+      reconciler,
+      leading: () => true,
+      metrics: { reconciled: () => undefined } as never,
+      log: log.log,
+    })
+    return log.text()
+  }
+  const refused = await told(new ApiError(500, 'InternalError', 'etcd is away'))
+  assert.match(refused, 'etcd is away')
+  assert.not.match(refused, /"stack"|\.ts:\d+/)
+  assert.not.match(await told(Object.assign(new Error('reset'), { code: 'ECONNRESET' })), '"stack"')
+  assert.match(await told(new TypeError('a fault')), /"stack"/)
+})
+
+test.run()

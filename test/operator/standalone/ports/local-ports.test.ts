@@ -1,0 +1,86 @@
+import { createServer } from 'node:net'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { freePort } from '../../../../operator/standalone/ports/listen-error.ts'
+import { LocalPorts } from '../../../../operator/standalone/ports/local-ports.ts'
+
+const wish = (kind: string, name: string, fixed?: string, isUp = false) => ({
+  id: { kind, namespace: 'default', name },
+  fixed,
+  isUp,
+})
+const gateway = (name: string, fixed?: string) => wish('VirtualMCPServer', name, fixed)
+
+const listens = (ports: LocalPorts, ...wishes: ReturnType<typeof wish>[]) =>
+  wishes.map(({ id }) => ports.of(id)?.listen)
+
+test('gateways count up from 4483, registries from 8080, around the ports that are fixed', async () => {
+  const ports = new LocalPorts('127.0.0.1', {})
+  const wishes = [
+    gateway('a'),
+    gateway('b'),
+    gateway('c', '4484'),
+    wish('MCPRegistry', 'r'),
+    wish('MCPRegistry', 's', '8080'),
+  ]
+  await ports.assign(wishes)
+  assert.equal(listens(ports, ...wishes), [4483, 4485, 4484, 8081, 8080])
+})
+
+test('who has a port keeps it when others come and go', async () => {
+  const ports = new LocalPorts('127.0.0.1', {})
+  await ports.assign([gateway('b'), gateway('c')])
+  await ports.assign([gateway('a'), gateway('c')])
+  assert.equal(listens(ports, gateway('a'), gateway('c')), [4483, 4484])
+  assert.is(ports.of(gateway('b').id), undefined)
+})
+
+test('everything else has a free port, and the same one in the next run', async () => {
+  const ports = new LocalPorts('127.0.0.1', {})
+  const server = wish('MCPServer', 'x')
+  await ports.assign([server])
+  const { listen, admin, server: beside } = ports.of(server.id) ?? {}
+  assert.is(new Set([listen, admin, beside]).size, 3)
+  const next = new LocalPorts('127.0.0.1', ports.toJSON())
+  await next.assign([server])
+  assert.equal(next.of(server.id), ports.of(server.id))
+  await next.assign([])
+  assert.equal(next.toJSON(), {})
+})
+
+test('a remembered port that somebody else has is replaced; one that is its own stays', async () => {
+  const holder = createServer()
+  await new Promise<void>((resolve) => holder.listen(0, '127.0.0.1', resolve))
+  const { port } = holder.address() as { port: number }
+  const remembered = { 'MCPServer/default/x admin': port }
+  const other = new LocalPorts('127.0.0.1', remembered)
+  await other.assign([wish('MCPServer', 'x')])
+  assert.is.not(other.of(wish('MCPServer', 'x').id)?.admin, port)
+  const own = new LocalPorts('127.0.0.1', remembered)
+  await own.assign([wish('MCPServer', 'x', undefined, true)])
+  assert.is(own.of(wish('MCPServer', 'x').id)?.admin, port)
+  holder.close()
+})
+
+test('what people connect to is on the chosen address, the rest on loopback', async () => {
+  const ports = new LocalPorts('0.0.0.0', {})
+  const fixed = String(await freePort('127.0.0.1'))
+  const wishes = [gateway('a'), wish('MCPServer', 'x'), wish('MCPServer', 'y', fixed)]
+  await ports.assign(wishes)
+  assert.equal(
+    wishes.map(({ id }) => ports.of(id)?.host),
+    ['0.0.0.0', '127.0.0.1', '0.0.0.0'],
+  )
+  assert.is(ports.urlOf(gateway('a').id), 'http://127.0.0.1:4483')
+})
+
+test('a port that is none, and one that two want, are problems', async () => {
+  const ports = new LocalPorts('127.0.0.1', {})
+  await ports.assign([gateway('a', 'http'), gateway('b', '5000'), gateway('c', '5000'), gateway('d', '70000')])
+  assert.is(ports.problemOf(gateway('a').id), 'local-port must be a port, not "http"')
+  assert.is(ports.problemOf(gateway('b').id), undefined)
+  assert.is(ports.problemOf(gateway('c').id), 'local-port 5000 is that of VirtualMCPServer default/b already')
+  assert.is(ports.problemOf(gateway('d').id), 'local-port must be a port, not "70000"')
+})
+
+test.run()

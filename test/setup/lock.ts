@@ -1,0 +1,39 @@
+import { mkdirSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as delay } from 'node:timers/promises'
+
+const POLL_MS = 500
+
+/**
+ * Runs `work` while no other process holds the lock. The lock is the kernel's, on an SQLite file: it ends with the
+ * process that holds it, however that ends, so none is ever stale.
+ *
+ * @param file the lock's file, made where it is not there
+ * @param waiting called once when another process holds it
+ */
+export async function locked<T>(file: string, waiting: () => void, work: () => Promise<T>): Promise<T> {
+  mkdirSync(dirname(file), { recursive: true })
+  const database = new DatabaseSync(file, { timeout: 0 })
+  try {
+    for (let first = true; !taken(database); first = false) {
+      if (first) waiting()
+      await delay(POLL_MS)
+    }
+    return await work()
+  } finally {
+    database.close()
+  }
+}
+
+function taken(database: DatabaseSync): boolean {
+  try {
+    database.exec('begin exclusive')
+    return true
+  } catch (error) {
+    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return false
+    throw error
+  }
+}
+
+const SQLITE_BUSY = 5

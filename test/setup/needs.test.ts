@@ -1,0 +1,43 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { NEEDS, needsOf } from './needs.ts'
+
+const root = join(import.meta.dirname, '../..')
+
+/** What every machine has on which `make` and npm run. */
+const EVERYWHERE = new Set(['id', 'ldd', 'make', 'mkfifo', 'npm', 'sh', '/bin/sh', 'strip', 'tar', 'true'])
+const files = [...globSync('{test,image}/**/*.ts', { cwd: root })].filter((file) => !file.startsWith('test/setup/'))
+const names = (file: string) => needsOf([file]).map(({ name }) => name)
+
+test('each program that a test starts by its name is told as a need of that file', () => {
+  for (const file of files) {
+    const text = readFileSync(join(root, file), 'utf8')
+    const starts = text.matchAll(/\b(?:spawn|spawnSync|execFile|execFileSync|execFile\)|run|program)\(\s*'([\w/.-]+)'/g)
+    for (const [, program] of starts) {
+      if (EVERYWHERE.has(program as string) || program === 'bin/portico') continue
+      const told = (NEEDS[file] ?? []).map(({ name }) => name)
+      const inNode = file.startsWith('test/e2e/') ? names('test/e2e/inside.ts') : []
+      assert.ok(
+        [...told, ...inNode].includes(program as string),
+        `${file} starts ${program}: name it in test/setup/needs.ts`,
+      )
+    }
+  }
+})
+
+test('each file that has needs is there', () => {
+  for (const file of Object.keys(NEEDS)) assert.ok(files.includes(file), file)
+})
+
+test('a test needs what the files that it imports need, and nothing else', () => {
+  assert.equal(names('test/cluster/crds.test.ts').length, 1)
+  assert.match(names('test/cluster/crds.test.ts').join(), 'Kubernetes')
+  assert.equal(names('test/check/arrows.test.ts'), [])
+  assert.ok(names('test/dataplane/registry/page/page.test.ts').includes('chromium'))
+  assert.ok(names('test/e2e/inside.ts').includes('containerd'))
+  assert.match(names('test/dataplane/registry/api/openapi.test.ts').join(), 'schemathesis')
+})
+
+test.run()

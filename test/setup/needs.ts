@@ -1,0 +1,133 @@
+/** What the tests need of a machine, by the file that uses it. */
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { buildGoProgram, type GoProgram, goProgramPath, KUBERNETES } from './go-program.ts'
+import { withImports } from './imports.ts'
+import type { Need } from './need.ts'
+import { programPath } from './program.ts'
+import { hasPythonWith, makePythonWith, type PythonSet } from './python.ts'
+
+/** A command that has a Debian package, mostly of the same name. */
+const program = (name: string, debian = name, brew = debian): Need => ({
+  name,
+  present: () => programPath(name) !== undefined,
+  debian: [debian],
+  brew: [brew],
+})
+
+/** Folders where distributions have the plugins of container networks. */
+export const CNI_FOLDERS = ['/usr/lib/cni', '/opt/cni/bin', '/usr/libexec/cni']
+/** Commands by which Chromium goes, or the Chrome that is built from it. */
+export const BROWSERS = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable']
+export const AUTHORITIES = '/etc/ssl/certs/ca-certificates.crt'
+
+const succeeds = (command: string, ...args: string[]) => spawnSync(command, args, { stdio: 'ignore' }).status === 0
+
+const git = program('git')
+const chromium: Need = {
+  name: 'chromium',
+  present: () => BROWSERS.some((name) => programPath(name) !== undefined),
+  debian: ['chromium'],
+  notOnUbuntu: true,
+  hint: 'Chrome’s own package from https://www.google.com/chrome will do',
+}
+const python: Need = {
+  name: 'Python 3.10 or newer, with venv',
+  present: () => succeeds('python3', '-c', 'import ensurepip, venv, sys; sys.exit(sys.version_info < (3, 10))'),
+  debian: ['python3', 'python3-venv'],
+  brew: ['python3'],
+}
+const go: Need = {
+  name: 'Go 1.21 or newer',
+  present: () => hasGo(),
+  debian: [],
+  brew: ['go'],
+  hint: 'from https://go.dev/dl, or `golang-go` of Debian 13 and Ubuntu 24.04',
+}
+
+/** Since 1.21 an older Go fetches the newer one that a module asks for. */
+function hasGo(): boolean {
+  const { stdout } = spawnSync('go', ['env', 'GOVERSION'], { encoding: 'utf8' })
+  const minor = /^go1\.(\d+)/.exec(stdout ?? '')?.[1]
+  return Number(minor) >= 21
+}
+
+const goNeed = (name: GoProgram, shown: string, minutes: number): Need => ({
+  name: shown,
+  present: () => existsSync(goProgramPath(name)),
+  debian: [],
+  make: (progress) => buildGoProgram(name, progress),
+  minutes,
+  by: [go],
+})
+
+/** Components of a control plane; KUBEBUILDER_ASSETS may name a folder with one file each (the envtest convention). */
+export const CONTROL_PLANE = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'] as const
+export const NODE = [...CONTROL_PLANE, 'kube-scheduler', 'kubelet', 'kube-proxy'] as const
+
+/** The folder that KUBEBUILDER_ASSETS names, where it has these components. */
+export function assetsWith(components: readonly string[]): string | undefined {
+  const folder = process.env['KUBEBUILDER_ASSETS']
+  return folder && components.every((name) => existsSync(join(folder, name))) ? folder : undefined
+}
+
+const kube = goNeed('kube', `Kubernetes ${KUBERNETES}, built from its Go modules`, 8)
+const kubernetes = (components: readonly string[]): Need => ({
+  ...kube,
+  present: () => assetsWith(components) !== undefined || kube.present(),
+})
+
+const pythonPackages = (set: PythonSet): Need => ({
+  name: `Python packages (${set})`,
+  present: () => hasPythonWith(set),
+  debian: [],
+  make: (progress) => makePythonWith(set, progress),
+  minutes: 0.5,
+  by: [python],
+})
+
+const containerNode: readonly Need[] = [
+  program('containerd'),
+  program('ctr', 'containerd'),
+  program('runc'),
+  program('iptables'),
+  program('conntrack'),
+  program('ip', 'iproute2'),
+  program('mount'),
+  program('unshare', 'util-linux'),
+  {
+    name: 'plugins of container networks',
+    present: () => CNI_FOLDERS.some((folder) => existsSync(join(folder, 'bridge'))),
+    debian: ['containernetworking-plugins'],
+  },
+]
+
+/** A file that starts a program, or reads a file of the system, has its line here; needs.test.ts holds that. */
+export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
+  'image/portico.ts': [git, { name: AUTHORITIES, present: () => existsSync(AUTHORITIES), debian: ['ca-certificates'] }],
+  'test/cluster/support/binary.ts': [kubernetes(CONTROL_PLANE)],
+  'test/dataplane/registry/sources/source-git.test.ts': [git],
+  'test/docs/readme.test.ts': [program('bash'), program('curl')],
+  'test/docs/registry.test.ts': [program('bash'), program('curl')],
+  'test/e2e/node.ts': [
+    kubernetes(NODE),
+    goNeed('dns', 'CoreDNS, built from its Go modules', 2),
+    goNeed('pause', 'the pause program, built by Go', 0.1),
+  ],
+  'test/e2e/sandbox.ts': containerNode,
+  'test/support/browser.ts': [chromium],
+  'test/support/network/certificates.ts': [program('openssl')],
+  'test/support/network/git-server.ts': [git],
+  'test/dataplane/gateway/endpoint/page.test.ts': [program('curl')],
+  'test/dataplane/registry/api/openapi.test.ts': [python, pythonPackages('schemathesis')],
+  'test/support/python.ts': [python, pythonPackages('sdk1'), pythonPackages('sdk2')],
+  'test/support/network/redis-server.ts': [program('redis-server', 'redis-server', 'redis')],
+}
+
+/** What these files, and those that they import, need; each once. */
+export function needsOf(files: readonly string[]): Need[] {
+  const found = new Map<string, Need>()
+  for (const file of withImports(files)) for (const need of NEEDS[file] ?? []) found.set(need.name, need)
+  return [...found.values()]
+}

@@ -1,0 +1,58 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { Need } from './need.ts'
+import { announcement, type Machine, planFor, refusal } from './plan.ts'
+
+const absent = (name: string, more: Partial<Need> = {}): Need => ({ name, present: () => false, debian: [], ...more })
+const go = absent('Go', { hint: 'from its site', brew: ['go'] })
+const redis = absent('redis-server', { debian: ['redis-server'], brew: ['redis'] })
+const browser = absent('chromium', { debian: ['chromium'], notOnUbuntu: true, hint: 'or Chrome' })
+const built = absent('Kubernetes', { make: async () => {}, minutes: 8, by: [go] })
+const needs = [redis, browser, built, { ...absent('git'), present: () => true }]
+
+const told = (machine: Machine, some: readonly Need[] = needs) => refusal(planFor(some, machine), machine)
+
+test('as root on Debian nothing is asked of the user but what no package brings', () => {
+  const machine = { isRoot: true, packages: 'apt' } as const
+  assert.is(told(machine, [redis, browser]), undefined)
+  assert.is(
+    told(machine),
+    'What no package brings:\n  Go (from its site)\nThen run this again: it does the rest by itself.',
+  )
+})
+
+test('elsewhere one command installs all packages', () => {
+  assert.is(
+    told({ isRoot: false, packages: 'apt' }),
+    `Install what the tests need:
+  sudo sh -c 'apt-get update && apt-get install --yes --no-install-recommends chromium redis-server'
+What no package brings:
+  Go (from its site)
+Then run this again: it does the rest by itself.`,
+  )
+  assert.match(told({ isRoot: false, packages: 'brew' }) ?? '', '  brew install chromium go redis\n')
+  assert.match(
+    told({ isRoot: true, packages: undefined }) ?? '',
+    '  redis-server\n  chromium (or Chrome)\n  Go (from its site)\n',
+  )
+  assert.match(told({ isRoot: true, packages: 'apt', isUbuntu: true }, [browser]) ?? '', '  chromium (or Chrome)\n')
+})
+
+test('a builder is asked for only where there is something to build', () => {
+  const machine = { isRoot: true, packages: 'apt' } as const
+  assert.is(told(machine, [{ ...built, present: () => true }]), undefined)
+})
+
+test('it says what it is about to do, and how long that takes', () => {
+  const machine = { isRoot: true, packages: 'apt' } as const
+  assert.is(
+    announcement(planFor([redis, built], machine), machine),
+    'Set-up, once on this machine, about 9 minutes on two cores:\n  Debian packages: redis-server\n  Kubernetes',
+  )
+  assert.match(
+    announcement(planFor([absent('x', { make: async () => {}, minutes: 0.1 })], machine), machine),
+    'less than',
+  )
+})
+
+test.run()

@@ -1,0 +1,39 @@
+/** Python environments: one for each set of packages that tests use together. */
+import { existsSync, mkdirSync, renameSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { cacheFolder, digestOf, workFolder } from './cache.ts'
+import { run } from './program.ts'
+
+/** Sets of packages, each a file of exact versions in test/support/python. */
+export type PythonSet = 'sdk1' | 'sdk2' | 'schemathesis'
+
+const requirements = (set: PythonSet) => join(import.meta.dirname, '../support/python', `${set}.txt`)
+
+const folderOf = (set: PythonSet) => join(cacheFolder(), 'python', `${set}-${digestOf([requirements(set)], 16)}`)
+
+export const hasPythonWith = (set: PythonSet): boolean => existsSync(folderOf(set))
+
+/** Path of the Python that has these packages. Throws where set-up has not run. */
+export function pythonWith(set: PythonSet): string {
+  if (!hasPythonWith(set))
+    throw new Error(`no ${folderOf(set)}: \`make test\` makes it, and so does \`node test/setup/run.ts\``)
+  return join(folderOf(set), 'bin', 'python')
+}
+
+/** Makes the environment, whole or not at all; to be called by the holder of the lock alone. */
+export async function makePythonWith(set: PythonSet, progress: (state: string) => void): Promise<void> {
+  const draft = join(workFolder(), 'environment')
+  await run({ program: 'python3', args: ['-m', 'venv', draft] })
+  const install = ['-m', 'pip', 'install', '--disable-pip-version-check', '--no-deps', '-r', requirements(set)]
+  let packages = 0
+  await run({ program: join(draft, 'bin', 'python'), args: install }, (line) => {
+    if (line.startsWith('Collecting')) progress(`${(packages += 1)} packages fetched`)
+  })
+  mkdirSync(dirname(folderOf(set)), { recursive: true })
+  try {
+    renameSync(draft, folderOf(set))
+  } catch (error) {
+    // An older checkout makes it without the lock.
+    if (!hasPythonWith(set)) throw error
+  }
+}

@@ -1,0 +1,11 @@
+/** Set-up alone, for the tests whose path holds one of the words, or for all: `node test/setup/run.ts cluster`. */
+import { setUp } from './index.ts'
+import { needsOf } from './needs.ts'
+import { testFiles } from './test-files.ts'
+
+try {
+  await setUp(needsOf(testFiles(process.argv.slice(2))))
+} catch (error) {
+  console.error(`Set-up: ${(error as Error).message}`)
+  process.exitCode = 1
+}

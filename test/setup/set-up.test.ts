@@ -1,0 +1,203 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { delimiter, join, relative } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { setUp } from './index.ts'
+
+const root = join(import.meta.dirname, '../..')
+
+/** Stands for a Go that builds until the file `gate` is there, and notes each build with its process. */
+const GO = `#!/bin/sh
+home=$(dirname "$0")/..
+case $1 in
+  env) echo go1.26.0 ;;
+  list) echo one; echo two ;;
+  build)
+    echo $$ >> "$home/builds"
+    while [ "$1" != -o ]; do shift; done
+    echo half > "$2"
+    while [ ! -e "$home/gate" ]; do sleep 0.05; done
+    echo program > "$2" ;;
+esac
+`
+
+/** A machine of its own: an empty cache, and programs of ours before those of the real one. */
+function bareMachine(programs: Readonly<Record<string, string>>, path = process.env['PATH'] ?? '') {
+  const folder = temporaryFolder({ 'bin/.keep': '' })
+  for (const [name, script] of Object.entries(programs)) chmodSync(folder.write(`bin/${name}`, script), 0o755)
+  const env = {
+    ...process.env,
+    HOME: folder.path,
+    XDG_CACHE_HOME: join(folder.path, 'cache'),
+    KUBEBUILDER_ASSETS: '',
+    PATH: [join(folder.path, 'bin'), path].join(delimiter),
+  }
+  const run = (script: string, args: readonly string[], more: Readonly<Record<string, string>> = {}) =>
+    new Script(script, args, { ...env, ...more })
+  const kept = () => {
+    const cache = join(folder.path, 'cache', 'portico')
+    return existsSync(cache) ? readdirSync(cache).filter((name) => !name.startsWith('setup.lock')) : []
+  }
+  const builds = () => {
+    const file = join(folder.path, 'builds')
+    return existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n').map(Number) : []
+  }
+  return { ...folder, [Symbol.dispose]: folder[Symbol.dispose], run, kept, builds }
+}
+
+class Script {
+  readonly child: ChildProcess
+  output = ''
+  #end: string | undefined
+
+  constructor(script: string, args: readonly string[], env: Readonly<Record<string, string | undefined>>) {
+    this.child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', script, ...args], {
+      cwd: root,
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    for (const stream of [this.child.stdout, this.child.stderr])
+      stream?.setEncoding('utf8').on('data', (chunk: string) => {
+        this.output += chunk
+      })
+    this.child.once('close', (code, signal) => {
+      this.#end = String(code ?? signal)
+    })
+  }
+
+  says(text: string): Promise<void> {
+    return eventually(`it says ${text}`, () => this.output.includes(text), 60_000).catch((error: Error) => {
+      throw new Error(`${error.message}\n${this.output}`)
+    })
+  }
+
+  async end(): Promise<string> {
+    await eventually('it ends', () => this.#end !== undefined, 60_000)
+    return this.#end as string
+  }
+}
+
+const SET_UP = 'test/setup/run.ts'
+
+/** Whether it runs; a process that ended and that nobody has asked after has no command line. */
+function isAlive(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8') !== ''
+  } catch {
+    return false
+  }
+}
+
+test('two at once build once; the second waits for the first, and a third has nothing to do', async () => {
+  using machine = bareMachine({ go: GO })
+  const one = machine.run(SET_UP, ['cluster/crds'])
+  await one.says('→ Kubernetes')
+  const two = machine.run(SET_UP, ['cluster/crds'])
+  await two.says('waiting for its end')
+  machine.write('gate', '')
+  assert.is(await one.end(), '0', one.output)
+  assert.is(await two.end(), '0', two.output)
+  assert.match(one.output, /^Set-up, once on this machine, about 8 minutes on two cores:\n {2}Kubernetes/)
+  assert.is(machine.builds().length, 1)
+  assert.is(machine.kept().length, 1)
+  const third = machine.run(SET_UP, ['cluster/crds'])
+  assert.is(await third.end(), '0')
+  assert.is(third.output, '')
+})
+
+test('one that is killed keeps nobody from the lock, and nothing half-made is taken for whole or left behind', async () => {
+  using machine = bareMachine({ go: GO })
+  const killed = machine.run(SET_UP, ['cluster/crds'])
+  await eventually('it builds', () => machine.builds().length === 1, 60_000)
+  killed.child.kill('SIGKILL')
+  assert.is(await killed.end(), 'SIGKILL')
+  const next = machine.run(SET_UP, ['cluster/crds'])
+  await eventually('the next one builds', () => machine.builds().length === 2, 60_000)
+  machine.write('gate', '')
+  assert.is(await next.end(), '0', next.output)
+  // The build that lost its parent has nowhere to write any more.
+  await eventually('no build is left', () => !machine.builds().some(isAlive), 10_000)
+  assert.is(machine.kept().length, 1)
+})
+
+test('Ctrl-C and a supervisor’s SIGTERM end the build with the set-up', async () => {
+  using machine = bareMachine({ go: GO })
+  const stopped = machine.run(SET_UP, ['cluster/crds'])
+  await eventually('it builds', () => machine.builds().length === 1, 60_000)
+  stopped.child.kill('SIGTERM')
+  assert.is(await stopped.end(), '1')
+  await eventually('no build is left', () => !machine.builds().some(isAlive), 10_000)
+})
+
+test('set-up is over before the first test starts', async () => {
+  using machine = bareMachine({ go: GO })
+  machine.write('gate', '')
+  const file = machine.write(
+    'own.test.ts',
+    `import { test } from ${JSON.stringify(join(root, 'node_modules/uvu/dist/index.mjs'))}
+import { kubernetes } from '${relative(machine.path, join(root, 'test/cluster/support/binary.ts'))}'
+kubernetes()
+test('one', () => {})
+test.run()
+`,
+  )
+  const all = machine.run('test/run.ts', [], { TEST_FILES: file })
+  assert.is(await all.end(), '0', all.output)
+  assert.match(all.output, /Set-up is done \(.*\)\nok .*own\.test\.ts/)
+  assert.match(all.output, /1 passed, 0 failed\n$/)
+})
+
+test('where nobody can bring what is missing, it says so and ends before it makes anything', async () => {
+  using machine = bareMachine({}, '')
+  symlinkSync('/bin/sh', join(machine.path, 'bin/sh'))
+  const all = machine.run('test/run.ts', ['cluster/crds'])
+  assert.is(await all.end(), '1')
+  assert.match(all.output, 'Go 1.21 or newer')
+  assert.match(all.output, 'Then run this again')
+  assert.match(all.output, /0 passed, 1 failed\n$/)
+  assert.equal(machine.kept(), [])
+})
+
+test('a build that fails is told with its output', async () => {
+  using machine = bareMachine({ go: GO.replace('echo one', 'echo no space left on device >&2; exit 1; echo one') })
+  const failed = machine.run(SET_UP, ['cluster/crds'])
+  assert.is(await failed.end(), '1')
+  assert.match(failed.output, /`go list -deps \.` ended with 1:\nno space left on device/)
+})
+
+test('as root on Debian packages are installed in one go; one that brings nothing is an error', async () => {
+  const apt = `#!/bin/sh
+home=$(dirname "$0")/..
+echo "$*" >> "$home/asked"
+case $* in *there*) touch "$home/there" ;; esac
+`
+  using machine = bareMachine({ 'apt-get': apt })
+  mkdirSync(join(machine.path, 'cache'))
+  const before = { PATH: process.env['PATH'], XDG_CACHE_HOME: process.env['XDG_CACHE_HOME'] }
+  process.env['PATH'] = [join(machine.path, 'bin'), before.PATH].join(delimiter)
+  process.env['XDG_CACHE_HOME'] = join(machine.path, 'cache')
+  try {
+    const need = (name: string) => ({
+      name,
+      present: () => existsSync(join(machine.path, name)),
+      debian: [name, 'more'],
+    })
+    await setUp([need('there')], { isRoot: true, packages: 'apt' })
+    const asked = readFileSync(join(machine.path, 'asked'), 'utf8').trim().split('\n')
+    assert.equal(
+      asked.map((line) => line.replace('-o DPkg::Lock::Timeout=300 ', '')),
+      ['update', 'install --yes --no-install-recommends more there'],
+    )
+    const error = await setUp([need('absent')], { isRoot: true, packages: 'apt' }).catch(String)
+    assert.match(String(error), 'still there is no absent')
+  } finally {
+    process.env['PATH'] = before.PATH
+    if (before.XDG_CACHE_HOME === undefined) delete process.env['XDG_CACHE_HOME']
+    else process.env['XDG_CACHE_HOME'] = before.XDG_CACHE_HOME
+  }
+})
+
+test.run()

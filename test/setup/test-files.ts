@@ -1,0 +1,10 @@
+import { globSync } from 'node:fs'
+import { join } from 'node:path'
+
+const root = join(import.meta.dirname, '../..')
+
+/** Test files, from the repository's root, whose path holds one of the words; all where none is given. */
+export const testFiles = (words: readonly string[], pattern = 'test/**/*.test.ts'): string[] =>
+  globSync(pattern, { cwd: root })
+    .filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
+    .sort()

@@ -1,0 +1,57 @@
+/** Connections of callers who do what no client does: they send what they like, and read when they like. */
+import { connect, type Socket } from 'node:net'
+import { BASE_HEADERS } from '../../support/gateway/post.ts'
+
+export interface Target {
+  readonly port: number
+  /** Where the caller is. */
+  readonly address: string
+}
+
+/** The head of a request as text; `length` is what it says of its body. */
+export function head(method: string, headers: Readonly<Record<string, string>>, length?: number): string {
+  const lines = Object.entries({
+    host: '127.0.0.1',
+    ...headers,
+    ...(length === undefined ? {} : { 'content-length': String(length) }),
+  })
+  return `${method} /mcp HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`
+}
+
+export interface Connection {
+  readonly socket: Socket
+  /** Status of the first answer, once it is there; undefined where the connection ended without one. */
+  readonly status: Promise<number | undefined>
+}
+
+/** Opens a connection and writes; without `reads` nothing is read but the first answer's status line. */
+export async function open(target: Target, pieces: readonly (string | Buffer)[], reads = false): Promise<Connection> {
+  const socket = connect({ port: target.port, host: '127.0.0.1', localAddress: target.address })
+  socket.on('error', () => {})
+  const status = new Promise<number | undefined>((resolve) => {
+    socket.once('data', (data) => {
+      resolve(Number(data.toString('latin1').split(' ', 2)[1]))
+      if (reads) socket.resume()
+      else socket.pause()
+    })
+    socket.once('close', () => resolve(undefined))
+  })
+  await new Promise<void>((resolve) => {
+    socket.once('connect', resolve)
+    socket.once('close', resolve)
+  })
+  for (const piece of pieces) {
+    if (socket.destroyed) break
+    if (!socket.write(piece))
+      await new Promise<void>((resolve) => {
+        socket.once('drain', resolve)
+        socket.once('close', resolve)
+        // Who isn't read from goes on with another connection.
+        setTimeout(resolve, 300).unref()
+      })
+  }
+  return { socket, status }
+}
+
+export const post = (target: Target, body: string, headers: Readonly<Record<string, string>>, reads = false) =>
+  open(target, [head('POST', { ...BASE_HEADERS, ...headers }, Buffer.byteLength(body)), body], reads)

@@ -1,0 +1,64 @@
+import { spawn } from 'node:child_process'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** One check of a scenario, as the suite has written it. */
+export interface Check {
+  readonly id: string
+  readonly status: 'SUCCESS' | 'FAILURE' | 'WARNING' | 'INFO' | 'SKIPPED'
+  readonly errorMessage?: string
+}
+
+/** The checks of each scenario that ran. */
+export type ConformanceResult = ReadonlyMap<string, readonly Check[]>
+
+/** What is wrong in a scenario: a line for each check that failed. */
+export const failuresOf = (checks: readonly Check[]): string[] =>
+  checks.filter(({ status }) => status === 'FAILURE').map(({ id, errorMessage = '' }) => `${id}: ${errorMessage}`)
+
+const SUITE = fileURLToPath(
+  new URL('../../../node_modules/@modelcontextprotocol/conformance/dist/index.js', import.meta.url),
+)
+
+/** Runs the conformance suite's frozen set of server scenarios for a revision against an MCP endpoint. */
+export async function runConformance(url: string, requirements: string): Promise<ConformanceResult> {
+  return runSuite(['server', '--url', url, '--requirements', requirements])
+}
+
+/** Runs one of the suite's client scenarios against a program that gets the URL of the suite's server. */
+export async function runClientScenario(script: URL, scenario: string): Promise<readonly string[]> {
+  const command = `${process.execPath} ${fileURLToPath(script)}`
+  const results = await runSuite(['client', '--command', command, '--scenario', scenario])
+  const [checks] = results.values()
+  return checks === undefined ? ['did not run'] : failuresOf(checks)
+}
+
+async function runSuite(suiteArgs: readonly string[]): Promise<ConformanceResult> {
+  const directory = await mkdtemp(join(tmpdir(), 'portico-conformance-'))
+  const args = [SUITE, ...suiteArgs, '-o', directory]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] })
+  let said = ''
+  child.stderr.on('data', (chunk: Buffer) => {
+    said += chunk.toString()
+  })
+  await new Promise((resolve) => child.once('close', resolve))
+  try {
+    const results = await readResults(directory)
+    if (results.size === 0) throw new Error(`the suite ran nothing: ${said}`)
+    return results
+  } finally {
+    await rm(directory, { recursive: true })
+  }
+}
+
+async function readResults(directory: string): Promise<ConformanceResult> {
+  const results = new Map<string, readonly Check[]>()
+  for (const file of await readdir(directory, { recursive: true })) {
+    const [, scenario] = /^(?:.*\/)?(?:server-)?([^/]+?)-\d{4}-\d{2}-\d{2}T[^/]*\/checks\.json$/.exec(file) ?? []
+    if (scenario === undefined) continue
+    results.set(scenario, JSON.parse(await readFile(join(directory, file), 'utf8')) as readonly Check[])
+  }
+  return results
+}

@@ -1,0 +1,76 @@
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { serveGateway } from '../../../dataplane/gateway/index.ts'
+import { keptLog } from '../kept-log.ts'
+
+export interface GatewayUnderTest {
+  /** Ends in `/mcp`. */
+  readonly url: string
+  readonly base: string
+  readonly adminUrl: string
+  readonly directory: string
+  /** Lines of the log so far. */
+  readonly lines: Record<string, unknown>[]
+  status(): Promise<GatewayStatus>
+  /** Replaces the configuration, as the kubelet does: by rename. */
+  configure(config: TestConfig | string): Promise<void>
+  close(): Promise<void>
+}
+
+export interface GatewayStatus {
+  readonly config: string
+  readonly refused: readonly { readonly pointer: string; readonly message: string }[]
+  readonly sessions: number
+  readonly backends: readonly {
+    readonly name: string
+    readonly health: string
+    readonly revision: string | null
+    readonly circuit: string
+    readonly lastError: { readonly code: string; readonly message: string } | null
+    readonly tools: number
+    readonly latencyMs: number | null
+  }[]
+}
+
+/** A configuration without what a test need not say. */
+export type TestConfig = Partial<GatewayConfig> & Pick<GatewayConfig, 'backends'>
+
+/** Serves a gateway in this process. `prepare` may put files beside the configuration before it starts. */
+export async function startGateway(
+  config: TestConfig,
+  prepare?: (directory: string) => Promise<void>,
+): Promise<GatewayUnderTest> {
+  const directory = await mkdtemp(join(tmpdir(), 'portico-gateway-'))
+  const configFile = join(directory, 'gateway.yaml')
+  await prepare?.(directory)
+  await writeFile(configFile, textOf(config))
+  const { log, lines } = keptLog()
+  const served = await serveGateway({ configFile, listen: '127.0.0.1:0', adminListen: '127.0.0.1:0', log })
+  return {
+    url: `${served.url}/mcp`,
+    base: served.url,
+    adminUrl: served.adminUrl,
+    directory,
+    lines,
+    status: async () => (await fetch(`${served.adminUrl}/status`)).json() as Promise<GatewayStatus>,
+    async configure(next) {
+      await writeFile(`${configFile}.new`, typeof next === 'string' ? next : textOf(next))
+      await rename(`${configFile}.new`, configFile)
+    },
+    async close() {
+      await served.close()
+      await rm(directory, { recursive: true })
+    },
+  }
+}
+
+const textOf = (config: TestConfig): string =>
+  JSON.stringify({
+    name: 'test',
+    namespace: 'default',
+    role: 'gateway',
+    incomingAuth: { type: 'anonymous' },
+    ...config,
+  })

@@ -1,0 +1,63 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { eventually } from '../eventually.ts'
+import { freePort } from '../network/free-port.ts'
+
+const repository = join(import.meta.dirname, '..', '..', '..')
+
+/** `portico serve gateway` as a process of its own, which may be killed. */
+export class GatewayReplica {
+  readonly #child: ChildProcess
+  readonly port: number
+  readonly adminPort: number
+  errors = ''
+
+  private constructor(configFile: string, port: number, adminPort: number) {
+    this.port = port
+    this.adminPort = adminPort
+    const listen = ['--listen', `127.0.0.1:${port}`, '--admin-listen', `127.0.0.1:${adminPort}`]
+    this.#child = spawn(join(repository, 'bin/portico'), ['serve', 'gateway', '--config', configFile, ...listen], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    this.#child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
+      this.errors += chunk
+    })
+  }
+
+  /** Starts one and waits until it is ready. */
+  static async start(configFile: string): Promise<GatewayReplica> {
+    const replica = new GatewayReplica(configFile, await freePort(), await freePort())
+    await eventually('the replica is ready', async () => (await replica.readiness()) === 200, 30_000)
+    return replica
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}/mcp`
+  }
+
+  /** HTTP status of the readiness probe; 0 where nobody answers. */
+  async readiness(): Promise<number> {
+    try {
+      return (await fetch(`http://127.0.0.1:${this.adminPort}/readyz`)).status
+    } catch {
+      return 0
+    }
+  }
+
+  get memory(): Promise<number> {
+    return import('node:fs/promises')
+      .then(({ readFile }) => readFile(`/proc/${this.#child.pid}/statm`, 'utf8'))
+      .then((text) => Number(text.split(' ')[1]) * 4096)
+  }
+
+  get running(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null
+  }
+
+  /** Sends the signal and waits for the end. */
+  async end(signal: NodeJS.Signals = 'SIGKILL'): Promise<number | null> {
+    if (this.running) this.#child.kill(signal)
+    await eventually('the replica ends', () => !this.running, 30_000)
+    return this.#child.exitCode
+  }
+}

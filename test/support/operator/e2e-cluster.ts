@@ -1,0 +1,195 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { kubernetes } from '../../cluster/support/binary.ts'
+import { PORTICO_IMAGE } from './e2e-images.ts'
+
+const root = join(import.meta.dirname, '..', '..', '..')
+const OPERATOR_NAMESPACE = 'portico-system'
+/** What a kubectl that waits is given, in milliseconds: images are there, but two cores start every pod. */
+const PATIENCE = 120_000
+/** Each look is a kubectl of its own: more of them would keep the pods from starting. */
+const POLL_MS = 250
+
+const kubeconfig = process.env['KUBECONFIG']
+if (!kubeconfig) throw new Error('these tests run on the node that test/e2e/run.ts starts')
+
+/** A pod as far as tests look at it. */
+export interface Pod {
+  readonly metadata: { readonly name: string; readonly uid: string; readonly deletionTimestamp?: string }
+  readonly status: {
+    readonly podIP?: string
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[]
+    readonly containerStatuses?: readonly ContainerStatus[]
+    readonly initContainerStatuses?: readonly ContainerStatus[]
+  }
+}
+
+export interface ContainerStatus {
+  readonly name: string
+  readonly containerID?: string
+  readonly restartCount: number
+  readonly ready: boolean
+}
+
+/** Runs kubectl as administrator and gives its standard output; throws with its standard error. */
+export function kubectl(args: readonly string[], input?: string): string {
+  const [program, ...leading] = kubernetes(['kubectl'])('kubectl')
+  return execFileSync(program, [...leading, ...args], {
+    encoding: 'utf8',
+    cwd: root,
+    env: { ...process.env, HOME: tmpdir() },
+    maxBuffer: 1 << 28,
+    ...(input === undefined ? { stdio: ['ignore', 'pipe', 'pipe'] } : { input, stdio: 'pipe' }),
+  })
+}
+
+/** What kubectl prints as JSON. */
+export const get = <T>(...args: string[]): T => JSON.parse(kubectl(['get', ...args, '--output', 'json'])) as T
+
+/** Creates or changes objects as `kubectl apply` does. */
+export const apply = (namespace: string, ...objects: readonly object[]) =>
+  kubectl(
+    ['apply', '--namespace', namespace, '--filename', '-'],
+    JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }),
+  )
+
+/** A namespace that takes only pods of the restricted Pod Security Standard. */
+export function createNamespace(name: string): string {
+  const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' }
+  apply('default', { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } })
+  return name
+}
+
+/** Pods of a workload that aren't on their way out. */
+export const podsOf = (namespace: string, kind: string, name: string): Pod[] =>
+  get<{ items: Pod[] }>(
+    'pods',
+    '--namespace',
+    namespace,
+    '--selector',
+    `app.kubernetes.io/name=${kind.toLowerCase()},app.kubernetes.io/instance=${name}`,
+  ).items.filter(({ metadata }) => !metadata.deletionTimestamp)
+
+export const isReady = ({ status }: Pod): boolean =>
+  status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false
+
+export const containersOf = ({ status }: Pod): readonly ContainerStatus[] => [
+  ...(status.initContainerStatuses ?? []),
+  ...(status.containerStatuses ?? []),
+]
+
+/** Pods of a namespace and what they say: for the message of a failed test. */
+function explain(namespace: string): string {
+  const pods = get<{ items: Pod[] }>('pods', '--namespace', namespace).items
+  const logs = pods.map(({ metadata: { name } }) => {
+    const given = ['logs', name, '--namespace', namespace, '--all-containers', '--prefix', '--tail', '20']
+    try {
+      return kubectl(given)
+    } catch (error) {
+      return String(error)
+    }
+  })
+  const events = kubectl(['get', 'events', '--namespace', namespace, '--sort-by', '.lastTimestamp'])
+  return [kubectl(['get', 'pods', '--namespace', namespace, '--output', 'wide']), ...logs, events].join('\n')
+}
+
+/** Waits for a condition; the error shows the namespaces' pods, logs and events. */
+export async function until(
+  what: string,
+  namespace: string,
+  condition: () => boolean | Promise<boolean>,
+  ms = PATIENCE,
+): Promise<void> {
+  const deadline = performance.now() + ms
+  while (!(await condition())) {
+    if (performance.now() > deadline) {
+      const told = [...new Set([namespace, OPERATOR_NAMESPACE])].map(explain).join('\n')
+      // uvu prints the message and the stack, which repeats it.
+      throw Object.assign(new Error(`waited ${ms} ms in vain: ${what}\n${told}`), { stack: '' })
+    }
+    await delay(POLL_MS)
+  }
+}
+
+interface Conditioned {
+  readonly metadata: { readonly generation: number }
+  readonly status?: {
+    readonly url?: string
+    readonly observedGeneration?: number
+    readonly conditions?: readonly {
+      readonly type: string
+      readonly status: string
+      readonly observedGeneration?: number
+    }[]
+  }
+}
+
+/** Waits until an object's latest generation is Ready; gives its `status.url`. */
+export async function untilReady(namespace: string, kind: string, name: string): Promise<string> {
+  let url = ''
+  await until(`${kind} ${name} is Ready`, namespace, () => {
+    const { metadata, status } = get<Conditioned>(kind, name, '--namespace', namespace)
+    url = status?.url ?? ''
+    return (
+      status?.observedGeneration === metadata.generation &&
+      status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') === true
+    )
+  })
+  return url
+}
+
+/** Ends the process of a container, as a crash does. The tests see the node's processes: they share its sandbox. */
+export function killContainer({ containerID = '' }: ContainerStatus): void {
+  const id = containerID.replace('containerd://', '')
+  const groups = (process: string) => {
+    try {
+      return readFileSync(join('/proc', process, 'cgroup'), 'utf8')
+    } catch {
+      return '' // It has ended meanwhile.
+    }
+  }
+  const found = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && id !== '' && groups(name).includes(id))
+  if (found.length === 0) throw new Error(`no process of the container ${containerID}`)
+  for (const process_ of found) process.kill(Number(process_), 'SIGKILL')
+}
+
+/**
+ * Applies one of the two installations of operator/deploy with this checkout's image, the namespaced one in the given
+ * namespace; both replicas are Ready after it. Gives what takes it away again, with the CRDs (`all`) or without them.
+ */
+export async function installOperator(
+  variant: 'cluster' | 'namespaced',
+  namespace = OPERATOR_NAMESPACE,
+): Promise<(what?: 'all') => void> {
+  const folder = mkdtempSync(join(tmpdir(), 'install-'))
+  const [newName, newTag] = PORTICO_IMAGE.split(/:(?=[^:]*$)/)
+  writeFileSync(
+    join(folder, 'kustomization.yaml'),
+    JSON.stringify({
+      apiVersion: 'kustomize.config.k8s.io/v1beta1',
+      kind: 'Kustomization',
+      ...(variant === 'namespaced' ? { namespace } : {}),
+      resources: [relative(folder, join(root, 'operator/deploy', variant === 'cluster' ? '' : variant))],
+      images: [{ name: 'portico', newName, newTag }],
+    }),
+  )
+  createNamespace(namespace)
+  kubectl(['apply', '--server-side', '--kustomize', folder])
+  await until('the operator is Ready', namespace, () => {
+    const { status } = get<{ status: { readyReplicas?: number } }>(
+      'deployment',
+      'portico-operator',
+      '--namespace',
+      namespace,
+    )
+    return status.readyReplicas === 2
+  })
+  return (what) =>
+    void kubectl([
+      ...['delete', '--kustomize', folder, '--ignore-not-found', '--timeout', '60s'],
+      ...(what === 'all' ? [] : ['--selector', 'app.kubernetes.io/part-of=portico']),
+    ])
+}

@@ -1,0 +1,95 @@
+/** Manifests in a text, planned as the operator would: for tests of reconcile and render. */
+import { createHash } from 'node:crypto'
+import { parseAllDocuments } from 'yaml'
+import { applyDefaults, kindNamed } from '../../../crds/index.ts'
+import {
+  fillWorld,
+  type KubernetesObject,
+  type SourceObservation,
+  type World,
+  type WorldContent,
+} from '../../../operator/model/index.ts'
+import { clusterAddress, type Plan, planAll, type ReconcileContext } from '../../../operator/reconcile/index.ts'
+
+export const context: ReconcileContext = {
+  group: 'portico.dev',
+  now: '2026-11-20T12:00:00Z',
+  image: 'portico:test',
+  addressOf: clusterAddress,
+}
+
+type Document = KubernetesObject & {
+  readonly data?: Record<string, string>
+  readonly stringData?: Record<string, string>
+  readonly sources?: readonly SourceObservation[]
+  readonly observation?: { readonly kind: string; readonly replicas: number; readonly readyReplicas: number }
+}
+
+/** An object as the API server hands it out: with defaults. */
+export function defaulted(object: KubernetesObject): KubernetesObject {
+  const declaration = kindNamed(object.kind)
+  if (!declaration) throw new TypeError(`not a kind of ours: ${object.kind}`)
+  return applyDefaults(declaration, object)
+}
+
+const digest = (value: unknown) => createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 8)
+
+/**
+ * The world of the documents in a YAML text: our kinds, Secrets, ConfigMaps, and `kind: Observation` for what runs
+ * (`observation: {kind, replicas, readyReplicas, reason, message}` under the workload's name), and `kind: Sources` for
+ * how a registry's sources stand.
+ */
+export function worldContent(text: string): Required<WorldContent> {
+  const documents = parseAllDocuments(text).map((document) => document.toJS() as Document | null)
+  const found = documents.filter((document) => document !== null)
+  const named = ({ metadata: { name, namespace = 'default' } }: Document) => ({ name, namespace })
+  const of = (kind: string) => found.filter((document) => document.kind === kind)
+  return {
+    objects: found
+      .filter(({ kind }) => kindNamed(kind))
+      .map((document) => defaulted({ ...document, metadata: { namespace: 'default', ...document.metadata } })),
+    secrets: of('Secret').map((secret) => ({
+      ...named(secret),
+      keys: Object.keys(secret.stringData ?? {}),
+      revision: digest(secret.stringData),
+    })),
+    configMaps: of('ConfigMap').map((configMap) => ({ ...named(configMap), data: configMap.data ?? {} })),
+    observations: of('Observation').map((document) => ({
+      ...named(document),
+      ...(document.observation as NonNullable<Document['observation']>),
+    })),
+    sources: of('Sources').map((document) => ({ ...named(document), sources: document.sources ?? [] })),
+  }
+}
+
+export const worldOf = (text: string): World => fillWorld(worldContent(text))
+
+export type Plans = ReadonlyMap<string, Plan>
+
+/** All plans of a world, by `Kind/name`, for worlds of one namespace. */
+export const plansOf = (world: World, given: ReconcileContext = context): Plans =>
+  new Map(planAll(world.view, given).map(({ object, plan }) => [`${object.kind}/${object.metadata.name}`, plan]))
+
+/** All plans of the manifests in a YAML text, by `Kind/name`. */
+export const plansOfText = (text: string): Plans => plansOf(worldOf(text))
+
+/** One condition of a plan as `Status Reason: message`. */
+export function condition(plan: Plan | undefined, type: string): string | undefined {
+  const found = plan?.status.conditions.find((candidate) => candidate.type === type)
+  return found && `${found.status} ${found.reason}${found.message === '' ? '' : `: ${found.message}`}`
+}
+
+/** A child of a plan by kind; fails where the children are held. */
+export function childOf(plan: Plan | undefined, kind: string): KubernetesObject {
+  const children = plan?.children
+  const found = Array.isArray(children) ? children.find((child) => child.kind === kind) : undefined
+  if (!found) throw new Error(`no child of kind ${kind}: ${JSON.stringify(plan?.status)}`)
+  return found as KubernetesObject
+}
+
+/** The data-plane configuration text among a plan's children. */
+export function configText(plan: Plan | undefined): string {
+  const { data } = childOf(plan, 'ConfigMap') as unknown as { data: Record<string, string> }
+  const [text] = Object.values(data)
+  return text ?? ''
+}

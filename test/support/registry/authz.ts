@@ -1,0 +1,133 @@
+import { type IdentityProvider, startIdentityProvider } from '../network/identity-provider.ts'
+import { configOf, registryFile, registryFolder, runRegistry, server, type TestRegistry } from './registry.ts'
+
+/** Catalogs, claims and callers of two organizations, as in research/registry.md section 6. */
+
+const AUDIENCE = 'https://registry.example'
+export const acme = { org: 'acme' }
+export const platform = { org: 'acme', team: 'platform' }
+export const data = { org: 'acme', team: 'data' }
+
+export const callers = {
+  'platform-writer': { ...platform, role: 'writer' },
+  'data-writer': { ...data, role: 'writer' },
+  'platform-admin': { ...platform, role: 'admin' },
+  'outsider-admin': { org: 'contoso', role: 'admin' },
+  'outsider-writer': { org: 'contoso', role: 'writer' },
+  outsider: { org: 'contoso' },
+  'both-teams': { org: 'acme', team: ['platform', 'data'], role: ['writer', 'admin'] },
+  'super-admin': { role: 'super-admin' },
+  nobody: {},
+} as const
+export type CallerName = keyof typeof callers
+
+const roles = {
+  superAdmin: [{ role: 'super-admin' }],
+  manageSources: [{ role: 'admin' }],
+  manageRegistries: [{ role: 'admin' }],
+  manageEntries: [{ role: 'writer' }],
+}
+
+export interface Reply {
+  readonly status: number
+  readonly headers: Headers
+  /** Of any shape: tests look into it. */
+  readonly body: any
+}
+
+export interface AuthzRegistry {
+  readonly registry: TestRegistry
+  readonly idp: IdentityProvider
+  /** A request of a caller; undefined: without a token; `Bearer …`: with this header. */
+  as(caller: CallerName | string | undefined, method: string, path: string, body?: unknown): Promise<Reply>
+  tokenOf(caller: CallerName): Promise<string>
+  close(): Promise<void>
+}
+
+export interface AuthzOptions {
+  readonly mode?: 'anonymous' | 'auth-only' | 'full'
+  readonly auth?: object
+  readonly authz?: object
+  readonly config?: object
+}
+
+/** Runs a registry over the fixture and waits until its sources are synced. */
+export async function startAuthzRegistry(options: AuthzOptions = {}): Promise<AuthzRegistry> {
+  const { mode = 'full' } = options
+  const idp = await startIdentityProvider()
+  const folder = await registryFolder()
+  await folder.write('shared.json', registryFile([server('com.acme/shared'), server('com.acme/covered', '1.0.0')]))
+  await folder.write('platform.json', registryFile([server('com.acme/platform-tool', '1.0.0')]))
+  await folder.write(
+    'data.json',
+    registryFile([server('com.acme/data-tool', '1.0.0'), server('com.acme/covered', '9.0.0')]),
+  )
+  const { sources, ...rest } = configOf({ shared: 'shared.json', platform: 'platform.json', data: 'data.json' })
+  const claims: Record<string, object> = { shared: acme, platform, data }
+  await folder.configure({
+    ...rest,
+    sources: [
+      ...sources.map((source) => ({ ...source, claims: claims[source.name] })),
+      { name: 'internal', managed: {}, claims: acme },
+    ],
+    registries: [
+      { name: 'main', sources: ['shared', 'platform', 'data', 'internal'] },
+      { name: 'acme-all', sources: ['shared', 'platform', 'data', 'internal'], claims: acme },
+      { name: 'acme-platform', sources: ['platform', 'shared'], claims: platform },
+      { name: 'acme-data', sources: ['data', 'shared'], claims: data },
+    ],
+    auth: {
+      mode: mode === 'anonymous' ? 'anonymous' : 'oauth',
+      ...(mode !== 'anonymous' && {
+        oauth: {
+          resourceUrl: AUDIENCE,
+          providers: [{ name: 'idp', issuerUrl: idp.issuer, audience: AUDIENCE }],
+        },
+      }),
+      ...(mode === 'full' && { authz: { roles, ...options.authz } }),
+      ...options.auth,
+    },
+    ...options.config,
+  })
+  const registry = await runRegistry(folder)
+  await registry.ready()
+
+  const tokens = new Map<string, Promise<string>>()
+  const tokenOf = (caller: CallerName) => {
+    let token = tokens.get(caller)
+    if (token === undefined) tokens.set(caller, (token = idp.mint({ aud: AUDIENCE, sub: caller, ...callers[caller] })))
+    return token
+  }
+
+  return {
+    registry,
+    idp,
+    tokenOf,
+    async as(caller, method, path, body) {
+      const headers: Record<string, string> = {}
+      if (caller !== undefined)
+        headers['authorization'] = caller in callers ? `Bearer ${await tokenOf(caller as CallerName)}` : caller
+      if (body !== undefined) headers['content-type'] = 'application/json'
+      const response = await fetch(`${registry.url}${path}`, {
+        method,
+        headers,
+        ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      })
+      const text = await response.text()
+      return { status: response.status, headers: response.headers, body: text === '' ? undefined : JSON.parse(text) }
+    },
+    async close() {
+      await registry.close()
+      await idp.close()
+    },
+  }
+}
+
+/** Path of a server in the consumer API. */
+export const serverPath = (registry: string, name: string) =>
+  `/registry/${registry}/v0.1/servers/${encodeURIComponent(name)}`
+
+export const entryPath = (name: string, type = 'server') => `/v1/entries/${type}/${encodeURIComponent(name)}`
+
+export const listed = ({ body }: Reply) =>
+  (body.servers as { server: { name: string } }[]).map(({ server: { name } }) => name)

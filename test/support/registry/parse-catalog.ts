@@ -1,0 +1,15 @@
+import { createBudget } from '../../../dataplane/registry/sources/format/budget.ts'
+import type { Catalog } from '../../../dataplane/registry/sources/format/catalog-reader.ts'
+import { readCatalog } from '../../../dataplane/registry/sources/format/parse.ts'
+
+/** All of what a registry file holds, read in pieces of so many bytes. */
+export async function parseCatalog(bytes: Buffer, piece = 64 * 1024): Promise<Catalog> {
+  const pieces: Buffer[] = []
+  for (let at = 0; at < bytes.length; at += piece) pieces.push(bytes.subarray(at, at + piece))
+  const catalogs: Catalog[] = []
+  for await (const catalog of readCatalog(pieces, createBudget(2 ** 30))) catalogs.push(catalog)
+  return {
+    versions: catalogs.flatMap(({ versions }) => versions),
+    problems: catalogs.flatMap(({ problems }) => problems),
+  }
+}

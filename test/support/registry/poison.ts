@@ -1,0 +1,17 @@
+/**
+ * Loaded with `--import`: stands for a fault in whatever reads what a source gives. In a worker thread a text with
+ * `POISON-STALL` is parsed without end, and one with `POISON-MEMORY` takes all the memory that there is.
+ */
+import { isMainThread } from 'node:worker_threads'
+
+if (!isMainThread) {
+  const { parse } = JSON
+  JSON.parse = function parsePoison(text: string, reviver?: never) {
+    if (typeof text === 'string' && text.includes('POISON-STALL')) for (;;);
+    if (typeof text === 'string' && text.includes('POISON-MEMORY')) {
+      const held: object[] = []
+      for (;;) held.push({ held: [held.length] })
+    }
+    return parse(text, reviver)
+  }
+}

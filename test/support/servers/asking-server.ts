@@ -1,0 +1,75 @@
+import type { ServerResponse } from 'node:http'
+import { type RawRequest, type RawServer, startRawServer } from './raw-server.ts'
+
+/** The stream of a call whose backend has asked something. */
+export interface AskingCall {
+  readonly request: RawRequest
+  /** Everything that has been answered to its questions, as whole messages. */
+  readonly answers: Record<string, any>[]
+  /** The backend no longer has the client of the call. */
+  readonly isClosed: boolean
+  /** Bytes that nobody has taken from it yet. */
+  readonly unread: number
+  /** Puts one message on the stream. */
+  say(message: object): void
+  /** Answers the call with this result and ends the stream. */
+  finish(result: object): void
+}
+
+export interface AskingServer extends RawServer {
+  readonly asking: AskingCall[]
+}
+
+export interface AskingServerOptions {
+  readonly method?: string
+  readonly params?: object
+  /** Told with each answer to a question. */
+  onAnswer?(call: AskingCall, message: Record<string, any>): void
+}
+
+/** A legacy backend by hand whose one tool, `t`, asks something; the test says what comes then. */
+export async function startAskingServer(options: AskingServerOptions = {}): Promise<AskingServer> {
+  const { method = 'elicitation/create', params = { message: 'Who?', requestedSchema: { type: 'object' } } } = options
+  const asking: AskingCall[] = []
+  const open = new Map<string, AskingCall>()
+  const server = await startRawServer({
+    era: 'legacy',
+    call(request, res) {
+      const call = callOf(request, res)
+      asking.push(call)
+      const id = `question-${asking.length}`
+      open.set(id, call)
+      call.say({ id, method, params })
+      return undefined
+    },
+    before({ message }, res) {
+      const call = message.method === undefined ? open.get(String(message.id)) : undefined
+      if (call === undefined) return false
+      res.writeHead(202).end()
+      call.answers.push(message)
+      options.onAnswer?.(call, message)
+      return true
+    },
+  })
+  return Object.assign(server, { asking })
+}
+
+function callOf(request: RawRequest, res: ServerResponse): AskingCall {
+  res.writeHead(200, { 'content-type': 'text/event-stream' })
+  const say = (message: object) => void res.write(`data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`)
+  return {
+    request,
+    answers: [],
+    get isClosed() {
+      return res.destroyed
+    },
+    get unread() {
+      return res.writableLength
+    },
+    say,
+    finish(result) {
+      say({ id: request.message.id, result })
+      res.end()
+    },
+  }
+}

@@ -1,0 +1,107 @@
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
+import { orFail } from '../or-fail.ts'
+
+/** A request, notification or answer as the gateway has written it. */
+export type Heard = {
+  readonly id?: unknown
+  readonly method?: string
+  readonly params?: Record<string, unknown>
+  readonly error?: { readonly code: number }
+}
+
+/** A server on a two-way channel whose every message a test writes. */
+export interface ChannelServer {
+  readonly transport: BackendConfig['transport']
+  readonly config: Pick<BackendConfig, 'transport' | 'url' | 'stdio'>
+  readonly heard: Heard[]
+  /** Says something wherever the gateway is listening, byte for byte. */
+  say(text: string): void
+  /** Ends all channels. */
+  cut(): void
+  close(): Promise<void>
+}
+
+/** Takes a message; `say` writes on the channel that it came on. */
+export type Take = (message: Heard, say: (text: string) => void) => void
+
+/** A server on standard input and output: a child that passes both on to this process. */
+export async function startStdioServer(take: Take): Promise<ChannelServer> {
+  const heard: Heard[] = []
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    socket.on('close', () => sockets.delete(socket))
+    createInterface({ input: socket }).on('line', (line) => {
+      const message = JSON.parse(line) as Heard
+      heard.push(message)
+      take(message, (text) => void socket.write(`${text}\n`))
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const child = fileURLToPath(new URL('./stdio-to-socket.ts', import.meta.url))
+  return {
+    transport: 'stdio',
+    config: { transport: 'stdio', stdio: { command: [process.execPath, child, String(port)] } },
+    heard,
+    say: (text) => {
+      for (const socket of sockets) socket.write(`${text}\n`)
+    },
+    cut: () => {
+      for (const socket of sockets) socket.destroy()
+    },
+    close: async () => {
+      for (const socket of sockets) socket.destroy()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+/** A server of 2024-11-05 (HTTP+SSE): each session has a stream, and what is posted is answered there. */
+export async function startSseChannel(take: Take): Promise<ChannelServer> {
+  const heard: Heard[] = []
+  const streams = new Map<string, ServerResponse>()
+  const sayOn = (stream: ServerResponse | undefined) => (text: string) =>
+    void stream?.write(`event: message\ndata: ${text}\n\n`)
+  const server = createHttpServer(
+    orFail(async (req: IncomingMessage, res: ServerResponse) => {
+      if (req.method === 'GET') {
+        const name = `/messages/${streams.size}-${Math.random()}`
+        streams.set(name, res)
+        res.once('close', () => streams.delete(name))
+        res.writeHead(200, { 'content-type': 'text/event-stream' }).write(`event: endpoint\ndata: ${name}\n\n`)
+        return
+      }
+      const chunks: Buffer[] = []
+      for await (const chunk of req) chunks.push(chunk as Buffer)
+      const stream = streams.get(req.url ?? '')
+      res.writeHead(stream === undefined ? 404 : 202).end()
+      if (stream === undefined) return
+      const message = JSON.parse(Buffer.concat(chunks).toString()) as Heard
+      heard.push(message)
+      take(message, sayOn(stream))
+    }),
+  )
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  return {
+    transport: 'sse',
+    config: { transport: 'sse', url: `http://127.0.0.1:${port}/sse` },
+    heard,
+    say: (text) => {
+      for (const stream of streams.values()) sayOn(stream)(text)
+    },
+    cut: () => {
+      for (const stream of streams.values()) stream.destroy()
+    },
+    close: async () => {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
