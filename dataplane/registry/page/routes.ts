@@ -52,9 +52,10 @@ export function pageRoutes(api: Pick<Api, 'reader' | 'visibilityOf'>): Hono<Regi
     const after = cursor ? decodeCursor(cursor, digest) : undefined
     if (cursor && after === undefined) throw new PublicError('invalid_request')
 
+    const hold = (bytes: number) => c.var.held.demand(bytes)
     const query = { type: 'server', includeDeleted: false, version: 'latest', limit: PAGE_SIZE, after } as const
     const { rows, more } = await readPage(actor, await openRegistry(api, actor, registry), ({ visible }) =>
-      reader.list({ ...query, registry, visible, ...(search && { search }) }),
+      reader.list({ ...query, registry, visible, ...(search && { search }) }, hold),
     )
     const last = more ? rows.at(-1) : undefined
     const nextCursor = last && encodeCursor(last, digest)
@@ -67,8 +68,9 @@ export function pageRoutes(api: Pick<Api, 'reader' | 'visibilityOf'>): Hono<Regi
     const { registry } = open
     const name = `${c.req.param('namespace')}/${c.req.param('short')}`
     if (!isServerName(name)) throw new PublicError('not_found')
+    const hold = (bytes: number) => c.var.held.demand(bytes)
     const { rows, more } = await readPage(actor, open, ({ visible }) =>
-      reader.versions({ registry, type: 'server', name, visible, includeDeleted: false }),
+      reader.versions({ registry, type: 'server', name, visible, includeDeleted: false }, hold),
     )
     if (rows.length === 0) throw new PublicError('not_found')
     return show(c, entryPage({ registry, rows, more }))

@@ -1,4 +1,4 @@
-import type { Share } from '../../../server/budget.ts'
+import { Lease, type Share } from '../../../server/budget.ts'
 import type { Reader } from '../../store/read/read.ts'
 import type { CallerMemory } from '../request/caller-memory.ts'
 import type { OpenRegistry } from '../request/gate.ts'
@@ -47,9 +47,18 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
   const asked = new AskedLately()
   const making = new Map<string, Promise<Body | undefined>>()
 
+  async function read(question: Question, open: OpenRegistry, share: Share): Promise<Body | undefined> {
+    const held = new Lease(share)
+    try {
+      return await readCatalog(reader, question, open, (bytes) => held.demand(bytes))
+    } finally {
+      held.release()
+    }
+  }
+
   async function make({ question, open, gzip, share }: Wanted): Promise<Body | undefined> {
     const known = gzip && away() === undefined ? kept.get(keyOf(question, open, false)) : undefined
-    const plain = known ?? (await readCatalog(reader, question, open))
+    const plain = known ?? (await read(question, open, share))
     if (!gzip || plain === undefined || plain.bytes.length < SMALLEST) return plain
     const { bytes, revision } = plain
     return { bytes: await memory.during(share, bytes.length, () => compressed(bytes)), gzip, revision }

@@ -192,15 +192,15 @@ async function enterStaged(database: Database, source: number, now: string): Pro
         case when entry_version.status = s.status then entry_version.status_changed_at else ${now} end),
       published_at = coalesce(s.published_at, entry_version.published_at), updated_at = ${now}, gone_at = null,
       title = s.title, description = s.description, search_text = s.search_text, content_hash = s.content_hash,
-      other_meta = s.other_meta, document_id = s.document_id
+      other_meta = s.other_meta, document_id = s.document_id, bytes = s.bytes
     from staged_version s join entry e on ${sameEntry(sql`e`)}
     where ${mine} and entry_version.entry_id = e.id and entry_version.precedence = s.precedence`.execute(database)
   await sql`
     insert into entry_version (entry_id, version, precedence, status, status_message, status_changed_at, published_at,
-      updated_at, title, description, search_text, content_hash, other_meta, document_id)
+      updated_at, title, description, search_text, content_hash, other_meta, document_id, bytes)
     select e.id, s.version, s.precedence, s.status, s.status_message,
       coalesce(s.status_changed_at, s.published_at, ${now}), coalesce(s.published_at, ${now}),
-      ${now}, s.title, s.description, s.search_text, s.content_hash, s.other_meta, s.document_id
+      ${now}, s.title, s.description, s.search_text, s.content_hash, s.other_meta, s.document_id, s.bytes
     from staged_version s join entry e on ${sameEntry(sql`e`)}
     where ${mine} and not exists (
       select 1 from entry_version v where v.entry_id = e.id and v.precedence = s.precedence)

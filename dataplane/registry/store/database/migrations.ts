@@ -4,6 +4,7 @@ import { createTables } from './migrations/0001-tables.ts'
 import { createSearch } from './migrations/0002-search.ts'
 import { joinWords } from './migrations/0003-search-key.ts'
 import { searchedFirst } from './migrations/0004-searched-first.ts'
+import { keepBytes } from './migrations/0005-bytes.ts'
 import type { RegistryTables } from './schema.ts'
 
 /** In order of their names. One that was ever released is never edited. */
@@ -12,6 +13,7 @@ const migrations: Record<string, Migration> = {
   '0002-search': createSearch,
   '0003-search-key': joinWords,
   '0004-searched-first': searchedFirst,
+  '0005-bytes': keepBytes,
 }
 
 /** Brings the database to the newest schema, in one transaction. Throws where a newer Portico has been at work. */

@@ -116,6 +116,8 @@ export interface EntryVersionTable {
   /** JSON object of further `_meta` blocks that came in beside the document. */
   other_meta: string | null
   document_id: number
+  /** Of the document, `status_message` and `other_meta` together, or more: whether they are large is told without them. */
+  bytes: number
 }
 
 /** JSON text of a version; the version points to it. */
@@ -144,6 +146,7 @@ interface StagedVersionTable {
   content_hash: string
   other_meta: string | null
   document_id: number
+  bytes: number
 }
 
 /** An entry that a registry shows where no entry of the same name with a lower rank is visible to the caller. */

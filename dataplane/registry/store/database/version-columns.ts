@@ -24,39 +24,34 @@ export interface VersionRow {
 export interface FoundRow extends Omit<VersionRow, 'document'> {
   readonly document: string | null
   readonly version_id: number
-  /** Bytes of the document. */
-  readonly size: number
-  /** Bytes of what is shown beside it. */
-  readonly beside: number
+  /** Bytes of its document and of what is shown beside it. */
+  readonly bytes: number
 }
 
-/** A text of more bytes is not read at once with others. */
+/** The texts of a version that has more bytes are not read at once with others. */
 export const LARGE_BYTES = 16 * 1024
 
-const bytesOf = (text: RawBuilder<unknown>) => sql`coalesce(octet_length(${text}), 0)`
-/** Its bytes can be told without reading it, on either database. */
-const unlessLarge = (text: RawBuilder<unknown>) =>
-  sql`case when octet_length(${text}) > ${sql.lit(LARGE_BYTES)} then null else ${text} end`
-const message = sql`v.status_message`
-const meta = sql`v.other_meta`
+const unlessLarge = (text: RawBuilder<unknown>, bytes: RawBuilder<unknown>) =>
+  sql`case when ${bytes} > ${sql.lit(LARGE_BYTES)} then null else ${text} end`
+const bytes = sql`v.bytes`
 
 /** The columns of entry `e` and version `v` that an answer is made of. */
 export const rowColumns: RawBuilder<unknown> = sql`
-  v.id as version_id, e.name, v.version, v.status, ${unlessLarge(message)} as status_message, v.status_changed_at,
-  v.published_at, v.updated_at, case when v.id = e.latest_id then 1 else 0 end as is_latest,
-  ${unlessLarge(meta)} as other_meta, ${bytesOf(message)} + ${bytesOf(meta)} as beside`
+  v.id as version_id, e.name, v.version, v.status, ${unlessLarge(sql`v.status_message`, bytes)} as status_message,
+  v.status_changed_at, v.published_at, v.updated_at, case when v.id = e.latest_id then 1 else 0 end as is_latest,
+  ${unlessLarge(sql`v.other_meta`, bytes)} as other_meta, v.bytes`
 
 /** The same of a subquery `p` that has them: each column that nobody needs costs as much as one that is needed. */
 export const columnsOfRow: RawBuilder<unknown> = sql`
   p.version_id, p.name, p.version, p.status, p.status_message, p.status_changed_at, p.published_at, p.updated_at,
-  p.is_latest, p.other_meta, p.beside`
+  p.is_latest, p.other_meta, p.bytes`
 
-/** Those of document `d`. */
-export const documentColumns: RawBuilder<unknown> = sql`
-  ${unlessLarge(sql`d.text`)} as document, octet_length(d.text) as size`
+/** That of document `d`, beside a subquery `p` that has those. */
+export const documentColumn: RawBuilder<unknown> = sql`${unlessLarge(sql`d.text`, sql`p.bytes`)} as document`
 
 /** All of them. */
-export const versionColumns: RawBuilder<unknown> = sql`${rowColumns}, ${documentColumns}`
+export const versionColumns: RawBuilder<unknown> = sql`
+  ${rowColumns}, ${unlessLarge(sql`d.text`, bytes)} as document`
 
 /** Which versions an answer has; the values come with each run. */
 export interface VersionFilter {

@@ -20,8 +20,12 @@ export function incomingColumns(incoming: IncomingVersion) {
     search_text: searchText(name, title, description),
     content_hash: contentHash(incoming),
     other_meta: incoming.others,
+    bytes: bytesOf(incoming.document) + bytesOf(incoming.statusMessage) + bytesOf(incoming.others),
   }
 }
+
+/** Of a text in UTF-8; 0 where there is none. */
+export const bytesOf = (text: string | null): number => (text === null ? 0 : Buffer.byteLength(text))
 
 /** Over everything that came in, so that an equal hash means an equal row. */
 function contentHash(incoming: IncomingVersion): string {

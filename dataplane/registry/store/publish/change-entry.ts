@@ -5,6 +5,7 @@ import { renewRevisions, settleEntries } from '../apply/settle-entries.ts'
 import { canonicalClaims, internOne } from '../database/claims-sets.ts'
 import type { AdminWriter, EntryChange, EntryOutcome } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
+import { bytesOf } from '../database/version-row.ts'
 
 type Database = Kysely<RegistryTables>
 type Argument<K extends keyof AdminWriter> = Parameters<AdminWriter[K]>[0]
@@ -98,6 +99,11 @@ async function updateVersion(database: Database, entry: number, version: string,
   if (known === undefined) return 'not_found'
   const { gone_at, status, status_message } = columns
   if (gone_at === undefined && known.status === status && known.status_message === status_message) return 'same'
-  await database.updateTable('entry_version').set(columns).where('id', '=', known.id).execute()
+  const longer = bytesOf(status_message) - bytesOf(known.status_message)
+  await database
+    .updateTable('entry_version')
+    .set((row) => ({ ...columns, bytes: row('bytes', '+', longer) }))
+    .where('id', '=', known.id)
+    .execute()
   return 'written'
 }

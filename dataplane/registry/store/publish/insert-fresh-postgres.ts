@@ -21,6 +21,7 @@ const COLUMNS = [
 
 type Column = (typeof COLUMNS)[number]
 type Values = { readonly [C in Column]: readonly (string | null)[] } & {
+  readonly bytes: readonly number[]
   readonly revision: string
   readonly added_name: readonly string[]
   readonly added_type: readonly string[]
@@ -47,15 +48,16 @@ const insertAll = prepareForTransactions<RegistryTables, Values, unknown>((value
     ), fresh as materialized (
       select f.*, ${drawn('entry_version')} as id, ${drawn('document')} as document_id
       from unnest(${numbers('entry')}, ${numbers('added')}, ${numbers('source')}, ${texts('document')},
-        ${sql.join(COLUMNS.map(texts))}) with ordinality as f(entry_id, added, source_id, text, ${columns}, place)
+        ${numbers('bytes')}, ${sql.join(COLUMNS.map(texts))})
+        with ordinality as f(entry_id, added, source_id, text, bytes, ${columns}, place)
     ), entries as (
       insert into entry (id, source_id, type, name, claims_set, latest_id)
       select a.id, a.source_id, a.type, a.name, a.claims_set, f.id from added a join fresh f on f.place = a.latest
     ), documents as (
       insert into document (id, source_id, text) select document_id, source_id, text from fresh
     ), versions as (
-      insert into entry_version (id, entry_id, document_id, ${columns})
-      select f.id, coalesce(f.entry_id, a.id), f.document_id,
+      insert into entry_version (id, entry_id, document_id, bytes, ${columns})
+      select f.id, coalesce(f.entry_id, a.id), f.document_id, f.bytes,
         ${sql.join(COLUMNS.map((column) => sql.ref(`f.${column}`)))}
       from fresh f left join added a on a.place = f.added
     ), listings as (
@@ -79,6 +81,7 @@ export async function insertFreshAtOnce(database: Kysely<RegistryTables>, fresh:
   }
   await insertAll(database, {
     ...texts,
+    bytes: fresh.map(({ columns }) => columns.bytes),
     revision: randomUUID(),
     added_name: added.map(({ newest }) => newest.publication.name),
     added_type: added.map(({ newest }) => newest.publication.type),

@@ -30,7 +30,11 @@ export interface PageOptions {
   readonly registry: number
   /** Whether what has changed meanwhile is taken as it is now. */
   readonly isLast: boolean
+  readonly hold: Hold | undefined
 }
+
+/** Counts the bytes of large texts before they are read; throws where they are too much, and then they are not read. */
+export type Hold = (bytes: number) => void
 
 /** Undefined where the registry has changed since the rows were found. */
 export type MakePage = (found: readonly FoundRow[], options: PageOptions) => Promise<VersionPage | undefined>
@@ -52,7 +56,7 @@ export function createMakePage(database: Kysely<RegistryTables>): MakePage {
   )
   const inTurn = createTurns(AT_ONCE)
 
-  return async function makePage(found, { limit, registry, isLast }) {
+  return async function makePage(found, { limit, registry, isLast, hold }) {
     const count = fitting(found, limit)
     const rows = count < found.length ? found.slice(0, count) : found
     const more = count < found.length
@@ -60,7 +64,10 @@ export function createMakePage(database: Kysely<RegistryTables>): MakePage {
     if (large.length === 0) return { rows: rows as readonly VersionRow[], more }
 
     const versions = lists.value(large.map(({ version_id }) => version_id))
-    const texts = await inTurn(() => readTexts({ versions, registry }))
+    const texts = await inTurn(() => {
+      hold?.(large.reduce((sum, row) => sum + row.bytes, 0))
+      return readTexts({ versions, registry })
+    })
     const changed = texts.length < large.length || texts.some(({ revision }) => revision !== large[0]?.revision)
     if (changed && !isLast) return undefined
     const byId = new Map(texts.map((its) => [its.version_id, its]))
@@ -69,13 +76,13 @@ export function createMakePage(database: Kysely<RegistryTables>): MakePage {
   }
 }
 
-const isCut = ({ size, beside }: FoundRow) => size > LARGE_BYTES || beside > LARGE_BYTES
+const isCut = ({ bytes }: FoundRow) => bytes > LARGE_BYTES
 
 /** How many of the rows a page has: one at least. */
 function fitting(found: readonly FoundRow[], limit: number): number {
   let bytes = 0
-  for (const [index, { size, beside }] of found.entries()) {
-    bytes += size + beside + AROUND_BYTES
+  for (const [index, row] of found.entries()) {
+    bytes += row.bytes + AROUND_BYTES
     if (index === limit || (bytes > PAGE_BYTES && index > 0)) return index
   }
   return found.length

@@ -109,7 +109,7 @@ export function createListPage(
     const oneMore = { ...query, limit: query.limit + 1 }
     return ofOneState(
       () => attempt(oneMore),
-      (rows, isLast) => makePage(rows, { limit: query.limit, registry: query.registry, isLast }),
+      (rows, isLast) => makePage(rows, { limit: query.limit, registry: query.registry, isLast, hold: query.hold }),
     )
   }
 }

@@ -14,7 +14,7 @@ import {
   versionConditions,
 } from '../database/version-columns.ts'
 import { type Attempt, ofOneState } from './attempts.ts'
-import { AROUND_BYTES, type MakePage, PAGE_BYTES, type VersionPage } from './large-texts.ts'
+import { AROUND_BYTES, type Hold, type MakePage, PAGE_BYTES, type VersionPage } from './large-texts.ts'
 
 interface OneNameQuery {
   readonly registry: number
@@ -27,6 +27,7 @@ interface OneNameQuery {
   readonly limit: number
   readonly includeDeleted: boolean
   readonly values: FilterValues
+  readonly hold?: Hold | undefined
 }
 
 /** Versions that are found by one statement, and so may be in memory with texts that are just not large. */
@@ -92,7 +93,7 @@ export function createOneName(
     let { before } = query
     for (;;) {
       const met = await step({ ...query, before, limit: Math.min(limit + 1 - rows.length, STEP) })
-      for (const { size, beside } of met) bytes += size + beside + AROUND_BYTES
+      for (const row of met) bytes += row.bytes + AROUND_BYTES
       rows.push(...met)
       const last = met.at(-1)
       if (last === undefined || met.length < STEP || rows.length > limit || bytes > PAGE_BYTES)
@@ -102,10 +103,10 @@ export function createOneName(
   }
 
   return function readOneName(query) {
-    const { limit, registry } = query
+    const { limit, registry, hold } = query
     return ofOneState(
       () => find(query),
-      (rows, isLast) => makePage(rows, { limit, registry, isLast }),
+      (rows, isLast) => makePage(rows, { limit, registry, isLast, hold }),
     )
   }
 }

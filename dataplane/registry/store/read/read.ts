@@ -10,7 +10,7 @@ import type { AdminReader } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import type { FilterValues, VersionFilter, VersionRow } from '../database/version-columns.ts'
 import { ofOneState } from './attempts.ts'
-import { createMakePage, type VersionPage } from './large-texts.ts'
+import { createMakePage, type Hold, type VersionPage } from './large-texts.ts'
 import { createListPage } from './list-page.ts'
 import { createLookUp, type LookUpQuery } from './look-up.ts'
 import { createOneName } from './one-name.ts'
@@ -51,13 +51,16 @@ const NOTHING: VersionPage = { rows: [], more: false }
 /** Versions of one name on a page. */
 const MOST_VERSIONS = 1_000
 
-/** Reads what registries show. Each answer comes from one state of the store. Throws a PublicError `unavailable`. */
+/**
+ * Reads what registries show. Each answer comes from one state of the store. Throws a PublicError `unavailable`, and what
+ * `hold` throws.
+ */
 export interface Reader extends AdminReader, Pick<Snapshot, 'claimsSets'> {
   /** Up to `limit` versions, and 8 MiB of them, by name and precedence; none where there is no such registry. */
-  list(query: ListQuery): Promise<VersionPage>
+  list(query: ListQuery, hold?: Hold): Promise<VersionPage>
   /** Versions of one entry, newest first: a thousand, and 8 MiB, at most. */
-  versions(query: VersionsQuery): Promise<VersionPage>
-  version(query: VersionQuery): Promise<VersionRow | undefined>
+  versions(query: VersionsQuery, hold?: Hold): Promise<VersionPage>
+  version(query: VersionQuery, hold?: Hold): Promise<VersionRow | undefined>
   /** The registry's revision, without a query; undefined where there is no such registry. */
   revision(registry: string): Promise<string | undefined>
   /** Resolves when registries, their revisions and sets of claims are known as they were when it was called, or later. */
@@ -71,15 +74,15 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
   const oneName = createOneName(database, makePage)
   const idOf = (registry: string) => snapshot.registries().get(registry)?.id
 
-  async function latest(query: LookUpQuery): Promise<VersionPage> {
+  async function latest(query: LookUpQuery, hold: Hold | undefined): Promise<VersionPage> {
     const find = async () => ({ rows: [(await lookUp(query)) ?? []].flat(), torn: false })
-    return ofOneState(find, (rows, isLast) => makePage(rows, { limit: 1, registry: query.registry, isLast }))
+    return ofOneState(find, (rows, isLast) => makePage(rows, { limit: 1, registry: query.registry, isLast, hold }))
   }
 
   return {
     ...createAdminReader(database, snapshot, available),
     claimsSets: snapshot.claimsSets,
-    async list({ registry, type, visible, limit, after, search, updatedSince, version, includeDeleted }) {
+    async list({ registry, type, visible, limit, after, search, updatedSince, version, includeDeleted }, hold) {
       const id = idOf(registry)
       // No stored text has such a character, and PostgreSQL takes none.
       if (id === undefined || search?.includes('\0')) return NOTHING
@@ -95,23 +98,24 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
         ...exactly(version),
       }
       const position = after && { name: after.name, precedence: precedence(after.version) }
-      return available(listPage({ registry: id, type, visible, limit, after: position, filter, values, term: search }))
+      const scope = { registry: id, type, visible, hold }
+      return available(listPage({ ...scope, limit, after: position, filter, values, term: search }))
     },
-    async versions({ registry, after, ...query }) {
+    async versions({ registry, after, ...query }, hold) {
       const id = idOf(registry)
       if (id === undefined) return NOTHING
       const before = after && precedence(after.version)
       const shape = { version: 'all', values: {}, limit: MOST_VERSIONS } as const
-      return available(oneName({ ...query, ...shape, registry: id, before }))
+      return available(oneName({ ...query, ...shape, registry: id, before, hold }))
     },
-    async version({ registry, version, ...query }) {
+    async version({ registry, version, ...query }, hold) {
       const id = idOf(registry)
       if (id === undefined) return undefined
       const values = exactly(version)
       const { rows } =
         values === undefined
-          ? await available(latest({ ...query, registry: id }))
-          : await available(oneName({ ...query, registry: id, version: 'exact', values, limit: 1 }))
+          ? await available(latest({ ...query, registry: id }, hold))
+          : await available(oneName({ ...query, registry: id, version: 'exact', values, limit: 1, hold }))
       return rows[0]
     },
     async revision(registry) {

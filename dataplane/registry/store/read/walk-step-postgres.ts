@@ -4,7 +4,7 @@ import { revisionColumn } from '../database/revision-of.ts'
 import { type RegistryTables, TOMBSTONE_RANK } from '../database/schema.ts'
 import { byShape, prepareStatement } from '../database/statement.ts'
 import {
-  documentColumns,
+  documentColumn,
   type FilterValues,
   type FoundRow,
   rowColumns,
@@ -44,7 +44,7 @@ export function createPostgresStep(database: Kysely<RegistryTables>): (query: St
       database,
       (value) => sql<Row>`
             with ${listed[sees](value, filter)}
-            select p.*, ${documentColumns}, s.*, ${revisionColumn(value)}
+            select p.*, ${documentColumn}, s.*, ${revisionColumn(value)}
             from (
                 select max(name) as last, count(*)::int as looked from listed) s
               left join (

@@ -6,7 +6,7 @@ import type { RegistryTables } from '../database/schema.ts'
 import { byShape, prepareStatement } from '../database/statement.ts'
 import {
   columnsOfRow,
-  documentColumns,
+  documentColumn,
   type FilterValues,
   type FoundRow,
   rowColumns,
@@ -60,7 +60,7 @@ function createVersions(database: Kysely<RegistryTables>) {
       database,
       // In the order of the list, as SQLite reads it; told to sort it would read all of it before it stops at the limit.
       (value) => sql<FoundRow>`
-            select ${columnsOfRow}, ${documentColumns}, ${revisionColumn(value)}
+            select ${columnsOfRow}, ${documentColumn}, ${revisionColumn(value)}
             from (
               select ${rowColumns}, v.document_id, c.key, v.precedence
               from ${lists.table(value('entries'))} c cross join entry e cross join entry_version v
