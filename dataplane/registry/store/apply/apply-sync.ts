@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto'
-import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import { isPostgres, retryConflicts } from '../../../storage/sql.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
-import { inChunks } from '../database/chunks.ts'
 import type { RegistryTables } from '../database/schema.ts'
+import { enterStaged } from './enter-staged.ts'
+import { NumberSet } from './number-set.ts'
 import { lastPass, takeTurn } from './pass.ts'
 import { refreshListing } from './refresh-listing.ts'
 import { renewRevisions, settleEntries } from './settle-entries.ts'
 import { stageVersions } from './stage-versions.ts'
+import { buryVanished, LOOKED_AT_ONCE, purgeTombstones } from './tombstones.ts'
 
 /** What a pass over a source ends with. */
 interface PassEnd {
@@ -39,9 +41,6 @@ interface Staging {
   drop(): Promise<void>
 }
 
-/** How long a version that left its source is told of under `include_deleted` and `updated_since`. */
-const TOMBSTONE_MS = 30 * 24 * 60 * 60 * 1000
-
 type Database = Kysely<RegistryTables>
 
 /**
@@ -67,7 +66,7 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
     if (await dropStaged(transaction, source)) await take(transaction)
   })
   /** Numbers of versions that the store has and that the pass has met. */
-  const seen = new Set<number>()
+  const seen = new NumberSet()
 
   return {
     add: (versions) => stageVersions(database, source, { versions, seen, take }),
@@ -76,16 +75,18 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
         await oneSwitchAtATime(transaction)
         await lockSynced(transaction, source)
         if (writes) await take(transaction)
-        const touched = new Set([
-          // First: what comes in now was not in the store when it was met.
-          ...(end.complete ? await buryVanished(transaction, source, end.now, seen) : []),
-          ...(await enterStaged(transaction, source, end.now)),
-          ...(await purgeTombstones(transaction, source, end.now)),
-        ])
+        const { now } = end
+        const touched = new NumberSet()
+        // First: what comes in now was not in the store when it was met.
+        if (end.complete) await buryVanished(transaction, source, { now, seen, touched })
+        await enterStaged(transaction, source, now, touched)
+        await purgeTombstones(transaction, source, now, touched)
         if (touched.size > 0) {
           if (!writes) await take(transaction)
-          await settleEntries(transaction, [...touched])
-          await refreshListing(transaction, { source })
+          for (const entries of touched.chunks(LOOKED_AT_ONCE)) {
+            await settleEntries(transaction, entries)
+            await refreshListing(transaction, { entries })
+          }
           await renewRevisions(transaction, [source])
           await tidy(transaction, touched.size)
         }
@@ -164,105 +165,6 @@ async function lockSynced(database: Database, source: number): Promise<void> {
     .where('id', '=', source)
     .executeTakeFirstOrThrow()
   if ('managed' in JSON.parse(config)) throw new Error('the source is published to')
-}
-
-/** Brings what is staged into the tables; returns the entries that it belongs to. */
-async function enterStaged(database: Database, source: number, now: string): Promise<number[]> {
-  const mine = sql`s.source_id = ${source}`
-  await sql`
-    insert into entry (source_id, type, name, claims_set)
-    select s.source_id, s.type, s.name, coalesce(min(s.claims_set), (select claims_set from source where id = ${source}))
-    from staged_version s where ${mine} and not exists (
-      select 1 from entry e where e.source_id = s.source_id and e.type = s.type and e.name = s.name)
-    group by s.source_id, s.type, s.name order by s.type, s.name`.execute(database)
-  await sql`
-    update entry set claims_set = s.claims_set from staged_version s
-    where ${mine} and ${sameEntry(sql`entry`)} and s.claims_set is not null and entry.claims_set <> s.claims_set`.execute(
-    database,
-  )
-  await sql`
-    delete from document where id in (
-      select v.document_id from staged_version s join entry e on ${sameEntry(sql`e`)}
-        join entry_version v on v.entry_id = e.id and v.precedence = s.precedence where ${mine})`.execute(database)
-  // What the source does not tell is kept: when it was published, and when its status changed if it did not.
-  await sql`
-    update entry_version set
-      status = s.status, status_message = s.status_message,
-      status_changed_at = coalesce(s.status_changed_at,
-        case when entry_version.status = s.status then entry_version.status_changed_at else ${now} end),
-      published_at = coalesce(s.published_at, entry_version.published_at), updated_at = ${now}, gone_at = null,
-      title = s.title, description = s.description, search_text = s.search_text, content_hash = s.content_hash,
-      other_meta = s.other_meta, document_id = s.document_id, bytes = s.bytes
-    from staged_version s join entry e on ${sameEntry(sql`e`)}
-    where ${mine} and entry_version.entry_id = e.id and entry_version.precedence = s.precedence`.execute(database)
-  await sql`
-    insert into entry_version (entry_id, version, precedence, status, status_message, status_changed_at, published_at,
-      updated_at, title, description, search_text, content_hash, other_meta, document_id, bytes)
-    select e.id, s.version, s.precedence, s.status, s.status_message,
-      coalesce(s.status_changed_at, s.published_at, ${now}), coalesce(s.published_at, ${now}),
-      ${now}, s.title, s.description, s.search_text, s.content_hash, s.other_meta, s.document_id, s.bytes
-    from staged_version s join entry e on ${sameEntry(sql`e`)}
-    where ${mine} and not exists (
-      select 1 from entry_version v where v.entry_id = e.id and v.precedence = s.precedence)
-    order by s.type, s.name, s.precedence`.execute(database)
-
-  const { rows } = await sql<{ id: number }>`
-    select distinct e.id from staged_version s join entry e on ${sameEntry(sql`e`)} where ${mine}`.execute(database)
-  await database.deleteFrom('staged_version').where('source_id', '=', source).execute()
-  return rows.map(({ id }) => id)
-}
-
-function sameEntry(entry: RawBuilder<unknown>): RawBuilder<unknown> {
-  return sql`${entry}.source_id = s.source_id and ${entry}.type = s.type and ${entry}.name = s.name`
-}
-
-async function buryVanished(
-  database: Database,
-  source: number,
-  now: string,
-  seen: ReadonlySet<number>,
-): Promise<number[]> {
-  const present = await database
-    .selectFrom('entry as e')
-    .innerJoin('entry_version as v', 'v.entry_id', 'e.id')
-    .select(['v.id', 'v.entry_id'])
-    .where('e.source_id', '=', source)
-    .where('v.gone_at', 'is', null)
-    .execute()
-  const vanished = present.filter(({ id }) => !seen.has(id))
-  await inChunks(vanished, (rows) =>
-    database
-      .updateTable('entry_version')
-      .set({ status: 'deleted', status_message: null, status_changed_at: now, updated_at: now, gone_at: now })
-      .where(
-        'id',
-        'in',
-        rows.map(({ id }) => id),
-      )
-      .execute(),
-  )
-  return vanished.map(({ entry_id }) => entry_id)
-}
-
-/** Old tombstones go for good, and entries that have no version left with them. */
-async function purgeTombstones(database: Database, source: number, now: string): Promise<number[]> {
-  const before = new Date(Date.parse(now) - TOMBSTONE_MS).toISOString()
-  const old = await database
-    .selectFrom('entry_version as v')
-    .innerJoin('entry as e', 'e.id', 'v.entry_id')
-    .select(['v.id', 'v.entry_id', 'v.document_id'])
-    .where('v.gone_at', '<', before)
-    .where('e.source_id', '=', source)
-    .execute()
-  await inChunks(old, async (rows) => {
-    const columns = <K extends 'id' | 'document_id' | 'entry_id'>(name: K) => rows.map((row) => row[name])
-    await database.deleteFrom('entry_version').where('id', 'in', columns('id')).execute()
-    await database.deleteFrom('document').where('id', 'in', columns('document_id')).execute()
-    await sql`
-      delete from entry where id in (${sql.join(columns('entry_id'))}) and not exists (
-        select 1 from entry_version v where v.entry_id = entry.id)`.execute(database)
-  })
-  return old.map(({ entry_id }) => entry_id)
 }
 
 /** A pass that found everything as it was writes nothing; tells whether this one did. */

@@ -6,13 +6,14 @@ import { inChunks } from '../database/chunks.ts'
 import { canonicalClaims, internClaims } from '../database/claims-sets.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { incomingColumns } from '../database/version-row.ts'
+import type { NumberSet } from './number-set.ts'
 
 type Database = Kysely<RegistryTables>
 type Columns = ReturnType<typeof incomingColumns>
 
 interface Batch {
   readonly versions: readonly IncomingVersion[]
-  readonly seen: Set<number>
+  readonly seen: NumberSet
   /** Called in each transaction that writes, before it does. */
   readonly take: (transaction: Database) => Promise<void>
 }

@@ -7,6 +7,7 @@ import { createTables } from '../../../../dataplane/registry/store/database/migr
 import { createSearch } from '../../../../dataplane/registry/store/database/migrations/0002-search.ts'
 import { joinWords } from '../../../../dataplane/registry/store/database/migrations/0003-search-key.ts'
 import { searchedFirst } from '../../../../dataplane/registry/store/database/migrations/0004-searched-first.ts'
+import { keepBytes } from '../../../../dataplane/registry/store/database/migrations/0005-bytes.ts'
 import { openForWriting } from '../../../../dataplane/registry/store/database/open.ts'
 import type { RegistryTables } from '../../../../dataplane/registry/store/database/schema.ts'
 import { openDatabase } from '../../../../dataplane/storage/sql.ts'
@@ -94,6 +95,24 @@ test('0004 brings columns into another order and loses nothing', async () => {
   assert.ok((next[0]?.id ?? 0) > 3, 'a number is never given twice')
   await database.deleteFrom('entry').execute()
   assert.equal(await versions(), [])
+})
+
+test('0005 counts the bytes of what is there', async () => {
+  const now = '2026-01-01T00:00:00.000Z'
+  await sql`insert into entry (source_id, type, name) values (1, 'server', 'com.example/two')`.execute(database)
+  await sql`insert into document (id, source_id, text) values (1, 1, ${'ä'.repeat(10)}), (2, 1, '{}')`.execute(database)
+  await sql`
+    insert into entry_version (entry_id, version, precedence, status, status_message, status_changed_at, published_at,
+      updated_at, search_text, content_hash, other_meta, document_id)
+    select max(e.id), v, v, 'active', message, ${now}, ${now}, ${now}, '', '', meta, document
+    from entry e, (values ('1', 'old', '{"ü":1}', 1), ('2', null, null, 2)) as n(v, message, meta, document)
+    group by v, message, meta, document`.execute(database)
+  await keepBytes.up(database)
+  const { rows } = await sql`select version, bytes from entry_version order by version`.execute(database)
+  assert.equal(rows, [
+    { version: '1', bytes: 20 + 3 + 8 },
+    { version: '2', bytes: 2 },
+  ])
 })
 
 test('an update that gets in the way of a replica of the version before comes through', async () => {

@@ -1,13 +1,14 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { applySettings, type StoreSettings } from '../../../../dataplane/registry/store/apply/apply-settings.ts'
 import { applySync, stageSync } from '../../../../dataplane/registry/store/apply/apply-sync.ts'
 import { openForReading, openForWriting, type StorePlace } from '../../../../dataplane/registry/store/database/open.ts'
 import type { RegistryTables } from '../../../../dataplane/registry/store/database/schema.ts'
+import { setStatus } from '../../../../dataplane/registry/store/publish/change-entry.ts'
 import { publishAll } from '../../../../dataplane/registry/store/publish/publish.ts'
 import { createReader, type Reader } from '../../../../dataplane/registry/store/read/read.ts'
 import { createSnapshot } from '../../../../dataplane/registry/store/read/snapshot.ts'
@@ -361,6 +362,82 @@ onBoth('a source that is no longer there takes nothing', async () => {
     assert.unreachable()
   } catch (error) {
     assert.match((error as Error).message, /no result/)
+  }
+})
+
+onBoth('a pass of many versions comes in parts, and so does what vanishes', async () => {
+  await configure({ main: ['a'] })
+  // More than one part has of names, and more versions of one name than a part has.
+  const names = Array.from({ length: 1_500 }, (_, index) => `x/n${index + 1_000}`)
+  const versions = Array.from({ length: 2_500 }, (_, index) => `m/one@1.0.${index}`)
+  const one = { ...servers, registry: 'main', name: 'm/one', includeDeleted: false }
+  const living = () =>
+    database
+      .selectFrom('entry_version')
+      .select('id')
+      .where('gone_at', 'is', null)
+      .execute()
+      .then((rows) => rows.length)
+  await sync('a', [...names, ...versions])
+  assert.equal(await list('main').then((rows) => rows.length), 1_000)
+  assert.is((await reader.version({ ...one, version: 'latest' }))?.version, '1.0.2499')
+  assert.is(await living(), 4_000)
+  assert.equal(await database.selectFrom('staged_version').selectAll().execute(), [])
+
+  // All but a few go, each part with some of both kinds.
+  const kept = ['x/n1000', 'x/n1999', 'x/n2000', 'x/n2499', 'm/one@1.0.7', 'm/one@1.0.2100']
+  await sync('a', kept, 1)
+  await refresh()
+  assert.equal(
+    (await list('main')).map((label) => label.split(' ')[0]),
+    ['m/one@1.0.7', 'm/one@1.0.2100', 'x/n1000@1.0.0', 'x/n1999@1.0.0', 'x/n2000@1.0.0', 'x/n2499@1.0.0'],
+  )
+  assert.is((await reader.version({ ...one, version: 'latest' }))?.version, '1.0.2100')
+  const { servers: known } = await database.selectFrom('source').select('servers').executeTakeFirstOrThrow()
+  assert.is(known, 5)
+  // And they go for good a month later, with the entries.
+  await sync('a', kept.slice(1), 40)
+  assert.is(
+    await database
+      .selectFrom('entry')
+      .select('id')
+      .execute()
+      .then((rows) => rows.length),
+    5,
+  )
+  assert.is(await living(), 5)
+})
+
+onBoth('the bytes of a version are known, whichever way it came and changed', async () => {
+  await configure({ main: ['a', 'own'] })
+  await applySettings(database, {
+    sources: [
+      { name: 'a', config: { file: { path: 'a.json' } }, claims: {} },
+      { name: 'own', config: { managed: {} }, claims: {} },
+    ],
+    registries: [{ name: 'main', sources: ['a', 'own'], claims: {} }],
+  })
+  const measured = async () => {
+    const { rows } = await sql<{ version: string; bytes: number; actual: number }>`
+      select v.version, v.bytes, octet_length(d.text) + coalesce(octet_length(v.status_message), 0)
+        + coalesce(octet_length(v.other_meta), 0) as actual
+      from entry_version v join document d on d.id = v.document_id order by v.id`.execute(database)
+    for (const { version, bytes, actual } of rows) assert.is(bytes, Number(actual), version)
+    return rows.length
+  }
+  await sync('a', ['x/one', 'x/two'], 0, 'ä'.repeat(500))
+  assert.is(await measured(), 2)
+  await sync('a', ['x/one', 'x/two'], 1, 'another text')
+  assert.is(await measured(), 2)
+  const own = publication('x/own', { source: 'own', document: JSON.stringify({ text: 'ö'.repeat(100) }) })
+  await database.transaction().execute((transaction) => publishAll(transaction, [own]))
+  assert.is(await measured(), 3)
+  const change = { source: 'own', type: 'server', name: 'x/own', version: '1.0.0', expect: {} } as const
+  for (const message of ['é'.repeat(20_000), 'short', null]) {
+    const at = new Date().toISOString()
+    const deprecated = { ...change, at, status: 'deprecated', message } as const
+    assert.is(await database.transaction().execute((its) => setStatus(its, deprecated)), 'done')
+    assert.is(await measured(), 3)
   }
 })
 

@@ -1,0 +1,42 @@
+/** Numbers whose bits are kept together. */
+const BLOCK_BITS = 4096
+
+/**
+ * A set of ids as a table gives them, many of them one behind the other: a bit each, where a `Set` takes some 40 bytes.
+ * `ids` are whole numbers from 0 to 2^31 - 1.
+ */
+export class NumberSet {
+  readonly #blocks = new Map<number, Uint8Array>()
+  size = 0
+
+  add(id: number): void {
+    const place = Math.floor(id / BLOCK_BITS)
+    let block = this.#blocks.get(place)
+    if (block === undefined) this.#blocks.set(place, (block = new Uint8Array(BLOCK_BITS / 8)))
+    const bit = id % BLOCK_BITS
+    const byte = block[bit >> 3] as number
+    const changed = byte | (1 << (bit & 7))
+    if (changed === byte) return
+    block[bit >> 3] = changed
+    this.size++
+  }
+
+  has(id: number): boolean {
+    const byte = this.#blocks.get(Math.floor(id / BLOCK_BITS))?.[(id % BLOCK_BITS) >> 3] ?? 0
+    return (byte & (1 << (id & 7))) !== 0
+  }
+
+  /** Its ids, so many at a time at most. */
+  *chunks(most: number): Generator<number[]> {
+    let chunk: number[] = []
+    for (const [place, block] of this.#blocks)
+      for (let bit = 0; bit < BLOCK_BITS; bit++) {
+        if (((block[bit >> 3] as number) & (1 << (bit & 7))) === 0) continue
+        chunk.push(place * BLOCK_BITS + bit)
+        if (chunk.length < most) continue
+        yield chunk
+        chunk = []
+      }
+    if (chunk.length > 0) yield chunk
+  }
+}
