@@ -18,40 +18,56 @@ export interface VersionRow {
 }
 
 /**
- * A version as it is found: texts that are large are null, and read when it is known that there is room for them
- * (`large-texts.ts`).
+ * A version as it is found. Where its texts are large they are read when it is known that there is room for them
+ * (`large-texts.ts`): `document` then says which they are, and the others are null. Each column of its own that would say
+ * so costs 1 % of a page.
  */
-export interface FoundRow extends Omit<VersionRow, 'document'> {
-  readonly document: string | null
-  readonly version_id: number
-  /** Bytes of its document and of what is shown beside it. */
-  readonly bytes: number
-}
+export type FoundRow = VersionRow
 
 /** The texts of a version that has more bytes are not read at once with others. */
 export const LARGE_BYTES = 16 * 1024
 
-const unlessLarge = (text: RawBuilder<unknown>, bytes: RawBuilder<unknown>) =>
-  sql`case when ${bytes} > ${sql.lit(LARGE_BYTES)} then null else ${text} end`
-const bytes = sql`v.bytes`
+/** Texts that were not read. */
+interface LargeTexts {
+  /** Number of the version. */
+  readonly version: number
+  /** Of its document and of what is shown beside it. */
+  readonly bytes: number
+}
 
-/** The columns of entry `e` and version `v` that an answer is made of. */
+/** What stands for a row's texts; undefined where they are there. A document is a JSON object and begins with no digit. */
+export function largeTextsOf({ document }: FoundRow): LargeTexts | undefined {
+  const first = document.charCodeAt(0)
+  if (first < 0x30 || first > 0x39) return undefined
+  const [version, bytes] = document.split(' ').map(Number) as [number, number]
+  return { version, bytes }
+}
+
+const isLarge = sql`v.bytes > ${sql.lit(LARGE_BYTES)}`
+const unlessLarge = (text: RawBuilder<unknown>) => sql`case when ${isLarge} then null else ${text} end`
+
+/** The columns of entry `e` and version `v` that an answer is made of, without the document. */
 export const rowColumns: RawBuilder<unknown> = sql`
-  v.id as version_id, e.name, v.version, v.status, ${unlessLarge(sql`v.status_message`, bytes)} as status_message,
-  v.status_changed_at, v.published_at, v.updated_at, case when v.id = e.latest_id then 1 else 0 end as is_latest,
-  ${unlessLarge(sql`v.other_meta`, bytes)} as other_meta, v.bytes`
+  e.name, v.version, v.status, ${unlessLarge(sql`v.status_message`)} as status_message, v.status_changed_at,
+  v.published_at, v.updated_at, case when v.id = e.latest_id then 1 else 0 end as is_latest,
+  ${unlessLarge(sql`v.other_meta`)} as other_meta`
 
-/** The same of a subquery `p` that has them: each column that nobody needs costs as much as one that is needed. */
+/** What says that the texts of version `v` are large; null where they are not. */
+const reference = sql`case when ${isLarge} then v.id || ' ' || v.bytes end`
+
+/** What a subquery `p` adds to those, so that the document can be read outside of it. */
+export const referenceColumns: RawBuilder<unknown> = sql`v.document_id, ${reference} as large`
+
+/** The same columns of that subquery: each that nobody needs costs as much as one that is needed. */
 export const columnsOfRow: RawBuilder<unknown> = sql`
-  p.version_id, p.name, p.version, p.status, p.status_message, p.status_changed_at, p.published_at, p.updated_at,
-  p.is_latest, p.other_meta, p.bytes`
+  p.name, p.version, p.status, p.status_message, p.status_changed_at, p.published_at, p.updated_at, p.is_latest,
+  p.other_meta`
 
-/** That of document `d`, beside a subquery `p` that has those. */
-export const documentColumn: RawBuilder<unknown> = sql`${unlessLarge(sql`d.text`, sql`p.bytes`)} as document`
+/** That of document `d` beside it. */
+export const documentColumn: RawBuilder<unknown> = sql`coalesce(p.large, d.text) as document`
 
 /** All of them. */
-export const versionColumns: RawBuilder<unknown> = sql`
-  ${rowColumns}, ${unlessLarge(sql`d.text`, bytes)} as document`
+export const versionColumns: RawBuilder<unknown> = sql`${rowColumns}, coalesce(${reference}, d.text) as document`
 
 /** Which versions an answer has; the values come with each run. */
 export interface VersionFilter {

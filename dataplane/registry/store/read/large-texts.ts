@@ -4,12 +4,12 @@ import { numberLists } from '../database/number-list.ts'
 import { revisionColumn } from '../database/revision-of.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
-import { type FoundRow, LARGE_BYTES, type VersionRow } from '../database/version-columns.ts'
+import { type FoundRow, LARGE_BYTES, largeTextsOf, type VersionRow } from '../database/version-columns.ts'
 
 /** Bytes of the versions of one page; a version that is larger is a page of its own. */
 export const PAGE_BYTES = 8 * 1024 * 1024
 /** What is written around the texts of a version. */
-export const AROUND_BYTES = 512
+const AROUND_BYTES = 512
 /** Pages with large texts that are read at a time: each may be in memory three times until it is sent. */
 const AT_ONCE = 2
 /** Pages that wait for that; more are refused. */
@@ -60,29 +60,46 @@ export function createMakePage(database: Kysely<RegistryTables>): MakePage {
     const count = fitting(found, limit)
     const rows = count < found.length ? found.slice(0, count) : found
     const more = count < found.length
-    const large = rows.filter(isCut)
-    if (large.length === 0) return { rows: rows as readonly VersionRow[], more }
+    const large = rows.flatMap((row) => largeTextsOf(row) ?? [])
+    if (large.length === 0) return { rows, more }
 
-    const versions = lists.value(large.map(({ version_id }) => version_id))
+    const versions = lists.value(large.map(({ version }) => version))
     const texts = await inTurn(() => {
-      hold?.(large.reduce((sum, row) => sum + row.bytes, 0))
+      hold?.(large.reduce((sum, { bytes }) => sum + bytes, 0))
       return readTexts({ versions, registry })
     })
-    const changed = texts.length < large.length || texts.some(({ revision }) => revision !== large[0]?.revision)
+    const changed = texts.length < large.length || texts.some(({ revision }) => revision !== rows[0]?.revision)
     if (changed && !isLast) return undefined
-    const byId = new Map(texts.map((its) => [its.version_id, its]))
-    const whole = rows.map((row) => ({ ...row, ...byId.get(row.version_id) }))
-    return { rows: whole.filter((row): row is typeof row & VersionRow => row.document !== null), more }
+    const byId = new Map(texts.map(({ version_id, ...its }) => [version_id, its]))
+    const whole = rows.flatMap((row) => {
+      const its = largeTextsOf(row)
+      if (its === undefined) return row
+      const read = byId.get(its.version)
+      return read === undefined ? [] : { ...row, ...read }
+    })
+    return { rows: whole, more }
   }
 }
 
-const isCut = ({ bytes }: FoundRow) => bytes > LARGE_BYTES
+/** Bytes of a version on a page, or a little more. */
+export function pageBytesOf(row: FoundRow): number {
+  return AROUND_BYTES + (largeTextsOf(row)?.bytes ?? smallBytesOf(row))
+}
+
+function smallBytesOf({ document, status_message, other_meta }: FoundRow): number {
+  return Buffer.byteLength(document) + Buffer.byteLength(status_message ?? '') + Buffer.byteLength(other_meta ?? '')
+}
+
+/** So many versions fit whatever they have, where none is large. */
+const SURELY = Math.floor(PAGE_BYTES / (LARGE_BYTES + AROUND_BYTES))
 
 /** How many of the rows a page has: one at least. */
 function fitting(found: readonly FoundRow[], limit: number): number {
+  if (found.length <= SURELY && found.every((row) => largeTextsOf(row) === undefined))
+    return Math.min(found.length, limit)
   let bytes = 0
   for (const [index, row] of found.entries()) {
-    bytes += row.bytes + AROUND_BYTES
+    bytes += pageBytesOf(row)
     if (index === limit || (bytes > PAGE_BYTES && index > 0)) return index
   }
   return found.length

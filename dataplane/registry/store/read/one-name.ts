@@ -14,7 +14,7 @@ import {
   versionConditions,
 } from '../database/version-columns.ts'
 import { type Attempt, ofOneState } from './attempts.ts'
-import { AROUND_BYTES, type Hold, type MakePage, PAGE_BYTES, type VersionPage } from './large-texts.ts'
+import { type Hold, type MakePage, PAGE_BYTES, pageBytesOf, type VersionPage } from './large-texts.ts'
 
 interface OneNameQuery {
   readonly registry: number
@@ -93,7 +93,7 @@ export function createOneName(
     let { before } = query
     for (;;) {
       const met = await step({ ...query, before, limit: Math.min(limit + 1 - rows.length, STEP) })
-      for (const row of met) bytes += row.bytes + AROUND_BYTES
+      for (const row of met) bytes += pageBytesOf(row)
       rows.push(...met)
       const last = met.at(-1)
       if (last === undefined || met.length < STEP || rows.length > limit || bytes > PAGE_BYTES)

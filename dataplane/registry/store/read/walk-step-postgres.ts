@@ -4,9 +4,11 @@ import { revisionColumn } from '../database/revision-of.ts'
 import { type RegistryTables, TOMBSTONE_RANK } from '../database/schema.ts'
 import { byShape, prepareStatement } from '../database/statement.ts'
 import {
+  columnsOfRow,
   documentColumn,
   type FilterValues,
   type FoundRow,
+  referenceColumns,
   rowColumns,
   type VersionFilter,
   versionConditions,
@@ -44,11 +46,11 @@ export function createPostgresStep(database: Kysely<RegistryTables>): (query: St
       database,
       (value) => sql<Row>`
             with ${listed[sees](value, filter)}
-            select p.*, ${documentColumn}, s.*, ${revisionColumn(value)}
+            select ${columnsOfRow}, ${documentColumn}, s.*, ${revisionColumn(value)}
             from (
                 select max(name) as last, count(*)::int as looked from listed) s
               left join (
-                select ${rowColumns}, v.document_id, v.precedence
+                select ${rowColumns}, ${referenceColumns}, v.precedence
                 from (select distinct on (name) name, entry_id from listed order by name, rank) l
                   join entry e on e.id = l.entry_id
                   join entry_version v on v.entry_id = e.id

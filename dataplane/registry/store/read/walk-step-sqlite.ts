@@ -9,6 +9,7 @@ import {
   documentColumn,
   type FilterValues,
   type FoundRow,
+  referenceColumns,
   rowColumns,
   type VersionFilter,
   versionConditions,
@@ -62,7 +63,7 @@ function createVersions(database: Kysely<RegistryTables>) {
       (value) => sql<FoundRow>`
             select ${columnsOfRow}, ${documentColumn}, ${revisionColumn(value)}
             from (
-              select ${rowColumns}, v.document_id, c.key, v.precedence
+              select ${rowColumns}, ${referenceColumns}, c.key, v.precedence
               from ${lists.table(value('entries'))} c cross join entry e cross join entry_version v
               where e.id = c.value and v.entry_id = e.id
                 and (c.key > 0 or v.precedence > ${value('afterPrecedence')})
