@@ -125,23 +125,27 @@ function blocking({ reader, all, run, iterate }: SqliteStatement, runBlocking: R
 
 function adaptStatement(statement: StatementSync): SqliteStatement {
   const columns = statement.columns().map(({ name }) => name)
+  const rowOf = rowMaker(columns)
   const values = (parameters: readonly unknown[]) => parameters as readonly SQLInputValue[]
   statement.setReturnArrays(true)
   return {
     reader: columns.length > 0,
-    all: (parameters) => statement.all(...values(parameters)).map((row) => rowOf(columns, row)),
+    all: (parameters) => statement.all(...values(parameters)).map(rowOf),
     run: (parameters) => statement.run(...values(parameters)),
     *iterate(parameters) {
-      for (const row of statement.iterate(...values(parameters))) yield rowOf(columns, row)
+      for (const row of statement.iterate(...values(parameters))) yield rowOf(row)
     },
   }
 }
 
-/** Those that `node:sqlite` makes are dictionaries: to make and to read them took a sixth of the time of a page. */
-function rowOf(columns: readonly string[], values: unknown): Record<string, unknown> {
-  const row: Record<string, unknown> = {}
-  for (const [index, column] of columns.entries()) row[column] = (values as readonly unknown[])[index]
-  return row
+/**
+ * Makes the function that makes a row of its values. Those that `node:sqlite` makes are dictionaries: to make and to read
+ * them took a sixth of the time of a page, and to set one column after the other a thirtieth. The columns are those of our
+ * own statements.
+ */
+function rowMaker(columns: readonly string[]): (values: unknown) => Record<string, unknown> {
+  const fields = columns.map((column, index) => `${JSON.stringify(column)}: values[${index}]`)
+  return new Function('values', `return { ${fields.join(', ')} }`) as ReturnType<typeof rowMaker>
 }
 
 /** Whether an error came out of SQLite itself: a lock, a full disk, a damaged file. */

@@ -25,10 +25,10 @@ export interface VersionRow {
 export type FoundRow = VersionRow
 
 /** The texts of a version that has more bytes are not read at once with others. */
-export const LARGE_BYTES = 16 * 1024
+export const LARGE_BYTES = 64 * 1024
 
 /** Texts that were not read. */
-interface LargeTexts {
+export interface LargeTexts {
   /** Number of the version. */
   readonly version: number
   /** Of its document and of what is shown beside it. */

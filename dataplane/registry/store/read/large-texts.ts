@@ -4,7 +4,13 @@ import { numberLists } from '../database/number-list.ts'
 import { revisionColumn } from '../database/revision-of.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
-import { type FoundRow, LARGE_BYTES, largeTextsOf, type VersionRow } from '../database/version-columns.ts'
+import {
+  type FoundRow,
+  LARGE_BYTES,
+  type LargeTexts,
+  largeTextsOf,
+  type VersionRow,
+} from '../database/version-columns.ts'
 
 /** Bytes of the versions of one page; a version that is larger is a page of its own. */
 export const PAGE_BYTES = 8 * 1024 * 1024
@@ -33,7 +39,7 @@ export interface PageOptions {
   readonly hold: Hold | undefined
 }
 
-/** Counts the bytes of large texts before they are read; throws where they are too much, and then they are not read. */
+/** Counts what a page takes, before its large texts are read; throws where that is too much, and then they are not. */
 export type Hold = (bytes: number) => void
 
 /** Undefined where the registry has changed since the rows were found. */
@@ -57,15 +63,17 @@ export function createMakePage(database: Kysely<RegistryTables>): MakePage {
   const inTurn = createTurns(AT_ONCE)
 
   return async function makePage(found, { limit, registry, isLast, hold }) {
-    const count = fitting(found, limit)
+    const { count, bytes, large } = fitting(found, limit)
     const rows = count < found.length ? found.slice(0, count) : found
     const more = count < found.length
-    const large = rows.flatMap((row) => largeTextsOf(row) ?? [])
-    if (large.length === 0) return { rows, more }
+    if (large.length === 0) {
+      hold?.(bytes)
+      return { rows, more }
+    }
 
     const versions = lists.value(large.map(({ version }) => version))
     const texts = await inTurn(() => {
-      hold?.(large.reduce((sum, { bytes }) => sum + bytes, 0))
+      hold?.(bytes)
       return readTexts({ versions, registry })
     })
     const changed = texts.length < large.length || texts.some(({ revision }) => revision !== rows[0]?.revision)
@@ -90,19 +98,27 @@ function smallBytesOf({ document, status_message, other_meta }: FoundRow): numbe
   return Buffer.byteLength(document) + Buffer.byteLength(status_message ?? '') + Buffer.byteLength(other_meta ?? '')
 }
 
-/** So many versions fit whatever they have, where none is large. */
+/** So many versions fit whatever they have, where none is large: then their characters are counted, which is faster. */
 const SURELY = Math.floor(PAGE_BYTES / (LARGE_BYTES + AROUND_BYTES))
 
-/** How many of the rows a page has: one at least. */
-function fitting(found: readonly FoundRow[], limit: number): number {
-  if (found.length <= SURELY && found.every((row) => largeTextsOf(row) === undefined))
-    return Math.min(found.length, limit)
+/** How many of the rows a page has, one at least, what they take, and which of their texts are large. */
+function fitting(found: readonly FoundRow[], limit: number) {
+  const smallBytes = found.length > SURELY ? smallBytesOf : charactersOf
+  const large: LargeTexts[] = []
   let bytes = 0
-  for (const [index, row] of found.entries()) {
-    bytes += pageBytesOf(row)
-    if (index === limit || (bytes > PAGE_BYTES && index > 0)) return index
+  for (let index = 0; index < found.length; index++) {
+    const row = found[index] as FoundRow
+    const its = largeTextsOf(row)
+    const more = AROUND_BYTES + (its?.bytes ?? smallBytes(row))
+    if (index === limit || (bytes + more > PAGE_BYTES && index > 0)) return { count: index, bytes, large }
+    bytes += more
+    if (its !== undefined) large.push(its)
   }
-  return found.length
+  return { count: found.length, bytes, large }
+}
+
+function charactersOf({ document, status_message, other_meta }: FoundRow): number {
+  return document.length + (status_message?.length ?? 0) + (other_meta?.length ?? 0)
 }
 
 /**

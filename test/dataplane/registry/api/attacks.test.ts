@@ -26,31 +26,37 @@ async function statuses(held: readonly Held[]): Promise<Record<string, number>> 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n`
 
 const filler = { filler: 'x'.repeat(0.9 * MIB) } as object
-const large = registryFile(Array.from({ length: 40 }, (_, index) => server(`x/n${index + 10}`, '1.0.0', filler)))
+const fillerOf60KiB = { filler: 'x'.repeat(60 * 1024) } as object
+const servers = (count: number, filler: object) =>
+  registryFile(Array.from({ length: count }, (_, index) => server(`x/n${index + 100}`, '1.0.0', filler)))
 
-test('200 slow readers of the largest pages, each of another one', async () => {
-  registry = await startAttackedRegistry(
-    [{ name: 'house', file: { path: '../house.json' } } as { name: string }],
-    (folder) => folder.write('house.json', large),
-  )
-  const { open, states } = registry
-  await eventually('the source was read', async () => (await states()).every(({ state }) => state === 'ok'), 60_000)
-  const held: Held[] = []
-  // Another time each: another question, and so a body of its own.
-  for (let index = 0; index < 200; index++) {
-    const since = new Date(Date.UTC(2020, 0, 1, 0, 0, index)).toISOString()
-    held.push(await open(get(`/registry/main/v0.1/servers?limit=100&updated_since=${since}`)))
-  }
-  const counts = await statuses(held)
-  assert.ok((counts['200'] ?? 0) > 0, JSON.stringify(counts))
-  assert.equal(
-    Object.keys(counts).filter((status) => !['200', '429', '503'].includes(status)),
-    [],
-    JSON.stringify(counts),
-  )
-  assert.ok((counts['429'] ?? 0) + (counts['503'] ?? 0) > 0, JSON.stringify(counts))
-  await assertHolds(registry, `200 slow readers ${JSON.stringify(counts)}`)
-})
+for (const [what, text] of [
+  ['of few large documents', servers(40, filler)],
+  ['of many that are just not large', servers(140, fillerOf60KiB)],
+] as const)
+  test(`200 slow readers of the largest pages, ${what}, each of another one`, async () => {
+    registry = await startAttackedRegistry(
+      [{ name: 'house', file: { path: '../house.json' } } as { name: string }],
+      (folder) => folder.write('house.json', text),
+    )
+    const { open, states } = registry
+    await eventually('the source was read', async () => (await states()).every(({ state }) => state === 'ok'), 60_000)
+    const held: Held[] = []
+    // Another time each: another question, and so a body of its own.
+    for (let index = 0; index < 200; index++) {
+      const since = new Date(Date.UTC(2020, 0, 1, 0, 0, index)).toISOString()
+      held.push(await open(get(`/registry/main/v0.1/servers?limit=100&updated_since=${since}`)))
+    }
+    const counts = await statuses(held)
+    assert.ok((counts['200'] ?? 0) > 0, JSON.stringify(counts))
+    assert.equal(
+      Object.keys(counts).filter((status) => !['200', '429', '503'].includes(status)),
+      [],
+      JSON.stringify(counts),
+    )
+    assert.ok((counts['429'] ?? 0) + (counts['503'] ?? 0) > 0, JSON.stringify(counts))
+    await assertHolds(registry, `200 slow readers ${what} ${JSON.stringify(counts)}`)
+  })
 
 test('500 bodies for the admin API that are sent slowly', async () => {
   registry = await startAttackedRegistry([])
