@@ -22,21 +22,29 @@ export const rooms: readonly Room[] = [
   { path: 'operator/cluster', mayImport: ['crds', 'operator/model', 'operator/reconcile'] },
   {
     path: 'operator/runtime',
-    mayImport: ['crds', 'operator/model', 'operator/reconcile', 'operator/render', 'operator/cluster'],
+    mayImport: [
+      'crds',
+      'operator/model',
+      'operator/reconcile',
+      'operator/render',
+      'operator/cluster',
+      'dataplane/retry',
+    ],
   },
   { path: 'operator/deploy', mayImport: ['crds', 'operator/render', 'operator/cluster'] },
   { path: 'operator/standalone', mayImport: ['operator'] },
   { path: 'dataplane/config', mayImport: ['crds/shared'] },
+  { path: 'dataplane/retry', mayImport: [] },
   { path: 'dataplane/telemetry', mayImport: [] },
   { path: 'dataplane/server', mayImport: ['dataplane/config'] },
   { path: 'dataplane/net', mayImport: ['dataplane/config'] },
   {
     path: 'dataplane/storage',
-    mayImport: ['crds/shared', 'dataplane/config', 'dataplane/server'],
+    mayImport: ['crds/shared', 'dataplane/config', 'dataplane/retry', 'dataplane/server'],
   },
   {
     path: 'dataplane/identity',
-    mayImport: ['dataplane/config', 'dataplane/server', 'dataplane/net', 'dataplane/telemetry'],
+    mayImport: ['dataplane/config', 'dataplane/retry', 'dataplane/server', 'dataplane/net', 'dataplane/telemetry'],
   },
   { path: 'dataplane/pages', mayImport: [] },
   ...['dataplane/gateway', 'dataplane/registry'].map((path) => ({
@@ -44,6 +52,7 @@ export const rooms: readonly Room[] = [
     mayImport: [
       'crds/shared',
       'dataplane/config',
+      'dataplane/retry',
       'dataplane/telemetry',
       'dataplane/server',
       'dataplane/net',

@@ -5,10 +5,12 @@ import { pathToFileURL } from 'node:url'
 import { type LoadRequest, load } from '../gateway/load.ts'
 import { cpuSeconds, endParts, type Part, start, tell } from '../gateway/parts.ts'
 import { type Era, openSession, toolCall, toolsList } from '../gateway/requests.ts'
-import { compare, type Measure } from './turns.ts'
+import { compare, type Measure, openBoth } from './turns.ts'
 
 const WARM_UP = { workers: 16, seconds: 30, each: 3_000 }
-const TURNS = 30
+const PROCESSES = 4
+/** Of each process. */
+const TURNS = 9
 const SECONDS = 0.5
 const backendScript = new URL('../gateway/bare-backend.ts', import.meta.url)
 
@@ -40,13 +42,14 @@ async function compareEra(
     backends: backends.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp` })),
   }
   await writeFile(configFile, JSON.stringify(config))
-  const gatewayOf = (root: string) => start(pathToFileURL(join(root, 'bench/gateway/gateway-process.ts')), configFile)
-  const before = await gatewayOf(roots.before)
-  const after = await gatewayOf(roots.after)
+  const sides = await openBoth(PROCESSES, (side) =>
+    start(pathToFileURL(join(roots[side], 'bench/gateway/gateway-process.ts')), configFile),
+  )
+  const gateways = [...sides.before, ...sides.after]
   const call: Build = (session, worker, count) =>
     toolCall(era, session, `b${(worker + count) % 2}_tool_${count % 20}`, worker, count)
   const list: Build = (session) => toolsList(era, session)
-  for (const part of [before, after]) {
+  for (const part of gateways) {
     const sessions = await sessionsOf(era, part, WARM_UP.workers)
     for (const build of [call, list])
       await load({ origin: part.origin, ...WARM_UP, request: (worker, n) => build(sessions[worker], worker, n) })
@@ -57,10 +60,10 @@ async function compareEra(
     ['tools/list ×8', list, 8],
   ] as const)
     await compare(`gateway, ${era}: ${name}`, 'µs CPU', TURNS, {
-      before: measured(era, before, build, workers),
-      after: measured(era, after, build, workers),
+      before: sides.before.map((part) => measured(era, part, build, workers)),
+      after: sides.after.map((part) => measured(era, part, build, workers)),
     })
-  for (const { child } of [...backends, before, after]) child.disconnect()
+  for (const { child } of [...backends, ...gateways]) child.disconnect()
 }
 
 async function sessionsOf(era: Era, part: Part, count: number): Promise<(string | undefined)[]> {

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { isLoopback } from '../config/check/url.ts'
 import { type ReadSecretFile, secretFile } from '../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
+import { backoffDelay } from '../retry/backoff.ts'
 import { PublicError } from '../server/errors.ts'
 import { type Cluster, KEYS_ACCEPTED, readClusterKeys } from './cluster-keys.ts'
 import { confinedFile } from './confined-file.ts'
@@ -32,8 +33,7 @@ const STALE_MS = 60 * 60_000
 const COOLDOWN_MS = 10_000
 /** An empty set is believed once the issuer has answered with it for so long: it may be one that is just starting. */
 const EMPTY_BELIEVED_MS = 60_000
-const FIRST_BACKOFF_MS = 500
-const LAST_BACKOFF_MS = 15_000
+const BACKOFF = { first: 500, longest: 15_000 }
 
 /**
  * The signing keys of one issuer: found by discovery, kept, followed as they rotate. An issuer that is away costs
@@ -186,10 +186,7 @@ export class IssuerKeys {
   #failed(error: unknown): never {
     if (this.#failures === 0 && !this.#closed)
       this.#log.warn({ issuer: this.#name ?? homeOf(this.#issuer), err: error }, 'the issuer’s keys can’t be fetched')
-    const backoff = Math.min(FIRST_BACKOFF_MS * 2 ** this.#failures, LAST_BACKOFF_MS)
-    this.#failures += 1
-    // Jitter, so that replicas don't come back in step.
-    this.#retryAt = performance.now() + backoff * (0.5 + Math.random() / 2)
+    this.#retryAt = performance.now() + backoffDelay(this.#failures++, BACKOFF)
     throw this.#away(error)
   }
 

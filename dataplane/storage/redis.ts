@@ -2,6 +2,7 @@ import { type ConnectionOptions, getCACertificates } from 'node:tls'
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import type { Logger } from 'pino'
 import { secretFile } from '../config/secret-file.ts'
+import { backoffDelay, whole } from '../retry/backoff.ts'
 import { PublicError } from '../server/errors.ts'
 
 /** `host:port`, an IPv6 host in brackets. */
@@ -167,9 +168,8 @@ function readable(file: string): () => string {
   }
 }
 
-const FIRST_RETRY_MS = 50
-const LAST_RETRY_MS = 2_000
-const backoff = (times: number): number => Math.min(FIRST_RETRY_MS * 2 ** (times - 1), LAST_RETRY_MS)
+/** `times` from 1. */
+const backoff = (times: number): number => backoffDelay(times - 1, { first: 50, longest: 2_000, random: whole })
 
 function tlsOf({ caFile, insecureSkipVerify = false }: RedisTls): ConnectionOptions {
   const rejectUnauthorized = !insecureSkipVerify

@@ -1,3 +1,5 @@
+import { backoffDelay, whole } from '../../retry/backoff.ts'
+
 /** The first retry comes no later than this, the longest wait is no longer than that (or the interval). */
 const FIRST_MS = 2_000
 const LONGEST_MS = 5 * 60_000
@@ -18,6 +20,7 @@ export interface Failure {
  */
 export function backoff({ attempts, intervalMs, retryAfterMs = 0 }: Failure, random = Math.random()): number {
   const first = Math.min(FIRST_MS, intervalMs)
-  const wait = Math.min(first * 2 ** Math.min(attempts - 1, 20), Math.max(LONGEST_MS, intervalMs))
+  const longest = Math.max(LONGEST_MS, intervalMs)
+  const wait = backoffDelay(attempts - 1, { first, longest, random: whole })
   return Math.max(wait * (1 + random / 4), Math.min(retryAfterMs, LONGEST_RETRY_AFTER_MS))
 }

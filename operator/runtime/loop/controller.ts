@@ -2,6 +2,7 @@ import type { ResourceEvent } from '@dot-i/k8s-operator'
 import type { Logger } from 'pino'
 import type { KindDeclaration } from '../../../crds/define.ts'
 import { kinds } from '../../../crds/index.ts'
+import type { Backoff } from '../../../dataplane/retry/backoff.ts'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import { childKinds } from '../../cluster/kubernetes/child-kinds.ts'
 import type { PooledKubeConfig } from '../../cluster/kubernetes/kube-config.ts'
@@ -14,7 +15,6 @@ import { isGoneOwner } from '../children/ownership.ts'
 import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
 import type { AskPod } from '../pods/ask-pod.ts'
 import { Observers } from '../pods/observers.ts'
-import type { BackoffOptions } from '../queue/backoff.ts'
 import { keyOf, partsOf } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 import type { Removal } from '../removal/removal.ts'
@@ -42,7 +42,7 @@ export interface ControllerOptions {
   readonly lease?: Pick<LeaseOptions, 'namespace' | 'name' | 'duration' | 'renewDeadline' | 'retryPeriod'>
   readonly log: Logger
   readonly watchSettings?: WatchSettings
-  readonly backoff?: BackoffOptions
+  readonly backoff?: Backoff
   /** How the data plane of a pod is asked which configuration it has. */
   readonly ask: (api: ApiServer) => AskPod
   /** In a pod: how it is known that the installation goes. Absent: somebody may always follow. */

@@ -2,7 +2,7 @@ import { hrtime } from 'node:process'
 import type { Logger } from 'pino'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
-import { pause } from '../queue/backoff.ts'
+import { pause } from '../queue/pause.ts'
 
 const LEASES: Resource = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', kind: 'Lease' }
 

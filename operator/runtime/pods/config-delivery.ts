@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { backoffDelay, whole } from '../../../dataplane/retry/backoff.ts'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { partsOf } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
@@ -24,7 +25,7 @@ interface DeliveryOptions {
 }
 
 /** Waits between two touches of a pod, and how often it is touched for one configuration. */
-const TOUCHES = { first: 500, longest: 15_000, most: 8 }
+const TOUCHES = { first: 500, longest: 15_000, random: whole, most: 8 }
 /** Touches of a pod that can't be asked: nobody knows whether one more is of use. */
 const BLIND_TOUCHES = 4
 /** Milliseconds until a pod is asked again that keeps another configuration, or gives no answer, however often touched. */
@@ -46,7 +47,7 @@ interface Touched {
  */
 export class ConfigDelivery {
   readonly #options: DeliveryOptions
-  readonly #queue = new KeyedQueue({ base: 500, max: 15_000 })
+  readonly #queue = new KeyedQueue({ first: 500, longest: 15_000 })
   /** By workload, then by the pod's uid. */
   readonly #touched = new Map<string, Map<string, Touched>>()
   #running: Promise<void> | undefined
@@ -151,7 +152,7 @@ export class ConfigDelivery {
 
   async #touchAgain(pod: Pod, { hash, count }: Touched): Promise<Touched> {
     const isGone = await this.#touchPod(pod, hash)
-    const next = Date.now() + Math.min(TOUCHES.longest, TOUCHES.first * 2 ** count)
+    const next = Date.now() + backoffDelay(count, TOUCHES)
     return { hash, count: count + 1, next, ...(isGone ? { has: true } : {}) }
   }
 

@@ -33,7 +33,7 @@ interface ObserverOptions {
  */
 export class StatusObserver {
   readonly #options: ObserverOptions
-  readonly #queue = new KeyedQueue({ base: 1_000, max: LATER_MS })
+  readonly #queue = new KeyedQueue({ first: 1_000, longest: LATER_MS })
   readonly #running: Promise<void>[] = []
   /** Uids of the objects that something is known of, by key. */
   readonly #seen = new Map<string, string>()

@@ -1,4 +1,4 @@
-import { type BackoffOptions, backoffDelay } from './backoff.ts'
+import { type Backoff, backoffDelay } from '../../../dataplane/retry/backoff.ts'
 
 /**
  * A queue of keys for several workers, with the promises of client-go's work queue: a key waits at most once however
@@ -6,7 +6,7 @@ import { type BackoffOptions, backoffDelay } from './backoff.ts'
  * was added meanwhile.
  */
 export class KeyedQueue {
-  readonly #backoff: BackoffOptions
+  readonly #backoff: Backoff
   readonly #waiting = new Set<string>()
   readonly #working = new Set<string>()
   readonly #dirty = new Set<string>()
@@ -15,7 +15,7 @@ export class KeyedQueue {
   readonly #takers: ((key: string | undefined) => void)[] = []
   #closed = false
 
-  constructor(backoff: BackoffOptions = { base: 50, max: 60_000 }) {
+  constructor(backoff: Backoff = { first: 50, longest: 60_000 }) {
     this.#backoff = backoff
   }
 

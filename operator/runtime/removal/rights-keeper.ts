@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { ApiError } from '../../cluster/kubernetes/api-server.ts'
-import { pause } from '../queue/backoff.ts'
+import { pause } from '../queue/pause.ts'
 import type { OwnRights } from './own-rights.ts'
 
 /** Milliseconds between two looks while something is held. */

@@ -1,10 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { backoffDelay } from '../../../dataplane/retry/backoff.ts'
 import { type ApiServer, isGone, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { apiVersionOf, type Resource } from '../../cluster/kubernetes/resource.ts'
 import { watch } from '../../cluster/kubernetes/watch.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { backoffDelay, pause } from '../queue/backoff.ts'
+import { pause } from '../queue/pause.ts'
 
 /** Where a reflector keeps what it sees. Called in order, one call at a time. */
 export interface ReflectedStore {
@@ -136,7 +137,7 @@ export class Reflector {
         // An outage is two dozen watches that fail again and again: each says so when it is news, and /metrics counts.
         const level = failure === this.#lastFailure ? 'debug' : 'warn'
         this.#lastFailure = failure
-        const wait = backoffDelay(failures++, { base: 250, max: this.isAbsent ? 5_000 : 30_000 })
+        const wait = backoffDelay(failures++, { first: 250, longest: this.isAbsent ? 5_000 : 30_000 })
         const retryAfter = Number((error as { retryAfter?: number }).retryAfter ?? 0) * 1000
         this.#options.log[level](
           { watch: this.name, error: failure, failures, waitMs: Math.round(wait) },

@@ -1,3 +1,4 @@
+import { backoffDelay, whole } from '../../../retry/backoff.ts'
 import { isPassing } from '../connection/failure.ts'
 import { MessageStream } from '../connection/message-stream.ts'
 import { pauseBeforeRest } from '../connection/resumption.ts'
@@ -106,7 +107,8 @@ export class LinkStream {
     this.#after = stream.lastEventId ?? this.#after
     this.#retryMs = stream.retryMs ?? this.#retryMs
     if (refused === undefined) this.#againIn(this.#retryMs)
-    else if (isPassing(refused)) this.#againIn(this.#retryMs * 2 ** Math.min(this.#failures++, 10))
+    else if (isPassing(refused))
+      this.#againIn(backoffDelay(this.#failures++, { first: this.#retryMs, longest: LATEST_RETRY_MS, random: whole }))
     else if (this.#after === undefined) this.#isRefused = true
     else {
       // It knows nothing of the event any more: what it says from now on is better than nothing.

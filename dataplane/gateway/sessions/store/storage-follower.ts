@@ -1,8 +1,8 @@
 import type { Logger } from 'pino'
+import { backoffDelay } from '../../../retry/backoff.ts'
 import type { SessionStorage } from './storage.ts'
 
-const FIRST_RETRY_MS = 500
-const LAST_RETRY_MS = 30_000
+const RETRY = { first: 500, longest: 30_000 }
 
 interface StorageFollowerOptions {
   /** What makes the storage in use another one when it changes. */
@@ -69,9 +69,7 @@ export class StorageFollower {
     if (this.#problem === undefined)
       log.warn({ err: error }, 'the new storage of sessions does not work, the one before serves on')
     this.#problem = 'The storage of sessions that is configured does not work yet; the one before serves on.'
-    const wait = Math.min(FIRST_RETRY_MS * 2 ** this.#failures++, LAST_RETRY_MS)
-    // Jitter, so that replicas don't come in step.
-    this.#timer = setTimeout(() => this.#try(candidate, key), wait * (0.5 + Math.random() / 2))
+    this.#timer = setTimeout(() => this.#try(candidate, key), backoffDelay(this.#failures++, RETRY))
     this.#timer.unref()
   }
 

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { backoffDelay } from '../../../retry/backoff.ts'
 import { SourceError, type SourceErrorCode } from '../format/source-error.ts'
 
 const TRIES = 4
-const FIRST_RETRY_MS = 500
-/** What asks for a longer wait is tried again by the schedule. */
-const LONGEST_RETRY_MS = 15_000
+/** What asks for a longer wait than the longest is tried again by the schedule. */
+const RETRY = { first: 1_000, longest: 15_000 }
 const CURABLE: readonly SourceErrorCode[] = ['unreachable', 'timed_out', 'upstream_failed', 'rate_limited']
 
 /** GETs, and tries again what waiting may cure: one page that fails need not cost those before it. Throws a SourceError. */
@@ -14,8 +14,8 @@ export async function getPatiently<T>(get: () => Promise<T>, signal: AbortSignal
       return await get()
     } catch (error) {
       if (!(error instanceof SourceError) || tries === TRIES || !CURABLE.includes(error.code)) throw error
-      const wait = Math.max(FIRST_RETRY_MS * 2 ** (tries - 1) * (1 + Math.random()), error.retryAfterMs ?? 0)
-      if (wait > LONGEST_RETRY_MS) throw error
+      const wait = Math.max(backoffDelay(tries - 1, RETRY), error.retryAfterMs ?? 0)
+      if (wait > RETRY.longest) throw error
       await delay(wait, undefined, { signal }).catch(() => {
         throw signal.reason
       })

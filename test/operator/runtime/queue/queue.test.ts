@@ -1,9 +1,8 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { backoffDelay } from '../../../../operator/runtime/queue/backoff.ts'
 import { KeyedQueue } from '../../../../operator/runtime/queue/queue.ts'
 
-const quick = { base: 1, max: 4 }
+const quick = { first: 1, longest: 4 }
 
 test('a key waits once however often it is added', async () => {
   const queue = new KeyedQueue(quick)
@@ -53,7 +52,7 @@ test('a retry comes back after a wait that grows until forget', async () => {
 })
 
 test('an add overtakes a retry that is due later, and the key comes once', async () => {
-  const queue = new KeyedQueue({ base: 60_000, max: 60_000 })
+  const queue = new KeyedQueue({ first: 60_000, longest: 60_000 })
   queue.retry('a')
   assert.is(queue.delayed, 1)
   queue.add('a')
@@ -107,15 +106,6 @@ test('no key is lost and none is worked on twice at once under many workers', as
   assert.equal([...seen].sort(), [...versions].sort())
   queue.close()
   await Promise.all(workers)
-})
-
-test('waits double up to the limit and stay between half and whole', () => {
-  const at = (attempt: number, random: number) => backoffDelay(attempt, { base: 100, max: 1000, random: () => random })
-  assert.equal(
-    [0, 1, 2, 3, 4, 50].map((attempt) => at(attempt, 1)),
-    [100, 200, 400, 800, 1000, 1000],
-  )
-  assert.is(at(2, 0), 200)
 })
 
 test.run()
