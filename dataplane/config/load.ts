@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { dirname, resolve } from 'node:path'
 import type { Static, TSchema } from 'typebox'
 import { isMap, isScalar, isSeq, LineCounter, type Node, type ParsedNode, parseDocument } from 'yaml'
 import { stepsOf } from '../../crds/shared/json.ts'
@@ -140,16 +139,6 @@ function putAt(root: unknown, pointer: string, value: unknown): boolean {
   if (last === undefined || typeof parent !== 'object' || parent === null) return false
   Object.defineProperty(parent, last, { value, writable: true, enumerable: true, configurable: true })
   return true
-}
-
-/** Loads and validates a configuration file. Throws a ConfigError with all findings at once. */
-export async function loadConfig<S extends TSchema>(
-  file: string,
-  schema: S,
-  check?: Check<Static<S>>,
-): Promise<Loaded<Static<S>>> {
-  const { text, hash } = await readConfigText(file)
-  return { config: configParser(schema, check)(text, file), hash, directory: dirname(resolve(file)) }
 }
 
 interface Source {

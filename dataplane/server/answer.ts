@@ -1,19 +1,6 @@
 import type { Logger } from 'pino'
 import { PublicError } from './errors.ts'
 
-/** What a failed call says in JSON-RPC (JSON-RPC 2.0 section 5.1). */
-interface RpcError {
-  readonly code: number
-  readonly message: string
-  readonly data?: unknown
-}
-
-interface RpcErrorResponse {
-  readonly jsonrpc: '2.0'
-  readonly id: string | number | null
-  readonly error: RpcError
-}
-
 type ErrorLog = Pick<Logger, 'error' | 'debug'>
 
 /**
@@ -51,24 +38,4 @@ export function httpError(error: unknown, log?: ErrorLog): HttpAnswer {
 export function errorResponse(error: unknown, log?: ErrorLog): Response {
   const { body, ...init } = httpError(error, log)
   return new Response(body, init)
-}
-
-/** The JSON-RPC face of an error. `id` is the request's; null where it could not be read. */
-export function rpcError(error: unknown, id: string | number | null, log?: ErrorLog): RpcErrorResponse {
-  const known = publicError(error, log)
-  const data = known.data ?? (known.details === undefined ? undefined : { details: known.details })
-  return {
-    jsonrpc: '2.0',
-    id,
-    error: { code: known.rpcCode, message: known.message, ...(data === undefined ? {} : { data }) },
-  }
-}
-
-/** The JSON-RPC face as a whole HTTP response, with the status and headers of the table. */
-export function rpcErrorResponse(error: unknown, id: string | number | null, log?: ErrorLog): Response {
-  const known = publicError(error, log)
-  return new Response(JSON.stringify(rpcError(known, id)), {
-    status: known.status,
-    headers: { 'content-type': 'application/json', ...known.headers },
-  })
 }

@@ -99,8 +99,4 @@ export class PublicError extends Error {
   get status(): number {
     return errorTable[this.code].http
   }
-
-  get rpcCode(): number {
-    return errorTable[this.code].rpc
-  }
 }

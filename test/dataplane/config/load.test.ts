@@ -7,9 +7,19 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import { gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
-import { ConfigError, configParser, findingLine, loadConfig } from '../../../dataplane/config/load.ts'
+import { ConfigError, configParser, findingLine } from '../../../dataplane/config/load.ts'
+import { watchConfig } from '../../../dataplane/config/watch.ts'
 
 const parse = configParser(gatewayConfigSchema, checkGateway)
+
+/** Loads a file as a data plane does that starts, and does not follow it. */
+const load = (file: string) =>
+  watchConfig(file, gatewayConfigSchema, {
+    check: checkGateway,
+    onConfig: () => {},
+    onRefused: () => {},
+    signal: AbortSignal.abort(),
+  })
 
 const findings = (text: string): readonly string[] => {
   try {
@@ -34,7 +44,7 @@ test('a file is loaded with defaults, its hash and its folder', async () => {
   const file = join(folder, 'gateway.yaml')
   await writeFile(file, good)
   await symlink(folder, `${folder}-link`)
-  const loaded = await loadConfig(join(`${folder}-link`, 'gateway.yaml'), gatewayConfigSchema, checkGateway)
+  const loaded = await load(join(`${folder}-link`, 'gateway.yaml'))
   assert.is(loaded.config.role, 'gateway')
   assert.is(loaded.config.backends[0]?.allowPrivateIP, true)
   assert.is(loaded.hash, `sha256:${createHash('sha256').update(good).digest('hex')}`)
@@ -162,7 +172,7 @@ test('a key named like a built-in property does no harm', () => {
 test('a file that isn’t there', async () => {
   const file = join(tmpdir(), 'portico-there-is-no-such-file.yaml')
   try {
-    await loadConfig(file, gatewayConfigSchema)
+    await load(file)
     assert.unreachable()
   } catch (error) {
     assert.instance(error, ConfigError)

@@ -3,8 +3,9 @@ import { connect } from 'node:net'
 import { Hono } from 'hono'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { errorText } from '../../../dataplane/gateway/mcp/rpc-text.ts'
 import { adminApp } from '../../../dataplane/server/admin.ts'
-import { errorResponse, rpcError, rpcErrorResponse } from '../../../dataplane/server/answer.ts'
+import { errorResponse, publicError } from '../../../dataplane/server/answer.ts'
 import { readBody } from '../../../dataplane/server/body.ts'
 import { allowOrigins } from '../../../dataplane/server/cross-origin.ts'
 import { errorTable, PublicError } from '../../../dataplane/server/errors.ts'
@@ -37,32 +38,24 @@ test('anything unforeseen is internal for the caller and whole in the log', asyn
     const text = await errorResponse(thrown, log).text()
     assert.match(text, /"internal"/)
     assert.not.match(text, /secret detail/)
-    assert.not.match(JSON.stringify(rpcError(thrown, 1, log)), /secret detail/)
+    assert.not.match(errorText('1', publicError(thrown, log)), /secret detail/)
   }
   assert.is(lines.filter(({ level }) => level === 'error').length, 8)
   assert.match(JSON.stringify(lines[0]), /secret detail/)
 })
 
-test('the JSON-RPC face', async () => {
-  assert.equal(rpcError(new PublicError('method_not_found'), 'a'), {
+test('the JSON-RPC face', () => {
+  const errorOf = (id: string | undefined, error: PublicError) => JSON.parse(errorText(id, error))
+  assert.equal(errorOf('"a"', new PublicError('method_not_found')), {
     jsonrpc: '2.0',
     id: 'a',
     error: { code: -32601, message: 'This method is not known here.' },
   })
-  assert.equal(rpcError(new PublicError('unsupported_version', { data: { supported: ['x'] } }), null).error.data, {
-    supported: ['x'],
-  })
-  assert.equal(
-    rpcError(new PublicError('invalid_params', { details: [{ pointer: '/a', message: 'b' }] }), 1).error.data,
-    {
-      details: [{ pointer: '/a', message: 'b' }],
-    },
-  )
-  const response = rpcErrorResponse(new PublicError('forbidden'), 7)
-  assert.is(response.status, 403)
-  assert.is(((await response.json()) as { id: number }).id, 7)
-  assert.is(rpcErrorResponse(new PublicError('backend_failed'), 7).status, 200)
-  assert.is(errorResponse(new PublicError('backend_failed')).status, 502, 'plain HTTP has no 200 for a failure')
+  const unsupported = errorOf(undefined, new PublicError('unsupported_version', { data: { supported: ['x'] } }))
+  assert.equal([unsupported.id, unsupported.error.data], [null, { supported: ['x'] }])
+  const failed = new PublicError('backend_failed')
+  assert.is(failed.status, 200)
+  assert.is(errorResponse(failed).status, 502, 'plain HTTP has no 200 for a failure')
 })
 
 test('texts of the table hold nothing that a header or a line could not', () => {

@@ -140,9 +140,4 @@ export class Streams {
     const oldest = performance.now() - SILENCE_MS
     for (const { follow, heardAt } of this.#followed.values()) if (heardAt < oldest) this.#lose(follow)
   }
-
-  /** Bytes that are kept for clients that may come back. */
-  get keptBytes(): number {
-    return this.#logs.bytes
-  }
 }
