@@ -1,5 +1,6 @@
 import { html } from 'hono/html'
 import type { Markup, Page } from '../../pages/page.ts'
+import { LONGEST_SEARCH } from '../api/schemas/page-limits.ts'
 import type { VersionRow } from '../store/database/version-columns.ts'
 import { documentOf } from './document.ts'
 
@@ -23,7 +24,7 @@ export function listPage({ registries, registry, search, rows, nextCursor, isFir
     body: html`
 <h1>MCP servers</h1>
 <form class="search" method="get" action="/" role="search">
-<input type="search" name="search" value="${search}" maxlength="200" placeholder="Search by name or description" aria-label="Search">
+<input type="search" name="search" value="${search}" maxlength="${LONGEST_SEARCH}" placeholder="Search by name or description" aria-label="Search">
 ${choice(registries, registry)}
 <button>Search</button>
 </form>

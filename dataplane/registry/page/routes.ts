@@ -5,6 +5,7 @@ import { PublicError } from '../../server/errors.ts'
 import type { Api } from '../api/request/context.ts'
 import { type OpenRegistry, openRegistry, readOpen } from '../api/request/gate.ts'
 import type { RegistryEnv } from '../api/request/operation.ts'
+import { LONGEST_SEARCH, PAGE_SIZE } from '../api/schemas/page-limits.ts'
 import { mayReach } from '../authz/access.ts'
 import type { Actor } from '../authz/actor.ts'
 import { decodeCursor, encodeCursor, queryDigest } from '../catalog/cursor.ts'
@@ -14,9 +15,6 @@ import { entryPage } from './entry-page.ts'
 import { listPage } from './list-page.ts'
 
 const FOOTER = html`A catalog of MCP servers. Programs read it at <code>/registry/…/v0.1</code>; <a href="/openapi.json">API description</a>.`
-
-const PAGE_SIZE = 30
-const LONGEST_SEARCH = 200
 
 const show = (c: Context, page: Omit<Page, 'footer'>, status?: Parameters<typeof renderPage>[2]) =>
   renderPage(c, { ...page, footer: FOOTER }, status)
@@ -53,7 +51,7 @@ export function pageRoutes(api: Pick<Api, 'reader' | 'visibilityOf'>): Hono<Regi
     if (cursor && after === undefined) throw new PublicError('invalid_request')
 
     const hold = (bytes: number) => c.var.held.demand(bytes)
-    const query = { type: 'server', includeDeleted: false, version: 'latest', limit: PAGE_SIZE, after } as const
+    const query = { type: 'server', includeDeleted: false, version: 'latest', limit: PAGE_SIZE.usual, after } as const
     const { rows, more } = await readPage(actor, await openRegistry(api, actor, registry), ({ visible }) =>
       reader.list({ ...query, registry, visible, ...(search && { search }) }, hold),
     )

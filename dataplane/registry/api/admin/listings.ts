@@ -13,11 +13,10 @@ import {
   sourceEntriesAnswer,
   sourceName,
 } from '../schemas/admin.ts'
+import { PAGE_SIZE_RULE, pageSizeOf } from '../schemas/page-limits.ts'
 import { param, reached } from './reach.ts'
 import { entryShape } from './shape.ts'
 
-const DEFAULT_LIMIT = 30
-const LARGEST_LIMIT = 100
 const BOUND = 'It ends at 8 MiB, and shows of each entry the newest 100 versions.'
 
 /** All that a source or a registry holds, unshadowed, with claims: for those who manage it. */
@@ -72,19 +71,16 @@ interface Page extends EntryPage {
 }
 
 function pageOf(c: Context<RegistryEnv>, owner: string): Page {
-  const limitText = c.req.query('limit') || String(DEFAULT_LIMIT)
-  const limit = /^\d+$/.test(limitText) ? Number(limitText) : 0
+  const limit = pageSizeOf(c.req.query('limit'))
   const cursorText = c.req.query('cursor') || undefined
   const after = cursorText === undefined ? undefined : decodeEntryCursor(cursorText, owner)
   const findings = [
-    ...(limit >= 1 && limit <= LARGEST_LIMIT
-      ? []
-      : [{ pointer: '/limit', message: `must be a whole number from 1 to ${LARGEST_LIMIT}` }]),
+    ...(limit === undefined ? [{ pointer: '/limit', message: PAGE_SIZE_RULE }] : []),
     ...(cursorText !== undefined && after === undefined
       ? [{ pointer: '/cursor', message: 'is not a cursor of this list' }]
       : []),
   ]
-  if (findings.length > 0) throw invalid(findings)
+  if (limit === undefined || findings.length > 0) throw invalid(findings)
   return { limit, after, owner }
 }
 

@@ -3,11 +3,8 @@ import { decodeCursor, type Position, queryDigest } from '../../catalog/cursor.t
 import { isLonger, isServerName, isVersion } from '../../catalog/names.ts'
 import { timestamp } from '../../catalog/timestamp.ts'
 import type { ListQuery, VersionQuery, VersionsQuery } from '../../store/read/read.ts'
+import { LONGEST_SEARCH, PAGE_SIZE_RULE, pageSizeOf } from '../schemas/page-limits.ts'
 import type { CatalogPath } from './catalog-path.ts'
-
-const DEFAULT_LIMIT = 30
-const LARGEST_LIMIT = 100
-const LONGEST_SEARCH = 200
 
 /** Gathers what is wrong with a request. */
 class Findings {
@@ -107,9 +104,9 @@ const VERSION_RULE = 'must be `latest` or a version of 1 to 255 characters'
 const given = (query: URLSearchParams, name: string) => query.get(name) || undefined
 
 function limitOf(text: string | undefined, findings: Findings): number {
-  const limit = text === undefined ? DEFAULT_LIMIT : /^\d+$/.test(text) ? Number(text) : 0
-  if (limit < 1 || limit > LARGEST_LIMIT) findings.add('limit', `must be a whole number from 1 to ${LARGEST_LIMIT}`)
-  return limit
+  const limit = pageSizeOf(text)
+  if (limit === undefined) findings.add('limit', PAGE_SIZE_RULE)
+  return limit ?? 0
 }
 
 function timeOf(text: string | undefined, findings: Findings): string | undefined {

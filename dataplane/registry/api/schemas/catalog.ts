@@ -1,4 +1,5 @@
 import Type, { type TSchema, type TSchemaOptions } from 'typebox'
+import { LONGEST_SEARCH, PAGE_SIZE } from './page-limits.ts'
 import { SERVER_NAME_PATTERN } from './server-json.ts'
 
 /** Parameters and answers of the consumer API (MCP registry API v0.1). */
@@ -27,7 +28,7 @@ export const versionParameter = Type.String({
 export const orEmpty = (schema: TSchema, options: TSchemaOptions): TSchema =>
   Type.Union([schema, Type.String({ maxLength: 0 })], options)
 export const pageSize = (description: string) =>
-  orEmpty(Type.Integer({ minimum: 1, maximum: 100 }), { description, default: 30 })
+  orEmpty(Type.Integer({ minimum: 1, maximum: PAGE_SIZE.largest }), { description, default: PAGE_SIZE.usual })
 
 export const includeDeleted = orEmpty(Type.Boolean(), { description: 'Shows deleted versions too.', default: false })
 export const listParameters = {
@@ -35,7 +36,7 @@ export const listParameters = {
   limit: pageSize('Versions of a page.'),
   search: Type.String({
     description: 'Text in name, title or description, in any case.',
-    maxLength: 200,
+    maxLength: LONGEST_SEARCH,
     pattern: '^[^\\u0000]*$',
   }),
   updated_since: orEmpty(time, {
