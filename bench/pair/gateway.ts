@@ -8,7 +8,7 @@ import { type Era, openSession, toolCall, toolsList } from '../gateway/requests.
 import { compare, type Measure, openBoth } from './turns.ts'
 
 const WARM_UP = { workers: 16, seconds: 30, each: 3_000 }
-const PROCESSES = 4
+const PROCESSES = 3
 /** Of each process. */
 const TURNS = 9
 const SECONDS = 0.5
