@@ -14,7 +14,7 @@ import { ENDPOINT, metadataPaths, withoutPrefix } from './request/public-url.ts'
 import { Reply } from './request/reply.ts'
 
 /** What the MCP endpoint serves, by HTTP method. */
-const methods: Readonly<Record<string, (turn: EndpointRequest) => void>> = { POST: post, GET: get, DELETE: remove }
+const methods: Readonly<Record<string, (request: EndpointRequest) => void>> = { POST: post, GET: get, DELETE: remove }
 
 /**
  * Whether a request is one to the MCP endpoint; its target may be a whole URL (RFC 9112, section 3.2.2). A prefix that
@@ -58,10 +58,10 @@ export function publicApp(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
   return app
 }
 
-function refuseOneMore(turn: EndpointRequest): void {
-  turn.fail(new PublicError('share_exceeded', { headers: { 'retry-after': '1' } }))
+function refuseOneMore(request: EndpointRequest): void {
+  request.fail(new PublicError('share_exceeded', { headers: { 'retry-after': '1' } }))
 }
 
-function refuseMethod(turn: EndpointRequest): void {
-  turn.fail(new PublicError('method_not_allowed', { headers: { allow: 'GET, POST, DELETE' } }))
+function refuseMethod(request: EndpointRequest): void {
+  request.fail(new PublicError('method_not_allowed', { headers: { allow: 'GET, POST, DELETE' } }))
 }

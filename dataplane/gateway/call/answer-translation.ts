@@ -18,17 +18,17 @@ const READ = `${COMPLETE},"ttlMs":0,"cacheScope":"private"`
 
 /** Reads an answer to this call and makes those changes on the way that large answers need as well. */
 export function scannerFor(call: Outgoing): AnswerScanner {
-  const { id, rounds, link, message, turn } = call
+  const { id, rounds, link, message, context } = call
   if (rounds > 0) return new AnswerScanner({ id: Buffer.from(id), resultMember: '' })
-  if (turn.era === 'legacy' || link === undefined) return new AnswerScanner()
+  if (context.era === 'legacy' || link === undefined) return new AnswerScanner()
   call.edits ??= { id: Buffer.from(id), resultMember: message.method === 'resources/read' ? READ : COMPLETE }
   return new AnswerScanner(call.edits)
 }
 
 /** A whole answer as the client's era has it. Throws a PublicError where that has no form for the answer. */
 export function translated(call: Outgoing, hasError: boolean, body: Buffer): Buffer {
-  const { backend, link, message, turn } = call
-  const { era, binding } = turn
+  const { backend, link, message, context } = call
+  const { era, binding } = context
   if (link === undefined) {
     if (era === 'legacy') return hasError ? legacyError(body, message.method) : legacyAnswer(body)
     if (hasError) return withCode(body, NOT_FOUND, INVALID_PARAMS)
@@ -37,7 +37,7 @@ export function translated(call: Outgoing, hasError: boolean, body: Buffer): Buf
   }
   if (era === 'legacy') {
     if (hasError && NAMES_RESOURCE.has(message.method)) return withCode(body, INVALID_PARAMS, NOT_FOUND)
-    return call.tasks?.inAnswer(body, turn.message) ?? body
+    return call.tasks?.inAnswer(body, context.message) ?? body
   }
   return hasError ? modernError(body, call) : body
 }
@@ -120,10 +120,10 @@ const MODERN_NAMES: ReadonlySet<string> = new Set(Object.keys(MODERN_MEMBERS))
 const NO_NAMES: ReadonlySet<string> = new Set()
 
 /** Changes the parts of a large answer; undefined where they go through as they are. */
-export function stripperFor({ link, turn, tasks }: Outgoing): ResultStripper | undefined {
-  if (turn.era === 'legacy' && link === undefined) return new ResultStripper(MODERN_NAMES)
-  if (tasks === undefined || turn.message.method !== 'tasks/result') return undefined
-  const idFor = tasks.idInResultOf(turn.message)
+export function stripperFor({ link, context, tasks }: Outgoing): ResultStripper | undefined {
+  if (context.era === 'legacy' && link === undefined) return new ResultStripper(MODERN_NAMES)
+  if (tasks === undefined || context.message.method !== 'tasks/result') return undefined
+  const idFor = tasks.idInResultOf(context.message)
   return new ResultStripper(NO_NAMES, { name: '_meta', edit: (meta) => metaWithRelatedTask(meta, idFor) })
 }
 

@@ -34,22 +34,22 @@ export class Call extends Flight {
   #isHeldUp = false
 
   /** `message` is the client's request, but for what the route can't rewrite. */
-  constructor(services: CallServices, turn: RequestContext, route: Route, message: Message = turn.message) {
-    super(services, turn, route, message)
+  constructor(services: CallServices, context: RequestContext, route: Route, message: Message = context.message) {
+    super(services, context, route, message)
   }
 
-  /** Sends the call. Its answer, of whatever kind, goes to the turn. */
+  /** Sends the call. Its answer, of whatever kind, goes to the request context. */
   start(): void {
-    const { turn, backend } = this
+    const { context, backend } = this
     const { parked, inFlight } = this.services
-    if (turn.era === 'modern' && this.message.params?.['requestState'] !== undefined && parked.resume(turn)) {
+    if (context.era === 'modern' && this.message.params?.['requestState'] !== undefined && parked.resume(context)) {
       this.observed(OK)
       return
     }
     if (this.share !== undefined && this.share.calls >= MOST_CALLS_OF_CALLER) this.#refuseEarly('share_exceeded')
     if (!backend.health.mayTry(this.share)) this.#refuseEarly('backend_unavailable')
     inFlight.add(this)
-    turn.onGone = this
+    context.onGone = this
     this.send()
   }
 
@@ -68,9 +68,9 @@ export class Call extends Flight {
   }
 
   /** Another request of the client waits for the answer from now on. */
-  attend(turn: RequestContext): void {
-    this.turn = turn
-    turn.onGone = this
+  attend(context: RequestContext): void {
+    this.context = context
+    context.onGone = this
     if (this.edits !== undefined) this.edits.id = Buffer.from(this.id)
   }
 
@@ -104,7 +104,7 @@ export class Call extends Flight {
       return true
     }
     this.#stripper ??= stripperFor(this)
-    const isFree = this.#stripper === undefined ? this.turn.reply.part(bytes) : this.#stripped(this.#stripper, bytes)
+    const isFree = this.#stripper === undefined ? this.context.reply.part(bytes) : this.#stripped(this.#stripper, bytes)
     if (!isFree) this.#resumeOnceFree()
     return isFree
   }
@@ -113,7 +113,7 @@ export class Call extends Flight {
   #resumeOnceFree(): void {
     if (this.#isHeldUp) return
     this.#isHeldUp = true
-    this.turn.reply.onceFree(() => {
+    this.context.reply.onceFree(() => {
       this.#isHeldUp = false
       if (this.isAttended) this.reader?.resume()
     })
@@ -129,7 +129,7 @@ export class Call extends Flight {
       return true
     }
     let isFree = true
-    for (const part of parts) isFree = this.turn.reply.part(part)
+    for (const part of parts) isFree = this.context.reply.part(part)
     return isFree
   }
 
@@ -144,8 +144,8 @@ export class Call extends Flight {
 
   /** Whether an answer of a modern backend is a question that a legacy client is asked. */
   #asksFor(body: Buffer): boolean {
-    const { turn, session } = this
-    if (turn.era === 'modern' || this.link !== undefined || session === undefined) return false
+    const { context, session } = this
+    if (context.era === 'modern' || this.link !== undefined || session === undefined) return false
     const needed = inputRequiredBy(body)
     if (needed === undefined || this.rounds >= MOST_ROUNDS) return false
     this.#questions ??= new ClientQuestions(this, session)
@@ -157,7 +157,7 @@ export class Call extends Flight {
   give(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
     if (!flowed) this.#tell(200, this.#parking === undefined ? body : withId(body, this.id), scanner.hasError)
     else {
-      this.turn.reply.end()
+      this.context.reply.end()
       this.succeeded(scanner.hasError ? 'error' : 'ok')
     }
   }
@@ -168,7 +168,7 @@ export class Call extends Flight {
 
   #tell(status: number, body: Buffer, hasError: boolean): void {
     try {
-      this.turn.reply.json(status, translated(this, hasError, body))
+      this.context.reply.json(status, translated(this, hasError, body))
     } catch (error) {
       this.refuse(error)
       return
@@ -180,7 +180,7 @@ export class Call extends Flight {
     const notification = parseBytes(bytes)
     if (!isObject(notification)) return true
     const { method, params } = notification
-    const { era, reply } = this.turn
+    const { era, reply } = this.context
     if (isListChanged(method)) this.services.refreshTools(this.backend.name)
     else if (method === 'notifications/cancelled') this.#questions?.takeBack(params)
     else if (isRelayed(notification, this.message, era)) {

@@ -28,10 +28,10 @@ export abstract class Flight extends Outgoing implements Flying {
   /** What is held of a message of the backend that is not its answer. */
   #unanswered: Lease | undefined
 
-  constructor(services: CallServices, turn: RequestContext, route: Route, message: Message) {
-    super(services, turn, route, message)
+  constructor(services: CallServices, context: RequestContext, route: Route, message: Message) {
+    super(services, context, route, message)
     const { backend } = route
-    this.share = turn.share
+    this.share = context.share
     const now = performance.now()
     this.deadline = now + backend.timeoutMs
     this.nextSign = now + SIGN_EVERY_MS
@@ -73,24 +73,24 @@ export abstract class Flight extends Outgoing implements Flying {
 
   sign(): void {
     this.nextSign += SIGN_EVERY_MS
-    if (!this.isOver) this.turn.reply.keepAlive()
+    if (!this.isOver) this.context.reply.keepAlive()
   }
 
   /** The client has cancelled the request; it expects no answer. */
   cancel(): void {
     if (this.isOver) return
     this.#abandon('cancelled by the client')
-    this.turn.reply.giveUp()
+    this.context.reply.giveUp()
   }
 
   /** The client is gone. In the modern era that is how it cancels; in the legacy one it means nothing. */
   gone(): void {
-    if (!this.isOver && this.turn.era === 'modern') this.#abandon('the client went away')
+    if (!this.isOver && this.context.era === 'modern') this.#abandon('the client went away')
   }
 
   /** The client is to come back with another token, where it can; else it is told that it gets no answer. */
   tokenEnded(): void {
-    if (this.isOver || !this.isAttended || this.turn.reply.leave()) return
+    if (this.isOver || !this.isAttended || this.context.reply.leave()) return
     this.giveUp('the client’s token has ended', new PublicError('answer_lost', { message: TOKEN_ENDED }))
   }
 
@@ -101,7 +101,7 @@ export abstract class Flight extends Outgoing implements Flying {
     if (this.attempts === 0) health.abandoned()
     else health.answered()
     this.#close('error')
-    this.turn.fail(error)
+    this.context.fail(error)
   }
 
   /** Ends the call with an error, at the backend as well. */
@@ -126,7 +126,7 @@ export abstract class Flight extends Outgoing implements Flying {
     this.#tellCancelled(reason)
     this.backend.health.abandoned()
     this.#close('error')
-    this.turn.ended({ result: 'error' })
+    this.context.ended({ result: 'error' })
     this.services.inFlight.delete(this)
     this.reader?.stop()
   }
@@ -140,7 +140,7 @@ export abstract class Flight extends Outgoing implements Flying {
   protected succeeded(result: 'ok' | 'error'): void {
     this.backend.health.answered()
     this.#close(result)
-    this.turn.ended(result === 'ok' ? OK : { result })
+    this.context.ended(result === 'ok' ? OK : { result })
     if (!this.exchangeEnded) this.allow(this.message.text.length > LARGE ? 0 : LINGER_MS)
   }
 
@@ -150,15 +150,15 @@ export abstract class Flight extends Outgoing implements Flying {
       this.#close('error', failure.code)
       return
     }
-    const { turn, backend } = this
-    const { reply } = turn
+    const { context, backend } = this
+    const { reply } = context
     backend.health.failed(failure, this.share)
     if (failure.code === 'backend_unavailable') backend.sessionEra.forget()
     this.services.log.debug({ backend: backend.name, code: failure.code, reason: failure.message }, 'call failed')
     if (flowed || (reply.begun && !reply.streaming)) {
       reply.cut()
-      turn.ended({ result: 'error', code: failure.code })
-    } else turn.fail(new PublicError(failure.code))
+      context.ended({ result: 'error', code: failure.code })
+    } else context.fail(new PublicError(failure.code))
     this.#close('error', failure.code)
   }
 

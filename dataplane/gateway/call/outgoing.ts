@@ -30,7 +30,7 @@ import { SessionTasks } from './tasks/session-tasks.ts'
 export abstract class Outgoing implements AnswerOwner {
   readonly services: CallServices
   /** Whoever waits for the answer. */
-  turn: RequestContext
+  context: RequestContext
   /** The client's request as it was sent last, but for what the route rewrites. */
   message: Message
   readonly backend: Backend
@@ -51,16 +51,16 @@ export abstract class Outgoing implements AnswerOwner {
   protected exchangeEnded = false
   #opened: Opened | undefined
 
-  constructor(services: CallServices, turn: RequestContext, route: Route, message: Message) {
+  constructor(services: CallServices, context: RequestContext, route: Route, message: Message) {
     this.services = services
-    this.turn = turn
+    this.context = context
     this.message = message
     this.route = route
     this.backend = route.backend
   }
 
   get session(): Session | undefined {
-    return this.turn.session
+    return this.context.session
   }
 
   /** Tasks of the client's session, where the backend runs any in its own session for it. */
@@ -73,7 +73,7 @@ export abstract class Outgoing implements AnswerOwner {
 
   /** The client's id of the request, as JSON text. */
   get id(): string {
-    return this.turn.message.id as string
+    return this.context.message.id as string
   }
 
   /** Sends it, as soon as what it needs is there. */
@@ -116,7 +116,7 @@ export abstract class Outgoing implements AnswerOwner {
     this.#opened = undefined
     this.sentId = this.rounds === 0 ? this.id : `"portico-round-${this.rounds}"`
     const id = this.rounds === 0 ? undefined : this.sentId
-    const meta = this.turn.era === 'modern' ? undefined : metaForModern(message, modernEnvelope(this.session))
+    const meta = this.context.era === 'modern' ? undefined : metaForModern(message, modernEnvelope(this.session))
     this.#dispatch(headers, rewriteCall(message, { id, name: rename, meta }))
   }
 
@@ -136,7 +136,7 @@ export abstract class Outgoing implements AnswerOwner {
     const own = session !== undefined
     this.sentId = own ? this.id : link.nextId()
     const id = own ? undefined : this.sentId
-    const meta = this.turn.era === 'modern' ? metaForLegacy(message) : this.tasks?.metaOf(message)
+    const meta = this.context.era === 'modern' ? metaForLegacy(message) : this.tasks?.metaOf(message)
     this.#dispatch(link.headers(), rewriteCall(message, { id, name: this.route.rename, meta }))
   }
 
@@ -147,13 +147,13 @@ export abstract class Outgoing implements AnswerOwner {
 
   /** Callers of the modern era say in each request which log messages they want. */
   #logLevelOf(link: Link): Promise<unknown> | undefined {
-    const level = this.turn.era === 'modern' ? this.message.meta?.[LOG_LEVEL_KEY] : undefined
+    const level = this.context.era === 'modern' ? this.message.meta?.[LOG_LEVEL_KEY] : undefined
     return typeof level === 'string' ? link.lowerLogLevel(level) : undefined
   }
 
   /** The session for a caller of the modern era: one of its own where the backend may have to ask something. */
   #linkOfCaller(): Link {
-    const { binding } = this.turn
+    const { binding } = this.context
     const capabilities = this.message.meta?.[CAPABILITIES_KEY]
     if (!canBeAskedAny(capabilities))
       return this.backend.callerLinks.share(binding, showsApps(capabilities) ? declaredOf(capabilities) : undefined)
@@ -169,7 +169,7 @@ export abstract class Outgoing implements AnswerOwner {
   }
 
   #dispatch(headers: string[], body: string): void {
-    const { setup, req } = this.turn
+    const { setup, req } = this.context
     if (setup.passedHeaders.length > 0) passHeaders(headers, setup.passedHeaders, req.headers)
     this.attempts++
     this.exchangeEnded = false
@@ -182,7 +182,7 @@ export abstract class Outgoing implements AnswerOwner {
     const sentIn = this.link === undefined ? 'modern' : 'legacy'
     const refusal = refusalOf(status, text, sentIn, this.#opened?.sessionId !== undefined)
     if (typeof refusal === 'object') {
-      this.refusedBy(refusal.error, this.turn.era === 'modern' && sentIn === 'modern' ? status : 200)
+      this.refusedBy(refusal.error, this.context.era === 'modern' && sentIn === 'modern' ? status : 200)
       return
     }
     // A request that was refused unread may be sent again, once; and then in the other era, where there is one.
@@ -204,7 +204,7 @@ export abstract class Outgoing implements AnswerOwner {
   goOnAfter(eventId: string, retryMs: number | undefined): boolean {
     if (this.link === undefined || this.isOver) return false
     // The call is a long one: its client learns how to come back to it.
-    if (this.session !== undefined) this.turn.reply.stream()
+    if (this.session !== undefined) this.context.reply.stream()
     const timer = setTimeout(() => this.#goOn(eventId), pauseBeforeRest(retryMs))
     timer.unref()
     return true
@@ -212,12 +212,12 @@ export abstract class Outgoing implements AnswerOwner {
 
   /** Asks for the rest of a stream that broke off before the answer (2025-11-25, resumability). */
   #goOn(eventId: string): void {
-    const { link, reader, backend, turn } = this
+    const { link, reader, backend, context } = this
     if (this.isOver || link === undefined || reader === undefined) return
     try {
       if (link.opened !== this.#opened) throw new BackendFailure('backend_failed', 'lost the session of the call')
       const headers = link.streamHeaders(eventId)
-      if (turn.setup.passedHeaders.length > 0) passHeaders(headers, turn.setup.passedHeaders, turn.req.headers)
+      if (context.setup.passedHeaders.length > 0) passHeaders(headers, context.setup.passedHeaders, context.req.headers)
       backend.dispatcher.dispatch({ path: backend.path, method: 'GET', headers }, reader)
     } catch (error) {
       this.failed(connectionFailure(error))

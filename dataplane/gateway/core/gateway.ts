@@ -64,7 +64,7 @@ export class Gateway {
   /** Responses that end with the tokens of their requests. */
   readonly tokens = new TokenWatch({
     authenticate: () => this.setup.authenticate,
-    others: () => this.inFlight.all.filter(({ turn }) => !turn.isDistant),
+    others: () => this.inFlight.all.filter(({ context }) => !context.isDistant),
     bindingOf,
     onFault: (error) => this.faulted(error, 'a look at a token'),
   })

@@ -14,18 +14,18 @@ const MOST_MESSAGES = 64
  * Serves a batch: revision 2025-03-26 must take them, all others refuse them. Each message is served as if it had come
  * alone; the answers go back together.
  */
-export async function serveBatch(turn: EndpointRequest, texts: readonly string[]): Promise<void> {
-  const session = await sessionOf(turn)
+export async function serveBatch(request: EndpointRequest, texts: readonly string[]): Promise<void> {
+  const session = await sessionOf(request)
   if (session.record.revision !== WITH_BATCHES) throw refused(`Batches are taken in revision ${WITH_BATCHES} alone.`)
   if (texts.length === 0 || texts.length > MOST_MESSAGES) throw refused(`A batch holds 1 to ${MOST_MESSAGES} messages.`)
   const messages = texts.map(parseElement)
   if (messages.some(isAlone)) throw refused('A batch holds neither initialize nor messages of later revisions.')
-  const { reply, share } = turn
-  const answers = new BatchAnswers(reply.res, { share, missing: messages.length, onEnd: () => turn.ended(OK) })
+  const { reply, share } = request
+  const answers = new BatchAnswers(reply.res, { share, missing: messages.length, onEnd: () => request.ended(OK) })
   for (const message of messages) {
-    const part = new EndpointRequest(turn.gateway, turn.req, new PartOfBatch(reply, answers))
-    part.caller = turn.caller
-    part.binding = turn.binding
+    const part = new EndpointRequest(request.gateway, request.req, new PartOfBatch(reply, answers))
+    part.caller = request.caller
+    part.binding = request.binding
     part.share = share
     part.session = session
     part.adopt(message)

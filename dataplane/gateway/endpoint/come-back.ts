@@ -14,25 +14,25 @@ import { SessionStream } from './session-stream.ts'
  * Gives a client that has lost the answer to a request what it has missed of it, and what still comes. HTTP 204 tells
  * it that there is nothing more; where its answer is lost it gets an error in its place.
  */
-export function goOnWithCall(turn: EndpointRequest, session: Session, after: EventId): void {
-  const { streams } = turn.gateway
+export function goOnWithCall(request: EndpointRequest, session: Session, after: EventId): void {
+  const { streams } = request.gateway
   const log = streams.find(session.record.id, after)
   if (after.seq === LAST_SEQ || log?.hasMoreThan(after.seq) === false) {
-    turn.reply.empty(204)
-    turn.ended(OK)
+    request.reply.empty(204)
+    request.ended(OK)
     return
   }
-  const { res } = turn.reply
-  const writer = new EventWriter(res, turn.share, ['mcp-session-id', session.record.id])
+  const { res } = request.reply
+  const writer = new EventWriter(res, request.share, ['mcp-session-id', session.record.id])
   const outlet = new AnswerOutlet(writer, after)
-  const { tokens } = turn.gateway
-  const holder: TokenHolder = { turn, checkedAt: performance.now(), tokenEnded: () => res.end() }
+  const { tokens } = request.gateway
+  const holder: TokenHolder = { context: request, checkedAt: performance.now(), tokenEnded: () => res.end() }
   tokens.add(holder)
   const leave = (): void => {
     tokens.delete(holder)
     if (log !== undefined) log.detach(outlet)
     else unfollow?.()
-    turn.ended(OK)
+    request.ended(OK)
   }
   res.once('close', leave)
   const unfollow = log === undefined ? streams.followDistant(session.record.id, after, outlet) : undefined
@@ -81,18 +81,18 @@ class AnswerOutlet implements Outlet {
 }
 
 /** Lets a client listen; what it has missed of the stream that it comes back for, wherever that was, comes first. */
-export async function listenTo(turn: EndpointRequest, session: Session, after: EventId | undefined): Promise<void> {
-  const { streams, sessions } = turn.gateway
+export async function listenTo(request: EndpointRequest, session: Session, after: EventId | undefined): Promise<void> {
+  const { streams, sessions } = request.gateway
   const before = session.listening
   const log = after === undefined ? undefined : streams.find(session.record.id, after)
   if (after !== undefined && before instanceof SessionStream && before.is(log)) {
-    before.goOn(turn, after.seq)
+    before.goOn(request, after.seq)
     return
   }
   // A client that comes again has lost its old stream, whether or not that is known here yet.
   before?.end()
-  const writer = new EventWriter(turn.reply.res, turn.share, ['mcp-session-id', session.record.id])
-  const stream = new SessionStream(turn, session, writer)
+  const writer = new EventWriter(request.reply.res, request.share, ['mcp-session-id', session.record.id])
+  const stream = new SessionStream(request, session, writer)
   session.listening = stream
   await sessions.hearing.begin(session)
   if (after !== undefined) {

@@ -9,45 +9,45 @@ import type { EndpointRequest } from './endpoint-request.ts'
 import { sessionOf } from './legacy.ts'
 
 /** Takes a GET: opens the stream on which a legacy client hears what the gateway says unasked. */
-export function get(turn: EndpointRequest): void {
-  turn.run(startGet)
+export function get(request: EndpointRequest): void {
+  request.run(startGet)
 }
 
-function startGet(turn: EndpointRequest): void {
-  refuseModern(turn)
-  admit(turn, openStream)
+function startGet(request: EndpointRequest): void {
+  refuseModern(request)
+  admit(request, openStream)
 }
 
 /** Takes a DELETE: ends a legacy client's session. */
-export function remove(turn: EndpointRequest): void {
-  turn.run(startDelete)
+export function remove(request: EndpointRequest): void {
+  request.run(startDelete)
 }
 
-function startDelete(turn: EndpointRequest): void {
-  refuseModern(turn)
-  admit(turn, endSession)
+function startDelete(request: EndpointRequest): void {
+  refuseModern(request)
+  admit(request, endSession)
 }
 
-async function endSession(turn: EndpointRequest): Promise<void> {
-  await turn.gateway.sessions.end(await sessionOf(turn))
-  turn.reply.empty(204)
-  turn.ended(OK)
+async function endSession(request: EndpointRequest): Promise<void> {
+  await request.gateway.sessions.end(await sessionOf(request))
+  request.reply.empty(204)
+  request.ended(OK)
 }
 
 /** The modern era has POST alone. */
-function refuseModern(turn: EndpointRequest): void {
-  const version = turn.req.headers['mcp-protocol-version']
+function refuseModern(request: EndpointRequest): void {
+  const version = request.req.headers['mcp-protocol-version']
   if (typeof version === 'string' && isModernRevision(version))
     throw new PublicError('method_not_allowed', { headers: { allow: 'POST' } })
 }
 
-async function openStream(turn: EndpointRequest): Promise<void> {
-  checkGet(turn.req)
-  const session = await sessionOf(turn)
-  if (turn.gateway.closing.aborted)
+async function openStream(request: EndpointRequest): Promise<void> {
+  checkGet(request.req)
+  const session = await sessionOf(request)
+  if (request.gateway.closing.aborted)
     throw new PublicError('unavailable', { headers: { 'retry-after': '1', connection: 'close' } })
-  const header = turn.req.headers['last-event-id']
+  const header = request.req.headers['last-event-id']
   const after = typeof header === 'string' ? parseEventId(header) : undefined
-  if (after?.request !== undefined) goOnWithCall(turn, session, after)
-  else await listenTo(turn, session, after)
+  if (after?.request !== undefined) goOnWithCall(request, session, after)
+  else await listenTo(request, session, after)
 }

@@ -3,13 +3,13 @@ import { LEVELS } from '../mcp/log-levels.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 
 /** `logging/setLevel`: kept with the session, told to the backends that it is open with, and to others when they are. */
-export function setLogLevel(turn: EndpointRequest): void {
-  const level = turn.message.parameter('level')
-  const { session } = turn
+export function setLogLevel(request: EndpointRequest): void {
+  const level = request.message.parameter('level')
+  const { session } = request
   if (session === undefined || level === undefined || !LEVELS.includes(level))
     throw new PublicError('invalid_params', { message: `params.level must be one of ${LEVELS.join(', ')}.` })
   const noted = session.setLogLevel(level)
   for (const link of session.openLinks) link.setLogLevel(level)
-  if (noted === undefined) turn.result('{}')
-  else turn.run(() => noted.then(() => turn.result('{}')))
+  if (noted === undefined) request.result('{}')
+  else request.run(() => noted.then(() => request.result('{}')))
 }

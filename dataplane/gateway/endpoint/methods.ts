@@ -3,16 +3,16 @@ import type { EndpointRequest } from './endpoint-request.ts'
 import { complete, getPrompt, listOf, readResource } from './offers.ts'
 import { callTool, listTools } from './tools.ts'
 
-type Serve = (turn: EndpointRequest) => void
+type Serve = (request: EndpointRequest) => void
 
 /** What is served alike in both eras. */
 const ofBoth: Readonly<Record<string, Serve>> = {
   'tools/call': callTool,
   'tools/list': listTools,
-  'prompts/list': (turn) => listOf(turn, 'prompts'),
+  'prompts/list': (request) => listOf(request, 'prompts'),
   'prompts/get': getPrompt,
-  'resources/list': (turn) => listOf(turn, 'resources'),
-  'resources/templates/list': (turn) => listOf(turn, 'templates'),
+  'resources/list': (request) => listOf(request, 'resources'),
+  'resources/templates/list': (request) => listOf(request, 'templates'),
   'resources/read': readResource,
   'completion/complete': complete,
 }
@@ -20,9 +20,9 @@ const ofBoth: Readonly<Record<string, Serve>> = {
 /** Serves requests of one era, which has some methods `more`. Throws `method_not_found` for all others. */
 export function serveMethods(more: Readonly<Record<string, Serve>>): Serve {
   const methods = new Map(Object.entries({ ...ofBoth, ...more }))
-  return (turn) => {
-    const serve = methods.get(turn.message.method)
+  return (request) => {
+    const serve = methods.get(request.message.method)
     if (serve === undefined) throw new PublicError('method_not_found')
-    serve(turn)
+    serve(request)
   }
 }

@@ -11,30 +11,30 @@ const serveRequest = serveMethods({
   'tasks/get': relayTask,
   'tasks/update': relayTask,
   'tasks/cancel': relayTask,
-  'server/discover': (turn) => onceAsked(turn, () => discover(turn)),
+  'server/discover': (request) => onceAsked(request, () => discover(request)),
 })
 
-function discover(turn: EndpointRequest): void {
-  turn.result(
+function discover(request: EndpointRequest): void {
+  request.result(
     JSON.stringify({
       resultType: 'complete',
       supportedVersions: [MODERN],
-      capabilities: { ...turn.gateway.offers.capabilities, ...turn.gateway.offers.extensions },
-      instructions: turn.gateway.offers.instructions,
+      capabilities: { ...request.gateway.offers.capabilities, ...request.gateway.offers.extensions },
+      instructions: request.gateway.offers.instructions,
       ttlMs: 0,
       cacheScope: 'private',
-      _meta: { 'io.modelcontextprotocol/serverInfo': turn.setup.serverInfo },
+      _meta: { 'io.modelcontextprotocol/serverInfo': request.setup.serverInfo },
     }),
   )
 }
 
 /** Serves a message of the modern era: it says all there is to know, and leaves nothing behind. */
-export function serveModern(turn: EndpointRequest): void {
-  const { message } = turn
-  checkModern(message, turn.req.headers)
+export function serveModern(request: EndpointRequest): void {
+  const { message } = request
+  checkModern(message, request.req.headers)
   if (message.kind === 'notification') {
-    turn.accepted()
+    request.accepted()
     return
   }
-  serveRequest(turn)
+  serveRequest(request)
 }

@@ -14,56 +14,56 @@ import type { Session } from '../sessions/sessions.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 
 /** `prompts/list`, `resources/list` and `resources/templates/list`: what is there, serialized. */
-export function listOf(turn: EndpointRequest, kind: OfferKind): void {
+export function listOf(request: EndpointRequest, kind: OfferKind): void {
   // A list has one page, so no cursor is ours.
-  if (turn.message.params?.['cursor'] !== undefined) throw invalid('params.cursor is not one of ours.')
-  onceAsked(turn, () => {
-    turn.gateway.checkLists()
-    const list = turn.gateway.offers.lists[kind]
-    turn.resultBytes(turn.era === 'modern' ? list.modern : list.legacy)
+  if (request.message.params?.['cursor'] !== undefined) throw invalid('params.cursor is not one of ours.')
+  onceAsked(request, () => {
+    request.gateway.checkLists()
+    const list = request.gateway.offers.lists[kind]
+    request.resultBytes(request.era === 'modern' ? list.modern : list.legacy)
   })
 }
 
 /** `prompts/get`: found by its shown name and relayed. */
-export function getPrompt(turn: EndpointRequest): void {
-  const name = turn.message.parameter('name')
+export function getPrompt(request: EndpointRequest): void {
+  const name = request.message.parameter('name')
   if (name === undefined) throw invalid('params.name must be a string.')
-  onceAsked(turn, () => {
-    const route = turn.gateway.offers.prompts.get(name)
+  onceAsked(request, () => {
+    const route = request.gateway.offers.prompts.get(name)
     if (route === undefined) throw new PublicError('unknown_prompt')
-    new Call(turn.gateway, turn, route).start()
+    new Call(request.gateway, request, route).start()
   })
 }
 
 /** `resources/read`: relayed to the backend that has the URI. */
-export function readResource(turn: EndpointRequest): void {
-  onceAsked(turn, () => {
-    const { backend, uri } = holderOf(turn)
-    new Call(turn.gateway, turn, routeTo(backend, encodeHeaderValue(uri))).start()
+export function readResource(request: EndpointRequest): void {
+  onceAsked(request, () => {
+    const { backend, uri } = holderOf(request)
+    new Call(request.gateway, request, routeTo(backend, encodeHeaderValue(uri))).start()
   })
 }
 
 /** `completion/complete`: relayed to the backend of the prompt or resource that it refers to. */
-export function complete(turn: EndpointRequest): void {
-  const ref = turn.message.params?.['ref']
+export function complete(request: EndpointRequest): void {
+  const ref = request.message.params?.['ref']
   if (!isObject(ref)) throw invalid('params.ref must be an object.')
-  onceAsked(turn, () => {
-    const { prompts } = turn.gateway.offers
+  onceAsked(request, () => {
+    const { prompts } = request.gateway.offers
     if (ref['type'] !== 'ref/prompt') {
       const { uri } = ref
-      const backend = typeof uri === 'string' ? backendOfUri(turn.gateway.offers, uri) : undefined
-      if (backend === undefined) throw unknownResource(turn, uri)
-      new Call(turn.gateway, turn, routeTo(backend)).start()
+      const backend = typeof uri === 'string' ? backendOfUri(request.gateway.offers, uri) : undefined
+      if (backend === undefined) throw unknownResource(request, uri)
+      new Call(request.gateway, request, routeTo(backend)).start()
       return
     }
     const route = typeof ref['name'] === 'string' ? prompts.get(ref['name']) : undefined
     if (route === undefined) throw new PublicError('unknown_prompt')
     const { rename, backend } = route
     new Call(
-      turn.gateway,
-      turn,
+      request.gateway,
+      request,
       routeTo(backend),
-      rename === undefined ? turn.message : withPrompt(turn.message, rename),
+      rename === undefined ? request.message : withPrompt(request.message, rename),
     ).start()
   })
 }
@@ -72,37 +72,37 @@ export function complete(turn: EndpointRequest): void {
 const LONGEST_WATCHED = 8192
 
 /** `resources/subscribe` and its opposite: relayed to a backend with sessions; another is watched for the session. */
-export function watchResource(turn: EndpointRequest): void {
-  onceAsked(turn, () => {
-    const { backend, uri } = holderOf(turn)
+export function watchResource(request: EndpointRequest): void {
+  onceAsked(request, () => {
+    const { backend, uri } = holderOf(request)
     if (uri.length > LONGEST_WATCHED)
       throw new PublicError('too_large', { message: `params.uri has more than ${LONGEST_WATCHED} characters.` })
-    turn.run(() => watchAt(backend, uri, turn))
+    request.run(() => watchAt(backend, uri, request))
   })
 }
 
-async function watchAt(backend: Backend, uri: string, turn: EndpointRequest): Promise<void> {
-  const { hearing } = turn.gateway.sessions
-  const session = turn.session as Session
-  const isEnd = turn.message.method === 'resources/unsubscribe'
+async function watchAt(backend: Backend, uri: string, request: EndpointRequest): Promise<void> {
+  const { hearing } = request.gateway.sessions
+  const session = request.session as Session
+  const isEnd = request.message.method === 'resources/unsubscribe'
   const isWatched = session.watched.includes(uri)
   // A backend that can't be reached is the call's affair.
   const isRelayed = !(isEnd && isWatched) && (await isServedInSession(session, backend).catch(() => true))
   if (isRelayed) {
-    new Call(turn.gateway, turn, routeTo(backend)).start()
+    new Call(request.gateway, request, routeTo(backend)).start()
     return
   }
   await (isEnd ? hearing.unwatch(session, uri) : hearing.watch(session, uri))
   if (!isEnd) await untilHeard(session.watchesOf(uri))
-  turn.result('{}')
+  request.result('{}')
 }
 
 /** The backend that has the resource of a request. Throws where there is none. */
-export function holderOf(turn: EndpointRequest): { readonly backend: Backend; readonly uri: string } {
-  const uri = turn.message.parameter('uri')
+export function holderOf(request: EndpointRequest): { readonly backend: Backend; readonly uri: string } {
+  const uri = request.message.parameter('uri')
   if (uri === undefined) throw invalid('params.uri must be a string.')
-  const backend = backendOfUri(turn.gateway.offers, uri)
-  if (backend === undefined) throw unknownResource(turn, uri)
+  const backend = backendOfUri(request.gateway.offers, uri)
+  if (backend === undefined) throw unknownResource(request, uri)
   return { backend, uri }
 }
 
@@ -126,9 +126,9 @@ function withPrompt(message: Message, name: string): Message {
 }
 
 /** Goes on when all backends have been asked once, or have had their time. */
-export function onceAsked(turn: EndpointRequest, next: () => void): void {
-  if (turn.gateway.allAsked) next()
-  else turn.run(() => turn.gateway.firstLists().then(next))
+export function onceAsked(request: EndpointRequest, next: () => void): void {
+  if (request.gateway.allAsked) next()
+  else request.run(() => request.gateway.firstLists().then(next))
 }
 
 const invalid = (message: string): PublicError => new PublicError('invalid_params', { message })

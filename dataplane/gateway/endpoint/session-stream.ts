@@ -15,19 +15,19 @@ const AWAY_MS = 60_000
  * is said meanwhile is kept for a client that comes back.
  */
 export class SessionStream implements Listening {
-  readonly #turn: EndpointRequest
+  readonly #request: EndpointRequest
   readonly #session: Session
   readonly #log: EventLog
   #connection: EventWriter | undefined
   #away: NodeJS.Timeout | undefined
   #isOver = false
 
-  constructor(turn: EndpointRequest, session: Session, writer: EventWriter) {
-    this.#turn = turn
+  constructor(request: EndpointRequest, session: Session, writer: EventWriter) {
+    this.#request = request
     this.#session = session
-    this.#log = turn.gateway.streams.open(session.record)
+    this.#log = request.gateway.streams.open(session.record)
     this.#log.onTaken = () => this.end()
-    this.#connect(turn, writer)
+    this.#connect(request, writer)
   }
 
   /** Whether this is the stream that a client wants to go on with. */
@@ -41,22 +41,22 @@ export class SessionStream implements Listening {
   }
 
   /** Goes on behind an event on another connection. */
-  goOn(turn: EndpointRequest, after: number): void {
-    const writer = new EventWriter(turn.reply.res, turn.share, ['mcp-session-id', this.#session.record.id])
-    this.#connect(turn, writer)
+  goOn(request: EndpointRequest, after: number): void {
+    const writer = new EventWriter(request.reply.res, request.share, ['mcp-session-id', this.#session.record.id])
+    this.#connect(request, writer)
     this.#log.attach(writer, after)
   }
 
-  #connect(turn: EndpointRequest, writer: EventWriter): void {
+  #connect(request: EndpointRequest, writer: EventWriter): void {
     clearTimeout(this.#away)
     this.#connection = writer
-    const { tokens } = turn.gateway
+    const { tokens } = request.gateway
     // The stream goes on: its client comes back to it with another token.
-    const holder: TokenHolder = { turn, checkedAt: performance.now(), tokenEnded: () => writer.end() }
+    const holder: TokenHolder = { context: request, checkedAt: performance.now(), tokenEnded: () => writer.end() }
     tokens.add(holder)
-    turn.reply.res.once('close', () => {
+    request.reply.res.once('close', () => {
       tokens.delete(holder)
-      turn.ended(OK)
+      request.ended(OK)
       this.#disconnected(writer)
     })
   }
@@ -77,7 +77,7 @@ export class SessionStream implements Listening {
   /** The client does not come back. */
   #abandon(): void {
     this.end()
-    this.#turn.gateway.sessions.unheard(this.#session)
+    this.#request.gateway.sessions.unheard(this.#session)
   }
 
   say(message: string): void {

@@ -28,23 +28,23 @@ const areOffered = ({ session, gateway }: EndpointRequest): boolean =>
  * A call that is to be run as a task. Where no task was offered the wish is left out, for a backend that runs tasks
  * would answer with one. Throws `method_not_found` where tasks were offered and this tool's backend runs none.
  */
-export function taskCall(turn: EndpointRequest, { backend }: Route): Message {
-  const { message, era } = turn
+export function taskCall(request: EndpointRequest, { backend }: Route): Message {
+  const { message, era } = request
   if (era === 'modern' && backend.era?.era === 'modern') return message
-  if (!areOffered(turn)) return edited(message, { task: undefined })
+  if (!areOffered(request)) return edited(message, { task: undefined })
   if (backend.runsTasks) return message
   throw new PublicError('method_not_found', { message: 'This tool can’t be run as a task.' })
 }
 
 /** `tasks/get`, `tasks/result` and `tasks/cancel`: relayed to the backend that runs the session's task. */
-export function relaySessionTask(turn: EndpointRequest): void {
-  const { message, gateway } = turn
-  const { record } = sessionOf(turn)
+export function relaySessionTask(request: EndpointRequest): void {
+  const { message, gateway } = request
+  const { record } = sessionOf(request)
   const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', taskBinding(record))
   const backend = task === undefined ? undefined : gateway.backendNamed(task.backend)
   if (task === undefined || backend === undefined)
     throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
-  new Call(turn.gateway, turn, routeTo(backend), edited(message, { taskId: JSON.stringify(task.id) })).start()
+  new Call(request.gateway, request, routeTo(backend), edited(message, { taskId: JSON.stringify(task.id) })).start()
 }
 
 /** Where a list of tasks goes on: at these backends, behind these cursors of theirs. */
@@ -54,20 +54,20 @@ type Position = readonly [backend: string, cursor: string | undefined]
 const USE = 'task-lists'
 
 /** `tasks/list`: one page of each backend at which the session has begun tasks. Tasks of others that it tells are left out. */
-export function listSessionTasks(turn: EndpointRequest): void {
-  const session = sessionOf(turn)
-  const positions = positionsOf(turn, session)
-  turn.run(async () => {
-    const pages = await Promise.all(positions.map((position) => pageOf(turn, session, position)))
+export function listSessionTasks(request: EndpointRequest): void {
+  const session = sessionOf(request)
+  const positions = positionsOf(request, session)
+  request.run(async () => {
+    const pages = await Promise.all(positions.map((position) => pageOf(request, session, position)))
     const tasks = pages.flatMap(({ texts }) => texts)
     const next = pages.flatMap(({ next }) => (next === undefined ? [] : [next]))
-    const cursor = next.length === 0 ? '' : `,"nextCursor":${JSON.stringify(cursorOf(turn, session, next))}`
-    turn.result(`{"tasks":[${tasks.join(',')}]${cursor}}`)
+    const cursor = next.length === 0 ? '' : `,"nextCursor":${JSON.stringify(cursorOf(request, session, next))}`
+    request.result(`{"tasks":[${tasks.join(',')}]${cursor}}`)
   })
 }
 
-function positionsOf(turn: EndpointRequest, session: Session): readonly Position[] {
-  const { gateway, message } = turn
+function positionsOf(request: EndpointRequest, session: Session): readonly Position[] {
+  const { gateway, message } = request
   const cursor = message.params?.['cursor']
   if (cursor === undefined)
     return gateway.setup.config.backends
@@ -93,19 +93,19 @@ interface Page {
 const NOTHING: Page = { texts: [], next: undefined }
 
 /** One backend that can't be asked costs its own tasks alone. */
-async function pageOf(turn: EndpointRequest, session: Session, [name, cursor]: Position): Promise<Page> {
-  const backend = turn.gateway.backendNamed(name)
+async function pageOf(request: EndpointRequest, session: Session, [name, cursor]: Position): Promise<Page> {
+  const backend = request.gateway.backendNamed(name)
   if (backend === undefined) return NOTHING
   try {
-    const { items, nextCursor } = readListPage(await askPage(turn, session, backend, cursor), TASK_LIST)
-    const tasks = new SessionTasks(turn.gateway.taskIds, session, name)
+    const { items, nextCursor } = readListPage(await askPage(request, session, backend, cursor), TASK_LIST)
+    const tasks = new SessionTasks(request.gateway.taskIds, session, name)
     const texts = items.flatMap(({ key, text }) => {
       const taskId = tasks.shown(key)
       return taskId === undefined ? [] : [editObject(text, { taskId: JSON.stringify(taskId) })]
     })
     return { texts, next: nextCursor === undefined || nextCursor === cursor ? undefined : [name, nextCursor] }
   } catch (error) {
-    turn.gateway.log.debug({ backend: name, err: error }, 'no list of tasks')
+    request.gateway.log.debug({ backend: name, err: error }, 'no list of tasks')
     return NOTHING
   }
 }
@@ -114,7 +114,7 @@ const TASK_LIST = { member: 'tasks', key: 'taskId' }
 
 /** The answer as JSON text. */
 async function askPage(
-  turn: EndpointRequest,
+  request: EndpointRequest,
   session: Session,
   backend: Backend,
   cursor: string | undefined,
@@ -122,7 +122,7 @@ async function askPage(
   const link = session.link(backend)
   await link.open()
   const headers = link.headers()
-  passHeaders(headers, turn.setup.passedHeaders, turn.req.headers)
+  passHeaders(headers, request.setup.passedHeaders, request.req.headers)
   const body = requestText(`portico-tasks-${link.nextId()}`, 'tasks/list', cursor === undefined ? {} : { cursor })
   const { status, text } = await backend.post({ headers, body, isInSession: true })
   resultOf(status, text)

@@ -19,11 +19,11 @@ const MOST_URIS = 256
 const MOST_URI_LENGTH = 64 * 1024
 
 /** `subscriptions/listen`: a stream of the changes that the client names, until one side ends it. */
-export function subscribe(turn: EndpointRequest): void {
-  const filter = turn.message.params?.['notifications']
+export function subscribe(request: EndpointRequest): void {
+  const filter = request.message.params?.['notifications']
   if (!isObject(filter)) throw new PublicError('invalid_params', { message: 'params.notifications must be an object.' })
-  if (turn.gateway.closing.aborted) throw new PublicError('unavailable', { headers: { 'retry-after': '1' } })
-  onceAsked(turn, () => new Listener(turn, filter).start())
+  if (request.gateway.closing.aborted) throw new PublicError('unavailable', { headers: { 'retry-after': '1' } })
+  onceAsked(request, () => new Listener(request, filter).start())
 }
 
 /** What a stream costs that only waits. */
@@ -39,7 +39,7 @@ function checked(uris: readonly string[]): readonly string[] {
 
 /** One stream of a client that listens. */
 class Listener implements Listening, TokenHolder {
-  readonly turn: EndpointRequest
+  readonly context: EndpointRequest
   readonly #lists: ReadonlySet<ChangedList>
   readonly #uris: readonly string[]
   readonly #meta: object
@@ -50,26 +50,26 @@ class Listener implements Listening, TokenHolder {
   /** What is to be told after the acknowledgement, each once; undefined when that was given. */
   #early: Set<string> | undefined = new Set()
 
-  constructor(turn: EndpointRequest, filter: Record<string, unknown>) {
-    this.turn = turn
+  constructor(request: EndpointRequest, filter: Record<string, unknown>) {
+    this.context = request
     const lists: ChangedList[] = ['tools', 'prompts', 'resources']
-    const { capabilities } = turn.gateway.offers
+    const { capabilities } = request.gateway.offers
     this.#lists = new Set(lists.filter((list) => filter[`${list}ListChanged`] === true && list in capabilities))
     const { resourceSubscriptions } = filter
     const uris = Array.isArray(resourceSubscriptions) ? resourceSubscriptions.slice(0, MOST_URIS) : []
     const named = checked(uris.filter((uri): uri is string => typeof uri === 'string'))
     this.#uris = 'resources' in capabilities ? named : []
-    this.#meta = { [SUBSCRIPTION_KEY]: JSON.parse(turn.message.id as string) }
+    this.#meta = { [SUBSCRIPTION_KEY]: JSON.parse(request.message.id as string) }
     // It may go on for days: what else the request held is of no more use.
-    turn.forgetMessage()
-    turn.hold(LISTENER_BYTES + 4 * lengthOf(this.#uris))
+    request.forgetMessage()
+    request.hold(LISTENER_BYTES + 4 * lengthOf(this.#uris))
   }
 
   start(): void {
-    const { gateway } = this.turn
+    const { gateway } = this.context
     gateway.listeners.add(this)
     gateway.tokens.add(this)
-    this.turn.onGone = this
+    this.context.onGone = this
     const places = this.#uris.map((uri) => [backendOfUri(gateway.offers, uri), uri] as const)
     this.#watchedAt = new Set(places.map(([backend]) => backend))
     this.#watches = watchResources(places, (uri) => this.#tell('notifications/resources/updated', { uri }))
@@ -108,7 +108,7 @@ class Listener implements Listening, TokenHolder {
   }
 
   sign(): void {
-    if (this.#early === undefined) this.turn.reply.keepAlive()
+    if (this.#early === undefined) this.context.reply.keepAlive()
   }
 
   #tell(method: string, params: object): void {
@@ -122,14 +122,14 @@ class Listener implements Listening, TokenHolder {
   }
 
   #say(text: string): void {
-    const { reply } = this.turn
+    const { reply } = this.context
     if (reply.res.writableLength > MOST_UNREAD) this.end()
     else reply.message(text)
   }
 
   /** Ends it from our side: a graceful end is a result. */
   end(): void {
-    const { reply, message } = this.turn
+    const { reply, message } = this.context
     this.#close()
     const result = JSON.stringify({ resultType: 'complete', _meta: this.#meta })
     reply.json(200, `{"jsonrpc":"2.0","id":${message.id},"result":${result}}`)
@@ -144,11 +144,11 @@ class Listener implements Listening, TokenHolder {
   }
 
   #close(): void {
-    this.turn.gateway.listeners.delete(this)
-    this.turn.gateway.tokens.delete(this)
+    this.context.gateway.listeners.delete(this)
+    this.context.gateway.tokens.delete(this)
     this.#early = undefined
     for (const watch of this.#watches) watch.stop()
     this.#watches = []
-    this.turn.ended(OK)
+    this.context.ended(OK)
   }
 }

@@ -9,8 +9,8 @@ import type { EndpointRequest } from './endpoint-request.ts'
 import { routeTo } from './offers.ts'
 
 /** `tasks/get`, `tasks/update` and `tasks/cancel` (SEP-2663): relayed to the backend that runs the caller's task. */
-export function relayTask(turn: EndpointRequest): void {
-  const { message, gateway, binding } = turn
+export function relayTask(request: EndpointRequest): void {
+  const { message, gateway, binding } = request
   if (!hasTasks(message.meta?.[CAPABILITIES_KEY]))
     throw new PublicError('missing_capability', {
       data: { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } },
@@ -22,5 +22,5 @@ export function relayTask(turn: EndpointRequest): void {
   const { text, paramsStart, paramsEnd } = message
   const params = editObject(text.slice(paramsStart, paramsEnd), { taskId: JSON.stringify(task.id) })
   const relayed = withParams(message, params)
-  new Call(turn.gateway, turn, routeTo(backend, encodeHeaderValue(task.id)), relayed).start()
+  new Call(request.gateway, request, routeTo(backend, encodeHeaderValue(task.id)), relayed).start()
 }

@@ -12,7 +12,7 @@ interface Opened {
 
 /** A response that goes on no longer than the token that its request came with. */
 export interface TokenHolder {
-  readonly turn: Opened
+  readonly context: Opened
   /** `performance.now()` of the last time that the token was found good. */
   checkedAt: number
   /** The token has expired or was revoked: ends the response. */

@@ -35,7 +35,7 @@ export class TokenWatch {
   }
 
   add(holder: TokenHolder): void {
-    if (holder.turn.caller.kind === 'authenticated') this.#holders.add(holder)
+    if (holder.context.caller.kind === 'authenticated') this.#holders.add(holder)
   }
 
   delete(holder: TokenHolder): void {
@@ -50,7 +50,7 @@ export class TokenWatch {
   sweep(now = Date.now(), tick = performance.now()): void {
     for (const holder of [...this.#holders, ...this.#options.others()]) {
       try {
-        if (isExpired(holder.turn.caller, now)) this.#end(holder)
+        if (isExpired(holder.context.caller, now)) this.#end(holder)
         else if (tick - holder.checkedAt >= CHECK_MS) this.#check(holder, tick)
       } catch (error) {
         this.#options.onFault(error)
@@ -60,12 +60,12 @@ export class TokenWatch {
 
   #check(holder: TokenHolder, tick: number): void {
     holder.checkedAt = tick
-    const { turn } = holder
-    if (turn.caller.kind === 'anonymous') return
-    const authenticate = async () => this.#options.authenticate()(turn.req.headers.authorization)
+    const { context } = holder
+    if (context.caller.kind === 'anonymous') return
+    const authenticate = async () => this.#options.authenticate()(context.req.headers.authorization)
     authenticate()
       .then((caller) => {
-        if (this.#options.bindingOf(caller) === turn.binding) turn.caller = caller
+        if (this.#options.bindingOf(caller) === context.binding) context.caller = caller
         else this.#end(holder)
       })
       .catch((error: unknown) => {

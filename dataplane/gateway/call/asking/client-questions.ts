@@ -10,7 +10,7 @@ import { type InputRequired, withInputs } from './input-rounds.ts'
 /** The call whose client is asked. */
 interface AskingCall {
   readonly services: ClientAskServices
-  readonly turn: RequestContext
+  readonly context: RequestContext
   readonly backend: Backend
   readonly message: Message
   readonly isOver: boolean
@@ -68,7 +68,7 @@ export class ClientQuestions {
     return taken.signal
   }
 
-  readonly #say = (message: string): void => void this.#call.turn.reply.message(message)
+  readonly #say = (message: string): void => void this.#call.context.reply.message(message)
 
   /** The backend no longer wants an answer to the question that these `params` of its cancellation name. */
   takeBack(params: unknown): void {

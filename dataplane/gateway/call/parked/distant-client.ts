@@ -4,7 +4,7 @@ import { RequestContext } from '../../request/request-context.ts'
 import type { Resumed } from '../../sessions/store/bus.ts'
 
 interface DistantClientOptions {
-  /** The turn of the client's request before. */
+  /** The context of the client's request before. */
   readonly first: RequestContext
   /** The retry as the client sent it. */
   readonly text: string
@@ -14,20 +14,20 @@ interface DistantClientOptions {
 
 /** A client that has come back at another replica, as if it had come here. */
 export class DistantClient {
-  readonly turn: RequestContext
+  readonly context: RequestContext
   readonly send: (resumed: Resumed) => void
   readonly #reply: DistantReply
 
   constructor({ first, text, send, onEnd }: DistantClientOptions) {
     this.send = send
     this.#reply = new DistantReply(first.reply, send, onEnd)
-    this.turn = new RequestContext(first.host, first.req, this.#reply)
-    this.turn.isDistant = true
-    this.turn.era = first.era
-    this.turn.caller = first.caller
-    this.turn.binding = first.binding
-    this.turn.share = first.share
-    this.turn.adopt(parseElement(text))
+    this.context = new RequestContext(first.host, first.req, this.#reply)
+    this.context.isDistant = true
+    this.context.era = first.era
+    this.context.caller = first.caller
+    this.context.binding = first.binding
+    this.context.share = first.share
+    this.context.adopt(parseElement(text))
   }
 
   /** The other replica says that the client still waits, and whether it can take more. */
@@ -38,7 +38,7 @@ export class DistantClient {
 
   /** The client has gone. */
   left(): void {
-    this.turn.onGone?.gone()
+    this.context.onGone?.gone()
     this.#reply.cut()
   }
 }

@@ -35,15 +35,15 @@ export class DistantRetry implements Flying {
   /** The call itself is counted where it was made. */
   readonly share = undefined
   checkedAt: number
-  readonly turn: RequestContext
+  readonly context: RequestContext
   readonly #options: DistantRetryOptions
   #signs = 0
   #over = false
 
-  constructor(turn: RequestContext, options: DistantRetryOptions) {
-    this.turn = turn
+  constructor(context: RequestContext, options: DistantRetryOptions) {
+    this.context = context
     this.#options = options
-    this.id = turn.message.id as string
+    this.id = context.message.id as string
     const now = performance.now()
     this.deadline = now + SILENCE_MS
     this.nextSign = now + ASK_EVERY_MS
@@ -52,15 +52,15 @@ export class DistantRetry implements Flying {
 
   /** Takes the retry to the call of this name. */
   start(call: string): void {
-    const turn = this.turn
+    const context = this.context
     this.#options.inFlight.add(this)
-    turn.onGone = this
-    this.#deliver(call).catch((error) => turn.fail(error))
+    context.onGone = this
+    this.#deliver(call).catch((error) => context.fail(error))
   }
 
   async #deliver(call: string): Promise<void> {
     const { bus, replica } = this.#options
-    const { text } = this.turn.message
+    const { text } = this.context.message
     for (let time = 0; time < DELIVERIES && !this.#over; time++) {
       if (time > 0) await setTimeout(DELIVER_EVERY_MS, undefined, { ref: false })
       if (await bus.send({ kind: 'resume', call, retry: this.name, from: bus.replica, text }, replica)) return
@@ -71,8 +71,8 @@ export class DistantRetry implements Flying {
   /** Something for the client. */
   take(resumed: Resumed): void {
     this.deadline = performance.now() + SILENCE_MS
-    const turn = this.turn
-    const { reply } = turn
+    const context = this.context
+    const { reply } = context
     if (resumed.what === 'sign') return
     if (resumed.what === 'unknown') this.#lose()
     else if (resumed.what === 'message') reply.message(bytesOf(resumed.text))
@@ -84,14 +84,14 @@ export class DistantRetry implements Flying {
       else reply.cut()
       const isOk =
         resumed.what === 'end' || (resumed.what === 'answer' && memberText(resumed.text, 'error') === undefined)
-      turn.ended(isOk ? OK : { result: 'error' })
+      context.ended(isOk ? OK : { result: 'error' })
     }
   }
 
   #part(bytes: Buffer): void {
     const more = () => this.#attend(true)
-    if (this.turn.reply.part(bytes)) more()
-    else this.turn.reply.onceFree(more)
+    if (this.context.reply.part(bytes)) more()
+    else this.context.reply.onceFree(more)
   }
 
   /** Where that reaches nobody the silence that follows tells. */
@@ -104,7 +104,7 @@ export class DistantRetry implements Flying {
   sign(): void {
     this.nextSign += ASK_EVERY_MS
     this.#attend(false)
-    if (++this.#signs % SIGN_EVERY === 0) this.turn.reply.keepAlive()
+    if (++this.#signs % SIGN_EVERY === 0) this.context.reply.keepAlive()
   }
 
   timeOut(): void {
@@ -113,7 +113,7 @@ export class DistantRetry implements Flying {
 
   tokenEnded(): void {
     this.#leave()
-    this.turn.fail(new PublicError('answer_lost', { message: TOKEN_ENDED }))
+    this.context.fail(new PublicError('answer_lost', { message: TOKEN_ENDED }))
   }
 
   cancel(): void {
@@ -122,7 +122,7 @@ export class DistantRetry implements Flying {
 
   gone(): void {
     this.#leave()
-    this.turn.ended({ result: 'error' })
+    this.context.ended({ result: 'error' })
   }
 
   #leave(): void {
@@ -135,7 +135,7 @@ export class DistantRetry implements Flying {
   #lose(): void {
     if (!this.#close()) return
     const message = 'The call that waited for this is over: its replica no longer has it. Call anew.'
-    this.turn.fail(new PublicError('invalid_params', { message }))
+    this.context.fail(new PublicError('invalid_params', { message }))
   }
 
   #close(): boolean {

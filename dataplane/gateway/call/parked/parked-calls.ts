@@ -75,24 +75,24 @@ export class ParkedCalls {
 
   /** Keeps a call until its client comes back with the state that this gives. Throws `unavailable` where too many wait. */
   park(parking: Parking): string {
-    const { name, turn } = parking
+    const { name, context } = parking
     if (!this.#calls.has(name)) this.#check(parking)
     this.#calls.set(name, parking)
     const [key] = this.#keys.keysFor('request-state')
-    const sealed: Sealed = [this.#replica, name, Date.now() + ASK_MS, digestOf(turn)]
-    return seal(key, JSON.stringify(sealed), boundTo(turn))
+    const sealed: Sealed = [this.#replica, name, Date.now() + ASK_MS, digestOf(context)]
+    return seal(key, JSON.stringify(sealed), boundTo(context))
   }
 
-  #check({ backend, turn }: Parking): void {
+  #check({ backend, context }: Parking): void {
     let ofBackend = 0
     let ofCaller = 0
     for (const parked of this.#calls.values()) {
       if (parked.backend === backend) ofBackend++
       // Anonymous callers are told apart by where they are, as their shares are.
-      if (parked.turn.binding === turn.binding && parked.turn.share === turn.share) ofCaller++
+      if (parked.context.binding === context.binding && parked.context.share === context.share) ofCaller++
     }
     // Behind a proxy that is not trusted all of them are in one place.
-    const isTold = turn.caller.kind !== 'anonymous' || turn.setup.config.trustProxyHeaders === true
+    const isTold = context.caller.kind !== 'anonymous' || context.setup.config.trustProxyHeaders === true
     if ((isTold && ofCaller >= MOST_OF_CALLER) || ofBackend >= MOST_OF_BACKEND || this.#calls.size >= MOST)
       throw new PublicError('unavailable', {
         message: 'Too many calls wait for answers to what their backends have asked.',
@@ -109,23 +109,23 @@ export class ParkedCalls {
    * Goes on with the call whose state the request brings back, wherever that is; false where the state is none of
    * ours. Throws `invalid_params` where the call is over, or was another one.
    */
-  resume(turn: RequestContext): boolean {
-    const sealed = this.#open(turn)
+  resume(context: RequestContext): boolean {
+    const sealed = this.#open(context)
     if (sealed === undefined) return false
     const [replica, name, until, digest] = sealed
     if (Date.now() > until) throw isOver()
-    if (digest !== digestOf(turn)) throw isAnother()
-    if (this.#names.includes(replica)) this.#waiting(name).resume(turn)
+    if (digest !== digestOf(context)) throw isAnother()
+    if (this.#names.includes(replica)) this.#waiting(name).resume(context)
     else if (this.#bus === undefined) throw isOver()
-    else this.#resumeAt(replica, name, turn, this.#bus)
+    else this.#resumeAt(replica, name, context, this.#bus)
     return true
   }
 
-  #open(turn: RequestContext): Sealed | undefined {
-    const state = turn.message.parameter('requestState')
+  #open(context: RequestContext): Sealed | undefined {
+    const state = context.message.parameter('requestState')
     if (state === undefined) return undefined
     for (const key of this.#keys.keysFor('request-state')) {
-      const text = unseal(key, state, boundTo(turn))
+      const text = unseal(key, state, boundTo(context))
       if (text !== undefined) return JSON.parse(text) as Sealed
     }
     return undefined
@@ -137,8 +137,8 @@ export class ParkedCalls {
     return parking
   }
 
-  #resumeAt(replica: string, call: string, turn: RequestContext, bus: SessionBus): void {
-    const retry = new DistantRetry(turn, {
+  #resumeAt(replica: string, call: string, context: RequestContext, bus: SessionBus): void {
+    const retry = new DistantRetry(context, {
       bus,
       replica,
       inFlight: this.#inFlight,
@@ -163,9 +163,9 @@ export class ParkedCalls {
       this.#distant.delete(retry)
       if (this.#distant.size === 0) this.#onSettled?.()
     }
-    const client = new DistantClient({ first: parking.turn, text, send, onEnd })
+    const client = new DistantClient({ first: parking.context, text, send, onEnd })
     this.#distant.set(retry, client)
-    client.turn.run((turn) => parking.resume(turn))
+    client.context.run((context) => parking.resume(context))
   }
 }
 

@@ -22,7 +22,7 @@ interface ParkedAsk {
 /** The call that waits. */
 interface WaitingCall {
   /** Of the client's request that came last. */
-  readonly turn: RequestContext
+  readonly context: RequestContext
   readonly backend: Backend
   readonly link: Link | undefined
   readonly message: Message
@@ -32,7 +32,7 @@ interface WaitingCall {
   /** Lets the backend have this much time (milliseconds) from now on. */
   allow(ms: number): void
   /** Another request of the client waits for the answer from now on. */
-  attend(turn: RequestContext): void
+  attend(context: RequestContext): void
   /** Gives the client the backend's answer. */
   give(scanner: AnswerScanner, body: Buffer, flowed: boolean): void
   /** Ends the call with an error, at the backend as well. */
@@ -82,8 +82,8 @@ export class Parking {
   }
 
   /** Of the client's request that came last. */
-  get turn(): RequestContext {
-    return this.#call.turn
+  get context(): RequestContext {
+    return this.#call.context
   }
 
   get backend(): Backend {
@@ -94,7 +94,7 @@ export class Parking {
   ask(link: Link, id: string, question: string): void {
     const { method, params: given } = JSON.parse(question) as Record<string, unknown>
     const params = isObject(given) ? given : {}
-    const { reply } = this.turn
+    const { reply } = this.context
     const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
     if (needed === undefined || !canBeAsked(this.#call.message.meta?.[CAPABILITIES_KEY], needed)) {
       link.answer(method, id)
@@ -123,7 +123,7 @@ export class Parking {
   }
 
   #tell(): void {
-    const { turn } = this
+    const { context } = this
     const call = this.#call
     try {
       this.#hold()
@@ -132,7 +132,7 @@ export class Parking {
       this.isAttended = false
       call.pause()
       call.allow(ASK_MS)
-      turn.result(
+      context.result(
         `{"resultType":"input_required","inputRequests":{${requests}},"requestState":${JSON.stringify(requestState)}}`,
       )
     } catch (error) {
@@ -142,10 +142,10 @@ export class Parking {
 
   /** The caller's share goes on to hold what its request has held, and the questions. */
   #hold(): void {
-    const { share } = this.turn
+    const { share } = this.context
     if (share === undefined) return
     this.#lease ??= new Lease(share)
-    this.#lease.adopt(this.turn.handOver())
+    this.#lease.adopt(this.context.handOver())
     let asked = 0
     for (const { request } of this.#asks.values()) asked += request.length
     this.#lease.demand(this.#lease.bytes - this.#askedBytes + CALL_BYTES + ASK_COPIES * asked)
@@ -158,16 +158,16 @@ export class Parking {
   }
 
   /** The client is back with what it was asked, or some of it. */
-  resume(turn: RequestContext): void {
+  resume(context: RequestContext): void {
     if (this.isAttended) throw new PublicError('invalid_params', { message: 'The call goes on already.' })
     this.isAttended = true
     const call = this.#call
-    call.attend(turn)
+    call.attend(context)
     if (this.#lacking !== undefined) {
       this.#lacks(this.#lacking)
       return
     }
-    const { text, paramsStart, paramsEnd } = turn.message
+    const { text, paramsStart, paramsEnd } = context.message
     const responses = memberText(text.slice(paramsStart, paramsEnd), 'inputResponses') ?? '{}'
     for (const [key, { id }] of this.#asks) {
       const response = memberText(responses, key)

@@ -24,7 +24,7 @@ class Flight implements Flying {
     this.onTimeOut()
   }
 
-  readonly turn = {} as never
+  readonly context = {} as never
   checkedAt = 0
   tokenEnded(): void {}
 

@@ -125,14 +125,14 @@ function watching(expiresAt = 10_000) {
     expiresAt,
   })
   const hold = (token: string): Held => {
-    const turn = {
+    const context = {
       req: { headers: { authorization: token } } as never,
       caller: caller(token),
       binding: token,
       isDistant: false,
     }
     const held: Held = {
-      turn,
+      context,
       checkedAt: 0,
       ended: 0,
       tokenEnded() {
