@@ -116,7 +116,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
     const [publicListener, adminListener] = listeners
     // Streams would go on for ever: they end first, so that clients go elsewhere and calls alone are waited for.
     gateway?.drain()
-    await Promise.all([publicListener?.close(GRACE_MS), gateway?.parked.settled(GRACE_MS)])
+    await Promise.all([publicListener?.close(GRACE_MS), gateway?.suspended.settled(GRACE_MS)])
     // Probes are answered to the end: not ready, but alive.
     await adminListener?.close(ADMIN_GRACE_MS)
     await gateway?.close()

@@ -1,6 +1,6 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import { PublicError } from '../../server/errors.ts'
-import { AnswerScanner } from '../mcp/answer-scanner.ts'
+import type { AnswerEdits } from '../mcp/answer-scanner.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 import { parseJson } from '../mcp/parse.ts'
@@ -9,37 +9,38 @@ import { ResultStripper } from '../mcp/result-stripper.ts'
 import { resultText } from '../mcp/rpc-text.ts'
 import { hasTasks } from '../mcp/tasks.ts'
 import { canBeAsked } from './asking/client-ask.ts'
-import type { Outgoing } from './outgoing.ts'
+import type { Call } from './call.ts'
+import type { UpstreamRequest } from './upstream-request.ts'
 
 /** What a modern result has and a legacy one lacks. */
 const COMPLETE_TYPE = '"complete"'
 const COMPLETE = `"resultType":${COMPLETE_TYPE}`
 const READ = `${COMPLETE},"ttlMs":0,"cacheScope":"private"`
 
-/** Reads an answer to this call and makes those changes on the way that large answers need as well. */
-export function scannerFor(call: Outgoing): AnswerScanner {
-  const { id, rounds, link, message, context } = call
-  if (rounds > 0) return new AnswerScanner({ id: Buffer.from(id), resultMember: '' })
-  if (context.era === 'legacy' || link === undefined) return new AnswerScanner()
-  call.edits ??= { id: Buffer.from(id), resultMember: message.method === 'resources/read' ? READ : COMPLETE }
-  return new AnswerScanner(call.edits)
-}
+/** What is changed in a legacy backend's answer for a modern client, in large answers as well. */
+export const editsForModern = ({ id, message }: Call): AnswerEdits => ({
+  id: Buffer.from(id),
+  resultMember: message.method === 'resources/read' ? READ : COMPLETE,
+})
 
 /** A whole answer as the client's era has it. Throws a PublicError where that has no form for the answer. */
-export function translated(call: Outgoing, hasError: boolean, body: Buffer): Buffer {
-  const { backend, link, message, context } = call
-  const { era, binding } = context
-  if (link === undefined) {
-    if (era === 'legacy') return hasError ? legacyError(body, message.method) : legacyAnswer(body)
-    if (hasError) return withCode(body, NOT_FOUND, INVALID_PARAMS)
-    const hasTask = hasTasks(message.meta?.[CAPABILITIES_KEY])
-    return hasTask ? call.services.taskIds.inAnswer(body, backend.name, binding) : body
-  }
-  if (era === 'legacy') {
-    if (hasError && NAMES_RESOURCE.has(message.method)) return withCode(body, INVALID_PARAMS, NOT_FOUND)
-    return call.tasks?.inAnswer(body, context.message) ?? body
-  }
-  return hasError ? modernError(body, call) : body
+export function translated(call: Call, upstream: UpstreamRequest, hasError: boolean, body: Buffer): Buffer {
+  const { message, context } = call
+  const { era } = context
+  if (upstream.link === undefined)
+    return era === 'legacy' ? modernForLegacy(call, hasError, body) : modernForModern(call, hasError, body)
+  if (era === 'modern') return hasError ? modernError(body, call) : body
+  if (hasError && NAMES_RESOURCE.has(message.method)) return withCode(body, INVALID_PARAMS, NOT_FOUND)
+  return upstream.tasks?.inAnswer(body, context.message) ?? body
+}
+
+const modernForLegacy = ({ message }: Call, hasError: boolean, body: Buffer): Buffer =>
+  hasError ? legacyError(body, message.method) : legacyAnswer(body)
+
+function modernForModern({ services, backend, message, context }: Call, hasError: boolean, body: Buffer): Buffer {
+  if (hasError) return withCode(body, NOT_FOUND, INVALID_PARAMS)
+  const hasTask = hasTasks(message.meta?.[CAPABILITIES_KEY])
+  return hasTask ? services.taskIds.inAnswer(body, backend.name, context.binding) : body
 }
 
 /** A resource that isn't there has one code before 2026-07-28, and that of invalid params since; servers mix them up. */
@@ -62,7 +63,7 @@ function withCode(answer: Buffer, from: string, to: string): Buffer {
  * A legacy backend's error as a modern client may have it: a resource that isn't there has another code, and a URL to
  * visit is a question. Throws `missing_capability` where the client can't be asked that.
  */
-function modernError(answer: Buffer, { message, id }: Outgoing): Buffer {
+function modernError(answer: Buffer, { message, id }: Call): Buffer {
   const text = answer.toString('latin1')
   const error = memberText(text, 'error')
   const code = error === undefined ? undefined : memberText(error, 'code')
@@ -120,7 +121,7 @@ const MODERN_NAMES: ReadonlySet<string> = new Set(Object.keys(MODERN_MEMBERS))
 const NO_NAMES: ReadonlySet<string> = new Set()
 
 /** Changes the parts of a large answer; undefined where they go through as they are. */
-export function stripperFor({ link, context, tasks }: Outgoing): ResultStripper | undefined {
+export function stripperFor({ context }: Call, { link, tasks }: UpstreamRequest): ResultStripper | undefined {
   if (context.era === 'legacy' && link === undefined) return new ResultStripper(MODERN_NAMES)
   if (tasks === undefined || context.message.method !== 'tasks/result') return undefined
   const idFor = tasks.idInResultOf(context.message)

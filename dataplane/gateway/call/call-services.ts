@@ -3,10 +3,10 @@ import type { Observe } from '../../telemetry/observe.ts'
 import type { InFlight } from '../request/in-flight.ts'
 import type { RequestContext } from '../request/request-context.ts'
 import type { ClientAskServices } from './asking/client-ask.ts'
-import type { ParkingPlace } from './parked/parking.ts'
+import type { Suspensions } from './suspended/suspended-call.ts'
 
-/** Calls of modern clients that wait for what their legacy backends have asked (`ParkedCalls`). */
-interface WaitingCalls extends ParkingPlace {
+/** Calls of modern clients that wait for what their legacy backends have asked (`SuspendedCalls`). */
+interface SuspendedCallStore extends Suspensions {
   /** Goes on with the call whose state the request brings back; false where the state is none of ours. */
   resume(context: RequestContext): boolean
 }
@@ -14,7 +14,7 @@ interface WaitingCalls extends ParkingPlace {
 /** What a call needs of the gateway. */
 export interface CallServices extends ClientAskServices {
   readonly inFlight: InFlight
-  readonly parked: WaitingCalls
+  readonly suspended: SuspendedCallStore
   readonly observe: Observe
   readonly log: Logger
   /** The backend of this name says that its lists have changed. */

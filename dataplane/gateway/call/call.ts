@@ -1,224 +1,221 @@
-import { isObject } from '../../../crds/shared/json.ts'
+import type { Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
+import type { End } from '../../telemetry/observe.ts'
 import type { Route } from '../aggregation/catalog.ts'
+import type { Backend } from '../backends/backend/backend.ts'
 import { BackendFailure } from '../backends/connection/failure.ts'
-import { MOST_CALLS } from '../backends/connection/transport.ts'
-import { isListChanged } from '../backends/lists/list-kind.ts'
-import type { AnswerScanner } from '../mcp/answer-scanner.ts'
-import { editObject } from '../mcp/json.ts'
-import { isId, type Message } from '../mcp/message.ts'
-import { parseBytes } from '../mcp/parse.ts'
-import type { ResultStripper } from '../mcp/result-stripper.ts'
+import type { Message } from '../mcp/message.ts'
+import type { InFlightCall } from '../request/in-flight.ts'
 import { OK, type RequestContext } from '../request/request-context.ts'
-import { checkType, scannerFor, stripperFor, translated } from './answer-translation.ts'
-import { ClientQuestions } from './asking/client-questions.ts'
-import { inputRequiredBy, MOST_ROUNDS } from './asking/input-rounds.ts'
+import { TOKEN_ENDED } from '../request/token-ended.ts'
+import type { Session } from '../sessions/sessions.ts'
 import type { CallServices } from './call-services.ts'
-import { Flight } from './flight.ts'
-import { Parking } from './parked/parking.ts'
-import { isRelayed, sameId } from './relay-rules.ts'
 
-/** Half of the connections for calls to a backend: whoever lets calls hang leaves room for the others. */
-const MOST_CALLS_OF_CALLER = MOST_CALLS / 2
+/** The request to the backend (`UpstreamRequest`), as far as the end of the call concerns it. */
+interface Upstream {
+  /** How often it has been sent since the client's request, or since the client's last answers to the backend. */
+  readonly attempts: number
+  /** Whether an HTTP exchange with the backend is open. */
+  readonly isExchanging: boolean
+  /** Tells a legacy backend that nobody waits for the answer any more. */
+  cancel(reason: string): void
+  /** Ends the HTTP exchange. */
+  stop(): void
+  /** Is done with the session with the backend. */
+  release(): void
+}
 
-/** One request on its way to a backend and back: exactly one request to the backend, whatever eras meet. */
-export class Call extends Flight {
-  /** What the backend asks of a legacy client. */
-  #questions: ClientQuestions | undefined
-  /** What the backend asks of a modern client. */
-  #parking: Parking | undefined
-  /** Changes the parts of a large answer on their way. */
-  #stripper: ResultStripper | undefined
+/** What comes of the answer (`AnswerRelay`), as far as the end of the call concerns it. */
+interface Relay {
+  /** Whether a client waits for the answer at the moment. */
+  readonly isAwaited: boolean
+  /** The call is over: what the backend has asked needs no answer any more, and what was held of it is let go. */
+  end(): void
+}
 
-  /** Nothing is read from the backend until the client has read what it has. */
-  #isHeldUp = false
+const HEARTBEAT_MS = 15_000
+/** How long a backend may leave its stream open after the answer: it keeps a connection from other calls. */
+const LINGER_MS = 1_000
+/** Whoever has sent a larger request is not counted for it any more when the answer is there. */
+const LARGE = 64 * 1024
 
-  /** `message` is the client's request, but for what the route can't rewrite. */
-  constructor(services: CallServices, context: RequestContext, route: Route, message: Message = context.message) {
-    super(services, context, route, message)
+/** One call of a backend for a client: what is asked, who waits, how long it may last, and all the ways in which it ends. */
+export class Call implements InFlightCall {
+  readonly services: CallServices
+  readonly route: Route
+  readonly backend: Backend
+  /** The request of the client that waits for the answer. */
+  context: RequestContext
+  /** The client's request as it was sent last, but for what the route rewrites. */
+  message: Message
+  /** How often the backend has asked for input. */
+  rounds = 0
+  /** Nobody waits for the answer any more: it has been given, or there will be none. */
+  isOver = false
+  deadline: number
+  heartbeatAt: number
+  checkedAt: number
+  index = -1
+  readonly share: Share | undefined
+  /** Ends what is measured of the call. */
+  readonly observed: End
+  #upstream!: Upstream
+  #relay!: Relay
+
+  constructor(services: CallServices, context: RequestContext, route: Route, message: Message) {
+    this.services = services
+    this.context = context
+    this.message = message
+    this.route = route
+    const { backend } = route
+    this.backend = backend
+    this.share = context.share
+    const now = performance.now()
+    this.deadline = now + backend.timeoutMs
+    this.heartbeatAt = now + HEARTBEAT_MS
+    this.checkedAt = now
+    const { callOperation } = backend
+    const { method } = message
+    this.observed = services.observe(method === callOperation.name ? callOperation : { ...callOperation, name: method })
   }
 
-  /** Sends the call. Its answer, of whatever kind, goes to the request context. */
-  start(): void {
-    const { context, backend } = this
-    const { parked, inFlight } = this.services
-    if (context.era === 'modern' && this.message.params?.['requestState'] !== undefined && parked.resume(context)) {
-      this.observed(OK)
-      return
-    }
-    if (this.share !== undefined && this.share.calls >= MOST_CALLS_OF_CALLER) this.#refuseEarly('share_exceeded')
-    if (!backend.health.mayTry(this.share)) this.#refuseEarly('backend_unavailable')
-    inFlight.add(this)
-    context.onGone = this
-    this.send()
+  get session(): Session | undefined {
+    return this.context.session
   }
 
-  #refuseEarly(code: 'share_exceeded' | 'backend_unavailable'): never {
-    this.observed({ result: 'error', code })
-    throw new PublicError(code)
+  /** The client's id of the request, as JSON text. */
+  get id(): string {
+    return this.context.message.id as string
   }
 
-  protected get isAttended(): boolean {
-    return this.#parking?.isAttended ?? true
-  }
-
-  protected endQuestions(): void {
-    this.#questions?.end()
-    if (this.#parking !== undefined) this.services.parked.forget(this.#parking)
+  /** The call is in flight from now on: its deadline runs. */
+  begin(upstream: Upstream, relay: Relay): void {
+    this.#upstream = upstream
+    this.#relay = relay
+    this.services.inFlight.add(this)
+    this.context.onGone = this
   }
 
   /** Another request of the client waits for the answer from now on. */
-  attend(context: RequestContext): void {
+  awaitedBy(context: RequestContext): void {
     this.context = context
     context.onGone = this
-    if (this.edits !== undefined) this.edits.id = Buffer.from(this.id)
   }
 
-  /** Reads no more of the answer until the call is to `proceed`. */
-  pause(): void {
-    this.reader?.pause()
+  /** Lets the backend have this much time (milliseconds) from now on. */
+  allow(ms: number): void {
+    this.deadline = performance.now() + ms
   }
 
-  proceed(): void {
-    this.allow(this.backend.timeoutMs)
-    this.reader?.resume()
-  }
-
-  /** Sends another request in the place of the one that the backend has answered with a question. */
-  again(message: Message): void {
-    this.message = message
-    this.rounds++
-    this.attempts = 0
-    this.allow(this.backend.timeoutMs)
-    this.send()
-  }
-
-  scanner(): AnswerScanner {
-    return scannerFor(this)
-  }
-
-  part(bytes: Buffer): boolean {
-    if (!this.isAttended) {
-      this.reader?.stop()
-      this.failed(new BackendFailure('backend_failed', 'gave a large answer while its own question was open'))
-      return true
+  timeOut(): void {
+    if (!this.isOver) {
+      this.#upstream.cancel('timeout')
+      this.failed(new BackendFailure('backend_timeout', `no answer within ${this.backend.timeoutMs} ms`))
     }
-    this.#stripper ??= stripperFor(this)
-    const isFree = this.#stripper === undefined ? this.context.reply.part(bytes) : this.#stripped(this.#stripper, bytes)
-    if (!isFree) this.#resumeOnceFree()
-    return isFree
+    this.#leave()
   }
 
-  /** Reads on when the client can take more. */
-  #resumeOnceFree(): void {
-    if (this.#isHeldUp) return
-    this.#isHeldUp = true
-    this.context.reply.onceFree(() => {
-      this.#isHeldUp = false
-      if (this.isAttended) this.reader?.resume()
-    })
+  heartbeat(): void {
+    this.heartbeatAt += HEARTBEAT_MS
+    if (!this.isOver) this.context.reply.keepAlive()
   }
 
-  #stripped(stripper: ResultStripper, bytes: Buffer): boolean {
-    const parts: Buffer[] = []
-    stripper.push(bytes, parts)
+  /** The client has cancelled the request; it expects no answer. */
+  cancel(): void {
+    if (this.isOver) return
+    this.#abandon('cancelled by the client')
+    this.context.reply.endUnanswered()
+  }
+
+  /** The client is gone. In the modern era that is how it cancels; in the legacy one it means nothing. */
+  gone(): void {
+    if (!this.isOver && this.context.era === 'modern') this.#abandon('the client went away')
+  }
+
+  /** The client is to come back with another token, where it can; else it is told that it gets no answer. */
+  tokenEnded(): void {
+    if (this.isOver || !this.#relay.isAwaited || this.context.reply.disconnect()) return
+    this.abort('the client’s token has ended', new PublicError('answer_lost', { message: TOKEN_ENDED }))
+  }
+
+  /** Ends the call with an error that is no fault of the backend. */
+  refuse(error: unknown): void {
+    if (this.isOver) return
+    const { health } = this.backend
+    if (this.#upstream.attempts === 0) health.abandoned()
+    else health.answered()
+    this.#close('error')
+    this.context.fail(error)
+  }
+
+  /** Ends the call with an error, at the backend as well. */
+  abort(reason: string, error: unknown): void {
+    this.#upstream.cancel(reason)
+    this.refuse(error)
+    this.#leave()
+  }
+
+  /** A fault of our own in what the backend has said costs this call. */
+  faulted(error: unknown): void {
     try {
-      checkType(stripper.resultType)
-    } catch (error) {
-      this.giveUp('its answer can’t be relayed', error)
-      return true
+      if (this.isOver) this.services.faulted(error, 'a message after the answer to a call')
+      else this.abort('a fault of the gateway', error)
+    } catch (fault) {
+      this.services.faulted(fault, 'ending a call that failed')
     }
-    let isFree = true
-    for (const part of parts) isFree = this.context.reply.part(part)
-    return isFree
   }
 
-  answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
-    if (!sameId(scanner.id, this.sentId)) {
-      this.failed(new BackendFailure('backend_failed', `answered another request: ${scanner.id}`), flowed)
+  #abandon(reason: string): void {
+    this.#upstream.cancel(reason)
+    this.backend.health.abandoned()
+    this.#close('error')
+    this.context.ended({ result: 'error' })
+    this.#leave()
+  }
+
+  /** The client has its answer, be it with an error. */
+  answered(result: 'ok' | 'error'): void {
+    this.backend.health.answered()
+    this.#close(result)
+    this.context.ended(result === 'ok' ? OK : { result })
+    if (this.#upstream.isExchanging) this.allow(this.message.text.length > LARGE ? 0 : LINGER_MS)
+  }
+
+  /** The backend has failed; `flowed`: after the client had a part of the answer. */
+  failed(failure: BackendFailure, flowed = false): void {
+    if (this.isOver) return
+    if (!this.#relay.isAwaited) {
+      this.#close('error', failure.code)
       return
     }
-    if (this.#parking?.isAttended === false) this.#parking.keep(scanner, body)
-    else if (flowed || !this.#asksFor(body)) this.give(scanner, body, flowed)
+    const { context, backend } = this
+    const { reply } = context
+    backend.health.failed(failure, this.share)
+    if (failure.code === 'backend_unavailable') backend.sessionEra.forget()
+    this.services.log.debug({ backend: backend.name, code: failure.code, reason: failure.message }, 'call failed')
+    if (flowed || (reply.begun && !reply.streaming)) {
+      reply.abort()
+      context.ended({ result: 'error', code: failure.code })
+    } else context.fail(new PublicError(failure.code))
+    this.#close('error', failure.code)
   }
 
-  /** Whether an answer of a modern backend is a question that a legacy client is asked. */
-  #asksFor(body: Buffer): boolean {
-    const { context, session } = this
-    if (context.era === 'modern' || this.link !== undefined || session === undefined) return false
-    const needed = inputRequiredBy(body)
-    if (needed === undefined || this.rounds >= MOST_ROUNDS) return false
-    this.#questions ??= new ClientQuestions(this, session)
-    this.#questions.supply(needed).catch((error) => this.faulted(error))
-    return true
+  /** Stays in flight until the exchange has ended as well: a stream may go on after its answer. */
+  #close(result: 'ok' | 'error', code?: string): void {
+    this.isOver = true
+    this.#relay.end()
+    this.#upstream.release()
+    this.observed(code === undefined ? (result === 'ok' ? OK : { result }) : { result, code })
+    if (!this.#upstream.isExchanging) this.services.inFlight.delete(this)
   }
 
-  /** Gives the client the backend's answer. */
-  give(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
-    if (!flowed) this.#tell(200, this.#parking === undefined ? body : withId(body, this.id), scanner.hasError)
-    else {
-      this.context.reply.end()
-      this.succeeded(scanner.hasError ? 'error' : 'ok')
-    }
+  /** The HTTP exchange has ended: after the end of the call nothing more is to be watched. */
+  exchangeEnded(): void {
+    if (this.isOver) this.services.inFlight.delete(this)
   }
 
-  protected refusedBy(error: string, status: number): void {
-    this.#tell(status, Buffer.from(`{"jsonrpc":"2.0","id":${this.id},"error":${error}}`), true)
-  }
-
-  #tell(status: number, body: Buffer, hasError: boolean): void {
-    try {
-      this.context.reply.json(status, translated(this, hasError, body))
-    } catch (error) {
-      this.refuse(error)
-      return
-    }
-    this.succeeded(hasError ? 'error' : 'ok')
-  }
-
-  notified(bytes: Buffer): boolean {
-    const notification = parseBytes(bytes)
-    if (!isObject(notification)) return true
-    const { method, params } = notification
-    const { era, reply } = this.context
-    if (isListChanged(method)) this.services.refreshTools(this.backend.name)
-    else if (method === 'notifications/cancelled') this.#questions?.takeBack(params)
-    else if (isRelayed(notification, this.message, era)) {
-      const said = this.tasks === undefined ? bytes : this.tasks.said(bytes.toString('utf8'))
-      if (said !== undefined && !reply.message(said)) {
-        this.#resumeOnceFree()
-        return false
-      }
-    }
-    return true
-  }
-
-  asked(id: string, bytes: Buffer): void {
-    const { link, session } = this
-    if (link === undefined) return
-    if (!isObject(parseBytes(bytes))) {
-      link.refuse(id, 'The request is no JSON-RPC message, or is nested too deep.')
-      return
-    }
-    const asked = bytes.toString('utf8')
-    if (session === undefined) {
-      this.#parking ??= new Parking(this, this.services.parked)
-      this.#parking.ask(link, id, asked)
-      return
-    }
-    this.#questions ??= new ClientQuestions(this, session)
-    this.#questions.relay(link, id, asked).catch((error) => this.faulted(error))
-  }
-
-  protected heard(bytes: Buffer): void {
-    const heard = parseBytes(bytes)
-    if (!isObject(heard) || heard['method'] === undefined) return
-    const { id } = heard
-    if (id === undefined) this.notified(bytes)
-    else if (isId(id)) this.asked(JSON.stringify(id), bytes)
+  #leave(): void {
+    this.services.inFlight.delete(this)
+    this.#upstream.stop()
   }
 }
-
-/** The answer with the id of the retry that it goes to; what was read before that came has another. */
-const withId = (answer: Buffer, id: string): Buffer =>
-  Buffer.from(editObject(answer.toString('latin1'), { id: Buffer.from(id).toString('latin1') }), 'latin1')

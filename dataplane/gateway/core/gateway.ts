@@ -16,8 +16,8 @@ import type { Backend } from '../backends/backend/backend.ts'
 import { unreachable } from '../backends/backend/unreachable.ts'
 import { Backends } from '../backends/backends.ts'
 import { failurePolicy } from '../backends/health/failure-policy.ts'
-import { relayUnasked } from '../call/asking/unasked.ts'
-import { ParkedCalls } from '../call/parked/parked-calls.ts'
+import { relayUnsolicited } from '../call/asking/unsolicited.ts'
+import { SuspendedCalls } from '../call/suspended/suspended-calls.ts'
 import { TaskIds } from '../call/tasks/task-ids.ts'
 import { budgetLimits, connectionLimit } from '../limits/memory-limits.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
@@ -57,14 +57,14 @@ export class Gateway {
   readonly inFlight = new InFlight((error) => this.faulted(error, 'a look at a call on its way'))
   /** For what clients bring back to whichever replica. */
   readonly keys = new SharedKeys()
-  readonly parked = new ParkedCalls(this.keys, this.inFlight)
+  readonly suspended = new SuspendedCalls(this.keys, this.inFlight)
   readonly taskIds = new TaskIds(this.keys)
   /** Streams of events to clients with sessions. */
   readonly streams = new Streams()
   /** Responses that end with the tokens of their requests. */
   readonly tokens = new TokenWatch({
     authenticate: () => this.setup.authenticate,
-    others: () => this.inFlight.all.filter(({ context }) => !context.isDistant),
+    others: () => this.inFlight.all.filter(({ context }) => !context.isRemote),
     bindingOf,
     onFault: (error) => this.faulted(error, 'a look at a token'),
   })
@@ -108,7 +108,7 @@ export class Gateway {
         const backend = backendOfUri(this.offers, uri)
         return backend?.era?.era === 'modern' ? backend.watched.add([uri], onUpdate) : undefined
       },
-      onHeard: (session, link, bytes) => relayUnasked(this, session, link, bytes),
+      onHeard: (session, link, bytes) => relayUnsolicited(this, session, link, bytes),
       onEnded: (session) => this.streams.forgetAll(session),
       onCancelled: (session, request) => this.inFlight.find(session, request)?.cancel(),
       onFault: (error, what) => this.faulted(error, what),
@@ -138,7 +138,7 @@ export class Gateway {
   /** Shares with other replicas what clients without a session may bring to any of them. */
   #share({ bus, agreeOnSecret }: SessionStorage): void {
     this.keys.follow(agreeOnSecret)
-    this.parked.follow(bus)
+    this.suspended.follow(bus)
     this.streams.follow(bus)
   }
 

@@ -84,7 +84,7 @@ export class BatchAnswers {
 
   #write(bytes: Buffer): boolean {
     const isFree = this.#res.write(bytes)
-    if (!isFree) this.#unread.look()
+    if (!isFree) this.#unread.check()
     return isFree
   }
 

@@ -81,7 +81,7 @@ class PartOfBatch extends Reply implements BatchPart {
     return this.#answers.part(this, bytes)
   }
 
-  override onceFree(next: () => void): void {
+  override onDrain(next: () => void): void {
     this.#onFree = next
   }
 
@@ -98,7 +98,7 @@ class PartOfBatch extends Reply implements BatchPart {
   }
 
   /** An answer that breaks off is none, unless some of it has been written: then there is none to any message. */
-  override cut(): void {
+  override abort(): void {
     if (this.begun) this.#answers.cut()
     this.waiting.length = 0
     this.end()

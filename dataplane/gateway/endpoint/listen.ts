@@ -4,9 +4,9 @@ import { OK } from '../request/request-context.ts'
 import { parseEventId } from '../sessions/streams/event-id.ts'
 import { checkGet } from './accept.ts'
 import { admit } from './admit.ts'
-import { goOnWithCall, listenTo } from './come-back.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { sessionOf } from './legacy.ts'
+import { openSessionStream, resumeAnswer } from './resume.ts'
 
 /** Takes a GET: opens the stream on which a legacy client hears what the gateway says unasked. */
 export function get(request: EndpointRequest): void {
@@ -48,6 +48,6 @@ async function openStream(request: EndpointRequest): Promise<void> {
     throw new PublicError('unavailable', { headers: { 'retry-after': '1', connection: 'close' } })
   const header = request.req.headers['last-event-id']
   const after = typeof header === 'string' ? parseEventId(header) : undefined
-  if (after?.request !== undefined) goOnWithCall(request, session, after)
-  else await listenTo(request, session, after)
+  if (after?.request !== undefined) resumeAnswer(request, session, after)
+  else await openSessionStream(request, session, after)
 }

@@ -5,7 +5,7 @@ import type { Backend } from '../backends/backend/backend.ts'
 import type { OfferKind } from '../backends/lists/list-kind.ts'
 import { untilHeard } from '../backends/session/resource-updates.ts'
 import { isServedInSession } from '../call/asking/served-in-session.ts'
-import { Call } from '../call/call.ts'
+import { relayCall } from '../call/relay-call.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 import type { Message } from '../mcp/message.ts'
@@ -31,7 +31,7 @@ export function getPrompt(request: EndpointRequest): void {
   onceAsked(request, () => {
     const route = request.gateway.offers.prompts.get(name)
     if (route === undefined) throw new PublicError('unknown_prompt')
-    new Call(request.gateway, request, route).start()
+    relayCall(request.gateway, request, route)
   })
 }
 
@@ -39,7 +39,7 @@ export function getPrompt(request: EndpointRequest): void {
 export function readResource(request: EndpointRequest): void {
   onceAsked(request, () => {
     const { backend, uri } = holderOf(request)
-    new Call(request.gateway, request, routeTo(backend, encodeHeaderValue(uri))).start()
+    relayCall(request.gateway, request, routeTo(backend, encodeHeaderValue(uri)))
   })
 }
 
@@ -53,18 +53,18 @@ export function complete(request: EndpointRequest): void {
       const { uri } = ref
       const backend = typeof uri === 'string' ? backendOfUri(request.gateway.offers, uri) : undefined
       if (backend === undefined) throw unknownResource(request, uri)
-      new Call(request.gateway, request, routeTo(backend)).start()
+      relayCall(request.gateway, request, routeTo(backend))
       return
     }
     const route = typeof ref['name'] === 'string' ? prompts.get(ref['name']) : undefined
     if (route === undefined) throw new PublicError('unknown_prompt')
     const { rename, backend } = route
-    new Call(
+    relayCall(
       request.gateway,
       request,
       routeTo(backend),
       rename === undefined ? request.message : withPrompt(request.message, rename),
-    ).start()
+    )
   })
 }
 
@@ -89,7 +89,7 @@ async function watchAt(backend: Backend, uri: string, request: EndpointRequest):
   // A backend that can't be reached is the call's affair.
   const isRelayed = !(isEnd && isWatched) && (await isServedInSession(session, backend).catch(() => true))
   if (isRelayed) {
-    new Call(request.gateway, request, routeTo(backend)).start()
+    relayCall(request.gateway, request, routeTo(backend))
     return
   }
   await (isEnd ? hearing.unwatch(session, uri) : hearing.watch(session, uri))

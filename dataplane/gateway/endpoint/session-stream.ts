@@ -2,7 +2,7 @@ import { EventWriter } from '../request/event-writer.ts'
 import { OK } from '../request/request-context.ts'
 import type { TokenHolder } from '../request/token-holder.ts'
 import type { Listening, Session } from '../sessions/sessions.ts'
-import type { EventLog, Outlet } from '../sessions/streams/event-log.ts'
+import type { EventLog, EventSink } from '../sessions/streams/event-log.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 
 /** What a client that does not read may leave unread before its connection is ended. */
@@ -61,7 +61,7 @@ export class SessionStream implements Listening {
     })
   }
 
-  #disconnected(writer: Outlet): void {
+  #disconnected(writer: EventSink): void {
     if (this.#connection !== writer) return
     this.#connection = undefined
     this.#log.detach(writer)
@@ -83,11 +83,11 @@ export class SessionStream implements Listening {
   say(message: string): void {
     this.#log.event(Buffer.from(message))
     // What it has not read is kept: it may come back for it.
-    if ((this.#connection?.unread ?? 0) > MOST_UNREAD) this.#connection?.cut()
+    if ((this.#connection?.unread ?? 0) > MOST_UNREAD) this.#connection?.abort()
   }
 
   sign(): void {
-    this.#log.sign()
+    this.#log.heartbeat()
   }
 
   end(): void {

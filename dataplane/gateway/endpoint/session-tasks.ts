@@ -3,9 +3,9 @@ import type { Route } from '../aggregation/catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { resultOf } from '../backends/connection/result-of.ts'
 import { readListPage } from '../backends/lists/list-page.ts'
-import { Call } from '../call/call.ts'
-import { seal, unseal } from '../call/parked/request-state.ts'
 import { passHeaders } from '../call/pass-headers.ts'
+import { relayCall } from '../call/relay-call.ts'
+import { seal, unseal } from '../call/suspended/request-state.ts'
 import { SessionTasks, taskBinding } from '../call/tasks/session-tasks.ts'
 import { editObject } from '../mcp/json.ts'
 import type { Message } from '../mcp/message.ts'
@@ -44,7 +44,7 @@ export function relaySessionTask(request: EndpointRequest): void {
   const backend = task === undefined ? undefined : gateway.backendNamed(task.backend)
   if (task === undefined || backend === undefined)
     throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
-  new Call(request.gateway, request, routeTo(backend), edited(message, { taskId: JSON.stringify(task.id) })).start()
+  relayCall(request.gateway, request, routeTo(backend), edited(message, { taskId: JSON.stringify(task.id) }))
 }
 
 /** Where a list of tasks goes on: at these backends, behind these cursors of theirs. */

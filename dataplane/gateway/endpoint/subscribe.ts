@@ -107,7 +107,7 @@ class Listener implements Listening, TokenHolder {
     return this.#watchedAt.has(backend)
   }
 
-  sign(): void {
+  heartbeat(): void {
     if (this.#early === undefined) this.context.reply.keepAlive()
   }
 

@@ -1,5 +1,5 @@
 import { PublicError } from '../../server/errors.ts'
-import { Call } from '../call/call.ts'
+import { relayCall } from '../call/relay-call.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject } from '../mcp/json.ts'
@@ -22,5 +22,5 @@ export function relayTask(request: EndpointRequest): void {
   const { text, paramsStart, paramsEnd } = message
   const params = editObject(text.slice(paramsStart, paramsEnd), { taskId: JSON.stringify(task.id) })
   const relayed = withParams(message, params)
-  new Call(request.gateway, request, routeTo(backend, encodeHeaderValue(task.id)), relayed).start()
+  relayCall(request.gateway, request, routeTo(backend, encodeHeaderValue(task.id)), relayed)
 }

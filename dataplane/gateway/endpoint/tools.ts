@@ -1,6 +1,6 @@
 import { PublicError } from '../../server/errors.ts'
 import { unreachable } from '../backends/backend/unreachable.ts'
-import { Call } from '../call/call.ts'
+import { relayCall } from '../call/relay-call.ts'
 import { showsApps } from '../mcp/apps.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { checkParamHeaders } from '../mcp/param-headers.ts'
@@ -46,10 +46,10 @@ function relay(request: EndpointRequest, name: string): void {
   }
   if (request.era === 'modern' && route.paramHeaders.length > 0)
     checkParamHeaders(request.req.headers, route.paramHeaders, request.message.params?.['arguments'])
-  new Call(
+  relayCall(
     request.gateway,
     request,
     route,
     request.message.params?.['task'] === undefined ? request.message : taskCall(request, route),
-  ).start()
+  )
 }

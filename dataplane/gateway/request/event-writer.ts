@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { Share } from '../../server/budget.ts'
-import type { Outlet } from '../sessions/streams/event-log.ts'
+import type { EventSink } from '../sessions/streams/event-log.ts'
 import { Unread } from './unread.ts'
 
 const EVENT = Buffer.from('event: message\ndata: ')
@@ -11,7 +11,7 @@ const PRIMING_END = Buffer.from(`retry: ${RETRY_MS}\ndata: \n\n`)
 const KEEP_ALIVE = ': \n\n'
 
 /** Writes events on a response. Once the client has gone it swallows what comes. */
-export class EventWriter implements Outlet {
+export class EventWriter implements EventSink {
   readonly #res: ServerResponse
   readonly #unread: Unread
   #inEvent = false
@@ -46,7 +46,7 @@ export class EventWriter implements Outlet {
     if (data.length === 0 && id !== undefined)
       return this.#res.write(Buffer.concat([Buffer.from(`id: ${id}\n`), PRIMING_END]))
     const isFree = this.#res.write(Buffer.concat([...beginning(id), ...oneLine(data), EVENT_END]))
-    if (!isFree) this.#unread.look()
+    if (!isFree) this.#unread.check()
     return isFree
   }
 
@@ -58,15 +58,15 @@ export class EventWriter implements Outlet {
     }
     let free = true
     for (const piece of oneLine(data)) free = this.#res.write(piece)
-    if (!free) this.#unread.look()
+    if (!free) this.#unread.check()
     return free
   }
 
-  onceFree(next: () => void): void {
+  onDrain(next: () => void): void {
     this.#res.once('drain', next)
   }
 
-  sign(): void {
+  heartbeat(): void {
     if (!this.#isOver && !this.#inEvent) this.#res.write(KEEP_ALIVE)
   }
 
@@ -76,7 +76,7 @@ export class EventWriter implements Outlet {
     this.#res.end()
   }
 
-  cut(): void {
+  abort(): void {
     this.#res.destroy()
   }
 }

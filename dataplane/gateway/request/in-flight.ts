@@ -4,7 +4,7 @@ import type { Session } from '../sessions/sessions.ts'
 import type { TokenHolder } from './token-holder.ts'
 
 /** A call on its way. */
-export interface Flying extends TokenHolder {
+export interface InFlightCall extends TokenHolder {
   readonly session: Session | undefined
   /** Of the caller, who has a number of calls on their way. */
   readonly share: Share | undefined
@@ -15,11 +15,11 @@ export interface Flying extends TokenHolder {
   /** `performance.now()` by which the answer must be there. */
   readonly deadline: number
   /** `performance.now()` of the next sign of life to the client. */
-  nextSign: number
+  heartbeatAt: number
   /** Where it is among all calls, -1 where it isn't among them; InFlight's own. */
-  place: number
+  index: number
   timeOut(): void
-  sign(): void
+  heartbeat(): void
   cancel(): void
 }
 
@@ -34,7 +34,7 @@ export class InFlight {
    * In no order. Not a Set: that makes itself a new table every few calls, and the old ones hold on to each other and
    * to the calls in them until the next full collection.
    */
-  readonly #calls: Flying[] = []
+  readonly #calls: InFlightCall[] = []
   #timer: NodeJS.Timeout | undefined
   /** Told of a fault in one call, which costs the others nothing. */
   readonly #onFault: (error: unknown) => void
@@ -43,9 +43,9 @@ export class InFlight {
     this.#onFault = onFault
   }
 
-  add(call: Flying): void {
-    if (call.place !== -1) return
-    call.place = this.#calls.push(call) - 1
+  add(call: InFlightCall): void {
+    if (call.index !== -1) return
+    call.index = this.#calls.push(call) - 1
     if (call.share !== undefined) call.share.calls++
     if (this.#timer === undefined) {
       this.#timer = setInterval(tick, TICK_MS, this)
@@ -54,19 +54,19 @@ export class InFlight {
   }
 
   /** False where it was not there any more. */
-  delete(call: Flying): boolean {
-    const { place } = call
-    if (place === -1) return false
-    call.place = -1
+  delete(call: InFlightCall): boolean {
+    const { index } = call
+    if (index === -1) return false
+    call.index = -1
     if (call.share !== undefined) call.share.calls--
-    const last = this.#calls.pop() as Flying
+    const last = this.#calls.pop() as InFlightCall
     if (last === call) return true
-    this.#calls[place] = last
-    last.place = place
+    this.#calls[index] = last
+    last.index = index
     return true
   }
 
-  get all(): readonly Flying[] {
+  get all(): readonly InFlightCall[] {
     return this.#calls
   }
 
@@ -75,7 +75,7 @@ export class InFlight {
   }
 
   /** The call that answers this request of a session. */
-  find(session: Session, id: string): Flying | undefined {
+  find(session: Session, id: string): InFlightCall | undefined {
     return this.#calls.find((call) => call.session === session && call.id === id)
   }
 
@@ -84,7 +84,7 @@ export class InFlight {
     while (this.#calls.some((call) => call.backend === backend)) await setTimeout(TICK_MS, undefined, { ref: false })
   }
 
-  look(): void {
+  checkDeadlines(): void {
     if (this.#calls.length === 0) {
       clearInterval(this.#timer)
       this.#timer = undefined
@@ -93,10 +93,10 @@ export class InFlight {
     const now = performance.now()
     // What times out leaves, and others may leave with it.
     for (const call of this.#calls.slice()) {
-      if (call.place === -1) continue
+      if (call.index === -1) continue
       try {
         if (now >= call.deadline) call.timeOut()
-        else if (now >= call.nextSign) call.sign()
+        else if (now >= call.heartbeatAt) call.heartbeat()
       } catch (error) {
         this.#onFault(error)
       }
@@ -104,4 +104,4 @@ export class InFlight {
   }
 }
 
-const tick = (inFlight: InFlight) => inFlight.look()
+const tick = (inFlight: InFlight) => inFlight.checkDeadlines()

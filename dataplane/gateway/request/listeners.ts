@@ -10,7 +10,7 @@ export interface Listening {
   /** Whether it watches resources at this backend. */
   watches(backend: Backend): boolean
   /** A sign of life. */
-  sign(): void
+  heartbeat(): void
   /** Ends it from our side. */
   end(): void
 }
@@ -37,7 +37,7 @@ export class Listeners {
   }
 
   keepAlive(): void {
-    for (const listener of this.#open) listener.sign()
+    for (const listener of this.#open) listener.heartbeat()
   }
 
   end(): void {

@@ -81,7 +81,7 @@ export class Reply {
 
   #lookAtUnread(): void {
     this.#unread ??= new Unread(this.res, this.share)
-    this.#unread.look()
+    this.#unread.check()
   }
 
   /** An answer without a body. */
@@ -118,7 +118,7 @@ export class Reply {
   /** A sign of life, for the proxies and clients between that give up on silence. */
   keepAlive(): void {
     this.stream()
-    this.#events?.sign()
+    this.#events?.heartbeat()
   }
 
   /** A part of an answer that is too large to be held. False where the client can't keep up. */
@@ -133,9 +133,9 @@ export class Reply {
   }
 
   /** Goes on when the client can take more, after `part` has given false. */
-  onceFree(next: () => void): void {
+  onDrain(next: () => void): void {
     if (this.#events === undefined) this.res.once('drain', next)
-    else this.#events.onceFree(next)
+    else this.#events.onDrain(next)
   }
 
   /** Ends an answer that was given in parts. */
@@ -145,21 +145,21 @@ export class Reply {
   }
 
   /** Ends the connection of a stream that its client can come back to, which goes on; false where there is none. */
-  leave(): boolean {
+  disconnect(): boolean {
     if (!(this.#events instanceof EventLog) || !this.#events.isKnown) return false
     this.res.end()
     return true
   }
 
   /** Ends without an answer: the client expects none. */
-  giveUp(): void {
+  endUnanswered(): void {
     this.stream([], false)
     this.end()
   }
 
   /** Breaks off an answer that can't be completed, so that the client notices. */
-  cut(): void {
+  abort(): void {
     if (this.#events === undefined) this.res.destroy()
-    else this.#events.cut()
+    else this.#events.abort()
   }
 }

@@ -42,7 +42,7 @@ export class RequestContext extends Held implements LogOpener {
   era: 'modern' | 'legacy' = 'legacy'
   session: Session | undefined
   /** Its client is at another replica. */
-  isDistant = false
+  isRemote = false
   /** Told when the client goes away before its answer is whole. */
   onGone: { gone(): void } | undefined
   #message: Message | undefined
@@ -126,7 +126,7 @@ export class RequestContext extends Held implements LogOpener {
   fail(thrown: unknown): void {
     const error = thrown instanceof PublicError ? publicError(thrown, this.host.log) : this.#internal(thrown)
     const message = this.#message
-    if (this.reply.begun && !this.reply.streaming) this.reply.cut()
+    if (this.reply.begun && !this.reply.streaming) this.reply.abort()
     else this.reply.error(error, message?.id, this.#statusOf(error))
     this.#end ??= this.host.observe(OTHER)
     this.ended({ result: error.status === 401 || error.status === 403 ? 'denied' : 'error', code: error.code })

@@ -7,7 +7,7 @@ interface Opened {
   caller: Caller
   readonly binding: string
   /** Its client is at another replica, which looks at the token. */
-  readonly isDistant: boolean
+  readonly isRemote: boolean
 }
 
 /** A response that goes on no longer than the token that its request came with. */

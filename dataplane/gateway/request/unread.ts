@@ -16,7 +16,7 @@ export class Unread {
   }
 
   /** Looks after a write whether the client keeps up. */
-  look(): void {
+  check(): void {
     const { writableLength } = this.#res
     // Below its high-water mark a response does not tell when it has been read.
     if (this.#share === undefined || writableLength <= this.#res.writableHighWaterMark) return

@@ -16,10 +16,14 @@ interface AskingCall {
   readonly isOver: boolean
   /** Lets the backend have this much time (milliseconds) from now on. */
   allow(ms: number): void
-  /** Sends another request in the place of the one that the backend has answered with a question. */
-  again(message: Message): void
   /** Ends the call with an error that is no fault of the backend. */
   refuse(error: unknown): void
+}
+
+/** The request to the backend. */
+interface UpstreamRequest {
+  /** Sends another one in the place of the one that the backend has answered with a question. */
+  again(message: Message): void
 }
 
 /** The one question that a modern backend asks at a time, as a result. */
@@ -28,12 +32,14 @@ const INPUTS = 'inputs'
 /** What the backend of a call asks the legacy client that waits for the answer. While it does, no time runs. */
 export class ClientQuestions {
   readonly #call: AskingCall
+  readonly #upstream: UpstreamRequest
   readonly #session: Session
   /** Taken back by an abort; by the id on the backend's hop. */
   readonly #open = new Map<string, AbortController>()
 
-  constructor(call: AskingCall, session: Session) {
+  constructor(call: AskingCall, upstream: UpstreamRequest, session: Session) {
     this.#call = call
+    this.#upstream = upstream
     this.#session = session
   }
 
@@ -53,7 +59,7 @@ export class ClientQuestions {
     try {
       const ask = { sessions: call.services.sessions, session: this.#session, say: this.#say, signal }
       const message = await withInputs(call.message, needed, ask)
-      if (!call.isOver) call.again(message)
+      if (!call.isOver) this.#upstream.again(message)
     } catch (error) {
       call.refuse(error)
     } finally {

@@ -1,10 +1,10 @@
-import type { Outlet } from './event-log.ts'
+import type { EventSink } from './event-log.ts'
 
 /** How long another replica may take to give what it has. */
 const PATIENCE_MS = 2_000
 
 /** Takes what has been said on a stream that is over, or is over here. */
-export class Collected implements Outlet {
+export class Collected implements EventSink {
   /** Settles when all of it is there, or all that will come. */
   readonly whole: Promise<void>
   readonly #events: (readonly [data: Buffer, id: string | undefined])[] = []
@@ -18,7 +18,7 @@ export class Collected implements Outlet {
   }
 
   /** Says it all again. */
-  giveTo(outlet: Outlet): void {
+  giveTo(outlet: EventSink): void {
     for (const [data, id] of this.#events) outlet.event(data, id)
   }
 
@@ -31,17 +31,17 @@ export class Collected implements Outlet {
     return true
   }
 
-  onceFree(next: () => void): void {
+  onDrain(next: () => void): void {
     next()
   }
 
-  sign(): void {}
+  heartbeat(): void {}
 
   end(): void {
     this.#resolve()
   }
 
-  cut(): void {
+  abort(): void {
     this.#resolve()
   }
 }

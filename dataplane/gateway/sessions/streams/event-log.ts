@@ -1,19 +1,19 @@
 import { eventIdText } from './event-id.ts'
 
 /** Where the events of a stream go: to a client's connection, or to the replica that has it. */
-export interface Outlet {
+export interface EventSink {
   /** One event. False where no more should come for now. */
   event(data: Buffer, id?: string): boolean
   /** A part of an event's data that is too large to be held; the first one begins the event. */
   part(data: Buffer, id?: string): boolean
   /** Goes on after a false. */
-  onceFree(next: () => void): void
+  onDrain(next: () => void): void
   /** A sign of life. */
-  sign(): void
+  heartbeat(): void
   /** The stream is whole, and so is an event that was given in parts. */
   end(): void
   /** The stream breaks off. */
-  cut(): void
+  abort(): void
 }
 
 /** An event that may have to be said again. */
@@ -49,7 +49,7 @@ const NOTHING = Buffer.alloc(0)
  * back with the id of the last event that it has, and the stream goes on behind it (2025-03-26 to 2025-11-25,
  * resumability). While there is no connection its events are kept.
  */
-export class EventLog implements Outlet {
+export class EventLog implements EventSink {
   readonly options: EventLogOptions
   /** `performance.now()` of its end. */
   overAt: number | undefined
@@ -57,7 +57,7 @@ export class EventLog implements Outlet {
   onTaken: (() => void) | undefined
   #kept: KeptEvent[] = []
   #seq = 0
-  #outlet: Outlet | undefined
+  #outlet: EventSink | undefined
   /** The event that is being given in parts: what there is of it, while that is small enough. */
   #parts: Buffer[] | undefined
   #inEvent = false
@@ -90,7 +90,7 @@ export class EventLog implements Outlet {
    * Begins it on a connection; what has been said before comes first. Where the client knows of it, it is told at once
    * how to come back, by an event without data (2025-11-25).
    */
-  begin(outlet: Outlet): void {
+  begin(outlet: EventSink): void {
     this.attach(outlet, 0)
     if (this.options.isPrimed) outlet.event(NOTHING, this.#idOf(++this.#seq))
   }
@@ -139,10 +139,10 @@ export class EventLog implements Outlet {
     this.#partBytes = 0
   }
 
-  onceFree(next: () => void): void {
+  onDrain(next: () => void): void {
     this.#onFree = next
     if (this.#outlet === undefined) this.#free()
-    else this.#outlet.onceFree(() => this.#free())
+    else this.#outlet.onDrain(() => this.#free())
   }
 
   /** Whoever waited goes on, whether there is room or nobody left to send to. */
@@ -152,8 +152,8 @@ export class EventLog implements Outlet {
     next?.()
   }
 
-  sign(): void {
-    if (!this.#inEvent) this.#outlet?.sign()
+  heartbeat(): void {
+    if (!this.#inEvent) this.#outlet?.heartbeat()
   }
 
   end(): void {
@@ -165,11 +165,11 @@ export class EventLog implements Outlet {
     this.#outlet = undefined
   }
 
-  cut(): void {
+  abort(): void {
     if (this.overAt !== undefined) return
     this.#isCut = true
     this.#over()
-    this.#outlet?.cut()
+    this.#outlet?.abort()
     this.#outlet = undefined
   }
 
@@ -189,7 +189,7 @@ export class EventLog implements Outlet {
    * Goes on at another place, behind the event of this number. False where the answer can't be had there any more: it
    * was too large to be kept, or broke off.
    */
-  attach(outlet: Outlet, after: number): boolean {
+  attach(outlet: EventSink, after: number): boolean {
     this.#outlet?.end()
     this.#outlet = undefined
     for (const { seq, data } of this.#kept) if (seq > after) outlet.event(data, this.#idOf(seq))
@@ -208,7 +208,7 @@ export class EventLog implements Outlet {
   }
 
   /** The connection is gone. */
-  detach(outlet: Outlet): void {
+  detach(outlet: EventSink): void {
     if (this.#outlet !== outlet) return
     this.#outlet = undefined
     this.#free()

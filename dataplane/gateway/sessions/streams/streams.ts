@@ -1,10 +1,10 @@
 import { Budget } from '../../../server/budget.ts'
 import type { BusMessage, SessionBus } from '../store/bus.ts'
 import type { SessionRecord } from '../store/store.ts'
-import { DistantOutlet } from './distant-outlet.ts'
 import type { EventId } from './event-id.ts'
-import type { EventLog, Outlet } from './event-log.ts'
+import type { EventLog, EventSink } from './event-log.ts'
 import { EventLogs } from './event-logs.ts'
+import { RemoteSink } from './remote-sink.ts'
 
 const LOCAL = 'here'
 /** The first revision whose clients take an event without data. */
@@ -21,7 +21,7 @@ interface Followed {
   /** Names it among all that replicas go on with for each other. */
   readonly follow: string
   readonly replica: string
-  readonly outlet: Outlet
+  readonly outlet: EventSink
   /** Runs until the other replica has said something. */
   readonly timer: NodeJS.Timeout
   heardAt: number
@@ -32,7 +32,7 @@ export class Streams {
   readonly #logs = new EventLogs()
   readonly #followed = new Map<string, Followed>()
   /** Streams of this replica whose clients have come back to others. */
-  readonly #given = new Map<string, readonly [log: EventLog, outlet: DistantOutlet]>()
+  readonly #given = new Map<string, readonly [log: EventLog, outlet: RemoteSink]>()
   readonly #room = new Budget({ total: MOST_CARRIED, share: MOST_CARRIED, reserve: 0 }).shareOf('')
   #bus: SessionBus | undefined
   #count = 0
@@ -68,10 +68,10 @@ export class Streams {
    * Gives what comes behind an event of another replica's stream to an outlet, until the stream ends. It is cut where
    * that replica is gone or knows nothing of it. Gives how to end this.
    */
-  followDistant(session: string, { replica, stream, seq }: EventId, outlet: Outlet): () => void {
+  followRemote(session: string, { replica, stream, seq }: EventId, outlet: EventSink): () => void {
     const bus = this.#bus
     if (bus === undefined || replica === this.#replica) {
-      outlet.cut()
+      outlet.abort()
       return () => {}
     }
     const follow = `${this.#replica}-${++this.#count}`
@@ -91,15 +91,15 @@ export class Streams {
   /** A client has come back to another replica for a stream of this one. */
   #replay({ session, stream, after, follow, to }: Extract<BusMessage, { kind: 'replay' }>, bus: SessionBus): void {
     const log = this.#logs.find(session, stream)
-    const outlet = new DistantOutlet({ bus, follow, to, room: this.#room, onOver: () => this.#given.delete(follow) })
+    const outlet = new RemoteSink({ bus, follow, to, room: this.#room, onOver: () => this.#given.delete(follow) })
     if (log === undefined) {
-      outlet.cut()
+      outlet.abort()
       return
     }
     this.#given.set(follow, [log, outlet])
-    outlet.sign()
+    outlet.heartbeat()
     if (log.attach(outlet, after)) log.onTaken?.()
-    else outlet.cut()
+    else outlet.abort()
   }
 
   #take(message: Extract<BusMessage, { kind: 'stream' }>): void {
@@ -110,7 +110,7 @@ export class Streams {
     clearTimeout(followed.timer)
     const { outlet } = followed
     if (message.what === 'event') outlet.event(Buffer.from(message.text, 'latin1'), message.id)
-    else if (message.what === 'sign') outlet.sign()
+    else if (message.what === 'sign') outlet.heartbeat()
     else if (message.what === 'lost') this.#lose(follow)
     else {
       this.#unfollow(follow)
@@ -126,7 +126,7 @@ export class Streams {
   }
 
   #lose(follow: string): void {
-    this.#unfollow(follow)?.outlet.cut()
+    this.#unfollow(follow)?.outlet.abort()
   }
 
   /** Lets go of the streams of a session that has ended. */

@@ -1,15 +1,15 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type Flying, InFlight } from '../../../../dataplane/gateway/request/in-flight.ts'
+import { InFlight, type InFlightCall } from '../../../../dataplane/gateway/request/in-flight.ts'
 import { Budget, type Share } from '../../../../dataplane/server/budget.ts'
 
-class Flight implements Flying {
+class Flight implements InFlightCall {
   readonly session = undefined
   readonly share: Share | undefined
   readonly id: string
   deadline = Number.POSITIVE_INFINITY
-  nextSign = Number.POSITIVE_INFINITY
-  place = -1
+  heartbeatAt = Number.POSITIVE_INFINITY
+  index = -1
   readonly told: string[] = []
   readonly onTimeOut: () => void
 
@@ -28,7 +28,7 @@ class Flight implements Flying {
   checkedAt = 0
   tokenEnded(): void {}
 
-  sign(): void {
+  heartbeat(): void {
     this.told.push('sign')
   }
 
@@ -66,15 +66,15 @@ test('each call whose time has come is told, and none that has left because of a
   })
   for (const call of [first, other, late, signing, waiting]) all.add(call)
   for (const call of [first, other, late]) call.deadline = 0
-  signing.nextSign = 0
-  all.look()
+  signing.heartbeatAt = 0
+  all.checkDeadlines()
   assert.equal(first.told, ['time out'])
   assert.equal(other.told, [])
   assert.equal(late.told, ['time out'])
   assert.equal(signing.told, ['sign'])
   assert.equal(waiting.told, [])
   for (const call of [late, signing, waiting]) all.delete(call)
-  all.look()
+  all.checkDeadlines()
 })
 
 test('what fails in one call costs no other its time', () => {
@@ -88,7 +88,7 @@ test('what fails in one call costs no other its time', () => {
     all.add(call)
     call.deadline = 0
   }
-  all.look()
+  all.checkDeadlines()
   assert.equal(late.told, ['time out'])
   assert.is(String(faults[0]), 'TypeError: no such thing')
 })

@@ -129,7 +129,7 @@ function watching(expiresAt = 10_000) {
       req: { headers: { authorization: token } } as never,
       caller: caller(token),
       binding: token,
-      isDistant: false,
+      isRemote: false,
     }
     const held: Held = {
       context,

@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { BusMessage, SessionBus } from '../../../../../dataplane/gateway/sessions/store/bus.ts'
-import { DistantOutlet } from '../../../../../dataplane/gateway/sessions/streams/distant-outlet.ts'
+import { RemoteSink } from '../../../../../dataplane/gateway/sessions/streams/remote-sink.ts'
 import { Budget } from '../../../../../dataplane/server/budget.ts'
 
 const MIB = 1024 * 1024
@@ -12,7 +12,7 @@ function outlets(total: number) {
   const bus = { tell: (message: BusMessage) => told.push(message) } as unknown as SessionBus
   const budget = new Budget({ total, share: total, reserve: 0 })
   const room = budget.shareOf('')
-  const make = (follow: string) => new DistantOutlet({ bus, follow, to: 'there', room, onOver: () => {} })
+  const make = (follow: string) => new RemoteSink({ bus, follow, to: 'there', room, onOver: () => {} })
   return { told: () => told.map((message) => message.what), make, held: () => budget.held }
 }
 
@@ -48,7 +48,7 @@ test('all of them together hold no more than there is room for; one that is drop
   two.end()
   const three = make('c')
   three.part(Buffer.alloc(2 * MIB))
-  three.cut()
+  three.abort()
   assert.is(held(), 0)
   assert.equal(told(), ['lost', 'lost'])
 })

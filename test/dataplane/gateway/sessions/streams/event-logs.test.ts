@@ -1,10 +1,10 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parseEventId } from '../../../../../dataplane/gateway/sessions/streams/event-id.ts'
-import type { Outlet } from '../../../../../dataplane/gateway/sessions/streams/event-log.ts'
+import type { EventSink } from '../../../../../dataplane/gateway/sessions/streams/event-log.ts'
 import { EventLogs } from '../../../../../dataplane/gateway/sessions/streams/event-logs.ts'
 
-class Heard implements Outlet {
+class Heard implements EventSink {
   readonly texts: string[] = []
   readonly ids: (string | undefined)[] = []
   end_ = ''
@@ -20,14 +20,14 @@ class Heard implements Outlet {
     return false
   }
 
-  onceFree(): void {}
-  sign(): void {}
+  onDrain(): void {}
+  heartbeat(): void {}
 
   end(): void {
     this.end_ = 'ended'
   }
 
-  cut(): void {
+  abort(): void {
     this.end_ = 'cut'
   }
 }
@@ -99,7 +99,7 @@ test('who waits for room goes on when the connection breaks', () => {
   log.begin(outlet)
   assert.is(log.part(Buffer.from('{')), false)
   let isFree = false
-  log.onceFree(() => {
+  log.onDrain(() => {
     isFree = true
   })
   log.detach(outlet)

@@ -1,11 +1,11 @@
 import { Lease, type Share } from '../../../server/budget.ts'
 import type { SessionBus, Streamed } from '../store/bus.ts'
-import type { Outlet } from './event-log.ts'
+import type { EventSink } from './event-log.ts'
 
 /** Redis cuts off who is told more than it takes: a larger answer can't be given by way of another replica. */
 const LARGEST = 4 * 1024 * 1024
 
-interface DistantOutletOptions {
+interface RemoteSinkOptions {
   readonly bus: SessionBus
   /** Names it there. */
   readonly follow: string
@@ -17,14 +17,14 @@ interface DistantOutletOptions {
 }
 
 /** Takes the events of a stream to the replica that its client has come back to. */
-export class DistantOutlet implements Outlet {
-  readonly #options: DistantOutletOptions
+export class RemoteSink implements EventSink {
+  readonly #options: RemoteSinkOptions
   readonly #lease: Lease
   #parts: Buffer[] = []
   #isTooLarge = false
   #id: string | undefined
 
-  constructor(options: DistantOutletOptions) {
+  constructor(options: RemoteSinkOptions) {
     this.#options = options
     this.#lease = new Lease(options.room)
   }
@@ -54,17 +54,17 @@ export class DistantOutlet implements Outlet {
     this.#lease.release()
   }
 
-  onceFree(next: () => void): void {
+  onDrain(next: () => void): void {
     next()
   }
 
-  sign(): void {
+  heartbeat(): void {
     this.#send({ what: 'sign' })
   }
 
   end(): void {
     if (this.#isTooLarge) {
-      this.cut()
+      this.abort()
       return
     }
     if (this.#parts.length > 0) this.event(Buffer.concat(this.#parts), this.#id)
@@ -73,7 +73,7 @@ export class DistantOutlet implements Outlet {
     this.#options.onOver()
   }
 
-  cut(): void {
+  abort(): void {
     this.drop()
     this.#send({ what: 'lost' })
     this.#options.onOver()

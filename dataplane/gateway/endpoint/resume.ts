@@ -6,7 +6,7 @@ import type { TokenHolder } from '../request/token-holder.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { Collected } from '../sessions/streams/collected.ts'
 import { type EventId, eventIdText, LAST_SEQ } from '../sessions/streams/event-id.ts'
-import type { Outlet } from '../sessions/streams/event-log.ts'
+import type { EventSink } from '../sessions/streams/event-log.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { SessionStream } from './session-stream.ts'
 
@@ -14,7 +14,7 @@ import { SessionStream } from './session-stream.ts'
  * Gives a client that has lost the answer to a request what it has missed of it, and what still comes. HTTP 204 tells
  * it that there is nothing more; where its answer is lost it gets an error in its place.
  */
-export function goOnWithCall(request: EndpointRequest, session: Session, after: EventId): void {
+export function resumeAnswer(request: EndpointRequest, session: Session, after: EventId): void {
   const { streams } = request.gateway
   const log = streams.find(session.record.id, after)
   if (after.seq === LAST_SEQ || log?.hasMoreThan(after.seq) === false) {
@@ -24,7 +24,7 @@ export function goOnWithCall(request: EndpointRequest, session: Session, after: 
   }
   const { res } = request.reply
   const writer = new EventWriter(res, request.share, ['mcp-session-id', session.record.id])
-  const outlet = new AnswerOutlet(writer, after)
+  const outlet = new AnswerSink(writer, after)
   const { tokens } = request.gateway
   const holder: TokenHolder = { context: request, checkedAt: performance.now(), tokenEnded: () => res.end() }
   tokens.add(holder)
@@ -35,12 +35,12 @@ export function goOnWithCall(request: EndpointRequest, session: Session, after: 
     request.ended(OK)
   }
   res.once('close', leave)
-  const unfollow = log === undefined ? streams.followDistant(session.record.id, after, outlet) : undefined
-  if (log?.attach(outlet, after.seq) === false) outlet.cut()
+  const unfollow = log === undefined ? streams.followRemote(session.record.id, after, outlet) : undefined
+  if (log?.attach(outlet, after.seq) === false) outlet.abort()
 }
 
 /** A client's connection for the rest of an answer: where that is lost, an error takes its place. */
-class AnswerOutlet implements Outlet {
+class AnswerSink implements EventSink {
   readonly #writer: EventWriter
   readonly #after: EventId
 
@@ -57,21 +57,21 @@ class AnswerOutlet implements Outlet {
     return this.#writer.part(data, id)
   }
 
-  onceFree(next: () => void): void {
-    this.#writer.onceFree(next)
+  onDrain(next: () => void): void {
+    this.#writer.onDrain(next)
   }
 
-  sign(): void {
-    this.#writer.sign()
+  heartbeat(): void {
+    this.#writer.heartbeat()
   }
 
   end(): void {
     this.#writer.end()
   }
 
-  cut(): void {
+  abort(): void {
     if (this.#writer.inEvent) {
-      this.#writer.cut()
+      this.#writer.abort()
       return
     }
     const error = errorText(this.#after.request, new PublicError('answer_lost'))
@@ -81,7 +81,11 @@ class AnswerOutlet implements Outlet {
 }
 
 /** Lets a client listen; what it has missed of the stream that it comes back for, wherever that was, comes first. */
-export async function listenTo(request: EndpointRequest, session: Session, after: EventId | undefined): Promise<void> {
+export async function openSessionStream(
+  request: EndpointRequest,
+  session: Session,
+  after: EventId | undefined,
+): Promise<void> {
   const { streams, sessions } = request.gateway
   const before = session.listening
   const log = after === undefined ? undefined : streams.find(session.record.id, after)
@@ -97,7 +101,7 @@ export async function listenTo(request: EndpointRequest, session: Session, after
   await sessions.hearing.begin(session)
   if (after !== undefined) {
     const missed = new Collected()
-    if (log === undefined) streams.followDistant(session.record.id, after, missed)
+    if (log === undefined) streams.followRemote(session.record.id, after, missed)
     else log.attach(missed, after.seq)
     await missed.whole
     missed.giveTo(writer)

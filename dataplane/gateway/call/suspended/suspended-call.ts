@@ -12,38 +12,44 @@ import type { RequestContext } from '../../request/request-context.ts'
 import { ASK_MS, canBeAsked, capabilityFor, type Needed } from '../asking/client-ask.ts'
 
 /** A question of a legacy backend that a modern client is to answer with its retry. */
-interface ParkedAsk {
+interface OpenRequest {
   /** Of the question on the backend's hop, as JSON text. */
   readonly id: string
   /** JSON text of what the client is asked. */
   readonly request: string
 }
 
-/** The call that waits. */
-interface WaitingCall {
-  /** Of the client's request that came last. */
-  readonly context: RequestContext
-  readonly backend: Backend
-  readonly link: Link | undefined
-  readonly message: Message
-  /** Reads no more of the answer until the call is to `proceed`. */
-  pause(): void
-  proceed(): void
-  /** Lets the backend have this much time (milliseconds) from now on. */
-  allow(ms: number): void
-  /** Another request of the client waits for the answer from now on. */
-  attend(context: RequestContext): void
-  /** Gives the client the backend's answer. */
-  give(scanner: AnswerScanner, body: Buffer, flowed: boolean): void
-  /** Ends the call with an error, at the backend as well. */
-  giveUp(reason: string, error: unknown): void
+/** The call that waits, and its parts. */
+interface SuspendableCall {
+  readonly call: {
+    /** Of the client's request that came last. */
+    readonly context: RequestContext
+    readonly backend: Backend
+    readonly message: Message
+    /** Lets the backend have this much time (milliseconds) from now on. */
+    allow(ms: number): void
+    /** Ends the call with an error, at the backend as well. */
+    abort(reason: string, error: unknown): void
+  }
+  readonly upstream: {
+    readonly link: Link | undefined
+    /** Reads no more of the answer until `resume`. */
+    pause(): void
+    resume(): void
+  }
+  readonly relay: {
+    /** Another request of the client waits for the answer from now on. */
+    awaitedBy(context: RequestContext): void
+    /** Gives the client the backend's answer. */
+    give(scanner: AnswerScanner, body: Buffer, flowed: boolean): void
+  }
 }
 
-/** Where calls wait (`ParkedCalls`). */
-export interface ParkingPlace {
+/** Where calls wait (`SuspendedCalls`). */
+export interface Suspensions {
   /** Keeps a call until its client comes back with the state that this gives. Throws `unavailable` where too many wait. */
-  park(parking: Parking): string
-  forget(parking: Parking): void
+  suspend(call: SuspendedCall): string
+  forget(call: SuspendedCall): void
 }
 
 /** What open questions of one call may hold, in characters: a backend that asks without end is told so. */
@@ -57,17 +63,19 @@ const CALL_BYTES = 16 * 1024
  * What a legacy backend asks during a call of a modern client. The client gets its questions as an answer, and the call
  * waits for the client's retry, which brings the answers. Meanwhile nothing more is read from the backend.
  */
-export class Parking {
+export class SuspendedCall {
   /** Names the call to whichever replica the retry comes. */
   readonly name = randomUUID()
   /** Whether a client waits for the answer at the moment. */
-  isAttended = true
+  isAwaited = true
   /** What the backend has asked meanwhile, and what the client would have had to declare to be asked that. */
   #lacking: Needed | undefined
-  readonly #call: WaitingCall
-  readonly #place: ParkingPlace
+  readonly #call: SuspendableCall['call']
+  readonly #upstream: SuspendableCall['upstream']
+  readonly #relay: SuspendableCall['relay']
+  readonly #suspensions: Suspensions
   /** Open questions, by the key under which the client answers. */
-  readonly #asks = new Map<string, ParkedAsk>()
+  readonly #asks = new Map<string, OpenRequest>()
   #count = 0
   /** What is kept of the requests and questions while nobody waits. */
   #lease: Lease | undefined
@@ -76,9 +84,11 @@ export class Parking {
   /** An answer that the backend has given before it had its own. */
   #early: readonly [scanner: AnswerScanner, body: Buffer] | undefined
 
-  constructor(call: WaitingCall, place: ParkingPlace) {
+  constructor({ call, upstream, relay }: SuspendableCall, suspensions: Suspensions) {
     this.#call = call
-    this.#place = place
+    this.#upstream = upstream
+    this.#relay = relay
+    this.#suspensions = suspensions
   }
 
   /** Of the client's request that came last. */
@@ -104,22 +114,22 @@ export class Parking {
     const request = `{"method":${JSON.stringify(method)},"params":${asModern(question, params)}}`
     const size = [...this.#asks.values()].reduce((sum, open) => sum + open.request.length, request.length)
     // While nobody waits the last answer was the question before: this one goes with the next.
-    if (this.isAttended && reply.begun && !reply.streaming) link.refuse(id, 'The answer to the call has begun.')
+    if (this.isAwaited && reply.begun && !reply.streaming) link.refuse(id, 'The answer to the call has begun.')
     else if (this.#asks.size >= MOST_ASKS || size > MOST_ASKED) link.refuse(id, 'Too much is asked at once.')
     else {
       this.#asks.set(`ask-${++this.#count}`, { id, request })
-      if (this.isAttended) this.#tell()
+      if (this.isAwaited) this.#tell()
     }
   }
 
   /** Ends the call, for the backend too: its client, which takes no question of this kind, is told what that takes. */
   #lacks(needed: Needed): void {
-    if (!this.isAttended) {
+    if (!this.isAwaited) {
       this.#lacking = needed
       return
     }
     const error = new PublicError('missing_capability', { data: { requiredCapabilities: needed } })
-    this.#call.giveUp('the client can’t be asked', error)
+    this.#call.abort('the client can’t be asked', error)
   }
 
   #tell(): void {
@@ -127,16 +137,16 @@ export class Parking {
     const call = this.#call
     try {
       this.#hold()
-      const requestState = this.#place.park(this)
+      const requestState = this.#suspensions.suspend(this)
       const requests = [...this.#asks].map(([key, { request }]) => `"${key}":${request}`).join()
-      this.isAttended = false
-      call.pause()
+      this.isAwaited = false
+      this.#upstream.pause()
       call.allow(ASK_MS)
       context.result(
         `{"resultType":"input_required","inputRequests":{${requests}},"requestState":${JSON.stringify(requestState)}}`,
       )
     } catch (error) {
-      call.giveUp('the client can’t be asked', error)
+      call.abort('the client can’t be asked', error)
     }
   }
 
@@ -159,10 +169,9 @@ export class Parking {
 
   /** The client is back with what it was asked, or some of it. */
   resume(context: RequestContext): void {
-    if (this.isAttended) throw new PublicError('invalid_params', { message: 'The call goes on already.' })
-    this.isAttended = true
-    const call = this.#call
-    call.attend(context)
+    if (this.isAwaited) throw new PublicError('invalid_params', { message: 'The call goes on already.' })
+    this.isAwaited = true
+    this.#relay.awaitedBy(context)
     if (this.#lacking !== undefined) {
       this.#lacks(this.#lacking)
       return
@@ -173,11 +182,16 @@ export class Parking {
       const response = memberText(responses, key)
       if (response === undefined || !response.startsWith('{')) continue
       this.#asks.delete(key)
-      call.link?.send(`{"jsonrpc":"2.0","id":${id},"result":${response}}`)
+      this.#upstream.link?.send(`{"jsonrpc":"2.0","id":${id},"result":${response}}`)
     }
-    if (this.#early !== undefined) call.give(...this.#early, false)
+    if (this.#early !== undefined) this.#relay.give(...this.#early, false)
     else if (this.#asks.size > 0) this.#tell()
-    else call.proceed()
+    else this.#proceed()
+  }
+
+  #proceed(): void {
+    this.#call.allow(this.backend.timeoutMs)
+    this.#upstream.resume()
   }
 
   /** Keeps a whole answer that came while nobody waited for it. */

@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { PublicError } from '../../../server/errors.ts'
 import { memberText } from '../../mcp/json.ts'
-import type { Flying, InFlight } from '../../request/in-flight.ts'
+import type { InFlight, InFlightCall } from '../../request/in-flight.ts'
 import { OK, type RequestContext } from '../../request/request-context.ts'
 import { TOKEN_ENDED } from '../../request/token-ended.ts'
 import type { Resumed, SessionBus } from '../../sessions/store/bus.ts'
 
-interface DistantRetryOptions {
+interface RemoteRetryOptions {
   readonly bus: SessionBus
   /** Where the call waits. */
   readonly replica: string
@@ -25,28 +25,28 @@ const SILENCE_MS = 5_000
 const SIGN_EVERY = 15
 
 /** A client's retry whose call waits at another replica: what comes from there goes to the client. */
-export class DistantRetry implements Flying {
+export class RemoteRetry implements InFlightCall {
   readonly name = randomUUID()
   readonly session = undefined
   readonly id: string
   deadline: number
-  nextSign: number
-  place = -1
+  heartbeatAt: number
+  index = -1
   /** The call itself is counted where it was made. */
   readonly share = undefined
   checkedAt: number
   readonly context: RequestContext
-  readonly #options: DistantRetryOptions
+  readonly #options: RemoteRetryOptions
   #signs = 0
   #over = false
 
-  constructor(context: RequestContext, options: DistantRetryOptions) {
+  constructor(context: RequestContext, options: RemoteRetryOptions) {
     this.context = context
     this.#options = options
     this.id = context.message.id as string
     const now = performance.now()
     this.deadline = now + SILENCE_MS
-    this.nextSign = now + ASK_EVERY_MS
+    this.heartbeatAt = now + ASK_EVERY_MS
     this.checkedAt = now
   }
 
@@ -81,7 +81,7 @@ export class DistantRetry implements Flying {
       this.#close()
       if (resumed.what === 'answer') reply.json(resumed.status, bytesOf(resumed.text))
       else if (resumed.what === 'end') reply.end()
-      else reply.cut()
+      else reply.abort()
       const isOk =
         resumed.what === 'end' || (resumed.what === 'answer' && memberText(resumed.text, 'error') === undefined)
       context.ended(isOk ? OK : { result: 'error' })
@@ -91,7 +91,7 @@ export class DistantRetry implements Flying {
   #part(bytes: Buffer): void {
     const more = () => this.#attend(true)
     if (this.context.reply.part(bytes)) more()
-    else this.context.reply.onceFree(more)
+    else this.context.reply.onDrain(more)
   }
 
   /** Where that reaches nobody the silence that follows tells. */
@@ -101,8 +101,8 @@ export class DistantRetry implements Flying {
   }
 
   /** Asks whether the other replica still has the call. */
-  sign(): void {
-    this.nextSign += ASK_EVERY_MS
+  heartbeat(): void {
+    this.heartbeatAt += ASK_EVERY_MS
     this.#attend(false)
     if (++this.#signs % SIGN_EVERY === 0) this.context.reply.keepAlive()
   }

@@ -11,7 +11,7 @@ import type { TaskIds } from '../tasks/task-ids.ts'
 import { type ClientAsker, relayAsk } from './client-ask.ts'
 
 /** What it takes to pass on what backends say outside of any request. */
-interface UnaskedServices {
+interface UnsolicitedServices {
   readonly sessions: ClientAsker & {
     /** Tells a client something on its GET stream, wherever that is. */
     say(session: Session, message: string): Promise<boolean>
@@ -34,7 +34,7 @@ const RELAYED: ReadonlySet<unknown> = new Set([
 ])
 
 /** Takes what a legacy backend says in a client's session outside of any request. */
-export function relayUnasked(services: UnaskedServices, session: Session, link: Link, bytes: Buffer): void {
+export function relayUnsolicited(services: UnsolicitedServices, session: Session, link: Link, bytes: Buffer): void {
   const message = parseBytes(bytes)
   if (!isObject(message)) return
   const { method, id } = message
@@ -49,7 +49,7 @@ export function relayUnasked(services: UnaskedServices, session: Session, link: 
     )
 }
 
-async function say(services: UnaskedServices, session: Session, link: Link, bytes: Buffer): Promise<void> {
+async function say(services: UnsolicitedServices, session: Session, link: Link, bytes: Buffer): Promise<void> {
   const text = bytes.toString('utf8')
   if (!declaresTasks(link.opened?.capabilities ?? {}) || !bytes.includes('taskId')) {
     await services.sessions.say(session, text)

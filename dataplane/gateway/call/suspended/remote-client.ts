@@ -3,7 +3,7 @@ import { Reply } from '../../request/reply.ts'
 import { RequestContext } from '../../request/request-context.ts'
 import type { Resumed } from '../../sessions/store/bus.ts'
 
-interface DistantClientOptions {
+interface RemoteClientOptions {
   /** The context of the client's request before. */
   readonly first: RequestContext
   /** The retry as the client sent it. */
@@ -13,16 +13,16 @@ interface DistantClientOptions {
 }
 
 /** A client that has come back at another replica, as if it had come here. */
-export class DistantClient {
+export class RemoteClient {
   readonly context: RequestContext
   readonly send: (resumed: Resumed) => void
-  readonly #reply: DistantReply
+  readonly #reply: RemoteReply
 
-  constructor({ first, text, send, onEnd }: DistantClientOptions) {
+  constructor({ first, text, send, onEnd }: RemoteClientOptions) {
     this.send = send
-    this.#reply = new DistantReply(first.reply, send, onEnd)
+    this.#reply = new RemoteReply(first.reply, send, onEnd)
     this.context = new RequestContext(first.host, first.req, this.#reply)
-    this.context.isDistant = true
+    this.context.isRemote = true
     this.context.era = first.era
     this.context.caller = first.caller
     this.context.binding = first.binding
@@ -39,12 +39,12 @@ export class DistantClient {
   /** The client has gone. */
   left(): void {
     this.context.onGone?.gone()
-    this.#reply.cut()
+    this.#reply.abort()
   }
 }
 
 /** Gives an answer to the replica where its client is. */
-class DistantReply extends Reply {
+class RemoteReply extends Reply {
   readonly #send: (resumed: Resumed) => void
   readonly #onEnd: () => void
   #begun = false
@@ -102,7 +102,7 @@ class DistantReply extends Reply {
     return this.#over
   }
 
-  override onceFree(next: () => void): void {
+  override onDrain(next: () => void): void {
     this.#onFree = next
   }
 
@@ -117,7 +117,7 @@ class DistantReply extends Reply {
     this.#last({ what: 'end' })
   }
 
-  override cut(): void {
+  override abort(): void {
     this.#last({ what: 'cut' })
     this.free()
   }

@@ -8,10 +8,10 @@ import type { RequestContext } from '../../request/request-context.ts'
 import type { BusMessage, SessionBus } from '../../sessions/store/bus.ts'
 import type { SharedKeys } from '../../sessions/store/shared-keys.ts'
 import { ASK_MS } from '../asking/client-ask.ts'
-import { DistantClient } from './distant-client.ts'
-import { DistantRetry } from './distant-retry.ts'
-import type { Parking } from './parking.ts'
+import { RemoteClient } from './remote-client.ts'
+import { RemoteRetry } from './remote-retry.ts'
 import { seal, unseal } from './request-state.ts'
+import type { SuspendedCall } from './suspended-call.ts'
 
 /** Each waiting call holds one connection to its backend, of which there are 1024. */
 const MOST_OF_BACKEND = 256
@@ -25,14 +25,14 @@ const MOST_NAMES = 8
  * sealed: it names the replica, the call and its end, and is bound to the caller, the method, the name called and its
  * arguments. A retry that comes to another replica goes on with the call from there.
  */
-export class ParkedCalls {
+export class SuspendedCalls {
   readonly #keys: SharedKeys
   readonly #inFlight: InFlight
-  readonly #calls = new Map<string, Parking>()
+  readonly #calls = new Map<string, SuspendedCall>()
   /** Clients that have come back at other replicas for calls of this one, by their retries. */
-  readonly #distant = new Map<string, DistantClient>()
+  readonly #remoteClients = new Map<string, RemoteClient>()
   /** Retries here for calls of other replicas. */
-  readonly #retries = new Map<string, DistantRetry>()
+  readonly #retries = new Map<string, RemoteRetry>()
   #bus: SessionBus | undefined
   /** Names that this replica has had, the present one last. */
   #names: readonly string[] = []
@@ -49,11 +49,11 @@ export class ParkedCalls {
     this.#names = [...this.#names.filter((name) => name !== this.#replica), this.#replica].slice(-MOST_NAMES)
     bus?.on('resume', (message) => this.#resumeFor(message, bus))
     bus?.on('attends', ({ retry, from, more }) => {
-      const client = this.#distant.get(retry)
+      const client = this.#remoteClients.get(retry)
       if (client === undefined) bus.tell({ kind: 'resumed', retry, what: 'unknown' }, from)
       else client.attends(more)
     })
-    bus?.on('left', ({ retry }) => this.#distant.get(retry)?.left())
+    bus?.on('left', ({ retry }) => this.#remoteClients.get(retry)?.left())
     bus?.on('resumed', (message) => this.#retries.get(message.retry)?.take(message))
   }
 
@@ -63,7 +63,7 @@ export class ParkedCalls {
 
   /** Settles when nobody at another replica waits for the answer to a call of this one, at the latest after `ms`. */
   settled(ms: number): Promise<void> {
-    if (this.#distant.size === 0) return Promise.resolve()
+    if (this.#remoteClients.size === 0) return Promise.resolve()
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, ms)
     this.#onSettled = () => {
@@ -74,22 +74,22 @@ export class ParkedCalls {
   }
 
   /** Keeps a call until its client comes back with the state that this gives. Throws `unavailable` where too many wait. */
-  park(parking: Parking): string {
-    const { name, context } = parking
-    if (!this.#calls.has(name)) this.#check(parking)
-    this.#calls.set(name, parking)
+  suspend(call: SuspendedCall): string {
+    const { name, context } = call
+    if (!this.#calls.has(name)) this.#check(call)
+    this.#calls.set(name, call)
     const [key] = this.#keys.keysFor('request-state')
     const sealed: Sealed = [this.#replica, name, Date.now() + ASK_MS, digestOf(context)]
     return seal(key, JSON.stringify(sealed), boundTo(context))
   }
 
-  #check({ backend, context }: Parking): void {
+  #check({ backend, context }: SuspendedCall): void {
     let ofBackend = 0
     let ofCaller = 0
-    for (const parked of this.#calls.values()) {
-      if (parked.backend === backend) ofBackend++
+    for (const other of this.#calls.values()) {
+      if (other.backend === backend) ofBackend++
       // Anonymous callers are told apart by where they are, as their shares are.
-      if (parked.context.binding === context.binding && parked.context.share === context.share) ofCaller++
+      if (other.context.binding === context.binding && other.context.share === context.share) ofCaller++
     }
     // Behind a proxy that is not trusted all of them are in one place.
     const isTold = context.caller.kind !== 'anonymous' || context.setup.config.trustProxyHeaders === true
@@ -100,9 +100,9 @@ export class ParkedCalls {
       })
   }
 
-  forget(parking: Parking): void {
-    this.#calls.delete(parking.name)
-    parking.release()
+  forget(call: SuspendedCall): void {
+    this.#calls.delete(call.name)
+    call.release()
   }
 
   /**
@@ -131,14 +131,14 @@ export class ParkedCalls {
     return undefined
   }
 
-  #waiting(name: string): Parking {
-    const parking = this.#calls.get(name)
-    if (parking === undefined) throw isOver()
-    return parking
+  #waiting(name: string): SuspendedCall {
+    const call = this.#calls.get(name)
+    if (call === undefined) throw isOver()
+    return call
   }
 
   #resumeAt(replica: string, call: string, context: RequestContext, bus: SessionBus): void {
-    const retry = new DistantRetry(context, {
+    const retry = new RemoteRetry(context, {
       bus,
       replica,
       inFlight: this.#inFlight,
@@ -151,21 +151,21 @@ export class ParkedCalls {
   /** A retry has come to another replica for a call that waits here. */
   #resumeFor({ call, retry, from, text }: Extract<BusMessage, { kind: 'resume' }>, bus: SessionBus): void {
     // What is told twice may be heard twice.
-    if (this.#distant.has(retry)) return
-    const send = (resumed: Parameters<DistantClient['send']>[0]) =>
+    if (this.#remoteClients.has(retry)) return
+    const send = (resumed: Parameters<RemoteClient['send']>[0]) =>
       bus.tell({ kind: 'resumed', retry, ...resumed }, from)
-    const parking = this.#calls.get(call)
-    if (parking === undefined) {
+    const suspended = this.#calls.get(call)
+    if (suspended === undefined) {
       send({ what: 'unknown' })
       return
     }
     const onEnd = () => {
-      this.#distant.delete(retry)
-      if (this.#distant.size === 0) this.#onSettled?.()
+      this.#remoteClients.delete(retry)
+      if (this.#remoteClients.size === 0) this.#onSettled?.()
     }
-    const client = new DistantClient({ first: parking.context, text, send, onEnd })
-    this.#distant.set(retry, client)
-    client.context.run((context) => parking.resume(context))
+    const client = new RemoteClient({ first: suspended.context, text, send, onEnd })
+    this.#remoteClients.set(retry, client)
+    client.context.run((context) => suspended.resume(context))
   }
 }
 

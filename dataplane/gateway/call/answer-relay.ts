@@ -1,0 +1,232 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import { Lease } from '../../server/budget.ts'
+import type { AnswerOwner } from '../backends/connection/answer-reader.ts'
+import { BackendFailure } from '../backends/connection/failure.ts'
+import { isListChanged } from '../backends/lists/list-kind.ts'
+import { type AnswerEdits, AnswerScanner } from '../mcp/answer-scanner.ts'
+import { editObject } from '../mcp/json.ts'
+import { isId } from '../mcp/message.ts'
+import { parseBytes } from '../mcp/parse.ts'
+import type { ResultStripper } from '../mcp/result-stripper.ts'
+import type { RequestContext } from '../request/request-context.ts'
+import { checkType, editsForModern, stripperFor, translated } from './answer-translation.ts'
+import { ClientQuestions } from './asking/client-questions.ts'
+import { inputRequiredBy, MOST_ROUNDS } from './asking/input-rounds.ts'
+import type { Call } from './call.ts'
+import { isRelayed, sameId } from './relay-rules.ts'
+import { SuspendedCall } from './suspended/suspended-call.ts'
+import type { UpstreamRequest } from './upstream-request.ts'
+
+/**
+ * What comes of a call: takes the backend's answer, as a whole or in parts, and all that the backend says before it, and
+ * gives the client what its era has for that.
+ */
+export class AnswerRelay implements AnswerOwner {
+  readonly #call: Call
+  readonly #upstream: UpstreamRequest
+  /** What the backend asks of a legacy client. */
+  #questions: ClientQuestions | undefined
+  /** What the backend asks of a modern client. */
+  #suspended: SuspendedCall | undefined
+  /** What is changed in the answer of a legacy backend to a modern client. */
+  #edits: AnswerEdits | undefined
+  /** Changes the parts of a large answer on their way. */
+  #stripper: ResultStripper | undefined
+  /** What is held of a message of the backend that is not its answer. */
+  #unanswered: Lease | undefined
+  /** Nothing is read from the backend until the client has read what it has. */
+  #isWaitingForDrain = false
+
+  constructor(call: Call, upstream: UpstreamRequest) {
+    this.#call = call
+    this.#upstream = upstream
+  }
+
+  /** Whether a client waits for the answer at the moment. */
+  get isAwaited(): boolean {
+    return this.#suspended?.isAwaited ?? true
+  }
+
+  /** The call is over: what the backend has asked needs no answer any more, and what was held of it is let go. */
+  end(): void {
+    this.#unanswered?.release()
+    this.#questions?.end()
+    if (this.#suspended !== undefined) this.#call.services.suspended.forget(this.#suspended)
+  }
+
+  /** Another request of the client waits for the answer from now on. */
+  awaitedBy(context: RequestContext): void {
+    const call = this.#call
+    call.awaitedBy(context)
+    if (this.#edits !== undefined) this.#edits.id = Buffer.from(call.id)
+  }
+
+  scanner(): AnswerScanner {
+    const call = this.#call
+    if (call.rounds > 0) return new AnswerScanner({ id: Buffer.from(call.id), resultMember: '' })
+    if (call.context.era === 'legacy' || this.#upstream.link === undefined) return new AnswerScanner()
+    this.#edits ??= editsForModern(call)
+    return new AnswerScanner(this.#edits)
+  }
+
+  holds(bytes: number): boolean {
+    const { share } = this.#call
+    if (share === undefined) return true
+    this.#unanswered ??= new Lease(share)
+    return this.#unanswered.resize(bytes)
+  }
+
+  part(bytes: Buffer): boolean {
+    const call = this.#call
+    if (!this.isAwaited) {
+      this.#upstream.stop()
+      call.failed(new BackendFailure('backend_failed', 'gave a large answer while its own question was open'))
+      return true
+    }
+    this.#stripper ??= stripperFor(call, this.#upstream)
+    const isFree = this.#stripper === undefined ? call.context.reply.part(bytes) : this.#stripped(this.#stripper, bytes)
+    if (!isFree) this.#resumeOnDrain()
+    return isFree
+  }
+
+  #stripped(stripper: ResultStripper, bytes: Buffer): boolean {
+    const parts: Buffer[] = []
+    stripper.push(bytes, parts)
+    try {
+      checkType(stripper.resultType)
+    } catch (error) {
+      this.#call.abort('its answer can’t be relayed', error)
+      return true
+    }
+    let isFree = true
+    for (const part of parts) isFree = this.#call.context.reply.part(part)
+    return isFree
+  }
+
+  /** Reads on when the client can take more. */
+  #resumeOnDrain(): void {
+    if (this.#isWaitingForDrain) return
+    this.#isWaitingForDrain = true
+    this.#call.context.reply.onDrain(() => {
+      this.#isWaitingForDrain = false
+      if (this.isAwaited) this.#upstream.resume()
+    })
+  }
+
+  answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
+    if (!sameId(scanner.id, this.#upstream.sentId)) {
+      this.#call.failed(new BackendFailure('backend_failed', `answered another request: ${scanner.id}`), flowed)
+      return
+    }
+    if (this.#suspended?.isAwaited === false) this.#suspended.keep(scanner, body)
+    else if (flowed || !this.#requiresInput(body)) this.give(scanner, body, flowed)
+  }
+
+  /** Whether an answer of a modern backend is a question, which then is put to the legacy client. */
+  #requiresInput(body: Buffer): boolean {
+    const call = this.#call
+    const { context, session, rounds } = call
+    if (context.era === 'modern' || this.#upstream.link !== undefined || session === undefined) return false
+    const needed = inputRequiredBy(body)
+    if (needed === undefined || rounds >= MOST_ROUNDS) return false
+    this.#questions ??= new ClientQuestions(call, this.#upstream, session)
+    this.#questions.supply(needed).catch((error) => call.faulted(error))
+    return true
+  }
+
+  /** Gives the client the backend's answer; `flowed`: all but its end has been given in parts. */
+  give(scanner: AnswerScanner, body: Buffer, flowed: boolean): void {
+    const call = this.#call
+    if (!flowed) this.#reply(200, this.#suspended === undefined ? body : withId(body, call.id), scanner.hasError)
+    else {
+      call.context.reply.end()
+      call.answered(scanner.hasError ? 'error' : 'ok')
+    }
+  }
+
+  /** The backend has answered with an error (JSON text) under a status of its own; `status` is the client's. */
+  answeredWithError(error: string, status: number): void {
+    this.#reply(status, Buffer.from(`{"jsonrpc":"2.0","id":${this.#call.id},"error":${error}}`), true)
+  }
+
+  #reply(status: number, body: Buffer, hasError: boolean): void {
+    const call = this.#call
+    try {
+      call.context.reply.json(status, translated(call, this.#upstream, hasError, body))
+    } catch (error) {
+      call.refuse(error)
+      return
+    }
+    call.answered(hasError ? 'error' : 'ok')
+  }
+
+  notified(bytes: Buffer): boolean {
+    const notification = parseBytes(bytes)
+    if (!isObject(notification)) return true
+    const { method, params } = notification
+    const { services, context, backend, message } = this.#call
+    if (isListChanged(method)) services.refreshTools(backend.name)
+    else if (method === 'notifications/cancelled') this.#questions?.takeBack(params)
+    else if (isRelayed(notification, message, context.era)) {
+      const { tasks } = this.#upstream
+      const shown = tasks === undefined ? bytes : tasks.said(bytes.toString('utf8'))
+      if (shown !== undefined && !context.reply.message(shown)) {
+        this.#resumeOnDrain()
+        return false
+      }
+    }
+    return true
+  }
+
+  /** The backend asks something of the client, in the session with it; `id` is JSON text. */
+  asked(id: string, bytes: Buffer): void {
+    const call = this.#call
+    const { link } = this.#upstream
+    if (link === undefined) return
+    if (!isObject(parseBytes(bytes))) {
+      link.refuse(id, 'The request is no JSON-RPC message, or is nested too deep.')
+      return
+    }
+    const request = bytes.toString('utf8')
+    if (call.session === undefined) {
+      this.#suspended ??= new SuspendedCall({ call, upstream: this.#upstream, relay: this }, call.services.suspended)
+      this.#suspended.ask(link, id, request)
+      return
+    }
+    this.#questions ??= new ClientQuestions(call, this.#upstream, call.session)
+    this.#questions.relay(link, id, request).catch((error) => call.faulted(error))
+  }
+
+  unsolicited(bytes: Buffer): void {
+    const message = parseBytes(bytes)
+    if (!isObject(message) || message['method'] === undefined) return
+    const { id } = message
+    if (id === undefined) this.notified(bytes)
+    else if (isId(id)) this.asked(JSON.stringify(id), bytes)
+  }
+
+  refused(status: number, text: string): void {
+    this.#upstream.refused(status, text)
+  }
+
+  failed(failure: BackendFailure): void {
+    this.#call.failed(failure)
+  }
+
+  faulted(error: unknown): void {
+    this.#call.faulted(error)
+  }
+
+  goOnAfter(eventId: string, retryMs: number | undefined): boolean {
+    return this.#upstream.resumeAfter(eventId, retryMs)
+  }
+
+  ended(): void {
+    this.#upstream.isExchanging = false
+    this.#call.exchangeEnded()
+  }
+}
+
+/** The answer with the id of the retry that it goes to; what was read before that came has another. */
+const withId = (answer: Buffer, id: string): Buffer =>
+  Buffer.from(editObject(answer.toString('latin1'), { id: Buffer.from(id).toString('latin1') }), 'latin1')

@@ -1,0 +1,53 @@
+import { PublicError } from '../../server/errors.ts'
+import type { Route } from '../aggregation/catalog.ts'
+import { MOST_CALLS } from '../backends/connection/transport.ts'
+import type { Message } from '../mcp/message.ts'
+import { OK, type RequestContext } from '../request/request-context.ts'
+import { AnswerRelay } from './answer-relay.ts'
+import { Call } from './call.ts'
+import type { CallServices } from './call-services.ts'
+import { UpstreamRequest } from './upstream-request.ts'
+
+/** Half of the connections for calls to a backend: whoever lets calls hang leaves room for the others. */
+const MOST_CALLS_OF_CALLER = MOST_CALLS / 2
+
+/**
+ * Calls a backend for the client of a request: one request to the backend, whatever eras meet, whose answer, of
+ * whatever kind, goes to the context. `message` is the client's request, but for what the route can't rewrite. Throws
+ * `share_exceeded`, `backend_unavailable`, and `invalid_params` where the request brings back a state that is no good.
+ */
+export function relayCall(
+  services: CallServices,
+  context: RequestContext,
+  route: Route,
+  message: Message = context.message,
+): void {
+  const call = new Call(services, context, route, message)
+  if (isResumed(call)) {
+    call.observed(OK)
+    return
+  }
+  admit(call)
+  const upstream = new UpstreamRequest(call)
+  const relay = new AnswerRelay(call, upstream)
+  call.begin(upstream, relay)
+  upstream.begin(relay)
+}
+
+/** Whether the request goes on with a call that waits for what its client has been asked. */
+function isResumed({ services, context, message }: Call): boolean {
+  if (context.era === 'legacy' || message.params?.['requestState'] === undefined) return false
+  return services.suspended.resume(context)
+}
+
+function admit({ share, backend, observed }: Call): void {
+  const code =
+    share !== undefined && share.calls >= MOST_CALLS_OF_CALLER
+      ? 'share_exceeded'
+      : backend.health.mayTry(share)
+        ? undefined
+        : 'backend_unavailable'
+  if (code === undefined) return
+  observed({ result: 'error', code })
+  throw new PublicError(code)
+}

@@ -1,0 +1,212 @@
+import { PublicError } from '../../server/errors.ts'
+import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
+import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
+import { pauseBeforeRest } from '../backends/connection/resumption.ts'
+import type { Link } from '../backends/session/link.ts'
+import type { Opened } from '../backends/session/opened.ts'
+import type { Message } from '../mcp/message.ts'
+import { notificationText } from '../mcp/rpc-text.ts'
+import { declaresTasks } from '../mcp/session-tasks.ts'
+import type { Call } from './call.ts'
+import { legacyId, legacyRequest, linkOfCaller, preparationOf, type UnsolicitedReceiver } from './legacy-request.ts'
+import { type HttpRequest, modernId, modernRequest } from './modern-request.ts'
+import { passHeaders } from './pass-headers.ts'
+import { refusalOf } from './refusal.ts'
+import { SessionTasks } from './tasks/session-tasks.ts'
+
+/** Takes what comes of the request (`AnswerRelay`). */
+interface Receiver extends AnswerOwner, UnsolicitedReceiver {
+  /** The backend has answered with an error (JSON text) under a status of its own; `status` is the client's. */
+  answeredWithError(error: string, status: number): void
+}
+
+/**
+ * The request by which a call asks its backend: sent in the backend's era, in a session where that era has them; once
+ * more where it was refused unread; and gone on with where a stream broke off before the answer.
+ */
+export class UpstreamRequest {
+  /** The session with a legacy backend; undefined while the request goes out in the modern era. */
+  link: Link | undefined
+  /** Id on the backend's hop, as JSON text; empty until the request has been sent. */
+  sentId = ''
+  /** How often it has been sent since the client's request, or since the client's last answers to the backend. */
+  attempts = 0
+  /** Whether an HTTP exchange is open. */
+  isExchanging = false
+  readonly #call: Call
+  #receiver!: Receiver
+  #reader: AnswerReader | undefined
+  #opened: Opened | undefined
+
+  constructor(call: Call) {
+    this.#call = call
+  }
+
+  /** Sends the request; what comes of it goes to the receiver. */
+  begin(receiver: Receiver): void {
+    this.#receiver = receiver
+    this.#send()
+  }
+
+  /** Sends another request in the place of the one that the backend has answered with a question. */
+  again(message: Message): void {
+    const call = this.#call
+    call.message = message
+    call.rounds++
+    call.allow(call.backend.timeoutMs)
+    this.attempts = 0
+    this.#send()
+  }
+
+  /** Tasks of the client's session, where the backend runs any in its own session for it. */
+  get tasks(): SessionTasks | undefined {
+    const { session, backend, services } = this.#call
+    if (session === undefined || this.#opened === undefined || !declaresTasks(this.#opened.capabilities))
+      return undefined
+    return new SessionTasks(services.taskIds, session, backend.name)
+  }
+
+  /** Sends it, as soon as what it needs is there. */
+  #send(): void {
+    const call = this.#call
+    try {
+      const { era } = call.backend
+      if (era === undefined) this.#after(call.backend.detect())
+      else if (era.era === 'modern' && !this.#isForSession) this.#sendModern()
+      else if (call.message.params?.['requestState'] === undefined) this.#sendLegacy()
+      else call.refuse(new PublicError('invalid_params', { message: 'params.requestState is none of ours.' }))
+    } catch (error) {
+      // What the caller has too much of is no fault of the backend.
+      if (error instanceof PublicError) call.refuse(error)
+      else call.failed(connectionFailure(error))
+    }
+  }
+
+  /** Whether a backend that has both eras is to be spoken to in the legacy era, since the client speaks that. */
+  get #isForSession(): boolean {
+    const { session, backend, rounds } = this.#call
+    // What has begun in the modern era goes on in it.
+    if (session === undefined || rounds > 0) return false
+    return backend.sessionEra.isWorthTrying || session.isOpenWith(backend)
+  }
+
+  #after(needed: Promise<unknown>): void {
+    needed.then(
+      () => this.#call.isOver || this.#send(),
+      (error) => this.#call.failed(connectionFailure(error)),
+    )
+  }
+
+  #sendModern(): void {
+    const call = this.#call
+    const request = modernRequest(call)
+    this.release()
+    this.#opened = undefined
+    this.sentId = modernId(call)
+    this.#post(request)
+  }
+
+  #sendLegacy(): void {
+    const call = this.#call
+    this.link ??= call.session?.link(call.backend) ?? linkOfCaller(call, this.#receiver)
+    const { link } = this
+    this.#opened = link.opened
+    const needed = preparationOf(call, link)
+    if (needed !== undefined) {
+      this.#after(needed)
+      return
+    }
+    this.sentId = legacyId(call, link)
+    this.#post(legacyRequest(call, link, this.sentId, this.tasks))
+  }
+
+  #post(request: HttpRequest): void {
+    this.attempts++
+    this.isExchanging = true
+    this.#reader = new AnswerReader(this.#receiver)
+    this.#dispatch(request, this.#reader)
+  }
+
+  #dispatch(request: HttpRequest, reader: AnswerReader): void {
+    const { setup, req } = this.#call.context
+    if (setup.passedHeaders.length > 0) passHeaders(request.headers, setup.passedHeaders, req.headers)
+    this.#call.backend.dispatcher.dispatch(request, reader)
+  }
+
+  /** An HTTP answer has come that holds no answer. */
+  refused(status: number, text: string): void {
+    const call = this.#call
+    const sentIn = this.link === undefined ? 'modern' : 'legacy'
+    const refusal = refusalOf(status, text, sentIn, this.#opened?.sessionId !== undefined)
+    if (typeof refusal === 'object') {
+      const isPassedOn = call.context.era === 'modern' && sentIn === 'modern'
+      this.#receiver.answeredWithError(refusal.error, isPassedOn ? status : 200)
+      return
+    }
+    // A request that was refused unread may be sent again, once; and then in the other era, where there is one.
+    const { era, sessionEra } = call.backend
+    const isNoSession = refusal === 'session-lost' && this.attempts === 2 && era?.era === 'modern'
+    if (refusal === 'failure' || (this.attempts > 1 && !isNoSession)) {
+      call.failed(new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status }))
+      return
+    }
+    if (refusal === 'session-lost' && this.#opened !== undefined) this.link?.lose(this.#opened)
+    else {
+      call.backend.doubt()
+      this.release()
+    }
+    if (isNoSession) sessionEra.refute()
+    this.#send()
+  }
+
+  /** Whether the stream that broke off behind this event is asked for again (2025-11-25, resumability). */
+  resumeAfter(eventId: string, retryMs: number | undefined): boolean {
+    const { isOver, session, context } = this.#call
+    if (this.link === undefined || isOver) return false
+    // The call is a long one: its client learns how to come back to it.
+    if (session !== undefined) context.reply.stream()
+    const timer = setTimeout(() => this.#requestRest(eventId), pauseBeforeRest(retryMs))
+    timer.unref()
+    return true
+  }
+
+  #requestRest(eventId: string): void {
+    const call = this.#call
+    const { link } = this
+    const reader = this.#reader
+    if (call.isOver || link === undefined || reader === undefined) return
+    try {
+      if (link.opened !== this.#opened) throw new BackendFailure('backend_failed', 'lost the session of the call')
+      this.#dispatch({ path: call.backend.path, method: 'GET', headers: link.streamHeaders(eventId) }, reader)
+    } catch (error) {
+      call.failed(connectionFailure(error))
+    }
+  }
+
+  /** Reads no more of the answer until `resume`. */
+  pause(): void {
+    this.#reader?.pause()
+  }
+
+  resume(): void {
+    this.#reader?.resume()
+  }
+
+  /** Tells a legacy backend that nobody waits for the answer any more. */
+  cancel(reason: string): void {
+    if (this.sentId === '') return
+    this.link?.send(notificationText('notifications/cancelled', { requestId: JSON.parse(this.sentId), reason }))
+  }
+
+  /** Ends the HTTP exchange. */
+  stop(): void {
+    this.#reader?.stop()
+  }
+
+  /** Is done with the session with the backend, which a caller of the modern era gives back. */
+  release(): void {
+    const { session, backend } = this.#call
+    if (this.link !== undefined && session === undefined) backend.callerLinks.giveBack(this.link)
+    this.link = undefined
+  }
+}
