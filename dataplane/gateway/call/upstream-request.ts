@@ -152,7 +152,7 @@ export class UpstreamRequest {
     }
     if (refusal === 'session-lost' && this.#opened !== undefined) this.link?.lose(this.#opened)
     else {
-      call.backend.doubt()
+      call.backend.invalidateEra()
       this.release()
     }
     if (isNoSession) sessionEra.refute()

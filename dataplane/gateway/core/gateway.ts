@@ -10,7 +10,11 @@ import { PublicError } from '../../server/errors.ts'
 import type { Observe } from '../../telemetry/observe.ts'
 import { buildCatalog, type Catalog } from '../aggregation/catalog.ts'
 import { goodCatalog } from '../aggregation/good-catalog.ts'
-import { backendOfUri, buildOfferCatalog, type OfferCatalog } from '../aggregation/offer-catalog.ts'
+import {
+  backendOfUri,
+  buildPromptResourceCatalog,
+  type PromptResourceCatalog,
+} from '../aggregation/prompt-resource-catalog.ts'
 import { shapeOf } from '../aggregation/shape.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { unreachable } from '../backends/backend/unreachable.ts'
@@ -74,7 +78,7 @@ export class Gateway {
   /** What is wrong with a newer configuration that was refused; empty where the newest one is in force. */
   refused: readonly Finding[] = []
   catalog: Catalog
-  offers: OfferCatalog
+  offers: PromptResourceCatalog
   readonly #setupOptions: SetupOptions
   readonly #retired = new Retired((error) => this.faulted(error, 'closing connections to an issuer'))
   readonly #storage: StorageFollower
@@ -108,13 +112,13 @@ export class Gateway {
         const backend = backendOfUri(this.offers, uri)
         return backend?.era?.era === 'modern' ? backend.watched.add([uri], onUpdate) : undefined
       },
-      onHeard: (session, link, bytes) => relayUnsolicited(this, session, link, bytes),
+      onServerMessage: (session, link, bytes) => relayUnsolicited(this, session, link, bytes),
       onEnded: (session) => this.streams.forgetAll(session),
       onCancelled: (session, request) => this.inFlight.find(session, request)?.cancel(),
       onFault: (error, what) => this.faulted(error, what),
     })
     this.catalog = buildCatalog(loaded.config, [])
-    this.offers = buildOfferCatalog(loaded.config, [])
+    this.offers = buildPromptResourceCatalog(loaded.config, [])
     this.#follow()
     this.#sweep = setInterval(() => this.#keep(), SWEEP_MS)
     this.#sweep.unref()
@@ -165,7 +169,7 @@ export class Gateway {
   #show(): void {
     const { catalog, offers } = this
     const { config } = this.setup
-    this.offers = buildOfferCatalog(config, this.#backends.all)
+    this.offers = buildPromptResourceCatalog(config, this.#backends.all)
     this.sessions.watchAgain()
     this.catalog = this.#goodOf(buildCatalog(config, this.#backends.all, (uri) => backendOfUri(this.offers, uri)))
     if (!this.catalog.legacyList.equals(catalog.legacyList)) {

@@ -80,7 +80,7 @@ export function serveInSession(request: EndpointRequest): void {
     return
   }
   if (message.kind === 'response' && message.id !== undefined)
-    request.gateway.sessions.answered(request.session as Session, message.id, message.text)
+    request.gateway.sessions.responded(request.session as Session, message.id, message.text)
   else if (message.method === 'notifications/cancelled') cancel(request)
   else if (message.method === 'notifications/roots/list_changed')
     for (const link of (request.session as Session).openLinks) link.send(message.text)

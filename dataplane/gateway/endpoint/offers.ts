@@ -1,9 +1,9 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import { PublicError } from '../../server/errors.ts'
-import { backendOfUri } from '../aggregation/offer-catalog.ts'
+import { backendOfUri } from '../aggregation/prompt-resource-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import type { OfferKind } from '../backends/lists/list-kind.ts'
-import { untilHeard } from '../backends/session/resource-updates.ts'
+import type { ItemKind } from '../backends/lists/list-kind.ts'
+import { untilActive } from '../backends/session/resource-updates.ts'
 import { isServedInSession } from '../call/asking/served-in-session.ts'
 import { relayCall } from '../call/relay-call.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
@@ -14,7 +14,7 @@ import type { Session } from '../sessions/sessions.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 
 /** `prompts/list`, `resources/list` and `resources/templates/list`: what is there, serialized. */
-export function listOf(request: EndpointRequest, kind: OfferKind): void {
+export function listOf(request: EndpointRequest, kind: ItemKind): void {
   // A list has one page, so no cursor is ours.
   if (request.message.params?.['cursor'] !== undefined) throw invalid('params.cursor is not one of ours.')
   onceAsked(request, () => {
@@ -82,7 +82,7 @@ export function watchResource(request: EndpointRequest): void {
 }
 
 async function watchAt(backend: Backend, uri: string, request: EndpointRequest): Promise<void> {
-  const { hearing } = request.gateway.sessions
+  const { serverMessages } = request.gateway.sessions
   const session = request.session as Session
   const isEnd = request.message.method === 'resources/unsubscribe'
   const isWatched = session.watched.includes(uri)
@@ -92,8 +92,8 @@ async function watchAt(backend: Backend, uri: string, request: EndpointRequest):
     relayCall(request.gateway, request, routeTo(backend))
     return
   }
-  await (isEnd ? hearing.unwatch(session, uri) : hearing.watch(session, uri))
-  if (!isEnd) await untilHeard(session.watchesOf(uri))
+  await (isEnd ? serverMessages.unwatch(session, uri) : serverMessages.watch(session, uri))
+  if (!isEnd) await untilActive(session.watchesOf(uri))
   request.result('{}')
 }
 

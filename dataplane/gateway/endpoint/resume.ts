@@ -87,7 +87,7 @@ export async function openSessionStream(
   after: EventId | undefined,
 ): Promise<void> {
   const { streams, sessions } = request.gateway
-  const before = session.listening
+  const before = session.stream
   const log = after === undefined ? undefined : streams.find(session.record.id, after)
   if (after !== undefined && before instanceof SessionStream && before.is(log)) {
     before.goOn(request, after.seq)
@@ -97,8 +97,8 @@ export async function openSessionStream(
   before?.end()
   const writer = new EventWriter(request.reply.res, request.share, ['mcp-session-id', session.record.id])
   const stream = new SessionStream(request, session, writer)
-  session.listening = stream
-  await sessions.hearing.begin(session)
+  session.stream = stream
+  await sessions.serverMessages.subscribe(session)
   if (after !== undefined) {
     const missed = new Collected()
     if (log === undefined) streams.followRemote(session.record.id, after, missed)

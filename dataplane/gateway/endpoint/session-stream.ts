@@ -1,7 +1,7 @@
 import { EventWriter } from '../request/event-writer.ts'
 import { OK } from '../request/request-context.ts'
 import type { TokenHolder } from '../request/token-holder.ts'
-import type { Listening, Session } from '../sessions/sessions.ts'
+import type { ClientStream, Session } from '../sessions/sessions.ts'
 import type { EventLog, EventSink } from '../sessions/streams/event-log.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 
@@ -11,10 +11,10 @@ const MOST_UNREAD = 256 * 1024
 const AWAY_MS = 60_000
 
 /**
- * The stream on which a legacy client hears what the gateway says unasked. It outlives its connection for a while: what
- * is said meanwhile is kept for a client that comes back.
+ * The GET stream of a legacy client. It outlives its connection for a while: what is sent meanwhile is kept for a
+ * client that resumes it.
  */
-export class SessionStream implements Listening {
+export class SessionStream implements ClientStream {
   readonly #request: EndpointRequest
   readonly #session: Session
   readonly #log: EventLog
@@ -77,16 +77,16 @@ export class SessionStream implements Listening {
   /** The client does not come back. */
   #abandon(): void {
     this.end()
-    this.#request.gateway.sessions.unheard(this.#session)
+    this.#request.gateway.sessions.streamAbandoned(this.#session)
   }
 
-  say(message: string): void {
+  send(message: string): void {
     this.#log.event(Buffer.from(message))
     // What it has not read is kept: it may come back for it.
     if ((this.#connection?.unread ?? 0) > MOST_UNREAD) this.#connection?.abort()
   }
 
-  sign(): void {
+  heartbeat(): void {
     this.#log.heartbeat()
   }
 
@@ -94,8 +94,8 @@ export class SessionStream implements Listening {
     if (this.#isOver) return
     this.#isOver = true
     clearTimeout(this.#away)
-    if (this.#session.listening === this) {
-      this.#session.listening = undefined
+    if (this.#session.stream === this) {
+      this.#session.stream = undefined
       for (const link of this.#session.openLinks) link.unhear()
     }
     this.#log.end()

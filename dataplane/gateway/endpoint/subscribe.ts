@@ -1,9 +1,9 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import { PublicError } from '../../server/errors.ts'
-import { backendOfUri } from '../aggregation/offer-catalog.ts'
+import { backendOfUri } from '../aggregation/prompt-resource-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { watchResources } from '../backends/backend/resource-watch.ts'
-import { type ResourceWatch, untilHeard } from '../backends/session/resource-updates.ts'
+import { type ResourceWatch, untilActive } from '../backends/session/resource-updates.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
 import type { ChangedList, Listening } from '../request/listeners.ts'
 import { OK } from '../request/request-context.ts'
@@ -78,7 +78,7 @@ class Listener implements Listening, TokenHolder {
       return
     }
     // What changes after the acknowledgement is to be told: backends have to hear of it before.
-    untilHeard(this.#watches)
+    untilActive(this.#watches)
       .then(() => this.#acknowledge())
       .catch((error) => gateway.faulted(error, 'a subscription is not acknowledged'))
   }

@@ -4,7 +4,7 @@ const OPEN = 0x7b
 const CLOSE = 0x7d
 
 /** Where the scanner is among the members of the outermost object. */
-type Place = 'start' | 'key' | 'in-key' | 'colon' | 'value' | 'in-scalar' | 'in-string' | 'nested' | 'after' | 'end'
+type ScanState = 'start' | 'key' | 'in-key' | 'colon' | 'value' | 'in-scalar' | 'in-string' | 'nested' | 'after' | 'end'
 
 /** What the scanner changes on the way; undefined and empty leave the bytes alone. */
 export interface AnswerEdits {
@@ -33,7 +33,7 @@ export class AnswerScanner {
   id: string | undefined
   bad = false
   readonly #edits: AnswerEdits
-  #place: Place = 'start'
+  #place: ScanState = 'start'
   /** Of what is inside the current member's value. */
   #depth = 0
   #quoted = false
@@ -125,7 +125,7 @@ export class AnswerScanner {
     if (length > from) out.push(from === 0 ? chunk : chunk.subarray(from))
   }
 
-  #is(place: Place): boolean {
+  #is(place: ScanState): boolean {
     return this.#place === place
   }
 

@@ -20,8 +20,8 @@ export function normalCapabilities(declared: unknown): ClientCapabilities {
   if (!isObject(declared)) return {}
   const { elicitation, sampling, roots, extensions } = declared
   const normal: ClientCapabilities = {}
-  if (isObject(elicitation)) normal.elicitation = marks(elicitation, ['form', 'url'])
-  if (isObject(sampling)) normal.sampling = marks(sampling, ['context', 'tools'])
+  if (isObject(elicitation)) normal.elicitation = objectMembers(elicitation, ['form', 'url'])
+  if (isObject(sampling)) normal.sampling = objectMembers(sampling, ['context', 'tools'])
   if (isObject(roots)) normal.roots = roots['listChanged'] === true ? { listChanged: true } : {}
   const apps = isObject(extensions) ? extensions[APPS_EXTENSION] : undefined
   if (isObject(apps)) normal.extensions = { [APPS_EXTENSION]: mimeTypesOf(apps) }
@@ -32,7 +32,10 @@ export function normalCapabilities(declared: unknown): ClientCapabilities {
 export const declaredOf = (capabilities: unknown): string => JSON.stringify(normalCapabilities(capabilities))
 
 /** Those of the named members that are objects, empty. */
-function marks(capability: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, object> {
+function objectMembers(
+  capability: Readonly<Record<string, unknown>>,
+  names: readonly string[],
+): Record<string, object> {
   return Object.fromEntries(names.filter((name) => isObject(capability[name])).map((name) => [name, {}]))
 }
 

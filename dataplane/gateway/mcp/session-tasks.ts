@@ -1,8 +1,8 @@
 import { isObject } from '../../../crds/shared/json.ts'
 
 /**
- * An extension of our own, which a gateway declares in the stateless era: behind it calls run as tasks of the session
- * era. Who wants to relay those speaks that era with it.
+ * An extension of our own, which a gateway declares in the modern era: calls behind it run as tasks of the legacy
+ * era. A gateway that relays those speaks the legacy era with it.
  */
 export const SESSION_TASKS_EXTENSION = 'portico.dev/session-tasks'
 

@@ -19,7 +19,7 @@ const LONGEST_ID = 1024
 const SENDABLE = /^[\x20-\x7e\x80-\xff]+$/
 
 /** Where in a line: in the field's name, right behind its colon, or in the value. */
-type Place = 'name' | 'colon' | 'value'
+type LinePosition = 'name' | 'colon' | 'value'
 
 /**
  * Splits a server-sent event stream as its bytes arrive, in any chunks, without holding an event whole. Comments are
@@ -32,7 +32,7 @@ export class SseSplitter {
   retryMs: number | undefined
   readonly #receiver: SseReceiver
   readonly #types: ReadonlySet<string> | undefined
-  #place: Place = 'name'
+  #place: LinePosition = 'name'
   #name = ''
   #type = ''
   #id: string | undefined

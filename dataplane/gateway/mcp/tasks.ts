@@ -1,6 +1,6 @@
 import { hasExtension } from './extension.ts'
 
-/** The extension by which a server of the stateless era runs calls as tasks (SEP-2663). */
+/** The extension by which a server of the modern era runs calls as tasks (SEP-2663). */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
 /** Whether these capabilities have the tasks extension. */

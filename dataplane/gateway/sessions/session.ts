@@ -7,12 +7,11 @@ import { showsApps } from '../mcp/apps.ts'
 import { declaredOf } from '../mcp/client-capabilities.ts'
 import type { SessionRecord } from './store/store.ts'
 
-/** A stream on which a client hears what the gateway says unasked. */
-export interface Listening {
+/** The GET stream, on which the gateway sends a client messages that answer none of its requests. */
+export interface ClientStream {
   /** One JSON-RPC message. */
-  say(message: string): void
-  /** A sign of life. */
-  sign(): void
+  send(message: string): void
+  heartbeat(): void
   end(): void
 }
 
@@ -57,7 +56,7 @@ export class Session {
   /** The newest that is known here. */
   record: SessionRecord
   /** The GET stream, where the client has one open at this replica. */
-  listening: Listening | undefined
+  stream: ClientStream | undefined
   readonly #keeper: NoteKeeper
   #links: Map<Backend, Link> | undefined
   /** Bytes that are counted for how those are noted. */
@@ -252,7 +251,7 @@ export class Session {
   end(atBackends: boolean): void {
     this.#lease?.release()
     this.#lease = undefined
-    this.listening?.end()
+    this.stream?.end()
     for (const watch of this.#watches?.values() ?? []) watch.stop()
     this.#watches = undefined
     for (const [backend, link] of this.#links ?? []) {

@@ -3,19 +3,19 @@ import type { Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { Link } from '../backends/session/link.ts'
-import { Asks, askerOf } from './asks.ts'
 import { sameBinding } from './binding.ts'
-import { Hearing, type HearingOptions, type SessionsHeard, STREAM } from './hearing.ts'
-import { type AskOptions, putQuestion, type Say } from './put-question.ts'
+import { PendingServerRequests, replicaOf } from './pending-server-requests.ts'
+import { type SendMessage, type ServerRequestOptions, sendServerRequest } from './send-server-request.ts'
+import { ServerMessages, type ServerMessagesOptions, STREAM, type SubscribedSessions } from './server-messages.ts'
 import { type NoteKeeper, Session } from './session.ts'
 import { copySessions, settleSessions } from './storage-move.ts'
 import type { SessionStorage } from './store/storage.ts'
 import type { SessionRecord } from './store/store.ts'
 import { Unwatched } from './unwatched.ts'
 
-export { type Listening, Session } from './session.ts'
+export { type ClientStream, Session } from './session.ts'
 
-interface SessionsOptions extends HearingOptions {
+interface SessionsOptions extends ServerMessagesOptions {
   readonly storage: SessionStorage
   /** A client has cancelled a request (its id is JSON text) that another replica did not find; it may run here. */
   onCancelled(session: Session, request: string): void
@@ -26,20 +26,20 @@ interface SessionsOptions extends HearingOptions {
 const ID_BYTES = 24
 const LOCAL = 'here'
 /** The sessions of legacy clients. */
-export class Sessions implements NoteKeeper, SessionsHeard {
-  /** What backends say unasked. */
-  readonly hearing: Hearing
+export class Sessions implements NoteKeeper, SubscribedSessions {
+  /** Unsolicited messages of backends. */
+  readonly serverMessages: ServerMessages
   readonly #options: SessionsOptions
   readonly #live = new Map<string, Session>()
   #storage: SessionStorage
-  readonly #asks = new Asks(LOCAL)
+  readonly #requests = new PendingServerRequests(LOCAL)
   readonly #unwatched = new Unwatched()
 
   constructor(options: SessionsOptions) {
     this.#options = options
     this.#storage = options.storage
-    this.hearing = new Hearing(this, options)
-    this.#listen(options.storage)
+    this.serverMessages = new ServerMessages(this, options)
+    this.#followStorage(options.storage)
   }
 
   get #store() {
@@ -115,7 +115,7 @@ export class Sessions implements NoteKeeper, SessionsHeard {
   }
 
   #drop(id: string, atBackends: boolean): void {
-    this.#asks.failAll(id, new PublicError('client_unreachable'))
+    this.#requests.failAll(id, new PublicError('client_unreachable'))
     this.#live.get(id)?.end(atBackends)
     this.#options.onEnded(id)
     this.#live.delete(id)
@@ -143,7 +143,7 @@ export class Sessions implements NoteKeeper, SessionsHeard {
 
   opened(session: Session, link: Link): void {
     if (session.logLevel !== undefined) link.setLogLevel(session.logLevel)
-    this.hearing.opened(session, link)
+    this.serverMessages.opened(session, link)
   }
 
   known(id: string): Session | undefined {
@@ -155,45 +155,49 @@ export class Sessions implements NoteKeeper, SessionsHeard {
   }
 
   /**
-   * Tells a client something on its GET stream, at whichever replica that is. False where it certainly listens
-   * nowhere; a client that does not listen misses nothing that it could not ask for.
+   * Sends a client a message on its GET stream, at whichever replica that is open. False where the client certainly has
+   * none open; it then misses nothing that it could not ask for.
    */
-  async say(session: Session, message: string, ask?: string): Promise<boolean> {
-    if (session.listening !== undefined) {
-      session.listening.say(message)
+  async send(session: Session, message: string, request?: string): Promise<boolean> {
+    if (session.stream !== undefined) {
+      session.stream.send(message)
       return true
     }
     const { bus } = this.#storage
     const replica = session.noted(STREAM)
     if (bus === undefined || replica === undefined || replica === bus.replica) return false
-    const about = ask === undefined ? {} : { ask }
+    const about = request === undefined ? {} : { ask: request }
     return bus.send({ kind: 'say', session: session.record.id, text: message, ...about }, replica)
   }
 
   /**
-   * Asks a client something (`params`: JSON text) and gives its whole JSON-RPC response as text, wherever the client
-   * listens and to whichever replica it answers. Whether it has declared the capability is the caller's affair. Rejects
-   * with `client_unreachable` where it listens nowhere, its session ends or too much is asked at once, with
-   * `client_timeout` where it does not answer.
+   * Sends a client a server-to-client request (`params`: JSON text) and gives its whole JSON-RPC response as text, at
+   * whichever replicas its GET stream is open and its response arrives. Whether it has declared the capability is for
+   * whoever calls this to check. Rejects with `client_unreachable` where it has no stream open, its session ends or too
+   * many requests are open, with `client_timeout` where it does not respond.
    */
-  ask(session: Session, method: string, params: string, options: AskOptions): Promise<string> {
-    const say: Say = (message, ask) => this.say(session, message, ask)
-    return putQuestion({ asks: this.#asks, say, session }, { method, params }, options)
+  request(session: Session, method: string, params: string, options: ServerRequestOptions): Promise<string> {
+    const send: SendMessage = (message, id) => this.send(session, message, id)
+    return sendServerRequest({ requests: this.#requests, send, session }, { method, params }, options)
   }
 
-  /** A client has not come back to its GET stream: what it was asked there it has not heard. */
-  unheard(session: Session): void {
-    this.#asks.failAll(session.record.id, new PublicError('client_unreachable'), (ask) => ask.onStream)
+  /** A client has not resumed its GET stream: the requests that were sent on it did not reach it. */
+  streamAbandoned(session: Session): void {
+    this.#requests.failAll(
+      session.record.id,
+      new PublicError('client_unreachable'),
+      ({ isOnGetStream }) => isOnGetStream,
+    )
   }
 
-  /** Takes what a client has answered (`id`: JSON text; `response`: the whole message) to whoever has asked. */
-  answered(session: Session, id: string, response: string): void {
+  /** Takes a client's response (`id`: JSON text; `response`: the whole message) to the replica that sent the request. */
+  responded(session: Session, id: string, response: string): void {
     const { bus } = this.#storage
-    const asker = askerOf(id)
+    const requester = replicaOf(id)
     const sessionId = session.record.id
-    if (asker === undefined) return
-    if (this.#asks.isOwn(asker)) this.#asks.settle(id, sessionId, response)
-    else bus?.tell({ kind: 'answer', session: sessionId, ask: id, text: response }, asker)
+    if (requester === undefined) return
+    if (this.#requests.isOwn(requester)) this.#requests.settle(id, sessionId, response)
+    else bus?.tell({ kind: 'answer', session: sessionId, ask: id, text: response }, requester)
   }
 
   /** Takes a cancellation of a request (JSON text of its id) that does not run here to the other replicas. */
@@ -201,64 +205,66 @@ export class Sessions implements NoteKeeper, SessionsHeard {
     this.#storage.bus?.tell({ kind: 'cancel', session: session.record.id, request })
   }
 
-  /** Tells every client that listens here one message. */
+  /** Sends one message to every client whose GET stream is open here. */
   broadcast(message: string): void {
-    for (const { listening } of this.#live.values()) listening?.say(message)
+    for (const { stream } of this.#live.values()) stream?.send(message)
   }
 
-  /** Gives clients that listen here a sign of life. As long as they listen, their sessions live. */
+  /** Sends a heartbeat on the GET streams that are open here. A session lives as long as its stream is open. */
   keepAlive(): void {
-    for (const { listening, record } of this.#live.values()) {
-      if (listening === undefined) continue
-      listening.sign()
+    for (const { stream, record } of this.#live.values()) {
+      if (stream === undefined) continue
+      stream.heartbeat()
       this.#touch(record.id).catch((error) => this.#options.onFault(error, 'a session is not kept alive'))
     }
   }
 
-  /** A store that is away says nothing of a session. */
+  /** Counts an open stream as use of its session; ends what the store no longer has. */
   async #touch(id: string): Promise<void> {
     try {
       if ((await this.#store.find(id)) === undefined) this.#drop(id, true)
-    } catch {}
+    } catch {
+      // The store is away: whether the session still exists is checked again with the next heartbeat.
+    }
   }
 
   /** Ends all streams, for a stop; sessions live on until their time is over. */
   endStreams(): void {
-    for (const { listening } of this.#live.values()) listening?.end()
+    for (const { stream } of this.#live.values()) stream?.end()
   }
 
-  /** Lets go of a backend that is gone. What was watched there is watched at the one in its place, once that is known. */
+  /** Drops a backend that is gone. What was watched there is watched at the one in its place, once that is known. */
   forget(backend: Backend): void {
     for (const session of this.#live.values()) this.#unwatched.add(session, session.forget(backend))
   }
 
-  /** Backends show something else: those in the place of others may be known by now. */
+  /** The lists of backends have changed: a backend may be there now in the place of one that is gone. */
   watchAgain(): void {
     this.#unwatched.retry(
       ({ record }) => this.#live.has(record.id),
-      (session, uri) => this.hearing.watchAgain(session, uri),
+      (session, uri) => this.serverMessages.watchAgain(session, uri),
     )
   }
 
-  #listen(storage: SessionStorage): void {
+  #followStorage(storage: SessionStorage): void {
     const { store, bus } = storage
-    this.hearing.follow(bus)
+    this.serverMessages.follow(bus)
     store.onGone = (id, expired) => this.#drop(id, expired)
     bus?.on('say', ({ session, text, ask }) => {
-      const listening = this.#live.get(session)?.listening
-      if (listening !== undefined) listening.say(text)
+      const listening = this.#live.get(session)?.stream
+      if (listening !== undefined) listening.send(text)
       else if (ask !== undefined) {
-        const asker = askerOf(ask)
-        if (asker !== undefined) bus.tell({ kind: 'unheard', session, ask }, asker)
+        const requester = replicaOf(ask)
+        if (requester !== undefined) bus.tell({ kind: 'unheard', session, ask }, requester)
       }
     })
-    bus?.on('answer', ({ session, ask, text }) => this.#asks.settle(ask, session, text))
-    bus?.on('unheard', ({ session, ask }) => this.#asks.fail(ask, session, new PublicError('client_unreachable')))
+    bus?.on('answer', ({ session, ask, text }) => this.#requests.settle(ask, session, text))
+    bus?.on('unheard', ({ session, ask }) => this.#requests.fail(ask, session, new PublicError('client_unreachable')))
     bus?.on('cancel', ({ session, request }) => {
       const known = this.#live.get(session)
       if (known !== undefined) this.#options.onCancelled(known, request)
     })
-    this.#asks.rename(bus?.replica ?? LOCAL)
+    this.#requests.rename(bus?.replica ?? LOCAL)
   }
 
   /**
@@ -272,7 +278,7 @@ export class Sessions implements NoteKeeper, SessionsHeard {
     const before = this.#storage
     before.store.onGone = undefined
     this.#storage = storage
-    this.#listen(storage)
+    this.#followStorage(storage)
     settleSessions(this.#live, storage.store, { written, names }).catch((error) =>
       this.#options.onFault(error, 'a session is not moved'),
     )

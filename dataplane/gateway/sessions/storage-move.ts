@@ -1,4 +1,4 @@
-import { STREAM } from './hearing.ts'
+import { STREAM } from './server-messages.ts'
 import { type Session, WATCH } from './session.ts'
 import type { SessionRecord, SessionStore } from './store/store.ts'
 
@@ -52,11 +52,11 @@ export async function settleSessions(
 }
 
 /** A session as the next storage has it: its notes say at which replica its client listens. */
-function movedRecord({ record, listening }: Session, { from, to, isShared }: ReplicaNames): SessionRecord {
+function movedRecord({ record, stream }: Session, { from, to, isShared }: ReplicaNames): SessionRecord {
   const { [STREAM]: _, ...others } = record.notes ?? {}
   const notes = Object.fromEntries(
     Object.entries(others).map(([name, value]) => [name, name.startsWith(WATCH) && value === from ? to : value]),
   )
   // One replica alone has no need of it.
-  return { ...record, notes: listening !== undefined && isShared ? { ...notes, [STREAM]: to } : notes }
+  return { ...record, notes: stream !== undefined && isShared ? { ...notes, [STREAM]: to } : notes }
 }

@@ -34,8 +34,8 @@ export interface BackendOptions {
   readonly share: Share
 }
 
-/** A verdict need not fail by itself: an upgraded server still answers `initialize`. Capabilities change as well. */
-const VERDICT_MS = 5 * 60_000
+/** How long a known era is used without a probe: an upgraded server still answers `initialize`. Capabilities change as well. */
+const ERA_MS = 5 * 60_000
 
 /** One backend: its connections, era, sessions, health and the tools it has shown. */
 export class Backend implements SessionPeer {
@@ -65,11 +65,11 @@ export class Backend implements SessionPeer {
   templates: readonly BackendItem[] = []
   /** As of the last time it was asked for its lists. */
   capabilitiesBefore: Readonly<Record<string, unknown>> = {}
-  /** Spoken with it by the gateway itself and for clients without sessions. */
+  /** The era in which the gateway itself and modern clients speak with it. */
   era: Era | undefined
-  /** Whether it has sessions as well, where its era is the stateless one: clients with sessions are served in them. */
+  /** Whether it has the legacy era as well, where its era is the modern one: legacy clients are then served in sessions. */
   readonly sessionEra: SessionEra
-  /** How it is to be used, as it said when a session was opened or the era was asked for. */
+  /** Its `instructions`, from when a session was opened or the era was probed. */
   instructions: string | undefined
   closed = false
   #capabilities: Readonly<Record<string, unknown>> = {}
@@ -152,7 +152,7 @@ export class Backend implements SessionPeer {
     link.close()
   }
 
-  /** The era, asked for where it isn't known. Rejects with a BackendFailure where the backend proves nothing. */
+  /** The era, probed where it isn't known. Rejects with a BackendFailure where the answer proves nothing. */
   detect(): Promise<Era> {
     if (this.era !== undefined) return Promise.resolve(this.era)
     this.#detecting ??= this.probe().finally(() => {
@@ -161,32 +161,32 @@ export class Backend implements SessionPeer {
     return this.#detecting
   }
 
-  /** Asks anew where the verdict is old. Calls go on with the old one meanwhile. */
+  /** The era, probed anew where it was last probed too long ago. Calls go on with the known one meanwhile. */
   async review(): Promise<Era> {
     if (this.era === undefined) return this.detect()
     if (performance.now() > this.#eraUntil) await this.probe()
     return this.era
   }
 
-  /** Forgets a verdict that an answer has refuted. */
-  doubt(): void {
+  /** Forgets an era that an answer has disproved: it is probed anew. */
+  invalidateEra(): void {
     this.era = undefined
     this.sessionEra.forget()
   }
 
-  /** Asks for the era and, of a modern backend, for its capabilities. Rejects with a BackendFailure. */
+  /** Probes the era and, of a modern backend, its capabilities. Rejects with a BackendFailure. */
   async probe(): Promise<Era> {
     const answer = await this.post({ headers: this.modernHeaders('server/discover'), body: discoverText(this.client) })
     const era = eraOfAnswer(answer)
     this.era = era.era === 'modern' && this.#hasOneEra && (await this.#opensSession()) ? { era: 'legacy' } : era
     if (this.era.era === 'modern') this.instructions = this.era.instructions
-    this.#eraUntil = performance.now() + VERDICT_MS
+    this.#eraUntil = performance.now() + ERA_MS
     return this.era
   }
 
   /**
-   * Whether a server that has one era for good is to have that of sessions: in it it can ask by requests, and clients
-   * of both eras are served. Rejects with a BackendFailure where it can't be reached.
+   * Whether a server that is spoken to in one era for good opens a session: in the legacy era it can send requests, and
+   * clients of both eras are served. Rejects with a BackendFailure where it can't be reached.
    */
   async #opensSession(): Promise<boolean> {
     try {

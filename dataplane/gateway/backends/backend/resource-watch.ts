@@ -3,7 +3,7 @@ import { requestText } from '../../mcp/rpc-text.ts'
 import { type ResourceWatch, updatedUri } from '../session/resource-updates.ts'
 import type { Backend } from './backend.ts'
 
-/** Watches resources for a caller of the modern era, at whichever backends they are. */
+/** Watches resources for a modern client, at whichever backends they are. */
 export function watchResources(
   places: readonly (readonly [backend: Backend | undefined, uri: string])[],
   onUpdate: (uri: string) => void,
@@ -36,5 +36,5 @@ function watchLegacy(backend: Backend, uris: readonly string[], onUpdate: (uri: 
     })
     await Promise.allSettled(subscribed)
   }
-  return { heard: begin().catch(() => {}), stop: () => backend.closeLink(link) }
+  return { active: begin().catch(() => {}), stop: () => backend.closeLink(link) }
 }

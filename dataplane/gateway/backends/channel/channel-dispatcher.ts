@@ -8,10 +8,10 @@ import { MODERN } from '../../mcp/revisions.ts'
 import { notificationText, resultText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { OpenChannel } from './channel.ts'
+import type { ChannelClient } from './channel-client.ts'
+import { applySubscription, exceedsSubscriptions } from './client-subscriptions.ts'
 import { Conversation } from './conversation.ts'
 import { Exchange } from './exchange.ts'
-import type { Party } from './party.ts'
-import { noteWish, subscribesTooMuch } from './wishes.ts'
 
 interface ChannelDispatcherOptions {
   readonly open: OpenChannel
@@ -22,20 +22,20 @@ interface ChannelDispatcherOptions {
   release?(): Promise<void>
 }
 
-/** A server that says nothing to the probe for so long speaks the legacy era (2026-07-28, stdio). */
+/** A server that does not answer the probe in this time speaks the legacy era (2026-07-28, stdio). */
 const PROBE_MS = 2_000
 /** A server that does not come up in this time is started anew. */
 const INITIALIZE_MS = 60_000
 const INITIALIZED = notificationText('notifications/initialized')
 /**
- * What a shared server is told that its client can do; each request is then asked of the client that it concerns, and
- * refused where that one can't.
+ * The capabilities that are declared to a shared server; each of its requests is then forwarded to the client that it is
+ * for, and refused where that client has not declared the capability.
  */
 const SHARED_CAPABILITIES = JSON.stringify(ALL_CAPABILITIES)
 
-interface Place {
+interface ChannelSession {
   readonly conversation: Conversation
-  readonly party: Party
+  readonly client: ChannelClient
 }
 
 /** A message as its sender posted it. */
@@ -55,11 +55,11 @@ interface Posted {
  */
 export class ChannelDispatcher {
   readonly #options: ChannelDispatcherOptions
-  readonly #places = new Map<string, Place>()
+  readonly #sessions = new Map<string, ChannelSession>()
   readonly #conversations = new Set<Conversation>()
   #current: Conversation | undefined
   #opening: Promise<Conversation> | undefined
-  /** Set once the server has shown that it is to be spoken to in sessions: by an answer, by silence or by its end. */
+  /** Set once the server has shown that it speaks the legacy era: by an answer, by silence or by its end. */
   #probedLegacy = false
   #closing = false
   #drained: (() => void) | undefined
@@ -81,25 +81,25 @@ export class ChannelDispatcher {
     return true
   }
 
-  /** A stream takes nothing from anybody here: all share the channel. */
+  /** The same as `dispatch`: streams share the channel with all else. */
   stream(...request: Parameters<ChannelDispatcher['dispatch']>): boolean {
     return this.dispatch(...request)
   }
 
   async #serve(exchange: Exchange, method: string, headers: readonly string[], body: unknown): Promise<void> {
     if (this.#closing) throw new BackendFailure('backend_unavailable', 'the backend is being closed')
-    const place = this.#places.get(header(headers, 'mcp-session-id') ?? '')
+    const session = this.#sessions.get(header(headers, 'mcp-session-id') ?? '')
     if (method === 'POST') {
       const posted = read(String(body), headers)
       const modern = header(headers, 'mcp-protocol-version') === MODERN
       if (modern) await this.#modern(exchange, posted)
       else if (posted.method === 'initialize') await this.#initialize(exchange, posted)
-      else if (place === undefined) lost(exchange, posted.id)
-      else this.#legacy(exchange, posted, place)
-    } else if (place === undefined) lost(exchange, undefined)
-    else if (method === 'GET') listen(exchange, place.party)
+      else if (session === undefined) refuseSession(exchange, posted.id)
+      else this.#legacy(exchange, posted, session)
+    } else if (session === undefined) refuseSession(exchange, undefined)
+    else if (method === 'GET') listen(exchange, session.client)
     else {
-      this.#end(place)
+      this.#end(session)
       exchange.answer(200)
     }
   }
@@ -117,10 +117,10 @@ export class ChannelDispatcher {
     }
     const probe = method === 'server/discover' ? method : undefined
     if (probe !== undefined) this.#watchProbe(exchange, conversation, id)
-    conversation.ask({ text, id, method: probe, party: undefined, exchange, headers })
+    conversation.forward({ text, id, method: probe, client: undefined, exchange, headers })
   }
 
-  /** Silence is an answer to the probe, and so is the end of the server: some end on what they don't know. */
+  /** Silence means the legacy era, and so does the end of the server: some exit on a method that they don't know. */
   #watchProbe(exchange: Exchange, conversation: Conversation, id: string): void {
     const legacy = () => {
       conversation.onEnding.delete(legacy)
@@ -137,8 +137,8 @@ export class ChannelDispatcher {
     const conversation = this.#options.shared ? await this.#shared() : await this.#open(headers)
     if (conversation.initialized === undefined) {
       const given = memberText(text, 'params') ?? '{}'
-      const asked = this.#options.shared ? editObject(given, { capabilities: SHARED_CAPABILITIES }) : given
-      conversation.initialized = initialized(conversation, asked)
+      const params = this.#options.shared ? editObject(given, { capabilities: SHARED_CAPABILITIES }) : given
+      conversation.initialized = initialized(conversation, params)
     }
     const answer = await conversation.initialized
     if (exchange.over) {
@@ -150,49 +150,56 @@ export class ChannelDispatcher {
       exchange.answer(200, editObject(answer, { id }))
       return
     }
-    // One conversation has one era: the probe would have no meaning in it any more.
+    // A conversation has one era: after `initialize` it is not probed any more.
     this.#probedLegacy = true
-    const party: Party = {
+    const client: ChannelClient = {
       id: randomBytes(12).toString('base64url'),
       capabilities: isObject(params['capabilities']) ? params['capabilities'] : {},
       subscribed: new Set(),
       level: undefined,
       listening: undefined,
     }
-    conversation.parties.add(party)
-    this.#places.set(party.id, { conversation, party })
-    exchange.answer(200, editObject(answer, { id }), { 'content-type': 'application/json', 'mcp-session-id': party.id })
+    conversation.clients.add(client)
+    this.#sessions.set(client.id, { conversation, client })
+    exchange.answer(200, editObject(answer, { id }), {
+      'content-type': 'application/json',
+      'mcp-session-id': client.id,
+    })
   }
 
-  /** A server that has the stateless era alone goes on in it, however late it has answered the probe. */
+  /** A server that has the modern era alone goes on in it, however late it has answered the probe. */
   #refusedSession(conversation: Conversation): void {
-    if (conversation.isStateless) {
+    if (conversation.isModern) {
       conversation.initialized = undefined
       this.#probedLegacy = false
     } else conversation.close()
   }
 
-  #legacy(exchange: Exchange, { text, id, method, params, headers }: Posted, { conversation, party }: Place): void {
+  #legacy(
+    exchange: Exchange,
+    { text, id, method, params, headers }: Posted,
+    { conversation, client }: ChannelSession,
+  ): void {
     if (method !== undefined && id !== undefined) {
-      if (subscribesTooMuch(party, method, params)) {
-        exchange.answer(200, tooMany(id))
+      if (exceedsSubscriptions(client, method, params)) {
+        exchange.answer(200, tooManySubscriptions(id))
         return
       }
-      const others = [...conversation.parties].filter((other) => other !== party)
-      const wished = noteWish(party, others, { text, method, params })
-      if (wished === undefined) exchange.answer(200, resultText(id, '{}'))
-      else conversation.ask({ text: wished, id, method, party, exchange, headers })
+      const others = [...conversation.clients].filter((other) => other !== client)
+      const forwarded = applySubscription(client, others, { text, method, params })
+      if (forwarded === undefined) exchange.answer(200, resultText(id, '{}'))
+      else conversation.forward({ text: forwarded, id, method, client, exchange, headers })
       return
     }
-    if (id !== undefined) conversation.answer(party, id, text)
-    else if (method === 'notifications/cancelled') conversation.cancel(party, params['requestId'], text)
+    if (id !== undefined) conversation.answer(client, id, text)
+    else if (method === 'notifications/cancelled') conversation.cancel(client, params['requestId'], text)
     else if (method !== 'notifications/initialized') conversation.send(text)
     exchange.answer(202)
   }
 
-  #end({ conversation, party }: Place): void {
-    this.#places.delete(party.id)
-    conversation.leave(party)
+  #end({ conversation, client }: ChannelSession): void {
+    this.#sessions.delete(client.id)
+    conversation.remove(client)
     if (!this.#options.shared) conversation.close()
   }
 
@@ -221,7 +228,7 @@ export class ChannelDispatcher {
   #closed(conversation: Conversation): void {
     this.#conversations.delete(conversation)
     if (this.#current === conversation) this.#current = undefined
-    for (const [id, place] of this.#places) if (place.conversation === conversation) this.#places.delete(id)
+    for (const [id, session] of this.#sessions) if (session.conversation === conversation) this.#sessions.delete(id)
     if (this.#conversations.size === 0) this.#drained?.()
   }
 
@@ -242,12 +249,12 @@ export class ChannelDispatcher {
   }
 }
 
-/** Asks for the handshake and completes it; the channel ends where that takes too long. */
+/** Sends `initialize` and completes the handshake; the channel ends where that takes too long. */
 async function initialized(conversation: Conversation, params: string): Promise<string> {
-  const timer = setTimeout(() => conversation.isStateless || conversation.close(), INITIALIZE_MS)
+  const timer = setTimeout(() => conversation.isModern || conversation.close(), INITIALIZE_MS)
   timer.unref()
   try {
-    const answer = await conversation.askOwn('initialize', params)
+    const answer = await conversation.request('initialize', params)
     if (memberText(answer, 'result') !== undefined) conversation.send(INITIALIZED)
     return answer
   } finally {
@@ -255,22 +262,22 @@ async function initialized(conversation: Conversation, params: string): Promise<
   }
 }
 
-function listen(exchange: Exchange, party: Party): void {
-  party.listening?.end()
-  party.listening = exchange
+function listen(exchange: Exchange, client: ChannelClient): void {
+  client.listening?.end()
+  client.listening = exchange
   exchange.onAborted = () => {
-    if (party.listening === exchange) party.listening = undefined
+    if (client.listening === exchange) client.listening = undefined
   }
   exchange.stream()
 }
 
-const lost = (exchange: Exchange, id: string | undefined) =>
+const refuseSession = (exchange: Exchange, id: string | undefined) =>
   exchange.answer(404, `{"jsonrpc":"2.0","id":${id ?? 'null'},"error":{"code":-32001,"message":"Session not found"}}`)
 
 const refuseModern = (exchange: Exchange, id: string | undefined) =>
   exchange.answer(400, `{"jsonrpc":"2.0","id":${id ?? 'null'},"error":{"code":-32000,"message":"No session"}}`)
 
-const tooMany = (id: string) =>
+const tooManySubscriptions = (id: string) =>
   `{"jsonrpc":"2.0","id":${id},"error":{"code":-32603,"message":"Too many resources are subscribed to."}}`
 
 function read(text: string, headers: readonly string[]): Posted {

@@ -1,14 +1,14 @@
 import type { BackendFailure } from '../connection/failure.ts'
 import type { DroppedMessage } from './dropped-message.ts'
 
-/** A two-way way of whole JSON-RPC messages to a server that does not answer HTTP requests one by one. */
+/** Carries whole JSON-RPC messages both ways, to a server that does not answer HTTP requests one by one. */
 export interface Channel {
   /**
    * Sends one message, with the headers of who sends it where the channel has any. Throws, or rejects, with a
    * BackendFailure where that can't be.
    */
   send(text: string, headers?: readonly string[]): void | Promise<void>
-  /** Ends it; `closed` is told afterwards. */
+  /** Ends it; `closed` is called afterwards. */
   close(): void
 }
 
@@ -18,7 +18,7 @@ export interface ChannelReceiver {
   message(text: string): void
   /** A message that was too large to be taken. */
   tooLarge(message: DroppedMessage): void
-  /** The channel is over, for good. Told once, and never before the channel was open. */
+  /** The channel is over, for good. Called once, and never before the channel was open. */
   closed(reason: BackendFailure): void
 }
 

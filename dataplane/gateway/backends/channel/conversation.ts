@@ -6,19 +6,19 @@ import { parseJson } from '../../mcp/parse.ts'
 import { notificationText } from '../../mcp/rpc-text.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { Channel, ChannelReceiver, OpenChannel } from './channel.ts'
+import type { ChannelClient, PendingRequest } from './channel-client.ts'
 import type { DroppedMessage } from './dropped-message.ts'
 import type { Exchange } from './exchange.ts'
 import { LONGEST_LINE } from './line-splitter.ts'
-import type { Party, Pending } from './party.ts'
 import { passNotification } from './server-notifications.ts'
-import { ServerQuestions } from './server-questions.ts'
+import { ServerRequests } from './server-requests.ts'
 
 /** A request on its way into a conversation. */
-export interface Asked {
+export interface ForwardedRequest {
   readonly text: string
   readonly id: string
   readonly method?: string | undefined
-  readonly party: Party | undefined
+  readonly client: ChannelClient | undefined
   readonly exchange: Exchange
   /** Flat list of the request's headers. */
   readonly headers: readonly string[]
@@ -33,23 +33,24 @@ const TOO_LARGE = `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"
 const MOST_NOISE = 20
 
 /**
- * The one conversation that a channel carries, shared by many: ids and progress tokens on the channel are ours, so that
- * no two parties' meet, and each answer finds who asked. What a server says unasked goes to who it clearly concerns.
+ * The one conversation that a channel carries, shared by many clients: ids and progress tokens on the channel are ours,
+ * so that those of two clients never collide and each answer finds its request. An unsolicited message of the server
+ * goes to the client it is clearly for.
  */
 export class Conversation {
-  readonly parties = new Set<Party>()
-  /** The server's answer to `initialize`, once it was asked. */
+  readonly clients = new Set<ChannelClient>()
+  /** The server's answer to `initialize`, once that was sent. */
   initialized: Promise<string> | undefined
-  /** The server has answered the probe of the stateless era, in time or late. */
-  isStateless = false
+  /** The server has answered the probe of the modern era, in time or late. */
+  isModern = false
   closed = false
   onClosed: (() => void) | undefined
-  /** Told when it ends, before who waits for answers is. */
+  /** Called when it ends, before the pending requests fail. */
   readonly onEnding = new Set<() => void>()
   readonly #log: Logger
-  readonly #pending = new Map<number, Pending>()
-  readonly #present = { parties: this.parties, pending: this.#pending }
-  readonly #questions = new ServerQuestions(this.#present, (text) => this.#tell(text))
+  readonly #pending = new Map<number, PendingRequest>()
+  readonly #participants = { clients: this.clients, pending: this.#pending }
+  readonly #serverRequests = new ServerRequests(this.#participants, (text) => this.#trySend(text))
   #channel: Channel | undefined
   #lastId = 0
   #noise = 0
@@ -59,7 +60,7 @@ export class Conversation {
     this.#log = log
   }
 
-  /** Opens a channel and talks on it. Rejects with a BackendFailure. */
+  /** Opens a channel and begins a conversation on it. Rejects with a BackendFailure. */
   static async open(openChannel: OpenChannel, headers: readonly string[], log: Logger): Promise<Conversation> {
     const conversation = new Conversation(log)
     const receiver: ChannelReceiver = {
@@ -71,8 +72,8 @@ export class Conversation {
     return conversation
   }
 
-  /** Passes a party's request on; its answer goes to its exchange. */
-  ask({ text, id, method, party, exchange, headers }: Asked): void {
+  /** Forwards a client's request; its answer goes to its exchange. */
+  forward({ text, id, method, client, exchange, headers }: ForwardedRequest): void {
     if (exchange.over) return
     const own = ++this.#lastId
     const params = memberText(text, 'params')
@@ -84,13 +85,13 @@ export class Conversation {
         _meta: editObject(meta as string, { progressToken: String(own) }),
       })
     this.#pending.set(own, {
-      party,
+      client,
       exchange,
       id,
       token,
       isCall: method !== undefined && CALLS.has(method),
       answered: (answer) => {
-        if (method === 'server/discover' && memberText(answer, 'result') !== undefined) this.isStateless = true
+        if (method === 'server/discover' && memberText(answer, 'result') !== undefined) this.isModern = true
         exchange.answer(200, editObject(answer, { id }))
       },
       failed: (failure) => {
@@ -100,8 +101,8 @@ export class Conversation {
     })
     exchange.onAborted = () => {
       this.#settle(own)
-      // A party of the modern era cancels by going away; here that takes a message (2026-07-28, stdio).
-      if (party === undefined) this.#tell(notificationText('notifications/cancelled', { requestId: own }))
+      // A client of the modern era cancels by going away; here that takes a message (2026-07-28, stdio).
+      if (client === undefined) this.#trySend(notificationText('notifications/cancelled', { requestId: own }))
     }
     this.#sendFor(own, editObject(text, edits), headers)
   }
@@ -116,12 +117,12 @@ export class Conversation {
     }
   }
 
-  /** A request of our own. Gives the whole answer. */
-  askOwn(method: string, params: string): Promise<string> {
+  /** Sends a request of our own. Gives the whole answer. */
+  request(method: string, params: string): Promise<string> {
     const own = ++this.#lastId
     return new Promise((resolve, reject) => {
       this.#pending.set(own, {
-        party: undefined,
+        client: undefined,
         exchange: undefined,
         id: String(own),
         token: undefined,
@@ -133,25 +134,27 @@ export class Conversation {
     })
   }
 
-  /** Passes a party's wish on that its request be given up. */
-  cancel(party: Party, requestId: unknown, text: string): void {
+  /** Forwards a client's cancellation of its request. */
+  cancel(client: ChannelClient, requestId: unknown, text: string): void {
     const id = JSON.stringify(requestId)
     for (const [own, pending] of this.#pending) {
-      if (pending.party !== party || pending.id !== id) continue
+      if (pending.client !== client || pending.id !== id) continue
       const params = memberText(text, 'params') as string
       this.send(editObject(text, { params: editObject(params, { requestId: String(own) }) }))
       return
     }
   }
 
-  /** Passes a party's answer on, where it was that party that was asked. */
-  answer(party: Party, id: string, text: string): void {
-    if (this.#questions.settle(party, id)) this.send(text)
+  /** Forwards a client's response, where the server's request went to that client. */
+  answer(client: ChannelClient, id: string, text: string): void {
+    if (this.#serverRequests.settle(client, id)) this.send(text)
   }
 
-  /** Sends what needs no answer; whether it arrives is of no consequence. Throws where the conversation is over. */
+  /** Sends a message that needs no answer and may be lost. Throws where the conversation is over. */
   send(text: string, headers?: readonly string[]): void {
-    this.#put(text, headers)?.catch(() => {})
+    this.#put(text, headers)?.catch(() => {
+      // A message that may be lost: what it belongs to fails by itself when the channel ends.
+    })
   }
 
   #put(text: string, headers?: readonly string[]): Promise<void> | undefined {
@@ -162,18 +165,18 @@ export class Conversation {
     return sent instanceof Promise ? sent : undefined
   }
 
-  #tell(text: string): void {
+  #trySend(text: string): void {
     try {
       this.send(text)
     } catch {
-      // It is over; nobody waits for this.
+      // The conversation is over; no request waits for this message.
     }
   }
 
-  leave(party: Party): void {
-    this.parties.delete(party)
-    party.listening?.end()
-    this.#questions.forget(party)
+  remove(client: ChannelClient): void {
+    this.clients.delete(client)
+    client.listening?.end()
+    this.#serverRequests.refuseAllOf(client)
   }
 
   close(): void {
@@ -186,7 +189,7 @@ export class Conversation {
     if (this.#pending.size === 0) this.close()
   }
 
-  #settle(own: number): Pending | undefined {
+  #settle(own: number): PendingRequest | undefined {
     const pending = this.#pending.get(own)
     this.#pending.delete(own)
     if (this.#closesWhenIdle && this.#pending.size === 0) this.close()
@@ -200,8 +203,8 @@ export class Conversation {
     const pending = [...this.#pending.values()]
     this.#pending.clear()
     for (const { failed } of pending) failed(reason)
-    for (const party of this.parties) party.listening?.end()
-    this.parties.clear()
+    for (const client of this.clients) client.listening?.end()
+    this.clients.clear()
     this.onClosed?.()
   }
 
@@ -219,13 +222,13 @@ export class Conversation {
     scanner.scan(Buffer.from(text), [])
     if (!scanner.complete || !(scanner.hasMethod || scanner.isAnswer)) this.#ignore(text)
     else if (scanner.isAnswer) this.#answered(scanner.id, text)
-    else this.#told(scanner.id, text)
+    else this.#received(scanner.id, text)
   }
 
-  /** A message could not be taken: who waits for it, on either side, is told so. */
+  /** A message was too large to be taken: the request that it answers fails, or the request that it is gets an error. */
   #dropped({ answerTo, requestId }: DroppedMessage): void {
     if (answerTo !== undefined) this.#answered(answerTo, TOO_LARGE)
-    else if (requestId !== undefined) this.#questions.refuse(requestId, 'The request is too large.')
+    else if (requestId !== undefined) this.#serverRequests.refuse(requestId, 'The request is too large.')
   }
 
   /** Servers print banners and traces where only messages should be. */
@@ -238,7 +241,7 @@ export class Conversation {
     this.#settle(Number(id))?.answered(text)
   }
 
-  #told(id: string | undefined, text: string): void {
+  #received(id: string | undefined, text: string): void {
     let message: unknown
     try {
       message = parseJson(text)
@@ -249,12 +252,12 @@ export class Conversation {
     if (!isObject(message)) return
     const { method } = message
     if (typeof method !== 'string') {
-      // Who asks waits for an answer, however it asks.
-      if (id !== undefined) this.#questions.refuse(id, 'The method is none.')
+      // The server waits for a response, whatever its method is.
+      if (id !== undefined) this.#serverRequests.refuse(id, 'The method is none.')
       return
     }
     const params = isObject(message['params']) ? message['params'] : {}
-    if (id !== undefined) this.#questions.ask(method, id, text)
-    else passNotification({ method, params, text }, this.#present)
+    if (id !== undefined) this.#serverRequests.forward(method, id, text)
+    else passNotification({ method, params, text }, this.#participants)
   }
 }

@@ -12,7 +12,7 @@ interface MessageStreamOptions {
   onBegin?(): void
   /** The stream is over: it had begun, or was `refused` with this HTTP status, 0 where there was no answer. */
   onEnd(refused: number | undefined): void
-  /** Told of what the others have thrown. */
+  /** Takes what the others have thrown. */
   readonly log: Pick<Logger, 'error'>
   /** Of the backend: counts what has arrived of an event that is not whole. */
   readonly share: Share
@@ -95,11 +95,11 @@ export class MessageStream implements Dispatcher.DispatchHandler, SseReceiver {
   }
 
   /** Whoever reads the socket knows nothing of messages: what fails here must not get there. */
-  #guard(tell: () => void): void {
+  #guard(notify: () => void): void {
     try {
-      tell()
+      notify()
     } catch (error) {
-      this.#options.log.error({ err: error }, 'what a backend said unasked could not be handled')
+      this.#options.log.error({ err: error }, 'an unsolicited message of a backend could not be handled')
     }
   }
 

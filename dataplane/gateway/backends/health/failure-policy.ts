@@ -1,9 +1,9 @@
 import { parseTimer } from '../../../../crds/shared/duration.ts'
 import type { GatewayConfig } from '../../../config/gateway.ts'
 
-/** What is made of a backend's failures. All times in milliseconds. */
+/** How a backend's failures are handled. All times in milliseconds. */
 export interface FailurePolicy {
-  /** Between two looks at a backend that answers. */
+  /** Between two polls of a backend that answers. */
   readonly intervalMs: number
   /** Longest wait for our own requests. */
   readonly timeoutMs: number

@@ -1,7 +1,7 @@
 /** What a server lists. */
 export type ListKind = 'tools' | 'prompts' | 'resources' | 'templates'
 /** The lists besides that of tools. */
-export type OfferKind = Exclude<ListKind, 'tools'>
+export type ItemKind = Exclude<ListKind, 'tools'>
 
 export interface ListForm {
   readonly method: string

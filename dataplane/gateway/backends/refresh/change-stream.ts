@@ -9,9 +9,9 @@ import { isListChanged } from '../lists/list-kind.ts'
 import { ownMeta } from '../session/era.ts'
 
 /**
- * The stream on which a backend says unasked that its lists have changed: the GET stream of the gateway's own session
- * in the legacy era, a subscription in the modern one. Opened only where the backend has promised such notices, and
- * not again where it then refuses the stream: retrying that would be a storm.
+ * The stream on which a backend notifies that its lists have changed: the GET stream of the gateway's own session in the
+ * legacy era, a subscription in the modern one. Opened only where the backend has declared such notifications, and not
+ * again where it then refuses the stream: retrying that would be a storm.
  */
 export class ChangeStream {
   readonly #backend: Backend
@@ -29,15 +29,15 @@ export class ChangeStream {
   keep(): void {
     const { era, house } = this.#backend
     if (this.#stopped || era === undefined) return
-    if (era.era === 'modern') this.#subscribe(promisedBy(era.capabilities))
-    else if (promisedBy(house.opened?.capabilities ?? {}).length > 0) house.hear(this.#take)
+    if (era.era === 'modern') this.#subscribe(declaredBy(era.capabilities))
+    else if (declaredBy(house.opened?.capabilities ?? {}).length > 0) house.hear(this.#take)
   }
 
-  #subscribe(promised: readonly string[]): void {
-    if (promised.length === 0 || this.#subscription !== undefined || this.#isRefused) return
+  #subscribe(declared: readonly string[]): void {
+    if (declared.length === 0 || this.#subscription !== undefined || this.#isRefused) return
     const { dispatcher, path, client, log, share } = this.#backend
     const headers = this.#backend.modernHeaders('subscriptions/listen')
-    const notifications = Object.fromEntries(promised.map((capability) => [`${capability}ListChanged`, true]))
+    const notifications = Object.fromEntries(declared.map((capability) => [`${capability}ListChanged`, true]))
     const params = { notifications, _meta: ownMeta(client) }
     const body = requestText('portico-listen', 'subscriptions/listen', params)
     this.#subscription = new MessageStream({
@@ -68,8 +68,8 @@ export class ChangeStream {
   }
 }
 
-/** The capabilities whose lists the backend promised to tell changes of. */
-const promisedBy = (capabilities: Readonly<Record<string, unknown>>): string[] =>
+/** The capabilities for whose lists the backend has declared change notifications. */
+const declaredBy = (capabilities: Readonly<Record<string, unknown>>): string[] =>
   ['tools', 'prompts', 'resources'].filter((name) => {
     const capability = capabilities[name]
     return isObject(capability) && capability['listChanged'] === true

@@ -30,7 +30,7 @@ export async function listTools(backend: Backend): Promise<Listed> {
   } catch (error) {
     kept.giveUp()
     // Refused as a whole: perhaps it speaks the other era by now.
-    if (refused(error)) backend.doubt()
+    if (refused(error)) backend.invalidateEra()
     throw error
   }
 }
@@ -42,7 +42,7 @@ const refused = (error: unknown): boolean =>
 async function listModern(backend: Backend): Promise<Listed> {
   const capabilities = backend.era?.era === 'modern' ? backend.era.capabilities : {}
   if (isObject(capabilities['tools'])) return collect(roomOf(backend), (cursor) => askModern(backend, cursor))
-  // It is looked at all the same.
+  // It has no tools: the probe alone shows whether it lives.
   await backend.probe()
   return NONE
 }
@@ -58,21 +58,21 @@ async function listLegacy(backend: Backend): Promise<Listed> {
   }
 }
 
-/** The gateway's own session. A server that refuses it may have the stateless era alone by now, or was slow to say so. */
+/** The gateway's own session. A server that refuses it may have the modern era alone by now, or has answered the probe late. */
 async function openHouse(backend: Backend): Promise<Opened> {
   try {
     return await backend.house.open()
   } catch (error) {
-    if (error instanceof BackendFailure && isRefusal(error)) backend.doubt()
+    if (error instanceof BackendFailure && isRefusal(error)) backend.invalidateEra()
     throw error
   }
 }
 
 async function askOpened(backend: Backend, { capabilities }: Opened): Promise<Listed> {
   if (isObject(capabilities['tools'])) return collect(roomOf(backend), (cursor) => askLegacy(backend, cursor))
-  // It is looked at all the same; whatever it answers, it lives.
+  // It has no tools: a ping shows whether it lives, whatever it answers.
   const { house } = backend
-  const body = requestText(`portico-look-${house.nextId()}`, 'ping', {})
+  const body = requestText(`portico-ping-${house.nextId()}`, 'ping', {})
   const { status } = await backend.post({ headers: house.headers(), body, isInSession: true })
   if (status !== 200) throw new BackendFailure('backend_failed', `answered a ping with HTTP ${status}`, { status })
   return NONE

@@ -4,21 +4,21 @@ import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { FailurePolicy } from '../health/failure-policy.ts'
 import type { BackendTool } from '../lists/tool.ts'
 import { ChangeStream } from './change-stream.ts'
-import { refreshOffers } from './list-offers.ts'
+import { refreshPromptsAndResources } from './list-prompts-and-resources.ts'
 import { listTools } from './list-tools.ts'
 
 const FIRST_RETRY_MS = 500
 const LONGEST_RETRY_MS = 30_000
-/** What is started together comes up one after the other: a backend that has not answered yet is asked often at first. */
+/** What is started together comes up one after the other: a backend that has not answered yet is polled often at first. */
 const START_MS = 60_000
 const LONGEST_START_RETRY_MS = 2_000
-/** Share of a wait that is left to chance, so that replicas don't ask in step. */
+/** Share of a wait that is left to chance, so that replicas don't poll in step. */
 const JITTER = 0.2
 
 /**
- * Keeps what a backend shows up to date: asks at once, then at the interval of the policy (30 s) and whenever the backend says that its list
- * has changed; after a failure sooner, with growing pauses. No client's request ever waits for it, but for the first
- * answer.
+ * Keeps a backend's lists up to date: polls at once, then at the interval of the policy (30 s) and whenever the backend
+ * notifies that a list has changed; after a failure sooner, with growing pauses. No client's request ever waits for it,
+ * except for the first answer.
  */
 export class ToolFeed {
   readonly backend: Backend
@@ -34,7 +34,7 @@ export class ToolFeed {
   #running = false
   #again = false
   #warned = ''
-  #told = ''
+  #reported = ''
 
   constructor(backend: Backend, options: { readonly onChange: () => void; readonly log: Logger }) {
     this.backend = backend
@@ -44,7 +44,7 @@ export class ToolFeed {
     this.tried = this.#run().catch((error) => this.#faulted(error))
   }
 
-  /** Asks again now. */
+  /** Polls now. */
   refresh(): void {
     if (this.#running) this.#again = true
     else this.#start()
@@ -67,9 +67,9 @@ export class ToolFeed {
     this.#run().catch((error) => this.#faulted(error))
   }
 
-  /** A fault of our own: the next look comes all the same. */
+  /** A fault of our own: the next poll comes all the same. */
   #faulted(error: unknown): void {
-    this.#log.error({ backend: this.backend.name, err: error }, 'a look at a backend failed')
+    this.#log.error({ backend: this.backend.name, err: error }, 'a poll of a backend failed')
     this.#running = false
     this.isTried = true
     this.#again = false
@@ -81,13 +81,13 @@ export class ToolFeed {
     this.#running = true
     do {
       this.#again = false
-      await this.#ask()
+      await this.#poll()
     } while (this.#again && !this.backend.closed)
     this.#running = false
     this.isTried = true
   }
 
-  async #ask(): Promise<void> {
+  async #poll(): Promise<void> {
     const { backend } = this
     const start = performance.now()
     let wait: number | undefined
@@ -95,8 +95,8 @@ export class ToolFeed {
       const { tools, warnings } = await listTools(backend)
       backend.health.listed(performance.now() - start)
       this.#retryMs = FIRST_RETRY_MS
-      this.#told = ''
-      const changed = await refreshOffers(backend)
+      this.#reported = ''
+      const changed = await refreshPromptsAndResources(backend)
       this.#warn([...warnings, ...backend.lists.warnings])
       if (changed || !sameTools(backend.tools, tools)) {
         backend.tools = tools
@@ -108,7 +108,7 @@ export class ToolFeed {
       const failure = error instanceof BackendFailure ? error : connectionFailure(error)
       backend.health.failed(failure)
       backend.sessionEra.forget()
-      this.#tell(failure)
+      this.#report(failure)
       wait = this.#retryMs
       this.#retryMs = Math.min(this.#retryMs * 2, this.#longestRetryMs, backend.health.policy.intervalMs)
     }
@@ -127,10 +127,10 @@ export class ToolFeed {
     return isStarting ? LONGEST_START_RETRY_MS : LONGEST_RETRY_MS
   }
 
-  /** Why there is nothing of a backend, once for each reason. */
-  #tell({ code, message }: BackendFailure): void {
-    const level = this.#told === message ? 'debug' : 'warn'
-    this.#told = message
+  /** Logs why a backend has no list: once as a warning for each reason. */
+  #report({ code, message }: BackendFailure): void {
+    const level = this.#reported === message ? 'debug' : 'warn'
+    this.#reported = message
     this.#log[level]({ backend: this.backend.name, code, reason: message }, 'no list of tools')
   }
 

@@ -1,22 +1,22 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 
-/** What goes on until it is stopped. */
+/** A watch of resources, until it is stopped. */
 export interface ResourceWatch {
-  /** Settles when all of it is heard, but for what is refused; never rejects. May stay open where the backend is away. */
-  readonly heard: Promise<unknown>
-  /** What watches it, where others share that. */
+  /** Settles when the backend has taken all subscriptions that it takes; never rejects. May stay pending where the backend is away. */
+  readonly active: Promise<unknown>
+  /** The `SharedWatch` that it is part of, where it is part of one. */
   readonly by?: object
   stop(): void
 }
 
-/** A client waits no longer for a backend to hear of its resources. In milliseconds. */
-const HEARD_MS = 2_000
+/** How long a client waits at most until its subscriptions are active. */
+const ACTIVE_MS = 2_000
 
-/** Waits until what is watched is heard: what changes from then on is told. Never rejects. */
-export async function untilHeard(watches: readonly ResourceWatch[]): Promise<void> {
+/** Waits until the watches are active: what changes from then on is reported. Never rejects. */
+export async function untilActive(watches: readonly ResourceWatch[]): Promise<void> {
   const { promise: late, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, HEARD_MS)
-  await Promise.race([Promise.all(watches.map(({ heard }) => heard)), late])
+  const timer = setTimeout(resolve, ACTIVE_MS)
+  await Promise.race([Promise.all(watches.map(({ active }) => active)), late])
   clearTimeout(timer)
 }
 

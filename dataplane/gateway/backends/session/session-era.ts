@@ -11,8 +11,8 @@ const REFUSED_MS = 5 * 60_000
 /** Pause after a try that proved nothing, in milliseconds; it doubles while tries fail, up to REFUSED_MS. */
 const FIRST_PAUSE_MS = 10_000
 /**
- * Whether a backend that speaks the stateless era has the session era as well: `server/discover` does not tell, so the
- * first session that a client needs is the try. Where that fails, clients with sessions are served in the stateless era.
+ * Whether a backend that speaks the modern era has the legacy era as well: `server/discover` does not show it, so the
+ * first session that a client needs is the try. Where that fails, legacy clients are served in the modern era.
  */
 export class SessionEra {
   #state: 'unknown' | 'has' | 'lacks' = 'unknown'

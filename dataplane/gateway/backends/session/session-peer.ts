@@ -34,7 +34,7 @@ export interface SessionPeer extends StreamPeer {
   readonly url: URL
   readonly client: Implementation
   readonly headers: ConfiguredHeaders
-  /** Whether it speaks the stateless era, so that opening a session is a try. */
+  /** Whether it speaks the modern era, so that opening a session is a try. */
   readonly isModern: boolean
   /** Milliseconds that such a try may take. */
   readonly tryTimeoutMs: number

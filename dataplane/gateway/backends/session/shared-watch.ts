@@ -7,7 +7,7 @@ import { ownMeta } from './era.ts'
 import { type ResourceWatch, updatedUri } from './resource-updates.ts'
 import type { Implementation, StreamPeer } from './session-peer.ts'
 
-/** The backend that is listened to. */
+/** The backend whose resources are watched. */
 interface WatchedBackend extends StreamPeer {
   readonly client: Implementation
   /** Headers of a modern request, as a flat list of its own. */
@@ -19,16 +19,16 @@ const RETRY_MS = 2_000
 const GATHER_MS = 10
 /** A stream that holds for so long is not refused by its first message any more. */
 const SETTLE_MS = 1_000
-/** How long a URI that was refused is left out of what others are heard by. */
+/** How long a URI that was refused is left out of the subscription of all. */
 const REFUSED_MS = 60_000
-/** Most requests in a row by which it is found out which URIs are refused; what is not found by then is left out. */
+/** Most requests in a row to find the URIs that are refused; those not found by then are left out. */
 const MOST_TRIES = 40
 
 const ID = 'portico-watch'
 
-type Told = (uri: string) => void
+type UpdateListener = (uri: string) => void
 
-/** A stream, and what it was asked for. */
+/** A stream, and the URIs in its request. */
 interface Subscription {
   readonly stream: MessageStream
   readonly uris: ReadonlySet<string>
@@ -39,19 +39,19 @@ interface Subscription {
 }
 
 /**
- * All that is watched at one modern backend, on one stream for all who watch: each stream holds a connection. A
- * subscription can't be changed: what is added to it makes another one, and the old one ends when that has begun. Where
- * the other one is refused the old one stays, and it is found out by halves which URIs the backend refuses: those cost
- * only who watches them.
+ * All that is watched at one modern backend, on one stream for all clients: each stream holds a connection. A
+ * subscription can't be changed: adding a URI makes a new one, and the old one ends when the new one has begun. Where
+ * the new one is refused the old one stays, and bisection finds the URIs that the backend refuses: their watchers alone
+ * get no updates.
  */
 export class SharedWatch {
   readonly #backend: WatchedBackend
-  readonly #watched = new Map<string, Set<Told>>()
-  /** What is heard. */
+  readonly #watched = new Map<string, Set<UpdateListener>>()
+  /** The one that notifications are taken from. */
   #live: Subscription | undefined
-  /** What was heard before, until the live one has held for a while. */
+  /** The one before, until the live one has held for a while. */
   #before: Subscription | undefined
-  /** The one that is asked for. */
+  /** The one that has been requested and has not begun. */
   #next: Subscription | undefined
   /** Groups of URIs that are still to be added. */
   #groups: (readonly string[])[] = []
@@ -61,54 +61,54 @@ export class SharedWatch {
   #timer: NodeJS.Timeout | undefined
   #settling: NodeJS.Timeout | undefined
   #isClosed = false
-  /** Those who wait until their URIs are heard. */
-  readonly #waiting = new Map<Told, { readonly uris: readonly string[]; readonly resolve: () => void }>()
+  /** Watches whose `active` is not resolved yet. */
+  readonly #waiting = new Map<UpdateListener, { readonly uris: readonly string[]; readonly resolve: () => void }>()
 
   constructor(backend: WatchedBackend) {
     this.#backend = backend
   }
 
-  /** Watches some resources; `onUpdate` is told of each that has changed. */
-  add(uris: readonly string[], onUpdate: Told): ResourceWatch {
-    // Who watches twice is told twice, and stops each by itself.
-    const told: Told = (uri) => onUpdate(uri)
+  /** Watches some resources; `onUpdate` is called with each that has changed. */
+  add(uris: readonly string[], onUpdate: UpdateListener): ResourceWatch {
+    // A listener that is added twice is called twice, and each watch is stopped by itself.
+    const listener: UpdateListener = (uri) => onUpdate(uri)
     for (const uri of uris) {
       const watchers = this.#watched.get(uri) ?? new Set()
-      this.#watched.set(uri, watchers.add(told))
+      this.#watched.set(uri, watchers.add(listener))
     }
     if (this.#missing.length > 0) this.#openIn(GATHER_MS)
-    const { promise: heard, resolve } = Promise.withResolvers<void>()
-    this.#waiting.set(told, { uris, resolve })
-    this.#tellHeard()
-    return { heard, by: this, stop: () => this.#remove(uris, told) }
+    const { promise: active, resolve } = Promise.withResolvers<void>()
+    this.#waiting.set(listener, { uris, resolve })
+    this.#resolveActive()
+    return { active, by: this, stop: () => this.#remove(uris, listener) }
   }
 
-  /** Tells those who wait of what is heard, or refused, by now. */
-  #tellHeard(): void {
+  /** Resolves the watches whose URIs are all subscribed to, or refused, by now. */
+  #resolveActive(): void {
     if (this.#settling !== undefined) return
     const missing = new Set(this.#missing)
-    for (const [told, { uris, resolve }] of this.#waiting) {
+    for (const [listener, { uris, resolve }] of this.#waiting) {
       if (uris.some((uri) => missing.has(uri))) continue
-      this.#waiting.delete(told)
+      this.#waiting.delete(listener)
       resolve()
     }
   }
 
-  #remove(uris: readonly string[], told: Told): void {
-    this.#waiting.get(told)?.resolve()
-    this.#waiting.delete(told)
+  #remove(uris: readonly string[], listener: UpdateListener): void {
+    this.#waiting.get(listener)?.resolve()
+    this.#waiting.delete(listener)
     for (const uri of uris) {
       const watchers = this.#watched.get(uri)
-      watchers?.delete(told)
+      watchers?.delete(listener)
       if (watchers?.size !== 0) continue
       this.#watched.delete(uri)
       this.#refused.delete(uri)
     }
-    // What nobody watches any more is told of until the stream is another one: that costs less than another one.
+    // A URI that is watched no more stays subscribed until the next stream: that costs less than a new stream.
     if (this.#watched.size === 0) this.#stop()
   }
 
-  /** What is watched and not heard, but for what is refused. */
+  /** What is watched and not subscribed to, but for what is refused. */
   get #missing(): string[] {
     const now = performance.now()
     return [...this.#watched.keys()].filter(
@@ -124,34 +124,34 @@ export class SharedWatch {
   }
 
   #open(): void {
-    // What is asked for or has just begun comes first; `#tryNext` looks again.
+    // A subscription that is under way comes first; `#tryNext` checks again after it.
     if (this.#isClosed || this.#next !== undefined || this.#settling !== undefined) return
     this.#tries = 0
     this.#groups = [this.#missing]
     this.#tryNext()
   }
 
-  /** Asks for what is heard already and the next group; without one, for what was added meanwhile. */
+  /** Subscribes to what is subscribed to already and the next group; without one, to what was added meanwhile. */
   #tryNext(): void {
     const group = this.#groups.shift()?.filter((uri) => this.#watched.has(uri))
     if (group === undefined) {
       if (this.#missing.length > 0) this.#openIn(GATHER_MS)
     } else if (group.length === 0) this.#tryNext()
     else if (++this.#tries > MOST_TRIES) this.#leaveOut(group)
-    else this.#ask(group)
+    else this.#subscribe(group)
   }
 
   #leaveOut(group: readonly string[]): void {
     for (const uri of group) if (this.#watched.has(uri)) this.#refused.set(uri, performance.now() + REFUSED_MS)
     this.#backend.log.debug({ resources: group.length }, 'the backend refuses to tell of resources')
-    this.#tellHeard()
+    this.#resolveActive()
     this.#tryNext()
   }
 
-  #ask(added: readonly string[]): void {
+  #subscribe(added: readonly string[]): void {
     const { dispatcher, path, client, log, share } = this.#backend
-    const heard = [...(this.#live?.uris ?? [])].filter((uri) => this.#watched.has(uri))
-    const uris = [...heard, ...added]
+    const kept = [...(this.#live?.uris ?? [])].filter((uri) => this.#watched.has(uri))
+    const uris = [...kept, ...added]
     const stream = new MessageStream({
       log,
       share,
@@ -171,7 +171,7 @@ export class SharedWatch {
     }
   }
 
-  /** It works, as far as can be told: the one before is let go of when it has held for a while. */
+  /** It works, as far as is known: the one before is ended when this one has held for a while. */
   #begun(subscription: Subscription): void {
     this.#before = this.#live
     this.#live = subscription
@@ -183,7 +183,7 @@ export class SharedWatch {
   #settle(): void {
     if (this.#settling === undefined) return
     this.#endBefore()
-    this.#tellHeard()
+    this.#resolveActive()
     this.#tryNext()
   }
 
@@ -210,7 +210,7 @@ export class SharedWatch {
     } else if (subscription === this.#before) this.#before = undefined
   }
 
-  /** A group was refused: its halves are tried, and one URI alone is left out. */
+  /** A group was refused: its halves are tried, and a group of one URI is left out. */
   #narrow(group: readonly string[]): void {
     if (this.#watched.size === 0) return
     if (group.length <= 1) {
@@ -233,7 +233,7 @@ export class SharedWatch {
     }
     if (isObject(message) && message['method'] === 'notifications/subscriptions/acknowledged') this.#settle()
     const uri = updatedUri(message)
-    if (uri !== undefined) for (const told of this.#watched.get(uri) ?? []) told(uri)
+    if (uri !== undefined) for (const listener of this.#watched.get(uri) ?? []) listener(uri)
   }
 
   #stop(): void {

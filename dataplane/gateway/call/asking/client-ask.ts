@@ -3,7 +3,7 @@ import { errorTable, PublicError } from '../../../server/errors.ts'
 import type { Link } from '../../backends/session/link.ts'
 import { editObject, paramsText } from '../../mcp/json.ts'
 import { withRelatedTask } from '../../mcp/related-task.ts'
-import type { AskOptions } from '../../sessions/put-question.ts'
+import type { ServerRequestOptions } from '../../sessions/send-server-request.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { SessionTasks } from '../tasks/session-tasks.ts'
 import type { TaskIds } from '../tasks/task-ids.ts'
@@ -45,7 +45,7 @@ export const canBeAskedAny = (capabilities: unknown): boolean =>
 
 /** Puts a request to the client of a session, wherever it listens (`Sessions`). */
 export interface ClientAsker {
-  ask(session: Session, method: string, params: string, options: AskOptions): Promise<string>
+  request(session: Session, method: string, params: string, options: ServerRequestOptions): Promise<string>
 }
 
 /** What it takes to ask a client on behalf of a backend. */
@@ -80,9 +80,9 @@ export async function relayAsk(ask: ClientAsk, id: string, question: string): Pr
   try {
     const tasks = new SessionTasks(services.taskIds, session, link.backend.name)
     const asked = withRelatedTask(paramsText(question), tasks.shown)
-    const response = await services.sessions.ask(session, method as string, asked, {
+    const response = await services.sessions.request(session, method as string, asked, {
       timeoutMs: ASK_MS,
-      ...(say === undefined ? {} : { say }),
+      ...(say === undefined ? {} : { send: say }),
       ...(signal === undefined ? {} : { signal }),
     })
     link.send(editObject(tasks.replied(response), { id }))

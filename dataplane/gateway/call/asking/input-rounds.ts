@@ -68,9 +68,9 @@ async function answerOf(request: string, { sessions, session, say, signal }: Inp
     throw new PublicError('missing_capability', {
       message: 'The backend asks for something that this client can’t be asked.',
     })
-  const response = await sessions.ask(session, method as string, asLegacy(request, params), {
+  const response = await sessions.request(session, method as string, asLegacy(request, params), {
     timeoutMs: ASK_MS,
-    say,
+    send: say,
     signal,
   })
   const result = memberText(response, 'result')

@@ -13,8 +13,8 @@ import { type ClientAsker, relayAsk } from './client-ask.ts'
 /** What it takes to pass on what backends say outside of any request. */
 interface UnsolicitedServices {
   readonly sessions: ClientAsker & {
-    /** Tells a client something on its GET stream, wherever that is. */
-    say(session: Session, message: string): Promise<boolean>
+    /** Sends a client a message on its GET stream, at whichever replica that is open. */
+    send(session: Session, message: string): Promise<boolean>
     /** The session's record as the store has it. */
     recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
   }
@@ -52,11 +52,11 @@ export function relayUnsolicited(services: UnsolicitedServices, session: Session
 async function say(services: UnsolicitedServices, session: Session, link: Link, bytes: Buffer): Promise<void> {
   const text = bytes.toString('utf8')
   if (!declaresTasks(link.opened?.capabilities ?? {}) || !bytes.includes('taskId')) {
-    await services.sessions.say(session, text)
+    await services.sessions.send(session, text)
     return
   }
   // Another replica may have begun the task.
   session.record = (await services.sessions.recordOf(session.record.id)) ?? session.record
   const said = new SessionTasks(services.taskIds, session, link.backend.name).said(text)
-  if (said !== undefined) await services.sessions.say(session, said)
+  if (said !== undefined) await services.sessions.send(session, said)
 }

@@ -34,7 +34,7 @@ const WHATS: Readonly<Record<'resumed' | 'stream', Readonly<Record<string, reado
   stream: { event: ['text'], sign: [], end: [], lost: [] },
 }
 
-/** Whether a message is one that replicas of this version send: another version, or a stranger, may say anything. */
+/** Whether a message is one that replicas of this version send: those of other versions, and other programs, may send anything. */
 export function isBusMessage(message: Readonly<Record<string, unknown>>): boolean {
   const { kind, what } = message as Partial<BusMessage> & { readonly what?: unknown }
   if (typeof kind !== 'string' || !Object.hasOwn(TEXTS, kind)) return false

@@ -1,20 +1,20 @@
-/** What replicas of one gateway tell each other. `session` is always its id. */
+/** Messages between the replicas of one gateway. `session` is always its id. */
 export type BusMessage =
   /** It has been ended, or its notes have changed: what is held of it is out of date. */
   | { readonly kind: 'ended' | 'changed'; readonly session: string }
-  /** A JSON-RPC message for the client that listens at the replica; `ask` names a question that waits for an answer. */
+  /** A JSON-RPC message for the client whose GET stream is open at the replica; `ask`: its id, where it is a request. */
   | { readonly kind: 'say'; readonly session: string; readonly text: string; readonly ask?: string }
-  /** What the client has answered to a question of the replica. */
+  /** A client's response to a request of the replica. */
   | { readonly kind: 'answer'; readonly session: string; readonly ask: string; readonly text: string }
-  /** A question of the replica reached nobody. */
+  /** A request of the replica did not reach the client. */
   | { readonly kind: 'unheard'; readonly session: string; readonly ask: string }
   /** The client has cancelled its request, whose id is JSON text. */
   | { readonly kind: 'cancel'; readonly session: string; readonly request: string }
-  /** The client listens at the replica that says this, and no longer anywhere else. */
+  /** The client has its GET stream open at the replica that sends this, and no longer anywhere else. */
   | { readonly kind: 'listens'; readonly session: string }
-  /** The replica `from` has opened a session with a backend for a client that listens at the other one. */
+  /** The replica `from` has opened a session with a backend for a client whose GET stream is open at the other one. */
   | { readonly kind: 'linked'; readonly session: string; readonly backend: string; readonly from: string }
-  /** That is heard now, as far as it can be. */
+  /** The messages of that session are subscribed to now, as far as they can be. */
   | { readonly kind: 'hears'; readonly session: string; readonly backend: string }
   | ParkedMessage
   | StreamMessage

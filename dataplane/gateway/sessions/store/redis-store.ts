@@ -15,7 +15,7 @@ interface RedisStoreOptions {
   readonly ttlMs: number
 }
 
-/** How long a session may be served without a look at Redis. A replica that can't be told learns by then what ended. */
+/** How long a session may be served without asking Redis. A replica that no bus message reaches learns by then what ended. */
 const TRUST_MS = 1_000
 /** After Redis has not answered in time, how long nothing is asked of it: callers must not queue up behind silence. */
 const SILENCE_MS = 1_000
@@ -83,10 +83,10 @@ export function createRedisStore({ client, bus, prefix, ttlMs }: RedisStoreOptio
       if (isAway()) throw unavailable()
       const entry = known.get(id)
       const now = performance.now()
-      if (entry === undefined) return look(id)
+      if (entry === undefined) return load(id)
       entry.usedAt = now
       if (now - entry.checkedAt < trustMs) return entry.record
-      entry.checking ??= look(id).finally(() => {
+      entry.checking ??= load(id).finally(() => {
         entry.checking = undefined
       })
       return entry.checking
@@ -120,7 +120,7 @@ export function createRedisStore({ client, bus, prefix, ttlMs }: RedisStoreOptio
     },
   }
 
-  async function look(id: string): Promise<SessionRecord | undefined> {
+  async function load(id: string): Promise<SessionRecord | undefined> {
     const fields = await ask(async (redis) => {
       const answers = await redis.pipeline().hgetall(keyOf(id)).pexpire(keyOf(id), ttlMs).exec()
       const [error, found] = answers?.[0] ?? []

@@ -233,7 +233,7 @@ test('a list of tools that is polled for is asked for once, and comes whole', as
   assert.is(backend.calls('tools/list').length, 1)
 })
 
-test('a list whose rest is refused, or that is of the stateless era, fails at once', async () => {
+test('a list whose rest is refused, or that is of the modern era, fails at once', async () => {
   for (const [era, asked] of [
     ['legacy', true],
     ['modern', false],

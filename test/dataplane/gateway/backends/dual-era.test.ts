@@ -48,7 +48,7 @@ const isOk = ({ json }: RpcAnswer) => assert.is(json?.result?.content[0].text, '
 const erasOf = (server: RawServer) =>
   server
     .calls('tools/call')
-    .map(({ headers }) => (headers['mcp-protocol-version'] === '2026-07-28' ? 'stateless' : headers['mcp-session-id']))
+    .map(({ headers }) => (headers['mcp-protocol-version'] === '2026-07-28' ? 'modern' : headers['mcp-session-id']))
 
 const json = (res: ServerResponse, status: number, body: string): true => {
   res.writeHead(status, { 'content-type': 'application/json' }).end(body)
@@ -62,7 +62,7 @@ test('each client is served in its own era, and a session costs one initialize',
     for (const session of sessions) isOk(await call(gateway, session))
     isOk(await postModern(gateway.url, 'tools/call', { name: 'b_t', arguments: {} }))
   }
-  const one = ['raw-session-1', 'raw-session-2', 'stateless']
+  const one = ['raw-session-1', 'raw-session-2', 'modern']
   assert.equal(erasOf(server), [...one, ...one, ...one])
   assert.is(server.calls('initialize').length, 2)
   const methods = server.seen.map(({ message }) => message.method).filter((method) => method !== 'tools/list')
@@ -71,7 +71,7 @@ test('each client is served in its own era, and a session costs one initialize',
   assert.is((await gateway.status()).backends[0]?.revision, '2026-07-28')
 })
 
-test('a backend that only stateless clients use is asked for no session', async () => {
+test('a backend that only modern clients use is asked for no session', async () => {
   const { server, gateway } = await inFront()
   isOk(await postModern(gateway.url, 'tools/call', { name: 'b_t', arguments: {} }))
   assert.is(server.calls('initialize').length, 0)
@@ -90,7 +90,7 @@ const refusals: Readonly<Record<string, (request: RawRequest, res: ServerRespons
       200,
       `{"jsonrpc":"2.0","id":${JSON.stringify(request.message.id)},"error":{"code":-32022,"message":"no"}}`,
     ),
-  'the stateless revision': (request, res) => json(res, 200, result(request, '2026-07-28')),
+  'the modern revision': (request, res) => json(res, 200, result(request, '2026-07-28')),
   'a revision of no type': (request, res) => json(res, 200, result(request, { toString: 1 })),
   'no JSON': (_request, res) => json(res, 200, '<html>'),
   'a list': (_request, res) => json(res, 200, '[1, null]'),
@@ -100,7 +100,7 @@ const refusals: Readonly<Record<string, (request: RawRequest, res: ServerRespons
   'HTTP 403': (_request, res) => res.writeHead(403).end(),
 }
 for (const [what, refuse] of Object.entries(refusals))
-  test(`a backend that answers initialize with ${what} is asked once, and calls go on in the stateless era`, async () => {
+  test(`a backend that answers initialize with ${what} is asked once, and calls go on in the modern era`, async () => {
     const { server, gateway } = await inFront((request, res) => {
       if (request.message.method !== 'initialize') return false
       refuse(request, res)
@@ -109,7 +109,7 @@ for (const [what, refuse] of Object.entries(refusals))
     const sessions = await Promise.all(Array.from({ length: 5 }, () => openSession(gateway.url)))
     for (const answered of await Promise.all(sessions.map((session) => call(gateway, session)))) isOk(answered)
     isOk(await call(gateway, sessions[0] as Record<string, string>))
-    assert.equal(new Set(erasOf(server)), new Set(['stateless']))
+    assert.equal(new Set(erasOf(server)), new Set(['modern']))
     assert.is(server.calls('initialize').length, 1)
     assert.is((await gateway.status()).backends[0]?.health, 'healthy')
   })
@@ -131,7 +131,7 @@ test('sessions that a backend opens and never knows are none', async () => {
   const session = await openSession(gateway.url)
   isOk(await call(gateway, session))
   isOk(await call(gateway, session))
-  assert.equal(erasOf(server), ['raw-session-1', 'raw-session-2', 'stateless', 'stateless'])
+  assert.equal(erasOf(server), ['raw-session-1', 'raw-session-2', 'modern', 'modern'])
 })
 
 test('a backend that is started anew with sessions has them at once', async () => {
@@ -190,7 +190,7 @@ test('a client with a session is asked by whatever way the server asks', async (
   assert.is(await say('test_reconnection'), 'The stream was gone on with.')
 })
 
-test('a dual-era server without sessions asks in the stateless era, as it does of everybody', async () => {
+test('a dual-era server without sessions asks in the modern era, as it does of everybody', async () => {
   const server = await startMcpServer()
   const gateway = await startGateway({ backends: [{ name: 'd', url: server.url }] })
   cleanups.push(

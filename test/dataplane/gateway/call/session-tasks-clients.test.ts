@@ -8,7 +8,7 @@ import { connect, textOf } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
 import { type EverythingServer, startEverything } from '../../../support/servers/everything.ts'
 
-/** Tasks of the session era (2025-11-25) between the SDK's client and the reference server. */
+/** Tasks of the legacy era (2025-11-25) between the SDK's client and the reference server. */
 
 const TOOL = 'every_simulate-research-query'
 const SERVER = '@modelcontextprotocol/server-everything'
@@ -108,7 +108,7 @@ test('a server that all share on its standard input tells each client of its own
   await shared.close()
 })
 
-test('a client of the stateless era is told that the tool is run as a task alone', async () => {
+test('a client of the modern era is told that the tool is run as a task alone', async () => {
   const { client } = await connect(gateway.url, 'modern')
   const call = client.callTool({ name: TOOL, arguments: { topic: 'z' } })
   await call.then(

@@ -8,7 +8,7 @@ import { type RedisServer, startRedis } from '../../../support/network/redis-ser
 import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 import { RELATED, related, startTaskServer, TASKS, type TaskServer } from '../../../support/servers/task-server.ts'
 
-/** Tasks of the session era (2025-11-25), with servers by hand; with the reference server see session-tasks-clients.test.ts. */
+/** Tasks of the legacy era (2025-11-25), with servers by hand; with the reference server see session-tasks-clients.test.ts. */
 
 type Headers = Record<string, string>
 

@@ -128,7 +128,7 @@ test('a session costs its caller, as do the resources that it watches, until it 
   const alone = share.held
   assert.ok(alone >= 1024)
   let stopped = 0
-  const watch = () => ({ heard: Promise.resolve(), stop: () => stopped++ })
+  const watch = () => ({ active: Promise.resolve(), stop: () => stopped++ })
   session.watch(`test://${'x'.repeat(1000)}`, watch)
   assert.ok(share.held >= alone + 6000)
   session.watch(`test://${'y'.repeat(1000)}`, watch)

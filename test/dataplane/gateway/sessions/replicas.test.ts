@@ -107,7 +107,7 @@ test('a session is its owner’s on every replica, with whichever token, and nob
   }
 })
 
-test('while Redis is away sessions get 503 at once, the stateless era goes on, and both recover', async () => {
+test('while Redis is away sessions get 503 at once, the modern era goes on, and both recover', async () => {
   const proxy = await startCutProxy({ host: '127.0.0.1', port: stage.redis.port })
   const gateway = await startGateway(stage.config({ sessionStorage: impatient(`127.0.0.1:${proxy.port}`) }))
   cleanups.push(
@@ -209,7 +209,7 @@ function replicaOf(name: string): Sessions {
   const sessions: Sessions = new Sessions({
     storage: openSessionStorage({ ...config, name }, '.', keptLog().log),
     backendNamed: () => undefined,
-    onHeard: () => {},
+    onServerMessage: () => {},
     onEnded: () => {},
     onFault(error) {
       throw error
@@ -217,7 +217,7 @@ function replicaOf(name: string): Sessions {
     watch(uri, onUpdate) {
       const watch = { uri, onUpdate, at: sessions }
       watches.add(watch)
-      return { heard: Promise.resolve(), stop: () => void watches.delete(watch) }
+      return { active: Promise.resolve(), stop: () => void watches.delete(watch) }
     },
     onCancelled: (session, request) => cancelled.push([session.record.id, request]),
   })
@@ -233,18 +233,18 @@ const fresh = { binding: 'anonymous', revision: '2025-11-25', capabilities: '{}'
 async function listenAt(at: Sessions, id: string, answerAt?: Sessions): Promise<string[]> {
   const heard: string[] = []
   const session = await at.find(id, 'anonymous')
-  session.listening = {
-    say(message) {
+  session.stream = {
+    send(message) {
       heard.push(message)
       const { id: ask } = JSON.parse(message)
       if (ask === undefined || answerAt === undefined) return
       const response = JSON.stringify({ jsonrpc: '2.0', id: ask, result: { action: 'accept' } })
-      orFail(async () => answerAt.answered(await answerAt.find(id, 'anonymous'), JSON.stringify(ask), response))()
+      orFail(async () => answerAt.responded(await answerAt.find(id, 'anonymous'), JSON.stringify(ask), response))()
     },
-    sign() {},
+    heartbeat() {},
     end() {},
   }
-  await at.hearing.begin(session)
+  await at.serverMessages.subscribe(session)
   return heard
 }
 
@@ -257,10 +257,10 @@ async function bothListen(one: Sessions, two: Sessions): Promise<void> {
   ] as const) {
     const heard = await listenAt(at, session.record.id)
     await eventually('they hear each other', async () => {
-      await speaker.say(await speaker.find(session.record.id, 'anonymous'), '{}')
+      await speaker.send(await speaker.find(session.record.id, 'anonymous'), '{}')
       return heard.length > 0
     })
-    ;(await at.find(session.record.id, 'anonymous')).listening = undefined
+    ;(await at.find(session.record.id, 'anonymous')).stream = undefined
   }
 }
 
@@ -273,10 +273,10 @@ test('a message finds its client at another replica, an answer its asker', async
   const heard = await listenAt(two, id, three)
   await eventually('the note of the stream', async () => {
     const session = await one.find(id, 'anonymous')
-    return (await one.say(session, '{"method":"hello"}')) && heard.length > 0
+    return (await one.send(session, '{"method":"hello"}')) && heard.length > 0
   })
   const session = (await one.find(id, 'anonymous')) as Session
-  const answer = await one.ask(session, 'elicitation/create', '{"message":"who?"}', { timeoutMs: 5_000 })
+  const answer = await one.request(session, 'elicitation/create', '{"message":"who?"}', { timeoutMs: 5_000 })
   assert.equal(JSON.parse(answer).result, { action: 'accept' })
   assert.is(JSON.parse(heard.at(-1) as string).params.message, 'who?')
 })
@@ -293,20 +293,20 @@ test('asking fails at once where nobody listens, after its time where nobody ans
     }
   }
   const session = () => one.find(record.id, 'anonymous') as Session | Promise<Session>
-  assert.is(await codeOf(one.ask(await session(), 'x', '{}', { timeoutMs: 60_000 })), 'client_unreachable')
+  assert.is(await codeOf(one.request(await session(), 'x', '{}', { timeoutMs: 60_000 })), 'client_unreachable')
   const heard = await listenAt(two, record.id)
   await eventually('the note of the stream', async () => {
-    await one.say(await session(), '{}')
+    await one.send(await session(), '{}')
     return heard.length > 0
   })
-  assert.is(await codeOf(one.ask(await session(), 'x', '{}', { timeoutMs: 50 })), 'client_timeout')
+  assert.is(await codeOf(one.request(await session(), 'x', '{}', { timeoutMs: 50 })), 'client_timeout')
   const takeBack = new AbortController()
-  const asking = codeOf(one.ask(await session(), 'x', '{}', { timeoutMs: 60_000, signal: takeBack.signal }))
+  const asking = codeOf(one.request(await session(), 'x', '{}', { timeoutMs: 60_000, signal: takeBack.signal }))
   takeBack.abort()
   assert.is(await asking, 'client_unreachable')
   await eventually('the client to be told', () => heard.some((text) => text.includes('notifications/cancelled')))
-  ;(await two.find(record.id, 'anonymous')).listening = undefined
-  assert.is(await codeOf(one.ask(await session(), 'x', '{}', { timeoutMs: 60_000 })), 'client_unreachable')
+  ;(await two.find(record.id, 'anonymous')).stream = undefined
+  assert.is(await codeOf(one.request(await session(), 'x', '{}', { timeoutMs: 60_000 })), 'client_unreachable')
 })
 
 test('resources are watched where the client listens, and go on being watched when a replica is gone', async () => {
@@ -316,7 +316,7 @@ test('resources are watched where the client listens, and go on being watched wh
   const watchAt = (at: Sessions) => [...watches].find((watch) => watch.at === at)
   const { record } = await one.open(fresh)
   const first = await listenAt(one, record.id)
-  await one.hearing.watch(await one.find(record.id, 'anonymous'), 'test://a')
+  await one.serverMessages.watch(await one.find(record.id, 'anonymous'), 'test://a')
   watchAt(one)?.onUpdate()
   await eventually('the update', () => first.length === 1)
   assert.match(first[0] ?? '', /"notifications\/resources\/updated".*"test:\/\/a"/)
@@ -329,7 +329,7 @@ test('resources are watched where the client listens, and go on being watched wh
   })
   watchAt(two)?.onUpdate()
   await eventually('the update at the second', () => second.length > 0)
-  await two.hearing.unwatch(await two.find(record.id, 'anonymous'), 'test://a')
+  await two.serverMessages.unwatch(await two.find(record.id, 'anonymous'), 'test://a')
   assert.is(watches.size, 0)
 })
 
@@ -337,12 +337,12 @@ test('only the client that was asked can answer', async () => {
   const one = replicaOf('o')
   const [asked, other] = [await one.open(fresh), await one.open(fresh)]
   let id = ''
-  const asking = one.ask(asked, 'x', '{}', {
+  const asking = one.request(asked, 'x', '{}', {
     timeoutMs: 5_000,
-    say: (message) => (id = JSON.stringify(JSON.parse(message).id)),
+    send: (message) => (id = JSON.stringify(JSON.parse(message).id)),
   })
-  one.answered(other, id, '{"result":"forged"}')
-  one.answered(asked, id, '{"result":"right"}')
+  one.responded(other, id, '{"result":"forged"}')
+  one.responded(asked, id, '{"result":"right"}')
   assert.is(await asking, '{"result":"right"}')
 })
 
@@ -352,16 +352,16 @@ test('a backend that asks without end is refused, and what was asked before is s
   const ids: string[] = []
   const say = (message: string) => void ids.push(JSON.stringify(JSON.parse(message).id))
   const ask = (of: Session) =>
-    one.ask(of, 'x', '{}', { timeoutMs: 60_000, say }).catch(({ message }) => String(message))
+    one.request(of, 'x', '{}', { timeoutMs: 60_000, send: say }).catch(({ message }) => String(message))
   const asking = Array.from({ length: 32 }, () => ask(session))
   assert.is(await ask(session), 'Too much is asked at once.')
   const others = ask(other)
-  one.answered(other, ids.pop() as string, '{"result":0}')
+  one.responded(other, ids.pop() as string, '{"result":0}')
   assert.is(await others, '{"result":0}')
-  for (const id of ids) one.answered(session, id, '{"result":1}')
+  for (const id of ids) one.responded(session, id, '{"result":1}')
   assert.equal(await Promise.all(asking), Array(32).fill('{"result":1}'))
   const again = ask(session)
-  one.answered(session, ids.at(-1) as string, '{"result":2}')
+  one.responded(session, ids.at(-1) as string, '{"result":2}')
   assert.is(await again, '{"result":2}')
 })
 

@@ -77,7 +77,7 @@ test('of what Redis has a replica keeps nothing that it does not serve, and noth
     storage: { store: two, bus: undefined, agreeOnSecret: undefined, check: async () => {}, close: () => {} },
     backendNamed: () => undefined,
     watch: () => undefined,
-    onHeard: () => {},
+    onServerMessage: () => {},
     onFault: () => {},
     onCancelled: () => {},
     onEnded: () => {},

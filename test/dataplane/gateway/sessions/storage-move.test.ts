@@ -95,7 +95,7 @@ const sessionsIn = (storage: SessionStorage) =>
     storage,
     backendNamed: () => undefined,
     watch: () => undefined,
-    onHeard: () => {},
+    onServerMessage: () => {},
     onEnded: () => {},
     onCancelled: () => {},
     onFault: (error) => assert.unreachable(String(error)),
@@ -124,15 +124,15 @@ test('what a client was asked before the move it may answer behind it', async ()
   const sessions = sessionsIn(sharedStorage('one'))
   const session = await sessions.open({ binding: 'b', revision: '2025-11-25', capabilities: '{}' })
   let asked = ''
-  const answer = sessions.ask(session, 'roots/list', '{}', {
+  const answer = sessions.request(session, 'roots/list', '{}', {
     timeoutMs: 5_000,
-    say: (message) => {
+    send: (message) => {
       asked = message
     },
   })
   await sessions.moveTo(sharedStorage('two'))
   const id = JSON.stringify(JSON.parse(asked).id)
-  sessions.answered(session, id, 'yes')
+  sessions.responded(session, id, 'yes')
   assert.is(await answer, 'yes')
   sessions.close()
 })

@@ -1,26 +1,26 @@
 /** What is kept beside a channel that many share has a bound, whatever its server and its clients do. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { Party } from '../../../../../dataplane/gateway/backends/channel/party.ts'
-import { ServerQuestions } from '../../../../../dataplane/gateway/backends/channel/server-questions.ts'
+import type { ChannelClient } from '../../../../../dataplane/gateway/backends/channel/channel-client.ts'
+import { ServerRequests } from '../../../../../dataplane/gateway/backends/channel/server-requests.ts'
 import { eventually } from '../../../../support/eventually.ts'
 import { startGateway } from '../../../../support/gateway/gateway.ts'
 import { openSession, post, rpc } from '../../../../support/gateway/post.ts'
 import { startSseChannel, startStdioServer } from '../../../../support/servers/channel-server.ts'
 
-test('of too many questions that nobody answers the oldest is refused', () => {
-  const party = { capabilities: { elicitation: {} } } as unknown as Party
+test('of too many requests that nobody answers the oldest is refused', () => {
+  const client = { capabilities: { elicitation: {} } } as unknown as ChannelClient
   const exchange = { event: () => {} }
-  const pending = new Map([[1, { party, exchange, isCall: true }]]) as never
+  const pending = new Map([[1, { client, exchange, isCall: true }]]) as never
   const told: string[] = []
-  const questions = new ServerQuestions({ parties: new Set([party]), pending }, (text) => void told.push(text))
-  for (let id = 0; id < 300; id++) questions.ask('elicitation/create', String(id), '{}')
+  const requests = new ServerRequests({ clients: new Set([client]), pending }, (text) => void told.push(text))
+  for (let id = 0; id < 300; id++) requests.forward('elicitation/create', String(id), '{}')
   assert.equal(
     told.map((text) => JSON.parse(text).id),
     Array.from({ length: 44 }, (_, id) => id),
   )
-  assert.not(questions.settle(party, '43'))
-  assert.ok(questions.settle(party, '44'))
+  assert.not(requests.settle(client, '43'))
+  assert.ok(requests.settle(client, '44'))
 })
 
 for (const start of [startStdioServer, startSseChannel])

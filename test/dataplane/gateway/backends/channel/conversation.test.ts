@@ -2,9 +2,9 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { ChannelReceiver } from '../../../../../dataplane/gateway/backends/channel/channel.ts'
+import type { ChannelClient } from '../../../../../dataplane/gateway/backends/channel/channel-client.ts'
 import { Conversation } from '../../../../../dataplane/gateway/backends/channel/conversation.ts'
 import { Exchange } from '../../../../../dataplane/gateway/backends/channel/exchange.ts'
-import type { Party } from '../../../../../dataplane/gateway/backends/channel/party.ts'
 import { variantsOf } from '../../../../support/gateway/wrong-values.ts'
 import { keptLog } from '../../../../support/kept-log.ts'
 
@@ -30,21 +30,21 @@ async function talking() {
     return { made, status: () => status, over: () => over }
   }
   const listening = exchange()
-  const party: Party = {
+  const client: ChannelClient = {
     id: 'p',
     capabilities: { elicitation: {}, sampling: {}, roots: {} },
     listening: listening.made,
     subscribed: new Set(['test://a']),
     level: 'info',
   }
-  conversation.parties.add(party)
+  conversation.clients.add(client)
   let count = 0
-  /** Asks something, as the party's client does; gives its answer. */
+  /** Asks something, as the client's client does; gives its answer. */
   const ask = () => {
     const asked = exchange()
     const id = String(++count)
     const text = `{"jsonrpc":"2.0","id":${id},"method":"tools/call","params":{"name":"t","_meta":{"progressToken":7}}}`
-    conversation.ask({ text, id, method: 'tools/call', party, exchange: asked.made, headers: [] })
+    conversation.forward({ text, id, method: 'tools/call', client, exchange: asked.made, headers: [] })
     return asked
   }
   const write = (text: string) => server?.message(text)

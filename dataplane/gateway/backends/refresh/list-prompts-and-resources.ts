@@ -2,25 +2,25 @@ import { isObject } from '../../../../crds/shared/json.ts'
 import { requestText } from '../../mcp/rpc-text.ts'
 import type { Backend } from '../backend/backend.ts'
 import { resultOf } from '../connection/result-of.ts'
-import { listForms, type OfferKind } from '../lists/list-kind.ts'
+import { type ItemKind, listForms } from '../lists/list-kind.ts'
 import { type BackendItem, readListPage } from '../lists/list-page.ts'
 import { ownMeta } from '../session/era.ts'
 
 const MOST_PAGES = 200
-const kinds: readonly OfferKind[] = ['prompts', 'resources', 'templates']
+const kinds: readonly ItemKind[] = ['prompts', 'resources', 'templates']
 
 /**
- * Asks a backend, whose tools have just been listed, for its prompts, resources and templates, and tells whether
- * anything is another than before. A list that can't be had stays: one bad list costs no other.
+ * Lists the prompts, resources and templates of a backend whose tools have just been listed, and returns whether
+ * anything has changed. A list that can't be had stays: one bad list costs no other.
  */
-export async function refreshOffers(backend: Backend): Promise<boolean> {
+export async function refreshPromptsAndResources(backend: Backend): Promise<boolean> {
   const before = JSON.stringify(backend.capabilitiesBefore)
   backend.capabilitiesBefore = backend.capabilities
   const changed = await Promise.all(kinds.map((kind) => refresh(backend, kind)))
   return changed.includes(true) || before !== JSON.stringify(backend.capabilitiesBefore)
 }
 
-async function refresh(backend: Backend, kind: OfferKind): Promise<boolean> {
+async function refresh(backend: Backend, kind: ItemKind): Promise<boolean> {
   const before = backend[kind]
   const room = backend.lists.room(kind)
   room.begin()
@@ -35,7 +35,7 @@ async function refresh(backend: Backend, kind: OfferKind): Promise<boolean> {
   return before.length !== after.length || after.some(({ text }, index) => text !== before[index]?.text)
 }
 
-async function listItems(backend: Backend, kind: OfferKind): Promise<readonly BackendItem[]> {
+async function listItems(backend: Backend, kind: ItemKind): Promise<readonly BackendItem[]> {
   const items: BackendItem[] = []
   const room = backend.lists.room(kind)
   let cursor: string | undefined

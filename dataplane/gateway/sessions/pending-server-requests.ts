@@ -1,37 +1,37 @@
 import type { Lease } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 
-interface Ask {
+interface PendingRequest {
   readonly session: string
-  /** It was put on the client's GET stream. */
-  readonly onStream: boolean
-  /** Answers with the client's whole JSON-RPC response as text. */
+  /** It was sent on the client's GET stream. */
+  readonly isOnGetStream: boolean
+  /** Takes the client's whole JSON-RPC response as text. */
   readonly resolve: (response: string) => void
   readonly reject: (error: PublicError) => void
   readonly timer: NodeJS.Timeout
   readonly lease: Lease | undefined
 }
 
-interface AskOptions {
+interface OpenOptions {
   readonly timeoutMs: number
-  readonly onStream: boolean
-  /** Takes what the question costs; throws where that is too much. */
+  readonly isOnGetStream: boolean
+  /** Takes the bytes of the request from the client's share; throws where that is too much. */
   hold?(): Lease
 }
 
-/** A backend that asks without end is told so. */
+/** Requests that are open at a time, of one session and of all; more are refused. */
 const MOST_OF_SESSION = 32
 const MOST = 10_000
 const MOST_NAMES = 8
 
 const ID = /^"portico-([\w-]{1,32})-(\d+)"$/
 
-/** Questions of this replica to clients that wait for an answer, which may come to any replica. */
-export class Asks {
+/** Requests of this replica to clients that wait for their responses, which may arrive at any replica. */
+export class PendingServerRequests {
   /** Names that this replica has had, the present one last. */
   #names: readonly string[]
-  readonly #open = new Map<string, Ask>()
-  /** Open questions by session, where there are any. */
+  readonly #open = new Map<string, PendingRequest>()
+  /** Number of open requests by session, where there are any. */
   readonly #counts = new Map<string, number>()
   #count = 0
 
@@ -39,7 +39,7 @@ export class Asks {
     this.#names = [replica]
   }
 
-  /** This replica is called otherwise from now on. What it has asked by its old names is still answered. */
+  /** This replica has another name from now on. Requests that it has sent under its old names still get their responses. */
   rename(replica: string): void {
     this.#names = [...this.#names.filter((name) => name !== replica), replica].slice(-MOST_NAMES)
   }
@@ -49,11 +49,11 @@ export class Asks {
     return this.#names.includes(replica)
   }
 
-  /** Opens a question; its `id` is JSON text. Throws `client_unreachable` where too many are open. */
+  /** Opens a request; its `id` is JSON text. Throws `client_unreachable` where too many are open. */
   open(
     session: string,
-    { timeoutMs, onStream, hold }: AskOptions,
-  ): { readonly id: string; readonly answer: Promise<string> } {
+    { timeoutMs, isOnGetStream, hold }: OpenOptions,
+  ): { readonly id: string; readonly response: Promise<string> } {
     const open = this.#counts.get(session) ?? 0
     if (open >= MOST_OF_SESSION || this.#open.size >= MOST)
       throw new PublicError('client_unreachable', { message: 'Too much is asked at once.' })
@@ -63,11 +63,11 @@ export class Asks {
     const { promise, resolve, reject } = Promise.withResolvers<string>()
     const timer = setTimeout(() => this.fail(id, session, new PublicError('client_timeout')), timeoutMs)
     timer.unref()
-    this.#open.set(id, { session, onStream, resolve, reject, timer, lease })
-    return { id, answer: promise }
+    this.#open.set(id, { session, isOnGetStream, resolve, reject, timer, lease })
+    return { id, response: promise }
   }
 
-  /** Hands an answer to its question. Only the client that was asked can answer. */
+  /** Hands a response to its request. Only the client that the request went to can respond. */
   settle(id: string, session: string, response: string): void {
     this.#take(id, session)?.resolve(response)
   }
@@ -76,27 +76,28 @@ export class Asks {
     this.#take(id, session)?.reject(error)
   }
 
-  /** Ends all questions to a session, or those that `which` picks. */
-  failAll(session: string, error: PublicError, which: (ask: Ask) => boolean = () => true): void {
-    for (const [id, ask] of this.#open) if (ask.session === session && which(ask)) this.fail(id, session, error)
+  /** Fails all requests to a session, or those that `which` picks. */
+  failAll(session: string, error: PublicError, which: (request: PendingRequest) => boolean = () => true): void {
+    for (const [id, request] of this.#open)
+      if (request.session === session && which(request)) this.fail(id, session, error)
   }
 
   get count(): number {
     return this.#open.size
   }
 
-  #take(id: string, session: string): Ask | undefined {
-    const ask = this.#open.get(id)
-    if (ask?.session !== session) return undefined
-    clearTimeout(ask.timer)
-    ask.lease?.release()
+  #take(id: string, session: string): PendingRequest | undefined {
+    const request = this.#open.get(id)
+    if (request?.session !== session) return undefined
+    clearTimeout(request.timer)
+    request.lease?.release()
     this.#open.delete(id)
     const left = (this.#counts.get(session) ?? 1) - 1
     if (left === 0) this.#counts.delete(session)
     else this.#counts.set(session, left)
-    return ask
+    return request
   }
 }
 
-/** The replica whose question has this id (JSON text); undefined where no replica of ours has given it. */
-export const askerOf = (id: string): string | undefined => ID.exec(id)?.[1]
+/** The replica whose request has this id (JSON text); undefined where no replica of ours has given it. */
+export const replicaOf = (id: string): string | undefined => ID.exec(id)?.[1]

@@ -1,7 +1,7 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import { listForms, type OfferKind } from '../backends/lists/list-kind.ts'
+import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
 import type { BackendItem } from '../backends/lists/list-page.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject } from '../mcp/json.ts'
@@ -18,7 +18,7 @@ interface SerializedList {
 }
 
 /** What is shown beside tools at one time, and where requests for it go. */
-export interface OfferCatalog {
+export interface PromptResourceCatalog {
   /** What we declare: what some backend has, and what we serve by ourselves. */
   readonly capabilities: Readonly<Record<string, object>>
   /** How all of this is to be used; undefined where no backend has said anything. */
@@ -27,7 +27,7 @@ export interface OfferCatalog {
   readonly extensions: object
   /** What we declare to clients of 2025-11-25 alone: `tasks`, or nothing. */
   readonly tasks: object
-  readonly lists: Readonly<Record<OfferKind, SerializedList>>
+  readonly lists: Readonly<Record<ItemKind, SerializedList>>
   readonly prompts: ReadonlyMap<string, Route>
   /** Backends that have resources, in the order of the configuration. */
   readonly holders: readonly Backend[]
@@ -40,10 +40,10 @@ export interface OfferCatalog {
  * Builds what is shown beside tools. Prompts have the prefix that tools have. URIs stay as they are, for they stand in
  * results as well; where two backends have the same one, the first in the configuration's order has it.
  */
-export function buildOfferCatalog(
+export function buildPromptResourceCatalog(
   config: Pick<GatewayConfig, 'role' | 'aggregation'>,
   backends: readonly Backend[],
-): OfferCatalog {
+): PromptResourceCatalog {
   const prompts = new Map<string, Route>()
   const promptTexts: string[] = []
   for (const backend of backends) {
@@ -111,7 +111,7 @@ function addressed(backends: readonly Backend[], kind: 'resources' | 'templates'
   return found
 }
 
-function serialized(kind: OfferKind, texts: readonly string[]): SerializedList {
+function serialized(kind: ItemKind, texts: readonly string[]): SerializedList {
   const list = `"${listForms[kind].member}":[${texts.join(',')}]`
   return {
     legacy: Buffer.from(`{${list}}`),
@@ -143,7 +143,7 @@ function instructionsOf(backends: readonly Backend[]): string | undefined {
 }
 
 /** The backend that has a resource; undefined where none is known to. */
-export function backendOfUri({ uris, templates, holders }: OfferCatalog, uri: string): Backend | undefined {
+export function backendOfUri({ uris, templates, holders }: PromptResourceCatalog, uri: string): Backend | undefined {
   // A URI need not be listed to be there, and where there is one backend nobody else can have it.
   if (holders.length === 1) return holders[0]
   return uris.get(uri) ?? templates.find((template) => template.matches(uri))?.backend

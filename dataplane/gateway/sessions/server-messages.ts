@@ -1,0 +1,182 @@
+import type { Backend } from '../backends/backend/backend.ts'
+import type { Link } from '../backends/session/link.ts'
+import type { ResourceWatch } from '../backends/session/resource-updates.ts'
+import { notificationText } from '../mcp/rpc-text.ts'
+import { type Session, WATCH } from './session.ts'
+import type { BusMessage, SessionBus } from './store/bus.ts'
+import type { SessionRecord } from './store/store.ts'
+
+/** What subscriptions need of the sessions of this replica. */
+export interface SubscribedSessions {
+  /** The session of this id, where it is known here. */
+  known(id: string): Session | undefined
+  /** As the store has it. */
+  recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
+  note(session: Session, name: string, value: string | undefined): void | Promise<void>
+  send(session: Session, message: string): Promise<boolean>
+}
+
+export interface ServerMessagesOptions {
+  /** The backend of this name, where there is one. */
+  backendNamed(name: string): Backend | undefined
+  /** Begins to watch a resource; undefined where no backend has it. */
+  watch(uri: string, onUpdate: () => void): ResourceWatch | undefined
+  /** A backend has sent an unsolicited message in this session. */
+  onServerMessage(session: Session, link: Link, bytes: Buffer): void
+  /** Something failed that nobody waits for; `what` is then not done. */
+  onFault(error: unknown, what: string): void
+}
+
+/** Note of the replica at which a client has its GET stream open. */
+export const STREAM = 'stream'
+/** How long a call waits until another replica has subscribed to the messages of its backend. */
+const PATIENCE_MS = 1_500
+
+/**
+ * Subscriptions to the unsolicited messages of backends, for clients with sessions. The replica at which the client has
+ * its GET stream open subscribes. What one replica knows of a session with a backend the others know too, so that
+ * nothing is lost with a replica that stops.
+ */
+export class ServerMessages {
+  readonly #sessions: SubscribedSessions
+  readonly #options: ServerMessagesOptions
+  /** Calls that wait until another replica has subscribed, by session and backend. */
+  readonly #waiting = new Map<string, () => void>()
+  #bus: SessionBus | undefined
+
+  constructor(sessions: SubscribedSessions, options: ServerMessagesOptions) {
+    this.#sessions = sessions
+    this.#options = options
+  }
+
+  /** Exchanges messages with other replicas on this bus; undefined where there are none. */
+  follow(bus: SessionBus | undefined): void {
+    this.#bus = bus
+    bus?.on('linked', (message) => {
+      this.#openedElsewhere(message, bus).catch((error) =>
+        this.#options.onFault(error, 'the messages of a backend’s session are not subscribed to'),
+      )
+    })
+    bus?.on('hears', ({ session, backend }) => this.#waiting.get(keyOf(session, backend))?.())
+    bus?.on('listens', ({ session }) => {
+      const known = this.#sessions.known(session)
+      known?.stream?.end()
+      for (const link of known?.openLinks ?? []) link.unhear()
+    })
+  }
+
+  /** A session with a backend has been opened here: its messages are subscribed to where the client has its stream. */
+  opened(session: Session, link: Link): void {
+    if (session.stream !== undefined) this.#subscribe(session, link)
+    else if (this.#bus !== undefined) link.waitFor(this.#subscribeElsewhere(session, link, this.#bus).catch(() => {}))
+  }
+
+  async #subscribeElsewhere(session: Session, link: Link, bus: SessionBus): Promise<void> {
+    await this.#refresh(session)
+    const at = session.noted(STREAM)
+    if (at !== undefined && at !== bus.replica) await this.#subscribeAt(at, session, link, bus)
+  }
+
+  /** Reads what other replicas have noted meanwhile. */
+  async #refresh(session: Session): Promise<void> {
+    session.record = (await this.#sessions.recordOf(session.record.id)) ?? session.record
+  }
+
+  #subscribe(session: Session, link: Link): void {
+    link.hear((bytes) => this.#options.onServerMessage(session, link, bytes))
+  }
+
+  /** Settles when the other replica has subscribed, or has not in time. */
+  async #subscribeAt(at: string, session: Session, link: Link, bus: SessionBus): Promise<void> {
+    const { id } = session.record
+    const backend = link.backend.name
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, PATIENCE_MS)
+    this.#waiting.set(keyOf(id, backend), resolve)
+    const isSent = await bus.send({ kind: 'linked', session: id, backend, from: bus.replica }, at)
+    // That replica is gone: until the client opens its stream at another one this one subscribes.
+    if (!isSent) this.#subscribe(session, link)
+    else await promise
+    clearTimeout(timer)
+    this.#waiting.delete(keyOf(id, backend))
+  }
+
+  /** Another replica has opened a session with a backend for a client that has its stream here. */
+  async #openedElsewhere(
+    { session: id, backend: name, from }: Extract<BusMessage, { kind: 'linked' }>,
+    bus: SessionBus,
+  ) {
+    const session = this.#sessions.known(id)
+    const backend = this.#options.backendNamed(name)
+    if (session?.stream !== undefined && backend !== undefined) {
+      await this.#refresh(session)
+      const link = session.link(backend)
+      if (link.renew() !== undefined) this.#subscribe(session, link)
+      await link.beginning
+    }
+    bus.tell({ kind: 'hears', session: id, backend: name }, from)
+  }
+
+  /** A client has opened its stream here: subscribes to the messages of its backends, whichever replica has opened their sessions. */
+  async subscribe(session: Session): Promise<void> {
+    if (this.#bus !== undefined) {
+      await this.#noteStreamHere(session, this.#bus)
+      await this.#refresh(session)
+    }
+
+    for (const name of session.linked) {
+      const backend = this.#options.backendNamed(name)
+      if (backend !== undefined) session.link(backend).adopt()
+    }
+    for (const link of session.openLinks) this.#subscribe(session, link)
+  }
+
+  /** Notes, and tells the other replicas, that this session's client has its stream here. */
+  async #noteStreamHere(session: Session, bus: SessionBus): Promise<void> {
+    const before = session.noted(STREAM)
+    if (before === bus.replica) return
+    await this.#sessions.note(session, STREAM, bus.replica)
+    // Many backends give a session one stream alone: the replica that has it must close it.
+    if (before !== undefined) await bus.send({ kind: 'listens', session: session.record.id })
+    // Resources that another replica, which may be gone, has watched for it.
+    for (const uri of session.watched) if (session.noted(WATCH + uri) !== bus.replica) await this.watch(session, uri)
+  }
+
+  /** Watches a resource for a session's client, at this replica until the client has its stream at another. */
+  async watch(session: Session, uri: string): Promise<void> {
+    session.watch(uri, () => this.#options.watch(uri, () => this.#onUpdated(session, uri)))
+    await this.#sessions.note(session, WATCH + uri, this.#replica)
+  }
+
+  /** Watches once more what its client still watches, at the backend that has it now; false where none is known yet. */
+  watchAgain(session: Session, uri: string): boolean {
+    if (session.noted(WATCH + uri) !== this.#replica) return true
+    session.watch(uri, () => this.#options.watch(uri, () => this.#onUpdated(session, uri)))
+    return session.watchesOf(uri).length > 0
+  }
+
+  async unwatch(session: Session, uri: string): Promise<void> {
+    session.unwatch(uri)
+    await this.#sessions.note(session, WATCH + uri, undefined)
+  }
+
+  #onUpdated(session: Session, uri: string): void {
+    this.#notifyUpdated(session, uri).catch(() => {
+      // The store is away: the client, whose requests fail as well, can read the resource when it is back.
+    })
+  }
+
+  /** Notifies the client of a resource that has changed, unless another replica watches it by now. */
+  async #notifyUpdated(session: Session, uri: string): Promise<void> {
+    const record = await this.#sessions.recordOf(session.record.id)
+    if (record?.notes?.[WATCH + uri] !== this.#replica) session.unwatch(uri)
+    else await this.#sessions.send(session, notificationText('notifications/resources/updated', { uri }))
+  }
+
+  get #replica(): string {
+    return this.#bus?.replica ?? LOCAL
+  }
+}
+
+const LOCAL = 'here'
+const keyOf = (session: string, backend: string): string => `${session} ${backend}`

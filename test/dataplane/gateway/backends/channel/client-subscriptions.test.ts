@@ -1,0 +1,53 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import {
+  applySubscription,
+  type ClientSubscriptions,
+  wantsLogLevel,
+} from '../../../../../dataplane/gateway/backends/channel/client-subscriptions.ts'
+
+const nobody = (): ClientSubscriptions => ({ subscribed: new Set(), level: undefined })
+
+const ask = (method: string, params: Record<string, unknown>) => ({
+  text: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  method,
+  params,
+})
+
+test('a subscription ends at the server when the last who wanted it has ended its own', () => {
+  const one = nobody()
+  const two = nobody()
+  for (const [subscriptions, other] of [
+    [one, two],
+    [two, one],
+  ] as const)
+    assert.ok(applySubscription(subscriptions, [other], ask('resources/subscribe', { uri: 'a:b' })))
+  assert.is(applySubscription(one, [two], ask('resources/unsubscribe', { uri: 'a:b' })), undefined)
+  assert.not(one.subscribed.has('a:b'))
+  assert.ok(applySubscription(two, [one], ask('resources/unsubscribe', { uri: 'a:b' })))
+})
+
+test('the server is asked for the lowest level that somebody wants', () => {
+  const one = nobody()
+  const two = nobody()
+  const levelOf = (text: string | undefined) => JSON.parse(text ?? '{}').params.level
+  assert.is(levelOf(applySubscription(one, [two], ask('logging/setLevel', { level: 'error' }))), 'error')
+  assert.is(levelOf(applySubscription(two, [one], ask('logging/setLevel', { level: 'debug' }))), 'debug')
+  assert.is(levelOf(applySubscription(one, [two], ask('logging/setLevel', { level: 'alert' }))), 'debug')
+  assert.not(wantsLogLevel(one, 'error'))
+  assert.ok(wantsLogLevel(two, 'debug'))
+  assert.ok(wantsLogLevel(nobody(), 'debug'))
+})
+
+test('everything else goes as it came', () => {
+  for (const [method, params] of [
+    ['tools/call', { name: 'x' }],
+    ['logging/setLevel', { level: 'loud' }],
+    ['resources/unsubscribe', { uri: 5 }],
+  ] as const) {
+    const request = ask(method, params)
+    assert.is(applySubscription(nobody(), [], request), request.text)
+  }
+})
+
+test.run()
