@@ -6,7 +6,8 @@ import { reconcileMcpOidcConfig } from './configs/mcp-oidc-config.ts'
 import { reconcileMcpTelemetryConfig } from './configs/mcp-telemetry-config.ts'
 import { reconcileMcpToolConfig } from './configs/mcp-tool-config.ts'
 import { reconcileVirtualMcpCompositeToolDefinition } from './configs/virtual-mcp-composite-tool-definition.ts'
-import type { Plan, ReconcileContext } from './outcome/plan.ts'
+import type { ExplainedPlan, Plan, ReconcileContext } from './outcome/plan.ts'
+import type { Problem } from './outcome/problems.ts'
 import { withBoundedLists } from './outcome/status-lists.ts'
 import { reconcileMcpGroup } from './workloads/mcp-group.ts'
 import { reconcileMcpRegistry } from './workloads/mcp-registry.ts'
@@ -33,16 +34,31 @@ const reconciles = {
   MCPRegistry: reconcileMcpRegistry,
 } satisfies Record<KindName, unknown>
 
-type AnyReconcile = (object: unknown, view: ClusterView, context: ReconcileContext) => Plan
+type AnyReconcile = (object: unknown, view: ClusterView, context: ReconcileContext) => ExplainedPlan
 
 /**
  * The plan of one object. Takes an object of a kind of ours that its schema lets through, with defaults applied, as the
  * API server and `applyDefaults` give it. Throws a TypeError on a foreign kind.
  */
 export function reconcile(object: { readonly kind: string }, view: ClusterView, context: ReconcileContext): Plan {
+  return explainedPlan(object, view, context).plan
+}
+
+interface Explained {
+  readonly plan: Plan
+  /** What the False conditions of the plan say, one by one. */
+  readonly problems: readonly Problem[]
+}
+
+/** The plan of one object as `reconcile` gives it, and what was found wrong on the way. */
+export function explainedPlan(
+  object: { readonly kind: string },
+  view: ClusterView,
+  context: ReconcileContext,
+): Explained {
   if (!Object.hasOwn(reconciles, object.kind)) throw new TypeError(`not a kind of ours: ${object.kind}`)
-  const plan = (reconciles[object.kind as KindName] as AnyReconcile)(object, view, context)
-  return withBoundedLists(object as never, plan, context.now)
+  const { problems, ...plan } = (reconciles[object.kind as KindName] as AnyReconcile)(object, view, context)
+  return { plan: withBoundedLists(object as never, plan, context.now), problems }
 }
 
 export interface PlannedObject {

@@ -109,7 +109,8 @@ function reachFindings(backend: Backend, at: string): readonly Finding[] {
 /** Fields of a backend that is reached over HTTP; `allowPrivateIP` has a default and is always there. */
 const ofHttp: ReadonlySet<string> = new Set(['caBundleFile', 'headerFiles', 'headers', 'url'])
 
-function backendFindings(backend: Backend, at: string): readonly Finding[] {
+/** What is wrong with one backend, which stands at the pointer `at`. */
+export function backendFindings(backend: Backend, at: string): readonly Finding[] {
   const { headers = {}, headerFiles = [] } = backend
   const named = [
     ...Object.keys(headers).map((name) => ({ name, pointer: `${at}/headers/${escapeStep(name)}` })),

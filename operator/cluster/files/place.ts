@@ -1,36 +1,33 @@
 import { kindNamed } from '../../../crds/index.ts'
-import type { KubernetesObject } from '../../model/view.ts'
+import type { KubernetesObject, ObjectName } from '../../model/view.ts'
+import { type Problem, problemText, withoutSecrets } from '../../reconcile/outcome/problems.ts'
 
-/** A part of what a condition says, and what in the object it is about. */
-export interface Placed {
+/** What is wrong with an object, and where in it. */
+export interface PlacedProblem {
   readonly message: string
-  /** JSON pointer (RFC 6901) into the object, where the message tells one or names what the object refers to. */
+  /** JSON pointer (RFC 6901) into the object: to the value that is wrong, or to the name of what is referred to. */
   readonly pointer?: string
 }
 
-/** A condition joins what is wrong by semicolons; each part begins with a pointer or with the object that it is about. */
-const NEXT_PART = /; (?=\/spec\/|[A-Z]\w+ "[^"]+"(?:: | is missing| has no key))/
-const AT_POINTER = /^(\/spec\/[^\s,:]+)[,:]? (.*)$/s
-const ABOUT_OBJECT = /^([A-Z]\w+) "([^"]+)"/
-
-/** The parts of a condition's message, each with its place. */
-export const placedParts = (object: KubernetesObject, kind: string, message: string): readonly Placed[] =>
-  message.split(NEXT_PART).map((part) => placed(object, kind, part))
-
-function placed(object: KubernetesObject, kind: string, message: string): Placed {
-  const [, pointer, said] = AT_POINTER.exec(message) ?? []
-  if (pointer !== undefined && said !== undefined) return { message: said, pointer }
-  const [, ofKind, name] = ABOUT_OBJECT.exec(message) ?? []
-  const reference = ofKind === undefined || name === undefined ? undefined : referenceTo(object, kind, ofKind, name)
-  return reference === undefined ? { message } : { message, pointer: reference }
+/** The problems of an object, each at its place; one without a place is told along with the one before it. */
+export function placedProblems(object: KubernetesObject, problems: readonly Problem[]): readonly PlacedProblem[] {
+  const placed: { message: string; pointer?: string }[] = []
+  for (const problem of problems.map(withoutSecrets)) {
+    const pointer = problem.pointer ?? (problem.about && referenceTo(object, problem.about))
+    const previous = placed.at(-1)
+    if (problem.pointer === undefined && problem.about === undefined && previous !== undefined)
+      previous.message += `; ${problemText(problem)}`
+    else placed.push({ message: problem.message, ...(pointer === undefined ? {} : { pointer }) })
+  }
+  return placed
 }
 
 /** Where the object names another one first. */
-function referenceTo(object: KubernetesObject, kind: string, ofKind: string, name: string): string | undefined {
-  const declaration = kindNamed(kind)
+function referenceTo(object: KubernetesObject, { kind, name }: ObjectName): string | undefined {
+  const declaration = kindNamed(object.kind)
   const all = declaration ? [...declaration.references, ...declaration.coreReferences] : []
   const [first] = all
-    .filter((reference) => [reference.kind].flat().includes(ofKind))
+    .filter((reference) => [reference.kind].flat().includes(kind))
     .flatMap(({ places }) => places(object['spec'] as never, name))
   return first && `/spec${first}`
 }

@@ -1,17 +1,19 @@
 import type { NamedObservation, NamedSources } from '../../model/index.ts'
 import { createView } from '../../model/index.ts'
 import type { ClusterView, KubernetesObject } from '../../model/view.ts'
-import { reconcile } from '../../reconcile/index.ts'
+import { explainedPlan } from '../../reconcile/index.ts'
 import type { Condition, Plan, ReconcileContext } from '../../reconcile/outcome/plan.ts'
-import { problemConditions } from '../../reconcile/outcome/problems.ts'
+import { type Problem, problemConditions } from '../../reconcile/outcome/problems.ts'
 import type { CoreObject } from './core.ts'
 import type { ManifestFinding, ObjectId, Severity } from './finding.ts'
-import { type Placed, placedParts } from './place.ts'
+import { type PlacedProblem, placedProblems } from './place.ts'
 import type { Manifest } from './read.ts'
 
 export interface Planned {
   readonly manifest: Manifest
   readonly plan: Plan
+  /** What the False conditions of the plan say, one by one. */
+  readonly problems: readonly Problem[]
 }
 
 interface PlanInput {
@@ -58,7 +60,7 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
   })
   return manifests.map((manifest, index) => ({
     manifest,
-    plan: reconcile(objects[index] as KubernetesObject, input.viewOf?.(view, manifest) ?? view, context),
+    ...explainedPlan(objects[index] as KubernetesObject, input.viewOf?.(view, manifest) ?? view, context),
   }))
 }
 
@@ -68,6 +70,8 @@ const decisive: ReadonlySet<string> = new Set(problemConditions)
 const transient = new Set(['Progressing', 'Terminating'])
 
 export interface ConditionProblem {
+  /** Type of the condition that says it. */
+  readonly condition: string
   readonly severity: Severity
   readonly reason: string
   readonly message: string
@@ -76,8 +80,9 @@ export interface ConditionProblem {
 /** What the conditions of a plan say that its owner should act on; each text once. */
 export function conditionProblems({ status }: Plan): readonly ConditionProblem[] {
   const found: ConditionProblem[] = []
-  const add = (severity: Severity, { reason, message }: Condition) => {
-    if (!found.some((problem) => problem.message === message)) found.push({ severity, reason, message })
+  const add = (severity: Severity, { type, reason, message }: Condition) => {
+    if (!found.some((problem) => problem.message === message))
+      found.push({ condition: type, severity, reason, message })
   }
   const { conditions } = status
   for (const condition of conditions) {
@@ -95,20 +100,22 @@ export function conditionProblems({ status }: Plan): readonly ConditionProblem[]
 
 /** The same as findings, one for each thing that is wrong, at its place or else at the object's name. */
 export const planFindings = (planned: readonly Planned[]): readonly ManifestFinding[] =>
-  planned.flatMap(({ manifest, plan }) =>
-    conditionProblems(plan).flatMap(({ severity, reason, message }) =>
-      partsOf(manifest, severity, message).map((part) => ({
-        severity,
-        reason,
-        message: `${manifest.id.kind} ${manifest.id.namespace}/${manifest.id.name}: ${part.message}`,
+  planned.flatMap(({ manifest, plan, problems }) =>
+    conditionProblems(plan).flatMap((said) =>
+      partsOf(manifest, said, problems).map(({ message, pointer }) => ({
+        severity: said.severity,
+        reason: said.reason,
+        message: `${manifest.id.kind} ${manifest.id.namespace}/${manifest.id.name}: ${message}`,
         file: manifest.file,
-        line: manifest.lineOf(part.pointer ?? '/metadata/name'),
-        ...(part.pointer === undefined ? {} : { pointer: part.pointer }),
+        line: manifest.lineOf(pointer ?? '/metadata/name'),
+        ...(pointer === undefined ? {} : { pointer }),
         object: manifest.id,
       })),
     ),
   )
 
-/** A warning tells of other objects in words of its own. */
-const partsOf = ({ object, id }: Manifest, severity: Severity, message: string): readonly Placed[] =>
-  severity === 'error' ? placedParts(object, id.kind, message) : [{ message }]
+/** The problems behind a condition; one that has none, as a warning and what pods say, speaks for itself. */
+function partsOf({ object }: Manifest, said: ConditionProblem, problems: readonly Problem[]): readonly PlacedProblem[] {
+  const behind = problems.filter(({ condition }) => condition === said.condition)
+  return behind.length === 0 ? [{ message: said.message }] : placedProblems(object, behind)
+}

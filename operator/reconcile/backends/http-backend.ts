@@ -1,4 +1,3 @@
-import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import { addressFindings, isLoopback } from '../../../dataplane/config/check/url.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
@@ -47,20 +46,10 @@ export function mayBePrivate(
 /** Notes a remote server at an address that the data plane never calls, under what the object and the shell allow. */
 export function checkRemoteUrl(spec: RemoteSpec, context: ReconcileContext, problems: Problems): void {
   const reachable = { allowPrivateIP: mayBePrivate(spec, context), allowedBy: 'allowPrivateEndpoint' }
-  for (const { pointer, message } of addressFindings(spec.remoteUrl, '/spec/remoteUrl', reachable))
-    problems.add('Valid', 'AddressRefused', `${pointer}: ${message}`)
+  for (const finding of addressFindings(spec.remoteUrl, '/spec/remoteUrl', reachable))
+    problems.add('Valid', 'AddressRefused', finding)
 }
 
 /** How a server behind a URL speaks; nothing where it is the usual way. */
 export const httpTransport = (transport: string | undefined): Pick<BackendConfig, 'transport'> =>
   transport === 'sse' ? { transport } : {}
-
-/** What is wrong with one backend, so that it can be left out and the others serve. */
-export const backendFindings = (backend: BackendConfig): readonly string[] =>
-  checkGateway({
-    name: 'one',
-    namespace: 'one',
-    role: 'gateway',
-    incomingAuth: { type: 'anonymous' },
-    backends: [backend],
-  }).map(({ pointer, message }) => `${pointer.replace('/backends/0', '') || '/'} ${message}`)

@@ -2,8 +2,8 @@ import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import type { ClusterView, ObjectName } from '../../model/view.ts'
 import { hashOf } from '../../render/object/canonical.ts'
 import { type Conditions, generationOf, startConditions } from '../outcome/conditions.ts'
-import type { Plan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
-import { joined, type Problems, startProblems } from '../outcome/problems.ts'
+import type { ExplainedPlan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
+import { joined, type Problem, type ProblemDetail, type Problems, startProblems } from '../outcome/problems.ts'
 import { notYetSupported } from '../outcome/supported.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 
@@ -39,7 +39,7 @@ export function deletionBlocked(
 export function settle(
   problems: Problems,
   conditions: Conditions,
-  waiting: readonly string[] = [],
+  waiting: readonly ProblemDetail[] = [],
 ): readonly PlannedEvent[] {
   const invalid = problems.of('Valid')
   const missing = problems.of('ReferencesResolved')
@@ -53,12 +53,14 @@ export function settle(
     conditions.set('Ready', 'True', 'Ready', '')
     return []
   }
-  const message = [...all.map((problem) => problem.message), ...waiting].join('; ')
+  const message = joined([...all, ...waiting])
   conditions.set('Ready', 'False', reason, message)
   // kstatus: waiting won't help. A missing reference may still come, so that one is in progress.
   if (invalid.length > 0 || missing.length === 0) conditions.set('Stalled', 'True', reason, message)
   return [{ type: 'Warning', reason, message }]
 }
+
+const unreadyFor = (detail: ProblemDetail): Problem => ({ condition: 'Ready', reason: 'NotYetSupported', ...detail })
 
 interface PlanConfigOptions {
   /**
@@ -76,7 +78,7 @@ export function planConfig<K extends KindDeclaration>(
   kind: K,
   check: CheckConfig<K>,
   options: PlanConfigOptions = {},
-): (object: ObjectOf<K>, view: ClusterView, context: ReconcileContext) => Plan {
+): (object: ObjectOf<K>, view: ClusterView, context: ReconcileContext) => ExplainedPlan {
   return (object, view, context) => {
     const { namespace, name } = object.metadata
     const conditions = startConditions(object, context.now)
@@ -85,8 +87,7 @@ export function planConfig<K extends KindDeclaration>(
     const referrers = view.referrers(kind, namespace, name)
     const waiting = notYetSupported(kind, object)
     const { warning } = options
-    if (warning !== undefined && waiting.length > 0)
-      conditions.set(warning, 'True', 'NotYetSupported', waiting.join('; '))
+    if (warning !== undefined && waiting.length > 0) conditions.set(warning, 'True', 'NotYetSupported', joined(waiting))
     const unready = warning === undefined ? waiting : []
     const events = [...settle(problems, conditions, unready), ...deletionBlocked(object, referrers, conditions)]
     return {
@@ -99,6 +100,7 @@ export function planConfig<K extends KindDeclaration>(
       },
       events,
       finalizer: referrers.length > 0,
+      problems: [...problems.all(), ...unready.map(unreadyFor)],
     }
   }
 }

@@ -7,7 +7,11 @@ const checkAuthzConfig: CheckConfig<typeof mcpAuthzConfig> = (object, { problems
   const { policies } = object.spec.config
   if (object.spec.type !== 'cedarv1') return
   if (!Array.isArray(policies) || policies.length === 0 || policies.some((policy) => typeof policy !== 'string'))
-    problems.add('Valid', 'ConfigInvalid', '/spec/config/policies must be a list of at least one policy')
+    problems.add('Valid', 'ConfigInvalid', {
+      pointer: '/spec/config/policies',
+      joint: ' ',
+      message: 'must be a list of at least one policy',
+    })
 }
 
 export const reconcileMcpAuthzConfig = planConfig(mcpAuthzConfig, checkAuthzConfig)

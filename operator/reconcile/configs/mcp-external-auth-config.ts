@@ -7,7 +7,7 @@ export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> 
   const { type } = object.spec
   checkNotRefused(mcpExternalAuthConfig, object, resolver.problems)
   if (type !== 'unauthenticated' && object.spec[type] === undefined)
-    resolver.problems.add('Valid', 'ConfigInvalid', `/spec/${type} must be set`)
+    resolver.problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/${type}`, joint: ' ', message: 'must be set' })
   checkSecrets(mcpExternalAuthConfig, object, resolver)
 }
 

@@ -23,10 +23,12 @@ const checkOidcConfig: CheckConfig<typeof mcpOidcConfig> = (object, resolver) =>
   const { type, inline, kubernetesServiceAccount: cluster } = object.spec
   checkNotRefused(mcpOidcConfig, object, problems)
   const issuer = type === 'inline' ? inline : cluster
-  if (issuer === undefined) return problems.add('Valid', 'ConfigInvalid', `/spec/${type} must be set`)
-  const invalid = (message: string) => problems.add('Valid', 'ConfigInvalid', message)
+  if (issuer === undefined)
+    return problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/${type}`, joint: ' ', message: 'must be set' })
+  const invalid: Invalid = (pointer, message) =>
+    problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
   for (const { pointer, message } of issuerFindings({ ...issuer, ...privacyOf(object) }, `/spec/${type}`))
-    invalid(`${pointer} ${message}`)
+    invalid(pointer, message)
   if (type === 'inline' && inline) checkInline(inline, invalid, resolver)
   if (type === 'kubernetesServiceAccount' && cluster) checkCluster(cluster, invalid)
 }
@@ -38,27 +40,33 @@ const privacyOf = ({ spec: { inline, kubernetesServiceAccount: cluster } }: MCPO
     : { allowPrivateIP: cluster?.useClusterAuth, allowedBy: 'useClusterAuth' }
 
 type Inline = NonNullable<MCPOIDCConfig['spec']['inline']>
+/** Notes what is wrong with the value at a pointer. */
+type Invalid = (pointer: string, message: string) => void
 type Cluster = NonNullable<MCPOIDCConfig['spec']['kubernetesServiceAccount']>
 
-function checkInline(inline: Inline, invalid: (message: string) => void, resolver: Resolver): void {
+function checkInline(inline: Inline, invalid: Invalid, resolver: Resolver): void {
   const { caBundleRef, clientSecretRef, clientId, introspectionUrl, jwksAuthTokenPath: token } = inline
   if (caBundleRef) caBundleFound(caBundleRef, '/spec/inline/caBundleRef', resolver)
   if (clientSecretRef) resolver.secretKey(clientSecretRef)
-  if (clientSecretRef && clientId === undefined) invalid('/spec/inline/clientId must be set with clientSecretRef')
-  if (introspectionUrl !== undefined && !clientSecretRef) invalid('/spec/inline/introspectionUrl needs clientSecretRef')
+  if (clientSecretRef && clientId === undefined) invalid('/spec/inline/clientId', 'must be set with clientSecretRef')
+  if (introspectionUrl !== undefined && !clientSecretRef)
+    invalid('/spec/inline/introspectionUrl', 'needs clientSecretRef')
   if (token === undefined || isMountedToken(token)) return
   const at = '/spec/inline/jwksAuthTokenPath'
   if (token !== SERVICE_ACCOUNT_TOKEN)
-    invalid(`${at} must be a file below ${JWKS_TOKENS}, by its plain path, or ${SERVICE_ACCOUNT_TOKEN}`)
+    invalid(at, `must be a file below ${JWKS_TOKENS}, by its plain path, or ${SERVICE_ACCOUNT_TOKEN}`)
   else if (!isAtApiServer(inline.jwksUrl ?? inline.issuer))
-    invalid(`${at}: that token goes to the cluster’s own API server alone (${API_SERVER}), and the keys are elsewhere`)
+    resolver.problems.add('Valid', 'ConfigInvalid', {
+      pointer: at,
+      message: `that token goes to the cluster’s own API server alone (${API_SERVER}), and the keys are elsewhere`,
+    })
 }
 
-function checkCluster({ issuer, jwksUrl, useClusterAuth }: Cluster, invalid: (message: string) => void): void {
+function checkCluster({ issuer, jwksUrl, useClusterAuth }: Cluster, invalid: Invalid): void {
   const at = '/spec/kubernetesServiceAccount'
   if (useClusterAuth && jwksUrl !== undefined && !isAtApiServer(jwksUrl))
-    invalid(`${at}/jwksUrl must be at the cluster’s own API server (${API_SERVER}), or useClusterAuth false`)
-  if (!useClusterAuth && issuer === undefined) invalid(`${at}/issuer must be set where useClusterAuth is false`)
+    invalid(`${at}/jwksUrl`, `must be at the cluster’s own API server (${API_SERVER}), or useClusterAuth false`)
+  if (!useClusterAuth && issuer === undefined) invalid(`${at}/issuer`, 'must be set where useClusterAuth is false')
 }
 
 function isAtApiServer(text: string): boolean {
@@ -86,13 +94,17 @@ function audienceOf(
   problems: Problems,
 ): string | undefined {
   if (besides !== undefined && ref.audience !== undefined && besides !== ref.audience) {
-    problems.add('Valid', 'AudienceConflict', 'audience and oidcConfigRef.audience differ: set one, or both alike')
+    problems.add('Valid', 'AudienceConflict', {
+      message: 'audience and oidcConfigRef.audience differ: set one, or both alike',
+    })
     return undefined
   }
   const audience = besides ?? ref.audience
   if (audience !== undefined) return audience
   if (config.spec.type === 'kubernetesServiceAccount') return CLUSTER_AUDIENCE
-  problems.add('Valid', 'AudienceMissing', 'an audience must be set: without one, a token for anything would do')
+  problems.add('Valid', 'AudienceMissing', {
+    message: 'an audience must be set: without one, a token for anything would do',
+  })
   return undefined
 }
 
@@ -102,13 +114,13 @@ function checkResource({ resourceUrl }: OidcReference, { spec }: MCPOIDCConfig, 
   if (isIP(host) === 0 || spec.type !== 'inline') return
   const addressClass = classOf(host)
   if (addressClass === 'never')
-    problems.add('Valid', 'ConfigInvalid', `oidcConfigRef.resourceUrl: nothing is served at the address ${host}`)
+    problems.add('Valid', 'ConfigInvalid', {
+      message: `oidcConfigRef.resourceUrl: nothing is served at the address ${host}`,
+    })
   else if (addressClass === 'private' && !spec.inline?.protectedResourceAllowPrivateIP)
-    problems.add(
-      'Valid',
-      'ConfigInvalid',
-      `oidcConfigRef.resourceUrl: ${host} is a private address; protectedResourceAllowPrivateIP allows it`,
-    )
+    problems.add('Valid', 'ConfigInvalid', {
+      message: `oidcConfigRef.resourceUrl: ${host} is a private address; protectedResourceAllowPrivateIP allows it`,
+    })
 }
 
 /** The API server as the source of the keys; `url` is at it, where one is configured. */

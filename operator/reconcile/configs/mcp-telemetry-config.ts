@@ -1,7 +1,8 @@
 import { type MCPTelemetryConfig, mcpTelemetryConfig } from '../../../crds/index.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import type { Conditions } from '../outcome/conditions.ts'
-import { checkNotRefused, unsupported } from '../outcome/supported.ts'
+import { problemText } from '../outcome/problems.ts'
+import { checkNotRefused, notYetSupported } from '../outcome/supported.ts'
 import { caBundleFile, caBundleFound } from '../references/ca-bundle.ts'
 import type { KeyRef, Resolver } from '../references/resolver.ts'
 import { type CheckConfig, planConfig } from './config.ts'
@@ -60,9 +61,7 @@ export function mountTelemetry(
 export function warnOfTelemetry(telemetry: WorkloadTelemetry | undefined, conditions: Conditions): void {
   if (!telemetry) return
   const { config } = telemetry
-  const waiting = unsupported(mcpTelemetryConfig, config)
-    .filter(({ reason }) => reason === 'NotYetSupported')
-    .map((field) => field.message)
+  const waiting = notYetSupported(mcpTelemetryConfig, config).map(problemText)
   const { enabled, sensitiveHeaders = [] } = config.spec.openTelemetry ?? {}
   const names = sensitiveHeaders.map(({ name }) => name).sort()
   if (enabled && names.length > 0) waiting.push(`the values of ${names.join(', ')} are mounted and not sent yet`)

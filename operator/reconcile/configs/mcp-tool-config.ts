@@ -12,8 +12,8 @@ const checkToolConfig: CheckConfig<typeof mcpToolConfig> = (object, { problems }
   for (const [tool, { name = tool }] of Object.entries(sortedKeys(object.spec.toolsOverride ?? {}))) {
     const other = seen.get(name)
     if (other !== undefined) {
-      const text = `/spec/toolsOverride: ${JSON.stringify(other)} and ${JSON.stringify(tool)} get the same name ${JSON.stringify(name)}`
-      problems.add('Valid', 'ConfigInvalid', text)
+      const message = `${JSON.stringify(other)} and ${JSON.stringify(tool)} get the same name ${JSON.stringify(name)}`
+      problems.add('Valid', 'ConfigInvalid', { pointer: '/spec/toolsOverride', message })
     }
     seen.set(name, tool)
   }

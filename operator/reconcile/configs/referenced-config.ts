@@ -1,5 +1,5 @@
 import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
-import { joined, startProblems } from '../outcome/problems.ts'
+import { joined, problemText, startProblems } from '../outcome/problems.ts'
 import { unsupported } from '../outcome/supported.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import type { CheckConfig } from './config.ts'
@@ -24,15 +24,17 @@ export function referencedConfig<K extends KindDeclaration>(
   if (!object) return undefined
   const inner = startProblems()
   check(object, startResolver(resolver.view, resolver.namespace, inner))
+  const about = { kind: kind.kind, name }
   const title = `${kind.kind} ${JSON.stringify(name)}`
   for (const condition of ['Valid', 'ReferencesResolved'] as const) {
     const found = inner.of(condition)
     if (found[0] === undefined) continue
     const reason = condition === 'Valid' ? 'ReferenceInvalid' : found[0].reason
-    resolver.problems.add('ReferencesResolved', reason, `${title}: ${joined(found)}`)
+    resolver.problems.add('ReferencesResolved', reason, { about, message: `${title}: ${joined(found)}` })
   }
   const ignored = options.strict ? unsupported(kind, object) : []
-  for (const { reason, message } of ignored)
-    if (reason === 'NotYetSupported') resolver.problems.add('Valid', reason, `${title}: ${message}`)
+  for (const { reason, detail } of ignored)
+    if (reason === 'NotYetSupported')
+      resolver.problems.add('Valid', reason, { about, message: `${title}: ${problemText(detail)}` })
   return inner.none && ignored.length === 0 ? object : undefined
 }

@@ -1,7 +1,7 @@
 import { type VirtualMCPCompositeToolDefinition, virtualMcpCompositeToolDefinition } from '../../../crds/index.ts'
 import type { ClusterView } from '../../model/view.ts'
-import type { Plan, ReconcileContext } from '../outcome/plan.ts'
-import { startProblems } from '../outcome/problems.ts'
+import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
+import { problemText, startProblems } from '../outcome/problems.ts'
 import { checkNotRefused } from '../outcome/supported.ts'
 import { startResolver } from '../references/resolver.ts'
 import { type CheckConfig, planConfig } from './config.ts'
@@ -24,13 +24,17 @@ const checkWorkflow: CheckConfig<typeof virtualMcpCompositeToolDefinition> = (ob
   const ids = new Set(steps.map(({ id }) => id))
   steps.forEach(({ dependsOn = [] }, at) => {
     for (const id of dependsOn) {
-      const place = `/spec/steps/${at}/dependsOn`
-      if (!ids.has(id)) problems.add('Valid', 'ConfigInvalid', `${place}: there is no step ${JSON.stringify(id)}`)
+      const pointer = `/spec/steps/${at}/dependsOn`
+      if (!ids.has(id))
+        problems.add('Valid', 'ConfigInvalid', { pointer, message: `there is no step ${JSON.stringify(id)}` })
     }
   })
   const stuck = stepsInCycles(steps)
   if (stuck.length > 0)
-    problems.add('Valid', 'ConfigInvalid', `/spec/steps: these wait for each other: ${stuck.join(', ')}`)
+    problems.add('Valid', 'ConfigInvalid', {
+      pointer: '/spec/steps',
+      message: `these wait for each other: ${stuck.join(', ')}`,
+    })
 }
 
 const plan = planConfig(virtualMcpCompositeToolDefinition, checkWorkflow)
@@ -40,10 +44,10 @@ export function reconcileVirtualMcpCompositeToolDefinition(
   object: VirtualMCPCompositeToolDefinition,
   view: ClusterView,
   context: ReconcileContext,
-): Plan {
+): ExplainedPlan {
   const problems = startProblems()
   checkWorkflow(object, startResolver(view, object.metadata.namespace, problems))
-  const validationErrors = problems.of('Valid').map(({ message }) => message)
+  const validationErrors = problems.of('Valid').map(problemText)
   const planned = plan(object, view, context)
   const validationStatus = validationErrors.length === 0 ? 'Valid' : 'Invalid'
   return { ...planned, status: { ...planned.status, validationErrors, validationStatus } }

@@ -1,6 +1,7 @@
 import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import type { ClusterView, KubernetesObject } from '../../model/view.ts'
 import type { AdminPeer } from '../../render/network/admin-peers.ts'
+import type { Problem } from './problems.ts'
 
 /** A condition as the Kubernetes API conventions define it. */
 export interface Condition {
@@ -38,6 +39,11 @@ export interface Plan {
   readonly events: readonly PlannedEvent[]
   /** Whether our finalizer should be on the object. Absent on an object under deletion: it may go. */
   readonly finalizer: boolean
+}
+
+/** A plan, and what was found wrong while it was made. */
+export interface ExplainedPlan extends Plan {
+  readonly problems: readonly Problem[]
 }
 
 /** A program in the place of a container. */

@@ -1,3 +1,6 @@
+import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
+import type { ObjectName } from '../../model/view.ts'
+
 /** What keeps an object from being served as it stands, gathered while a plan is put together. */
 
 /** Conditions that a problem can make False. In this order the first one speaks in `Ready`. */
@@ -5,16 +8,27 @@ export const problemConditions = ['Valid', 'ReferencesResolved', 'PodTemplateVal
 
 type ProblemCondition = (typeof problemConditions)[number]
 
-export interface Problem {
-  readonly condition: ProblemCondition
+/** What is wrong, and with what. */
+export interface ProblemDetail {
+  /** For people. Where there is a pointer: what is wrong with the value that it names. */
+  readonly message: string
+  /** JSON pointer (RFC 6901) into the object. */
+  readonly pointer?: string
+  /** What stands between pointer and message in a text; a colon and a space where nothing is said. */
+  readonly joint?: ': ' | ' ' | ', '
+  /** Another object that this one refers to and that the message is about. */
+  readonly about?: ObjectName
+}
+
+export interface Problem extends ProblemDetail {
+  /** `Ready` for what leaves all other conditions as they are. */
+  readonly condition: ProblemCondition | 'Ready'
   /** CamelCase, for programs. */
   readonly reason: string
-  /** For people; names what is missing or wrong. */
-  readonly message: string
 }
 
 export interface Problems {
-  add(condition: ProblemCondition, reason: string, message: string): void
+  add(condition: ProblemCondition, reason: string, detail: ProblemDetail): void
   /** The problems of one condition, in the order in which they were found, each text once. */
   of(condition: ProblemCondition): readonly Problem[]
   /** All of them, by condition. */
@@ -26,8 +40,8 @@ export function startProblems(): Problems {
   const found = new Map<string, Problem>()
   const of = (condition: ProblemCondition) => [...found.values()].filter((problem) => problem.condition === condition)
   return {
-    add(condition, reason, message) {
-      found.set(`${condition} ${message}`, { condition, reason, message })
+    add(condition, reason, detail) {
+      found.set(`${condition} ${problemText(detail)}`, { condition, reason, ...detail })
     },
     of,
     all: () => problemConditions.flatMap(of),
@@ -37,5 +51,15 @@ export function startProblems(): Problems {
   }
 }
 
-/** All messages of one condition as one text. */
-export const joined = (problems: readonly Problem[]): string => problems.map(({ message }) => message).join('; ')
+/** A problem as a condition tells it: the pointer, where there is one, and what is wrong. */
+export const problemText = ({ pointer, joint = ': ', message }: ProblemDetail): string =>
+  pointer === undefined ? message : `${pointer}${joint}${message}`
+
+/** All texts of some problems as one. */
+export const joined = (problems: readonly ProblemDetail[]): string => problems.map(problemText).join('; ')
+
+/** A problem as it may be shown: as conditions have it, without the secrets that URLs carry. */
+export const withoutSecrets = (problem: Problem): Problem => ({
+  ...problem,
+  message: withoutUrlSecrets(problem.message),
+})

@@ -14,7 +14,11 @@ export function caBundleFound(ref: CaBundleRef, pointer: string, resolver: Resol
   const { problems, view, namespace } = resolver
   const { name = '', key = 'ca.crt', optional } = ref.configMapRef ?? {}
   if (name === '') {
-    problems.add('Valid', 'ConfigInvalid', `${pointer}/configMapRef/name must be set`)
+    problems.add('Valid', 'ConfigInvalid', {
+      pointer: `${pointer}/configMapRef/name`,
+      joint: ' ',
+      message: 'must be set',
+    })
     return false
   }
   if (optional === true && view.configMap(namespace, name)?.data[key] === undefined) return false
@@ -22,7 +26,7 @@ export function caBundleFound(ref: CaBundleRef, pointer: string, resolver: Resol
   if (text === undefined) return false
   if (text.includes('-----BEGIN CERTIFICATE-----')) return true
   const message = `key ${JSON.stringify(key)} of ConfigMap ${JSON.stringify(name)} holds no PEM certificate`
-  problems.add('ReferencesResolved', 'CABundleInvalid', message)
+  problems.add('ReferencesResolved', 'CABundleInvalid', { message })
   return false
 }
 

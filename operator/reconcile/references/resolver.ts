@@ -1,5 +1,5 @@
 import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
-import type { ClusterView } from '../../model/view.ts'
+import type { ClusterView, ObjectName } from '../../model/view.ts'
 import type { Problems } from '../outcome/problems.ts'
 
 export interface KeyRef {
@@ -27,39 +27,40 @@ export interface Resolver {
 const quote = (text: string) => JSON.stringify(text)
 
 export function startResolver(view: ClusterView, namespace: string, problems: Problems): Resolver {
-  const missing = (reason: string, message: string) => {
-    problems.add('ReferencesResolved', reason, message)
+  const note = (reason: string, about: ObjectName, what: string) => {
+    const message = `${about.kind} ${quote(about.name)} ${what}`
+    problems.add('ReferencesResolved', reason, { about, message })
     return undefined
   }
+  const missing = (reason: string, about: ObjectName) => note(reason, about, 'is missing')
   const noSecret = (name: string) => {
-    missing('SecretNotFound', `Secret ${quote(name)} is missing`)
+    missing('SecretNotFound', { kind: 'Secret', name })
     return false
   }
   return {
     view,
     namespace,
     problems,
-    object: (kind, name) =>
-      view.get(kind, namespace, name) ?? missing('ReferenceNotFound', `${kind.kind} ${quote(name)} is missing`),
+    object: (kind, name) => view.get(kind, namespace, name) ?? missing('ReferenceNotFound', { kind: kind.kind, name }),
     secret: (name) => view.secret(namespace, name) !== undefined || noSecret(name),
     secretKey({ name, key }) {
       const secret = view.secret(namespace, name)
       if (!secret) return noSecret(name)
       if (secret.keys.has(key)) return true
-      missing('SecretKeyNotFound', `Secret ${quote(name)} has no key ${quote(key)}`)
+      note('SecretKeyNotFound', { kind: 'Secret', name }, `has no key ${quote(key)}`)
       return false
     },
     configMap(name) {
       const present = view.configMap(namespace, name) !== undefined
-      if (!present) missing('ConfigMapNotFound', `ConfigMap ${quote(name)} is missing`)
+      if (!present) missing('ConfigMapNotFound', { kind: 'ConfigMap', name })
       return present
     },
     configMapKey({ name, key }) {
       const configMap = view.configMap(namespace, name)
-      if (!configMap) return missing('ConfigMapNotFound', `ConfigMap ${quote(name)} is missing`)
+      if (!configMap) return missing('ConfigMapNotFound', { kind: 'ConfigMap', name })
       const text = configMap.data[key]
       if (text === undefined)
-        return missing('ConfigMapKeyNotFound', `ConfigMap ${quote(name)} has no key ${quote(key)}`)
+        return note('ConfigMapKeyNotFound', { kind: 'ConfigMap', name }, `has no key ${quote(key)}`)
       return text
     },
   }

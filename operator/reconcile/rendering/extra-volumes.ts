@@ -40,11 +40,14 @@ export function extraVolumes(
 
 function checkVolume(volume: Fields, at: string, { problems, ...resolver }: Resolver): void {
   const { name, hostPath, secret, configMap } = volume
-  const invalid = (message: string) => problems.add('Valid', 'ConfigInvalid', message)
-  if (typeof name !== 'string') invalid(`${at}: must have a name`)
-  else if (name.startsWith(OUR_PREFIX)) invalid(`${at}/name: names that begin with ${OUR_PREFIX} are ours`)
+  const invalid = (pointer: string, message: string) => problems.add('Valid', 'ConfigInvalid', { pointer, message })
+  if (typeof name !== 'string') invalid(at, 'must have a name')
+  else if (name.startsWith(OUR_PREFIX)) invalid(`${at}/name`, `names that begin with ${OUR_PREFIX} are ours`)
   if (hostPath !== undefined)
-    problems.add('Valid', 'NotSupported', `${at}/hostPath: volumes of the node are not supported; use another kind`)
+    problems.add('Valid', 'NotSupported', {
+      pointer: `${at}/hostPath`,
+      message: 'volumes of the node are not supported; use another kind',
+    })
   if (isFields(secret) && typeof secret['secretName'] === 'string' && secret['optional'] !== true)
     resolver.secret(secret['secretName'])
   if (isFields(configMap) && typeof configMap['name'] === 'string' && configMap['optional'] !== true)
@@ -58,11 +61,12 @@ function checkMount(
   taken: readonly string[],
   problems: Problems,
 ): void {
-  const invalid = (message: string) => problems.add('Valid', 'ConfigInvalid', message)
-  if (!volumes.has(name)) invalid(`${at}/name: there is no volume ${JSON.stringify(name)}`)
-  if (typeof mountPath !== 'string' || !mountPath.startsWith('/')) invalid(`${at}/mountPath: must be an absolute path`)
+  const invalid = (pointer: string, message: string) => problems.add('Valid', 'ConfigInvalid', { pointer, message })
+  if (!volumes.has(name)) invalid(`${at}/name`, `there is no volume ${JSON.stringify(name)}`)
+  if (typeof mountPath !== 'string' || !mountPath.startsWith('/'))
+    invalid(`${at}/mountPath`, 'must be an absolute path')
   else if (taken.some((path) => covers(mountPath, path) || covers(path, mountPath)))
-    invalid(`${at}/mountPath: ${mountPath} would hide what the registry needs`)
+    invalid(`${at}/mountPath`, `${mountPath} would hide what the registry needs`)
 }
 
 /** Whether a path is another one or above it. */

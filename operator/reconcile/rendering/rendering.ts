@@ -26,29 +26,32 @@ export interface ChildrenOptions {
 /** Notes a workload's name that gives no valid names of children. */
 export function checkName(workload: Workload, shape: WorkloadOptions['shape'], problems: Problems): void {
   const problem = nameProblem(workload.kind, workload.metadata.name, shape === 'stateful')
-  if (problem !== undefined) problems.add('Valid', 'NameInvalid', problem)
+  if (problem !== undefined) problems.add('Valid', 'NameInvalid', { message: problem })
 }
 
 /** Resources of a container; a quantity that is none is noted. */
 export function containerResources(set: Resources | undefined, defaults: Resources, problems: Problems): Resources {
   const broken: string[] = []
   const resources = renderResources(set, defaults, broken)
-  for (const text of broken) problems.add('Valid', 'ConfigInvalid', text)
+  for (const message of broken) problems.add('Valid', 'ConfigInvalid', { message })
   return resources
 }
 
 /** Notes what the data plane's own rules find in a configuration that is about to be rendered. */
 export function noteFindings(findings: readonly Finding[], problems: Problems): void {
   for (const { pointer, message } of findings)
-    problems.add('Valid', 'ConfigInvalid', `configuration ${pointer} ${message}`)
+    problems.add('Valid', 'ConfigInvalid', { message: `configuration ${pointer} ${message}` })
 }
 
 /** Whoever may write a workload doesn't get the node with it. */
 function noteViolations(pods: KubernetesObject, problems: Problems): void {
   const { template } = pods['spec'] as { readonly template: PodTemplate }
   const why = 'is forbidden by Pod Security “baseline”; the operator allows it with --pod-template=any'
-  for (const text of baselineViolations(template))
-    problems.add('PodTemplateValid', 'PodSecurityViolation', `/spec/podTemplateSpec${text} ${why}`)
+  for (const { pointer, message } of baselineViolations(template))
+    problems.add('PodTemplateValid', 'PodSecurityViolation', {
+      pointer: `/spec/podTemplateSpec${pointer}`,
+      message: `${message} ${why}`,
+    })
 }
 
 /** The children that every workload has, in the order in which they are applied: the pods last. */
@@ -80,10 +83,11 @@ export function renderChildren(
     },
     broken,
   )
-  for (const text of broken) problems.add('PodTemplateValid', 'InvalidPodTemplateSpec', `podTemplateSpec ${text}`)
+  for (const text of broken)
+    problems.add('PodTemplateValid', 'InvalidPodTemplateSpec', { message: `podTemplateSpec ${text}` })
   if (podTemplate === 'baseline' && broken.length === 0) noteViolations(pods, problems)
   const { enabled = true, ingressFrom } = settings.networkPolicy ?? {}
-  for (const text of peerProblems(ingressFrom)) problems.add('Valid', 'ConfigInvalid', text)
+  for (const problem of peerProblems(ingressFrom)) problems.add('Valid', 'ConfigInvalid', { ...problem, joint: ' ' })
   const peers = { admin: adminPeers, public: ingressFrom }
   const policy = enabled ? [renderNetworkPolicy(workload, group, listeners, peers)] : []
   return [options.configMap, service, ...policy, pods]

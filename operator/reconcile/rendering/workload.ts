@@ -3,7 +3,7 @@ import { CONFIG_BYTES, type RenderedConfig } from '../../render/object/config-ma
 import { accountUses } from '../../render/pod/pod-security.ts'
 import type { PodSettings } from '../../render/pod/pod-settings.ts'
 import { type Conditions, generationOf, startConditions } from '../outcome/conditions.ts'
-import type { Plan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
+import type { ExplainedPlan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
 import { joined, type Problem, type Problems, problemConditions } from '../outcome/problems.ts'
 
 interface WorkloadObject {
@@ -103,11 +103,9 @@ function renderGood({ problems, object, render }: WorkloadPlan): Rendered | unde
   const rendered = render()
   const { bytes } = rendered.config
   if (bytes > CONFIG_BYTES)
-    problems.add(
-      'Valid',
-      'ConfigTooLarge',
-      `the rendered configuration has ${bytes} bytes; at most ${CONFIG_BYTES} fit`,
-    )
+    problems.add('Valid', 'ConfigTooLarge', {
+      message: `the rendered configuration has ${bytes} bytes; at most ${CONFIG_BYTES} fit`,
+    })
   return problems.none ? rendered : undefined
 }
 
@@ -137,7 +135,7 @@ function served(plan: WorkloadPlan, rendered: Rendered | undefined): object {
  * The plan of a workload from what was assembled and found wrong. With any problem the children are held: what runs
  * keeps its last good configuration, and the status keeps telling of that one.
  */
-export function planWorkload(plan: WorkloadPlan): Plan {
+export function planWorkload(plan: WorkloadPlan): ExplainedPlan {
   const { object, view, context, problems } = plan
   const { kind, metadata } = object
   const rendered = renderGood(plan)
@@ -172,5 +170,6 @@ export function planWorkload(plan: WorkloadPlan): Plan {
     },
     events: eventsOf(ready, conditions),
     finalizer: false,
+    problems: problems.all(),
   }
 }

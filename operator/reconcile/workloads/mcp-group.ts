@@ -2,12 +2,12 @@ import { type MCPGroup, mcpGroup } from '../../../crds/index.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { deletionBlocked } from '../configs/config.ts'
 import { generationOf, startConditions } from '../outcome/conditions.ts'
-import type { Plan, ReconcileContext } from '../outcome/plan.ts'
+import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 
 const counted = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
 
 /** Lists the members of a group. One that is deleted stays while anybody names it: its gateways could serve no more. */
-export function reconcileMcpGroup(object: MCPGroup, view: ClusterView, context: ReconcileContext): Plan {
+export function reconcileMcpGroup(object: MCPGroup, view: ClusterView, context: ReconcileContext): ExplainedPlan {
   const { namespace, name } = object.metadata
   const conditions = startConditions(object, context.now)
   const referrers = view.referrers(mcpGroup, namespace, name)
@@ -39,5 +39,6 @@ export function reconcileMcpGroup(object: MCPGroup, view: ClusterView, context: 
     },
     events,
     finalizer: referrers.length > 0,
+    problems: [],
   }
 }

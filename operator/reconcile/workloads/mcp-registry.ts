@@ -19,7 +19,7 @@ import { ownEnvironment } from '../../render/pod/pod-settings.ts'
 import { resourceDefaults } from '../../render/pod/resources.ts'
 import { registryRights } from '../../render/rights/registry-rights.ts'
 import type { Conditions } from '../outcome/conditions.ts'
-import type { Plan, ReconcileContext } from '../outcome/plan.ts'
+import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
@@ -91,8 +91,9 @@ function fromText(text: string, problems: Problems, mounts: Mounts, group: strin
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     for (const { pointer, message, line } of error.findings) {
-      const place = ['/spec/configYAML', ...(line === undefined ? [] : [`line ${line}`]), pointer].filter(Boolean)
-      problems.add('Valid', 'ConfigInvalid', `${place.join(', ')}: ${message}`)
+      const place = [...(line === undefined ? [] : [`line ${line}`]), pointer].filter(Boolean).join(', ')
+      const inText = { pointer: '/spec/configYAML', joint: ', ', message: `${place}: ${message}` } as const
+      problems.add('Valid', 'ConfigInvalid', place === '' ? { pointer: '/spec/configYAML', message } : inText)
     }
     return nothing
   }
@@ -108,7 +109,10 @@ function withPgpass(
   if (pgpassSecretRef === undefined) return config
   resolver.secretKey(pgpassSecretRef)
   if (config.database === undefined) {
-    resolver.problems.add('Valid', 'ConfigInvalid', '/spec/pgpassSecretRef: there is no database to log in to')
+    resolver.problems.add('Valid', 'ConfigInvalid', {
+      pointer: '/spec/pgpassSecretRef',
+      message: 'there is no database to log in to',
+    })
     return config
   }
   const pgpassFile = mounts.secretFile(pgpassSecretRef.name, pgpassSecretRef.key)
@@ -137,11 +141,10 @@ function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileCon
   if (problems.none) noteFindings(refused(config), problems)
   const extra = extraVolumes(spec, [STATE_PATH], resolver)
   if (config.database === undefined && spec.replicas !== undefined && spec.replicas > 1)
-    problems.add(
-      'Valid',
-      'ConfigInvalid',
-      '/spec/replicas: a registry with its store in the pod has one replica; several share a database',
-    )
+    problems.add('Valid', 'ConfigInvalid', {
+      pointer: '/spec/replicas',
+      message: 'a registry with its store in the pod has one replica; several share a database',
+    })
   return { config, mounts, extra }
 }
 
@@ -209,7 +212,7 @@ function warnOfStorage({ spec }: MCPRegistry, { sources, database }: RegistryCon
 }
 
 /** A registry server. */
-export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, context: ReconcileContext): Plan {
+export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, context: ReconcileContext): ExplainedPlan {
   const problems = startProblems()
   const { namespace, name } = object.metadata
   const assembly = assemble(object, startResolver(view, namespace, problems), context)

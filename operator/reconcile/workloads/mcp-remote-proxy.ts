@@ -4,7 +4,7 @@ import type { ClusterView } from '../../model/view.ts'
 import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/http-backend.ts'
 import { checkCredential } from '../backends/outgoing-credential.ts'
 import { warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
-import type { Plan, ReconcileContext } from '../outcome/plan.ts'
+import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFile } from '../references/ca-bundle.ts'
@@ -50,7 +50,11 @@ export function assembleMcpRemoteProxy(
 }
 
 /** A proxy in front of an MCP server that runs elsewhere. */
-export function reconcileMcpRemoteProxy(object: MCPRemoteProxy, view: ClusterView, context: ReconcileContext): Plan {
+export function reconcileMcpRemoteProxy(
+  object: MCPRemoteProxy,
+  view: ClusterView,
+  context: ReconcileContext,
+): ExplainedPlan {
   const problems = startProblems()
   const assembly = assembleMcpRemoteProxy(object, startResolver(view, object.metadata.namespace, problems), context)
   return planWorkload({

@@ -1,18 +1,13 @@
 import { type MCPServerEntry, mcpGroup, mcpServerEntry } from '../../../crds/index.ts'
+import { backendFindings } from '../../../dataplane/config/check/gateway.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
-import {
-  backendFindings,
-  backendHeaders,
-  checkRemoteUrl,
-  httpTransport,
-  mayBePrivate,
-} from '../backends/http-backend.ts'
+import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/http-backend.ts'
 import { checkCredential } from '../backends/outgoing-credential.ts'
 import { settle } from '../configs/config.ts'
 import { generationOf, startConditions } from '../outcome/conditions.ts'
-import type { Plan, ReconcileContext } from '../outcome/plan.ts'
+import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFile } from '../references/ca-bundle.ts'
@@ -52,12 +47,17 @@ export function checkEntry(
   if (options.credentials) checkCredential(object.spec.externalAuthConfigRef, resolver)
   resolver.object(mcpGroup, object.spec.groupRef.name)
   checkRemoteUrl(object.spec, context, problems)
-  for (const message of backendFindings(entryBackend(object, resolver, startMounts('config'), context)))
-    problems.add('Valid', 'ConfigInvalid', message)
+  const backend = entryBackend(object, resolver, startMounts('config'), context)
+  for (const { pointer, message } of backendFindings(backend, ''))
+    problems.add('Valid', 'ConfigInvalid', { message: `${pointer} ${message}` })
 }
 
 /** A remote server in a group: nothing runs for it, the gateways of the group call it. */
-export function reconcileMcpServerEntry(object: MCPServerEntry, view: ClusterView, context: ReconcileContext): Plan {
+export function reconcileMcpServerEntry(
+  object: MCPServerEntry,
+  view: ClusterView,
+  context: ReconcileContext,
+): ExplainedPlan {
   const problems = startProblems()
   checkEntry(object, startResolver(view, object.metadata.namespace, problems), context, { credentials: true })
   const conditions = startConditions(object, context.now)
@@ -71,5 +71,6 @@ export function reconcileMcpServerEntry(object: MCPServerEntry, view: ClusterVie
     },
     events,
     finalizer: false,
+    problems: problems.all(),
   }
 }

@@ -15,7 +15,7 @@ import { httpTransport } from '../backends/http-backend.ts'
 import { checkCredential } from '../backends/outgoing-credential.ts'
 import { stdioBackend } from '../backends/stdio-backend.ts'
 import { warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
-import type { Plan, ReconcileContext } from '../outcome/plan.ts'
+import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
@@ -36,13 +36,21 @@ const replicasOf = ({ replicas, backendReplicas }: MCPServer['spec']) => replica
 function checkPorts({ spec }: MCPServer, problems: Problems): void {
   const { mcpPort = MCP_PORT, replicas, backendReplicas, transport } = spec
   if (mcpPort === sidecarListeners.listen || mcpPort === sidecarListeners.admin) {
-    const text = `/spec/mcpPort: ${mcpPort} is where the proxy in the same pod listens; choose another port`
-    problems.add('Valid', 'PortTaken', text)
+    const message = `${mcpPort} is where the proxy in the same pod listens; choose another port`
+    problems.add('Valid', 'PortTaken', { pointer: '/spec/mcpPort', message })
   }
   if (replicas !== undefined && backendReplicas !== undefined && replicas !== backendReplicas)
-    problems.add('Valid', 'ConfigInvalid', '/spec/backendReplicas must equal replicas: server and proxy share a pod')
+    problems.add('Valid', 'ConfigInvalid', {
+      pointer: '/spec/backendReplicas',
+      joint: ' ',
+      message: 'must equal replicas: server and proxy share a pod',
+    })
   if (transport === 'stdio' && (replicas ?? backendReplicas ?? 1) > 1)
-    problems.add('Valid', 'ConfigInvalid', '/spec/replicas must not be above 1: a stdio server has one conversation')
+    problems.add('Valid', 'ConfigInvalid', {
+      pointer: '/spec/replicas',
+      joint: ' ',
+      message: 'must not be above 1: a stdio server has one conversation',
+    })
 }
 
 /** The server as its proxy beside it reaches it. */
@@ -133,7 +141,7 @@ function renderMcpServer(
 }
 
 /** An MCP server in a container of its own, with our proxy beside it in the same pod. */
-export function reconcileMcpServer(object: MCPServer, view: ClusterView, context: ReconcileContext): Plan {
+export function reconcileMcpServer(object: MCPServer, view: ClusterView, context: ReconcileContext): ExplainedPlan {
   const problems = startProblems()
   const replicas = replicasOf(object.spec)
   const assembly = assembleMcpServer(object, startResolver(view, object.metadata.namespace, problems), context)

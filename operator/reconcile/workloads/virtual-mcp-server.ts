@@ -12,7 +12,7 @@ import { oidcSettings } from '../configs/mcp-oidc-config.ts'
 import { mountTelemetry, warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { sharedShaping, type ToolShaping } from '../configs/mcp-tool-config.ts'
 import type { Conditions } from '../outcome/conditions.ts'
-import type { Plan, ReconcileContext } from '../outcome/plan.ts'
+import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
@@ -72,7 +72,7 @@ function overrideClashes(strategy: string, shapings: readonly ToolShaping[]): st
   }
   return [...owners]
     .filter(([, workloads]) => workloads.length > 1)
-    .map(([name, workloads]) => `/spec/config/aggregation: ${name} is a tool of ${workloads.join(' and ')}`)
+    .map(([name, workloads]) => `${name} is a tool of ${workloads.join(' and ')}`)
     .sort()
 }
 
@@ -81,8 +81,8 @@ function aggregationOf({ config }: Spec, resolver: Resolver): Pick<GatewayConfig
   if (!aggregation) return {}
   const tools = toolShaping(aggregation.tools, resolver)
   const { conflictResolution, conflictResolutionConfig, defaultToolVisibility, excludeAllTools } = aggregation
-  for (const text of overrideClashes(conflictResolution, tools))
-    resolver.problems.add('Valid', 'AggregationConflict', text)
+  for (const message of overrideClashes(conflictResolution, tools))
+    resolver.problems.add('Valid', 'AggregationConflict', { pointer: '/spec/config/aggregation', message })
   return {
     aggregation: {
       conflictResolution,
@@ -107,7 +107,11 @@ function incomingAuthOf({ incomingAuth }: Spec, resolver: Resolver, mounts: Moun
   const { type, oidcConfigRef, audience } = incomingAuth
   if (type === 'anonymous') return { type }
   if (!oidcConfigRef) {
-    resolver.problems.add('Valid', 'ConfigInvalid', '/spec/incomingAuth/oidcConfigRef must be set when type is oidc')
+    resolver.problems.add('Valid', 'ConfigInvalid', {
+      pointer: '/spec/incomingAuth/oidcConfigRef',
+      joint: ' ',
+      message: 'must be set when type is oidc',
+    })
     return { type }
   }
   const oidc = oidcSettings(oidcConfigRef, audience, resolver, mounts)
@@ -134,7 +138,11 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
   const group = resolver.object(mcpGroup, spec.groupRef.name)
   for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
   if (spec.config?.groupRef !== undefined && spec.config.groupRef !== spec.groupRef.name)
-    problems.add('Valid', 'ConfigInvalid', '/spec/config/groupRef must be the same as /spec/groupRef/name')
+    problems.add('Valid', 'ConfigInvalid', {
+      pointer: '/spec/config/groupRef',
+      joint: ' ',
+      message: 'must be the same as /spec/groupRef/name',
+    })
   checkCredentials(spec, resolver)
   const mounts = startMounts(configMapName(object))
   const address = addressOf(object, gatewayListeners.listen, context)
@@ -220,7 +228,7 @@ export function reconcileVirtualMcpServer(
   object: VirtualMCPServer,
   view: ClusterView,
   context: ReconcileContext,
-): Plan {
+): ExplainedPlan {
   const problems = startProblems()
   const assembly = assemble(object, startResolver(view, object.metadata.namespace, problems), context)
   const { spec, metadata } = object

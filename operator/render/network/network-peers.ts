@@ -28,15 +28,21 @@ function isPartOf(inner: string, outer: Network): boolean {
   return list.check(small.address, small.family)
 }
 
-/** What the API server would refuse of peers that the schema takes: texts that begin with the pointer. */
-export const peerProblems = (peers: NetworkPeers = []): readonly string[] =>
+interface PeerProblem {
+  /** JSON pointer into the object that has the peers. */
+  readonly pointer: string
+  readonly message: string
+}
+
+/** What the API server would refuse of peers that the schema takes. */
+export const peerProblems = (peers: NetworkPeers = []): readonly PeerProblem[] =>
   peers.flatMap(({ ipBlock }, index) => {
     if (!ipBlock) return []
     const { cidr, except = [] } = ipBlock
     const at = `/spec/networkPolicy/ingressFrom/${index}/ipBlock`
     const network = networkOf(cidr)
-    if (!network) return [`${at}/cidr must be a network such as 10.0.0.0/8`]
+    if (!network) return [{ pointer: `${at}/cidr`, message: 'must be a network such as 10.0.0.0/8' }]
     return except.flatMap((part, position) =>
-      isPartOf(part, network) ? [] : [`${at}/except/${position} must be a part of ${cidr}`],
+      isPartOf(part, network) ? [] : [{ pointer: `${at}/except/${position}`, message: `must be a part of ${cidr}` }],
     )
   })

@@ -110,14 +110,20 @@ const annotationViolations = (annotations: Fields): [pointer: string, text: stri
     .filter(([, value]) => !isUnset(value) && value !== 'runtime/default' && !String(value).startsWith('localhost/'))
     .map(([name, value]) => ['/metadata/annotations', `${name} ${show(value)}`])
 
+interface Violation {
+  readonly pointer: string
+  readonly message: string
+}
+
 /**
  * Everything in a pod template that `baseline` forbids, each with its pointer in the template: in the pod itself, in
  * containers, init containers and ephemeral ones. Takes values of any shape.
  */
-export const baselineViolations = ({ metadata, spec }: PodTemplate): readonly string[] =>
-  [...annotationViolations(fieldsOf(metadata.annotations)), ...podViolations(spec)].map(
-    ([pointer, text]) => `${pointer}: ${text}`,
-  )
+export const baselineViolations = ({ metadata, spec }: PodTemplate): readonly Violation[] =>
+  [...annotationViolations(fieldsOf(metadata.annotations)), ...podViolations(spec)].map(([pointer, message]) => ({
+    pointer,
+    message,
+  }))
 
 /**
  * How a user's pod template gives its pods the rights of a ServiceAccount: by naming one, by having its token mounted, or
