@@ -5,12 +5,12 @@ import { pathToFileURL } from 'node:url'
 import { type LoadRequest, load } from '../gateway/load.ts'
 import { cpuSeconds, endParts, type Part, start, tell } from '../gateway/parts.ts'
 import { type Era, openSession, toolCall, toolsList } from '../gateway/requests.ts'
-import { compare, type Measure, openBoth } from './turns.ts'
+import { Comparison, type Measure, openBoth } from './turns.ts'
 
-const WARM_UP = { workers: 16, seconds: 30, each: 3_000 }
-const PROCESSES = 3
-/** Of each process. */
-const TURNS = 9
+const WARM_UP = { workers: 16, seconds: 30, each: 1_000 }
+const ROUNDS = 10
+/** Of each round. */
+const TURNS = 5
 const SECONDS = 0.5
 const backendScript = new URL('../gateway/bare-backend.ts', import.meta.url)
 
@@ -42,28 +42,32 @@ async function compareEra(
     backends: backends.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp` })),
   }
   await writeFile(configFile, JSON.stringify(config))
-  const sides = await openBoth(PROCESSES, (side) =>
-    start(pathToFileURL(join(roots[side], 'bench/gateway/gateway-process.ts')), configFile),
-  )
-  const gateways = [...sides.before, ...sides.after]
   const call: Build = (session, worker, count) =>
     toolCall(era, session, `b${(worker + count) % 2}_tool_${count % 20}`, worker, count)
   const list: Build = (session) => toolsList(era, session)
-  for (const part of gateways) {
-    const sessions = await sessionsOf(era, part, WARM_UP.workers)
-    for (const build of [call, list])
-      await load({ origin: part.origin, ...WARM_UP, request: (worker, n) => build(sessions[worker], worker, n) })
+  const comparison = new Comparison('µs CPU')
+  for (let round = 0; round < ROUNDS; round++) {
+    const gateways = await openBoth(round, (side) =>
+      start(pathToFileURL(join(roots[side], 'bench/gateway/gateway-process.ts')), configFile),
+    )
+    for (const part of [gateways.before, gateways.after]) {
+      const sessions = await sessionsOf(era, part, WARM_UP.workers)
+      for (const build of [call, list])
+        await load({ origin: part.origin, ...WARM_UP, request: (worker, n) => build(sessions[worker], worker, n) })
+    }
+    for (const [name, build, workers] of [
+      ['tools/call ×32', call, 32],
+      ['tools/call ×1', call, 1],
+      ['tools/list ×8', list, 8],
+    ] as const)
+      await comparison.measure(`gateway, ${era}: ${name}`, TURNS, {
+        before: measured(era, gateways.before, build, workers),
+        after: measured(era, gateways.after, build, workers),
+      })
+    for (const { child } of [gateways.before, gateways.after]) child.disconnect()
   }
-  for (const [name, build, workers] of [
-    ['tools/call ×32', call, 32],
-    ['tools/call ×1', call, 1],
-    ['tools/list ×8', list, 8],
-  ] as const)
-    await compare(`gateway, ${era}: ${name}`, 'µs CPU', TURNS, {
-      before: sides.before.map((part) => measured(era, part, build, workers)),
-      after: sides.after.map((part) => measured(era, part, build, workers)),
-    })
-  for (const { child } of [...backends, ...gateways]) child.disconnect()
+  comparison.print()
+  for (const { child } of backends) child.disconnect()
 }
 
 async function sessionsOf(era: Era, part: Part, count: number): Promise<(string | undefined)[]> {

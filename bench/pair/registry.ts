@@ -5,13 +5,13 @@ import { bundleProduct } from '../registry/product.ts'
 import { pathsOf, walk } from '../registry/reads.ts'
 import { type Client, createClient } from '../registry/requests.ts'
 import { type MeasuredRegistry, startRegistry } from '../registry/server.ts'
-import { compare, type Measure, openBoth } from './turns.ts'
+import { Comparison, type Measure, openBoth } from './turns.ts'
 
 const ROWS = 20_000
 const VERSIONS = 3.3
-const PROCESSES = 4
-/** Of each process. */
-const TURNS = 10
+const ROUNDS = 8
+/** Of each round. */
+const TURNS = 6
 const KINDS = ['first page', 'later page', 'versions/latest', 'search, two words'] as const
 /** Requests of a turn, by what they take. */
 const REQUESTS = { 'first page': 1_500, 'later page': 150, 'versions/latest': 1_500, 'search, two words': 40 } as const
@@ -21,36 +21,38 @@ export async function compareRegistries(roots: { readonly before: string; readon
   const catalogs = await writeCatalogs(ROWS, VERSIONS)
   const configFile = await catalogs.configure({ auth: { mode: 'anonymous' } })
   const products = { before: await bundleProduct(roots.before), after: await bundleProduct(roots.after) }
-  const sides = await openBoth(PROCESSES, async (side, index) => {
-    const state = join(catalogs.directory, `${side}${index}`)
-    await mkdir(state)
-    const registry = await startRegistry(products[side].entry, configFile, state)
-    return { registry, client: createClient(registry.url, undefined) }
-  })
-  const processes = [...sides.before, ...sides.after]
-  const [first] = processes as [(typeof processes)[0]]
-  const paths = pathsOf(await walk(first.client, ROWS))
-  for (const kind of KINDS) {
-    const path = paths[kind] as (index: number) => string
-    const measures = (side: typeof sides.before) =>
-      side.map(({ registry, client }) => measured(registry, client, path, REQUESTS[kind]))
-    const pair = { before: measures(sides.before), after: measures(sides.after) }
-    // Until the program is compiled.
-    for (let round = 0; round < 8; round++) for (const measure of [...pair.before, ...pair.after]) await measure()
-    await compare(`registry: ${kind}`, 'µs CPU', TURNS, pair)
+  for (const side of ['before', 'after']) await mkdir(join(catalogs.directory, side))
+  const comparison = new Comparison('µs CPU')
+  let paths: ReturnType<typeof pathsOf> | undefined
+  for (let round = 0; round < ROUNDS; round++) {
+    const both = await openBoth(round, async (side) => {
+      const registry = await startRegistry(products[side].entry, configFile, join(catalogs.directory, side))
+      return { registry, client: createClient(registry.url, undefined) }
+    })
+    paths ??= pathsOf(await walk(both.after.client, ROWS))
+    for (const kind of KINDS) {
+      const path = paths[kind] as (index: number) => string
+      const pair = {
+        before: measured(both.before, path, REQUESTS[kind]),
+        after: measured(both.after, path, REQUESTS[kind]),
+      }
+      // Until the program is compiled.
+      for (let warmUp = 0; warmUp < 8; warmUp++) for (const measure of [pair.before, pair.after]) await measure()
+      await comparison.measure(`registry: ${kind}`, TURNS, pair)
+    }
+    for (const { registry, client } of [both.before, both.after]) {
+      client.close()
+      await registry.close()
+    }
   }
-  for (const { registry, client } of processes) {
-    client.close()
-    await registry.close()
-  }
+  comparison.print()
   for (const product of Object.values(products)) await product.remove()
   await catalogs.remove()
 }
 
 /** Processor time of one request, in microseconds. */
 function measured(
-  registry: MeasuredRegistry,
-  client: Client,
+  { registry, client }: { readonly registry: MeasuredRegistry; readonly client: Client },
   path: (index: number) => string,
   requests: number,
 ): Measure {

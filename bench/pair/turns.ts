@@ -1,13 +1,10 @@
 /** What is measured of one process of a checkout: gives the cost of a turn, in any unit, lower is better. */
 export type Measure = () => Promise<number>
 
-/**
- * A checkout beside another, each by the same number of processes: one and the same program costs up to a tenth more in
- * one process than in the next, for as long as that lives.
- */
-export interface Pair {
-  readonly before: readonly Measure[]
-  readonly after: readonly Measure[]
+/** A checkout and the one it is compared with. */
+export interface Pair<T> {
+  readonly before: T
+  readonly after: T
 }
 
 const median = (values: readonly number[]): number => {
@@ -20,41 +17,50 @@ const median = (values: readonly number[]): number => {
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
 
-/**
- * Measures all in turn, so that what is compared is of the same seconds, and prints the mean of the processes' medians of
- * either side, their ratio, and how far the processes of a side lie apart. Who goes first changes with each turn.
- */
-export async function compare(name: string, unit: string, turns: number, pair: Pair): Promise<void> {
-  const costs = { before: pair.before.map((): number[] => []), after: pair.after.map((): number[] => []) }
-  for (let turn = 0; turn < turns; turn++)
-    for (const index of pair.before.keys())
-      for (const side of turn % 2 === 0 ? (['before', 'after'] as const) : (['after', 'before'] as const))
-        costs[side][index]?.push(await (pair[side][index] as Measure)())
-  const medians = { before: costs.before.map(median), after: costs.after.map(median) }
-  const base = mean(medians.before)
-  const shown = (values: readonly number[]) => mean(values).toFixed(1).padStart(9)
-  const range = (values: readonly number[]) =>
-    `${(Math.min(...values) / base).toFixed(3)} to ${(Math.max(...values) / base).toFixed(3)}`
-  const spread =
-    base > 0 && medians.before.length > 1
-      ? ` (${medians.before.length} processes: ${range(medians.before)}, ${range(medians.after)})`
-      : ''
-  console.log(
-    `${name.padEnd(36)} before ${shown(medians.before)} ${unit}  after ${shown(medians.after)} ${unit}  ` +
-      `ratio ${(mean(medians.after) / base).toFixed(3)}${spread}`,
-  )
+/** Opens one of either side; the one opened first changes with each round. */
+export async function openBoth<T>(round: number, open: (side: 'before' | 'after') => Promise<T>): Promise<Pair<T>> {
+  const opened: Partial<Record<'before' | 'after', T>> = {}
+  for (const side of sides(round)) opened[side] = await open(side)
+  return opened as Pair<T>
 }
 
-/** Opens so many of either side, in turn. */
-export async function openBoth<T>(
-  count: number,
-  open: (side: 'before' | 'after', index: number) => Promise<T>,
-): Promise<{ readonly before: readonly T[]; readonly after: readonly T[] }> {
-  const before: T[] = []
-  const after: T[] = []
-  for (let index = 0; index < count; index++) {
-    before.push(await open('before', index))
-    after.push(await open('after', index))
+const sides = (turn: number) => (turn % 2 === 0 ? (['before', 'after'] as const) : (['after', 'before'] as const))
+
+/**
+ * What two checkouts cost, over rounds with new processes of either side: one and the same program costs up to a tenth
+ * more in one process than in the next, for as long as that lives, and only many processes even that out.
+ */
+export class Comparison {
+  readonly #unit: string
+  readonly #rounds = new Map<string, Pair<number>[]>()
+
+  constructor(unit: string) {
+    this.#unit = unit
   }
-  return { before, after }
+
+  /** Measures both sides of a round in turn, so that what is compared is of the same seconds, and keeps the medians. */
+  async measure(name: string, turns: number, pair: Pair<Measure>): Promise<void> {
+    const costs = { before: [] as number[], after: [] as number[] }
+    for (let turn = 0; turn < turns; turn++) for (const side of sides(turn)) costs[side].push(await pair[side]())
+    const rounds = this.#rounds.get(name) ?? []
+    this.#rounds.set(name, [...rounds, { before: median(costs.before), after: median(costs.after) }])
+  }
+
+  /** Prints the means over the rounds, and the geometric mean of the rounds' ratios with its standard error. */
+  print(): void {
+    for (const [name, rounds] of this.#rounds) {
+      const shown = (side: 'before' | 'after') =>
+        `${side} ${mean(rounds.map((round) => round[side]))
+          .toFixed(1)
+          .padStart(9)} ${this.#unit}`
+      const ratios = rounds.map(({ before, after }) => Math.log(after / before))
+      const centre = mean(ratios)
+      const variance = ratios.reduce((sum, ratio) => sum + (ratio - centre) ** 2, 0) / (ratios.length - 1)
+      const error = Math.sqrt(variance / ratios.length)
+      console.log(
+        `${name.padEnd(36)} ${shown('before')}  ${shown('after')}  ` +
+          `ratio ${Math.exp(centre).toFixed(3)} ± ${error.toFixed(3)} (${rounds.length} rounds)`,
+      )
+    }
+  }
 }

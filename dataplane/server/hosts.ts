@@ -52,11 +52,21 @@ const known = (host: string, names: ReadonlySet<string>): boolean =>
 /** Pages served from this machine. */
 const LOOPBACK: ReadonlySet<string> = new Set(['127.0.0.1', '[::1]'])
 
+/** What nearly every client sends, in canonical form as it stands: parsing it as a URL would cost more than the rest. */
+const CANONICAL = /^([a-z][a-z0-9-]*(?:\.[a-z][a-z0-9-]*)*|\d{1,3}(?:\.\d{1,3}){3})(?::(\d{1,5}))?$/
+
 /** The name in a Host header or in `HOST[:PORT]`, in its canonical form; undefined where there is none. */
 export function hostOf(header: string): string | undefined {
+  const [, name, port = '0'] = CANONICAL.exec(header) ?? []
+  if (name !== undefined && Number(port) <= LARGEST_PORT && isCanonical(name)) return name
   if (!/^[\w.[\]:-]+$/.test(header)) return undefined
   const text = isIP(header) === 6 ? `[${header}]` : header
   return URL.parse(`http://${text}`)?.hostname.replace(/\.$/, '') || undefined
 }
+
+const LARGEST_PORT = 65_535
+
+/** Whether a name of the usual characters is canonical: an address has no leading zeros, `xn--` may encode anything. */
+const isCanonical = (name: string): boolean => (name.charCodeAt(0) < 58 ? isIP(name) === 4 : !name.includes('xn--'))
 
 const bare = (host: string): string => host.replace(/^\[|\]$/g, '')

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import { httpError } from '../../../server/answer.ts'
+import { NOSNIFF } from '../../../server/nosniff-response.ts'
 import { requestIdOf } from '../../../server/request-id.ts'
 import type { Actor } from '../../authz/actor.ts'
 import { etagOf, type Revision } from '../request/conditional.ts'
@@ -34,13 +35,15 @@ export function openExchange(
 export function writeBodyHead(exchange: Exchange, { bytes, gzip }: Body, revision: Revision, actor: Actor): void {
   const fields = revisionFields(exchange, revision, actor)
   if (gzip) fields.push('content-encoding', 'gzip')
-  fields.push('content-type', 'application/json', 'content-length', String(bytes.length))
+  fields.push('content-type', 'application/json', 'content-length', String(bytes.length), ...NOSNIFF)
   exchange.outgoing.writeHead(200, fields)
 }
 
 /** 304: the caller has what this revision shows. */
 export function sendUnchanged(exchange: Exchange, revision: Revision, actor: Actor): void {
-  exchange.outgoing.writeHead(304, revisionFields(exchange, revision, actor)).end()
+  const fields = revisionFields(exchange, revision, actor)
+  fields.push(...NOSNIFF)
+  exchange.outgoing.writeHead(304, fields).end()
 }
 
 /** The HTTP face of an error. It never throws: nobody would be there to catch that. */
