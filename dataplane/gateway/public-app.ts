@@ -10,8 +10,8 @@ import { EndpointRequest } from './endpoint/endpoint-request.ts'
 import { get, remove } from './endpoint/listen.ts'
 import { post } from './endpoint/post.ts'
 import { rootRoutes } from './page/routes.ts'
+import { HttpReply } from './request/http-reply.ts'
 import { ENDPOINT, metadataPaths, withoutPrefix } from './request/public-url.ts'
-import { Reply } from './request/reply.ts'
 
 /** What the MCP endpoint serves, by HTTP method. */
 const methods: Readonly<Record<string, (request: EndpointRequest) => void>> = { POST: post, GET: get, DELETE: remove }
@@ -38,7 +38,11 @@ export function serveEndpoint(gateway: Gateway, incoming: IncomingMessage, outgo
   const { config, addressOf } = gateway.setup
   const isCounted = config.trustProxyHeaders === true
   const isOne = !isCounted || gateway.clientRequests.begin(addressOf(incoming), outgoing)
-  ;(isOne ? handler : refuseOneMore)(new EndpointRequest(gateway, incoming, new Reply(outgoing)))
+  const reply = new HttpReply(outgoing)
+  const request = new EndpointRequest(gateway, incoming, outgoing, reply)
+  reply.request = request
+  if (isOne) handler(request)
+  else refuseOneMore(request)
 }
 
 /** What the public listener serves besides the MCP endpoint. */

@@ -117,7 +117,7 @@ export class Call implements InFlightCall {
 
   heartbeat(): void {
     this.heartbeatAt += HEARTBEAT_MS
-    if (!this.isOver) this.context.reply.keepAlive()
+    if (!this.isOver) this.context.reply.heartbeat()
   }
 
   /** The client has cancelled the request; it expects no answer. */

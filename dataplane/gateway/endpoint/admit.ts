@@ -35,6 +35,5 @@ function admitted(request: EndpointRequest, caller: Caller, next: Next): void {
   // Who says nothing of itself is told apart by its address alone.
   const holder = caller.kind === 'anonymous' ? request.setup.addressOf(request.req) : request.binding
   request.share = request.gateway.budget.shareOf(holder)
-  request.reply.share = request.share
   request.run(next)
 }

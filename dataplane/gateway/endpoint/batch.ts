@@ -2,7 +2,7 @@ import { PublicError } from '../../server/errors.ts'
 import { VERSION_KEY } from '../mcp/classify.ts'
 import { type Message, parseElement } from '../mcp/message.ts'
 import { WITH_BATCHES } from '../mcp/revisions.ts'
-import { Reply } from '../request/reply.ts'
+import type { Reply } from '../request/reply.ts'
 import { OK } from '../request/request-context.ts'
 import { BatchAnswers, type BatchPart } from './batch-answers.ts'
 import { EndpointRequest } from './endpoint-request.ts'
@@ -20,10 +20,10 @@ export async function serveBatch(request: EndpointRequest, texts: readonly strin
   if (texts.length === 0 || texts.length > MOST_MESSAGES) throw refused(`A batch holds 1 to ${MOST_MESSAGES} messages.`)
   const messages = texts.map(parseElement)
   if (messages.some(isAlone)) throw refused('A batch holds neither initialize nor messages of later revisions.')
-  const { reply, share } = request
-  const answers = new BatchAnswers(reply.res, { share, missing: messages.length, onEnd: () => request.ended(OK) })
+  const { res, share } = request
+  const answers = new BatchAnswers(res, { share, missing: messages.length, onEnd: () => request.ended(OK) })
   for (const message of messages) {
-    const part = new EndpointRequest(request.gateway, request.req, new PartOfBatch(reply, answers))
+    const part = new EndpointRequest(request.gateway, request.req, res, new BatchedReply(answers))
     part.caller = request.caller
     part.binding = request.binding
     part.share = share
@@ -37,51 +37,50 @@ const refused = (message: string): PublicError => new PublicError('invalid_messa
 
 const isAlone = ({ method, meta }: Message): boolean => method === 'initialize' || meta?.[VERSION_KEY] !== undefined
 
-/** Takes the answer to one message of a batch. What comes before it (progress, logs) has no place in a batch. */
-class PartOfBatch extends Reply implements BatchPart {
+/** Answers the client that sent the message in a batch. What comes before the answer (progress, logs) has no place there. */
+class BatchedReply implements Reply, BatchPart {
   readonly waiting: Buffer[] = []
   isWhole = false
+  readonly streaming = false
   readonly #answers: BatchAnswers
   #onFree: (() => void) | undefined
 
-  constructor({ res }: Reply, answers: BatchAnswers) {
-    super(res)
+  constructor(answers: BatchAnswers) {
     this.#answers = answers
   }
 
-  /** Whether some of this answer is with the client, and it can't become another one. */
-  override get begun(): boolean {
+  get begun(): boolean {
     return this.#answers.hasBegun(this)
   }
 
-  override json(_status: number, body: string | Buffer): void {
+  json(_status: number, body: string | Buffer): void {
     if (this.isWhole) return
     this.#answers.part(this, typeof body === 'string' ? Buffer.from(body) : body)
     this.end()
   }
 
-  override pieces(pieces: readonly Buffer[]): void {
+  pieces(pieces: readonly Buffer[]): void {
     for (const piece of pieces) this.#answers.part(this, piece)
     this.end()
   }
 
-  override empty(): void {
+  empty(): void {
     this.end()
   }
 
-  override stream(): void {}
+  stream(): void {}
 
-  override message(): boolean {
+  message(): boolean {
     return true
   }
 
-  override keepAlive(): void {}
+  heartbeat(): void {}
 
-  override part(bytes: Buffer): boolean {
+  part(bytes: Buffer): boolean {
     return this.#answers.part(this, bytes)
   }
 
-  override onDrain(next: () => void): void {
+  onDrain(next: () => void): void {
     this.#onFree = next
   }
 
@@ -91,14 +90,22 @@ class PartOfBatch extends Reply implements BatchPart {
     next?.()
   }
 
-  override end(): void {
+  end(): void {
     if (this.isWhole) return
     this.isWhole = true
     this.#answers.ended(this)
   }
 
+  disconnect(): boolean {
+    return false
+  }
+
+  endUnanswered(): void {
+    this.end()
+  }
+
   /** An answer that breaks off is none, unless some of it has been written: then there is none to any message. */
-  override abort(): void {
+  abort(): void {
     if (this.begun) this.#answers.cut()
     this.waiting.length = 0
     this.end()

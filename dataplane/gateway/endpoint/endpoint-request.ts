@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Gateway } from '../core/gateway.ts'
 import { COPIES } from '../mcp/message.ts'
 import { REQUEST_BYTES } from '../request/held.ts'
@@ -9,14 +9,16 @@ import { LARGEST_BODY, tooLarge } from './accept.ts'
 /** A request with the gateway that serves it, and its body while that is read. */
 export class EndpointRequest extends RequestContext {
   readonly gateway: Gateway
+  readonly res: ServerResponse
   #chunks: Buffer[] = []
   #size = 0
   #expected = 0
   #isWhole = false
 
-  constructor(gateway: Gateway, req: IncomingMessage, reply: Reply) {
+  constructor(gateway: Gateway, req: IncomingMessage, res: ServerResponse, reply: Reply) {
     super(gateway, req, reply)
     this.gateway = gateway
+    this.res = res
   }
 
   /** Holds what a body of so many bytes will take once it is understood. Throws where that is too much. */

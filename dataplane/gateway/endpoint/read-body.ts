@@ -25,7 +25,7 @@ export function bodyReader(next: Next): (request: EndpointRequest) => void {
     req[key] = request
     req.on('data', onData)
     req.on('end', onEnd)
-    const res: Outgoing = request.reply.res
+    const res: Outgoing = request.res
     res[key] = request
     res.on('close', onClose)
   }

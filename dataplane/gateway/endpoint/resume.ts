@@ -22,7 +22,7 @@ export function resumeAnswer(request: EndpointRequest, session: Session, after: 
     request.ended(OK)
     return
   }
-  const { res } = request.reply
+  const { res } = request
   const writer = new EventWriter(res, request.share, ['mcp-session-id', session.record.id])
   const outlet = new AnswerSink(writer, after)
   const { tokens } = request.gateway
@@ -95,7 +95,7 @@ export async function openSessionStream(
   }
   // A client that comes again has lost its old stream, whether or not that is known here yet.
   before?.end()
-  const writer = new EventWriter(request.reply.res, request.share, ['mcp-session-id', session.record.id])
+  const writer = new EventWriter(request.res, request.share, ['mcp-session-id', session.record.id])
   const stream = new SessionStream(request, session, writer)
   session.stream = stream
   await sessions.serverMessages.subscribe(session)

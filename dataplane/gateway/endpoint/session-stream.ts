@@ -42,7 +42,7 @@ export class SessionStream implements ClientStream {
 
   /** Goes on behind an event on another connection. */
   goOn(request: EndpointRequest, after: number): void {
-    const writer = new EventWriter(request.reply.res, request.share, ['mcp-session-id', this.#session.record.id])
+    const writer = new EventWriter(request.res, request.share, ['mcp-session-id', this.#session.record.id])
     this.#connect(request, writer)
     this.#log.attach(writer, after)
   }
@@ -54,7 +54,7 @@ export class SessionStream implements ClientStream {
     // The stream goes on: its client comes back to it with another token.
     const holder: TokenHolder = { context: request, checkedAt: performance.now(), tokenEnded: () => writer.end() }
     tokens.add(holder)
-    request.reply.res.once('close', () => {
+    request.res.once('close', () => {
       tokens.delete(holder)
       request.ended(OK)
       this.#disconnected(writer)

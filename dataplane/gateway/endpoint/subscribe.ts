@@ -108,7 +108,7 @@ class Listener implements Listening, TokenHolder {
   }
 
   heartbeat(): void {
-    if (this.#early === undefined) this.context.reply.keepAlive()
+    if (this.#early === undefined) this.context.reply.heartbeat()
   }
 
   #tell(method: string, params: object): void {
@@ -122,8 +122,8 @@ class Listener implements Listening, TokenHolder {
   }
 
   #say(text: string): void {
-    const { reply } = this.context
-    if (reply.res.writableLength > MOST_UNREAD) this.end()
+    const { reply, res } = this.context
+    if (res.writableLength > MOST_UNREAD) this.end()
     else reply.message(text)
   }
 

@@ -6,13 +6,13 @@ import { publicError } from '../../server/answer.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { End, Observe, Outcome } from '../../telemetry/observe.ts'
 import { Message } from '../mcp/message.ts'
-import { resultText } from '../mcp/rpc-text.ts'
+import { errorText, resultText } from '../mcp/rpc-text.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { SessionRecord } from '../sessions/store/store.ts'
 import type { EventLog } from '../sessions/streams/event-log.ts'
 import { Held, REQUEST_BYTES } from './held.ts'
 import { OTHER, operationOf } from './operation.ts'
-import type { LogOpener, Reply } from './reply.ts'
+import type { Reply } from './reply.ts'
 import type { Setup } from './setup.ts'
 
 /** Where streams of events are kept, for clients that lose them. */
@@ -31,7 +31,7 @@ interface RequestHost {
 }
 
 /** One request to the MCP endpoint: who calls, what is asked, what is in force for it, and its answer. */
-export class RequestContext extends Held implements LogOpener {
+export class RequestContext extends Held {
   readonly host: RequestHost
   /** What is in force for this request, whatever is reloaded meanwhile. */
   readonly setup: Setup
@@ -54,7 +54,6 @@ export class RequestContext extends Held implements LogOpener {
     this.setup = host.setup
     this.req = req
     this.reply = reply
-    reply.opener = this
   }
 
   /** Where the stream that answers a request of a session is kept, for a client that loses it. */
@@ -127,7 +126,7 @@ export class RequestContext extends Held implements LogOpener {
     const error = thrown instanceof PublicError ? publicError(thrown, this.host.log) : this.#internal(thrown)
     const message = this.#message
     if (this.reply.begun && !this.reply.streaming) this.reply.abort()
-    else this.reply.error(error, message?.id, this.#statusOf(error))
+    else this.reply.json(this.#statusOf(error), errorText(message?.id, error), headersOf(error))
     this.#end ??= this.host.observe(OTHER)
     this.ended({ result: error.status === 401 || error.status === 403 ? 'denied' : 'error', code: error.code })
   }
@@ -155,6 +154,9 @@ export class RequestContext extends Held implements LogOpener {
     this.release()
   }
 }
+
+const headersOf = ({ headers }: PublicError): readonly string[] =>
+  headers === undefined ? [] : Object.entries(headers).flat()
 
 /** What is larger is not copied for each who asks. */
 const LARGE = 64 * 1024

@@ -1,5 +1,5 @@
 import { parseElement } from '../../mcp/message.ts'
-import { Reply } from '../../request/reply.ts'
+import type { Reply } from '../../request/reply.ts'
 import { RequestContext } from '../../request/request-context.ts'
 import type { Resumed } from '../../sessions/store/bus.ts'
 
@@ -20,7 +20,7 @@ export class RemoteClient {
 
   constructor({ first, text, send, onEnd }: RemoteClientOptions) {
     this.send = send
-    this.#reply = new RemoteReply(first.reply, send, onEnd)
+    this.#reply = new RemoteReply(send, onEnd)
     this.context = new RequestContext(first.host, first.req, this.#reply)
     this.context.isRemote = true
     this.context.era = first.era
@@ -43,8 +43,8 @@ export class RemoteClient {
   }
 }
 
-/** Gives an answer to the replica where its client is. */
-class RemoteReply extends Reply {
+/** Answers a client at another replica, by way of that. */
+class RemoteReply implements Reply {
   readonly #send: (resumed: Resumed) => void
   readonly #onEnd: () => void
   #begun = false
@@ -52,17 +52,16 @@ class RemoteReply extends Reply {
   #over = false
   #onFree: (() => void) | undefined
 
-  constructor({ res }: Reply, send: (resumed: Resumed) => void, onEnd: () => void) {
-    super(res)
+  constructor(send: (resumed: Resumed) => void, onEnd: () => void) {
     this.#send = send
     this.#onEnd = onEnd
   }
 
-  override get begun(): boolean {
+  get begun(): boolean {
     return this.#begun
   }
 
-  override get streaming(): boolean {
+  get streaming(): boolean {
     return this.#begun && !this.#flowing
   }
 
@@ -78,31 +77,35 @@ class RemoteReply extends Reply {
     this.#onEnd()
   }
 
-  override json(status: number, body: string | Buffer): void {
+  json(status: number, body: string | Buffer): void {
     this.#last({ what: 'answer', status, text: latin1Of(body) })
   }
 
-  override empty(): void {
+  pieces(pieces: readonly Buffer[]): void {
+    this.json(200, Buffer.concat(pieces))
+  }
+
+  empty(): void {
     this.#last({ what: 'end' })
   }
 
-  override stream(): void {}
+  stream(): void {}
 
-  override message(text: string | Buffer): boolean {
+  message(text: string | Buffer): boolean {
     this.#give({ what: 'message', text: latin1Of(text) })
     return true
   }
 
-  override keepAlive(): void {}
+  heartbeat(): void {}
 
   /** One part at a time is on its way: Redis cuts off who is told more than it takes. */
-  override part(bytes: Buffer): boolean {
+  part(bytes: Buffer): boolean {
     this.#flowing = true
     this.#give({ what: 'part', text: latin1Of(bytes) })
     return this.#over
   }
 
-  override onDrain(next: () => void): void {
+  onDrain(next: () => void): void {
     this.#onFree = next
   }
 
@@ -113,11 +116,19 @@ class RemoteReply extends Reply {
     next?.()
   }
 
-  override end(): void {
+  end(): void {
     this.#last({ what: 'end' })
   }
 
-  override abort(): void {
+  disconnect(): boolean {
+    return false
+  }
+
+  endUnanswered(): void {
+    this.end()
+  }
+
+  abort(): void {
     this.#last({ what: 'cut' })
     this.free()
   }

@@ -104,7 +104,7 @@ export class RemoteRetry implements InFlightCall {
   heartbeat(): void {
     this.heartbeatAt += ASK_EVERY_MS
     this.#attend(false)
-    if (++this.#signs % SIGN_EVERY === 0) this.context.reply.keepAlive()
+    if (++this.#signs % SIGN_EVERY === 0) this.context.reply.heartbeat()
   }
 
   timeOut(): void {

@@ -1,0 +1,151 @@
+import type { ServerResponse } from 'node:http'
+import type { Share } from '../../server/budget.ts'
+import { NOSNIFF } from '../../server/nosniff-response.ts'
+import { EventLog } from '../sessions/streams/event-log.ts'
+import { EventWriter } from './event-writer.ts'
+import type { Reply } from './reply.ts'
+import { Unread } from './unread.ts'
+
+/** Largest body that is copied so that it goes out together with the head. */
+const ONE_WRITE = 16 * 1024
+
+/** The request that is answered. */
+interface Answered {
+  /** Bytes that the client leaves unread are counted in it. */
+  readonly share: Share | undefined
+  /** Opens the log that keeps the events of the answer, so that the client can resume it; undefined where it can't. */
+  openLog(): EventLog | undefined
+}
+
+/**
+ * Answers the client of an HTTP request: with one JSON message, or with a stream of events of which the answer is the
+ * last. It is JSON until a message has to be sent before the answer. After the client has gone it drops what comes, but
+ * for what the event log keeps until the client resumes the stream.
+ */
+export class HttpReply implements Reply {
+  /** Set before anything is written. */
+  request: Answered | undefined
+  readonly #res: ServerResponse
+  #unread: Unread | undefined
+  /** Where events go: to the log that keeps them, or straight to the client. */
+  #events: EventLog | EventWriter | undefined
+
+  constructor(res: ServerResponse) {
+    this.#res = res
+  }
+
+  get begun(): boolean {
+    return this.#res.headersSent
+  }
+
+  get streaming(): boolean {
+    return this.#events !== undefined && !this.#events.inEvent
+  }
+
+  json(status: number, body: string | Buffer, extra?: readonly string[]): void {
+    const res = this.#res
+    if (this.#events !== undefined) {
+      this.#events.event(typeof body === 'string' ? Buffer.from(body) : body)
+      this.#events.end()
+      return
+    }
+    if (res.destroyed || res.writableEnded) return
+    const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length
+    const head: (string | number)[] = ['content-type', 'application/json', 'content-length', length]
+    if (extra !== undefined) head.push(...extra)
+    head.push(NOSNIFF[0], NOSNIFF[1])
+    res.writeHead(status, head as string[])
+    // Node sends head and body in one write where the body is a string: Latin-1 is the bytes as they are.
+    if (typeof body === 'string' || body.length > ONE_WRITE) res.end(body)
+    else res.end(body.toString('latin1'), 'latin1')
+    if (length > ONE_WRITE) this.#checkUnread()
+  }
+
+  pieces(pieces: readonly Buffer[]): void {
+    const res = this.#res
+    if (this.#events !== undefined || res.destroyed || res.writableEnded) {
+      this.json(200, Buffer.concat(pieces))
+      return
+    }
+    const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
+    res.cork()
+    res.writeHead(200, ['content-type', 'application/json', 'content-length', String(length)])
+    for (const piece of pieces) res.write(piece)
+    res.end()
+  }
+
+  #checkUnread(): void {
+    this.#unread ??= new Unread(this.#res, this.request?.share)
+    this.#unread.check()
+  }
+
+  empty(status: number, extra: readonly string[] = []): void {
+    if (this.#res.destroyed || this.#res.writableEnded) return
+    this.#res.writeHead(status, ['content-length', '0', ...extra])
+    this.#res.end()
+  }
+
+  stream(): void {
+    if (this.#canStream) this.#beginStream(this.request?.openLog())
+  }
+
+  /** Whether the answer can still become a stream. */
+  get #canStream(): boolean {
+    return this.#events === undefined && !this.#res.destroyed && !this.#res.headersSent
+  }
+
+  #beginStream(log: EventLog | undefined): void {
+    const res = this.#res
+    const writer = new EventWriter(res, this.request?.share)
+    this.#events = log ?? writer
+    if (log === undefined) return
+    log.begin(writer)
+    res.once('close', () => log.detach(writer))
+  }
+
+  message(text: string | Buffer): boolean {
+    this.stream()
+    return this.#events?.event(typeof text === 'string' ? Buffer.from(text) : text) ?? true
+  }
+
+  heartbeat(): void {
+    this.stream()
+    this.#events?.heartbeat()
+  }
+
+  part(bytes: Buffer): boolean {
+    if (this.#events !== undefined) return this.#events.part(bytes)
+    const res = this.#res
+    if (res.destroyed || res.writableEnded) return true
+    if (!res.headersSent) res.writeHead(200, ['content-type', 'application/json'])
+    const isFree = res.write(bytes)
+    if (!isFree) this.#checkUnread()
+    return isFree
+  }
+
+  onDrain(next: () => void): void {
+    if (this.#events === undefined) this.#res.once('drain', next)
+    else this.#events.onDrain(next)
+  }
+
+  end(): void {
+    if (this.#events !== undefined) this.#events.end()
+    else if (!this.#res.destroyed && !this.#res.writableEnded) this.#res.end()
+  }
+
+  disconnect(): boolean {
+    if (!(this.#events instanceof EventLog) || !this.#events.isKnown) return false
+    this.#res.end()
+    return true
+  }
+
+  endUnanswered(): void {
+    if (this.#canStream) this.#beginStream(undefined)
+    this.end()
+  }
+
+  abort(): void {
+    if (this.#events === undefined) this.#res.destroy()
+    else this.#events.abort()
+  }
+}
