@@ -37,7 +37,7 @@ export interface ServedGateway {
 
 /**
  * Longest wait for calls in flight when the gateway stops. A pod has 30 s for all of it, of which 5 s pass before it is
- * told to stop, so that load balancers have heard of it.
+ * told to stop, so that load balancers have taken it out.
  */
 const GRACE_MS = 22_000
 const ADMIN_GRACE_MS = 1_000

@@ -54,13 +54,17 @@ type Part = readonly [backend: Backend, shape: Shape]
  * Builds what is shown from what the backends have shown. Deterministic: backends count in the order of their names,
  * under `priority` in that one first; tools are sorted by theirs; a proxy keeps its backend's order.
  */
-export function buildCatalog(config: Shaping, backends: readonly Backend[], holderOf: HolderOf = nobody): Catalog {
+export function buildCatalog(
+  config: Shaping,
+  backends: readonly Backend[],
+  backendOfRequest: HolderOf = nobody,
+): Catalog {
   const withheldPages: string[] = []
   const shown = new Map<string, Shown>()
   const clashes = new Clashes(config.aggregation?.conflictResolution ?? 'prefix')
   for (const [backend, shape] of inOrder(config, backends)) {
     for (const own of shownTools(backend, shape, config.role === 'proxy')) {
-      const tool = withRightPage(own, holderOf, withheldPages)
+      const tool = withRightPage(own, backendOfRequest, withheldPages)
       const place = shown.has(tool.name) ? clashes.placeOf(tool, shown) : tool.name
       if (place !== undefined) shown.set(place, place === tool.name ? tool : renamed(tool, place))
     }
@@ -96,9 +100,9 @@ function listsOf(tools: readonly Shown[]): Catalog['plain'] {
 }
 
 /** The tool without its page where a client would read that from another backend: what this one gives is not for it. */
-function withRightPage(tool: Shown, holderOf: HolderOf, withheld: string[]): Shown {
+function withRightPage(tool: Shown, backendOfRequest: HolderOf, withheld: string[]): Shown {
   const { page, route } = tool
-  if (page === undefined || holderOf(page) === route.backend) return tool
+  if (page === undefined || backendOfRequest(page) === route.backend) return tool
   withheld.push(`${route.backend.name}: ${tool.name} is shown without its page, ${page} is not its own`)
   return { ...tool, text: withoutPage(tool.text) }
 }

@@ -10,29 +10,29 @@ import { parseBytes } from '../mcp/parse.ts'
 import type { ResultStripper } from '../mcp/result-stripper.ts'
 import type { RequestContext } from '../request/request-context.ts'
 import { checkType, editsForModern, stripperFor, translated } from './answer-translation.ts'
-import { ClientQuestions } from './asking/client-questions.ts'
-import { inputRequiredBy, MOST_ROUNDS } from './asking/input-rounds.ts'
 import type { Call } from './call.ts'
+import { CallServerRequests } from './input/call-server-requests.ts'
+import { inputRequiredBy, MOST_ROUNDS } from './input/input-required.ts'
 import { isRelayed, sameId } from './relay-rules.ts'
 import { SuspendedCall } from './suspended/suspended-call.ts'
 import type { UpstreamRequest } from './upstream-request.ts'
 
 /**
- * What comes of a call: takes the backend's answer, as a whole or in parts, and all that the backend says before it, and
- * gives the client what its era has for that.
+ * Relays what a backend answers to a call, as a whole or in parts, and the notifications and requests that it sends
+ * before, to the client in the form of the client's era.
  */
 export class AnswerRelay implements AnswerOwner {
   readonly #call: Call
   readonly #upstream: UpstreamRequest
-  /** What the backend asks of a legacy client. */
-  #questions: ClientQuestions | undefined
-  /** What the backend asks of a modern client. */
+  /** Requests of the backend that a legacy client answers while it waits. */
+  #serverRequests: CallServerRequests | undefined
+  /** Requests of the backend that a modern client answers with a retry. */
   #suspended: SuspendedCall | undefined
   /** What is changed in the answer of a legacy backend to a modern client. */
   #edits: AnswerEdits | undefined
   /** Changes the parts of a large answer on their way. */
   #stripper: ResultStripper | undefined
-  /** What is held of a message of the backend that is not its answer. */
+  /** Memory for a message of the backend that is not its answer. */
   #unanswered: Lease | undefined
   /** Nothing is read from the backend until the client has read what it has. */
   #isWaitingForDrain = false
@@ -47,10 +47,10 @@ export class AnswerRelay implements AnswerOwner {
     return this.#suspended?.isAwaited ?? true
   }
 
-  /** The call is over: what the backend has asked needs no answer any more, and what was held of it is let go. */
+  /** The call is over: open requests of the backend need no answer any more, and memory held for messages is released. */
   end(): void {
     this.#unanswered?.release()
-    this.#questions?.end()
+    this.#serverRequests?.end()
     if (this.#suspended !== undefined) this.#call.services.suspended.forget(this.#suspended)
   }
 
@@ -122,15 +122,15 @@ export class AnswerRelay implements AnswerOwner {
     else if (flowed || !this.#requiresInput(body)) this.give(scanner, body, flowed)
   }
 
-  /** Whether an answer of a modern backend is a question, which then is put to the legacy client. */
+  /** Whether an answer of a modern backend is `input_required`; its requests then go to the legacy client. */
   #requiresInput(body: Buffer): boolean {
     const call = this.#call
     const { context, session, rounds } = call
     if (context.era === 'modern' || this.#upstream.link !== undefined || session === undefined) return false
     const needed = inputRequiredBy(body)
     if (needed === undefined || rounds >= MOST_ROUNDS) return false
-    this.#questions ??= new ClientQuestions(call, this.#upstream, session)
-    this.#questions.supply(needed).catch((error) => call.faulted(error))
+    this.#serverRequests ??= new CallServerRequests(call, this.#upstream, session)
+    this.#serverRequests.supply(needed).catch((error) => call.faulted(error))
     return true
   }
 
@@ -166,10 +166,10 @@ export class AnswerRelay implements AnswerOwner {
     const { method, params } = notification
     const { services, context, backend, message } = this.#call
     if (isListChanged(method)) services.refreshTools(backend.name)
-    else if (method === 'notifications/cancelled') this.#questions?.takeBack(params)
+    else if (method === 'notifications/cancelled') this.#serverRequests?.cancel(params)
     else if (isRelayed(notification, message, context.era)) {
       const { tasks } = this.#upstream
-      const shown = tasks === undefined ? bytes : tasks.said(bytes.toString('utf8'))
+      const shown = tasks === undefined ? bytes : tasks.messageForClient(bytes.toString('utf8'))
       if (shown !== undefined && !context.reply.message(shown)) {
         this.#resumeOnDrain()
         return false
@@ -178,7 +178,7 @@ export class AnswerRelay implements AnswerOwner {
     return true
   }
 
-  /** The backend asks something of the client, in the session with it; `id` is JSON text. */
+  /** The backend sends a request to the client, in the session with it; `id` is JSON text. */
   asked(id: string, bytes: Buffer): void {
     const call = this.#call
     const { link } = this.#upstream
@@ -190,11 +190,11 @@ export class AnswerRelay implements AnswerOwner {
     const request = bytes.toString('utf8')
     if (call.session === undefined) {
       this.#suspended ??= new SuspendedCall({ call, upstream: this.#upstream, relay: this }, call.services.suspended)
-      this.#suspended.ask(link, id, request)
+      this.#suspended.relay(link, id, request)
       return
     }
-    this.#questions ??= new ClientQuestions(call, this.#upstream, call.session)
-    this.#questions.relay(link, id, request).catch((error) => call.faulted(error))
+    this.#serverRequests ??= new CallServerRequests(call, this.#upstream, call.session)
+    this.#serverRequests.relay(link, id, request).catch((error) => call.faulted(error))
   }
 
   unsolicited(bytes: Buffer): void {

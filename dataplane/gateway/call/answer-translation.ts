@@ -8,8 +8,8 @@ import { metaWithRelatedTask } from '../mcp/related-task.ts'
 import { ResultStripper } from '../mcp/result-stripper.ts'
 import { resultText } from '../mcp/rpc-text.ts'
 import { hasTasks } from '../mcp/tasks.ts'
-import { canBeAsked } from './asking/client-ask.ts'
 import type { Call } from './call.ts'
+import { hasCapabilities } from './input/server-request.ts'
 import type { UpstreamRequest } from './upstream-request.ts'
 
 /** What a modern result has and a legacy one lacks. */
@@ -72,7 +72,7 @@ function modernError(answer: Buffer, { message, id }: Call): Buffer {
   if (code !== URL_NEEDED) return answer
   const inputRequests = urlRequests(memberText(answer.toString('utf8'), 'error') as string)
   const needed = { elicitation: { url: {} } }
-  if (!canBeAsked(message.meta?.[CAPABILITIES_KEY], needed))
+  if (!hasCapabilities(message.meta?.[CAPABILITIES_KEY], needed))
     throw new PublicError('missing_capability', { data: { requiredCapabilities: needed } })
   if (inputRequests === undefined || !MAY_ASK.has(message.method)) throw new PublicError('backend_failed')
   return Buffer.from(resultText(id, JSON.stringify({ resultType: 'input_required', inputRequests })))

@@ -2,22 +2,22 @@ import type { Logger } from 'pino'
 import type { Observe } from '../../telemetry/observe.ts'
 import type { InFlight } from '../request/in-flight.ts'
 import type { RequestContext } from '../request/request-context.ts'
-import type { ClientAskServices } from './asking/client-ask.ts'
+import type { ServerRequestServices } from './input/server-request.ts'
 import type { Suspensions } from './suspended/suspended-call.ts'
 
-/** Calls of modern clients that wait for what their legacy backends have asked (`SuspendedCalls`). */
+/** Calls of modern clients that wait for input which their legacy backends have requested (`SuspendedCalls`). */
 interface SuspendedCallStore extends Suspensions {
   /** Goes on with the call whose state the request brings back; false where the state is none of ours. */
   resume(context: RequestContext): boolean
 }
 
 /** What a call needs of the gateway. */
-export interface CallServices extends ClientAskServices {
+export interface CallServices extends ServerRequestServices {
   readonly inFlight: InFlight
   readonly suspended: SuspendedCallStore
   readonly observe: Observe
   readonly log: Logger
-  /** The backend of this name says that its lists have changed. */
+  /** The backend of this name has notified that its lists have changed. */
   refreshTools(backend: string): void
   /** Logs a fault in something that no request waits for. */
   faulted(error: unknown, what: string): void

@@ -29,12 +29,12 @@ interface Upstream {
 interface Relay {
   /** Whether a client waits for the answer at the moment. */
   readonly isAwaited: boolean
-  /** The call is over: what the backend has asked needs no answer any more, and what was held of it is let go. */
+  /** The call is over: open requests of the backend need no answer any more, and memory held for messages is released. */
   end(): void
 }
 
 const HEARTBEAT_MS = 15_000
-/** How long a backend may leave its stream open after the answer: it keeps a connection from other calls. */
+/** How long a backend may keep its stream open after the answer: that takes a connection from other calls. */
 const LINGER_MS = 1_000
 /** Whoever has sent a larger request is not counted for it any more when the answer is there. */
 const LARGE = 64 * 1024
@@ -112,7 +112,7 @@ export class Call implements InFlightCall {
       this.#upstream.cancel('timeout')
       this.failed(new BackendFailure('backend_timeout', `no answer within ${this.backend.timeoutMs} ms`))
     }
-    this.#leave()
+    this.#stop()
   }
 
   heartbeat(): void {
@@ -132,7 +132,7 @@ export class Call implements InFlightCall {
     if (!this.isOver && this.context.era === 'modern') this.#abandon('the client went away')
   }
 
-  /** The client is to come back with another token, where it can; else it is told that it gets no answer. */
+  /** The client is to resume with another token, where it can; else it gets an error in place of the answer. */
   tokenEnded(): void {
     if (this.isOver || !this.#relay.isAwaited || this.context.reply.disconnect()) return
     this.abort('the client’s token has ended', new PublicError('answer_lost', { message: TOKEN_ENDED }))
@@ -152,10 +152,10 @@ export class Call implements InFlightCall {
   abort(reason: string, error: unknown): void {
     this.#upstream.cancel(reason)
     this.refuse(error)
-    this.#leave()
+    this.#stop()
   }
 
-  /** A fault of our own in what the backend has said costs this call. */
+  /** A fault of our own in handling a message of the backend ends this call alone. */
   faulted(error: unknown): void {
     try {
       if (this.isOver) this.services.faulted(error, 'a message after the answer to a call')
@@ -170,7 +170,7 @@ export class Call implements InFlightCall {
     this.backend.health.abandoned()
     this.#close('error')
     this.context.ended({ result: 'error' })
-    this.#leave()
+    this.#stop()
   }
 
   /** The client has its answer, be it with an error. */
@@ -214,7 +214,7 @@ export class Call implements InFlightCall {
     if (this.isOver) this.services.inFlight.delete(this)
   }
 
-  #leave(): void {
+  #stop(): void {
     this.services.inFlight.delete(this)
     this.#upstream.stop()
   }

@@ -3,12 +3,12 @@ import { showsApps } from '../mcp/apps.ts'
 import { CAPABILITIES_KEY, LOG_LEVEL_KEY } from '../mcp/classify.ts'
 import { declaredOf } from '../mcp/client-capabilities.ts'
 import { metaForLegacy, rewriteCall, withoutResponses } from '../mcp/rewrite.ts'
-import { canBeAskedAny } from './asking/client-ask.ts'
 import type { Call } from './call.ts'
+import { takesServerRequests } from './input/server-request.ts'
 import type { HttpRequest } from './modern-request.ts'
 import type { SessionTasks } from './tasks/session-tasks.ts'
 
-/** Takes what a backend says in a session that one call has for itself. */
+/** Takes what a backend sends in a session that one call has for itself. */
 export interface UnsolicitedReceiver {
   /** A message outside of the answer. */
   unsolicited(bytes: Buffer): void
@@ -16,13 +16,13 @@ export interface UnsolicitedReceiver {
 
 /**
  * The session with a legacy backend for a caller of the modern era, who has none: one that all of the caller's calls
- * share, or, where the backend may have to ask the client something, one that this call has for itself. What the
- * backend says in the latter outside of the answer goes to `receiver`.
+ * share, or, where the backend may send the client requests, one that this call has for itself. What the backend sends
+ * in the latter outside of the answer goes to `receiver`.
  */
 export function linkOfCaller({ context, message, backend }: Call, receiver: UnsolicitedReceiver): Link {
   const { binding } = context
   const capabilities = message.meta?.[CAPABILITIES_KEY]
-  if (!canBeAskedAny(capabilities))
+  if (!takesServerRequests(capabilities))
     return backend.callerLinks.share(binding, showsApps(capabilities) ? declaredOf(capabilities) : undefined)
   const link = backend.callerLinks.borrow(binding, declaredOf(capabilities))
   link.heard = (bytes) => receiver.unsolicited(bytes)
@@ -41,8 +41,8 @@ export function preparationOf({ backend, context, message }: Call, link: Link): 
 }
 
 /**
- * The id (JSON text) that a call has in its session with the backend. A session of the client's own leaves the client's
- * ids their meaning; callers of the modern era share one, and all of them count from zero.
+ * The id (JSON text) that a call has in its session with the backend: the client's, where the session is the client's
+ * own. Callers of the modern era share one, and as all of them count from zero, it gets an id of that session.
  */
 export const legacyId = ({ session, id }: Call, link: Link): string => (session === undefined ? link.nextId() : id)
 

@@ -1,7 +1,7 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import { memberText } from '../mcp/json.ts'
 
-/** What an HTTP answer says that is not the plain answer to a call. */
+/** What an HTTP answer means whose status is not 200. */
 type Refusal =
   /** The backend no longer knows our session. */
   | 'session-lost'
@@ -11,9 +11,9 @@ type Refusal =
   | { readonly error: string }
   | 'failure'
 
-/** Codes that blame how we spoke: our fault, and nothing for the client. */
+/** Codes that blame the form of our request: a fault of the gateway, of no use to the client. */
 const OURS: ReadonlySet<unknown> = new Set([-32020, -32022])
-/** What servers say, with HTTP 400, of a session that they don't know. */
+/** The code that servers give, with HTTP 400, for a session that they don't know. */
 const NO_SESSION = -32000
 
 /**

@@ -12,7 +12,7 @@ export const modernEnvelope = (session: Session | undefined): Readonly<Record<st
   [LOG_LEVEL_KEY]: JSON.stringify(session?.logLevel ?? DEFAULT_LEVEL),
 })
 
-/** Log messages that a legacy client gets which has not said what it wants. */
+/** The level from which a legacy client gets log messages when it has set none. */
 const DEFAULT_LEVEL = 'info'
 
 const LEGACY_RELAYED: ReadonlySet<unknown> = new Set([
@@ -30,10 +30,10 @@ export function isRelayed(notification: Record<string, unknown>, call: Message, 
   if (method === 'notifications/progress') return true
   if (era === 'legacy' && LEGACY_RELAYED.has(method)) return true
   if (method !== 'notifications/message' || era === 'legacy') return method === 'notifications/message'
-  const asked = call.meta?.[LOG_LEVEL_KEY]
-  if (typeof asked !== 'string') return false
+  const level = call.meta?.[LOG_LEVEL_KEY]
+  if (typeof level !== 'string') return false
   const { params } = notification
-  return levelOf(isObject(params) ? params['level'] : undefined) >= LEVELS.indexOf(asked)
+  return levelOf(isObject(params) ? params['level'] : undefined) >= LEVELS.indexOf(level)
 }
 
 /** Whether two ids, as JSON text, are one: `1` and `1.0`, `"a"` and `"\u0061"`. */

@@ -20,7 +20,7 @@ import type { Backend } from '../backends/backend/backend.ts'
 import { unreachable } from '../backends/backend/unreachable.ts'
 import { Backends } from '../backends/backends.ts'
 import { failurePolicy } from '../backends/health/failure-policy.ts'
-import { relayUnsolicited } from '../call/asking/unsolicited.ts'
+import { relayUnsolicited } from '../call/input/unsolicited.ts'
 import { SuspendedCalls } from '../call/suspended/suspended-calls.ts'
 import { TaskIds } from '../call/tasks/task-ids.ts'
 import { budgetLimits, connectionLimit } from '../limits/memory-limits.ts'
@@ -58,7 +58,7 @@ export class Gateway {
   /** Requests of those whom a proxy in front brings. */
   readonly clientRequests: ClientRequests
   readonly sessions: Sessions
-  readonly inFlight = new InFlight((error) => this.faulted(error, 'a look at a call on its way'))
+  readonly inFlight = new InFlight((error) => this.faulted(error, 'the deadline of a call in flight'))
   /** For what clients bring back to whichever replica. */
   readonly keys = new SharedKeys()
   readonly suspended = new SuspendedCalls(this.keys, this.inFlight)
@@ -70,7 +70,7 @@ export class Gateway {
     authenticate: () => this.setup.authenticate,
     others: () => this.inFlight.all.filter(({ context }) => !context.isRemote),
     bindingOf,
-    onFault: (error) => this.faulted(error, 'a look at a token'),
+    onFault: (error) => this.faulted(error, 'checking a token'),
   })
   /** Modern clients that listen. */
   readonly listeners = new Listeners()
@@ -78,7 +78,7 @@ export class Gateway {
   /** What is wrong with a newer configuration that was refused; empty where the newest one is in force. */
   refused: readonly Finding[] = []
   catalog: Catalog
-  offers: PromptResourceCatalog
+  promptsAndResources: PromptResourceCatalog
   readonly #setupOptions: SetupOptions
   readonly #retired = new Retired((error) => this.faulted(error, 'closing connections to an issuer'))
   readonly #storage: StorageFollower
@@ -92,7 +92,7 @@ export class Gateway {
     this.observe = options.observe
     this.budget = new Budget(budgetLimits(options.memoryBytes))
     this.clientRequests = new ClientRequests(connectionLimit(options.memoryBytes) / 2)
-    this.#backends = new Backends({ ...options, onChange: () => this.#show() })
+    this.#backends = new Backends({ ...options, onChange: () => this.#rebuildLists() })
     this.#setupOptions = { ...options, issuers: new Issuers() }
     this.setup = setUp(loaded, this.#setupOptions)
     const storage = openSessionStorage(loaded.config, loaded.directory, options.log)
@@ -109,7 +109,7 @@ export class Gateway {
       storage,
       backendNamed: (name) => this.backendNamed(name),
       watch: (uri, onUpdate) => {
-        const backend = backendOfUri(this.offers, uri)
+        const backend = backendOfUri(this.promptsAndResources, uri)
         return backend?.era?.era === 'modern' ? backend.watched.add([uri], onUpdate) : undefined
       },
       onServerMessage: (session, link, bytes) => relayUnsolicited(this, session, link, bytes),
@@ -118,7 +118,7 @@ export class Gateway {
       onFault: (error, what) => this.faulted(error, what),
     })
     this.catalog = buildCatalog(loaded.config, [])
-    this.offers = buildPromptResourceCatalog(loaded.config, [])
+    this.promptsAndResources = buildPromptResourceCatalog(loaded.config, [])
     this.#follow()
     this.#sweep = setInterval(() => this.#keep(), SWEEP_MS)
     this.#sweep.unref()
@@ -139,14 +139,14 @@ export class Gateway {
     this.#storage.follow(storageKey(config, directory), () => openSessionStorage(config, directory, this.log))
   }
 
-  /** Shares with other replicas what clients without a session may bring to any of them. */
+  /** Shares with other replicas the keys and calls that a client without a session may name at any of them. */
   #share({ bus, agreeOnSecret }: SessionStorage): void {
     this.keys.follow(agreeOnSecret)
     this.suspended.follow(bus)
     this.streams.follow(bus)
   }
 
-  /** Makes backends and catalog what the configuration says. */
+  /** Brings backends and catalog in line with the configuration. */
   #follow(): void {
     const { config, directory, serverInfo } = this.setup
     const common = {
@@ -155,7 +155,7 @@ export class Gateway {
       client: { name: 'portico', version: serverInfo.version },
     }
     const gone = this.#backends.follow(config.backends, common, failurePolicy(config))
-    this.#show()
+    this.#rebuildLists()
     for (const backend of gone) {
       this.sessions.forget(backend)
       this.listeners.forget(backend)
@@ -165,28 +165,30 @@ export class Gateway {
     }
   }
 
-  /** Shows what the backends show now, and tells listening clients where that is something else. */
-  #show(): void {
-    const { catalog, offers } = this
+  /** Builds the lists anew from what the backends offer now, and notifies subscribed clients where they have changed. */
+  #rebuildLists(): void {
+    const { catalog, promptsAndResources: before } = this
     const { config } = this.setup
-    this.offers = buildPromptResourceCatalog(config, this.#backends.all)
+    this.promptsAndResources = buildPromptResourceCatalog(config, this.#backends.all)
     this.sessions.watchAgain()
-    this.catalog = this.#goodOf(buildCatalog(config, this.#backends.all, (uri) => backendOfUri(this.offers, uri)))
+    this.catalog = this.#goodOf(
+      buildCatalog(config, this.#backends.all, (uri) => backendOfUri(this.promptsAndResources, uri)),
+    )
     if (!this.catalog.legacyList.equals(catalog.legacyList)) {
       const { warnings, withheldPages } = this.catalog
       if (warnings.length > 0) this.log.warn({ names: warnings }, 'tool names clash')
       if (withheldPages.length > 0) this.log.warn({ tools: withheldPages }, 'pages of apps are withheld')
       this.#changed('tools')
     }
-    const { lists } = this.offers
-    if (!lists.prompts.legacy.equals(offers.lists.prompts.legacy)) this.#changed('prompts')
-    const same = (kind: 'resources' | 'templates') => lists[kind].legacy.equals(offers.lists[kind].legacy)
+    const { lists } = this.promptsAndResources
+    if (!lists.prompts.legacy.equals(before.lists.prompts.legacy)) this.#changed('prompts')
+    const same = (kind: 'resources' | 'templates') => lists[kind].legacy.equals(before.lists[kind].legacy)
     if (!same('resources') || !same('templates')) this.#changed('resources')
   }
 
   #goodOf(next: Catalog): Catalog {
     this.#conflicts = next.conflicts
-    const good = goodCatalog(next, this.catalog, this.allAsked ? this.#backends.all : [])
+    const good = goodCatalog(next, this.catalog, this.allListed ? this.#backends.all : [])
     if (good !== next) this.log.warn({ names: next.conflicts }, 'tool names clash, the last good set is shown')
     return good
   }
@@ -209,15 +211,15 @@ export class Gateway {
       this.listeners.keepAlive()
       this.streams.sweep()
     } catch (error) {
-      this.faulted(error, 'signs of life to clients')
+      this.faulted(error, 'heartbeats to clients')
     }
     this.keys.renew().catch((error) => this.faulted(error, 'agreeing on a secret'))
     const now = Date.now()
     for (const backend of this.#backends.all) backend.callerLinks.sweep(now)
   }
 
-  /** Whether every backend has been asked for its tools. */
-  get allAsked(): boolean {
+  /** Whether every backend has been asked for its lists, with or without success. */
+  get allListed(): boolean {
     return this.#backends.allTried
   }
 
@@ -227,7 +229,7 @@ export class Gateway {
    */
   get isReady(): boolean {
     const inThisPod = ({ url }: Backend) => url.protocol === 'stdio:' || isLoopback(url)
-    return this.allAsked && !(this.#neverReached && this.#backends.all.every(inThisPod))
+    return this.allListed && !(this.#neverReached && this.#backends.all.every(inThisPod))
   }
 
   /** Whether this is a proxy whose server has never been reached: nothing is known of its tools, not even that it has none. */
@@ -247,7 +249,7 @@ export class Gateway {
     if (away.length > 0) throw unreachable(away)
   }
 
-  /** Settles when every backend has been asked, or has had its time. */
+  /** Settles when every backend has given its lists, or has had its time. */
   firstLists(): Promise<void> {
     return this.#backends.firstLists()
   }
@@ -264,8 +266,8 @@ export class Gateway {
     this.#backends.refresh(backend)
   }
 
-  /** The backends that have not answered yet and could have a tool of this name. */
-  silentWith(name: string): readonly Backend[] {
+  /** The backends that have never listed their tools and could have one of this name. */
+  unlistedBackendsFor(name: string): readonly Backend[] {
     return this.#backends.all.filter((backend) => {
       if (backend.tools !== undefined) return false
       const { prefix, filter, hidden } = shapeOf(this.setup.config, backend.name)
@@ -273,7 +275,7 @@ export class Gateway {
     })
   }
 
-  /** What the admin listener tells. */
+  /** What the admin listener shows at /status. */
   status(): object {
     const { setup, refused, sessions, catalog, backends } = this
     const conflicts = this.#conflicts
@@ -293,7 +295,7 @@ export class Gateway {
     this.listeners.end()
   }
 
-  /** Tells sessions, then lets go of the backends. */
+  /** Ends sessions, then closes the backends. */
   async close(): Promise<void> {
     clearInterval(this.#sweep)
     this.tokens.close()

@@ -17,7 +17,7 @@ interface StatusParts {
   readonly storageProblem: string | undefined
 }
 
-/** What the admin listener tells of a gateway. */
+/** The gateway's status as the admin listener serves it. */
 export function statusOf(parts: StatusParts): object {
   const { setup, refused, sessions, catalog, backends } = parts
   const shown = new Map<Backend, number>()
@@ -43,15 +43,15 @@ export function statusOf(parts: StatusParts): object {
 
 /** What people should know of, though it serves. */
 function problemsOf({ catalog, backends, conflicts, storageProblem }: StatusParts): object[] {
-  const told = (code: string, messages: readonly string[]) =>
+  const warningsOf = (code: string, messages: readonly string[]) =>
     messages.map((message) => ({ severity: 'warning', code, message }))
   return [
-    ...told('AggregationConflict', conflicts),
-    ...told('ToolRenamed', catalog.warnings),
-    ...told('AppWithheld', catalog.withheldPages),
-    ...told('SessionStorageUnavailable', storageProblem === undefined ? [] : [storageProblem]),
+    ...warningsOf('AggregationConflict', conflicts),
+    ...warningsOf('ToolRenamed', catalog.warnings),
+    ...warningsOf('AppWithheld', catalog.withheldPages),
+    ...warningsOf('SessionStorageUnavailable', storageProblem === undefined ? [] : [storageProblem]),
     ...backends.flatMap(({ name, lists }) =>
-      told(
+      warningsOf(
         'ListCut',
         lists.warnings.map((warning) => `${name}: ${warning}`),
       ),

@@ -7,7 +7,7 @@ import type { Session } from '../sessions/sessions.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { setLogLevel } from './log-level.ts'
 import { serveMethods } from './methods.ts'
-import { watchResource } from './offers.ts'
+import { subscribeResource } from './prompts-and-resources.ts'
 import { knowsTasks, listSessionTasks, relaySessionTask } from './session-tasks.ts'
 
 /** Serves a message of the legacy era: `initialize` opens a session, everything else belongs to one. */
@@ -48,22 +48,22 @@ async function initialize(request: EndpointRequest): Promise<void> {
   const fields = { binding: request.binding, revision, capabilities: JSON.stringify(normalCapabilities(capabilities)) }
   const opened = request.gateway.sessions.open(fields, request.share)
   const session = opened instanceof Promise ? await opened : opened
-  if (!request.gateway.allAsked) await request.gateway.firstLists()
+  if (!request.gateway.allListed) await request.gateway.firstLists()
   const result = {
     protocolVersion: revision,
     capabilities: {
-      ...request.gateway.offers.capabilities,
-      ...(knowsTasks(session) ? request.gateway.offers.tasks : {}),
+      ...request.gateway.promptsAndResources.capabilities,
+      ...(knowsTasks(session) ? request.gateway.promptsAndResources.tasks : {}),
     },
     serverInfo: request.setup.serverInfo,
-    instructions: request.gateway.offers.instructions,
+    instructions: request.gateway.promptsAndResources.instructions,
   }
   request.result(JSON.stringify(result), ['mcp-session-id', session.record.id])
 }
 
 const serveRequest = serveMethods({
-  'resources/subscribe': watchResource,
-  'resources/unsubscribe': watchResource,
+  'resources/subscribe': subscribeResource,
+  'resources/unsubscribe': subscribeResource,
   'logging/setLevel': setLogLevel,
   'tasks/get': relaySessionTask,
   'tasks/result': relaySessionTask,

@@ -8,7 +8,7 @@ import type { EndpointRequest } from './endpoint-request.ts'
 import { sessionOf } from './legacy.ts'
 import { openSessionStream, resumeAnswer } from './resume.ts'
 
-/** Takes a GET: opens the stream on which a legacy client hears what the gateway says unasked. */
+/** Takes a GET: opens the stream on which a legacy client gets messages outside of any request. */
 export function get(request: EndpointRequest): void {
   request.run(startGet)
 }

@@ -2,7 +2,7 @@ import { PublicError } from '../../server/errors.ts'
 import { LEVELS } from '../mcp/log-levels.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 
-/** `logging/setLevel`: kept with the session, told to the backends that it is open with, and to others when they are. */
+/** `logging/setLevel`: kept with the session, sent to the backends that it is open with, and to others when they are. */
 export function setLogLevel(request: EndpointRequest): void {
   const level = request.message.parameter('level')
   const { session } = request

@@ -1,6 +1,6 @@
 import { PublicError } from '../../server/errors.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
-import { complete, getPrompt, listOf, readResource } from './offers.ts'
+import { complete, getPrompt, listOf, readResource } from './prompts-and-resources.ts'
 import { callTool, listTools } from './tools.ts'
 
 type Serve = (request: EndpointRequest) => void

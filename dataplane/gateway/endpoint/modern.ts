@@ -2,7 +2,7 @@ import { checkModern } from '../mcp/classify.ts'
 import { MODERN } from '../mcp/revisions.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { serveMethods } from './methods.ts'
-import { onceAsked } from './offers.ts'
+import { afterFirstLists } from './prompts-and-resources.ts'
 import { subscribe } from './subscribe.ts'
 import { relayTask } from './tasks.ts'
 
@@ -11,7 +11,7 @@ const serveRequest = serveMethods({
   'tasks/get': relayTask,
   'tasks/update': relayTask,
   'tasks/cancel': relayTask,
-  'server/discover': (request) => onceAsked(request, () => discover(request)),
+  'server/discover': (request) => afterFirstLists(request, () => discover(request)),
 })
 
 function discover(request: EndpointRequest): void {
@@ -19,8 +19,11 @@ function discover(request: EndpointRequest): void {
     JSON.stringify({
       resultType: 'complete',
       supportedVersions: [MODERN],
-      capabilities: { ...request.gateway.offers.capabilities, ...request.gateway.offers.extensions },
-      instructions: request.gateway.offers.instructions,
+      capabilities: {
+        ...request.gateway.promptsAndResources.capabilities,
+        ...request.gateway.promptsAndResources.extensions,
+      },
+      instructions: request.gateway.promptsAndResources.instructions,
       ttlMs: 0,
       cacheScope: 'private',
       _meta: { 'io.modelcontextprotocol/serverInfo': request.setup.serverInfo },
@@ -28,7 +31,7 @@ function discover(request: EndpointRequest): void {
   )
 }
 
-/** Serves a message of the modern era: it says all there is to know, and leaves nothing behind. */
+/** Serves a message of the modern era, which needs no session. */
 export function serveModern(request: EndpointRequest): void {
   const { message } = request
   checkModern(message, request.req.headers)

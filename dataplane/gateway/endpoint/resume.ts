@@ -11,8 +11,8 @@ import type { EndpointRequest } from './endpoint-request.ts'
 import { SessionStream } from './session-stream.ts'
 
 /**
- * Gives a client that has lost the answer to a request what it has missed of it, and what still comes. HTTP 204 tells
- * it that there is nothing more; where its answer is lost it gets an error in its place.
+ * Resumes the answer to a request for a client that has lost its connection: sends what it has missed, and what still
+ * comes. HTTP 204 means that there is nothing more; where the answer is lost the client gets an error in its place.
  */
 export function resumeAnswer(request: EndpointRequest, session: Session, after: EventId): void {
   const { streams } = request.gateway
@@ -28,18 +28,18 @@ export function resumeAnswer(request: EndpointRequest, session: Session, after: 
   const { tokens } = request.gateway
   const holder: TokenHolder = { context: request, checkedAt: performance.now(), tokenEnded: () => res.end() }
   tokens.add(holder)
-  const leave = (): void => {
+  const closed = (): void => {
     tokens.delete(holder)
     if (log !== undefined) log.detach(outlet)
     else unfollow?.()
     request.ended(OK)
   }
-  res.once('close', leave)
+  res.once('close', closed)
   const unfollow = log === undefined ? streams.followRemote(session.record.id, after, outlet) : undefined
   if (log?.attach(outlet, after.seq) === false) outlet.abort()
 }
 
-/** A client's connection for the rest of an answer: where that is lost, an error takes its place. */
+/** A client's connection for the rest of an answer: where that is lost, the client gets an error instead. */
 class AnswerSink implements EventSink {
   readonly #writer: EventWriter
   readonly #after: EventId
@@ -80,7 +80,7 @@ class AnswerSink implements EventSink {
   }
 }
 
-/** Lets a client listen; what it has missed of the stream that it comes back for, wherever that was, comes first. */
+/** Opens a client's GET stream; what it has missed of the stream that it resumes, at whichever replica, comes first. */
 export async function openSessionStream(
   request: EndpointRequest,
   session: Session,

@@ -7,12 +7,12 @@ import type { EndpointRequest } from './endpoint-request.ts'
 
 /** What a client that does not read may leave unread before its connection is ended. */
 const MOST_UNREAD = 256 * 1024
-/** How long a client that has lost its connection is spoken to as if it still listened. */
+/** How long messages are kept for a client that has lost its connection. */
 const AWAY_MS = 60_000
 
 /**
- * The GET stream of a legacy client. It outlives its connection for a while: what is sent meanwhile is kept for a
- * client that resumes it.
+ * The stream on which a legacy client gets messages outside of any request. It outlives its connection for a while: what
+ * is sent meanwhile is kept for a client that resumes it.
  */
 export class SessionStream implements ClientStream {
   readonly #request: EndpointRequest
@@ -35,7 +35,7 @@ export class SessionStream implements ClientStream {
     return log === this.#log && !this.#isOver
   }
 
-  /** Begins to speak; what has been said so far comes first. */
+  /** Begins to send; what has been sent so far comes first. */
   begin(): void {
     if (this.#connection !== undefined) this.#log.begin(this.#connection)
   }
@@ -51,7 +51,7 @@ export class SessionStream implements ClientStream {
     clearTimeout(this.#away)
     this.#connection = writer
     const { tokens } = request.gateway
-    // The stream goes on: its client comes back to it with another token.
+    // The stream goes on: its client resumes it with another token.
     const holder: TokenHolder = { context: request, checkedAt: performance.now(), tokenEnded: () => writer.end() }
     tokens.add(holder)
     request.res.once('close', () => {
@@ -74,7 +74,7 @@ export class SessionStream implements ClientStream {
     this.#away.unref()
   }
 
-  /** The client does not come back. */
+  /** The client has not resumed the stream. */
   #abandon(): void {
     this.end()
     this.#request.gateway.sessions.streamAbandoned(this.#session)

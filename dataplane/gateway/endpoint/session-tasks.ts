@@ -13,22 +13,22 @@ import { withParams } from '../mcp/rewrite.ts'
 import { requestText } from '../mcp/rpc-text.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
-import { routeTo } from './offers.ts'
+import { routeTo } from './prompts-and-resources.ts'
 
-/** Tasks of the session era, which came with this revision and went with the next (2025-11-25, tasks). */
+/** Tasks of the legacy era, which came with this revision and went with the next (2025-11-25, tasks). */
 const WITH_TASKS = '2025-11-25'
 
 export const knowsTasks = ({ record }: Session): boolean => record.revision === WITH_TASKS
 
 /** Whether tasks are offered to the client. */
 const areOffered = ({ session, gateway }: EndpointRequest): boolean =>
-  session !== undefined && knowsTasks(session) && 'tasks' in gateway.offers.tasks
+  session !== undefined && knowsTasks(session) && 'tasks' in gateway.promptsAndResources.tasks
 
 /**
  * A call that is to be run as a task. Where no task was offered the wish is left out, for a backend that runs tasks
  * would answer with one. Throws `method_not_found` where tasks were offered and this tool's backend runs none.
  */
-export function taskCall(request: EndpointRequest, { backend }: Route): Message {
+export function asTaskCall(request: EndpointRequest, { backend }: Route): Message {
   const { message, era } = request
   if (era === 'modern' && backend.era?.era === 'modern') return message
   if (!areOffered(request)) return edited(message, { task: undefined })
@@ -100,7 +100,7 @@ async function pageOf(request: EndpointRequest, session: Session, [name, cursor]
     const { items, nextCursor } = readListPage(await askPage(request, session, backend, cursor), TASK_LIST)
     const tasks = new SessionTasks(request.gateway.taskIds, session, name)
     const texts = items.flatMap(({ key, text }) => {
-      const taskId = tasks.shown(key)
+      const taskId = tasks.clientId(key)
       return taskId === undefined ? [] : [editObject(text, { taskId: JSON.stringify(taskId) })]
     })
     return { texts, next: nextCursor === undefined || nextCursor === cursor ? undefined : [name, nextCursor] }

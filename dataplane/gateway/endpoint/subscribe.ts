@@ -9,7 +9,7 @@ import type { ChangedList, Listening } from '../request/listeners.ts'
 import { OK } from '../request/request-context.ts'
 import type { TokenHolder } from '../request/token-holder.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
-import { onceAsked } from './offers.ts'
+import { afterFirstLists } from './prompts-and-resources.ts'
 
 const SUBSCRIPTION_KEY = 'io.modelcontextprotocol/subscriptionId'
 /** What a client that does not read may leave unread before its stream is ended. */
@@ -23,7 +23,7 @@ export function subscribe(request: EndpointRequest): void {
   const filter = request.message.params?.['notifications']
   if (!isObject(filter)) throw new PublicError('invalid_params', { message: 'params.notifications must be an object.' })
   if (request.gateway.closing.aborted) throw new PublicError('unavailable', { headers: { 'retry-after': '1' } })
-  onceAsked(request, () => new Listener(request, filter).start())
+  afterFirstLists(request, () => new Listener(request, filter).start())
 }
 
 /** What a stream costs that only waits. */
@@ -47,13 +47,13 @@ class Listener implements Listening, TokenHolder {
   /** Where those are. */
   #watchedAt: ReadonlySet<Backend | undefined> = new Set()
   checkedAt = performance.now()
-  /** What is to be told after the acknowledgement, each once; undefined when that was given. */
+  /** Notifications to send after the acknowledgement, each once; undefined when that was sent. */
   #early: Set<string> | undefined = new Set()
 
   constructor(request: EndpointRequest, filter: Record<string, unknown>) {
     this.context = request
     const lists: ChangedList[] = ['tools', 'prompts', 'resources']
-    const { capabilities } = request.gateway.offers
+    const { capabilities } = request.gateway.promptsAndResources
     this.#lists = new Set(lists.filter((list) => filter[`${list}ListChanged`] === true && list in capabilities))
     const { resourceSubscriptions } = filter
     const uris = Array.isArray(resourceSubscriptions) ? resourceSubscriptions.slice(0, MOST_URIS) : []
@@ -70,14 +70,14 @@ class Listener implements Listening, TokenHolder {
     gateway.listeners.add(this)
     gateway.tokens.add(this)
     this.context.onGone = this
-    const places = this.#uris.map((uri) => [backendOfUri(gateway.offers, uri), uri] as const)
+    const places = this.#uris.map((uri) => [backendOfUri(gateway.promptsAndResources, uri), uri] as const)
     this.#watchedAt = new Set(places.map(([backend]) => backend))
-    this.#watches = watchResources(places, (uri) => this.#tell('notifications/resources/updated', { uri }))
+    this.#watches = watchResources(places, (uri) => this.#notify('notifications/resources/updated', { uri }))
     if (this.#watches.length === 0) {
       this.#acknowledge()
       return
     }
-    // What changes after the acknowledgement is to be told: backends have to hear of it before.
+    // Every change after the acknowledgement must be notified: backends have to know the subscription before.
     untilActive(this.#watches)
       .then(() => this.#acknowledge())
       .catch((error) => gateway.faulted(error, 'a subscription is not acknowledged'))
@@ -87,8 +87,8 @@ class Listener implements Listening, TokenHolder {
     const early = this.#early
     if (early === undefined) return
     this.#early = undefined
-    this.#say(this.#text('notifications/subscriptions/acknowledged', { notifications: this.#honoured() }))
-    for (const text of early) this.#say(text)
+    this.#send(this.#text('notifications/subscriptions/acknowledged', { notifications: this.#honoured() }))
+    for (const text of early) this.#send(text)
   }
 
   #honoured(): object {
@@ -99,7 +99,7 @@ class Listener implements Listening, TokenHolder {
   }
 
   changed(list: ChangedList): void {
-    if (this.#lists.has(list)) this.#tell(`notifications/${list}/list_changed`, {})
+    if (this.#lists.has(list)) this.#notify(`notifications/${list}/list_changed`, {})
   }
 
   /** Whether it watches resources at this backend. */
@@ -111,9 +111,9 @@ class Listener implements Listening, TokenHolder {
     if (this.#early === undefined) this.context.reply.heartbeat()
   }
 
-  #tell(method: string, params: object): void {
+  #notify(method: string, params: object): void {
     const text = this.#text(method, params)
-    if (this.#early === undefined) this.#say(text)
+    if (this.#early === undefined) this.#send(text)
     else this.#early.add(text)
   }
 
@@ -121,7 +121,7 @@ class Listener implements Listening, TokenHolder {
     return notificationText(method, { ...params, _meta: this.#meta })
   }
 
-  #say(text: string): void {
+  #send(text: string): void {
     const { reply, res } = this.context
     if (res.writableLength > MOST_UNREAD) this.end()
     else reply.message(text)

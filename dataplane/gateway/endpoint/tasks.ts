@@ -6,7 +6,7 @@ import { editObject } from '../mcp/json.ts'
 import { withParams } from '../mcp/rewrite.ts'
 import { hasTasks, TASKS_EXTENSION } from '../mcp/tasks.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
-import { routeTo } from './offers.ts'
+import { routeTo } from './prompts-and-resources.ts'
 
 /** `tasks/get`, `tasks/update` and `tasks/cancel` (SEP-2663): relayed to the backend that runs the caller's task. */
 export function relayTask(request: EndpointRequest): void {

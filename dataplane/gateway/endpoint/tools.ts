@@ -5,7 +5,7 @@ import { showsApps } from '../mcp/apps.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { checkParamHeaders } from '../mcp/param-headers.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
-import { taskCall } from './session-tasks.ts'
+import { asTaskCall } from './session-tasks.ts'
 
 /** `tools/list`: what is there, serialized. It waits only for backends that have never been asked. */
 export function listTools(request: EndpointRequest): void {
@@ -13,7 +13,7 @@ export function listTools(request: EndpointRequest): void {
   // The list has one page, so no cursor is ours.
   if (params?.['cursor'] !== undefined)
     throw new PublicError('invalid_params', { message: 'params.cursor is not one of ours.' })
-  if (request.gateway.allAsked) answerList(request)
+  if (request.gateway.allListed) answerList(request)
   else request.run(() => request.gateway.firstLists().then(() => answerList(request)))
 }
 
@@ -32,7 +32,7 @@ const clientShowsApps = ({ era, session, message }: EndpointRequest): boolean =>
 export function callTool(request: EndpointRequest): void {
   const name = request.message.parameter('name')
   if (name === undefined) throw new PublicError('invalid_params', { message: 'params.name must be a string.' })
-  if (request.gateway.catalog.routes.has(name) || request.gateway.allAsked) relay(request, name)
+  if (request.gateway.catalog.routes.has(name) || request.gateway.allListed) relay(request, name)
   else request.run(() => request.gateway.firstLists().then(() => relay(request, name)))
 }
 
@@ -41,7 +41,7 @@ function relay(request: EndpointRequest, name: string): void {
   const route = routes.get(name) ?? (clientShowsApps(request) ? ownNames.get(name) : undefined)
   if (route === undefined) {
     // A name that only a backend which never answered could have is not an unknown one.
-    const silent = request.gateway.silentWith(name)
+    const silent = request.gateway.unlistedBackendsFor(name)
     throw silent.length > 0 ? unreachable(silent) : new PublicError('unknown_tool')
   }
   if (request.era === 'modern' && route.paramHeaders.length > 0)
@@ -50,6 +50,6 @@ function relay(request: EndpointRequest, name: string): void {
     request.gateway,
     request,
     route,
-    request.message.params?.['task'] === undefined ? request.message : taskCall(request, route),
+    request.message.params?.['task'] === undefined ? request.message : asTaskCall(request, route),
   )
 }

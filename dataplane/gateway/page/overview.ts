@@ -5,7 +5,7 @@ import { ENDPOINT } from '../request/public-url.ts'
 import type { Setup } from '../request/setup.ts'
 import { shortened, type ToolSummary, toolSummaries } from './tool-summaries.ts'
 
-/** What is told of a gateway to somebody who has not said who he is. */
+/** What anonymous visitors may see of a gateway. */
 export interface Overview {
   readonly name: string
   /** URL of the MCP endpoint. */
@@ -40,7 +40,7 @@ export interface ServerSummary {
 const MOST_SERVERS = 100
 const LONGEST_NAME = 128
 
-/** @param headers of the request: what is told of the endpoint's address may depend on them */
+/** @param headers of the request: the endpoint's address as shown may depend on them */
 export function overviewOf({ setup, catalog, backends }: Gateway, headers: IncomingHttpHeaders): Overview {
   const { config } = setup
   const endpoint = endpointOf(setup, headers)

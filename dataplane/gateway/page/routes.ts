@@ -14,7 +14,7 @@ type Format = 'text/html' | 'application/json' | 'text/plain'
 
 const HEADERS = { 'cache-control': 'private, no-cache', vary: 'Accept', 'x-content-type-options': 'nosniff' }
 
-/** The root of the public listener: it says where the MCP endpoint is, in the form that the caller takes. */
+/** The root of the public listener: it shows where the MCP endpoint is, in the form that the caller accepts. */
 export function rootRoutes(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
   const app = new Hono<{ Bindings: HttpBindings }>()
   app.use('/', guardHosts({ allowed: () => gateway.setup.hostNames }))

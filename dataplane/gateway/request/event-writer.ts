@@ -5,12 +5,12 @@ import { Unread } from './unread.ts'
 
 const EVENT = Buffer.from('event: message\ndata: ')
 const EVENT_END = Buffer.from('\n\n')
-/** How soon a client that loses its connection is to come back, in milliseconds. */
+/** How soon a client that loses its connection is to resume the stream, in milliseconds. */
 const RETRY_MS = 1_000
 const PRIMING_END = Buffer.from(`retry: ${RETRY_MS}\ndata: \n\n`)
 const KEEP_ALIVE = ': \n\n'
 
-/** Writes events on a response. Once the client has gone it swallows what comes. */
+/** Writes events on a response. Once the client has gone it drops what comes. */
 export class EventWriter implements EventSink {
   readonly #res: ServerResponse
   readonly #unread: Unread
@@ -42,7 +42,7 @@ export class EventWriter implements EventSink {
 
   event(data: Buffer, id?: string): boolean {
     if (this.#isOver) return true
-    // Without data it only says how to come back (2025-11-25): clients look for no message in it.
+    // Without data an event only gives the id and delay for resuming (2025-11-25): clients expect no message in it.
     if (data.length === 0 && id !== undefined)
       return this.#res.write(Buffer.concat([Buffer.from(`id: ${id}\n`), PRIMING_END]))
     const isFree = this.#res.write(Buffer.concat([...beginning(id), ...oneLine(data), EVENT_END]))

@@ -3,20 +3,20 @@ import type { Share } from '../../server/budget.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { TokenHolder } from './token-holder.ts'
 
-/** A call on its way. */
+/** A call in flight. */
 export interface InFlightCall extends TokenHolder {
   readonly session: Session | undefined
-  /** Of the caller, who has a number of calls on their way. */
+  /** The caller's, which counts the caller's calls in flight. */
   readonly share: Share | undefined
-  /** Where it is; absent: at another replica. */
+  /** The backend that is called; absent where another replica calls it. */
   readonly backend?: object
   /** The client's id of the request, as JSON text. */
   readonly id: string
   /** `performance.now()` by which the answer must be there. */
   readonly deadline: number
-  /** `performance.now()` of the next sign of life to the client. */
+  /** `performance.now()` of the next heartbeat to the client. */
   heartbeatAt: number
-  /** Where it is among all calls, -1 where it isn't among them; InFlight's own. */
+  /** Its index among all calls, -1 where it isn't among them; set by InFlight alone. */
   index: number
   timeOut(): void
   heartbeat(): void
@@ -26,7 +26,7 @@ export interface InFlightCall extends TokenHolder {
 const TICK_MS = 50
 
 /**
- * All calls on their way. One timer for all of them watches the deadlines, to within 50 ms: a timer for each call
+ * All calls in flight. One timer for all of them watches the deadlines, to within 50 ms: a timer for each call
  * would cost more than the rest of its bookkeeping.
  */
 export class InFlight {
@@ -36,7 +36,7 @@ export class InFlight {
    */
   readonly #calls: InFlightCall[] = []
   #timer: NodeJS.Timeout | undefined
-  /** Told of a fault in one call, which costs the others nothing. */
+  /** Called with a fault in one call, which does not affect the others. */
   readonly #onFault: (error: unknown) => void
 
   constructor(onFault: (error: unknown) => void) {
@@ -79,7 +79,7 @@ export class InFlight {
     return this.#calls.find((call) => call.session === session && call.id === id)
   }
 
-  /** Settles when no call to this backend is on its way. */
+  /** Settles when no call to this backend is in flight. */
   async without(backend: object): Promise<void> {
     while (this.#calls.some((call) => call.backend === backend)) await setTimeout(TICK_MS, undefined, { ref: false })
   }
@@ -91,7 +91,7 @@ export class InFlight {
       return
     }
     const now = performance.now()
-    // What times out leaves, and others may leave with it.
+    // A call that times out is deleted, and others may be with it.
     for (const call of this.#calls.slice()) {
       if (call.index === -1) continue
       try {

@@ -1,15 +1,14 @@
 import type { Backend } from '../backends/backend/backend.ts'
 
-/** Lists whose changes are told. */
+/** Lists whose changes are notified. */
 export type ChangedList = 'tools' | 'prompts' | 'resources'
 
 /** The stream of a modern client that listens. */
 export interface Listening {
-  /** A list has changed; it is told where the client wants to know. */
+  /** A list has changed: notifies the client where it has subscribed to that. */
   changed(list: ChangedList): void
   /** Whether it watches resources at this backend. */
   watches(backend: Backend): boolean
-  /** A sign of life. */
   heartbeat(): void
   /** Ends it from our side. */
   end(): void

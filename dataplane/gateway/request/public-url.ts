@@ -11,11 +11,11 @@ const METADATA = '/.well-known/oauth-protected-resource'
 interface PublicUrl {
   /** URL of the MCP endpoint, `resource` of RFC 9728. */
   readonly resource: string
-  /** Where its metadata is, told in challenges. */
+  /** Where its metadata is, for challenges. */
   readonly metadataUrl: string
 }
 
-/** Gives the URLs that are told in answer to a request with these headers. */
+/** Gives the URLs that the client of a request with these headers can use. */
 export type PublicUrlOf = (headers: IncomingHttpHeaders) => PublicUrl
 
 type Settings = Pick<GatewayConfig, 'resourceUrl' | 'endpointPrefix' | 'trustProxyHeaders'>
@@ -23,11 +23,11 @@ type Settings = Pick<GatewayConfig, 'resourceUrl' | 'endpointPrefix' | 'trustPro
 const PREFIX = new RegExp(ENDPOINT_PREFIX)
 
 /**
- * Makes the function that tells the public URLs. They come from the configuration; under `trustProxyHeaders` from
+ * Makes the function that gives the public URLs. They come from the configuration; under `trustProxyHeaders` from
  * X-Forwarded-Host, -Proto, -Port and -Prefix, where the host is one of `names`. Nothing else is ever taken from these
  * headers: not who calls, not the audience of tokens, not an issuer, not the hosts that are answered to.
  *
- * @param listenerUrl `http://host:port`, told where the configuration has no `resourceUrl`
+ * @param listenerUrl `http://host:port`, used where the configuration has no `resourceUrl`
  */
 export function publicUrls(settings: Settings, listenerUrl: string, names: HostNames): PublicUrlOf {
   const { endpointPrefix: prefix = '', trustProxyHeaders = false } = settings
@@ -42,7 +42,7 @@ export function publicUrls(settings: Settings, listenerUrl: string, names: HostN
   }
 }
 
-/** Below a prefix the metadata is told there, too: the proxy in front may hand nothing else on. */
+/** Below a prefix the metadata is there, too: the proxy in front may pass on nothing else. */
 function publicUrl(resource: string, prefix: string): PublicUrl {
   const { origin, pathname } = new URL(resource)
   if (prefix === '' || !pathname.startsWith(`${prefix}/`))
@@ -62,7 +62,7 @@ function lastValue(header: string | string[] | undefined): string {
 function forwardedOrigin(headers: IncomingHttpHeaders, usual: string, names: HostNames): string | undefined {
   const forwarded = lastValue(headers['x-forwarded-host'])
   const host = hostOf(forwarded)
-  // `*` answers to all hosts and names none: a name that a client may choose is not told to anybody.
+  // `*` answers to all hosts and names none: a name that a client may choose appears in no answer.
   if (host === undefined || names === '*' || !names.has(host)) return undefined
   const proto = lastValue(headers['x-forwarded-proto']).toLowerCase()
   const protocol = proto === 'http' || proto === 'https' ? `${proto}:` : usual

@@ -6,7 +6,7 @@ interface Opened {
   readonly req: IncomingMessage
   caller: Caller
   readonly binding: string
-  /** Its client is at another replica, which looks at the token. */
+  /** Its client is at another replica, which checks the token. */
   readonly isRemote: boolean
 }
 

@@ -13,14 +13,14 @@ interface TokenWatchOptions {
 
 const SWEEP_MS = 1_000
 /**
- * A token is looked at again after so long. What was found good is believed for a minute (TokenCache), so that most looks
- * ask nobody.
+ * A token is checked again after so long. TokenCache keeps a good result for a minute, so that most checks send no
+ * request.
  */
 const CHECK_MS = 10_000
 
 /**
  * Ends responses whose token has ended: at its expiry plus skew, or within 70 seconds where it was revoked or its issuer
- * is no longer accepted. One timer looks at all of them; requests that are answered soon cost nothing. Whether a token
+ * is no longer accepted. One timer checks all of them; requests that are answered soon cost nothing. Whether a token
  * is still good is asked of the same function that admits requests, so that all streams of a token are one question.
  */
 export class TokenWatch {

@@ -15,7 +15,7 @@ export class Unread {
     this.#share = share
   }
 
-  /** Looks after a write whether the client keeps up. */
+  /** Checks after a write whether the client keeps up. */
   check(): void {
     const { writableLength } = this.#res
     // Below its high-water mark a response does not tell when it has been read.

@@ -12,7 +12,7 @@ interface RemoteClientOptions {
   onEnd(): void
 }
 
-/** A client that has come back at another replica, as if it had come here. */
+/** A client that has retried at another replica, as if the retry had come here. */
 export class RemoteClient {
   readonly context: RequestContext
   readonly send: (resumed: Resumed) => void
@@ -30,7 +30,7 @@ export class RemoteClient {
     this.context.adopt(parseElement(text))
   }
 
-  /** The other replica says that the client still waits, and whether it can take more. */
+  /** The other replica reports that the client still waits, and whether it can take more. */
   attends(more: boolean): void {
     if (more) this.#reply.free()
     else this.send({ what: 'sign' })
@@ -98,7 +98,7 @@ class RemoteReply implements Reply {
 
   heartbeat(): void {}
 
-  /** One part at a time is on its way: Redis cuts off who is told more than it takes. */
+  /** One part at a time is on its way: Redis disconnects a subscriber that has too much unread. */
   part(bytes: Buffer): boolean {
     this.#flowing = true
     this.#give({ what: 'part', text: latin1Of(bytes) })

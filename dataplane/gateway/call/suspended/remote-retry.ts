@@ -18,11 +18,11 @@ interface RemoteRetryOptions {
 /** A replica that has lost its connection to Redis, or has none yet, is given a moment. */
 const DELIVERIES = 5
 const DELIVER_EVERY_MS = 250
-const ASK_EVERY_MS = 1_000
-/** A replica that has said nothing for so long is gone. */
+const POLL_MS = 1_000
+/** A replica that has sent nothing for so long is gone. */
 const SILENCE_MS = 5_000
-/** How often its client is given a sign of life, in questions to the other replica. */
-const SIGN_EVERY = 15
+/** How often its client gets a heartbeat, in polls of the other replica. */
+const HEARTBEAT_EVERY = 15
 
 /** A client's retry whose call waits at another replica: what comes from there goes to the client. */
 export class RemoteRetry implements InFlightCall {
@@ -37,7 +37,7 @@ export class RemoteRetry implements InFlightCall {
   checkedAt: number
   readonly context: RequestContext
   readonly #options: RemoteRetryOptions
-  #signs = 0
+  #polls = 0
   #over = false
 
   constructor(context: RequestContext, options: RemoteRetryOptions) {
@@ -46,7 +46,7 @@ export class RemoteRetry implements InFlightCall {
     this.id = context.message.id as string
     const now = performance.now()
     this.deadline = now + SILENCE_MS
-    this.heartbeatAt = now + ASK_EVERY_MS
+    this.heartbeatAt = now + POLL_MS
     this.checkedAt = now
   }
 
@@ -89,22 +89,22 @@ export class RemoteRetry implements InFlightCall {
   }
 
   #part(bytes: Buffer): void {
-    const more = () => this.#attend(true)
+    const more = () => this.#poll(true)
     if (this.context.reply.part(bytes)) more()
     else this.context.reply.onDrain(more)
   }
 
-  /** Where that reaches nobody the silence that follows tells. */
-  #attend(more: boolean): void {
+  /** Where this reaches nobody, the deadline passes. */
+  #poll(more: boolean): void {
     const { bus, replica } = this.#options
     bus.tell({ kind: 'attends', retry: this.name, from: bus.replica, more }, replica)
   }
 
-  /** Asks whether the other replica still has the call. */
+  /** Polls whether the other replica still has the call. */
   heartbeat(): void {
-    this.heartbeatAt += ASK_EVERY_MS
-    this.#attend(false)
-    if (++this.#signs % SIGN_EVERY === 0) this.context.reply.heartbeat()
+    this.heartbeatAt += POLL_MS
+    this.#poll(false)
+    if (++this.#polls % HEARTBEAT_EVERY === 0) this.context.reply.heartbeat()
   }
 
   timeOut(): void {
@@ -112,7 +112,7 @@ export class RemoteRetry implements InFlightCall {
   }
 
   tokenEnded(): void {
-    this.#leave()
+    this.#cancel()
     this.context.fail(new PublicError('answer_lost', { message: TOKEN_ENDED }))
   }
 
@@ -121,11 +121,11 @@ export class RemoteRetry implements InFlightCall {
   }
 
   gone(): void {
-    this.#leave()
+    this.#cancel()
     this.context.ended({ result: 'error' })
   }
 
-  #leave(): void {
+  #cancel(): void {
     this.#close()
     const { bus, replica } = this.#options
     bus.tell({ kind: 'left', retry: this.name }, replica)

@@ -9,13 +9,13 @@ import { CAPABILITIES_KEY } from '../../mcp/classify.ts'
 import { editObject, memberText, paramsText } from '../../mcp/json.ts'
 import type { Message } from '../../mcp/message.ts'
 import type { RequestContext } from '../../request/request-context.ts'
-import { ASK_MS, canBeAsked, capabilityFor, type Needed } from '../asking/client-ask.ts'
+import { CLIENT_TIMEOUT_MS, capabilityFor, hasCapabilities, type Needed } from '../input/server-request.ts'
 
-/** A question of a legacy backend that a modern client is to answer with its retry. */
+/** A request of a legacy backend that a modern client is to answer with its retry. */
 interface OpenRequest {
-  /** Of the question on the backend's hop, as JSON text. */
+  /** Of the request on the backend's hop, as JSON text. */
   readonly id: string
-  /** JSON text of what the client is asked. */
+  /** JSON text, in the form that the client gets. */
   readonly request: string
 }
 
@@ -52,36 +52,37 @@ export interface Suspensions {
   forget(call: SuspendedCall): void
 }
 
-/** What open questions of one call may hold, in characters: a backend that asks without end is told so. */
-const MOST_ASKED = 256 * 1024
-const MOST_ASKS = 32
-/** Copies of a question while it is open, and what a call that waits costs beside. */
-const ASK_COPIES = 4
+/** Most characters of the open requests of one call: what a backend sends beyond is refused. */
+const MOST_REQUEST_LENGTH = 256 * 1024
+const MOST_REQUESTS = 32
+/** Copies of a request while it is open, and what a suspended call costs beside. */
+const REQUEST_COPIES = 4
 const CALL_BYTES = 16 * 1024
 
 /**
- * What a legacy backend asks during a call of a modern client. The client gets its questions as an answer, and the call
- * waits for the client's retry, which brings the answers. Meanwhile nothing more is read from the backend.
+ * A call of a modern client whose legacy backend sends requests to the client. The client gets them as an
+ * `input_required` result, and the call waits for the client's retry, which brings the responses. Meanwhile nothing more
+ * is read from the backend.
  */
 export class SuspendedCall {
   /** Names the call to whichever replica the retry comes. */
   readonly name = randomUUID()
   /** Whether a client waits for the answer at the moment. */
   isAwaited = true
-  /** What the backend has asked meanwhile, and what the client would have had to declare to be asked that. */
-  #lacking: Needed | undefined
+  /** What the client has not declared of what a request needs that came while nobody waited. */
+  #missing: Needed | undefined
   readonly #call: SuspendableCall['call']
   readonly #upstream: SuspendableCall['upstream']
   readonly #relay: SuspendableCall['relay']
   readonly #suspensions: Suspensions
-  /** Open questions, by the key under which the client answers. */
-  readonly #asks = new Map<string, OpenRequest>()
+  /** Open requests, by the key under which the client responds. */
+  readonly #open = new Map<string, OpenRequest>()
   #count = 0
-  /** What is kept of the requests and questions while nobody waits. */
+  /** What is kept of the client's requests and the backend's while nobody waits. */
   #lease: Lease | undefined
-  /** The part of that which is for the call and its questions. */
-  #askedBytes = 0
-  /** An answer that the backend has given before it had its own. */
+  /** The part of that which is for the call and the backend's requests. */
+  #requestBytes = 0
+  /** An answer that the backend has given before its requests were answered. */
   #early: readonly [scanner: AnswerScanner, body: Buffer] | undefined
 
   constructor({ call, upstream, relay }: SuspendableCall, suspensions: Suspensions) {
@@ -100,48 +101,49 @@ export class SuspendedCall {
     return this.#call.backend
   }
 
-  /** Puts the backend's question (its message as JSON text) to the client, where it can be asked that. */
-  ask(link: Link, id: string, question: string): void {
-    const { method, params: given } = JSON.parse(question) as Record<string, unknown>
+  /** Relays a request of the backend (JSON text) to the client, where that has declared the capability for it. */
+  relay(link: Link, id: string, text: string): void {
+    const { method, params: given } = JSON.parse(text) as Record<string, unknown>
     const params = isObject(given) ? given : {}
     const { reply } = this.context
     const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
-    if (needed === undefined || !canBeAsked(this.#call.message.meta?.[CAPABILITIES_KEY], needed)) {
+    if (needed === undefined || !hasCapabilities(this.#call.message.meta?.[CAPABILITIES_KEY], needed)) {
       link.answer(method, id)
-      if (needed !== undefined) this.#lacks(needed)
+      if (needed !== undefined) this.#refuseMissing(needed)
       return
     }
-    const request = `{"method":${JSON.stringify(method)},"params":${asModern(question, params)}}`
-    const size = [...this.#asks.values()].reduce((sum, open) => sum + open.request.length, request.length)
-    // While nobody waits the last answer was the question before: this one goes with the next.
+    const request = `{"method":${JSON.stringify(method)},"params":${asModern(text, params)}}`
+    const size = [...this.#open.values()].reduce((sum, open) => sum + open.request.length, request.length)
+    // While nobody waits the last answer was the request before: this one goes with the next.
     if (this.isAwaited && reply.begun && !reply.streaming) link.refuse(id, 'The answer to the call has begun.')
-    else if (this.#asks.size >= MOST_ASKS || size > MOST_ASKED) link.refuse(id, 'Too much is asked at once.')
+    else if (this.#open.size >= MOST_REQUESTS || size > MOST_REQUEST_LENGTH)
+      link.refuse(id, 'Too much is asked at once.')
     else {
-      this.#asks.set(`ask-${++this.#count}`, { id, request })
-      if (this.isAwaited) this.#tell()
+      this.#open.set(`ask-${++this.#count}`, { id, request })
+      if (this.isAwaited) this.#requestInput()
     }
   }
 
-  /** Ends the call, for the backend too: its client, which takes no question of this kind, is told what that takes. */
-  #lacks(needed: Needed): void {
+  /** Ends the call, for the backend too, with an error that names the capability which the client has not declared. */
+  #refuseMissing(needed: Needed): void {
     if (!this.isAwaited) {
-      this.#lacking = needed
+      this.#missing = needed
       return
     }
     const error = new PublicError('missing_capability', { data: { requiredCapabilities: needed } })
     this.#call.abort('the client can’t be asked', error)
   }
 
-  #tell(): void {
+  #requestInput(): void {
     const { context } = this
     const call = this.#call
     try {
       this.#hold()
       const requestState = this.#suspensions.suspend(this)
-      const requests = [...this.#asks].map(([key, { request }]) => `"${key}":${request}`).join()
+      const requests = [...this.#open].map(([key, { request }]) => `"${key}":${request}`).join()
       this.isAwaited = false
       this.#upstream.pause()
-      call.allow(ASK_MS)
+      call.allow(CLIENT_TIMEOUT_MS)
       context.result(
         `{"resultType":"input_required","inputRequests":{${requests}},"requestState":${JSON.stringify(requestState)}}`,
       )
@@ -150,16 +152,16 @@ export class SuspendedCall {
     }
   }
 
-  /** The caller's share goes on to hold what its request has held, and the questions. */
+  /** The caller's share goes on to hold what its request has held, and the backend's requests. */
   #hold(): void {
     const { share } = this.context
     if (share === undefined) return
     this.#lease ??= new Lease(share)
     this.#lease.adopt(this.context.handOver())
-    let asked = 0
-    for (const { request } of this.#asks.values()) asked += request.length
-    this.#lease.demand(this.#lease.bytes - this.#askedBytes + CALL_BYTES + ASK_COPIES * asked)
-    this.#askedBytes = CALL_BYTES + ASK_COPIES * asked
+    let length = 0
+    for (const { request } of this.#open.values()) length += request.length
+    this.#lease.demand(this.#lease.bytes - this.#requestBytes + CALL_BYTES + REQUEST_COPIES * length)
+    this.#requestBytes = CALL_BYTES + REQUEST_COPIES * length
   }
 
   /** Holds nothing any more. */
@@ -167,25 +169,25 @@ export class SuspendedCall {
     this.#lease?.release()
   }
 
-  /** The client is back with what it was asked, or some of it. */
+  /** The client's retry has come, with all the responses or some of them. */
   resume(context: RequestContext): void {
     if (this.isAwaited) throw new PublicError('invalid_params', { message: 'The call goes on already.' })
     this.isAwaited = true
     this.#relay.awaitedBy(context)
-    if (this.#lacking !== undefined) {
-      this.#lacks(this.#lacking)
+    if (this.#missing !== undefined) {
+      this.#refuseMissing(this.#missing)
       return
     }
     const { text, paramsStart, paramsEnd } = context.message
     const responses = memberText(text.slice(paramsStart, paramsEnd), 'inputResponses') ?? '{}'
-    for (const [key, { id }] of this.#asks) {
+    for (const [key, { id }] of this.#open) {
       const response = memberText(responses, key)
       if (response === undefined || !response.startsWith('{')) continue
-      this.#asks.delete(key)
+      this.#open.delete(key)
       this.#upstream.link?.send(`{"jsonrpc":"2.0","id":${id},"result":${response}}`)
     }
     if (this.#early !== undefined) this.#relay.give(...this.#early, false)
-    else if (this.#asks.size > 0) this.#tell()
+    else if (this.#open.size > 0) this.#requestInput()
     else this.#proceed()
   }
 
@@ -200,8 +202,8 @@ export class SuspendedCall {
   }
 }
 
-/** The params of a question as JSON text. Since 2026-07-28 a visit to a URL has no id of its own. */
-function asModern(question: string, params: Readonly<Record<string, unknown>>): string {
-  const text = paramsText(question)
+/** The params of a request as JSON text. Since 2026-07-28 the elicitation of a URL has no id of its own. */
+function asModern(request: string, params: Readonly<Record<string, unknown>>): string {
+  const text = paramsText(request)
   return 'elicitationId' in params ? editObject(text, { elicitationId: undefined }) : text
 }

@@ -7,7 +7,7 @@ import type { InFlight } from '../../request/in-flight.ts'
 import type { RequestContext } from '../../request/request-context.ts'
 import type { BusMessage, SessionBus } from '../../sessions/store/bus.ts'
 import type { SharedKeys } from '../../sessions/store/shared-keys.ts'
-import { ASK_MS } from '../asking/client-ask.ts'
+import { CLIENT_TIMEOUT_MS } from '../input/server-request.ts'
 import { RemoteClient } from './remote-client.ts'
 import { RemoteRetry } from './remote-retry.ts'
 import { seal, unseal } from './request-state.ts'
@@ -21,7 +21,7 @@ const LOCAL = 'here'
 const MOST_NAMES = 8
 
 /**
- * Calls of modern clients that wait for what their legacy backends have asked. The state that a client brings back is
+ * Calls of modern clients that wait for input which their legacy backends have requested. The state that a client brings back is
  * sealed: it names the replica, the call and its end, and is bound to the caller, the method, the name called and its
  * arguments. A retry that comes to another replica goes on with the call from there.
  */
@@ -43,7 +43,7 @@ export class SuspendedCalls {
     this.#inFlight = inFlight
   }
 
-  /** Hears other replicas; undefined where there are none. */
+  /** Takes messages of other replicas; undefined where there are none. */
   follow(bus: SessionBus | undefined): void {
     this.#bus = bus
     this.#names = [...this.#names.filter((name) => name !== this.#replica), this.#replica].slice(-MOST_NAMES)
@@ -79,7 +79,7 @@ export class SuspendedCalls {
     if (!this.#calls.has(name)) this.#check(call)
     this.#calls.set(name, call)
     const [key] = this.#keys.keysFor('request-state')
-    const sealed: Sealed = [this.#replica, name, Date.now() + ASK_MS, digestOf(context)]
+    const sealed: Sealed = [this.#replica, name, Date.now() + CLIENT_TIMEOUT_MS, digestOf(context)]
     return seal(key, JSON.stringify(sealed), boundTo(context))
   }
 
@@ -150,7 +150,7 @@ export class SuspendedCalls {
 
   /** A retry has come to another replica for a call that waits here. */
   #resumeFor({ call, retry, from, text }: Extract<BusMessage, { kind: 'resume' }>, bus: SessionBus): void {
-    // What is told twice may be heard twice.
+    // A message that is sent twice may arrive twice.
     if (this.#remoteClients.has(retry)) return
     const send = (resumed: Parameters<RemoteClient['send']>[0]) =>
       bus.tell({ kind: 'resumed', retry, ...resumed }, from)
@@ -178,8 +178,8 @@ function digestOf({ message: { text, paramsStart, paramsEnd, params } }: Request
   const args = params?.['arguments']
   // No arguments and none of them are one.
   if (isObject(args) && Object.keys(args).length === 0) left['arguments'] = undefined
-  const asked = canonicalJson(editObject(text.slice(paramsStart, paramsEnd), left))
-  return createHash('sha256').update(asked).digest('base64url')
+  const call = canonicalJson(editObject(text.slice(paramsStart, paramsEnd), left))
+  return createHash('sha256').update(call).digest('base64url')
 }
 
 const isAnother = (): PublicError =>

@@ -5,7 +5,7 @@ import type { Session } from '../../sessions/sessions.ts'
 import type { SessionRecord } from '../../sessions/store/store.ts'
 import type { TaskIds } from './task-ids.ts'
 
-/** A task of the session era belongs to one session of one caller. */
+/** A task of the legacy era belongs to one session of one caller. */
 export const taskBinding = ({ binding, id }: SessionRecord): string => `${binding}\0${id}`
 
 const STATUS = 'notifications/tasks/status'
@@ -26,12 +26,12 @@ export class SessionTasks {
   }
 
   /** The client's id of a task that it has begun. */
-  readonly shown = (id: string): string | undefined =>
+  readonly clientId = (id: string): string | undefined =>
     this.#session.hasTask(this.#backend, id) ? this.#wrap(id) : undefined
 
   /** The backend's id of a task of this session. */
-  readonly own = (shown: string): string | undefined => {
-    const task = this.#ids.unwrap(shown, taskBinding(this.#session.record))
+  readonly backendId = (clientId: string): string | undefined => {
+    const task = this.#ids.unwrap(clientId, taskBinding(this.#session.record))
     return task?.backend === this.#backend ? task.id : undefined
   }
 
@@ -39,23 +39,23 @@ export class SessionTasks {
     return this.#ids.wrap(this.#backend, taskBinding(this.#session.record), id)
   }
 
-  /** A message in which the backend says or asks something; undefined where it is about a task of somebody else. */
-  said(text: string): string | undefined {
+  /** A notification or request of the backend as the client may have it; undefined where it is about another session's task. */
+  messageForClient(text: string): string | undefined {
     const before = memberText(text, 'params')
     if (before === undefined) return text
-    let params = withRelatedTask(before, this.shown)
+    let params = withRelatedTask(before, this.clientId)
     if (memberText(text, 'method') === `"${STATUS}"`) {
-      const taskId = this.shown(taskIdIn(params) ?? '')
+      const taskId = this.clientId(taskIdIn(params) ?? '')
       if (taskId === undefined) return undefined
       params = editObject(params, { taskId: JSON.stringify(taskId) })
     }
     return params === before ? text : editObject(text, { params })
   }
 
-  /** A response with which the client answers a question of the backend. */
-  replied(text: string): string {
+  /** The client's response to a request of the backend, with the backend's task ids. */
+  responseForBackend(text: string): string {
     const before = memberText(text, 'result')
-    const result = before === undefined ? undefined : withRelatedTask(before, this.own)
+    const result = before === undefined ? undefined : withRelatedTask(before, this.backendId)
     return result === before ? text : editObject(text, { result })
   }
 
@@ -63,30 +63,31 @@ export class SessionTasks {
   metaOf({ text, metaStart, metaEnd }: Message): string | undefined {
     if (metaStart === -1) return undefined
     const before = text.slice(metaStart, metaEnd)
-    const meta = metaWithRelatedTask(before, this.own)
+    const meta = metaWithRelatedTask(before, this.backendId)
     return meta === before ? undefined : meta
   }
 
   /** A whole answer to a request, as the client has sent that. */
-  inAnswer(answer: Buffer, asked: Message): Buffer {
+  inAnswer(answer: Buffer, request: Message): Buffer {
     if (!answer.includes('taskId')) return answer
     const text = answer.toString('utf8')
     const before = memberText(text, 'result')
-    const result = before === undefined ? undefined : this.#inResult(before, asked)
+    const result = before === undefined ? undefined : this.#inResult(before, request)
     return result === before ? answer : Buffer.from(editObject(text, { result }))
   }
 
-  #inResult(result: string, asked: Message): string {
-    const isBegun = asked.method === 'tools/call' && asked.params?.['task'] !== undefined
-    const taskId = JSON.stringify(asked.parameter('taskId'))
-    const isStatus = (asked.method === 'tasks/get' || asked.method === 'tasks/cancel') && taskIdIn(result) !== undefined
+  #inResult(result: string, request: Message): string {
+    const isBegun = request.method === 'tools/call' && request.params?.['task'] !== undefined
+    const taskId = JSON.stringify(request.parameter('taskId'))
+    const isStatus =
+      (request.method === 'tasks/get' || request.method === 'tasks/cancel') && taskIdIn(result) !== undefined
     const edited = isBegun ? this.#begun(result) : isStatus ? editObject(result, { taskId }) : result
-    return withRelatedTask(edited, this.idInResultOf(asked))
+    return withRelatedTask(edited, this.idInResultOf(request))
   }
 
   /** How the `_meta` of a result names tasks. */
   idInResultOf({ method, params }: Message): (id: string) => string | undefined {
-    return method === 'tasks/result' ? () => params?.['taskId'] as string : this.shown
+    return method === 'tasks/result' ? () => params?.['taskId'] as string : this.clientId
   }
 
   /** The backend has begun a task for the client. */

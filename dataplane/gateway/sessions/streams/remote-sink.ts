@@ -2,21 +2,21 @@ import { Lease, type Share } from '../../../server/budget.ts'
 import type { SessionBus, Streamed } from '../store/bus.ts'
 import type { EventSink } from './event-log.ts'
 
-/** Redis cuts off who is told more than it takes: a larger answer can't be given by way of another replica. */
+/** Redis disconnects a subscriber that has too much unread: a larger answer can't be given by way of another replica. */
 const LARGEST = 4 * 1024 * 1024
 
 interface RemoteSinkOptions {
   readonly bus: SessionBus
-  /** Names it there. */
+  /** Names the stream there. */
   readonly follow: string
   /** The replica that has the client. */
   readonly to: string
-  /** What parts of answers take until they are whole. */
+  /** Memory for the parts of answers until those are whole. */
   readonly room: Share
   onOver(): void
 }
 
-/** Takes the events of a stream to the replica that its client has come back to. */
+/** Sends the events of a stream to the replica at which its client has resumed it. */
 export class RemoteSink implements EventSink {
   readonly #options: RemoteSinkOptions
   readonly #lease: Lease

@@ -4,7 +4,7 @@ import { backendOfUri } from '../aggregation/prompt-resource-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { ItemKind } from '../backends/lists/list-kind.ts'
 import { untilActive } from '../backends/session/resource-updates.ts'
-import { isServedInSession } from '../call/asking/served-in-session.ts'
+import { isServedInSession } from '../call/input/served-in-session.ts'
 import { relayCall } from '../call/relay-call.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject, memberText } from '../mcp/json.ts'
@@ -17,9 +17,9 @@ import type { EndpointRequest } from './endpoint-request.ts'
 export function listOf(request: EndpointRequest, kind: ItemKind): void {
   // A list has one page, so no cursor is ours.
   if (request.message.params?.['cursor'] !== undefined) throw invalid('params.cursor is not one of ours.')
-  onceAsked(request, () => {
+  afterFirstLists(request, () => {
     request.gateway.checkLists()
-    const list = request.gateway.offers.lists[kind]
+    const list = request.gateway.promptsAndResources.lists[kind]
     request.resultBytes(request.era === 'modern' ? list.modern : list.legacy)
   })
 }
@@ -28,8 +28,8 @@ export function listOf(request: EndpointRequest, kind: ItemKind): void {
 export function getPrompt(request: EndpointRequest): void {
   const name = request.message.parameter('name')
   if (name === undefined) throw invalid('params.name must be a string.')
-  onceAsked(request, () => {
-    const route = request.gateway.offers.prompts.get(name)
+  afterFirstLists(request, () => {
+    const route = request.gateway.promptsAndResources.prompts.get(name)
     if (route === undefined) throw new PublicError('unknown_prompt')
     relayCall(request.gateway, request, route)
   })
@@ -37,8 +37,8 @@ export function getPrompt(request: EndpointRequest): void {
 
 /** `resources/read`: relayed to the backend that has the URI. */
 export function readResource(request: EndpointRequest): void {
-  onceAsked(request, () => {
-    const { backend, uri } = holderOf(request)
+  afterFirstLists(request, () => {
+    const { backend, uri } = backendOfRequest(request)
     relayCall(request.gateway, request, routeTo(backend, encodeHeaderValue(uri)))
   })
 }
@@ -47,11 +47,11 @@ export function readResource(request: EndpointRequest): void {
 export function complete(request: EndpointRequest): void {
   const ref = request.message.params?.['ref']
   if (!isObject(ref)) throw invalid('params.ref must be an object.')
-  onceAsked(request, () => {
-    const { prompts } = request.gateway.offers
+  afterFirstLists(request, () => {
+    const { prompts } = request.gateway.promptsAndResources
     if (ref['type'] !== 'ref/prompt') {
       const { uri } = ref
-      const backend = typeof uri === 'string' ? backendOfUri(request.gateway.offers, uri) : undefined
+      const backend = typeof uri === 'string' ? backendOfUri(request.gateway.promptsAndResources, uri) : undefined
       if (backend === undefined) throw unknownResource(request, uri)
       relayCall(request.gateway, request, routeTo(backend))
       return
@@ -68,13 +68,13 @@ export function complete(request: EndpointRequest): void {
   })
 }
 
-/** What is watched is kept for as long as the session lives. */
+/** Longest URI in characters: it is kept for as long as the session lives. */
 const LONGEST_WATCHED = 8192
 
-/** `resources/subscribe` and its opposite: relayed to a backend with sessions; another is watched for the session. */
-export function watchResource(request: EndpointRequest): void {
-  onceAsked(request, () => {
-    const { backend, uri } = holderOf(request)
+/** `resources/subscribe` and `resources/unsubscribe`: relayed to a backend with sessions; a modern one is watched for the session. */
+export function subscribeResource(request: EndpointRequest): void {
+  afterFirstLists(request, () => {
+    const { backend, uri } = backendOfRequest(request)
     if (uri.length > LONGEST_WATCHED)
       throw new PublicError('too_large', { message: `params.uri has more than ${LONGEST_WATCHED} characters.` })
     request.run(() => watchAt(backend, uri, request))
@@ -86,7 +86,7 @@ async function watchAt(backend: Backend, uri: string, request: EndpointRequest):
   const session = request.session as Session
   const isEnd = request.message.method === 'resources/unsubscribe'
   const isWatched = session.watched.includes(uri)
-  // A backend that can't be reached is the call's affair.
+  // A backend that can't be reached fails the relayed call.
   const isRelayed = !(isEnd && isWatched) && (await isServedInSession(session, backend).catch(() => true))
   if (isRelayed) {
     relayCall(request.gateway, request, routeTo(backend))
@@ -98,10 +98,10 @@ async function watchAt(backend: Backend, uri: string, request: EndpointRequest):
 }
 
 /** The backend that has the resource of a request. Throws where there is none. */
-export function holderOf(request: EndpointRequest): { readonly backend: Backend; readonly uri: string } {
+export function backendOfRequest(request: EndpointRequest): { readonly backend: Backend; readonly uri: string } {
   const uri = request.message.parameter('uri')
   if (uri === undefined) throw invalid('params.uri must be a string.')
-  const backend = backendOfUri(request.gateway.offers, uri)
+  const backend = backendOfUri(request.gateway.promptsAndResources, uri)
   if (backend === undefined) throw unknownResource(request, uri)
   return { backend, uri }
 }
@@ -125,9 +125,9 @@ function withPrompt(message: Message, name: string): Message {
   return withParams(message, editObject(params, { ref }))
 }
 
-/** Goes on when all backends have been asked once, or have had their time. */
-export function onceAsked(request: EndpointRequest, next: () => void): void {
-  if (request.gateway.allAsked) next()
+/** Calls `next` when all backends have given their lists once, or have had their time. */
+export function afterFirstLists(request: EndpointRequest, next: () => void): void {
+  if (request.gateway.allListed) next()
   else request.run(() => request.gateway.firstLists().then(next))
 }
 

@@ -8,18 +8,18 @@ import type { Session } from '../../sessions/sessions.ts'
 import type { SessionRecord } from '../../sessions/store/store.ts'
 import { SessionTasks } from '../tasks/session-tasks.ts'
 import type { TaskIds } from '../tasks/task-ids.ts'
-import { type ClientAsker, relayAsk } from './client-ask.ts'
+import { type ClientRequester, relayServerRequest } from './server-request.ts'
 
-/** What it takes to pass on what backends say outside of any request. */
+/** What it takes to relay messages that backends send outside of any request. */
 interface UnsolicitedServices {
-  readonly sessions: ClientAsker & {
-    /** Sends a client a message on its GET stream, at whichever replica that is open. */
+  readonly sessions: ClientRequester & {
+    /** Sends a client a message on its GET stream, at whichever replica that is. */
     send(session: Session, message: string): Promise<boolean>
     /** The session's record as the store has it. */
     recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
   }
   readonly taskIds: TaskIds
-  /** The backend of this name says that its lists have changed. */
+  /** The backend of this name has notified that its lists have changed. */
   refreshTools(backend: string): void
   faulted(error: unknown, what: string): void
 }
@@ -33,19 +33,19 @@ const RELAYED: ReadonlySet<unknown> = new Set([
   'notifications/tasks/status',
 ])
 
-/** Takes what a legacy backend says in a client's session outside of any request. */
+/** Relays a message that a legacy backend sends in a client's session outside of any request. */
 export function relayUnsolicited(services: UnsolicitedServices, session: Session, link: Link, bytes: Buffer): void {
   const message = parseBytes(bytes)
   if (!isObject(message)) return
   const { method, id } = message
   if (isId(id) && method !== undefined)
-    relayAsk({ services, session, link }, JSON.stringify(id), bytes.toString('utf8')).catch((error) =>
-      services.faulted(error, 'a question of a backend is not put'),
+    relayServerRequest({ services, session, link }, JSON.stringify(id), bytes.toString('utf8')).catch((error) =>
+      services.faulted(error, 'a request of a backend is not relayed'),
     )
   else if (isListChanged(method)) services.refreshTools(link.backend.name)
   else if (RELAYED.has(method))
     say(services, session, link, bytes).catch((error) =>
-      services.faulted(error, 'a message of a backend is not passed on'),
+      services.faulted(error, 'a message of a backend is not relayed'),
     )
 }
 
@@ -57,6 +57,6 @@ async function say(services: UnsolicitedServices, session: Session, link: Link, 
   }
   // Another replica may have begun the task.
   session.record = (await services.sessions.recordOf(session.record.id)) ?? session.record
-  const said = new SessionTasks(services.taskIds, session, link.backend.name).said(text)
-  if (said !== undefined) await services.sessions.send(session, said)
+  const message = new SessionTasks(services.taskIds, session, link.backend.name).messageForClient(text)
+  if (message !== undefined) await services.sessions.send(session, message)
 }

@@ -4,12 +4,12 @@ import type { Link } from '../../backends/session/link.ts'
 import { isId, type Message } from '../../mcp/message.ts'
 import type { RequestContext } from '../../request/request-context.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { type ClientAskServices, relayAsk } from './client-ask.ts'
-import { type InputRequired, withInputs } from './input-rounds.ts'
+import { type InputRequired, withInputs } from './input-required.ts'
+import { relayServerRequest, type ServerRequestServices } from './server-request.ts'
 
-/** The call whose client is asked. */
-interface AskingCall {
-  readonly services: ClientAskServices
+/** The call whose client gets the requests. */
+interface WaitingCall {
+  readonly services: ServerRequestServices
   readonly context: RequestContext
   readonly backend: Backend
   readonly message: Message
@@ -22,37 +22,40 @@ interface AskingCall {
 
 /** The request to the backend. */
 interface UpstreamRequest {
-  /** Sends another one in the place of the one that the backend has answered with a question. */
+  /** Sends another one in the place of the one that the backend has answered with `input_required`. */
   again(message: Message): void
 }
 
-/** The one question that a modern backend asks at a time, as a result. */
+/** The key of what a modern backend requires: one result at a time. */
 const INPUTS = 'inputs'
 
-/** What the backend of a call asks the legacy client that waits for the answer. While it does, no time runs. */
-export class ClientQuestions {
-  readonly #call: AskingCall
+/**
+ * Requests of a call's backend to the legacy client that waits for the answer: of a legacy backend as they are, of a
+ * modern one out of its `input_required` result. While one is open, the call has no deadline.
+ */
+export class CallServerRequests {
+  readonly #call: WaitingCall
   readonly #upstream: UpstreamRequest
   readonly #session: Session
-  /** Taken back by an abort; by the id on the backend's hop. */
+  /** What cancels each, by the id on the backend's hop. */
   readonly #open = new Map<string, AbortController>()
 
-  constructor(call: AskingCall, upstream: UpstreamRequest, session: Session) {
+  constructor(call: WaitingCall, upstream: UpstreamRequest, session: Session) {
     this.#call = call
     this.#upstream = upstream
     this.#session = session
   }
 
-  /** Puts a legacy backend's question (its message as JSON text) to the client, and the answer to the backend. */
-  async relay(link: Link, id: string, asked: string): Promise<void> {
+  /** Sends a legacy backend's request (JSON text) to the client, and the response to the backend. */
+  async relay(link: Link, id: string, request: string): Promise<void> {
     const signal = this.#begin(id)
     const { services } = this.#call
-    await relayAsk({ services, session: this.#session, link, say: this.#say, signal }, id, asked)
+    await relayServerRequest({ services, session: this.#session, link, say: this.#say, signal }, id, request)
     this.#open.delete(id)
     if (this.#open.size === 0 && !this.#call.isOver) this.#call.allow(this.#call.backend.timeoutMs)
   }
 
-  /** Asks the client for what a modern backend needs, then calls again. */
+  /** Asks the client for the input that a modern backend requires, then calls the backend again. */
   async supply(needed: InputRequired): Promise<void> {
     const call = this.#call
     const signal = this.#begin(INPUTS)
@@ -68,21 +71,21 @@ export class ClientQuestions {
   }
 
   #begin(id: string): AbortSignal {
-    const taken = new AbortController()
-    this.#open.set(id, taken)
+    const cancelled = new AbortController()
+    this.#open.set(id, cancelled)
     this.#call.allow(Number.POSITIVE_INFINITY)
-    return taken.signal
+    return cancelled.signal
   }
 
   readonly #say = (message: string): void => void this.#call.context.reply.message(message)
 
-  /** The backend no longer wants an answer to the question that these `params` of its cancellation name. */
-  takeBack(params: unknown): void {
+  /** The backend has cancelled the request that these `params` of its notification name. */
+  cancel(params: unknown): void {
     const id = isObject(params) ? params['requestId'] : undefined
     if (isId(id)) this.#open.get(JSON.stringify(id))?.abort()
   }
 
   end(): void {
-    for (const asked of this.#open.values()) asked.abort()
+    for (const request of this.#open.values()) request.abort()
   }
 }

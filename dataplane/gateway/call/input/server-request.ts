@@ -9,7 +9,7 @@ import { SessionTasks } from '../tasks/session-tasks.ts'
 import type { TaskIds } from '../tasks/task-ids.ts'
 
 /** How long a client, and the person before it, has to answer. */
-export const ASK_MS = 600_000
+export const CLIENT_TIMEOUT_MS = 600_000
 
 /** What clients declare that can be asked something, by what they are asked. */
 const askable: Readonly<Record<string, 'elicitation' | 'sampling' | 'roots'>> = {
@@ -29,7 +29,7 @@ export function capabilityFor(method: string, params: Readonly<Record<string, un
 }
 
 /** Whether a client that declared these capabilities has the ones that are needed. */
-export const canBeAsked = (capabilities: unknown, needed: Needed): boolean =>
+export const hasCapabilities = (capabilities: unknown, needed: Needed): boolean =>
   isObject(capabilities) &&
   Object.entries(needed).every(([name, parts]) => {
     const declared = capabilities[name]
@@ -40,22 +40,22 @@ export const canBeAsked = (capabilities: unknown, needed: Needed): boolean =>
   })
 
 /** Whether a client that declared these capabilities can be asked anything at all. */
-export const canBeAskedAny = (capabilities: unknown): boolean =>
+export const takesServerRequests = (capabilities: unknown): boolean =>
   isObject(capabilities) && Object.values(askable).some((capability) => isObject(capabilities[capability]))
 
 /** Puts a request to the client of a session, wherever it listens (`Sessions`). */
-export interface ClientAsker {
+export interface ClientRequester {
   request(session: Session, method: string, params: string, options: ServerRequestOptions): Promise<string>
 }
 
 /** What it takes to ask a client on behalf of a backend. */
-export interface ClientAskServices {
-  readonly sessions: ClientAsker
+export interface ServerRequestServices {
+  readonly sessions: ClientRequester
   readonly taskIds: TaskIds
 }
 
-interface ClientAsk {
-  readonly services: ClientAskServices
+interface ServerRequest {
+  readonly services: ServerRequestServices
   readonly session: Session
   readonly link: Link
   /** Where the question is put; absent: on the client's GET stream. */
@@ -68,24 +68,24 @@ interface ClientAsk {
  * question's on the backend's hop, as JSON text, `question` its whole message. The backend always gets an answer. Rejects
  * where that is one of a fault of our own.
  */
-export async function relayAsk(ask: ClientAsk, id: string, question: string): Promise<void> {
+export async function relayServerRequest(ask: ServerRequest, id: string, question: string): Promise<void> {
   const { services, session, link, say, signal } = ask
   const { method, params: given } = JSON.parse(question) as Record<string, unknown>
   const params = isObject(given) ? given : {}
   const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
-  if (needed === undefined || !canBeAsked(JSON.parse(session.record.capabilities), needed)) {
+  if (needed === undefined || !hasCapabilities(JSON.parse(session.record.capabilities), needed)) {
     link.answer(method, id)
     return
   }
   try {
     const tasks = new SessionTasks(services.taskIds, session, link.backend.name)
-    const asked = withRelatedTask(paramsText(question), tasks.shown)
+    const asked = withRelatedTask(paramsText(question), tasks.clientId)
     const response = await services.sessions.request(session, method as string, asked, {
-      timeoutMs: ASK_MS,
+      timeoutMs: CLIENT_TIMEOUT_MS,
       ...(say === undefined ? {} : { send: say }),
       ...(signal === undefined ? {} : { signal }),
     })
-    link.send(editObject(tasks.replied(response), { id }))
+    link.send(editObject(tasks.responseForBackend(response), { id }))
   } catch (error) {
     link.refuse(id, error instanceof PublicError ? error.message : errorTable.internal.text)
     if (!(error instanceof PublicError)) throw error
