@@ -129,9 +129,16 @@ function callerOf(answer: unknown, { issuerName, audience, skewS }: Introspectio
   const issuer = issuerName()
   if (active !== true || use === 'refresh_token') return undefined
   if (typeof exp !== 'number' || !Number.isFinite(exp) || exp + skewS <= now) return undefined
-  if (nbf !== undefined && !(typeof nbf === 'number' && nbf - skewS <= now)) return undefined
+  if (!hasBegun(nbf, now + skewS)) return undefined
   if (issuer === undefined || (iss !== undefined && iss !== issuer)) return undefined
-  if (aud !== audience && !(Array.isArray(aud) && aud.includes(audience))) return undefined
+  if (!isFor(aud, audience)) return undefined
   if (typeof sub !== 'string' || sub === '') return undefined
   return { kind: 'authenticated', issuer, subject: sub, claims, expiresAt: exp }
 }
+
+/** Whether `nbf`, where there is one, is a time before `latest` (seconds since 1970). */
+const hasBegun = (nbf: unknown, latest: number): boolean =>
+  nbf === undefined || (typeof nbf === 'number' && nbf <= latest)
+
+const isFor = (aud: unknown, audience: string): boolean =>
+  aud === audience || (Array.isArray(aud) && aud.includes(audience))

@@ -1,5 +1,6 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend/backend.ts'
+import type { BackendTool } from '../backends/lists/tool.ts'
 import { withoutPage } from '../mcp/apps.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject, memberText } from '../mcp/json.ts'
@@ -54,23 +55,16 @@ type Part = readonly [backend: Backend, shape: Shape]
  * Builds what is shown from what the backends have shown. Deterministic: backends count in the order of their names,
  * under `priority` in that one first; tools are sorted by theirs; a proxy keeps its backend's order.
  */
-export function buildCatalog(
-  config: Shaping,
-  backends: readonly Backend[],
-  backendOfRequest: HolderOf = nobody,
-): Catalog {
+export function buildCatalog(config: Shaping, backends: readonly Backend[], holderOf: HolderOf = nobody): Catalog {
   const withheldPages: string[] = []
-  const shown = new Map<string, Shown>()
   const clashes = new Clashes(config.aggregation?.conflictResolution ?? 'prefix')
-  for (const [backend, shape] of inOrder(config, backends)) {
-    for (const own of shownTools(backend, shape, config.role === 'proxy')) {
-      const tool = withRightPage(own, backendOfRequest, withheldPages)
-      const place = shown.has(tool.name) ? clashes.placeOf(tool, shown) : tool.name
-      if (place !== undefined) shown.set(place, place === tool.name ? tool : renamed(tool, place))
-    }
-  }
-  for (const name of clashes.conflicts.keys()) shown.delete(name)
-  const tools = [...shown.values()]
+  const own = inOrder(config, backends).flatMap(([backend, shape]) => [
+    ...shownTools(backend, shape, config.role === 'proxy'),
+  ])
+  const tools = withoutClashes(
+    own.map((tool) => withRightPage(tool, holderOf, withheldPages)),
+    clashes,
+  )
   if (config.role !== 'proxy') tools.sort((a, b) => (a.name < b.name ? -1 : 1))
   const forModels = tools.filter(({ isForModel }) => isForModel)
   const all = listsOf(tools)
@@ -83,6 +77,17 @@ export function buildCatalog(
     withheldPages,
     conflicts: [...clashes.conflicts].map(([name, owners]) => `${name} is a tool of ${owners.join(' and ')}`),
   }
+}
+
+/** The tools with one name each; `clashes` says what becomes of those whose name is taken. */
+function withoutClashes(tools: readonly Shown[], clashes: Clashes): Shown[] {
+  const shown = new Map<string, Shown>()
+  for (const tool of tools) {
+    const name = shown.has(tool.name) ? clashes.otherNameOf(tool, shown) : tool.name
+    if (name !== undefined) shown.set(name, name === tool.name ? tool : renamed(tool, name))
+  }
+  for (const name of clashes.conflicts.keys()) shown.delete(name)
+  return [...shown.values()]
 }
 
 /** The backend whose resource has a URI, as clients read it; undefined where there is none. */
@@ -100,9 +105,9 @@ function listsOf(tools: readonly Shown[]): Catalog['plain'] {
 }
 
 /** The tool without its page where a client would read that from another backend: what this one gives is not for it. */
-function withRightPage(tool: Shown, backendOfRequest: HolderOf, withheld: string[]): Shown {
+function withRightPage(tool: Shown, holderOf: HolderOf, withheld: string[]): Shown {
   const { page, route } = tool
-  if (page === undefined || backendOfRequest(page) === route.backend) return tool
+  if (page === undefined || holderOf(page) === route.backend) return tool
   withheld.push(`${route.backend.name}: ${tool.name} is shown without its page, ${page} is not its own`)
   return { ...tool, text: withoutPage(tool.text) }
 }
@@ -131,28 +136,32 @@ function inOrder({ role, aggregation }: Shaping, backends: readonly Backend[]): 
 function* shownTools(backend: Backend, shape: Shape, exact: boolean): Generator<Shown> {
   if (shape.hidden) return
   const seen = new Set<string>()
-  for (const { name, text: said, paramHeaders, app } of backend.tools ?? []) {
+  for (const tool of backend.tools ?? []) {
     // A backend's second tool of one name can't be called.
-    if (seen.has(name)) continue
-    seen.add(name)
-    const override = overrideOf(shape, name)
-    const text = backend.runsTasks ? said : withoutTaskSupport(said)
-    const own = override.name ?? name
+    if (seen.has(tool.name)) continue
+    seen.add(tool.name)
+    const own = overrideOf(shape, tool.name).name ?? tool.name
     if (shape.filter !== undefined && !shape.filter.has(own)) continue
-    const shownName = exact ? own : fitName(shape.prefix + own)
-    yield {
-      name: shownName,
-      text: shownName === name && override === NO_OVERRIDE ? text : shapedText(text, shownName, override),
-      route: {
-        backend,
-        tool: name,
-        rename: shownName === name ? undefined : JSON.stringify(name),
-        nameHeader: encodeHeaderValue(name),
-        paramHeaders,
-      },
-      isForModel: app?.isForModel ?? true,
-      page: app?.uri,
-    }
+    yield shownTool(backend, tool, shape, exact ? own : fitName(shape.prefix + own))
+  }
+}
+
+function shownTool(backend: Backend, tool: BackendTool, shape: Shape, shownName: string): Shown {
+  const { name, paramHeaders, app } = tool
+  const override = overrideOf(shape, name)
+  const text = backend.runsTasks ? tool.text : withoutTaskSupport(tool.text)
+  return {
+    name: shownName,
+    text: shownName === name && override === NO_OVERRIDE ? text : shapedText(text, shownName, override),
+    route: {
+      backend,
+      tool: name,
+      rename: shownName === name ? undefined : JSON.stringify(name),
+      nameHeader: encodeHeaderValue(name),
+      paramHeaders,
+    },
+    isForModel: app?.isForModel ?? true,
+    page: app?.uri,
   }
 }
 
@@ -175,7 +184,7 @@ class Clashes {
   }
 
   /** The other name under which the tool is shown; undefined where it is not shown. */
-  placeOf({ name, route }: Shown, shown: ReadonlyMap<string, Shown>): string | undefined {
+  otherNameOf({ name, route }: Shown, shown: ReadonlyMap<string, Shown>): string | undefined {
     const { backend, tool } = route
     const holder = shown.get(name)?.route.backend.name ?? ''
     if (this.#strategy === 'priority') {

@@ -45,27 +45,10 @@ export function buildPromptResourceCatalog(
   backends: readonly Backend[],
 ): PromptResourceCatalog {
   const prompts = new Map<string, Route>()
-  const promptTexts: string[] = []
-  for (const backend of backends) {
+  const promptTexts = backends.flatMap((backend) => {
     const { prefix } = shapeOf(config, backend.name)
-    const seen = new Set<string>()
-    for (const { key, text } of backend.prompts) {
-      if (seen.has(key)) continue
-      seen.add(key)
-      const own = config.role === 'proxy' ? key : fitName(prefix + key)
-      const name = prompts.has(own) ? otherName(own, `${backend.name}\0${key}`) : own
-      if (prompts.has(name)) continue
-      const renamed = name !== key
-      prompts.set(name, {
-        backend,
-        tool: key,
-        rename: renamed ? JSON.stringify(key) : undefined,
-        nameHeader: encodeHeaderValue(key),
-        paramHeaders: [],
-      })
-      promptTexts.push(renamed ? editObject(text, { name: JSON.stringify(name) }) : text)
-    }
-  }
+    return addPrompts(backend, (key) => (config.role === 'proxy' ? key : fitName(prefix + key)), prompts)
+  })
   const uris = new Map<string, Backend>()
   const templates = addressed(backends, 'templates', uris)
   const resources = addressed(backends, 'resources', uris)
@@ -87,6 +70,29 @@ export function buildPromptResourceCatalog(
       .map(({ backend, item }) => ({ backend, ...uriPattern(item.key) }))
       .sort((a, b) => b.fixed - a.fixed),
   }
+}
+
+/** Adds the routes of a backend's prompts, by the names that they are shown under, and gives the texts to be shown. */
+function addPrompts(backend: Backend, nameOf: (key: string) => string, prompts: Map<string, Route>): string[] {
+  const texts: string[] = []
+  const seen = new Set<string>()
+  for (const { key, text } of backend.prompts) {
+    if (seen.has(key)) continue
+    seen.add(key)
+    const own = nameOf(key)
+    const name = prompts.has(own) ? otherName(own, `${backend.name}\0${key}`) : own
+    if (prompts.has(name)) continue
+    const renamed = name !== key
+    prompts.set(name, {
+      backend,
+      tool: key,
+      rename: renamed ? JSON.stringify(key) : undefined,
+      nameHeader: encodeHeaderValue(key),
+      paramHeaders: [],
+    })
+    texts.push(renamed ? editObject(text, { name: JSON.stringify(name) }) : text)
+  }
+  return texts
 }
 
 interface Addressed {

@@ -1,7 +1,12 @@
+import { isSpace, JsonSkipper } from '../../server/json-lexer.ts'
+
 const QUOTE = 0x22
-const BACKSLASH = 0x5c
+const COMMA = 0x2c
+const COLON = 0x3a
 const OPEN = 0x7b
 const CLOSE = 0x7d
+const OPEN_ARRAY = 0x5b
+const CLOSE_ARRAY = 0x5d
 
 /** Where the scanner is among the members of the outermost object. */
 type ScanState = 'start' | 'key' | 'in-key' | 'colon' | 'value' | 'in-scalar' | 'in-string' | 'nested' | 'after' | 'end'
@@ -22,7 +27,7 @@ const ASCII = /^[ -~]*$/
 
 /**
  * Reads a backend's JSON-RPC message as its bytes arrive, in any chunks, and passes them on: large results are never
- * held whole, and nothing but the outermost members is looked at. It changes only the id and the head of the result.
+ * held whole, and only the outermost members are read. It changes only the id and the head of the result.
  * Malformed text sets `bad`; it never throws.
  */
 export class AnswerScanner {
@@ -33,16 +38,16 @@ export class AnswerScanner {
   id: string | undefined
   bad = false
   readonly #edits: AnswerEdits
-  #place: ScanState = 'start'
-  /** Of what is inside the current member's value. */
-  #depth = 0
-  #quoted = false
-  #escaped = false
+  #state: ScanState = 'start'
+  /** Within a key or the current member's value. */
+  readonly #skipper = new JsonSkipper()
   #key = ''
   /** Bytes of a key, id or method that began in an earlier chunk. */
   #carried = ''
   #inId = false
   #atResult = false
+  /** Index in the chunk of the first byte that has not been passed on. */
+  #from = 0
 
   constructor(edits: AnswerEdits = NOTHING) {
     this.#edits = edits
@@ -50,7 +55,7 @@ export class AnswerScanner {
 
   /** Whether it has seen one whole object. */
   get complete(): boolean {
-    return this.#is('end') && !this.bad
+    return this.#state === 'end' && !this.bad
   }
 
   /** Whether it is known to be an answer, so that what comes can be passed on at once. */
@@ -60,92 +65,53 @@ export class AnswerScanner {
 
   /** Takes the next bytes and appends what is to be passed on to `out`. */
   scan(chunk: Buffer, out: Buffer[]): void {
-    let from = 0
-    let at = 0
     const { length } = chunk
-    while (at < length && !this.bad) {
-      if (this.#is('nested') || this.#is('in-string')) {
-        if (this.#atResult) {
-          if (isSpace(chunk[at] as number)) {
-            at++
-            continue
-          }
-          this.#atResult = false
-          if (at > from) out.push(chunk.subarray(from, at))
-          from = at
-          out.push(Buffer.from(this.#edits.resultMember + (chunk[at] === CLOSE ? '' : ',')))
-        }
-        const end = this.#skip(chunk, at)
-        if (this.#inId) this.#carry(chunk, at, end)
-        at = end
-        if (this.#is('after') && this.#inId) from = this.#endId(chunk, from, at, out)
-        continue
-      }
-      const code = chunk[at] as number
-      if (this.#is('in-key')) {
-        const end = this.#skip(chunk, at)
-        this.#carry(chunk, at, end)
-        at = end
-        if (!this.#quoted) this.#endKey()
-        continue
-      }
-      if (this.#is('in-scalar')) {
-        if (code !== 0x2c && code !== CLOSE && !isSpace(code)) {
-          if (this.#inId) this.#carry(chunk, at, at + 1)
-          at++
-          continue
-        }
-        this.#place = 'after'
-        if (this.#inId) from = this.#endId(chunk, from, at, out)
-        continue
-      }
-      if (isSpace(code)) {
-        at++
-        continue
-      }
-      if (this.#is('value')) {
-        this.#openValue(code)
-        if (this.#inId) {
-          if (this.#edits.id !== undefined) {
-            if (at > from) out.push(chunk.subarray(from, at))
-            from = at
-          }
-          this.#carried = this.#is('in-string') ? '"' : ''
-        }
-        // A scalar's first byte is looked at again; a bracket or quote is behind us.
-        if (this.#place !== 'in-scalar') at++
-        continue
-      }
-      this.#step(code)
-      at++
-    }
+    this.#from = 0
+    let at = 0
+    while (at < length && !this.bad) at = this.#next(chunk, at, out)
     if (this.bad) return
     // The end of an id that is being replaced is dropped with the rest of it.
     if (this.#inId && this.#edits.id !== undefined) return
-    if (length > from) out.push(from === 0 ? chunk : chunk.subarray(from))
+    if (length > this.#from) out.push(this.#from === 0 ? chunk : chunk.subarray(this.#from))
   }
 
-  #is(place: ScanState): boolean {
-    return this.#place === place
+  /** Takes one token, or as much of it as there is; gives the index behind it. */
+  #next(chunk: Buffer, at: number, out: Buffer[]): number {
+    const state = this.#state
+    if (state === 'nested' || state === 'in-string') return this.#inValue(chunk, at, out)
+    if (state === 'in-key') return this.#inKey(chunk, at)
+    if (state === 'in-scalar') return this.#inScalar(chunk, at, out)
+    const code = chunk[at] as number
+    if (isSpace(code)) return at + 1
+    if (state === 'value') return this.#beginValue(chunk, at, out)
+    this.#step(code)
+    return at + 1
   }
 
   /** One structural byte between members. */
   #step(code: number): void {
-    if (this.#is('start') && code === OPEN) this.#place = 'key'
-    else if (this.#is('key') && code === QUOTE) {
-      this.#place = 'in-key'
-      this.#quoted = true
+    const state = this.#state
+    if (state === 'start' && code === OPEN) this.#state = 'key'
+    else if (state === 'key' && code === QUOTE) {
+      this.#state = 'in-key'
+      this.#skipper.inString = true
       this.#carried = ''
-    } else if (this.#is('key') && code === CLOSE) this.#place = 'end'
-    else if (this.#is('colon') && code === 0x3a) this.#place = 'value'
-    else if (this.#is('after') && code === 0x2c) this.#place = 'key'
-    else if (this.#is('after') && code === CLOSE) this.#place = 'end'
+    } else if ((state === 'key' || state === 'after') && code === CLOSE) this.#state = 'end'
+    else if (state === 'colon' && code === COLON) this.#state = 'value'
+    else if (state === 'after' && code === COMMA) this.#state = 'key'
     else this.bad = true
+  }
+
+  #inKey(chunk: Buffer, at: number): number {
+    const end = this.#skipper.skipString(chunk, at)
+    this.#carry(chunk, at, end)
+    if (!this.#skipper.inString) this.#endKey()
+    return end
   }
 
   #endKey(): void {
     const key = this.#carried.slice(0, -1)
-    this.#place = 'colon'
+    this.#state = 'colon'
     this.#key = key
     if (key === 'result') this.hasResult = true
     else if (key === 'error') this.hasError = true
@@ -153,27 +119,72 @@ export class AnswerScanner {
     else if (key === 'id' && this.id !== undefined) this.bad = true
   }
 
+  #beginValue(chunk: Buffer, at: number, out: Buffer[]): number {
+    this.#openValue(chunk[at] as number)
+    if (this.#inId) {
+      if (this.#edits.id !== undefined) this.#passUpTo(chunk, at, out)
+      this.#carried = this.#state === 'in-string' ? '"' : ''
+    }
+    // A scalar's first byte is taken with its others; a bracket or quote has been taken here.
+    return this.#state === 'in-scalar' ? at : at + 1
+  }
+
   #openValue(code: number): void {
     this.#inId = this.#key === 'id'
     if (code === QUOTE) {
-      this.#place = 'in-string'
-      this.#quoted = true
-    } else if (code === OPEN || code === 0x5b) {
-      this.#place = 'nested'
-      this.#depth = 1
-      this.#quoted = false
+      this.#state = 'in-string'
+      this.#skipper.inString = true
+    } else if (code === OPEN || code === OPEN_ARRAY) {
+      this.#state = 'nested'
+      this.#skipper.depth = 1
       if (this.#inId) this.bad = true
       this.#atResult = code === OPEN && this.#key === 'result' && this.#edits.resultMember !== ''
-    } else if (code === 0x2c || code === CLOSE || code === 0x5d || code === 0x3a) this.bad = true
-    else this.#place = 'in-scalar'
+    } else if (code === COMMA || code === CLOSE || code === CLOSE_ARRAY || code === COLON) this.bad = true
+    else this.#state = 'in-scalar'
   }
 
-  #endId(chunk: Buffer, from: number, at: number, out: Buffer[]): number {
+  #inValue(chunk: Buffer, at: number, out: Buffer[]): number {
+    if (this.#atResult) {
+      const code = chunk[at] as number
+      if (isSpace(code)) return at + 1
+      this.#atResult = false
+      this.#passUpTo(chunk, at, out)
+      out.push(Buffer.from(this.#edits.resultMember + (code === CLOSE ? '' : ',')))
+    }
+    const skipper = this.#skipper
+    const end = skipper.skip(chunk, at)
+    if (this.#inId) this.#carry(chunk, at, end)
+    if (!skipper.isOpen) this.#endValue(end, out)
+    return end
+  }
+
+  #inScalar(chunk: Buffer, start: number, out: Buffer[]): number {
+    const { length } = chunk
+    let at = start
+    while (at < length && !endsScalar(chunk[at] as number)) at++
+    if (this.#inId) this.#carryScalar(chunk, start, at)
+    if (at < length && !this.bad) this.#endValue(at, out)
+    return at
+  }
+
+  #carryScalar(chunk: Buffer, from: number, to: number): void {
+    if (this.#carried.length + to - from > LONGEST_ID + 1) this.bad = true
+    else this.#carried += chunk.toString('latin1', from, to)
+  }
+
+  #endValue(at: number, out: Buffer[]): void {
+    this.#state = 'after'
+    if (!this.#inId) return
     this.#inId = false
     this.id = ASCII.test(this.#carried) ? this.#carried : Buffer.from(this.#carried, 'latin1').toString('utf8')
-    if (this.#edits.id === undefined) return from
+    if (this.#edits.id === undefined) return
     out.push(this.#edits.id)
-    return Math.min(at, chunk.length)
+    this.#from = at
+  }
+
+  #passUpTo(chunk: Buffer, at: number, out: Buffer[]): void {
+    if (at > this.#from) out.push(chunk.subarray(this.#from, at))
+    this.#from = at
   }
 
   #carry(chunk: Buffer, from: number, to: number): void {
@@ -184,77 +195,6 @@ export class AnswerScanner {
     if (!this.#inId && this.#carried.length > LONGEST_KEY) return
     this.#carried += chunk.toString('latin1', from, Math.min(to, from + LONGEST_ID + 1))
   }
-
-  /** Goes on inside a string or a nested value, and tells where it ended or the chunk did. */
-  #skip(chunk: Buffer, start: number): number {
-    let at = start
-    if (this.#quoted) {
-      at = this.#skipString(chunk, at)
-      if (this.#quoted || this.#is('in-key')) return at
-      if (this.#is('in-string')) {
-        this.#place = 'after'
-        return at
-      }
-    }
-    const { length } = chunk
-    let depth = this.#depth
-    while (at < length) {
-      const code = chunk[at++] as number
-      if (code === QUOTE) {
-        this.#quoted = true
-        at = this.#skipString(chunk, at)
-      } else if (code === OPEN || code === 0x5b) depth++
-      else if ((code === CLOSE || code === 0x5d) && --depth === 0) {
-        this.#place = 'after'
-        break
-      }
-    }
-    this.#depth = depth
-    return at
-  }
-
-  /** Goes on inside a string. Long ones are searched by native code; short ones are not worth the call. */
-  #skipString(chunk: Buffer, start: number): number {
-    const { length } = chunk
-    let at = this.#escaped ? start + 1 : start
-    this.#escaped = false
-    // Each search that an escaped quote has ended early makes the next one wait longer.
-    for (let steps = FEW_BYTES; ; steps *= 2) {
-      const near = Math.min(at + steps, length)
-      while (at < near) {
-        const code = chunk[at] as number
-        if (code === QUOTE) {
-          this.#quoted = false
-          return at + 1
-        }
-        at += code === BACKSLASH ? 2 : 1
-      }
-      if (at >= length) {
-        this.#escaped = at > length
-        return length
-      }
-      const quote = chunk.indexOf(QUOTE, at)
-      const end = quote === -1 ? length : quote
-      const isEscaped = backslashes(chunk, at, end) % 2 === 1
-      if (quote === -1) {
-        this.#escaped = isEscaped
-        return length
-      }
-      at = quote + 1
-      if (isEscaped) continue
-      this.#quoted = false
-      return at
-    }
-  }
 }
 
-const FEW_BYTES = 32
-
-/** How many backslashes stand right before `end`, back to `from` at the most. */
-function backslashes(chunk: Buffer, from: number, end: number): number {
-  let at = end
-  while (at > from && chunk[at - 1] === BACKSLASH) at--
-  return end - at
-}
-
-const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
+const endsScalar = (code: number): boolean => code === COMMA || code === CLOSE || isSpace(code)

@@ -15,40 +15,55 @@ interface Open {
  * One pass in time linear in the text but for the sorting of names, and no recursion: depth costs nothing.
  */
 export function canonicalJson(text: string): string {
-  const open: Open[] = []
-  let whole = ''
+  const value = new OpenValues()
   let at = 0
-  const give = (value: string): void => {
-    const around = open.at(-1)
-    if (around === undefined) whole = value
-    else if (around.members === undefined) around.elements += around.elements === '' ? value : `,${value}`
-    else if (around.key === undefined) around.key = value
-    else {
-      around.members.push([around.key, value])
-      around.key = undefined
-    }
-  }
   while (at < text.length) {
     const code = text.charCodeAt(at)
     if (code === BRACE || code === BRACKET) {
-      open.push({ members: code === BRACE ? [] : undefined, elements: '', key: undefined })
+      value.open(code === BRACE)
       at++
     } else if (code === BRACE_END || code === BRACKET_END) {
-      give(closed(open.pop() as Open))
+      value.close()
       at++
     } else if (code === QUOTE) {
       const end = skipString(text, at)
       const written = text.slice(at, end)
-      give(written.includes('\\') ? JSON.stringify(JSON.parse(written)) : written)
+      value.add(unescaped(written))
       at = end
     } else if (code <= SPACE || code === COMMA || code === COLON) at++
     else {
       const end = skipValue(text, at)
-      give(scalar(text.slice(at, end)))
+      value.add(scalar(text.slice(at, end)))
       at = end
     }
   }
-  return whole
+  return value.whole
+}
+
+/** The arrays and objects around the place that has been reached. */
+class OpenValues {
+  whole = ''
+  readonly #open: Open[] = []
+
+  open(isObject: boolean): void {
+    this.#open.push({ members: isObject ? [] : undefined, elements: '', key: undefined })
+  }
+
+  close(): void {
+    this.add(closed(this.#open.pop() as Open))
+  }
+
+  /** Adds a key, a member's value, an element or the whole value. */
+  add(text: string): void {
+    const around = this.#open.at(-1)
+    if (around === undefined) this.whole = text
+    else if (around.members === undefined) around.elements += around.elements === '' ? text : `,${text}`
+    else if (around.key === undefined) around.key = text
+    else {
+      around.members.push([around.key, text])
+      around.key = undefined
+    }
+  }
 }
 
 const QUOTE = 0x22
@@ -68,6 +83,8 @@ function closed({ members, elements }: Open): string {
   for (const [key, value] of members) text += text === '' ? `${key}:${value}` : `,${key}:${value}`
   return `{${text}}`
 }
+
+const unescaped = (written: string): string => (written.includes('\\') ? JSON.stringify(JSON.parse(written)) : written)
 
 function scalar(written: string): string {
   const value = Number(written)

@@ -35,15 +35,20 @@ export function skipString(text: string, at: number): number {
 export function skipValue(text: string, at: number): number {
   const first = text.charCodeAt(at)
   if (first === QUOTE) return skipString(text, at)
-  if (first !== 0x7b && first !== 0x5b) {
-    let index = at
-    while (index < text.length) {
-      const code = text.charCodeAt(index)
-      if (code === COMMA || code === 0x7d || code === 0x5d || isSpace(code)) break
-      index++
-    }
-    return index === at ? -1 : index
+  return first === 0x7b || first === 0x5b ? skipNested(text, at) : skipScalar(text, at)
+}
+
+function skipScalar(text: string, at: number): number {
+  let index = at
+  while (index < text.length) {
+    const code = text.charCodeAt(index)
+    if (code === COMMA || code === 0x7d || code === 0x5d || isSpace(code)) break
+    index++
   }
+  return index === at ? -1 : index
+}
+
+function skipNested(text: string, at: number): number {
   let depth = 0
   let index = at
   while (index < text.length) {

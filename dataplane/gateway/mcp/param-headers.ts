@@ -32,20 +32,21 @@ export function paramHeadersOf(inputSchema: unknown): readonly ParamHeader[] {
 function visit(schema: unknown, path: readonly string[] | undefined, found: ParamHeader[], depth: number): void {
   if (depth > DEEPEST || typeof schema !== 'object' || schema === null) return
   if (Array.isArray(schema)) {
-    for (const item of schema) visit(item, undefined, found, depth + 1)
+    visitMap(schema, undefined, found, depth + 1)
     return
   }
   const node = schema as Record<string, unknown>
   if ('x-mcp-header' in node) found.push(declared(node, path, found))
   for (const [keyword, value] of Object.entries(node)) {
     if (DATA.has(keyword)) continue
-    if (!MAPS.has(keyword) || !isObject(value)) {
-      visit(value, undefined, found, depth + 1)
-      continue
-    }
-    const reachable = keyword === 'properties' ? path : undefined
-    for (const [name, sub] of Object.entries(value)) visit(sub, reachable && [...reachable, name], found, depth + 1)
+    if (!MAPS.has(keyword) || !isObject(value)) visit(value, undefined, found, depth + 1)
+    else visitMap(value, keyword === 'properties' ? path : undefined, found, depth + 1)
   }
+}
+
+/** Visits each schema of a map or list of schemas. */
+function visitMap(map: object, path: readonly string[] | undefined, found: ParamHeader[], depth: number): void {
+  for (const [name, value] of Object.entries(map)) visit(value, path && [...path, name], found, depth)
 }
 
 function declared(

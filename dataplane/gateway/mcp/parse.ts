@@ -26,8 +26,7 @@ export function structureBytes(text: string): number {
   while (at < length) {
     const code = text.charCodeAt(at)
     if (code === 0x22) {
-      at = skipString(text, at)
-      if (at === -1) return bytes
+      at = endOfString(text, at)
       continue
     }
     if (code === 0x2c) bytes += PLACE_BYTES
@@ -38,6 +37,12 @@ export function structureBytes(text: string): number {
     at++
   }
   return bytes
+}
+
+/** Index behind the string that opens at `at`; the length of the text where it never closes. */
+function endOfString(text: string, at: number): number {
+  const end = skipString(text, at)
+  return end === -1 ? text.length : end
 }
 
 /** A backend's message as a value; undefined for what is no JSON, or is nested too deep. */

@@ -1,7 +1,12 @@
+import { JsonSkipper } from '../../server/json-lexer.ts'
+
 const QUOTE = 0x22
-const BACKSLASH = 0x5c
 const COMMA = 0x2c
 const COLON = 0x3a
+const OPEN_OBJECT = 0x7b
+const CLOSE_OBJECT = 0x7d
+const OPEN_ARRAY = 0x5b
+const CLOSE_ARRAY = 0x5d
 
 /** A longer name is none of those that are left out. */
 const LONGEST_NAME = 64
@@ -27,8 +32,7 @@ export class ResultStripper {
   /** 1 is inside the message, 2 inside its result. */
   #depth = 0
   #inResult = false
-  #inString = false
-  #escaped = false
+  readonly #skipper = new JsonSkipper()
   #inName = false
   #nameIsNext = false
   /** The bytes that come now are passed on. */
@@ -56,7 +60,7 @@ export class ResultStripper {
     this.#editedFrom = 0
     let at = 0
     while (at < chunk.length) {
-      if (this.#inString) at = this.#string(chunk, at, out)
+      if (this.#skipper.inString) at = this.#string(chunk, at, out)
       else this.#structure(chunk, at++, out)
     }
     if (this.#passing && at > this.#from) out.push(chunk.subarray(this.#from, at))
@@ -65,51 +69,58 @@ export class ResultStripper {
 
   #structure(chunk: Buffer, at: number, out: Buffer[]): void {
     const code = chunk[at] as number
-    if (code === QUOTE) {
-      this.#inString = true
-      this.#inName = this.#nameIsNext
-      if (this.#inName) this.#name = ''
-      else this.#read(chunk, at, at + 1)
-      if (this.#inName && this.#inResult) this.#stop(chunk, at, out)
-    } else if (code === 0x7b || code === 0x5b) {
+    if (code === QUOTE) this.#openString(chunk, at, out)
+    else if (code === OPEN_OBJECT || code === OPEN_ARRAY) {
       this.#depth++
-      if (this.#depth === 2 && code === 0x7b && this.#name === 'result') this.#inResult = true
-      this.#nameIsNext = this.#depth === 1 || (this.#depth === 2 && this.#inResult)
-    } else if (code === 0x7d || code === 0x5d) {
-      if (this.#depth === 2 && this.#inResult) {
-        this.#endMember(chunk, at, out)
-        this.#inResult = false
-        this.#goOn(at)
-      }
-      this.#depth--
-      this.#nameIsNext = false
-    } else if (code === COMMA) {
-      this.#nameIsNext = this.#depth === 1 || (this.#depth === 2 && this.#inResult)
-      if (this.#depth !== 2 || !this.#inResult) return
-      this.#endMember(chunk, at, out)
-      this.#stop(chunk, at, out)
-    } else if (code === COLON && this.#nameIsNext) this.#nameIsNext = false
+      if (this.#depth === 2 && code === OPEN_OBJECT && this.#name === 'result') this.#inResult = true
+      this.#nameIsNext = this.#hasNames
+    } else if (code === CLOSE_OBJECT || code === CLOSE_ARRAY) this.#close(chunk, at, out)
+    else if (code === COMMA) this.#comma(chunk, at, out)
+    else if (code === COLON && this.#nameIsNext) this.#nameIsNext = false
     else this.#read(chunk, at, at + 1)
+  }
+
+  /** Whether it is in one of the objects whose names matter: the message and its result. */
+  get #hasNames(): boolean {
+    return this.#depth === 1 || (this.#depth === 2 && this.#inResult)
+  }
+
+  #openString(chunk: Buffer, at: number, out: Buffer[]): void {
+    this.#skipper.inString = true
+    this.#inName = this.#nameIsNext
+    if (this.#inName) this.#name = ''
+    else this.#read(chunk, at, at + 1)
+    if (this.#inName && this.#inResult) this.#stop(chunk, at, out)
+  }
+
+  #close(chunk: Buffer, at: number, out: Buffer[]): void {
+    if (this.#depth === 2 && this.#inResult) {
+      this.#endMember(chunk, at, out)
+      this.#inResult = false
+      this.#goOn(at)
+    }
+    this.#depth--
+    this.#nameIsNext = false
+  }
+
+  #comma(chunk: Buffer, at: number, out: Buffer[]): void {
+    this.#nameIsNext = this.#hasNames
+    if (this.#depth !== 2 || !this.#inResult) return
+    this.#endMember(chunk, at, out)
+    this.#stop(chunk, at, out)
   }
 
   /** Goes on in a string, and gives the index behind it or behind the chunk. */
   #string(chunk: Buffer, start: number, out: Buffer[]): number {
-    const quote = chunk.indexOf(QUOTE, start)
-    const end = quote === -1 ? chunk.length : quote
-    let first = end
-    while (first > start && chunk[first - 1] === BACKSLASH) first--
-    const isEscaped = ((end - first) % 2 === 1) !== (first === start && this.#escaped)
-    this.#escaped = isEscaped && quote === -1
-    const behind = quote === -1 ? end : quote + 1
-    if (this.#inName) this.#name += chunk.toString('latin1', start, end)
-    else this.#read(chunk, start, behind)
-    if (quote === -1 || isEscaped) {
-      if (this.#inName && quote !== -1) this.#name += '"'
-      if (this.#inName && this.#name.length > LONGEST_NAME) this.#keepMember(behind, '', out)
+    const behind = this.#skipper.skipString(chunk, start)
+    if (!this.#inName) {
+      this.#read(chunk, start, behind)
       return behind
     }
-    this.#inString = false
-    if (this.#inName) this.#endName(behind, out)
+    const isOpen = this.#skipper.inString
+    this.#name += chunk.toString('latin1', start, isOpen ? behind : behind - 1)
+    if (!isOpen) this.#endName(behind, out)
+    else if (this.#name.length > LONGEST_NAME) this.#keepMember(behind, '', out)
     return behind
   }
 

@@ -64,8 +64,7 @@ export class SseSplitter {
         this.#endLine()
         at++
       } else if (this.#place === 'name') {
-        if (code === COLON) this.#startValue()
-        else if (this.#name.length < LONGEST_WORD) this.#name += String.fromCharCode(code)
+        this.#nameByte(code)
         at++
       } else if (this.#place === 'colon' && code === SPACE) {
         this.#place = 'value'
@@ -73,6 +72,11 @@ export class SseSplitter {
       } else at = this.#value(chunk, at)
       this.#wasCR = code === CR
     }
+  }
+
+  #nameByte(code: number): void {
+    if (code === COLON) this.#startValue()
+    else if (this.#name.length < LONGEST_WORD) this.#name += String.fromCharCode(code)
   }
 
   #startValue(): void {

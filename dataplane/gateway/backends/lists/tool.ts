@@ -38,18 +38,22 @@ export function readToolPage(answer: string, fits: (textLength: number) => boole
   while (elements.next()) {
     const text = elements.value
     if (!fits(text.length)) break
-    const tool: unknown = JSON.parse(text)
-    const name = isObject(tool) ? tool['name'] : undefined
-    if (!isObject(tool) || typeof name !== 'string' || name === '') {
-      warnings.push('a tool without a name is left out')
-      continue
-    }
-    try {
-      tools.push({ name, text: detached(text), paramHeaders: paramHeadersOf(tool['inputSchema']), app: appOf(tool) })
-    } catch (error) {
-      if (!(error instanceof InvalidParamHeader)) throw error
-      warnings.push(`tool ${name} is left out: ${error.message}`.slice(0, LONGEST_WARNING))
-    }
+    const tool = readTool(text)
+    if (typeof tool === 'string') warnings.push(tool)
+    else tools.push(tool)
   }
   return { tools, nextCursor: typeof cursor === 'string' ? cursor : undefined, warnings }
+}
+
+/** A tool, or the warning why it is left out. */
+function readTool(text: string): BackendTool | string {
+  const tool: unknown = JSON.parse(text)
+  const name = isObject(tool) ? tool['name'] : undefined
+  if (!isObject(tool) || typeof name !== 'string' || name === '') return 'a tool without a name is left out'
+  try {
+    return { name, text: detached(text), paramHeaders: paramHeadersOf(tool['inputSchema']), app: appOf(tool) }
+  } catch (error) {
+    if (!(error instanceof InvalidParamHeader)) throw error
+    return `tool ${name} is left out: ${error.message}`.slice(0, LONGEST_WARNING)
+  }
 }

@@ -45,18 +45,20 @@ export function eraOfAnswer({ status, text }: BackendAnswer): Era {
   const error = isObject(answer?.['error']) ? answer['error'] : undefined
   if (error !== undefined && MODERN_CODES.has(error['code'])) return eraOfModernError(error)
   if (status === 200) {
-    const result = isObject(answer?.['result']) ? answer['result'] : undefined
-    const versions = result?.['supportedVersions']
-    if (Array.isArray(versions) && versions.includes(MODERN)) {
-      const capabilities = capabilitiesIn(result)
-      if (hasExtension(capabilities, SESSION_TASKS_EXTENSION)) return { era: 'legacy' }
-      return { era: 'modern', capabilities, instructions: instructionsIn(result) }
-    }
-    if (result !== undefined || error !== undefined) return { era: 'legacy' }
+    if (isObject(answer?.['result'])) return eraOfResult(answer['result'])
+    if (error !== undefined) return { era: 'legacy' }
     throw new BackendFailure('backend_failed', 'the answer is not JSON-RPC', { status })
   }
   if (status >= 400 && status < 500 && !NO_EVIDENCE.has(status)) return { era: 'legacy' }
   throw new BackendFailure('backend_failed', `answered the probe with HTTP ${status}`, { status })
+}
+
+function eraOfResult(result: Readonly<Record<string, unknown>>): Era {
+  const versions = result['supportedVersions']
+  if (!Array.isArray(versions) || !versions.includes(MODERN)) return { era: 'legacy' }
+  const capabilities = capabilitiesIn(result)
+  if (hasExtension(capabilities, SESSION_TASKS_EXTENSION)) return { era: 'legacy' }
+  return { era: 'modern', capabilities, instructions: instructionsIn(result) }
 }
 
 function eraOfModernError(error: Record<string, unknown>): Era {

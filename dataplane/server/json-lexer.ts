@@ -1,0 +1,95 @@
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const OPEN_OBJECT = 0x7b
+const CLOSE_OBJECT = 0x7d
+const OPEN_ARRAY = 0x5b
+const CLOSE_ARRAY = 0x5d
+
+/** Whether a byte is white space between the tokens of a JSON text. */
+export const isSpace = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
+
+/** Bytes of a string that are searched one by one before native code searches the rest: for fewer the call costs more. */
+const FEW_BYTES = 32
+
+/**
+ * Passes over the strings, arrays and objects of a JSON text whose bytes come in chunks. It finds their ends and checks
+ * nothing else. The byte that opens one is for the caller to see, which then sets `inString` or `depth`.
+ */
+export class JsonSkipper {
+  inString = false
+  /** Arrays and objects that are open. */
+  depth = 0
+  /** The next chunk begins behind a backslash. */
+  #isEscaped = false
+
+  /** Whether a string, array or object has not ended yet. */
+  get isOpen(): boolean {
+    return this.inString || this.depth > 0
+  }
+
+  /** Goes on until nothing is open any more; gives the index behind the end, or the end of the chunk. */
+  skip(chunk: Buffer, start: number): number {
+    const { length } = chunk
+    let at = this.inString ? this.skipString(chunk, start) : start
+    let { depth } = this
+    if (this.inString || depth === 0) return at
+    while (at < length) {
+      const byte = chunk[at++] as number
+      if (byte === QUOTE) {
+        this.inString = true
+        at = this.skipString(chunk, at)
+      } else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth++
+      else if ((byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) && --depth === 0) break
+    }
+    this.depth = depth
+    return at
+  }
+
+  /** Goes on in a string; gives the index behind its closing quote, or the end of the chunk, where it goes on. */
+  skipString(chunk: Buffer, start: number): number {
+    const { length } = chunk
+    let at = this.#isEscaped ? start + 1 : start
+    this.#isEscaped = false
+    // Each native search that an escaped quote has ended early makes the next one wait longer.
+    for (let steps = FEW_BYTES; ; steps *= 2) {
+      const near = Math.min(at + steps, length)
+      at = nearQuote(chunk, at, near)
+      if (at < near) return this.#closeString(at + 1)
+      if (at >= length) {
+        this.#isEscaped = at > length
+        return length
+      }
+      const quote = chunk.indexOf(QUOTE, at)
+      const isEscaped = hasOddBackslashes(chunk, at, quote === -1 ? length : quote)
+      if (quote === -1) {
+        this.#isEscaped = isEscaped
+        return length
+      }
+      at = quote + 1
+      if (!isEscaped) return this.#closeString(at)
+    }
+  }
+
+  #closeString(at: number): number {
+    this.inString = false
+    return at
+  }
+}
+
+/** Index of the quote that closes a string, searched byte by byte before `near`; else `near`, or one more behind a backslash. */
+function nearQuote(chunk: Buffer, from: number, near: number): number {
+  let at = from
+  while (at < near) {
+    const byte = chunk[at] as number
+    if (byte === QUOTE) break
+    at += byte === BACKSLASH ? 2 : 1
+  }
+  return at
+}
+
+/** Whether an odd number of backslashes stands right before `end`, back to `from` at the most. */
+function hasOddBackslashes(chunk: Buffer, from: number, end: number): boolean {
+  let at = end
+  while (at > from && chunk[at - 1] === BACKSLASH) at--
+  return (end - at) % 2 === 1
+}
