@@ -64,7 +64,7 @@ export class AnswerRelay implements AnswerOwner {
   scanner(): AnswerScanner {
     const call = this.#call
     if (call.rounds > 0) return new AnswerScanner({ id: Buffer.from(call.id), resultMember: '' })
-    if (call.context.era === 'legacy' || this.#upstream.link === undefined) return new AnswerScanner()
+    if (call.context.era === 'legacy' || this.#upstream.backendSession === undefined) return new AnswerScanner()
     this.#edits ??= editsForModern(call)
     return new AnswerScanner(this.#edits)
   }
@@ -126,7 +126,7 @@ export class AnswerRelay implements AnswerOwner {
   #requiresInput(body: Buffer): boolean {
     const call = this.#call
     const { context, session, rounds } = call
-    if (context.era === 'modern' || this.#upstream.link !== undefined || session === undefined) return false
+    if (context.era === 'modern' || this.#upstream.backendSession !== undefined || session === undefined) return false
     const needed = inputRequiredBy(body)
     if (needed === undefined || rounds >= MOST_ROUNDS) return false
     this.#serverRequests ??= new CallServerRequests(call, this.#upstream, session)
@@ -181,20 +181,20 @@ export class AnswerRelay implements AnswerOwner {
   /** The backend sends a request to the client, in the session with it; `id` is JSON text. */
   asked(id: string, bytes: Buffer): void {
     const call = this.#call
-    const { link } = this.#upstream
-    if (link === undefined) return
+    const { backendSession } = this.#upstream
+    if (backendSession === undefined) return
     if (!isObject(parseBytes(bytes))) {
-      link.refuse(id, 'The request is no JSON-RPC message, or is nested too deep.')
+      backendSession.refuse(id, 'The request is no JSON-RPC message, or is nested too deep.')
       return
     }
     const request = bytes.toString('utf8')
     if (call.session === undefined) {
       this.#suspended ??= new SuspendedCall({ call, upstream: this.#upstream, relay: this }, call.services.suspended)
-      this.#suspended.relay(link, id, request)
+      this.#suspended.relay(backendSession, id, request)
       return
     }
     this.#serverRequests ??= new CallServerRequests(call, this.#upstream, call.session)
-    this.#serverRequests.relay(link, id, request).catch((error) => call.faulted(error))
+    this.#serverRequests.relay(backendSession, id, request).catch((error) => call.faulted(error))
   }
 
   unsolicited(bytes: Buffer): void {

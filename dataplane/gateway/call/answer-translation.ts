@@ -27,7 +27,7 @@ export const editsForModern = ({ id, message }: Call): AnswerEdits => ({
 export function translated(call: Call, upstream: UpstreamRequest, hasError: boolean, body: Buffer): Buffer {
   const { message, context } = call
   const { era } = context
-  if (upstream.link === undefined)
+  if (upstream.backendSession === undefined)
     return era === 'legacy' ? modernForLegacy(call, hasError, body) : modernForModern(call, hasError, body)
   if (era === 'modern') return hasError ? modernError(body, call) : body
   if (hasError && NAMES_RESOURCE.has(message.method)) return withCode(body, INVALID_PARAMS, NOT_FOUND)
@@ -121,8 +121,8 @@ const MODERN_NAMES: ReadonlySet<string> = new Set(Object.keys(MODERN_MEMBERS))
 const NO_NAMES: ReadonlySet<string> = new Set()
 
 /** Changes the parts of a large answer; undefined where they go through as they are. */
-export function stripperFor({ context }: Call, { link, tasks }: UpstreamRequest): ResultStripper | undefined {
-  if (context.era === 'legacy' && link === undefined) return new ResultStripper(MODERN_NAMES)
+export function stripperFor({ context }: Call, { backendSession, tasks }: UpstreamRequest): ResultStripper | undefined {
+  if (context.era === 'legacy' && backendSession === undefined) return new ResultStripper(MODERN_NAMES)
   if (tasks === undefined || context.message.method !== 'tasks/result') return undefined
   const idFor = tasks.idInResultOf(context.message)
   return new ResultStripper(NO_NAMES, { name: '_meta', edit: (meta) => metaWithRelatedTask(meta, idFor) })

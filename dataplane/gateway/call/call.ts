@@ -191,7 +191,7 @@ export class Call implements InFlightCall {
     const { context, backend } = this
     const { reply } = context
     backend.health.failed(failure, this.share)
-    if (failure.code === 'backend_unavailable') backend.sessionEra.forget()
+    if (failure.code === 'backend_unavailable') backend.legacySupport.forget()
     this.services.log.debug({ backend: backend.name, code: failure.code, reason: failure.message }, 'call failed')
     if (flowed || (reply.begun && !reply.streaming)) {
       reply.abort()

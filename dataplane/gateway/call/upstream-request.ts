@@ -2,13 +2,13 @@ import { PublicError } from '../../server/errors.ts'
 import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
 import { pauseBeforeRest } from '../backends/connection/resumption.ts'
-import type { Link } from '../backends/session/link.ts'
+import type { BackendSession } from '../backends/session/backend-session.ts'
 import type { Opened } from '../backends/session/opened.ts'
 import type { Message } from '../mcp/message.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
 import { declaresTasks } from '../mcp/session-tasks.ts'
 import type { Call } from './call.ts'
-import { legacyId, legacyRequest, linkOfCaller, preparationOf, type UnsolicitedReceiver } from './legacy-request.ts'
+import { callerSession, legacyId, legacyRequest, preparationOf, type UnsolicitedReceiver } from './legacy-request.ts'
 import { type HttpRequest, modernId, modernRequest } from './modern-request.ts'
 import { passHeaders } from './pass-headers.ts'
 import { refusalOf } from './refusal.ts'
@@ -26,7 +26,7 @@ interface Receiver extends AnswerOwner, UnsolicitedReceiver {
  */
 export class UpstreamRequest {
   /** The session with a legacy backend; undefined while the request goes out in the modern era. */
-  link: Link | undefined
+  backendSession: BackendSession | undefined
   /** Id on the backend's hop, as JSON text; empty until the request has been sent. */
   sentId = ''
   /** How often it has been sent since the client's request, or since the client's last answers to the backend. */
@@ -87,7 +87,7 @@ export class UpstreamRequest {
     const { session, backend, rounds } = this.#call
     // What has begun in the modern era goes on in it.
     if (session === undefined || rounds > 0) return false
-    return backend.sessionEra.isWorthTrying || session.isOpenWith(backend)
+    return backend.legacySupport.isWorthTrying || session.isOpenWith(backend)
   }
 
   #after(needed: Promise<unknown>): void {
@@ -108,16 +108,16 @@ export class UpstreamRequest {
 
   #sendLegacy(): void {
     const call = this.#call
-    this.link ??= call.session?.link(call.backend) ?? linkOfCaller(call, this.#receiver)
-    const { link } = this
-    this.#opened = link.opened
-    const needed = preparationOf(call, link)
+    this.backendSession ??= call.session?.backendSession(call.backend) ?? callerSession(call, this.#receiver)
+    const { backendSession } = this
+    this.#opened = backendSession.opened
+    const needed = preparationOf(call, backendSession)
     if (needed !== undefined) {
       this.#after(needed)
       return
     }
-    this.sentId = legacyId(call, link)
-    this.#post(legacyRequest(call, link, this.sentId, this.tasks))
+    this.sentId = legacyId(call, backendSession)
+    this.#post(legacyRequest(call, backendSession, this.sentId, this.tasks))
   }
 
   #post(request: HttpRequest): void {
@@ -136,7 +136,7 @@ export class UpstreamRequest {
   /** An HTTP answer has come that holds no answer. */
   refused(status: number, text: string): void {
     const call = this.#call
-    const sentIn = this.link === undefined ? 'modern' : 'legacy'
+    const sentIn = this.backendSession === undefined ? 'modern' : 'legacy'
     const refusal = refusalOf(status, text, sentIn, this.#opened?.sessionId !== undefined)
     if (typeof refusal === 'object') {
       const isPassedOn = call.context.era === 'modern' && sentIn === 'modern'
@@ -144,25 +144,25 @@ export class UpstreamRequest {
       return
     }
     // A request that was refused unread may be sent again, once; and then in the other era, where there is one.
-    const { era, sessionEra } = call.backend
+    const { era, legacySupport } = call.backend
     const isNoSession = refusal === 'session-lost' && this.attempts === 2 && era?.era === 'modern'
     if (refusal === 'failure' || (this.attempts > 1 && !isNoSession)) {
       call.failed(new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status }))
       return
     }
-    if (refusal === 'session-lost' && this.#opened !== undefined) this.link?.lose(this.#opened)
+    if (refusal === 'session-lost' && this.#opened !== undefined) this.backendSession?.invalidate(this.#opened)
     else {
       call.backend.invalidateEra()
       this.release()
     }
-    if (isNoSession) sessionEra.refute()
+    if (isNoSession) legacySupport.refute()
     this.#send()
   }
 
   /** Whether the stream that broke off behind this event is asked for again (2025-11-25, resumability). */
   resumeAfter(eventId: string, retryMs: number | undefined): boolean {
     const { isOver, session, context } = this.#call
-    if (this.link === undefined || isOver) return false
+    if (this.backendSession === undefined || isOver) return false
     // The call is a long one: its client learns how to come back to it.
     if (session !== undefined) context.reply.stream()
     const timer = setTimeout(() => this.#requestRest(eventId), pauseBeforeRest(retryMs))
@@ -172,12 +172,13 @@ export class UpstreamRequest {
 
   #requestRest(eventId: string): void {
     const call = this.#call
-    const { link } = this
+    const { backendSession } = this
     const reader = this.#reader
-    if (call.isOver || link === undefined || reader === undefined) return
+    if (call.isOver || backendSession === undefined || reader === undefined) return
     try {
-      if (link.opened !== this.#opened) throw new BackendFailure('backend_failed', 'lost the session of the call')
-      this.#dispatch({ path: call.backend.path, method: 'GET', headers: link.streamHeaders(eventId) }, reader)
+      if (backendSession.opened !== this.#opened)
+        throw new BackendFailure('backend_failed', 'lost the session of the call')
+      this.#dispatch({ path: call.backend.path, method: 'GET', headers: backendSession.streamHeaders(eventId) }, reader)
     } catch (error) {
       call.failed(connectionFailure(error))
     }
@@ -195,7 +196,9 @@ export class UpstreamRequest {
   /** Tells a legacy backend that nobody waits for the answer any more. */
   cancel(reason: string): void {
     if (this.sentId === '') return
-    this.link?.send(notificationText('notifications/cancelled', { requestId: JSON.parse(this.sentId), reason }))
+    this.backendSession?.send(
+      notificationText('notifications/cancelled', { requestId: JSON.parse(this.sentId), reason }),
+    )
   }
 
   /** Ends the HTTP exchange. */
@@ -203,10 +206,10 @@ export class UpstreamRequest {
     this.#reader?.stop()
   }
 
-  /** Is done with the session with the backend, which a caller of the modern era gives back. */
+  /** Is done with the session with the backend, which is released for a modern caller. */
   release(): void {
     const { session, backend } = this.#call
-    if (this.link !== undefined && session === undefined) backend.callerLinks.giveBack(this.link)
-    this.link = undefined
+    if (this.backendSession !== undefined && session === undefined) backend.callerSessions.release(this.backendSession)
+    this.backendSession = undefined
   }
 }

@@ -112,7 +112,7 @@ export class Gateway {
         const backend = backendOfUri(this.promptsAndResources, uri)
         return backend?.era?.era === 'modern' ? backend.watched.add([uri], onUpdate) : undefined
       },
-      onServerMessage: (session, link, bytes) => relayUnsolicited(this, session, link, bytes),
+      onServerMessage: (session, backendSession, bytes) => relayUnsolicited(this, session, backendSession, bytes),
       onEnded: (session) => this.streams.forgetAll(session),
       onCancelled: (session, request) => this.inFlight.find(session, request)?.cancel(),
       onFault: (error, what) => this.faulted(error, what),
@@ -215,7 +215,7 @@ export class Gateway {
     }
     this.keys.renew().catch((error) => this.faulted(error, 'agreeing on a secret'))
     const now = Date.now()
-    for (const backend of this.#backends.all) backend.callerLinks.sweep(now)
+    for (const backend of this.#backends.all) backend.callerSessions.sweep(now)
   }
 
   /** Whether every backend has been asked for its lists, with or without success. */

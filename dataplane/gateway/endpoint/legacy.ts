@@ -83,7 +83,7 @@ export function serveInSession(request: EndpointRequest): void {
     request.gateway.sessions.responded(request.session as Session, message.id, message.text)
   else if (message.method === 'notifications/cancelled') cancel(request)
   else if (message.method === 'notifications/roots/list_changed')
-    for (const link of (request.session as Session).openLinks) link.send(message.text)
+    for (const backendSession of (request.session as Session).openBackendSessions) backendSession.send(message.text)
   request.accepted()
 }
 

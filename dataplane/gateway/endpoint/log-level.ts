@@ -9,7 +9,7 @@ export function setLogLevel(request: EndpointRequest): void {
   if (session === undefined || level === undefined || !LEVELS.includes(level))
     throw new PublicError('invalid_params', { message: `params.level must be one of ${LEVELS.join(', ')}.` })
   const noted = session.setLogLevel(level)
-  for (const link of session.openLinks) link.setLogLevel(level)
+  for (const backendSession of session.openBackendSessions) backendSession.setLogLevel(level)
   if (noted === undefined) request.result('{}')
   else request.run(() => noted.then(() => request.result('{}')))
 }

@@ -96,7 +96,7 @@ export class SessionStream implements ClientStream {
     clearTimeout(this.#away)
     if (this.#session.stream === this) {
       this.#session.stream = undefined
-      for (const link of this.#session.openLinks) link.unhear()
+      for (const backendSession of this.#session.openBackendSessions) backendSession.unsubscribe()
     }
     this.#log.end()
   }

@@ -119,11 +119,15 @@ async function askPage(
   backend: Backend,
   cursor: string | undefined,
 ): Promise<string> {
-  const link = session.link(backend)
-  await link.open()
-  const headers = link.headers()
+  const backendSession = session.backendSession(backend)
+  await backendSession.open()
+  const headers = backendSession.headers()
   passHeaders(headers, request.setup.passedHeaders, request.req.headers)
-  const body = requestText(`portico-tasks-${link.nextId()}`, 'tasks/list', cursor === undefined ? {} : { cursor })
+  const body = requestText(
+    `portico-tasks-${backendSession.nextId()}`,
+    'tasks/list',
+    cursor === undefined ? {} : { cursor },
+  )
   const { status, text } = await backend.post({ headers, body, isInSession: true })
   resultOf(status, text)
   return text

@@ -13,8 +13,8 @@ const MOST_MIME_TYPES = 8
 const LONGEST_MIME_TYPE = 128
 
 /**
- * Declared capabilities in the one form that all have that mean the same: sessions and links are kept by it. It is small,
- * whatever was declared.
+ * Declared capabilities in the one form that all have that mean the same: sessions with backends are shared by it. It is
+ * small, whatever was declared.
  */
 export function normalCapabilities(declared: unknown): ClientCapabilities {
   if (!isObject(declared)) return {}

@@ -1,5 +1,5 @@
 import type { Backend } from '../backends/backend/backend.ts'
-import type { Link } from '../backends/session/link.ts'
+import type { BackendSession } from '../backends/session/backend-session.ts'
 import type { ResourceWatch } from '../backends/session/resource-updates.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
 import { type Session, WATCH } from './session.ts'
@@ -22,7 +22,7 @@ export interface ServerMessagesOptions {
   /** Begins to watch a resource; undefined where no backend has it. */
   watch(uri: string, onUpdate: () => void): ResourceWatch | undefined
   /** A backend has sent an unsolicited message in this session. */
-  onServerMessage(session: Session, link: Link, bytes: Buffer): void
+  onServerMessage(session: Session, backendSession: BackendSession, bytes: Buffer): void
   /** Something failed that nobody waits for; `what` is then not done. */
   onFault(error: unknown, what: string): void
 }
@@ -61,20 +61,21 @@ export class ServerMessages {
     bus?.on('listens', ({ session }) => {
       const known = this.#sessions.known(session)
       known?.stream?.end()
-      for (const link of known?.openLinks ?? []) link.unhear()
+      for (const backendSession of known?.openBackendSessions ?? []) backendSession.unsubscribe()
     })
   }
 
   /** A session with a backend has been opened here: its messages are subscribed to where the client has its stream. */
-  opened(session: Session, link: Link): void {
-    if (session.stream !== undefined) this.#subscribe(session, link)
-    else if (this.#bus !== undefined) link.waitFor(this.#subscribeElsewhere(session, link, this.#bus).catch(() => {}))
+  opened(session: Session, backendSession: BackendSession): void {
+    if (session.stream !== undefined) this.#subscribe(session, backendSession)
+    else if (this.#bus !== undefined)
+      backendSession.waitFor(this.#subscribeElsewhere(session, backendSession, this.#bus).catch(() => {}))
   }
 
-  async #subscribeElsewhere(session: Session, link: Link, bus: SessionBus): Promise<void> {
+  async #subscribeElsewhere(session: Session, backendSession: BackendSession, bus: SessionBus): Promise<void> {
     await this.#refresh(session)
     const at = session.noted(STREAM)
-    if (at !== undefined && at !== bus.replica) await this.#subscribeAt(at, session, link, bus)
+    if (at !== undefined && at !== bus.replica) await this.#subscribeAt(at, session, backendSession, bus)
   }
 
   /** Reads what other replicas have noted meanwhile. */
@@ -82,20 +83,20 @@ export class ServerMessages {
     session.record = (await this.#sessions.recordOf(session.record.id)) ?? session.record
   }
 
-  #subscribe(session: Session, link: Link): void {
-    link.hear((bytes) => this.#options.onServerMessage(session, link, bytes))
+  #subscribe(session: Session, backendSession: BackendSession): void {
+    backendSession.subscribe((bytes) => this.#options.onServerMessage(session, backendSession, bytes))
   }
 
   /** Settles when the other replica has subscribed, or has not in time. */
-  async #subscribeAt(at: string, session: Session, link: Link, bus: SessionBus): Promise<void> {
+  async #subscribeAt(at: string, session: Session, backendSession: BackendSession, bus: SessionBus): Promise<void> {
     const { id } = session.record
-    const backend = link.backend.name
+    const backend = backendSession.backend.name
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, PATIENCE_MS)
     this.#waiting.set(keyOf(id, backend), resolve)
     const isSent = await bus.send({ kind: 'linked', session: id, backend, from: bus.replica }, at)
     // That replica is gone: until the client opens its stream at another one this one subscribes.
-    if (!isSent) this.#subscribe(session, link)
+    if (!isSent) this.#subscribe(session, backendSession)
     else await promise
     clearTimeout(timer)
     this.#waiting.delete(keyOf(id, backend))
@@ -110,9 +111,9 @@ export class ServerMessages {
     const backend = this.#options.backendNamed(name)
     if (session?.stream !== undefined && backend !== undefined) {
       await this.#refresh(session)
-      const link = session.link(backend)
-      if (link.renew() !== undefined) this.#subscribe(session, link)
-      await link.beginning
+      const backendSession = session.backendSession(backend)
+      if (backendSession.renew() !== undefined) this.#subscribe(session, backendSession)
+      await backendSession.subscribing
     }
     bus.tell({ kind: 'hears', session: id, backend: name }, from)
   }
@@ -124,11 +125,11 @@ export class ServerMessages {
       await this.#refresh(session)
     }
 
-    for (const name of session.linked) {
+    for (const name of session.backendNames) {
       const backend = this.#options.backendNamed(name)
-      if (backend !== undefined) session.link(backend).adopt()
+      if (backend !== undefined) session.backendSession(backend).adopt()
     }
-    for (const link of session.openLinks) this.#subscribe(session, link)
+    for (const backendSession of session.openBackendSessions) this.#subscribe(session, backendSession)
   }
 
   /** Notes, and tells the other replicas, that this session's client has its stream here. */

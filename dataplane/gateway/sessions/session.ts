@@ -1,7 +1,7 @@
 import { Budget, Lease, type Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import type { Link } from '../backends/session/link.ts'
+import type { BackendSession } from '../backends/session/backend-session.ts'
 import type { ResourceWatch } from '../backends/session/resource-updates.ts'
 import { showsApps } from '../mcp/apps.ts'
 import { declaredOf } from '../mcp/client-capabilities.ts'
@@ -25,19 +25,19 @@ export interface NoteKeeper {
     value: string,
   ): string | undefined | Promise<string | undefined>
   /** A session with a backend has been opened here for this one. */
-  opened(session: Session, link: Link): void
+  opened(session: Session, backendSession: BackendSession): void
 }
 
 /** What a session costs, and what each session with a backend does that hangs on it (measured). */
 const SESSION_BYTES = 1024
-const LINK_BYTES = 1024
+const BACKEND_SESSION_BYTES = 1024
 /** Of the note of such a session: in the record, and where it is kept. */
 const NOTE_COPIES = 2
 /** What a watched resource costs beside its URI, of which there are several copies. */
 const WATCH_BYTES = 512
 const URI_COPIES = 6
 
-const LINK = 'link:'
+const BACKEND_SESSION = 'link:'
 const LOG_LEVEL = 'log'
 /** Before the URI of a resource that is watched for the client; the note says at which replica. */
 export const WATCH = 'watch:'
@@ -58,9 +58,9 @@ export class Session {
   /** The GET stream, where the client has one open at this replica. */
   stream: ClientStream | undefined
   readonly #keeper: NoteKeeper
-  #links: Map<Backend, Link> | undefined
+  #backendSessions: Map<Backend, BackendSession> | undefined
   /** Bytes that are counted for how those are noted. */
-  #linkNotes: Map<Backend, number> | undefined
+  #sessionNotes: Map<Backend, number> | undefined
   #watches: Map<string, ResourceWatch> | undefined
   #declared: string | undefined
   #showsApps: boolean | undefined
@@ -122,46 +122,50 @@ export class Session {
   }
 
   /** This session's own session with a backend. It is one for all replicas: what one has opened the others go on with. */
-  link(backend: Backend): Link {
-    this.#links ??= new Map()
-    let link = this.#links.get(backend)
-    if (link === undefined) {
-      this.#hold(LINK_BYTES)
-      const name = LINK + backend.name
-      link = backend.link(
+  backendSession(backend: Backend): BackendSession {
+    this.#backendSessions ??= new Map()
+    let backendSession = this.#backendSessions.get(backend)
+    if (backendSession === undefined) {
+      this.#hold(BACKEND_SESSION_BYTES)
+      const name = BACKEND_SESSION + backend.name
+      backendSession = backend.newSession(
         {
           recall: () => this.noted(name),
           claim: (expected, value) => {
-            this.#countLink(backend, value)
+            this.#countNote(backend, value)
             return this.#keeper.claim(this, name, expected, value)
           },
         },
         this.declared,
       )
-      const opened = link
+      const opened = backendSession
       opened.onOpened = () => this.#keeper.opened(this, opened)
-      this.#links.set(backend, link)
+      this.#backendSessions.set(backend, backendSession)
     }
-    return link
+    return backendSession
   }
 
   /** Counts how a session with a backend is noted. Throws where that is too much. */
-  #countLink(backend: Backend, note: string): void {
-    this.#linkNotes ??= new Map()
+  #countNote(backend: Backend, note: string): void {
+    this.#sessionNotes ??= new Map()
     const bytes = NOTE_COPIES * note.length
-    this.#hold(bytes - (this.#linkNotes.get(backend) ?? 0))
-    this.#linkNotes.set(backend, bytes)
+    this.#hold(bytes - (this.#sessionNotes.get(backend) ?? 0))
+    this.#sessionNotes.set(backend, bytes)
   }
 
   /** The sessions with backends that are open here. */
-  get openLinks(): readonly Link[] {
-    return this.#links === undefined ? [] : [...this.#links.values()].filter(({ opened }) => opened !== undefined)
+  get openBackendSessions(): readonly BackendSession[] {
+    return this.#backendSessions === undefined
+      ? []
+      : [...this.#backendSessions.values()].filter(({ opened }) => opened !== undefined)
   }
 
   /** Whether this session's own session with a backend is open, at whichever replica. */
   isOpenWith(backend: Backend): boolean {
-    const link = this.#links?.get(backend)
-    return link === undefined ? this.noted(LINK + backend.name) !== undefined : link.opened !== undefined
+    const backendSession = this.#backendSessions?.get(backend)
+    return backendSession === undefined
+      ? this.noted(BACKEND_SESSION + backend.name) !== undefined
+      : backendSession.opened !== undefined
   }
 
   /** Watches a resource for the client here, once. Throws where it watches too many. */
@@ -196,8 +200,8 @@ export class Session {
   }
 
   /** Names of backends with which some replica has opened a session of this one. */
-  get linked(): readonly string[] {
-    return this.#notedUnder(LINK)
+  get backendNames(): readonly string[] {
+    return this.#notedUnder(BACKEND_SESSION)
   }
 
   /** Notes a task that the client has begun at a backend. Of too many the oldest is forgotten. */
@@ -240,8 +244,9 @@ export class Session {
 
   /** Lets go of what concerns a backend that is gone, and gives the URIs of what was watched there. */
   forget(backend: Backend): readonly string[] {
-    if (this.#links?.delete(backend) === true) this.#hold(-LINK_BYTES - (this.#linkNotes?.get(backend) ?? 0))
-    this.#linkNotes?.delete(backend)
+    if (this.#backendSessions?.delete(backend) === true)
+      this.#hold(-BACKEND_SESSION_BYTES - (this.#sessionNotes?.get(backend) ?? 0))
+    this.#sessionNotes?.delete(backend)
     const watchedThere = [...(this.#watches ?? [])].flatMap(([uri, { by }]) => (by === backend.watched ? [uri] : []))
     for (const uri of watchedThere) this.unwatch(uri)
     return watchedThere
@@ -254,10 +259,10 @@ export class Session {
     this.stream?.end()
     for (const watch of this.#watches?.values() ?? []) watch.stop()
     this.#watches = undefined
-    for (const [backend, link] of this.#links ?? []) {
-      if (atBackends) backend.closeLink(link)
-      else backend.leaveLink(link)
+    for (const [backend, backendSession] of this.#backendSessions ?? []) {
+      if (atBackends) backend.closeSession(backendSession)
+      else backend.leaveSession(backendSession)
     }
-    this.#links = undefined
+    this.#backendSessions = undefined
   }
 }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import type { Link } from '../backends/session/link.ts'
+import type { BackendSession } from '../backends/session/backend-session.ts'
 import { sameBinding } from './binding.ts'
 import { PendingServerRequests, replicaOf } from './pending-server-requests.ts'
 import { type SendMessage, type ServerRequestOptions, sendServerRequest } from './send-server-request.ts'
@@ -107,9 +107,9 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   /** Ends a session and what hangs on it, wherever that was opened. */
   async end(session: Session): Promise<void> {
     await this.#store.remove(session.record.id)
-    for (const name of session.linked) {
+    for (const name of session.backendNames) {
       const backend = this.#options.backendNamed(name)
-      if (backend !== undefined) session.link(backend).adopt()
+      if (backend !== undefined) session.backendSession(backend).adopt()
     }
     this.#drop(session.record.id, true)
   }
@@ -141,9 +141,9 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     return inForce
   }
 
-  opened(session: Session, link: Link): void {
-    if (session.logLevel !== undefined) link.setLogLevel(session.logLevel)
-    this.serverMessages.opened(session, link)
+  opened(session: Session, backendSession: BackendSession): void {
+    if (session.logLevel !== undefined) backendSession.setLogLevel(session.logLevel)
+    this.serverMessages.opened(session, backendSession)
   }
 
   known(id: string): Session | undefined {

@@ -14,10 +14,10 @@ import { Health } from '../health/health.ts'
 import type { BackendItem } from '../lists/list-page.ts'
 import { ListRooms } from '../lists/list-room.ts'
 import type { BackendTool } from '../lists/tool.ts'
-import { CallerLinks } from '../session/caller-links.ts'
+import { BackendSession, type SessionKeeper } from '../session/backend-session.ts'
+import { CallerSessions } from '../session/caller-sessions.ts'
 import { discoverText, type Era, eraOfAnswer } from '../session/era.ts'
-import { Link, type LinkKeeper } from '../session/link.ts'
-import { SessionEra } from '../session/session-era.ts'
+import { LegacySupport } from '../session/legacy-support.ts'
 import type { Implementation, OwnPost, SessionPeer } from '../session/session-peer.ts'
 import { SharedWatch } from '../session/shared-watch.ts'
 import { addressOf, createTransport } from './create-transport.ts'
@@ -50,8 +50,8 @@ export class Backend implements SessionPeer {
   readonly dispatcher: Transport
   readonly callOperation: Operation
   /** The gateway's own session with a legacy backend, for the list of tools and its changes. */
-  readonly house: Link
-  readonly callerLinks = new CallerLinks(this)
+  readonly ownSession: BackendSession
+  readonly callerSessions = new CallerSessions(this)
   /** Resources that are watched here in the modern era. */
   readonly watched = new SharedWatch(this)
   /** What is kept of its lists. */
@@ -68,14 +68,14 @@ export class Backend implements SessionPeer {
   /** The era in which the gateway itself and modern clients speak with it. */
   era: Era | undefined
   /** Whether it has the legacy era as well, where its era is the modern one: legacy clients are then served in sessions. */
-  readonly sessionEra: SessionEra
+  readonly legacySupport: LegacySupport
   /** Its `instructions`, from when a session was opened or the era was probed. */
   instructions: string | undefined
   closed = false
   #capabilities: Readonly<Record<string, unknown>> = {}
   #eraUntil = 0
   #detecting: Promise<Era> | undefined
-  readonly #links = new Set<Link>()
+  readonly #sessions = new Set<BackendSession>()
   /** One conversation serves everybody, in one era: that of a server on standard input and output. */
   readonly #hasOneEra: boolean
 
@@ -90,21 +90,21 @@ export class Backend implements SessionPeer {
     this.log = log.child({ backend: config.name })
     this.headers = new ConfiguredHeaders(config, directory)
     this.#hasOneEra = config.transport === 'stdio'
-    this.sessionEra = new SessionEra(!this.#hasOneEra)
+    this.legacySupport = new LegacySupport(!this.#hasOneEra)
     this.callOperation = { kind: 'backend-call', name: 'tools/call', attributes: { backend: config.name } }
     this.dispatcher = createTransport({ config, directory, log: this.log, share })
-    this.house = this.link(undefined, JSON.stringify(ALL_CAPABILITIES))
+    this.ownSession = this.newSession(undefined, JSON.stringify(ALL_CAPABILITIES))
   }
 
   /** Revision that the gateway itself speaks with this backend, where it is known. */
   get revision(): string | null {
     if (this.era === undefined) return null
-    return this.era.era === 'modern' ? MODERN : (this.house.opened?.revision ?? null)
+    return this.era.era === 'modern' ? MODERN : (this.ownSession.opened?.revision ?? null)
   }
 
   /** What it said that it can do, the last time it was asked; empty before. */
   get capabilities(): Readonly<Record<string, unknown>> {
-    const said = this.era?.era === 'modern' ? this.era.capabilities : this.house.opened?.capabilities
+    const said = this.era?.era === 'modern' ? this.era.capabilities : this.ownSession.opened?.capabilities
     if (said !== undefined) this.#capabilities = said
     return this.#capabilities
   }
@@ -118,7 +118,7 @@ export class Backend implements SessionPeer {
   }
 
   capabilitiesFor(session: object): Readonly<Record<string, unknown>> | undefined {
-    return this.house === session ? undefined : (this.house.opened?.capabilities ?? {})
+    return this.ownSession === session ? undefined : (this.ownSession.opened?.capabilities ?? {})
   }
 
   /** Whether it runs tool calls as tasks of 2025-11-25. */
@@ -134,22 +134,22 @@ export class Backend implements SessionPeer {
     )
   }
 
-  /** A new session with this backend, which is told the capabilities `declared` (JSON text); not opened yet. `closeLink` must be called in the end. */
-  link(keeper?: LinkKeeper, declared?: string): Link {
-    const link = new Link(this, keeper, declared)
-    this.#links.add(link)
-    return link
+  /** A new session with this backend, in which the capabilities `declared` (JSON text) are declared; not opened yet. `closeSession` must be called in the end. */
+  newSession(keeper?: SessionKeeper, declared?: string): BackendSession {
+    const session = new BackendSession(this, keeper, declared)
+    this.#sessions.add(session)
+    return session
   }
 
-  /** Lets go of a session that goes on at another replica. */
-  leaveLink(link: Link): void {
-    this.#links.delete(link)
-    link.leave()
+  /** Drops a session that goes on at another replica. */
+  leaveSession(session: BackendSession): void {
+    this.#sessions.delete(session)
+    session.leave()
   }
 
-  closeLink(link: Link): void {
-    this.#links.delete(link)
-    link.close()
+  closeSession(session: BackendSession): void {
+    this.#sessions.delete(session)
+    session.close()
   }
 
   /** The era, probed where it isn't known. Rejects with a BackendFailure where the answer proves nothing. */
@@ -171,7 +171,7 @@ export class Backend implements SessionPeer {
   /** Forgets an era that an answer has disproved: it is probed anew. */
   invalidateEra(): void {
     this.era = undefined
-    this.sessionEra.forget()
+    this.legacySupport.forget()
   }
 
   /** Probes the era and, of a modern backend, its capabilities. Rejects with a BackendFailure. */
@@ -190,7 +190,7 @@ export class Backend implements SessionPeer {
    */
   async #opensSession(): Promise<boolean> {
     try {
-      await this.house.open()
+      await this.ownSession.open()
       return true
     } catch (error) {
       const failure = connectionFailure(error)
@@ -234,10 +234,10 @@ export class Backend implements SessionPeer {
   /** Ends all sessions, waits for calls in flight and closes the connections. */
   async close(): Promise<void> {
     this.closed = true
-    this.callerLinks.clear()
+    this.callerSessions.clear()
     this.watched.close()
     this.lists.release()
-    for (const link of this.#links) this.closeLink(link)
+    for (const session of this.#sessions) this.closeSession(session)
     await this.dispatcher.close()
   }
 }

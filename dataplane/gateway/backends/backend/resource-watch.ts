@@ -22,19 +22,19 @@ export function watchResources(
 
 /** Watches resources at a legacy backend, in a session of its own. */
 function watchLegacy(backend: Backend, uris: readonly string[], onUpdate: (uri: string) => void): ResourceWatch {
-  const link = backend.link()
+  const session = backend.newSession()
   const begin = async () => {
-    await link.open()
-    link.hear((bytes) => {
+    await session.open()
+    session.subscribe((bytes) => {
       const uri = updatedUri(parseBytes(bytes))
       if (uri !== undefined) onUpdate(uri)
     })
-    await link.beginning
+    await session.subscribing
     const subscribed = uris.map((uri) => {
-      const body = requestText(`portico-watch-${link.nextId()}`, 'resources/subscribe', { uri })
-      return backend.post({ headers: link.headers(), body, isInSession: true })
+      const body = requestText(`portico-watch-${session.nextId()}`, 'resources/subscribe', { uri })
+      return backend.post({ headers: session.headers(), body, isInSession: true })
     })
     await Promise.allSettled(subscribed)
   }
-  return { active: begin().catch(() => {}), stop: () => backend.closeLink(link) }
+  return { active: begin().catch(() => {}), stop: () => backend.closeSession(session) }
 }

@@ -27,10 +27,10 @@ export class ChangeStream {
 
   /** Opens the stream where it should be open and isn't. */
   keep(): void {
-    const { era, house } = this.#backend
+    const { era, ownSession } = this.#backend
     if (this.#stopped || era === undefined) return
     if (era.era === 'modern') this.#subscribe(declaredBy(era.capabilities))
-    else if (declaredBy(house.opened?.capabilities ?? {}).length > 0) house.hear(this.#take)
+    else if (declaredBy(ownSession.opened?.capabilities ?? {}).length > 0) ownSession.subscribe(this.#take)
   }
 
   #subscribe(declared: readonly string[]): void {
@@ -46,7 +46,7 @@ export class ChangeStream {
       onMessage: this.#take,
       onEnd: (refused) => {
         this.#subscription = undefined
-        this.#backend.sessionEra.forget()
+        this.#backend.legacySupport.forget()
         this.#isRefused = refused !== undefined && !isPassing(refused)
       },
     })
@@ -56,7 +56,7 @@ export class ChangeStream {
   stop(): void {
     this.#stopped = true
     this.#subscription?.stop()
-    this.#backend.house.unhear()
+    this.#backend.ownSession.unsubscribe()
   }
 
   readonly #take = (bytes: Buffer): void => {
@@ -64,7 +64,7 @@ export class ChangeStream {
     if (!isObject(message)) return
     const { method, id } = message
     if (isListChanged(method)) this.#onChange()
-    else if (method !== undefined && isId(id)) this.#backend.house.answer(method, JSON.stringify(id))
+    else if (method !== undefined && isId(id)) this.#backend.ownSession.answer(method, JSON.stringify(id))
   }
 }
 

@@ -51,7 +51,7 @@ async function listItems(backend: Backend, kind: ItemKind): Promise<readonly Bac
 }
 
 function askPage(backend: Backend, method: string, cursor: string | undefined) {
-  const { era, client, house } = backend
+  const { era, client, ownSession } = backend
   const params = cursor === undefined ? {} : { cursor }
   return era?.era === 'modern'
     ? backend.post({
@@ -59,8 +59,8 @@ function askPage(backend: Backend, method: string, cursor: string | undefined) {
         body: requestText('portico-list', method, { ...params, _meta: ownMeta(client) }),
       })
     : backend.post({
-        headers: house.headers(),
-        body: requestText(`portico-list-${house.nextId()}`, method, params),
+        headers: ownSession.headers(),
+        body: requestText(`portico-list-${ownSession.nextId()}`, method, params),
         isInSession: true,
       })
 }

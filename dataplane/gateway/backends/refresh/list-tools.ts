@@ -53,15 +53,15 @@ async function listLegacy(backend: Backend): Promise<Listed> {
     return await askOpened(backend, opened)
   } catch (error) {
     if (!refused(error)) throw error
-    backend.house.lose(opened)
-    return askOpened(backend, await backend.house.open())
+    backend.ownSession.invalidate(opened)
+    return askOpened(backend, await backend.ownSession.open())
   }
 }
 
 /** The gateway's own session. A server that refuses it may have the modern era alone by now, or has answered the probe late. */
 async function openHouse(backend: Backend): Promise<Opened> {
   try {
-    return await backend.house.open()
+    return await backend.ownSession.open()
   } catch (error) {
     if (error instanceof BackendFailure && isRefusal(error)) backend.invalidateEra()
     throw error
@@ -71,9 +71,9 @@ async function openHouse(backend: Backend): Promise<Opened> {
 async function askOpened(backend: Backend, { capabilities }: Opened): Promise<Listed> {
   if (isObject(capabilities['tools'])) return collect(roomOf(backend), (cursor) => askLegacy(backend, cursor))
   // It has no tools: a ping shows whether it lives, whatever it answers.
-  const { house } = backend
-  const body = requestText(`portico-ping-${house.nextId()}`, 'ping', {})
-  const { status } = await backend.post({ headers: house.headers(), body, isInSession: true })
+  const { ownSession } = backend
+  const body = requestText(`portico-ping-${ownSession.nextId()}`, 'ping', {})
+  const { status } = await backend.post({ headers: ownSession.headers(), body, isInSession: true })
   if (status !== 200) throw new BackendFailure('backend_failed', `answered a ping with HTTP ${status}`, { status })
   return NONE
 }
@@ -120,7 +120,7 @@ const askModern = (backend: Backend, cursor: string | undefined) =>
 
 const askLegacy = (backend: Backend, cursor: string | undefined) =>
   backend.post({
-    headers: backend.house.headers(),
+    headers: backend.ownSession.headers(),
     isInSession: true,
-    body: requestText(`portico-tools-${backend.house.nextId()}`, 'tools/list', params(cursor)),
+    body: requestText(`portico-tools-${backend.ownSession.nextId()}`, 'tools/list', params(cursor)),
   })

@@ -107,7 +107,7 @@ export class ToolFeed {
       if (backend.closed) return
       const failure = error instanceof BackendFailure ? error : connectionFailure(error)
       backend.health.failed(failure)
-      backend.sessionEra.forget()
+      backend.legacySupport.forget()
       this.#report(failure)
       wait = this.#retryMs
       this.#retryMs = Math.min(this.#retryMs * 2, this.#longestRetryMs, backend.health.policy.intervalMs)

@@ -4,7 +4,7 @@ import type { ConfiguredHeaders } from '../connection/headers.ts'
 import type { BackendAnswer, BackendRequest } from '../connection/request.ts'
 import type { Transport } from '../connection/transport.ts'
 
-/** What the gateway says of itself to backends. */
+/** The gateway's `clientInfo`. */
 export interface Implementation {
   readonly name: string
   readonly version: string

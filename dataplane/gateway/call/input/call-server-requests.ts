@@ -1,6 +1,6 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
-import type { Link } from '../../backends/session/link.ts'
+import type { BackendSession } from '../../backends/session/backend-session.ts'
 import { isId, type Message } from '../../mcp/message.ts'
 import type { RequestContext } from '../../request/request-context.ts'
 import type { Session } from '../../sessions/sessions.ts'
@@ -47,10 +47,10 @@ export class CallServerRequests {
   }
 
   /** Sends a legacy backend's request (JSON text) to the client, and the response to the backend. */
-  async relay(link: Link, id: string, request: string): Promise<void> {
+  async relay(backendSession: BackendSession, id: string, request: string): Promise<void> {
     const signal = this.#begin(id)
     const { services } = this.#call
-    await relayServerRequest({ services, session: this.#session, link, say: this.#say, signal }, id, request)
+    await relayServerRequest({ services, session: this.#session, backendSession, say: this.#say, signal }, id, request)
     this.#open.delete(id)
     if (this.#open.size === 0 && !this.#call.isOver) this.#call.allow(this.#call.backend.timeoutMs)
   }

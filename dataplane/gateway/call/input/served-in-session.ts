@@ -4,8 +4,8 @@ import type { Session } from '../../sessions/sessions.ts'
 /** Whether a session's client is served in a session with the backend. Rejects with a BackendFailure. */
 export async function isServedInSession(session: Session, backend: Backend): Promise<boolean> {
   const { era } = await backend.detect()
-  const { sessionEra } = backend
+  const { legacySupport } = backend
   if (era === 'legacy' || session.isOpenWith(backend)) return true
-  if (sessionEra.isWorthTrying) await sessionEra.open(session.link(backend))
-  return sessionEra.isWorthTrying
+  if (legacySupport.isWorthTrying) await legacySupport.open(session.backendSession(backend))
+  return legacySupport.isWorthTrying
 }

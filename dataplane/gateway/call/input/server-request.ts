@@ -1,6 +1,6 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import { errorTable, PublicError } from '../../../server/errors.ts'
-import type { Link } from '../../backends/session/link.ts'
+import type { BackendSession } from '../../backends/session/backend-session.ts'
 import { editObject, paramsText } from '../../mcp/json.ts'
 import { withRelatedTask } from '../../mcp/related-task.ts'
 import type { ServerRequestOptions } from '../../sessions/send-server-request.ts'
@@ -57,7 +57,7 @@ export interface ServerRequestServices {
 interface ServerRequest {
   readonly services: ServerRequestServices
   readonly session: Session
-  readonly link: Link
+  readonly backendSession: BackendSession
   /** Where the question is put; absent: on the client's GET stream. */
   say?(message: string): void
   readonly signal?: AbortSignal
@@ -69,25 +69,25 @@ interface ServerRequest {
  * where that is one of a fault of our own.
  */
 export async function relayServerRequest(ask: ServerRequest, id: string, question: string): Promise<void> {
-  const { services, session, link, say, signal } = ask
+  const { services, session, backendSession, say, signal } = ask
   const { method, params: given } = JSON.parse(question) as Record<string, unknown>
   const params = isObject(given) ? given : {}
   const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
   if (needed === undefined || !hasCapabilities(JSON.parse(session.record.capabilities), needed)) {
-    link.answer(method, id)
+    backendSession.answer(method, id)
     return
   }
   try {
-    const tasks = new SessionTasks(services.taskIds, session, link.backend.name)
+    const tasks = new SessionTasks(services.taskIds, session, backendSession.backend.name)
     const asked = withRelatedTask(paramsText(question), tasks.clientId)
     const response = await services.sessions.request(session, method as string, asked, {
       timeoutMs: CLIENT_TIMEOUT_MS,
       ...(say === undefined ? {} : { send: say }),
       ...(signal === undefined ? {} : { signal }),
     })
-    link.send(editObject(tasks.responseForBackend(response), { id }))
+    backendSession.send(editObject(tasks.responseForBackend(response), { id }))
   } catch (error) {
-    link.refuse(id, error instanceof PublicError ? error.message : errorTable.internal.text)
+    backendSession.refuse(id, error instanceof PublicError ? error.message : errorTable.internal.text)
     if (!(error instanceof PublicError)) throw error
   }
 }

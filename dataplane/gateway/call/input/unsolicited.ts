@@ -1,6 +1,6 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import { isListChanged } from '../../backends/lists/list-kind.ts'
-import type { Link } from '../../backends/session/link.ts'
+import type { BackendSession } from '../../backends/session/backend-session.ts'
 import { isId } from '../../mcp/message.ts'
 import { parseBytes } from '../../mcp/parse.ts'
 import { declaresTasks } from '../../mcp/session-tasks.ts'
@@ -34,29 +34,39 @@ const RELAYED: ReadonlySet<unknown> = new Set([
 ])
 
 /** Relays a message that a legacy backend sends in a client's session outside of any request. */
-export function relayUnsolicited(services: UnsolicitedServices, session: Session, link: Link, bytes: Buffer): void {
+export function relayUnsolicited(
+  services: UnsolicitedServices,
+  session: Session,
+  backendSession: BackendSession,
+  bytes: Buffer,
+): void {
   const message = parseBytes(bytes)
   if (!isObject(message)) return
   const { method, id } = message
   if (isId(id) && method !== undefined)
-    relayServerRequest({ services, session, link }, JSON.stringify(id), bytes.toString('utf8')).catch((error) =>
-      services.faulted(error, 'a request of a backend is not relayed'),
+    relayServerRequest({ services, session, backendSession }, JSON.stringify(id), bytes.toString('utf8')).catch(
+      (error) => services.faulted(error, 'a request of a backend is not relayed'),
     )
-  else if (isListChanged(method)) services.refreshTools(link.backend.name)
+  else if (isListChanged(method)) services.refreshTools(backendSession.backend.name)
   else if (RELAYED.has(method))
-    say(services, session, link, bytes).catch((error) =>
+    say(services, session, backendSession, bytes).catch((error) =>
       services.faulted(error, 'a message of a backend is not relayed'),
     )
 }
 
-async function say(services: UnsolicitedServices, session: Session, link: Link, bytes: Buffer): Promise<void> {
+async function say(
+  services: UnsolicitedServices,
+  session: Session,
+  backendSession: BackendSession,
+  bytes: Buffer,
+): Promise<void> {
   const text = bytes.toString('utf8')
-  if (!declaresTasks(link.opened?.capabilities ?? {}) || !bytes.includes('taskId')) {
+  if (!declaresTasks(backendSession.opened?.capabilities ?? {}) || !bytes.includes('taskId')) {
     await services.sessions.send(session, text)
     return
   }
   // Another replica may have begun the task.
   session.record = (await services.sessions.recordOf(session.record.id)) ?? session.record
-  const message = new SessionTasks(services.taskIds, session, link.backend.name).messageForClient(text)
+  const message = new SessionTasks(services.taskIds, session, backendSession.backend.name).messageForClient(text)
   if (message !== undefined) await services.sessions.send(session, message)
 }

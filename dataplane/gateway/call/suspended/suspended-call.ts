@@ -3,7 +3,7 @@ import { isObject } from '../../../../crds/shared/json.ts'
 import { Lease } from '../../../server/budget.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { Backend } from '../../backends/backend/backend.ts'
-import type { Link } from '../../backends/session/link.ts'
+import type { BackendSession } from '../../backends/session/backend-session.ts'
 import type { AnswerScanner } from '../../mcp/answer-scanner.ts'
 import { CAPABILITIES_KEY } from '../../mcp/classify.ts'
 import { editObject, memberText, paramsText } from '../../mcp/json.ts'
@@ -32,7 +32,7 @@ interface SuspendableCall {
     abort(reason: string, error: unknown): void
   }
   readonly upstream: {
-    readonly link: Link | undefined
+    readonly backendSession: BackendSession | undefined
     /** Reads no more of the answer until `resume`. */
     pause(): void
     resume(): void
@@ -102,22 +102,23 @@ export class SuspendedCall {
   }
 
   /** Relays a request of the backend (JSON text) to the client, where that has declared the capability for it. */
-  relay(link: Link, id: string, text: string): void {
+  relay(backendSession: BackendSession, id: string, text: string): void {
     const { method, params: given } = JSON.parse(text) as Record<string, unknown>
     const params = isObject(given) ? given : {}
     const { reply } = this.context
     const needed = typeof method === 'string' ? capabilityFor(method, params) : undefined
     if (needed === undefined || !hasCapabilities(this.#call.message.meta?.[CAPABILITIES_KEY], needed)) {
-      link.answer(method, id)
+      backendSession.answer(method, id)
       if (needed !== undefined) this.#refuseMissing(needed)
       return
     }
     const request = `{"method":${JSON.stringify(method)},"params":${asModern(text, params)}}`
     const size = [...this.#open.values()].reduce((sum, open) => sum + open.request.length, request.length)
     // While nobody waits the last answer was the request before: this one goes with the next.
-    if (this.isAwaited && reply.begun && !reply.streaming) link.refuse(id, 'The answer to the call has begun.')
+    if (this.isAwaited && reply.begun && !reply.streaming)
+      backendSession.refuse(id, 'The answer to the call has begun.')
     else if (this.#open.size >= MOST_REQUESTS || size > MOST_REQUEST_LENGTH)
-      link.refuse(id, 'Too much is asked at once.')
+      backendSession.refuse(id, 'Too much is asked at once.')
     else {
       this.#open.set(`ask-${++this.#count}`, { id, request })
       if (this.isAwaited) this.#requestInput()
@@ -184,7 +185,7 @@ export class SuspendedCall {
       const response = memberText(responses, key)
       if (response === undefined || !response.startsWith('{')) continue
       this.#open.delete(key)
-      this.#upstream.link?.send(`{"jsonrpc":"2.0","id":${id},"result":${response}}`)
+      this.#upstream.backendSession?.send(`{"jsonrpc":"2.0","id":${id},"result":${response}}`)
     }
     if (this.#early !== undefined) this.#relay.give(...this.#early, false)
     else if (this.#open.size > 0) this.#requestInput()

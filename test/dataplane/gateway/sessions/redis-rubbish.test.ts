@@ -36,8 +36,14 @@ test('rubbish in a session in Redis costs that session, and no replica more', as
   assert.ok(Object.keys(good).length >= 4, 'its notes are among its fields')
   assert.not.match(JSON.stringify(good), SECRET)
   assert.is(more.length, 1)
-  const link = good['n:link:b'] as string
-  const rubbish = [...WRONG_VALUES, '', '{', '\u0000', ...variantsOf(JSON.parse(link)).map(({ text }) => text)]
+  const backendSession = good['n:link:b'] as string
+  const rubbish = [
+    ...WRONG_VALUES,
+    '',
+    '{',
+    '\u0000',
+    ...variantsOf(JSON.parse(backendSession)).map(({ text }) => text),
+  ]
   let count = 0
   await Promise.all(
     Object.keys(good).flatMap((field) =>

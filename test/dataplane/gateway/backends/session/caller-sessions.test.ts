@@ -31,61 +31,61 @@ const late = () => Date.now() + 6 * 60_000
 const ended = () => server.seen.filter(({ method }) => method === 'DELETE').length
 
 test('the requests of one caller share a session, which ends when none has been under way for a while', async () => {
-  const { callerLinks } = backend
-  const link = callerLinks.share('ada')
-  assert.is(callerLinks.share('ada'), link)
-  assert.is.not(callerLinks.share('bob'), link)
-  await link.open()
-  callerLinks.giveBack(link)
-  callerLinks.sweep(late())
-  assert.ok(link.opened !== undefined, 'a call is still under way')
-  callerLinks.giveBack(link)
-  callerLinks.sweep(soon())
-  assert.ok(link.opened !== undefined, 'it was used a moment ago')
-  callerLinks.sweep(late())
+  const { callerSessions } = backend
+  const session = callerSessions.acquireShared('ada')
+  assert.is(callerSessions.acquireShared('ada'), session)
+  assert.is.not(callerSessions.acquireShared('bob'), session)
+  await session.open()
+  callerSessions.release(session)
+  callerSessions.sweep(late())
+  assert.ok(session.opened !== undefined, 'a call is still under way')
+  callerSessions.release(session)
+  callerSessions.sweep(soon())
+  assert.ok(session.opened !== undefined, 'it was used a moment ago')
+  callerSessions.sweep(late())
   await eventually('its end at the backend', () => ended() === 1)
-  assert.is.not(callerLinks.share('ada'), link)
+  assert.is.not(callerSessions.acquireShared('ada'), session)
 })
 
-test('a session that a call has borrowed is no other’s, and the next call’s of the same caller', async () => {
-  const { callerLinks } = backend
-  const [one, two] = [callerLinks.borrow('ada', '{"roots":{}}'), callerLinks.borrow('ada', '{"roots":{}}')]
+test('a session that a call has acquired is no other’s, and the next call’s of the same caller', async () => {
+  const { callerSessions } = backend
+  const [one, two] = [callerSessions.acquire('ada', '{"roots":{}}'), callerSessions.acquire('ada', '{"roots":{}}')]
   assert.is.not(one, two)
   await one.open()
-  callerLinks.giveBack(one)
-  assert.is.not(callerLinks.borrow('bob', '{"roots":{}}'), one)
-  assert.is.not(callerLinks.borrow('ada', '{"sampling":{}}'), one)
-  assert.is(callerLinks.borrow('ada', '{"roots":{}}'), one)
-  callerLinks.sweep(late())
+  callerSessions.release(one)
+  assert.is.not(callerSessions.acquire('bob', '{"roots":{}}'), one)
+  assert.is.not(callerSessions.acquire('ada', '{"sampling":{}}'), one)
+  assert.is(callerSessions.acquire('ada', '{"roots":{}}'), one)
+  callerSessions.sweep(late())
   assert.ok(one.opened !== undefined, 'a call has it')
-  callerLinks.giveBack(one)
-  callerLinks.sweep(late())
+  callerSessions.release(one)
+  callerSessions.sweep(late())
   await eventually('its end at the backend', () => ended() === 1)
 })
 
 test('of the sessions of many callers that nobody uses, those that were not used for longest end', async () => {
-  const { callerLinks } = backend
-  const links = Array.from({ length: 260 }, (_, index) => callerLinks.share(`caller-${index}`))
-  for (const link of links) await link.open()
+  const { callerSessions } = backend
+  const links = Array.from({ length: 260 }, (_, index) => callerSessions.acquireShared(`caller-${index}`))
+  for (const session of links) await session.open()
   const ends = () => links.map(({ opened }) => opened === undefined)
-  for (const link of links.slice(0, 256)) callerLinks.giveBack(link)
+  for (const session of links.slice(0, 256)) callerSessions.release(session)
   assert.not(ends().includes(true))
-  for (const link of links.slice(256)) callerLinks.giveBack(link)
+  for (const session of links.slice(256)) callerSessions.release(session)
   assert.equal(ends(), [...Array(4).fill(true), ...Array(256).fill(false)])
   await eventually('their end at the backend', () => ended() === 4)
-  assert.is.not(callerLinks.share('caller-0'), links[0])
-  assert.is(callerLinks.share('caller-4'), links[4])
+  assert.is.not(callerSessions.acquireShared('caller-0'), links[0])
+  assert.is(callerSessions.acquireShared('caller-4'), links[4])
 })
 
 test('what is given back to a backend that is gone ends', async () => {
   const gone = open()
-  const { callerLinks } = gone
-  const link = callerLinks.borrow('ada', '{}')
-  await link.open()
+  const { callerSessions } = gone
+  const session = callerSessions.acquire('ada', '{}')
+  await session.open()
   const closing = gone.close()
-  callerLinks.giveBack(link)
+  callerSessions.release(session)
   await closing
-  assert.is(link.opened, undefined)
+  assert.is(session.opened, undefined)
 })
 
 test.run()

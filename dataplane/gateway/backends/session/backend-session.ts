@@ -6,31 +6,31 @@ import { BackendFailure } from '../connection/failure.ts'
 import { resultOf } from '../connection/result-of.ts'
 import { streamHeaders } from '../connection/resumption.ts'
 import { capabilitiesIn, instructionsIn } from '../connection/self-description.ts'
-import { keptLink, keptText, SESSION_ID } from './kept-link.ts'
-import { LinkStream } from './link-stream.ts'
+import { BackendSessionStream } from './backend-session-stream.ts'
 import type { Opened } from './opened.ts'
 import type { SessionPeer } from './session-peer.ts'
+import { parseSharedSession, SESSION_ID, sharedSessionText } from './shared-session.ts'
 
 /**
- * Remembers a session with a backend for all replicas that serve the client's session. The text is what `open` has
- * made; `claim` gives the text that is in force, undefined where the client's session has ended.
+ * Shares a session with a backend between the replicas that serve the client's session. The text describes the session
+ * that `open` has opened; `claim` gives the text that is in force, undefined where the client's session has ended.
  */
-export interface LinkKeeper {
+export interface SessionKeeper {
   recall(): string | undefined
   claim(expected: string | undefined, value: string): string | undefined | Promise<string | undefined>
 }
 
 /** Of what a backend has said, in an error. */
-const LONGEST_TOLD = 64
+const LONGEST_QUOTED = 64
 
 /**
  * One session with a legacy backend: of one gateway session, of one caller of the modern era, or of the gateway
  * itself. Opened when it is first needed; opened anew when the backend has lost it.
  */
-export class Link {
+export class BackendSession {
   readonly backend: SessionPeer
   opened: Opened | undefined
-  /** Milliseconds since 1970 of the last use, for links that end when they are idle. */
+  /** Milliseconds since 1970 of the last use, for sessions that end when they are idle. */
   usedAt = 0
   /** Requests under way in a session that is shared. */
   users = 0
@@ -41,28 +41,28 @@ export class Link {
   #closed = false
   /** The lowest level of log messages that was asked for in the open session, of those who share it. */
   #logLevel: string | undefined
-  /** Told when the session has been opened here. */
+  /** Called when the session has been opened here. */
   onOpened: (() => void) | undefined
-  /** Whose calls borrow this session, one after the other, and what was declared for them. */
-  lentTo: string | undefined
-  /** Takes what is heard in a session that is lent. */
-  heard: ((bytes: Buffer) => void) | undefined
-  /** What the backend is told that the client can do, as JSON text. */
+  /** The caller for whose calls, one at a time, this session is reserved, and what was declared for them; undefined for others. */
+  reservedFor: string | undefined
+  /** Takes the unsolicited messages of a session that a call has acquired. */
+  onUnsolicited: ((bytes: Buffer) => void) | undefined
+  /** The capabilities that are declared to the backend, as JSON text. */
   readonly #declared: string
-  #stream: LinkStream | undefined
+  #stream: BackendSessionStream | undefined
   #awaited: Promise<void> | undefined
-  readonly #keeper: LinkKeeper | undefined
+  readonly #keeper: SessionKeeper | undefined
   /** How the open session is remembered, and the last one that the backend has lost. */
   #kept: string | undefined
   #lost: string | undefined
 
-  constructor(backend: SessionPeer, keeper?: LinkKeeper, declared = '{}') {
+  constructor(backend: SessionPeer, keeper?: SessionKeeper, declared = '{}') {
     this.backend = backend
     this.#declared = declared
     this.#keeper = keeper
   }
 
-  /** An id that is free on this link, as JSON text. */
+  /** A request id that is free in this session, as JSON text. */
   nextId(): string {
     return String(++this.#nextId)
   }
@@ -92,13 +92,13 @@ export class Link {
   }
 
   #take(kept: string): void {
-    this.opened = keptLink(kept, this.backend.url.href) ?? this.opened
+    this.opened = parseSharedSession(kept, this.backend.url.href) ?? this.opened
     this.#kept = kept
     this.#headers = []
   }
 
   /** Forgets a session that the backend no longer knows. */
-  lose(opened: Opened): void {
+  invalidate(opened: Opened): void {
     if (this.opened !== opened) return
     this.opened = undefined
     this.#lost = this.#kept
@@ -141,16 +141,10 @@ export class Link {
       },
     })
     const result = resultOf(answer.status, answer.text)
-    const revision = result['protocolVersion']
     if (sessionId !== undefined && !SESSION_ID.test(sessionId))
       throw new BackendFailure('backend_failed', 'gave a session id that can’t stand in a header')
-    if (typeof revision !== 'string' || !(isLegacyRevision(revision) || isOldRevision(revision)))
-      throw new BackendFailure(
-        'backend_failed',
-        `chose protocol revision ${typeof revision === 'string' ? JSON.stringify(revision.slice(0, LONGEST_TOLD)) : typeof revision}`,
-        { status: answer.status },
-      )
-    // Such a server remembers nothing of a client and can ask it nothing; in the stateless era that takes no session.
+    const revision = revisionIn(result, answer.status)
+    // Such a server remembers nothing of a client and can send it no requests: the modern era does as well without a session.
     if (isTry && sessionId === undefined)
       throw new BackendFailure('backend_failed', 'keeps no sessions', { status: answer.status })
     const opened: Opened = {
@@ -169,8 +163,8 @@ export class Link {
 
   /** Whether another replica was faster to open a session for the same client: then that one is used and ours ends. */
   async #isOthers(opened: Opened, remembered: string | undefined): Promise<boolean> {
-    const ours = keptText(opened, this.backend.url.href)
-    const keeper = this.#keeper as LinkKeeper
+    const ours = sharedSessionText(opened, this.backend.url.href)
+    const keeper = this.#keeper as SessionKeeper
     const inForce = await keeper.claim(remembered, ours)
     this.#kept = ours
     if (inForce === ours) return false
@@ -185,23 +179,23 @@ export class Link {
     await this.backend.post({ headers, body, isAnswerless: true })
   }
 
-  /** Sends a message that needs no answer; what goes wrong is of no consequence. */
+  /** Sends a message that needs no answer and may be lost. */
   send(body: string): void {
     if (this.opened !== undefined) this.#notify(this.opened, body).catch(() => {})
   }
 
-  /** Hears what the backend says in this session outside of any request, from now on or from its opening on. */
-  hear(onMessage: (bytes: Buffer) => void): void {
-    this.#stream ??= new LinkStream(this, onMessage)
+  /** Subscribes to the unsolicited messages of the backend in this session, from now on or from its opening on. */
+  subscribe(onMessage: (bytes: Buffer) => void): void {
+    this.#stream ??= new BackendSessionStream(this, onMessage)
     this.#stream.keep()
   }
 
   /** What a call has to wait for before it goes out in this session. */
-  get beginning(): Promise<void> | undefined {
-    return this.#stream?.beginning ?? this.#awaited
+  get subscribing(): Promise<void> | undefined {
+    return this.#stream?.subscribing ?? this.#awaited
   }
 
-  /** Lets calls wait for this as well; it never rejects. */
+  /** Makes calls wait for this as well; it never rejects. */
   waitFor(awaited: Promise<void>): void {
     const waiting = awaited.finally(() => {
       if (this.#awaited === waiting) this.#awaited = undefined
@@ -209,8 +203,8 @@ export class Link {
     this.#awaited = waiting
   }
 
-  /** Hears it no longer. */
-  unhear(): void {
+  /** Ends the subscription. */
+  unsubscribe(): void {
     this.#stream?.stop()
     this.#stream = undefined
   }
@@ -228,36 +222,35 @@ export class Link {
     return backend.post({ headers: this.headers(), body, isInSession: true }).catch(() => {})
   }
 
-  /** Tells the backend from which level on its log messages are wanted, where it has any. */
+  /** Sets the lowest level of the backend's log messages, where it has any. */
   setLogLevel(level: string): void {
     if (!isObject(this.opened?.capabilities['logging'])) return
     this.send(requestText(`portico-level-${this.nextId()}`, 'logging/setLevel', { level }))
   }
 
   /**
-   * Answers what the backend asks; `id` is JSON text, `method` any JSON value. Nothing is asked of the client: the backend is told so at once
-   * and never waits.
+   * Responds to a request of the backend that goes to no client, at once; `id` is JSON text, `method` any JSON value.
    */
   answer(method: unknown, id: string): void {
     const answer = method === 'ping' ? '"result":{}' : NOBODY
     this.send(`{"jsonrpc":"2.0","id":${id},${answer}}`)
   }
 
-  /** Answers what the backend asks (`id`: JSON text) with an error: the client could be asked, but not now. */
+  /** Responds to a request of the backend (`id`: JSON text) with an error: it can't go to the client now. */
   refuse(id: string, message: string): void {
     this.send(`{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify({ code: -32603, message })}}`)
   }
 
   /** Lets go of the session without ending it: another replica goes on with it. */
   leave(): void {
-    this.unhear()
+    this.unsubscribe()
     this.#closed = true
     this.opened = undefined
   }
 
   /** Ends the session at the backend, where there is one. */
   close(): void {
-    this.unhear()
+    this.unsubscribe()
     this.#closed = true
     if (this.opened !== undefined) this.#end(this.opened)
     this.opened = undefined
@@ -274,6 +267,15 @@ export class Link {
     // A backend may refuse to end sessions (405); it then ends them by itself.
     this.backend.end(headers)
   }
+}
+
+/** The protocol revision that the backend has chosen. Throws a BackendFailure where it is none that we speak. */
+function revisionIn({ protocolVersion }: Readonly<Record<string, unknown>>, status: number): string {
+  if (typeof protocolVersion !== 'string')
+    throw new BackendFailure('backend_failed', `chose protocol revision ${typeof protocolVersion}`, { status })
+  if (isLegacyRevision(protocolVersion) || isOldRevision(protocolVersion)) return protocolVersion
+  const quoted = JSON.stringify(protocolVersion.slice(0, LONGEST_QUOTED))
+  throw new BackendFailure('backend_failed', `chose protocol revision ${quoted}`, { status })
 }
 
 const NOBODY = '"error":{"code":-32601,"message":"The client behind this gateway takes no requests."}'

@@ -6,14 +6,15 @@ import type { Opened } from './opened.ts'
 export const SESSION_ID = /^[\x21-\x7e]{1,1024}$/
 const REVISION = /^\d{4}-\d\d-\d\d$/
 
-/** A session with the backend at this URL as other replicas are told of it. The URL, which may hold a key, is not in it. */
-export const keptText = (opened: Opened, url: string): string => JSON.stringify({ ...opened, at: digestOf(url) })
+/** A session with the backend at this URL as text for other replicas. The URL, which may hold a key, is not in it. */
+export const sharedSessionText = (opened: Opened, url: string): string =>
+  JSON.stringify({ ...opened, at: digestOf(url) })
 
 /**
- * What another replica has told. Undefined where the backend is at another URL by now, which knows nothing of that
+ * The session that another replica has described. Undefined where the backend is at another URL by now, which knows nothing of that
  * session, and for what no replica of this version has written.
  */
-export function keptLink(text: string, url: string): Opened | undefined {
+export function parseSharedSession(text: string, url: string): Opened | undefined {
   try {
     const kept: unknown = JSON.parse(text)
     if (!isObject(kept) || kept['at'] !== digestOf(url)) return undefined

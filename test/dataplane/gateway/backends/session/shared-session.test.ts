@@ -1,28 +1,31 @@
 /** What one replica notes of a session with a backend, and what another makes of a note. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { keptLink, keptText } from '../../../../../dataplane/gateway/backends/session/kept-link.ts'
+import {
+  parseSharedSession,
+  sharedSessionText,
+} from '../../../../../dataplane/gateway/backends/session/shared-session.ts'
 import { variantsOf } from '../../../../support/gateway/wrong-values.ts'
 
 const URL = 'http://b.example/mcp?key=s3cret'
 const opened = { sessionId: 's-1', revision: '2025-11-25', capabilities: { tools: {} } }
 
 test('what was noted is read again, and holds no URL', () => {
-  assert.equal(keptLink(keptText(opened, URL), URL), opened)
+  assert.equal(parseSharedSession(sharedSessionText(opened, URL), URL), opened)
   const without = { ...opened, sessionId: undefined }
-  assert.equal(keptLink(keptText(without, URL), URL), without)
-  assert.not.match(keptText(opened, URL), /example|s3cret/)
+  assert.equal(parseSharedSession(sharedSessionText(without, URL), URL), without)
+  assert.not.match(sharedSessionText(opened, URL), /example|s3cret/)
 })
 
 test('a session of another URL is none of this backend’s', () => {
-  assert.is(keptLink(keptText(opened, URL), 'http://b.example/mcp?key=other'), undefined)
+  assert.is(parseSharedSession(sharedSessionText(opened, URL), 'http://b.example/mcp?key=other'), undefined)
 })
 
 test('any JSON in any place of a note is a session of its shape, or none', () => {
-  const note = JSON.parse(keptText(opened, URL))
+  const note = JSON.parse(sharedSessionText(opened, URL))
   let none = 0
   for (const { text, what } of variantsOf(note)) {
-    const kept = keptLink(text, URL)
+    const kept = parseSharedSession(text, URL)
     if (kept === undefined) {
       none++
       continue
@@ -33,7 +36,7 @@ test('any JSON in any place of a note is a session of its shape, or none', () =>
     assert.ok(typeof capabilities === 'object' && capabilities !== null && !Array.isArray(capabilities), what)
   }
   assert.ok(none > 50, `${none}`)
-  for (const text of ['', 'x', 'null', '[]', '7', '"x"', '{}', '{']) assert.is(keptLink(text, URL), undefined)
+  for (const text of ['', 'x', 'null', '[]', '7', '"x"', '{}', '{']) assert.is(parseSharedSession(text, URL), undefined)
 })
 
 test.run()

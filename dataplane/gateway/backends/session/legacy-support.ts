@@ -14,7 +14,7 @@ const FIRST_PAUSE_MS = 10_000
  * Whether a backend that speaks the modern era has the legacy era as well: `server/discover` does not show it, so the
  * first session that a client needs is the try. Where that fails, legacy clients are served in the modern era.
  */
-export class SessionEra {
+export class LegacySupport {
   #state: 'unknown' | 'has' | 'lacks' = 'unknown'
   #lacksUntil = 0
   #pauseMs = FIRST_PAUSE_MS
@@ -40,17 +40,17 @@ export class SessionEra {
    * Opens a session, or learns that there is none to be had; `isWorthTrying` then tells which. Rejects with a
    * BackendFailure where the backend can't be reached at all.
    */
-  open(link: Opener): Promise<void> {
-    if (this.#state === 'has') return this.#try(link)
-    this.#trying ??= this.#try(link).finally(() => {
+  open(session: Opener): Promise<void> {
+    if (this.#state === 'has') return this.#try(session)
+    this.#trying ??= this.#try(session).finally(() => {
       this.#trying = undefined
     })
     return this.#trying
   }
 
-  async #try(link: Opener): Promise<void> {
+  async #try(session: Opener): Promise<void> {
     try {
-      await link.open()
+      await session.open()
       this.#state = 'has'
       this.#pauseMs = FIRST_PAUSE_MS
     } catch (error) {

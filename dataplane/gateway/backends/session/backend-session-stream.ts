@@ -15,16 +15,16 @@ interface StreamedSession {
 
 const RETRY_MS = 1_000
 const LATEST_RETRY_MS = 30_000
-/** How long a call may wait for the stream: a backend that answers late is not heard before it speaks. */
+/** How long a call waits for the stream at most: what a backend that opens it later says before is lost. */
 const BEGIN_MS = 1_000
 
 /**
- * The stream on which a legacy backend says in a session what belongs to no request. One that ends is opened again,
+ * The GET stream of a session with a legacy backend, on which its unsolicited messages come. One that ends is opened again,
  * when the backend wants it and behind the last event that came, so that nothing between is lost. One that it refuses
  * is not asked for again in the same session.
  */
-export class LinkStream {
-  readonly #link: StreamedSession
+export class BackendSessionStream {
+  readonly #session: StreamedSession
   readonly #onMessage: (bytes: Buffer) => void
   #stream: MessageStream | undefined
   /** The session that the stream is or was of. */
@@ -38,8 +38,8 @@ export class LinkStream {
   #timer: NodeJS.Timeout | undefined
   #stopped = false
 
-  constructor(link: StreamedSession, onMessage: (bytes: Buffer) => void) {
-    this.#link = link
+  constructor(session: StreamedSession, onMessage: (bytes: Buffer) => void) {
+    this.#session = session
     this.#onMessage = onMessage
   }
 
@@ -47,11 +47,11 @@ export class LinkStream {
    * Settles when the stream has begun or was refused; undefined where there is nothing to wait for. What a backend
    * says to nobody is lost: calls wait for it.
    */
-  beginning: Promise<void> | undefined
+  subscribing: Promise<void> | undefined
 
   /** Opens it where it can be open and isn't. */
   keep(): void {
-    const { opened } = this.#link
+    const { opened } = this.#session
     if (this.#stopped || opened === undefined) return
     if (this.#of !== opened) this.#begin(opened)
     if (this.#isRefused || this.#stream !== undefined) return
@@ -71,12 +71,12 @@ export class LinkStream {
   }
 
   #open(): void {
-    const { backend } = this.#link
+    const { backend } = this.#session
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, BEGIN_MS)
-    this.beginning = promise.finally(() => {
+    this.subscribing = promise.finally(() => {
       clearTimeout(timer)
-      this.beginning = undefined
+      this.subscribing = undefined
     })
     const stream = new MessageStream({
       log: backend.log,
@@ -94,7 +94,7 @@ export class LinkStream {
     })
     this.#stream = stream
     try {
-      const headers = this.#link.streamHeaders(this.#after)
+      const headers = this.#session.streamHeaders(this.#after)
       backend.dispatcher.stream({ path: backend.path, method: 'GET', headers }, stream)
     } catch {
       this.#stream = undefined
@@ -103,7 +103,7 @@ export class LinkStream {
   }
 
   #ended(stream: MessageStream, refused: number | undefined): void {
-    if (this.#stopped || this.#link.backend.closed) return
+    if (this.#stopped || this.#session.backend.closed) return
     this.#after = stream.lastEventId ?? this.#after
     this.#retryMs = stream.retryMs ?? this.#retryMs
     if (refused === undefined) this.#againIn(this.#retryMs)
