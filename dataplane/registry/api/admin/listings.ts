@@ -2,9 +2,9 @@ import type { Context } from 'hono'
 import { decodeEntryCursor, encodeEntryCursor } from '../../catalog/entry-cursor.ts'
 import type { EntryPage, EntryRecord, RecordPage } from '../../store/database/records.ts'
 import { answerJson } from '../request/answer-json.ts'
-import { invalid } from '../request/body.ts'
 import type { Api } from '../request/context.ts'
 import type { Operation, RegistryEnv } from '../request/operation.ts'
+import { QueryFindings, readLimit } from '../request/query-findings.ts'
 import {
   cursor,
   limit,
@@ -13,7 +13,6 @@ import {
   sourceEntriesAnswer,
   sourceName,
 } from '../schemas/admin.ts'
-import { PAGE_SIZE_RULE, pageSizeOf } from '../schemas/page-limits.ts'
 import { param, reached } from './reach.ts'
 import { entryShape } from './shape.ts'
 
@@ -35,7 +34,7 @@ export function listingOperations({ reader }: Api): readonly Operation[] {
       errors: ['not_found', 'invalid_request'],
       async handle(c) {
         const { name } = reached(c.var.actor, await reader.source(param(c, 'source')))
-        const page = pageOf(c, `source ${name}`)
+        const page = pageRequestOf(c, `source ${name}`)
         return answerPage(c, page, await reader.entriesOfSource(name, page), entryShape)
       },
     },
@@ -57,7 +56,7 @@ export function listingOperations({ reader }: Api): readonly Operation[] {
       errors: ['not_found', 'invalid_request'],
       async handle(c) {
         const { name } = reached(c.var.actor, await reader.registry(param(c, 'registry')))
-        const page = pageOf(c, `registry ${name}`)
+        const page = pageRequestOf(c, `registry ${name}`)
         const entries = await reader.entriesOfRegistry(name, page)
         return answerPage(c, page, entries, (entry) => ({ ...entryShape(entry), source: entry.source }))
       },
@@ -65,28 +64,24 @@ export function listingOperations({ reader }: Api): readonly Operation[] {
   ]
 }
 
-interface Page extends EntryPage {
-  /** What its cursors belong to. */
+/** The page of entries that is requested, and what its cursors belong to. */
+interface EntryPageRequest extends EntryPage {
   readonly owner: string
 }
 
-function pageOf(c: Context<RegistryEnv>, owner: string): Page {
-  const limit = pageSizeOf(c.req.query('limit'))
+function pageRequestOf(c: Context<RegistryEnv>, owner: string): EntryPageRequest {
+  const findings = new QueryFindings()
+  const limit = readLimit(c.req.query('limit'), findings)
   const cursorText = c.req.query('cursor') || undefined
   const after = cursorText === undefined ? undefined : decodeEntryCursor(cursorText, owner)
-  const findings = [
-    ...(limit === undefined ? [{ pointer: '/limit', message: PAGE_SIZE_RULE }] : []),
-    ...(cursorText !== undefined && after === undefined
-      ? [{ pointer: '/cursor', message: 'is not a cursor of this list' }]
-      : []),
-  ]
-  if (limit === undefined || findings.length > 0) throw invalid(findings)
+  if (cursorText !== undefined && after === undefined) findings.add('cursor', 'is not a cursor of this list')
+  findings.throwIfAny()
   return { limit, after, owner }
 }
 
 function answerPage(
   c: Context<RegistryEnv>,
-  { owner }: Page,
+  { owner }: EntryPageRequest,
   { entries, more }: RecordPage,
   shape: (entry: EntryRecord) => object,
 ): Response {

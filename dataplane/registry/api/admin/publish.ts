@@ -1,14 +1,15 @@
 import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
 import { mayReach } from '../../authz/access.ts'
 import type { Actor } from '../../authz/actor.ts'
-import { isEmpty } from '../../authz/claims.ts'
+import { type ClaimsMap, isEmpty } from '../../authz/claims.ts'
 import { mayPublishWith, publishFault } from '../../authz/publish.ts'
+import type { IncomingVersion } from '../../catalog/entry.ts'
 import { parseExactly } from '../../catalog/parse-exactly.ts'
 import { readServer, readSkill } from '../../sources/format/read-entry.ts'
-import type { SourceRecord } from '../../store/database/records.ts'
+import type { PublishOutcome, SourceRecord } from '../../store/database/records.ts'
 import { bodyReader, invalid } from '../request/body.ts'
 import { type Api, now } from '../request/context.ts'
-import type { Operation } from '../request/operation.ts'
+import type { Operation, OperationDescription } from '../request/operation.ts'
 import { publishAnswer, publishBody } from '../schemas/admin.ts'
 
 interface Documents {
@@ -16,91 +17,50 @@ interface Documents {
   readonly skill?: object
 }
 
-/** Publishing: a new version of a server or a skill in a managed source. */
-export function publishOperation({ reader, writer, limits }: Api): Operation {
-  const read = bodyReader(publishBody, () => limits().bodyBytes, exactlyOne)
+const description = {
+  id: 'publish',
+  tag: 'entries',
+  role: 'manageEntries',
+  method: 'post',
+  path: '/v1/entries',
+  summary: 'Publishes a version of a server or a skill.',
+  body: publishBody,
+  answers: {
+    200: { description: 'This very document with these claims was there already.', schema: publishAnswer },
+    201: { description: 'Published.', schema: publishAnswer },
+  },
+  errors: [
+    'claims_required',
+    'source_required',
+    'source_not_managed',
+    'claims_not_subset',
+    'not_found',
+    'claims_mismatch',
+    'version_exists',
+    'no_managed_source',
+    'conflict',
+  ],
+} as const satisfies OperationDescription
 
-  /** Where it goes. A source that the actor may not know of is one that isn't there. */
-  async function sourceFor(actor: Actor, named: string | undefined): Promise<SourceRecord | PublicError> {
-    const reachable = (await reader.sources()).filter(({ claims }) => mayReach(actor, claims))
-    if (named !== undefined) {
-      const source = reachable.find(({ name }) => name === named)
-      if (source === undefined) return new PublicError('not_found')
-      return source.config.managed === undefined ? new PublicError('source_not_managed') : source
-    }
-    const [first, second] = reachable.filter(({ config }) => config.managed !== undefined)
-    if (first === undefined) return new PublicError('no_managed_source')
-    return second === undefined ? first : new PublicError('source_required')
-  }
+/** Publishing: a new version of a server or a skill in a managed source. */
+export function publishOperation(api: Api): Operation {
+  const read = bodyReader(publishBody, () => api.limits().bodyBytes, exactlyOne)
 
   return {
-    id: 'publish',
-    tag: 'entries',
-    role: 'manageEntries',
-    method: 'post',
-    path: '/v1/entries',
-    summary: 'Publishes a version of a server or a skill.',
-    body: publishBody,
-    answers: {
-      200: { description: 'This very document with these claims was there already.', schema: publishAnswer },
-      201: { description: 'Published.', schema: publishAnswer },
-    },
-    errors: [
-      'claims_required',
-      'source_required',
-      'source_not_managed',
-      'claims_not_subset',
-      'not_found',
-      'claims_mismatch',
-      'version_exists',
-      'no_managed_source',
-      'conflict',
-    ],
+    ...description,
     async handle(c) {
       const { actor } = c.var
       const { value, text } = await read(c)
       const { claims = {} } = value
-      const document = parseExactly(text) as Documents
-      const entry =
-        document.server === undefined
-          ? readSkill(document.skill, undefined, '/skill')
-          : readServer(document.server, undefined, '/server')
-      if ('message' in entry) throw invalid([entry])
-
+      const entry = entryOf(parseExactly(text) as Documents)
       if (!mayPublishWith(actor, claims)) throw new PublicError('claims_not_subset')
-      const source = await sourceFor(actor, value.source)
-      if (source instanceof PublicError)
-        throw isEmpty(claims) && actor.mode !== 'anonymous' ? new PublicError('claims_required') : source
-      const { type, name } = entry
-      const existing = (await reader.entriesNamed(type, name)).find((other) => other.source === source.name)
-      const fault = publishFault(actor, claims, existing?.claims)
-      if (fault !== undefined) throw new PublicError(fault)
+      const source = await sourceFor(api, actor, value.source)
+      if (source instanceof PublicError) throw needsClaims(actor, claims) ? new PublicError('claims_required') : source
+      await checkClaims(api, actor, { entry, claims, source })
 
-      const { version, title, description, document: documentText } = entry
-      const outcome = await writer.publish({
-        source: source.name,
-        type,
-        name,
-        version,
-        title,
-        description,
-        document: documentText,
-        claims,
-        expectSource: source.claims,
-        mostBytes: limits().managedBytes,
-        needsClaims: actor.mode !== 'anonymous',
-        at: now(),
-      })
-      if (outcome === 'no_source') throw new PublicError('not_found')
-      if (outcome === 'source_full')
-        throw new PublicError('conflict', {
-          message: 'The source holds as many bytes as it may (limits.managedBytes).',
-        })
-      if (outcome === 'source_changed')
-        throw new PublicError('conflict', { message: 'The source was changed meanwhile.' })
-      if (outcome !== 'created' && outcome !== 'unchanged') throw new PublicError(outcome)
+      const isNew = await publishEntry(api, actor, { entry, claims, source })
       const rest = JSON.stringify({ claims, source: source.name }).slice(1)
-      return c.body(`{"${type}":${documentText},${rest}`, outcome === 'created' ? 201 : 200, {
+      return c.body(`{"${entry.type}":${entry.document},${rest}`, isNew ? 201 : 200, {
         'content-type': 'application/json',
       })
     },
@@ -111,4 +71,82 @@ function exactlyOne({ server, skill }: Documents): readonly ErrorDetail[] {
   return (server === undefined) === (skill === undefined)
     ? [{ pointer: '', message: 'must have exactly one of server and skill' }]
     : []
+}
+
+function entryOf({ server, skill }: Documents): IncomingVersion {
+  const entry = server === undefined ? readSkill(skill, undefined, '/skill') : readServer(server, undefined, '/server')
+  if ('message' in entry) throw invalid([entry])
+  return entry
+}
+
+/**
+ * The source that is published to: the one that is named, else the only managed one. A source that the actor may not know
+ * of counts as absent.
+ */
+async function sourceFor({ reader }: Api, actor: Actor, name: string | undefined): Promise<SourceRecord | PublicError> {
+  const reachable = (await reader.sources()).filter(({ claims }) => mayReach(actor, claims))
+  if (name !== undefined) {
+    const source = reachable.find((one) => one.name === name)
+    if (source === undefined) return new PublicError('not_found')
+    return source.config.managed === undefined ? new PublicError('source_not_managed') : source
+  }
+  const [first, second] = reachable.filter(({ config }) => config.managed !== undefined)
+  if (first === undefined) return new PublicError('no_managed_source')
+  return second === undefined ? first : new PublicError('source_required')
+}
+
+const needsClaims = (actor: Actor, claims: ClaimsMap) => isEmpty(claims) && actor.mode !== 'anonymous'
+
+interface PublishRequest {
+  readonly entry: IncomingVersion
+  readonly claims: ClaimsMap
+  readonly source: SourceRecord
+}
+
+/** Holds the claims against those of the entry that the version joins, if there is one. */
+async function checkClaims({ reader }: Api, actor: Actor, { entry, claims, source }: PublishRequest): Promise<void> {
+  const named = await reader.entriesNamed(entry.type, entry.name)
+  const existing = named.find((other) => other.source === source.name)
+  const fault = publishFault(actor, claims, existing?.claims)
+  if (fault !== undefined) throw new PublicError(fault)
+}
+
+/** Writes the version; gives whether it is new. Throws a PublicError where it can't be published. */
+async function publishEntry(
+  { writer, limits }: Api,
+  actor: Actor,
+  { entry, claims, source }: PublishRequest,
+): Promise<boolean> {
+  const { type, name, version, title, description, document } = entry
+  const outcome = await writer.publish({
+    source: source.name,
+    type,
+    name,
+    version,
+    title,
+    description,
+    document,
+    claims,
+    expectSource: source.claims,
+    mostBytes: limits().managedBytes,
+    needsClaims: actor.mode !== 'anonymous',
+    at: now(),
+  })
+  if (outcome === 'created' || outcome === 'unchanged') return outcome === 'created'
+  throw refusalOf(outcome)
+}
+
+function refusalOf(outcome: Exclude<PublishOutcome, 'created' | 'unchanged'>): PublicError {
+  switch (outcome) {
+    case 'no_source':
+      return new PublicError('not_found')
+    case 'source_full':
+      return new PublicError('conflict', {
+        message: 'The source holds as many bytes as it may (limits.managedBytes).',
+      })
+    case 'source_changed':
+      return new PublicError('conflict', { message: 'The source was changed meanwhile.' })
+    default:
+      return new PublicError(outcome)
+  }
 }

@@ -4,6 +4,7 @@ import { mayManage, mayReach } from '../../authz/access.ts'
 import type { Actor } from '../../authz/actor.ts'
 import type { ClaimsMap } from '../../authz/claims.ts'
 import type { Origin } from '../../store/database/schema.ts'
+import { invalid } from '../request/body.ts'
 import type { RegistryEnv } from '../request/operation.ts'
 
 interface Guarded {
@@ -31,3 +32,10 @@ export function checkGrant(actor: Actor, claims: ClaimsMap): void {
 
 /** A parameter of the path, decoded once. */
 export const param = (c: Context<RegistryEnv>, name: string): string => c.req.param(name) ?? ''
+
+/** A PUT can't rename, and a name that is created must be one. */
+export function checkName(inPath: string, inBody: string): void {
+  if (inBody !== inPath) throw invalid([{ pointer: '/name', message: 'is not the name in the path' }])
+  if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(inPath) || inPath.length > 63)
+    throw invalid([{ pointer: '/name', message: 'must be a lower-case DNS label of at most 63 characters' }])
+}

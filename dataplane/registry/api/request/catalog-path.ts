@@ -30,30 +30,33 @@ export function catalogPath(path: string): CatalogPath | undefined {
 }
 
 function entryPath(registry: string, type: EntryType, rest: readonly string[]): CatalogPath | undefined {
+  if (type === 'skill' && isSkillName(rest))
+    return { registry, type, asks: 'version', name: rest.join('/'), version: 'latest' }
   const [first = '', second = '', third = '', fourth = ''] = rest
   const path = { registry, type, name: first, version: '' }
-  const parted = { ...path, name: `${first}/${second}` }
+  const joined = { ...path, name: `${first}/${second}` }
   switch (rest.length) {
     case 0:
       return { ...path, asks: 'list' }
-    case 1:
-      return type === 'skill' && first.includes('/') ? latest(path) : undefined
     case 2:
-      // A skill's name has a slash, so what comes before `versions` is all of it or half.
-      if (type === 'skill' && !(second === 'versions' && first.includes('/'))) return latest(parted)
       return second === 'versions' ? { ...path, asks: 'versions' } : undefined
     case 3:
       // An entry may be called `versions`, and so may a version.
-      if (third === 'versions' && !first.includes('/')) return { ...parted, asks: 'versions' }
+      if (third === 'versions' && !first.includes('/')) return { ...joined, asks: 'versions' }
       return second === 'versions' ? { ...path, asks: 'version', version: third } : undefined
     case 4:
-      return third === 'versions' ? { ...parted, asks: 'version', version: fourth } : undefined
+      return third === 'versions' ? { ...joined, asks: 'version', version: fourth } : undefined
     default:
       return undefined
   }
 }
 
-const latest = (path: Omit<CatalogPath, 'asks'>): CatalogPath => ({ ...path, asks: 'version', version: 'latest' })
+/** Whether the segments are the name of a skill and nothing behind it. Its slash may have come encoded, in one segment. */
+function isSkillName([first = '', second = '', ...others]: readonly string[]): boolean {
+  if (others.length > 0) return false
+  const isWhole = first.includes('/')
+  return second === '' ? isWhole : !(second === 'versions' && isWhole)
+}
 
 /** What is no encoding of anything stays as it is: it is then no name that there could be. */
 function decoded(segment: string): string {

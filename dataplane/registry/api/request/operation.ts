@@ -14,8 +14,8 @@ export interface Answer {
   readonly schema?: TSchema
 }
 
-/** One thing that the API does: what routes it, and what its description says of it, in one place. */
-export interface Operation {
+/** One thing that the API does, without the code that does it: what routes it, and what its description says of it. */
+export interface OperationDescription {
   /** `operationId`; also its name in telemetry. */
   readonly id: string
   readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete'
@@ -32,6 +32,11 @@ export interface Operation {
   readonly errors: readonly ErrorCode[]
   /** The caller must have it. */
   readonly role?: Role
+}
+
+export type Handle = (c: Context<RegistryEnv>) => Promise<Response>
+
+export interface Operation extends OperationDescription {
   /** Absent where it is answered before the app is asked: `catalogReads`. */
-  readonly handle?: (c: Context<RegistryEnv>) => Promise<Response>
+  readonly handle?: Handle
 }

@@ -1,26 +1,10 @@
-import { type ErrorDetail, PublicError } from '../../../server/errors.ts'
 import { decodeCursor, type Position, queryDigest } from '../../catalog/cursor.ts'
 import { isLonger, isServerName, isVersion } from '../../catalog/names.ts'
 import { timestamp } from '../../catalog/timestamp.ts'
 import type { ListQuery, VersionQuery, VersionsQuery } from '../../store/read/read.ts'
-import { LONGEST_SEARCH, PAGE_SIZE_RULE, pageSizeOf } from '../schemas/page-limits.ts'
+import { LONGEST_SEARCH } from '../schemas/page-limits.ts'
 import type { CatalogPath } from './catalog-path.ts'
-
-/** Gathers what is wrong with a request. */
-class Findings {
-  readonly details: ErrorDetail[] = []
-
-  add(field: string, message: string): void {
-    this.details.push({ pointer: `/${field}`, message })
-  }
-
-  /** Throws a PublicError where there is one. */
-  settle(): void {
-    if (this.details.length === 0) return
-    const [{ pointer, message }] = this.details as [ErrorDetail]
-    throw new PublicError('invalid_request', { message: `${pointer.slice(1)} ${message}`, details: this.details })
-  }
-}
+import { QueryFindings, readFlag, readLimit } from './query-findings.ts'
 
 /** A page that was asked for, and the digest that its cursor must carry. */
 export interface PageQuery extends Omit<ListQuery, 'visible'> {
@@ -48,13 +32,14 @@ export function questionOf(path: CatalogPath, query: URLSearchParams): Question 
 
 /** Reads the query of a list. Unknown parameters are passed over and empty ones count as absent, as clients send both. */
 function pageQuery({ registry, type }: CatalogPath, query: URLSearchParams): PageQuery {
-  const findings = new Findings()
+  const findings = new QueryFindings()
   const search = given(query, 'search')
   const version = given(query, 'version')
-  const limit = limitOf(given(query, 'limit'), findings)
+  const limit = readLimit(given(query, 'limit'), findings)
   const updatedSince = timeOf(given(query, 'updated_since'), findings)
   // Who follows changes has to learn of deletions (registry API v0.1).
-  const includeDeleted = flagOf(query, findings) || updatedSince !== undefined
+  const includeDeleted =
+    readFlag('include_deleted', given(query, 'include_deleted'), findings) || updatedSince !== undefined
   if (search !== undefined && isLonger(search, LONGEST_SEARCH))
     findings.add('search', `must have at most ${LONGEST_SEARCH} characters`)
   if (search?.includes('\0')) findings.add('search', 'must not have the character U+0000')
@@ -62,12 +47,12 @@ function pageQuery({ registry, type }: CatalogPath, query: URLSearchParams): Pag
 
   const digest = queryDigest({ registry, type, search, version, updatedSince, includeDeleted })
   const after = positionOf(given(query, 'cursor'), digest, findings)
-  findings.settle()
+  findings.throwIfAny()
   return { registry, type, limit, after, search, updatedSince, version, includeDeleted, digest }
 }
 
 /** The position that a cursor stands for. */
-function positionOf(cursor: string | undefined, digest: string, findings: Findings): Position | undefined {
+function positionOf(cursor: string | undefined, digest: string, findings: QueryFindings): Position | undefined {
   const after = cursor === undefined ? undefined : decodeCursor(cursor, digest)
   if (cursor !== undefined && after === undefined && findings.details.length === 0)
     findings.add('cursor', 'is not a cursor of this list and query')
@@ -76,11 +61,11 @@ function positionOf(cursor: string | undefined, digest: string, findings: Findin
 
 /** Reads which entry's versions are asked for. */
 function versionsQuery(path: CatalogPath, query: URLSearchParams) {
-  const findings = new Findings()
+  const findings = new QueryFindings()
   const { version: _, ...asked } = versionQuery(path, query, findings)
   const digest = queryDigest({ ...asked, asks: 'versions' })
   const after = positionOf(given(query, 'cursor'), digest, findings)
-  findings.settle()
+  findings.throwIfAny()
   return { ...asked, after, digest }
 }
 
@@ -88,14 +73,14 @@ function versionsQuery(path: CatalogPath, query: URLSearchParams) {
 function versionQuery(
   path: CatalogPath,
   query: URLSearchParams,
-  findings = new Findings(),
+  findings = new QueryFindings(),
 ): Omit<VersionQuery, 'visible'> {
   const { registry, type, name } = path
   const version = path.version || 'latest'
-  const includeDeleted = flagOf(query, findings)
+  const includeDeleted = readFlag('include_deleted', given(query, 'include_deleted'), findings)
   if (!isServerName(name)) findings.add('name', 'must be namespace/name of letters, digits and . _ -, 3 to 200 long')
   if (version !== 'latest' && !isVersion(version)) findings.add('version', VERSION_RULE)
-  findings.settle()
+  findings.throwIfAny()
   return { registry, type, name, version, includeDeleted }
 }
 
@@ -103,21 +88,9 @@ const VERSION_RULE = 'must be `latest` or a version of 1 to 255 characters'
 
 const given = (query: URLSearchParams, name: string) => query.get(name) || undefined
 
-function limitOf(text: string | undefined, findings: Findings): number {
-  const limit = pageSizeOf(text)
-  if (limit === undefined) findings.add('limit', PAGE_SIZE_RULE)
-  return limit ?? 0
-}
-
-function timeOf(text: string | undefined, findings: Findings): string | undefined {
+function timeOf(text: string | undefined, findings: QueryFindings): string | undefined {
   if (text === undefined) return undefined
   const time = timestamp(text)
   if (time === undefined) findings.add('updated_since', 'must be a date and time of RFC 3339: 2026-11-20T00:00:00Z')
   return time
-}
-
-function flagOf(query: URLSearchParams, findings: Findings): boolean {
-  const text = given(query, 'include_deleted') ?? 'false'
-  if (text !== 'true' && text !== 'false') findings.add('include_deleted', 'must be true or false')
-  return text === 'true'
 }

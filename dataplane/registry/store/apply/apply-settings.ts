@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
+import { kindOf } from '../../../config/registry-source.ts'
 import { isPostgres, retryConflicts } from '../../../storage/sql.ts'
 import type { ClaimsMap } from '../../authz/claims.ts'
 import { internOne } from '../database/claims-sets.ts'
@@ -91,9 +92,6 @@ export async function writeSource(
   if (kindOf(config) !== kindOf(JSON.parse(before.config))) await empty(database, before.id)
   else if (inherits === 1 && claims_set !== before.claims_set) await inheritClaims(database, before.id, claims_set)
 }
-
-const KINDS = ['managed', 'kubernetes', 'git', 'api', 'file'] as const
-const kindOf = (config: SourceSettings) => KINDS.find((kind) => config[kind] !== undefined)
 
 /** A source of another kind shares nothing with what had its name before. */
 async function empty(database: Kysely<RegistryTables>, source: number): Promise<void> {

@@ -10,6 +10,7 @@ import { type Attempt, ofOneState } from './attempts.ts'
 import { createFoundPage } from './found-page.ts'
 import type { MakePage, VersionPage } from './large-texts.ts'
 import type { PageQuery } from './page-query.ts'
+import type { Step, StepQuery } from './walk-step.ts'
 import { createPostgresStep } from './walk-step-postgres.ts'
 import { createSqliteStep } from './walk-step-sqlite.ts'
 
@@ -24,6 +25,17 @@ const PATIENCE = 100
 const SAMPLE = 30
 /** To look at so many entries costs as much as to ask the index and to look at what it finds. */
 const ASKING = 500
+
+/** The statements that a page is read by. */
+interface PageStatements {
+  readonly step: (query: StepQuery) => Promise<Step>
+  readonly find: ReturnType<typeof createFindVersions>
+  readonly foundPage: ReturnType<typeof createFoundPage>
+  readonly revisionOf: ReturnType<typeof createRevisionOf>
+  /** Whether a search looks at some entries before it asks an index. */
+  readonly samples: boolean
+}
+
 /**
  * Makes the function that reads a page. Where a search or `updatedSince` finds little, by its index; else by names, step by
  * step. Where the registry changed in between the page is read again, so that it is of one state.
@@ -32,86 +44,145 @@ export function createListPage(
   database: Kysely<RegistryTables>,
   makePage: MakePage,
 ): (query: PageQuery) => Promise<VersionPage> {
-  const step = isPostgres(database) ? createPostgresStep(database) : createSqliteStep(database)
-  const find = createFindVersions(database)
-  const foundPage = createFoundPage(database)
-  const revisionOf = createRevisionOf(database)
-  const samples = isPostgres(database)
-
-  /** What an index finds, where that is little: to walk by name would pass over nearly everything. */
-  async function findFew({ registry, values, term }: PageQuery): Promise<Few | undefined> {
-    const byTerm = term === undefined ? undefined : await find.byTerm(term, registry)
-    if (byTerm !== undefined || values.updatedSince === undefined) return byTerm
-    return find.byChange(values.updatedSince, registry)
-  }
-
-  async function showFew({ ids, revision }: Few, query: PageQuery): Promise<Attempt> {
-    if (ids.length === 0) return { rows: [], torn: false }
-    const rows = await foundPage(ids, query)
-    const told = rows.length === 0 ? await revisionOf(query.registry) : rows[0]?.revision
-    return { rows, torn: told !== revision }
-  }
-
-  async function walk(query: PageQuery, sample = false): Promise<Attempt> {
-    const { registry, type, visible, limit, after, filter, values, term } = query
-    const [afterName, afterPrecedence] = [after?.name ?? '', after?.precedence ?? '']
-    const scope = { registry, type, visible, afterName, afterPrecedence, filter, values }
-    const rows: FoundRow[] = []
-    let ask = sample
-    let from = afterName
-    let revision: string | undefined
-    let passed = 0
-    let patience = PATIENCE
-    let size = ask ? Math.max(limit, SAMPLE) : limit
-    for (;;) {
-      const met = await step({ ...scope, from, size, limit: limit - rows.length })
-      const { looked, last, more } = met
-      revision ??= met.revision
-      rows.push(...met.rows)
-      if (met.torn || met.revision !== revision) return { rows, torn: true }
-      if (rows.length >= limit || last === undefined || !more) return { rows, torn: false }
-      from = `${last}\u0001`
-      size = Math.min(size * 4, MOST)
-      passed = met.rows.length === 0 ? passed + looked : 0
-      if (ask && limit * looked > ASKING * met.rows.length) {
-        // Many that are not here are somewhere else: where, or that they are few, is found at once.
-        if (met.rows.length === 0) passed = patience
-        else {
-          const few = await findFew(query)
-          if (few !== undefined) return showFew(few, query)
-        }
-      }
-      ask = false
-      if (passed < patience) continue
-      // Matches may all lie in another part of the names.
-      const place = await find.next({ registry, term, since: values.updatedSince, from })
-      if (place === undefined) continue
-      if ('few' in place) return showFew(place.few, query)
-      if (place.name === undefined) return { rows, torn: place.revision !== revision }
-      from = place.name
-      // Where one matches its neighbours may too.
-      size = limit
-      passed = 0
-      patience *= 2
-    }
-  }
-
-  async function attempt(query: PageQuery): Promise<Attempt> {
-    // Nearly everything has a short term, and to ask an index for it is dear: the walk asks when it meets nothing.
-    if (isShort(query.term)) return walk(query)
-    if (query.term !== undefined && samples) return walk(query, true)
-    const few = await findFew(query)
-    return few === undefined ? walk(query) : showFew(few, query)
+  const postgres = isPostgres(database)
+  const statements: PageStatements = {
+    step: postgres ? createPostgresStep(database) : createSqliteStep(database),
+    find: createFindVersions(database),
+    foundPage: createFoundPage(database),
+    revisionOf: createRevisionOf(database),
+    samples: postgres,
   }
 
   return async function readPage(query) {
     // One more than was asked for tells whether there is a next page.
     const oneMore = { ...query, limit: query.limit + 1 }
     return ofOneState(
-      () => attempt(oneMore),
+      () => attempt(statements, oneMore),
       (rows, isLast) => makePage(rows, { limit: query.limit, registry: query.registry, isLast, hold: query.hold }),
     )
   }
 }
 
+async function attempt(statements: PageStatements, query: PageQuery): Promise<Attempt> {
+  // Nearly everything has a short term, and to ask an index for it is dear: the walk asks when it meets nothing.
+  if (isShort(query.term)) return walkByName(statements, query, false)
+  if (query.term !== undefined && statements.samples) return walkByName(statements, query, true)
+  const few = await findFew(statements, query)
+  return few === undefined ? walkByName(statements, query, false) : showFew(statements, few, query)
+}
+
 const isShort = (term: string | undefined) => term !== undefined && trigrams(foldTerm(term)).length === 0
+
+/** What an index finds, where that is little: to walk by name would pass over nearly everything. */
+async function findFew({ find }: PageStatements, { registry, values, term }: PageQuery): Promise<Few | undefined> {
+  const byTerm = term === undefined ? undefined : await find.byTerm(term, registry)
+  if (byTerm !== undefined || values.updatedSince === undefined) return byTerm
+  return find.byChange(values.updatedSince, registry)
+}
+
+async function showFew(
+  { foundPage, revisionOf }: PageStatements,
+  { ids, revision }: Few,
+  query: PageQuery,
+): Promise<Attempt> {
+  if (ids.length === 0) return { rows: [], torn: false }
+  const rows = await foundPage(ids, query)
+  const revisionAfter = rows.length === 0 ? await revisionOf(query.registry) : rows[0]?.revision
+  return { rows, torn: revisionAfter !== revision }
+}
+
+type Writable<T> = { -readonly [K in keyof T]: T[K] }
+
+/** A walk through the names of a registry, which stands between two steps. */
+interface Walk {
+  /** Found so far. */
+  readonly rows: FoundRow[]
+  /** How many rows end it. */
+  readonly limit: number
+  /** The next step. */
+  readonly next: Writable<StepQuery>
+  /** The registry's revision, as the first step saw it. */
+  revision: string | undefined
+  /** Whether the next step is a sample: where it finds little an index is asked. */
+  isSample: boolean
+  /** Whether the sample has found so little that there may be few matches in all. */
+  mayBeFew: boolean
+  /** Entries in a row without a match. */
+  passed: number
+  /** After so many of them an index is asked. */
+  patience: number
+}
+
+function beginWalk(query: PageQuery, isSample: boolean): Walk {
+  const { registry, type, visible, limit, after, filter, values } = query
+  const afterName = after?.name ?? ''
+  const afterPrecedence = after?.precedence ?? ''
+  const size = isSample ? Math.max(limit, SAMPLE) : limit
+  return {
+    rows: [],
+    limit,
+    next: { registry, type, visible, afterName, afterPrecedence, filter, values, from: afterName, size, limit },
+    revision: undefined,
+    isSample,
+    mayBeFew: false,
+    passed: 0,
+    patience: PATIENCE,
+  }
+}
+
+async function walkByName(statements: PageStatements, query: PageQuery, isSample: boolean): Promise<Attempt> {
+  const walk = beginWalk(query, isSample)
+  for (;;) {
+    const step = await statements.step(walk.next)
+    const end = advance(walk, step)
+    if (end !== undefined) return end
+    if (walk.mayBeFew) {
+      walk.mayBeFew = false
+      const few = await findFew(statements, query)
+      if (few !== undefined) return showFew(statements, few, query)
+    }
+    if (walk.passed >= walk.patience) {
+      const shown = await jump(statements, query, walk)
+      if (shown !== undefined) return shown
+    }
+  }
+}
+
+/** Takes a step's rows into the walk and prepares the next step; gives what was found where the walk has ended. */
+function advance(walk: Walk, { rows, torn, looked, last, more, revision }: Step): Attempt | undefined {
+  walk.revision ??= revision
+  walk.rows.push(...rows)
+  if (torn || revision !== walk.revision) return { rows: walk.rows, torn: true }
+  if (walk.rows.length >= walk.limit || last === undefined || !more) return { rows: walk.rows, torn: false }
+  const { next, limit } = walk
+  next.from = `${last}\u0001`
+  next.size = Math.min(next.size * 4, MOST)
+  next.limit = limit - walk.rows.length
+  walk.passed = rows.length === 0 ? walk.passed + looked : 0
+  if (walk.isSample && limit * looked > ASKING * rows.length) {
+    // Many that are not here are somewhere else: where, or that they are few, is found at once.
+    if (rows.length === 0) walk.passed = walk.patience
+    else walk.mayBeFew = true
+  }
+  walk.isSample = false
+  return undefined
+}
+
+/**
+ * Asks an index where the next match is, as matches may all lie in another part of the names, and lets the walk go on from
+ * there. Gives what was found where the matches are few, or where there are no more.
+ */
+async function jump(statements: PageStatements, query: PageQuery, walk: Walk): Promise<Attempt | undefined> {
+  const { registry, term, values, limit } = query
+  const { next, rows, revision } = walk
+  const place = await statements.find.next({ registry, term, since: values.updatedSince, from: next.from })
+  if (place === undefined) return undefined
+  if ('few' in place) return showFew(statements, place.few, query)
+  if (place.name === undefined) return { rows, torn: place.revision !== revision }
+  next.from = place.name
+  // Where one matches its neighbours may too.
+  next.size = limit
+  walk.passed = 0
+  walk.patience *= 2
+  return undefined
+}
