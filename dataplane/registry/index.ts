@@ -11,14 +11,15 @@ import { CallerMemory, callerLimits } from './api/request/caller-memory.ts'
 import type { Api } from './api/request/context.ts'
 import { registryApp } from './app.ts'
 import { createVisibility } from './authz/visibility.ts'
-import { followConfiguration } from './settings/configuration.ts'
-import { createIdentity } from './settings/identity.ts'
+import { type Configuration, followConfiguration } from './settings/configuration.ts'
+import { createIdentity, type Identity } from './settings/identity.ts'
 import type { RegistrySettings } from './settings/settings.ts'
 import type { SyncState } from './sources/format/sync-state.ts'
 import { readiness, statusOf } from './status.ts'
-import { openStore } from './sync/open-store.ts'
+import type { SourceRecord } from './store/database/records.ts'
+import { openStore, type Store } from './sync/open-store.ts'
 import { scheduleOf } from './sync/schedule-of.ts'
-import { createScheduler } from './sync/scheduler.ts'
+import { createScheduler, type Scheduler } from './sync/scheduler.ts'
 
 interface ServeRegistryOptions {
   readonly configFile: string
@@ -49,83 +50,136 @@ interface RunningRegistry {
  */
 export async function serveRegistry(options: ServeRegistryOptions): Promise<RunningRegistry> {
   const { log = createLog({ name: 'registry', level: 'info' }), observe = observeNothing } = options
-  const parts = new AsyncDisposableStack()
-  const following = new AbortController()
-  // First of all the configuration is left as it is; then whoever asks for something goes, and then the rest in the reverse
-  // order of its start.
-  const front: (() => Promise<unknown>)[] = []
-  const close = async () => {
-    following.abort()
-    await Promise.all(front.map((end) => end()))
-    await parts.disposeAsync()
-  }
+  const ends = new Ends()
   try {
     const place = { file: options.configFile, listenHost: parseAddress(options.listen).host }
-    const configuration = await followConfiguration(place, following.signal, log)
-
-    const { postgres } = configuration.current()
-    const { stateDirectory } = options
-    // Sources made through another replica are scheduled here too.
-    const onSettings = () => {
-      schedule(configuration.current()).catch((error: unknown) =>
-        log.warn({ err: error }, 'the sources of other replicas can’t be read'),
-      )
-    }
-    const store = parts.adopt(await openStore({ stateDirectory, postgres, onSettings }, log), ({ close }) => close())
-    const identity = parts.adopt(createIdentity({ log, observe }), ({ close }) => close())
-    const recordSync = (source: string, state: SyncState) => store.recordSync({ source, state: JSON.stringify(state) })
-    const scheduler = createScheduler({ sync: store.syncSource, record: recordSync, log, observe })
-    front.push(() => within(SYNCS_END_MS, scheduler.stop()))
-    const schedule = async (settings: RegistrySettings) => {
-      const sources = await store.reader.sources()
-      const created = sources.filter(({ origin }) => origin === 'api')
-      const { directory, limits } = settings
-      const { privateSources, sourceBytes } = limits
-      const reach = { directory, publicOnly: privateSources === 'deny', sourceBytes }
-      const schedules = created.flatMap(({ name, config }) => scheduleOf({ name, ...config }, reach) ?? [])
-      if (!following.signal.aborted)
-        scheduler.apply([...settings.schedules, ...schedules], new Map(sources.map(({ name, sync }) => [name, sync])))
-    }
-    await configuration.begin(async (settings) => {
-      if (!isDeepStrictEqual(settings.postgres, postgres)) throw new Error('another database needs a restart')
-      await store.applySettings(settings)
-      identity.apply(settings.auth, settings.directory)
-      await schedule(settings)
-    })
-
-    const version = options.version ?? { version: 'unknown', node: process.version }
-    const admin = adminApp({
-      status: () => statusOf(configuration, scheduler),
-      ready: readiness(scheduler, store.away),
-      version,
-    })
-    const api: Api = {
-      reader: store.reader,
-      writer: store.writer,
-      identity,
-      visibilityOf: createVisibility(store.reader.claimsSets),
-      limits: () => configuration.current().limits,
-      syncs: {
-        stateOf: scheduler.state,
-        run: scheduler.syncNow,
-        changed: () => schedule(configuration.current()),
-      },
-    }
-    const origins = () => configuration.current().origins
-    const hosts = () => configuration.current().hosts
-    const memory = new CallerMemory(callerLimits(options.memoryBytes, () => configuration.current().limits.bodyBytes))
-    const app = registryApp({ api, memory, origins, hosts, version: version.version, log, observe })
-    const direct = catalogReads({ api, memory, away: store.away, origins, hosts, log, observe })
-    const adminListener = await listen(admin.fetch, options.adminListen)
-    front.push(() => adminListener.close())
-    const listener = await listen(app.fetch, options.listen, { direct })
-    front.push(() => listener.close())
-    log.info({ url: listener.url, admin: adminListener.url }, 'the registry is served')
-
-    return { url: listener.url, adminUrl: adminListener.url, close }
+    const configuration = await followConfiguration(place, ends.signal, log)
+    const parts = await startParts({ configuration, stateDirectory: options.stateDirectory, ends, log, observe })
+    const { url, adminUrl } = await startListeners(options, parts)
+    log.info({ url, admin: adminUrl }, 'the registry is served')
+    return { url, adminUrl, close: () => ends.close() }
   } catch (error) {
-    await close()
+    await ends.close()
     throw error
+  }
+}
+
+/** What a registry ends with: its parts in the order in which they end. */
+class Ends {
+  readonly #following = new AbortController()
+  readonly #parts = new AsyncDisposableStack()
+  readonly #front: (() => Promise<unknown>)[] = []
+
+  /** Aborted first of all: the configuration is then left as it is. */
+  get signal(): AbortSignal {
+    return this.#following.signal
+  }
+
+  /** Ended together with the others of its kind, before the rest: whoever makes the parts work. */
+  addFront(end: () => Promise<unknown>): void {
+    this.#front.push(end)
+  }
+
+  /** Closed in the reverse order of their start. */
+  adopt<T extends { close(): Promise<void> }>(part: T): T {
+    return this.#parts.adopt(part, ({ close }) => close())
+  }
+
+  async close(): Promise<void> {
+    this.#following.abort()
+    await Promise.all(this.#front.map((end) => end()))
+    await this.#parts.disposeAsync()
+  }
+}
+
+interface PartsOptions {
+  readonly configuration: Configuration
+  readonly stateDirectory: string
+  readonly ends: Ends
+  readonly log: Logger
+  readonly observe: Observe
+}
+
+interface Parts extends PartsOptions {
+  readonly store: Store
+  readonly identity: Identity
+  readonly scheduler: Scheduler
+  /** Schedules the sources of the configuration, and those that the API has made. */
+  readonly schedule: () => Promise<void>
+}
+
+/** Opens the store, and puts the configuration in force. */
+async function startParts(options: PartsOptions): Promise<Parts> {
+  const { configuration, stateDirectory, ends, log, observe } = options
+  const { postgres } = configuration.current()
+  // Sources made through another replica are scheduled here too.
+  const onSettings = () => {
+    schedule(configuration.current()).catch((error: unknown) =>
+      log.warn({ err: error }, 'the sources of other replicas can’t be read'),
+    )
+  }
+  const store = ends.adopt(await openStore({ stateDirectory, postgres, onSettings }, log))
+  const identity = ends.adopt(createIdentity({ log, observe }))
+  const record = (source: string, state: SyncState) => store.recordSync({ source, state: JSON.stringify(state) })
+  const scheduler = createScheduler({ sync: store.syncSource, record, log, observe })
+  ends.addFront(() => within(SYNCS_END_MS, scheduler.stop()))
+  const schedule = async (settings: RegistrySettings) => {
+    const sources = await store.reader.sources()
+    const schedules = schedulesOfApi(sources, settings)
+    if (!ends.signal.aborted)
+      scheduler.apply([...settings.schedules, ...schedules], new Map(sources.map(({ name, sync }) => [name, sync])))
+  }
+  await configuration.begin(async (settings) => {
+    if (!isDeepStrictEqual(settings.postgres, postgres)) throw new Error('another database needs a restart')
+    await store.applySettings(settings)
+    identity.apply(settings.auth, settings.directory)
+    await schedule(settings)
+  })
+  return { ...options, store, identity, scheduler, schedule: () => schedule(configuration.current()) }
+}
+
+/** Schedules of the sources that were made through the API. */
+function schedulesOfApi(sources: readonly SourceRecord[], { directory, limits }: RegistrySettings) {
+  const { privateSources, sourceBytes } = limits
+  const options = { directory, publicOnly: privateSources === 'deny', sourceBytes }
+  return sources
+    .filter(({ origin }) => origin === 'api')
+    .flatMap(({ name, config }) => scheduleOf({ name, ...config }, options) ?? [])
+}
+
+/** Listens on both ports. */
+async function startListeners(
+  options: ServeRegistryOptions,
+  parts: Parts,
+): Promise<Pick<RunningRegistry, 'url' | 'adminUrl'>> {
+  const { configuration, store, scheduler, ends, log, observe } = parts
+  const version = options.version ?? { version: 'unknown', node: process.version }
+  const admin = adminApp({
+    status: () => statusOf(configuration, scheduler),
+    ready: readiness(scheduler, store.away),
+    version,
+  })
+  const api = apiOf(parts)
+  const origins = () => configuration.current().origins
+  const hosts = () => configuration.current().hosts
+  const memory = new CallerMemory(callerLimits(options.memoryBytes, () => configuration.current().limits.bodyBytes))
+  const app = registryApp({ api, memory, origins, hosts, version: version.version, log, observe })
+  const direct = catalogReads({ api, memory, away: store.away, origins, hosts, log, observe })
+  const adminListener = await listen(admin.fetch, options.adminListen)
+  ends.addFront(() => adminListener.close())
+  const listener = await listen(app.fetch, options.listen, { direct })
+  ends.addFront(() => listener.close())
+  return { url: listener.url, adminUrl: adminListener.url }
+}
+
+function apiOf({ configuration, store, identity, scheduler, schedule }: Parts): Api {
+  return {
+    reader: store.reader,
+    writer: store.writer,
+    identity,
+    visibilityOf: createVisibility(store.reader.claimsSets),
+    limits: () => configuration.current().limits,
+    syncs: { stateOf: scheduler.state, run: scheduler.syncNow, changed: schedule },
   }
 }
 

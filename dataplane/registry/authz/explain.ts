@@ -19,29 +19,29 @@ interface Explained {
   readonly registry: { readonly name: string; readonly claims: ClaimsMap }
   /** The entries of the name, by the order of their sources in the registry. */
   readonly entries: readonly { readonly source: string; readonly claims: ClaimsMap }[]
-  /** Whether the one who asks may learn of entries and claims that the actor does not see. */
-  readonly tellsAll: boolean
+  /** Whether the answer may name entries and claims that the actor does not see. */
+  readonly showsHidden: boolean
 }
 
 /** Why an actor sees an entry in a registry, or why not: the checks of a read, in their order. */
-export function explain(actor: Actor, { registry, entries, tellsAll }: Explained): Explanation {
+export function explain(actor: Actor, { registry, entries, showsHidden }: Explained): Explanation {
   const passes = mayReach(actor, registry.claims)
   const gate: Check = {
     check: 'registry',
     subject: registry.name,
     allowed: passes,
-    reason: reasonOf(actor, registry.claims, passes, tellsAll, 'the registry'),
+    reason: reasonOf(actor, { what: 'the registry', claims: registry.claims, allowed: passes }, showsHidden),
   }
   if (!passes) return { visible: false, checks: [gate] }
 
   const seen = entries.map((entry) => ({ ...entry, allowed: maySee(actor, entry.claims) }))
-  const told = tellsAll ? seen : seen.filter(({ allowed }) => allowed)
-  const checks = told.map(
+  const shown = showsHidden ? seen : seen.filter(({ allowed }) => allowed)
+  const checks = shown.map(
     ({ source, claims, allowed }): Check => ({
       check: 'entry',
       subject: source,
       allowed,
-      reason: reasonOf(actor, claims, allowed, tellsAll, 'the entry'),
+      reason: reasonOf(actor, { what: 'the entry', claims, allowed }, showsHidden),
     }),
   )
   const winner = seen.find(({ allowed }) => allowed)
@@ -68,13 +68,20 @@ export function explain(actor: Actor, { registry, entries, tellsAll }: Explained
 /** One text for what isn't there and for what is hidden. */
 const NOT_THERE = 'the registry has no entry of this name that the caller may see'
 
-function reasonOf(actor: Actor, claims: ClaimsMap, allowed: boolean, tellsAll: boolean, what: string): string {
+interface Decision {
+  /** What the claims are of, for people. */
+  readonly what: string
+  readonly claims: ClaimsMap
+  readonly allowed: boolean
+}
+
+function reasonOf(actor: Actor, { what, claims, allowed }: Decision, showsHidden: boolean): string {
   if (actor.mode === 'anonymous') return 'authentication is off'
   if (actor.mode === 'auth-only') return 'authorization is not configured'
   if (actor.unrestricted) return 'super-admins pass every claim check'
   if (isEmpty(claims)) return allowed ? `${what} has no claims and is open` : `${what} has no claims`
   if (allowed) return `the caller holds every claim of ${what}`
-  if (!tellsAll) return `the caller lacks a claim of ${what}`
+  if (!showsHidden) return `the caller lacks a claim of ${what}`
   const missing = Object.entries(claims).filter(([key, value]) => !holds(actor.claims, key, value))
   return `the caller lacks ${missing.map(([key, value]) => `${key}=${value}`).join(', ')}`
 }

@@ -4,7 +4,7 @@ import type { Observe } from '../../telemetry/observe.ts'
 import type { Source, Synced } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
 import type { SyncState } from '../sources/format/sync-state.ts'
-import { followKubernetes } from '../sources/kubernetes/follow.ts'
+import { watchKubernetes } from '../sources/kubernetes/follow.ts'
 import { backoff } from './backoff.ts'
 import type { Slots } from './slots.ts'
 
@@ -64,108 +64,140 @@ const untried: SyncState = {
 /** Syncs a source now, once an interval after the last attempt, sooner after a failure, and after each change of a file or a cluster. */
 export function startSchedule(
   source: ScheduledSource,
-  { sync, record, slots, after, log, observe }: ScheduleOptions,
+  options: ScheduleOptions,
   before: SyncState = untried,
 ): Schedule {
-  const stopping = new AbortController()
-  const { signal } = stopping
-  let timer: NodeJS.Timeout | undefined
-  let running: Promise<void> | undefined
-  let again: 'no' | 'yes' | 'full' = 'no'
-  // What was recorded tells of the last success and of failures in a row; whether it still holds is to be seen.
-  let state: SyncState = { ...before, state: 'waiting', tried: false, nextRun: null }
-  let recorded = outcomeOf(before)
+  const schedule = new SourceSchedule(source, options, before)
+  schedule.start()
+  return schedule
+}
 
-  /** Gives how long to wait for the next. */
-  async function attempt(full: boolean): Promise<number> {
-    const end = observe({ kind: 'sync', name: source.name })
-    state = { ...state, state: 'running', lastAttempt: now(), nextRun: null, attempts: state.attempts + 1 }
+class SourceSchedule implements Schedule {
+  readonly source: ScheduledSource
+  readonly #options: ScheduleOptions
+  readonly #stopping = new AbortController()
+  #timer: NodeJS.Timeout | undefined
+  #running: Promise<void> | undefined
+  /** Whether another run was asked for while one runs. */
+  #again: 'no' | 'yes' | 'full' = 'no'
+  #state: SyncState
+  /** The outcome that was recorded last. */
+  #recorded: string
+
+  constructor(source: ScheduledSource, options: ScheduleOptions, before: SyncState) {
+    this.source = source
+    this.#options = options
+    // What was recorded has the last success and the failures in a row; whether it still holds is to be seen.
+    this.#state = { ...before, state: 'waiting', tried: false, nextRun: null }
+    this.#recorded = outcomeOf(before)
+  }
+
+  start(): void {
+    const { place } = this.source
+    if (place.kind === 'file') {
+      this.#follow(place.path).catch(() => this.#begin())
+      return
+    }
+    if (place.kind === 'kubernetes') watchKubernetes(place, () => this.#begin(), this.#stopping.signal)
+    this.#begin()
+  }
+
+  state(): SyncState {
+    return this.#state
+  }
+
+  run(full = false): Promise<void> {
+    if (full) this.#again = 'full'
+    else if (this.#again === 'no') this.#again = 'yes'
+    this.#running ??= this.#runAll()
+    return this.#running
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort(new SourceError('stopped', 'the sync was stopped'))
+    clearTimeout(this.#timer)
+    await this.#running
+  }
+
+  /** Stamped before the first poll: what is written in between shows up as a change. */
+  async #follow(path: string): Promise<void> {
+    const { signal } = this.#stopping
+    const stamp = await stampOf(path)
+    if (signal.aborted) return
+    followFile(path, stamp, () => this.run(), signal)
+    this.#begin()
+  }
+
+  /** A run that nobody waits for; what fails in it shows in the state. */
+  #begin(): void {
+    const { log } = this.#options
+    this.run().catch((error: unknown) =>
+      log.error({ source: this.source.name, err: error }, 'a source can’t be synced'),
+    )
+  }
+
+  async #runAll(): Promise<void> {
+    const { slots, after } = this.#options
+    const { signal } = this.#stopping
+    clearTimeout(this.#timer)
+    await after
+    this.#state = { ...this.#state, nextRun: null }
+    let wait = 0
+    do {
+      // Only a stop makes this fail: the source is then not polled any more.
+      wait = await slots.run(() => this.#next(), signal).catch(() => 0)
+    } while (this.#again !== 'no' && !signal.aborted)
+    // At once: who asks from here on begins another run.
+    this.#running = undefined
+    if (signal.aborted) return
+    wait = Math.min(wait, LONGEST_TIMER_MS)
+    this.#state = { ...this.#state, nextRun: new Date(Date.now() + wait).toISOString() }
+    this.#timer = setTimeout(() => this.#begin(), wait)
+  }
+
+  #next(): Promise<number> {
+    const full = this.#again === 'full'
+    this.#again = 'no'
+    return this.#attempt(full)
+  }
+
+  /** Syncs once; gives how long to wait for the next time. */
+  async #attempt(full: boolean): Promise<number> {
+    const { sync, log, observe } = this.#options
+    const { signal } = this.#stopping
+    const { name, intervalMs } = this.source
+    const end = observe({ kind: 'sync', name })
+    const attempts = this.#state.attempts + 1
+    this.#state = { ...this.#state, state: 'running', lastAttempt: now(), nextRun: null, attempts }
     try {
-      const synced = await sync(source, { full, signal })
-      state = await kept({ ...state, ...succeeded(synced) })
-      if (synced.changed) log.info({ source: source.name, ...counts(state) }, 'synced')
+      const synced = await sync(this.source, { full, signal })
+      await this.#finish({ ...this.#state, ...succeeded(synced) })
+      if (synced.changed) log.info({ source: name, ...counts(this.#state) }, 'synced')
       end({ result: 'ok' })
-      return source.intervalMs
+      return intervalMs
     } catch (error) {
       const { retryAfterMs, ...failure } = failureOf(error)
       end({ result: 'error', code: failure.code })
       if (signal.aborted) return 0
-      const isNews = failure.message !== state.error?.message
-      state = await kept({ ...state, state: 'failed', tried: true, error: failure })
-      if (isNews) log.warn({ source: source.name, ...failure }, 'not synced; what it brought before stays')
-      return backoff({ attempts: state.attempts, intervalMs: source.intervalMs, retryAfterMs })
+      const isNew = failure.message !== this.#state.error?.message
+      await this.#finish({ ...this.#state, state: 'failed', tried: true, error: failure })
+      if (isNew) log.warn({ source: name, ...failure }, 'not synced; what it brought before stays')
+      return backoff({ attempts: this.#state.attempts, intervalMs, retryAfterMs })
     }
   }
 
-  function next(): Promise<number> {
-    const full = again === 'full'
-    again = 'no'
-    return attempt(full)
-  }
-
-  /** Records a state before it is told. Only another outcome is written: a source that goes on as before costs no write. */
-  async function kept(state: SyncState): Promise<SyncState> {
+  /** Shows a state, once it is recorded. Only another outcome is: a source that goes on as before costs no write. */
+  async #finish(state: SyncState): Promise<void> {
+    const { record, log } = this.#options
     const outcome = outcomeOf(state)
-    if (record === undefined || outcome === recorded) return state
-    try {
-      await record(source.name, state)
-      recorded = outcome
-    } catch (error) {
-      log.warn({ source: source.name, err: error }, 'how the source stands was not recorded')
-    }
-    return state
-  }
-
-  async function runAll(): Promise<void> {
-    clearTimeout(timer)
-    await after
-    state = { ...state, nextRun: null }
-    let wait = 0
-    do {
-      // Only a stop makes this fail: the source is then not looked at any more.
-      wait = await slots.run(next, signal).catch(() => 0)
-    } while (again !== 'no' && !signal.aborted)
-    // At once: who asks from here on is not told of this one's end.
-    running = undefined
-    if (signal.aborted) return
-    wait = Math.min(wait, LONGEST_TIMER_MS)
-    state = { ...state, nextRun: new Date(Date.now() + wait).toISOString() }
-    timer = setTimeout(begin, wait)
-  }
-
-  function run(full = false): Promise<void> {
-    if (full) again = 'full'
-    else if (again === 'no') again = 'yes'
-    running ??= runAll()
-    return running
-  }
-
-  /** A run of which nobody waits to hear; `runAll` tells of its failures in the state. */
-  function begin(): void {
-    run().catch((error: unknown) => log.error({ source: source.name, err: error }, 'a source can’t be synced'))
-  }
-
-  // Stamped before the first look: what is written in between shows up as a change.
-  async function follow(path: string): Promise<void> {
-    const stamp = await stampOf(path)
-    if (!signal.aborted) followFile(path, stamp, run, signal)
-    if (!signal.aborted) begin()
-  }
-  if (source.place.kind === 'file') follow(source.place.path).catch(begin)
-  else if (source.place.kind === 'kubernetes') {
-    followKubernetes(source.place, begin, signal)
-    begin()
-  } else begin()
-
-  return {
-    source,
-    state: () => state,
-    run,
-    async stop() {
-      stopping.abort(new SourceError('stopped', 'the sync was stopped'))
-      clearTimeout(timer)
-      await running
-    },
+    if (record !== undefined && outcome !== this.#recorded)
+      try {
+        await record(this.source.name, state)
+        this.#recorded = outcome
+      } catch (error) {
+        log.warn({ source: this.source.name, err: error }, 'how the source stands was not recorded')
+      }
+    this.#state = state
   }
 }
 

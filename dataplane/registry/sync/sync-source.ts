@@ -73,7 +73,7 @@ export async function syncSource(
     if (!('newMark' in content)) {
       // What has changed says nothing of what was left out of the rest.
       const before = content.complete ? [] : problemsOf(now)
-      return await apply(database, source, settingsHash, content, before, signal)
+      return await apply(database, source, { settingsHash, content, before, signal })
     }
     await stored(recordMark(database, source.name, content.newMark))
     return false
@@ -81,13 +81,19 @@ export async function syncSource(
   return outcome(await lastApplied(database, source.name), changed)
 }
 
+interface Read {
+  readonly settingsHash: string
+  readonly content: Content
+  /** Problems of the passes before, which stay. */
+  readonly before: readonly Problem[]
+  readonly signal: AbortSignal
+}
+
+/** Writes what was read of a source to the store, batch by batch; tells whether anything was written. */
 async function apply(
   database: Database,
   { name, filter }: Source,
-  settingsHash: string,
-  content: Content,
-  before: readonly Problem[],
-  signal: AbortSignal,
+  { settingsHash, content, before, signal }: Read,
 ): Promise<boolean> {
   if (signal.aborted) throw stopped()
   const staging = await stored(stageSync(database, name))

@@ -58,110 +58,133 @@ interface Pending {
 }
 
 /**
- * Starts the thread that writes to the store. Should the thread die, or stand still and be ended, what it was asked fails,
- * its transaction is rolled back, and the next job starts another.
+ * The thread that writes to the store, which is started by the first job. Should it die, or stand still and be ended, the
+ * jobs that it had begun fail, its transaction is rolled back, and the next job starts another.
  */
-export function startWriter({ onEnd, ...place }: WriterOptions, log: Logger): Jobs {
-  const pending = new Map<number, Pending>()
-  let worker: Worker | undefined
-  let closed = false
-  let lastId = 0
-  /** Why the last answer was that the database failed; callers are told no more than that it is away. */
-  let failure: string | undefined
+class WriterThread {
+  readonly #options: WriterOptions
+  readonly #log: Logger
+  readonly #pending = new Map<number, Pending>()
+  #worker: Worker | undefined
+  #closed = false
+  #lastId = 0
+  /** Why the database failed, where that was the last answer; callers learn no more than that it is away. */
+  #failure: string | undefined
 
-  function heard(answer: Answer): void {
-    const before = failure
-    failure = 'error' in answer && answer.error.away ? answer.error.message : undefined
-    if (failure !== undefined && failure !== before) log.error({ reason: failure }, 'the store did not take a change')
+  constructor(options: WriterOptions, log: Logger) {
+    this.#options = options
+    this.#log = log
   }
 
-  function start(): Worker {
-    const pulse = newPulse()
-    const started = new Worker(ENTRY, { workerData: { ...place, pulse } satisfies WorkerData, resourceLimits: HEAP })
-    let what: string | undefined
-    const unwatch = watchPulse(pulse, () => {
-      what = `the writing thread stood still for ${STALL_SECONDS} s`
-      started.terminate().catch(() => {})
-    })
-    started.on('message', (answer: Answer) => {
-      const waiting = pending.get(answer.id)
-      pending.delete(answer.id)
-      heard(answer)
-      if ('error' in answer) waiting?.reject(errorOf(answer.error))
-      else waiting?.resolve(answer.result)
-    })
-    started.on('error', (error: NodeJS.ErrnoException) => {
-      log.error({ err: error }, 'the writing thread failed')
-      what =
-        error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? 'the writing thread ran out of memory' : 'the writing thread failed'
-    })
-    started.on('exit', (exitCode) => {
-      unwatch()
-      worker = undefined
-      endPending(what ?? `the writing thread ended with code ${exitCode}`, lastBegun(pulse))
-    })
-    return started
-  }
-
-  /** What the thread had begun with has failed; the rest is for the next one. */
-  function endPending(what: string, last: number): void {
-    const left = [...pending].filter(([id]) => closed || id <= last)
-    for (const [id] of left) pending.delete(id)
-    if (!closed) {
-      const syncing = left.flatMap(([, { job, argument }]) =>
-        job === 'syncSource' ? (argument as SyncArgument).source : [],
-      )
-      log.error({ jobs: left.map(([, { job }]) => job) }, what)
-      onEnd?.(syncing, what)
-    }
-    for (const [, { reject }] of left) reject(new PublicError('unavailable', { cause: new Error(what) }))
-    if (pending.size === 0) return
-    worker = start()
-    for (const [id, { job, argument }] of pending) worker.postMessage({ id, job, argument } satisfies Call)
-  }
-
-  async function ask(job: keyof Jobs, argument?: unknown, signal?: AbortSignal): Promise<never> {
-    if (closed) throw new Error('the store is closed')
-    closed = job === 'close'
-    worker ??= start()
-    const id = ++lastId
+  /** Hands a job to the thread. */
+  async post(job: keyof Jobs, argument?: unknown, signal?: AbortSignal): Promise<never> {
+    if (this.#closed) throw new Error('the store is closed')
+    this.#closed = job === 'close'
+    this.#worker ??= this.#start()
+    const id = ++this.#lastId
     const { promise, resolve, reject } = Promise.withResolvers<never>()
-    pending.set(id, { job, argument, resolve: resolve as Pending['resolve'], reject })
-    worker.postMessage({ id, job, argument } satisfies Call)
-    const abort = () => worker?.postMessage({ abort: id } satisfies Call)
+    this.#pending.set(id, { job, argument, resolve: resolve as Pending['resolve'], reject })
+    this.#worker.postMessage({ id, job, argument } satisfies Call)
+    const abort = () => this.#worker?.postMessage({ abort: id } satisfies Call)
     signal?.addEventListener('abort', abort, { once: true })
     return promise.finally(() => signal?.removeEventListener('abort', abort))
   }
 
+  async close(): Promise<void> {
+    const thread = this.#worker
+    if (thread === undefined) {
+      this.#closed = true
+      return
+    }
+    const patience = setTimeout(() => {
+      // It resolves with the thread's exit code, and `exit` has its own listener.
+      thread.terminate().catch(() => {})
+    }, CLOSE_MS)
+    await this.post('close').catch((error: Error) =>
+      this.#log.warn({ err: error }, 'the store was not closed in order'),
+    )
+    clearTimeout(patience)
+  }
+
+  #start(): Worker {
+    const { onEnd: _, ...data } = this.#options
+    const pulse = newPulse()
+    const worker = new Worker(ENTRY, { workerData: { ...data, pulse } satisfies WorkerData, resourceLimits: HEAP })
+    let reason: string | undefined
+    const unwatch = watchPulse(pulse, () => {
+      reason = `the writing thread stood still for ${STALL_SECONDS} s`
+      worker.terminate().catch(() => {})
+    })
+    worker.on('message', (answer: Answer) => this.#onAnswer(answer))
+    worker.on('error', (error: NodeJS.ErrnoException) => {
+      this.#log.error({ err: error }, 'the writing thread failed')
+      reason =
+        error.code === 'ERR_WORKER_OUT_OF_MEMORY' ? 'the writing thread ran out of memory' : 'the writing thread failed'
+    })
+    worker.on('exit', (exitCode) => {
+      unwatch()
+      this.#worker = undefined
+      this.#onExit(reason ?? `the writing thread ended with code ${exitCode}`, lastBegun(pulse))
+    })
+    return worker
+  }
+
+  #onAnswer(answer: Answer): void {
+    const waiting = this.#pending.get(answer.id)
+    this.#pending.delete(answer.id)
+    this.#logFailure(answer)
+    if ('error' in answer) waiting?.reject(errorOf(answer.error))
+    else waiting?.resolve(answer.result)
+  }
+
+  /** One line for a failure, however many jobs it meets. */
+  #logFailure(answer: Answer): void {
+    const before = this.#failure
+    this.#failure = 'error' in answer && answer.error.away ? answer.error.message : undefined
+    if (this.#failure !== undefined && this.#failure !== before)
+      this.#log.error({ reason: this.#failure }, 'the store did not take a change')
+  }
+
+  /** The jobs that the thread had begun fail, up to `last`; the others are for the next thread. */
+  #onExit(reason: string, last: number): void {
+    const left = [...this.#pending].filter(([id]) => this.#closed || id <= last)
+    for (const [id] of left) this.#pending.delete(id)
+    if (!this.#closed) {
+      const syncing = left.flatMap(([, { job, argument }]) =>
+        job === 'syncSource' ? (argument as SyncArgument).source : [],
+      )
+      this.#log.error({ jobs: left.map(([, { job }]) => job) }, reason)
+      this.#options.onEnd?.(syncing, reason)
+    }
+    for (const [, { reject }] of left) reject(new PublicError('unavailable', { cause: new Error(reason) }))
+    if (this.#pending.size === 0) return
+    this.#worker = this.#start()
+    for (const [id, { job, argument }] of this.#pending) this.#worker.postMessage({ id, job, argument } satisfies Call)
+  }
+}
+
+/** Starts the thread that writes to the store, and gives the jobs that it does. */
+export function startWriter(options: WriterOptions, log: Logger): Jobs {
+  const thread = new WriterThread(options, log)
   return {
-    // Nobody asks yet: whoever starts the server is told what is wrong, not that it is away.
+    // Nobody uses the store yet: who starts the server is to see what is wrong, not that the store is away.
     open: () =>
-      ask('open').catch((error: Error) => {
+      thread.post('open').catch((error: Error) => {
         throw error.cause ?? error
       }),
-    applySettings: (settings) => ask('applySettings', settings),
-    syncSource: (source, { full, signal }) => ask('syncSource', { source, full } satisfies SyncArgument, signal),
-    recordSync: (record) => ask('recordSync', record),
-    publish: (publication) => ask('publish', publication),
-    setClaims: (change) => ask('setClaims', change),
-    deleteVersion: (change) => ask('deleteVersion', change),
-    setStatus: (change) => ask('setStatus', change),
-    putSource: (change) => ask('putSource', change),
-    removeSource: (change) => ask('removeSource', change),
-    putRegistry: (change) => ask('putRegistry', change),
-    removeRegistry: (change) => ask('removeRegistry', change),
-    async close() {
-      const thread = worker
-      if (thread === undefined) {
-        closed = true
-        return
-      }
-      const patience = setTimeout(() => {
-        thread.terminate().catch(() => {})
-      }, CLOSE_MS)
-      await ask('close').catch((error: Error) => log.warn({ err: error }, 'the store was not closed in order'))
-      clearTimeout(patience)
-    },
+    applySettings: (settings) => thread.post('applySettings', settings),
+    syncSource: (source, { full, signal }) =>
+      thread.post('syncSource', { source, full } satisfies SyncArgument, signal),
+    recordSync: (record) => thread.post('recordSync', record),
+    publish: (publication) => thread.post('publish', publication),
+    setClaims: (change) => thread.post('setClaims', change),
+    deleteVersion: (change) => thread.post('deleteVersion', change),
+    setStatus: (change) => thread.post('setStatus', change),
+    putSource: (change) => thread.post('putSource', change),
+    removeSource: (change) => thread.post('removeSource', change),
+    putRegistry: (change) => thread.post('putRegistry', change),
+    removeRegistry: (change) => thread.post('removeRegistry', change),
+    close: () => thread.close(),
   }
 }
 

@@ -35,7 +35,7 @@ export function explainOperation({ reader, identity, limits }: Api): Operation {
       if (registry === undefined) throw new PublicError('not_found')
       const found = isServerName(entryName) ? await reader.entriesNamed(type, entryName) : []
       const entries = registry.sources.flatMap((source) => found.filter((entry) => entry.source === source))
-      return c.json(explain(subject, { registry, entries, tellsAll: c.var.actor.unrestricted }))
+      return c.json(explain(subject, { registry, entries, showsHidden: c.var.actor.unrestricted }))
     },
   }
 }

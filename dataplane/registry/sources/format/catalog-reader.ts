@@ -38,28 +38,6 @@ export interface Listed {
   metadata: unknown
 }
 
-/**
- * Reads a registry file or a list response as its bytes come; of the text no more than one entry is held. One bad entry
- * does not take the others down: it is left out and told of. Throws a SourceError where the whole won't do.
- */
-interface CatalogReader {
-  push(chunk: Buffer): void
-  /** The text has ended. */
-  end(): void
-  /** Characters of the documents that `take` would give. */
-  readonly size: number
-  /** What was read since the last call. */
-  take(): Catalog
-  /** Of a list response. */
-  readonly listed: Readonly<Listed>
-  /** How many entries there were, those that were left out among them. */
-  readonly count: number
-  /** What was left out first, where nothing was usable. */
-  readonly unusable: Problem | undefined
-  /** Whether the text has this list, empty or not. */
-  has(list: List): boolean
-}
-
 interface ReaderOptions {
   /** Each entry counts against it. */
   readonly budget: Budget
@@ -67,93 +45,127 @@ interface ReaderOptions {
   readonly until?: string
 }
 
-export function createCatalogReader({ budget, until = LAST }: ReaderOptions): CatalogReader {
+/**
+ * Reads a registry file or a list response as its bytes come; of the text no more than one entry is held. One bad entry
+ * does not take the others down: it is left out and becomes a problem. Throws a SourceError where the whole won't do.
+ */
+export class CatalogReader {
+  /** Of a list response. */
+  readonly listed: Listed = { newest: undefined, metadata: undefined }
+  /** How many entries there were, those that were left out among them. */
+  count = 0
+  /** Characters of the documents that `take` would give. */
+  size = 0
+  readonly #budget: Budget
+  readonly #until: string
+  readonly #splitter: JsonSplitter
   /** Which versions there were; the text may have one again much later. */
-  const known = new MetVersions()
-  const opened = new Set<string>()
-  const listed: Listed = { newest: undefined, metadata: undefined }
-  let versions: IncomingVersion[] = []
-  let problems: Problem[] = []
-  let size = 0
-  let count = 0
-  let leftOut = 0
-  let firstLeftOut: Problem | undefined
+  readonly #met = new MetVersions()
+  readonly #opened = new Set<string>()
+  #versions: IncomingVersion[] = []
+  #problems: Problem[] = []
+  #leftOut = 0
+  #firstLeftOut: Problem | undefined
 
-  function leaveOut(problem: Problem): void {
-    firstLeftOut ??= problem
-    if (leftOut++ < MOST_PROBLEMS) problems.push(problem)
+  constructor({ budget, until = LAST }: ReaderOptions) {
+    this.#budget = budget
+    this.#until = until
+    this.#splitter = splitJson(SHAPE, LONGEST_ENTRY, (part) => this.#onPart(part))
   }
 
-  function enter(entry: IncomingVersion | Problem, pointer: string): void {
-    count++
-    budget.addEntry()
-    if ('message' in entry) leaveOut(entry)
-    else if (!known.add(`${entry.type} ${entry.name} ${entry.version}`))
-      leaveOut({ pointer, message: 'is a version that came before' })
-    else {
-      versions.push(entry)
-      size += entry.document.length
-    }
+  push(chunk: Buffer): void {
+    asSourceError(this.#splitter, (json) => json.push(chunk))
   }
 
-  function onPart({ pointer, list, value }: Part): void {
-    if (value === 'opened') open(pointer)
-    else if (list === undefined) {
-      const read = value === 'oversize' ? undefined : parseValue(value, pointer)
-      if (pointer === '/metadata') listed.metadata = read
-      else if (pointer in PLAIN) throw wrongShape(`${pointer}: must be a list`)
-    } else if (value === 'oversize')
-      enter({ pointer, message: `must not be longer than ${LONGEST_ENTRY} bytes with all that is beside it` }, pointer)
-    else readElement(list, parseValue(value, pointer), pointer)
+  /** The text has ended. */
+  end(): void {
+    asSourceError(this.#splitter, (json) => json.end())
   }
 
-  function open(pointer: string): void {
+  /** What was read since the last call. */
+  take(): Catalog {
+    const taken = { versions: this.#versions, problems: this.#problems }
+    this.#versions = []
+    this.#problems = []
+    this.size = 0
+    return taken
+  }
+
+  /** What was left out first, where nothing was usable. */
+  get unusable(): Problem | undefined {
+    return this.#leftOut === this.count ? this.#firstLeftOut : undefined
+  }
+
+  /** Whether the text has this list, empty or not. */
+  has(list: List): boolean {
+    return this.#opened.has(list)
+  }
+
+  #onPart(part: Part): void {
+    if (part.value === 'opened') this.#open(part.pointer)
+    else if (part.list === undefined) this.#readMember(part.pointer, part.value)
+    else this.#readElement(part.list, part.pointer, part.value)
+  }
+
+  #open(pointer: string): void {
     // Which of two counts would hang on who reads it.
-    if (opened.has(pointer)) throw wrongShape(`${pointer} stands in it twice`)
-    opened.add(pointer)
-    if (opened.has('/data') && opened.has('/servers')) throw wrongShape('it has data and servers side by side')
+    if (this.#opened.has(pointer)) throw wrongShape(`${pointer} stands in it twice`)
+    this.#opened.add(pointer)
+    if (this.#opened.has('/data') && this.#opened.has('/servers'))
+      throw wrongShape('it has data and servers side by side')
   }
 
-  function readElement(list: string, value: unknown, at: string): void {
-    if (list in PLAIN) {
-      enter(readDocument(PLAIN[list as keyof typeof PLAIN], value, undefined, at), at)
+  /** A value that stands in no list. */
+  #readMember(pointer: string, value: Buffer | 'oversize'): void {
+    const read = value === 'oversize' ? undefined : parseValue(value, pointer)
+    if (pointer === '/metadata') this.listed.metadata = read
+    else if (pointer in PLAIN) throw wrongShape(`${pointer}: must be a list`)
+  }
+
+  #readElement(list: string, at: string, bytes: Buffer | 'oversize'): void {
+    if (bytes === 'oversize') {
+      const message = `must not be longer than ${LONGEST_ENTRY} bytes with all that is beside it`
+      this.#enter({ pointer: at, message }, at)
       return
     }
-    const type = LISTED[list as keyof typeof LISTED]
-    // People write the documents themselves into the list; one has a name, what is told of it has none.
+    const value = parseValue(bytes, at)
+    if (list in PLAIN) this.#enter(readDocument(PLAIN[list as keyof typeof PLAIN], value, undefined, at), at)
+    else this.#readListed(LISTED[list as keyof typeof LISTED], value, at)
+  }
+
+  /** An element of a list response: a document with its `_meta`. */
+  #readListed(type: IncomingVersion['type'], value: unknown, at: string): void {
+    // People write the documents themselves into the list; one has a name, what stands around one has none.
     if (isObject(value) && !(type in value) && typeof value['name'] === 'string') {
-      enter(readDocument(type, value, undefined, at), at)
+      this.#enter(readDocument(type, value, undefined, at), at)
       return
     }
     const { [type]: document, _meta } = isObject(value) ? value : {}
-    const time = upstreamTime(_meta)
-    if (time !== undefined && time <= until && (listed.newest === undefined || time > listed.newest))
-      listed.newest = time
-    enter(readDocument(type, document, _meta, `${at}/${type}`), `${at}/${type}`)
+    this.#noteTime(upstreamTime(_meta))
+    this.#enter(readDocument(type, document, _meta, `${at}/${type}`), `${at}/${type}`)
   }
 
-  const splitter = splitJson(SHAPE, LONGEST_ENTRY, onPart)
-  return {
-    push: (chunk) => asSourceError(splitter, (json) => json.push(chunk)),
-    end: () => asSourceError(splitter, (json) => json.end()),
-    get size() {
-      return size
-    },
-    take() {
-      const taken = { versions, problems }
-      versions = []
-      problems = []
-      size = 0
-      return taken
-    },
-    listed,
-    get count() {
-      return count
-    },
-    get unusable() {
-      return leftOut === count ? firstLeftOut : undefined
-    },
-    has: (list) => opened.has(list),
+  #noteTime(time: string | undefined): void {
+    if (time === undefined || time > this.#until) return
+    const { newest } = this.listed
+    if (newest === undefined || time > newest) this.listed.newest = time
+  }
+
+  #enter(entry: IncomingVersion | Problem, pointer: string): void {
+    this.count++
+    this.#budget.addEntry()
+    if ('message' in entry) this.#leaveOut(entry)
+    else if (!this.#met.add(`${entry.type} ${entry.name} ${entry.version}`))
+      this.#leaveOut({ pointer, message: 'is a version that came before' })
+    else {
+      this.#versions.push(entry)
+      this.size += entry.document.length
+    }
+  }
+
+  #leaveOut(problem: Problem): void {
+    this.#firstLeftOut ??= problem
+    if (this.#leftOut++ < MOST_PROBLEMS) this.#problems.push(problem)
   }
 }
 

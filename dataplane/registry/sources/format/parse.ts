@@ -1,6 +1,6 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import type { Budget } from './budget.ts'
-import { type Catalog, createCatalogReader } from './catalog-reader.ts'
+import { type Catalog, CatalogReader } from './catalog-reader.ts'
 import type { Problem } from './read-entry.ts'
 import { SourceError } from './source-error.ts'
 
@@ -18,7 +18,7 @@ type Chunks = AsyncIterable<Buffer> | Iterable<Buffer>
  * taken for a mistake rather than for an empty catalog.
  */
 export async function* readCatalog(chunks: Chunks, budget: Budget): AsyncGenerator<Catalog> {
-  const reader = createCatalogReader({ budget })
+  const reader = new CatalogReader({ budget })
   for await (const chunk of chunks) {
     budget.addBytes(chunk.length)
     reader.push(chunk)
@@ -64,7 +64,7 @@ export async function* readPage(
   chunks: Chunks,
   { kind, until, budget }: PageOptions,
 ): AsyncGenerator<Catalog, PageEnd> {
-  const reader = createCatalogReader({ budget, until })
+  const reader = new CatalogReader({ budget, until })
   for await (const chunk of chunks) {
     budget.addBytes(chunk.length)
     reader.push(chunk)

@@ -65,7 +65,7 @@ export function readServer(server: unknown, meta: unknown, pointer: string): Inc
   if (!checkServer(server)) return violation(checkServer, pointer)
   if (!isServerName(server.name))
     return { pointer: `${pointer}/name`, message: 'must be namespace/name of letters, digits and . _ -, 3 to 200 long' }
-  return finish('server', server.name, server, meta, pointer)
+  return finish({ type: 'server', name: server.name, document: server }, meta, pointer)
 }
 
 /** Reads a skill; its name in the registry is `namespace/name`. */
@@ -74,7 +74,7 @@ export function readSkill(skill: unknown, meta: unknown, pointer: string): Incom
   const name = `${skill.namespace}/${skill.name}`
   if (!isServerName(name))
     return { pointer: `${pointer}/name`, message: 'must be, with its namespace, of letters, digits and . _ -' }
-  return finish('skill', name, skill, meta, pointer)
+  return finish({ type: 'skill', name, document: skill }, meta, pointer)
 }
 
 /** Reads the document of an entry with the `_meta` that came beside it. */
@@ -87,13 +87,14 @@ export function readDocument(
   return type === 'server' ? readServer(document, meta, pointer) : readSkill(document, meta, pointer)
 }
 
-function finish(
-  type: IncomingVersion['type'],
-  name: string,
-  document: Server | Skill,
-  meta: unknown,
-  pointer: string,
-): IncomingVersion | Problem {
+interface Named {
+  readonly type: IncomingVersion['type']
+  readonly name: string
+  readonly document: Server | Skill
+}
+
+/** Checks what servers and skills have in common. */
+function finish({ type, name, document }: Named, meta: unknown, pointer: string): IncomingVersion | Problem {
   const { version, title = null, description = null } = document
   if (!isVersion(version))
     return { pointer: `${pointer}/version`, message: 'must have 1 to 255 characters and not be "latest"' }

@@ -139,16 +139,22 @@ async function openRepository(place: GitPlace, authorization: string | undefined
   if (place.publicOnly) settings.push(['http.curloptResolve', await addressOf(url, 'public')])
   const options = { settings, timeoutMs: LOOK_MS, maxBytes: SMALL, signal }
 
+  /** Goes on to where the repository redirects to; false where it does not, or where that is not followed. */
+  async function follow(error: unknown): Promise<boolean> {
+    if (!(error instanceof SourceError) || error.code !== 'moved' || place.publicOnly) return false
+    const moved = await movedTo(url, authorization, signal)
+    if (moved === undefined) return false
+    if (moved.origin !== url.origin) settings.push(['http.curloptResolve', await addressOf(moved, 'reachable')])
+    url = moved
+    return true
+  }
+
   return async function at<T>(ask: Ask<T>): Promise<T> {
     for (let hops = 0; ; hops++) {
       try {
         return await ask(url.href, options)
       } catch (error) {
-        const to = error instanceof SourceError && error.code === 'moved' && hops < REDIRECTS && !place.publicOnly
-        const moved = to ? await movedTo(url, authorization, signal) : undefined
-        if (moved === undefined) throw error
-        if (moved.origin !== url.origin) settings.push(['http.curloptResolve', await addressOf(moved, 'reachable')])
-        url = moved
+        if (hops === REDIRECTS || !(await follow(error))) throw error
       }
     }
   }

@@ -63,84 +63,116 @@ const MOST_EMPTY_PAGES = 100
 /** Each cursor is kept, to find out who goes round in a circle. */
 const LONGEST_CURSOR = 4096
 
-/** Looks at a list: all of it, or what has changed where the upstream tells times of change. Throws a SourceError. */
-export async function followList({ kind, url, before, changesOnly, maxBytes, get }: ListOptions): Promise<FoundList> {
+/**
+ * Polls a list: fetches its first page, of all of it or of what has changed where the upstream gives times of change.
+ * Throws a SourceError.
+ */
+export async function followList(options: ListOptions): Promise<FoundList> {
+  const { url, before, changesOnly, maxBytes, get } = options
   const since = changesOnly ? before?.since : undefined
   const now = Date.now()
-  // A later time says nothing of what is still to come: it is of a clock that runs ahead, or of a change that was made
-  // while the list was paged through, when others may have been made to pages that had been read.
-  const until = new Date(now).toISOString()
   const overlaps = before?.toldAt !== undefined
   const query = `${url}?limit=${PAGE_SIZE}${since === undefined ? '' : changesQuery(since, overlaps)}`
   const fetched = await get(query)
   // It was one page then, and it is the same one now; what has changed is no answer to what there is, though it look so.
   const isSame = fetched.hash === before?.tail && since === before.since
-  const read = (page: FetchedPage, budget: Budget) => readPage(page.read(), { kind, until, budget })
+  // A later time says nothing of what is still to come: it is of a clock that runs ahead, or of a change that was made
+  // while the list was paged through, when others may have been made to pages that had been read.
+  const read = pageReader(options.kind, new Date(now).toISOString())
   const first = isSame ? undefined : await lookAt(read(fetched, createBudget(maxBytes)))
   const isOnly = first === undefined || first.end.nextCursor === undefined
+  const found = { ...options, query, since, fetched, first, read }
   let newest = since
 
-  async function* pages(budget: Budget) {
-    let count = 0
-    let isUsable = false
-    let unusable: Problem | undefined
-    const note = (end: PageEnd) => {
-      count += end.count
-      if (end.count > 0 && end.unusable === undefined) isUsable = true
-      unusable ??= end.unusable
-      if (end.newest !== undefined && (newest === undefined || end.newest > newest)) newest = end.newest
-    }
-    yield* readPages(budget, note)
-    // Taken for a mistake, as in a file: all that came before would go. A list that is new may be another's.
-    if (!isUsable && unusable !== undefined && since === undefined && (kind === 'servers' || before !== undefined))
-      throw new SourceError(
-        'no_usable_entry',
-        `none of ${count} ${kind} is usable; ${unusable.pointer}: ${unusable.message}`,
-      )
-  }
-
-  async function* readFirst(budget: Budget): AsyncGenerator<Catalog, PageEnd> {
-    if (first?.batch === undefined) return yield* read(fetched, budget)
-    budget.addBytes(fetched.size)
-    yield first.batch
-    for (let left = first.end.count; left > 0; left--) budget.addEntry()
-    return first.end
-  }
-
-  async function* readPages(budget: Budget, note: (end: PageEnd) => void): AsyncGenerator<Catalog> {
-    const seen = new Set<string>()
-    let end = yield* readFirst(budget)
-    let empty = 0
-    for (let count = 1; count <= MOST_PAGES; count++) {
-      note(end)
-      const cursor = end.nextCursor
-      if (cursor === undefined) return
-      empty = end.count === 0 ? empty + 1 : 0
-      if (empty > MOST_EMPTY_PAGES)
-        throw new SourceError('endless', `the upstream gives more than ${MOST_EMPTY_PAGES} pages with nothing on them`)
-      if (cursor.length > LONGEST_CURSOR)
-        throw new SourceError('wrong_shape', `/metadata/nextCursor: has more than ${LONGEST_CURSOR} characters`)
-      if (seen.has(cursor)) throw new SourceError('endless', 'the upstream gives a cursor for the second time')
-      seen.add(cursor)
-      end = yield* read(await get(`${query}&cursor=${encodeURIComponent(cursor)}`), budget)
-    }
-    throw new SourceError('endless', `the upstream has more than ${MOST_PAGES} pages`)
-  }
-
-  function toldAt(): Pick<ListMark, 'toldAt'> {
+  function firstSeenAt(): Pick<ListMark, 'toldAt'> {
     if (newest !== before?.since) return { toldAt: now }
-    return overlaps && now - before.toldAt < OVERLAP_MS ? { toldAt: before.toldAt } : {}
+    return before?.toldAt !== undefined && now - before.toldAt < OVERLAP_MS ? { toldAt: before.toldAt } : {}
   }
 
   return {
     changed: !isSame && !(since !== undefined && isOnly && first?.end.count === 0),
-    pages,
+    async *pages(budget) {
+      newest = yield* readList(found, budget)
+    },
     mark: () => ({
-      ...(newest !== undefined && { since: newest, ...toldAt() }),
+      ...(newest !== undefined && { since: newest, ...firstSeenAt() }),
       // The next pass asks the same again only where no later time was seen.
       ...(isOnly && newest === since && { tail: fetched.hash }),
     }),
   }
+}
+
+type ReadPage = (page: FetchedPage, budget: Budget) => AsyncGenerator<Catalog, PageEnd>
+
+function pageReader(kind: ListKind, until: string): ReadPage {
+  return (page, budget) => readPage(page.read(), { kind, until, budget })
+}
+
+/** A list whose first page was fetched, and read where it may be new. */
+interface StartedList extends Pick<ListOptions, 'kind' | 'before' | 'get'> {
+  /** The URL of the first page. */
+  readonly query: string
+  /** Only what has changed since this time is asked for. */
+  readonly since: string | undefined
+  readonly fetched: FetchedPage
+  readonly first: LookedAt | undefined
+  readonly read: ReadPage
+}
+
+/** Gives the entries of a list, and at its end the latest time of change. Throws a SourceError where none is usable. */
+async function* readList(list: StartedList, budget: Budget): AsyncGenerator<Catalog, string | undefined> {
+  const { kind, before, since } = list
+  let newest = since
+  let count = 0
+  let isUsable = false
+  let unusable: Problem | undefined
+  for await (const read of readPages(list, budget)) {
+    if ('versions' in read) {
+      yield read
+      continue
+    }
+    count += read.count
+    if (read.count > 0 && read.unusable === undefined) isUsable = true
+    unusable ??= read.unusable
+    if (read.newest !== undefined && (newest === undefined || read.newest > newest)) newest = read.newest
+  }
+  // Taken for a mistake, as in a file: all that came before would go. A list that is new may be another's.
+  if (!isUsable && unusable !== undefined && since === undefined && (kind === 'servers' || before !== undefined))
+    throw new SourceError(
+      'no_usable_entry',
+      `none of ${count} ${kind} is usable; ${unusable.pointer}: ${unusable.message}`,
+    )
+  return newest
+}
+
+/** Gives the entries of each page and then its end, page after page. Throws a SourceError where the pages don't end. */
+async function* readPages(list: StartedList, budget: Budget): AsyncGenerator<Catalog | PageEnd> {
+  const { query, get, read } = list
+  const seen = new Set<string>()
+  let end = yield* readFirst(list, budget)
+  let empty = 0
+  for (let count = 1; count <= MOST_PAGES; count++) {
+    yield end
+    const cursor = end.nextCursor
+    if (cursor === undefined) return
+    empty = end.count === 0 ? empty + 1 : 0
+    if (empty > MOST_EMPTY_PAGES)
+      throw new SourceError('endless', `the upstream gives more than ${MOST_EMPTY_PAGES} pages with nothing on them`)
+    if (cursor.length > LONGEST_CURSOR)
+      throw new SourceError('wrong_shape', `/metadata/nextCursor: has more than ${LONGEST_CURSOR} characters`)
+    if (seen.has(cursor)) throw new SourceError('endless', 'the upstream gives a cursor for the second time')
+    seen.add(cursor)
+    end = yield* read(await get(`${query}&cursor=${encodeURIComponent(cursor)}`), budget)
+  }
+  throw new SourceError('endless', `the upstream has more than ${MOST_PAGES} pages`)
+}
+
+async function* readFirst({ first, fetched, read }: StartedList, budget: Budget): AsyncGenerator<Catalog, PageEnd> {
+  if (first?.batch === undefined) return yield* read(fetched, budget)
+  budget.addBytes(fetched.size)
+  yield first.batch
+  for (let left = first.end.count; left > 0; left--) budget.addEntry()
+  return first.end
 }
 
 /** Reads a page to its end. Of one that comes in a single batch that is kept, so that it need not be read again. */

@@ -68,18 +68,22 @@ export function createHttpGet({ publicOnly, timeoutMs, maxBytes, signal }: HttpG
     return location
   }
 
+  async function getFollowing(url: string, headers: Headers, take: TakePiece): Promise<HttpAnswer> {
+    const { origin } = new URL(url)
+    let at = url
+    for (let hops = 0; hops <= REDIRECTS; hops++) {
+      const isHome = new URL(at).origin === origin
+      const answer = await once(at, isHome ? headers : {}, isHome, take)
+      if (typeof answer !== 'string') return answer
+      at = new URL(answer, at).href
+      if (!/^https?:/.test(at)) throw new SourceError('refused', 'it redirects to what is neither http nor https')
+    }
+    throw new SourceError('refused', `it redirects more than ${REDIRECTS} times`)
+  }
+
   async function httpGet(url: string, headers: Headers, take: TakePiece): Promise<HttpAnswer> {
     try {
-      const { origin } = new URL(url)
-      let at = url
-      for (let hops = 0; hops <= REDIRECTS; hops++) {
-        const isHome = new URL(at).origin === origin
-        const answer = await once(at, isHome ? headers : {}, isHome, take)
-        if (typeof answer !== 'string') return answer
-        at = new URL(answer, at).href
-        if (!/^https?:/.test(at)) throw new SourceError('refused', 'it redirects to what is neither http nor https')
-      }
-      throw new SourceError('refused', `it redirects more than ${REDIRECTS} times`)
+      return await getFollowing(url, headers, take)
     } catch (error) {
       throw signal.aborted ? signal.reason : failureOf(error as Failure, timeoutMs)
     }

@@ -3,7 +3,7 @@ import type { PlaceOf } from '../format/source.ts'
 import { type Cluster, EXPORTED_KINDS, openCluster } from './cluster.ts'
 import { listVersion } from './list.ts'
 
-/** Events come in bursts; one look does for all of them. */
+/** Events come in bursts; one poll does for all of them. */
 const SETTLE_MS = 200
 const WATCH_S = 300
 /** After this without a byte the connection counts as dead: bookmarks come about once a minute. */
@@ -13,20 +13,20 @@ const SHORTEST_WATCH_MS = 1_000
 const LONGEST_RETRY_MS = 30_000
 /** Of an event no more is held: of one that is longer it is known that something has changed, and no more. */
 const LONGEST_EVENT = 4 * 1024 * 1024
-/** How often a kind that the API server does not know is looked for. */
+/** How often a kind that the API server does not know is asked for again. */
 const ABSENT_MS = 30_000
 
 /**
- * Calls `look` some time after anything changes among the exported kinds of these namespaces, and after each time that
+ * Calls `poll` some time after anything changes among the exported kinds of these namespaces, and after each time that
  * changes may have been missed. Ends with the signal.
  */
-export function followKubernetes(place: PlaceOf<'kubernetes'>, look: () => void, signal: AbortSignal): void {
+export function watchKubernetes(place: PlaceOf<'kubernetes'>, poll: () => void, signal: AbortSignal): void {
   const cluster = openCluster(place)
   let settle: NodeJS.Timeout | undefined
   const changed = () => {
     settle ??= setTimeout(() => {
       settle = undefined
-      look()
+      poll()
     }, SETTLE_MS)
   }
   signal.addEventListener(
@@ -37,30 +37,34 @@ export function followKubernetes(place: PlaceOf<'kubernetes'>, look: () => void,
     },
     { once: true },
   )
-  // It goes on until the signal, whatever fails: the source's own looks at intervals tell what.
+  // It goes on until the signal, whatever fails: the polls of the source at intervals show what.
   for (const { plural } of EXPORTED_KINDS)
-    for (const namespace of place.namespaces) followKind(cluster, plural, namespace, changed, signal).catch(() => {})
+    for (const namespace of place.namespaces) watchKind({ cluster, plural, namespace, changed, signal }).catch(() => {})
 }
 
-async function followKind(
-  cluster: Cluster,
-  plural: string,
-  namespace: string,
-  changed: () => void,
-  signal: AbortSignal,
-): Promise<void> {
+/** Objects of one kind in one namespace, and whom to call when they change. */
+interface Watched {
+  readonly cluster: Cluster
+  readonly plural: string
+  readonly namespace: string
+  readonly changed: () => void
+  readonly signal: AbortSignal
+}
+
+async function watchKind(watched: Watched): Promise<void> {
+  const { cluster, changed, signal } = watched
   let retry = RETRY_MS
   while (!signal.aborted) {
     const begun = performance.now()
     try {
-      const version = await listVersion(cluster, { plural, namespace, signal })
+      const version = await listVersion(cluster, watched)
       if (version === undefined) await delay(ABSENT_MS, undefined, { signal })
       else {
         changed()
-        await watchFrom(cluster, plural, namespace, version, changed, signal)
+        await watchFrom(watched, version)
       }
     } catch {
-      // What is wrong shows at the source: its next look meets the same.
+      // What is wrong shows in the state of the source: its next poll meets the same error.
     }
     // A server that ends each watch at once, or refuses each as too old, is not asked again and again either.
     if (performance.now() - begun > LONGEST_RETRY_MS) retry = RETRY_MS
@@ -69,39 +73,47 @@ async function followKind(
   }
 }
 
-/** Watches until the server can't go on from where it was (410) or ends a watch at once, or the connection breaks. */
-async function watchFrom(
-  cluster: Cluster,
-  plural: string,
-  namespace: string,
-  resourceVersion: string,
-  changed: () => void,
-  signal: AbortSignal,
-): Promise<void> {
-  let from = resourceVersion
+/**
+ * Watches from a resource version on, until the server can't go on from where it was (410) or ends a watch at once, or
+ * the connection breaks.
+ */
+async function watchFrom(watched: Watched, resourceVersion: string): Promise<void> {
+  let from: string | undefined = resourceVersion
   let begun: number
   do {
     begun = performance.now()
-    const query = {
-      watch: 'true',
-      allowWatchBookmarks: 'true',
-      resourceVersion: from,
-      timeoutSeconds: String(WATCH_S),
-    }
-    const body = await cluster.get(plural, namespace, query, { signal, idleMs: IDLE_MS })
-    if (body === undefined) return
-    for await (const line of linesOf(body, LONGEST_EVENT)) {
-      if (line === undefined) return changed()
-      if (line === '') continue
-      const { type, object } = JSON.parse(line) as {
-        type: string
-        object: { metadata?: { resourceVersion?: string } }
-      }
-      if (type === 'ERROR') return
-      from = object.metadata?.resourceVersion ?? from
-      if (type !== 'BOOKMARK') changed()
-    }
-  } while (!signal.aborted && performance.now() - begun > SHORTEST_WATCH_MS)
+    from = await watchOnce(watched, from)
+  } while (from !== undefined && !watched.signal.aborted && performance.now() - begun > SHORTEST_WATCH_MS)
+}
+
+/** One watch, until the server ends it; gives where the next begins, undefined where there is none to begin. */
+async function watchOnce(
+  { cluster, plural, namespace, changed, signal }: Watched,
+  resourceVersion: string,
+): Promise<string | undefined> {
+  let from = resourceVersion
+  const query = {
+    watch: 'true',
+    allowWatchBookmarks: 'true',
+    resourceVersion,
+    timeoutSeconds: String(WATCH_S),
+  }
+  const body = await cluster.get(plural, namespace, query, { signal, idleMs: IDLE_MS })
+  if (body === undefined) return undefined
+  for await (const line of linesOf(body, LONGEST_EVENT)) {
+    if (line === '') continue
+    const event = line === undefined ? undefined : (JSON.parse(line) as WatchEvent)
+    if (event?.type === 'ERROR') return undefined
+    if (event?.type !== 'BOOKMARK') changed()
+    if (event === undefined) return undefined
+    from = event.object.metadata?.resourceVersion ?? from
+  }
+  return from
+}
+
+interface WatchEvent {
+  readonly type: string
+  readonly object: { readonly metadata?: { readonly resourceVersion?: string } }
 }
 
 /** The lines of a body; undefined, and nothing more, where one has more bytes than so many. */

@@ -83,12 +83,7 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
         await purgeTombstones(transaction, source, now, touched)
         if (touched.size > 0) {
           if (!writes) await take(transaction)
-          for (const entries of touched.chunks(LOOKED_AT_ONCE)) {
-            await settleEntries(transaction, entries)
-            await refreshListing(transaction, { entries })
-          }
-          await renewRevisions(transaction, [source])
-          await tidy(transaction, touched.size)
+          await settleTouched(transaction, source, touched)
         }
         return recordPass(transaction, source, end, touched.size > 0)
       }),
@@ -99,6 +94,16 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
       })
     },
   }
+}
+
+/** Brings what follows from entries of a source into line with what was written to them. */
+async function settleTouched(database: Database, source: number, touched: NumberSet): Promise<void> {
+  for (const entries of touched.chunks(LOOKED_AT_ONCE)) {
+    await settleEntries(database, entries)
+    await refreshListing(database, { entries })
+  }
+  await renewRevisions(database, [source])
+  await tidy(database, touched.size)
 }
 
 /** The same for a source that is at hand as a whole. */

@@ -28,39 +28,34 @@ interface Asked {
 /** Most changes in one transaction: it holds the others up for so long. */
 const MOST = 64
 
+interface CommitOptions {
+  /** This replica, which the others are notified by. */
+  readonly teller: string
+  readonly room: ManagedRoom
+}
+
 /**
  * Makes the function that writes changes in the order they come. What comes while a transaction runs goes into the next
  * one together: a wait for the disk is shared by all of them, and each is answered when it is over.
  */
 export function createGroupCommit(database: () => Promise<Database>, teller: string) {
-  const room = new ManagedRoom()
+  const options = { teller, room: new ManagedRoom() }
   const queue: Asked[] = []
   let running = false
 
   async function writeQueued(): Promise<void> {
     running = true
     try {
-      for (let group = queue.splice(0, MOST); group.length > 0; group = queue.splice(0, MOST)) await writeGroup(group)
+      for (let group = queue.splice(0, MOST); group.length > 0; group = queue.splice(0, MOST))
+        await writeGroup(database, options, group)
     } finally {
       running = false
     }
   }
 
   function begin(): void {
-    // It rejects for nobody: whoever has asked is told by `reject`. What is left over goes with the next change.
+    // It rejects for nobody: whoever has asked is answered by `reject`. What is left over goes with the next change.
     writeQueued().catch(() => {})
-  }
-
-  async function writeGroup(group: readonly Asked[]): Promise<void> {
-    try {
-      const store = await database()
-      const outcomes = await retryConflicts(() => transact(store, { teller, room }, group))
-      for (const [index, { resolve }] of group.entries()) resolve(outcomes[index])
-    } catch (error) {
-      // One that can't be written takes no other down with it.
-      if (group.length === 1 || isDatabaseAway(error)) for (const { reject } of group) reject(error)
-      else for (const one of group) await writeGroup([one])
-    }
   }
 
   return function commitChange<K extends keyof AdminWriter>(
@@ -78,37 +73,50 @@ export function createGroupCommit(database: () => Promise<Database>, teller: str
   }
 }
 
-interface Transacting {
-  readonly teller: string
-  readonly room: ManagedRoom
+/** Writes changes in one transaction and answers each; one by one where they can't be written together. */
+async function writeGroup(
+  database: () => Promise<Database>,
+  options: CommitOptions,
+  group: readonly Asked[],
+): Promise<void> {
+  try {
+    const store = await database()
+    const outcomes = await retryConflicts(() => transact(store, options, group))
+    for (const [index, { resolve }] of group.entries()) resolve(outcomes[index])
+  } catch (error) {
+    if (group.length === 1 || isDatabaseAway(error)) {
+      for (const { reject } of group) reject(error)
+      return
+    }
+    // One that can't be written takes no other down with it.
+    for (const one of group) await writeGroup(database, options, [one])
+  }
 }
 
-function transact(database: Database, { teller, room }: Transacting, group: readonly Asked[]): Promise<unknown[]> {
+function transact(database: Database, { teller, room }: CommitOptions, group: readonly Asked[]): Promise<unknown[]> {
   return database.transaction().execute(async (transaction) => {
     const outcomes: unknown[] = []
     for (let at = 0; at < group.length; ) {
-      const { change, argument } = group[at] as Asked
-      if (change !== 'publish') {
-        outcomes.push(
-          await (changes[change] as (database: Database, argument: unknown) => unknown)(transaction, argument),
-        )
-        at++
-        continue
-      }
-      const end = group.findIndex((asked, index) => index > at && asked.change !== 'publish')
-      const run = group.slice(at, end < 0 ? group.length : end)
-      outcomes.push(
-        ...(await publishAll(
-          transaction,
-          run.map((asked) => asked.argument as Publication),
-          room,
-        )),
-      )
-      at += run.length
+      const run = publicationsFrom(group, at)
+      if (run.length === 0) outcomes.push(await write(transaction, group[at] as Asked))
+      else outcomes.push(...(await publishAll(transaction, run, room)))
+      at += Math.max(run.length, 1)
     }
     await tellOthers(transaction, teller, newsOf(group))
     return outcomes
   })
+}
+
+/** The publications that come one behind the other from a place on: they are written together. */
+function publicationsFrom(group: readonly Asked[], at: number): Publication[] {
+  const end = group.findIndex(({ change }, index) => index >= at && change !== 'publish')
+  return group.slice(at, end < 0 ? group.length : end).map(({ argument }) => argument as Publication)
+}
+
+/** Writes a change that is no publication. */
+function write(transaction: Database, { change, argument }: Asked): Promise<unknown> {
+  const run = changes[change as keyof typeof changes] as (database: Database, argument: unknown) => Promise<unknown>
+  return run(transaction, argument)
 }
 
 const OF_ENTRIES: readonly (keyof AdminWriter)[] = ['publish', 'setClaims', 'deleteVersion', 'setStatus']

@@ -115,42 +115,60 @@ async function roomLeft(
   return left
 }
 
-function plan(placed: readonly (Placed | 'no_source' | 'source_changed')[], { sets, entries, left }: Known): Plan {
-  const fresh: Write[] = []
-  const returned: (Write & { readonly version: KnownVersion })[] = []
-  const revived = new Set<KnownEntry>()
+function plan(placed: readonly (Placed | 'no_source' | 'source_changed')[], known: Known): Plan {
+  const planned = { fresh: [], returned: [], revived: new Set<KnownEntry>() }
+  const outcomes = placed.map((one) => (typeof one === 'string' ? one : planOne(one, known, planned)))
+  return { outcomes, ...planned }
+}
 
-  function outcomeOf(one: Placed): PublishOutcome {
-    const { publication, source, precedence } = one
-    const { document } = publication
-    const claimsSet = sets.get(canonicalClaims(publication.claims)) as number
-    const key = entryKey(source, publication)
-    let entry = entries.get(key)
-    if (entry === undefined) entries.set(key, (entry = { id: undefined, claimsSet, versions: new Map() }))
-    const version = entry.versions.get(precedence)
-    const living = entry.versions.values().some(({ goneAt }) => goneAt === null)
-    if (living && entry.claimsSet !== claimsSet) return 'claims_mismatch'
-    if (!living && publication.needsClaims && isEmpty(publication.claims)) return 'claims_required'
-    if (version !== undefined && version.goneAt === null)
-      return sameDocument(version.document, document) ? 'unchanged' : 'version_exists'
+interface Planned {
+  readonly fresh: Write[]
+  readonly returned: (Write & { readonly version: KnownVersion })[]
+  readonly revived: Set<KnownEntry>
+}
 
-    const bytes = Buffer.byteLength(document)
-    const bytesLeft = left.get(source) as number
-    if (bytes > bytesLeft) return 'source_full'
-    left.set(source, bytesLeft - bytes)
-    if (!living && entry.id !== undefined) {
-      entry.claimsSet = claimsSet
-      revived.add(entry)
-    }
-    const write = { ...one, entry, columns: columnsOf(publication) }
-    if (version === undefined) fresh.push(write)
-    else returned.push({ ...write, version })
-    entry.versions.set(precedence, { id: 0, documentId: 0, ...version, goneAt: null, document })
-    return 'created'
+/** Adds what a publication writes to the plan, and to what is known: the next one finds it there. Gives its outcome. */
+function planOne(one: Placed, { sets, entries, left }: Known, { fresh, returned, revived }: Planned): PublishOutcome {
+  const { publication, source, precedence } = one
+  const { document } = publication
+  const claimsSet = sets.get(canonicalClaims(publication.claims)) as number
+  const entry = entryOf(entries, entryKey(source, publication), claimsSet)
+  const version = entry.versions.get(precedence)
+  const isLiving = entry.versions.values().some(({ goneAt }) => goneAt === null)
+  const refusal = claimsRefusal(publication, isLiving ? entry.claimsSet : undefined, claimsSet)
+  if (refusal !== undefined) return refusal
+  if (version?.goneAt === null) return sameDocument(version.document, document) ? 'unchanged' : 'version_exists'
+
+  const bytes = Buffer.byteLength(document)
+  const bytesLeft = left.get(source) as number
+  if (bytes > bytesLeft) return 'source_full'
+  left.set(source, bytesLeft - bytes)
+  if (!isLiving && entry.id !== undefined) {
+    entry.claimsSet = claimsSet
+    revived.add(entry)
   }
+  const write = { ...one, entry, columns: columnsOf(publication) }
+  if (version === undefined) fresh.push(write)
+  else returned.push({ ...write, version })
+  entry.versions.set(precedence, { id: 0, documentId: 0, ...version, goneAt: null, document })
+  return 'created'
+}
 
-  const outcomes = placed.map((one) => (typeof one === 'string' ? one : outcomeOf(one)))
-  return { outcomes, fresh, returned, revived }
+/** The entry of a key; a new one where it is not known yet. */
+function entryOf(entries: Map<string, KnownEntry>, key: string, claimsSet: number): KnownEntry {
+  let entry = entries.get(key)
+  if (entry === undefined) entries.set(key, (entry = { id: undefined, claimsSet, versions: new Map() }))
+  return entry
+}
+
+/** `living` is the set of claims of an entry that has versions; undefined where this would be the first. */
+function claimsRefusal(
+  { needsClaims, claims }: Publication,
+  living: number | undefined,
+  claimsSet: number,
+): 'claims_mismatch' | 'claims_required' | undefined {
+  if (living !== undefined) return living === claimsSet ? undefined : 'claims_mismatch'
+  return needsClaims && isEmpty(claims) ? 'claims_required' : undefined
 }
 
 /** Whether two documents say the same: the order of an object's members is of no meaning (RFC 8259, section 4). */

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { followKubernetes } from '../../../../dataplane/registry/sources/kubernetes/follow.ts'
+import { watchKubernetes } from '../../../../dataplane/registry/sources/kubernetes/follow.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { json, startUpstream } from '../../../support/network/upstream.ts'
 
@@ -24,7 +24,7 @@ for (const [name, answer] of [
     })
     const following = new AbortController()
     let looks = 0
-    followKubernetes(
+    watchKubernetes(
       {
         kind: 'kubernetes',
         group: 'portico.dev',
