@@ -81,7 +81,7 @@ export function isTlsError(error: unknown): boolean {
 }
 
 /** Whether libpq would try the other way: no TLS comes about, or the server lets nobody in by this one. */
-function isOtherWayWorth(error: unknown): boolean {
+function shouldTryNext(error: unknown): boolean {
   return isTlsError(error) || (error instanceof pg.DatabaseError && /^28/.test(error.code ?? ''))
 }
 
@@ -94,7 +94,7 @@ export async function connectInTurn<T>(
     try {
       return await connect(transports[at] as Transport)
     } catch (error) {
-      if (at + 1 >= transports.length || !isOtherWayWorth(error)) throw error
+      if (at + 1 >= transports.length || !shouldTryNext(error)) throw error
     }
   }
 }

@@ -43,15 +43,15 @@ export type RedisClient = Redis | Cluster
  */
 export function connectRedis(config: RedisConfig, log: Logger): RedisClient {
   const client = config.mode === 'cluster' ? cluster(config) : single(config)
-  const told = new Set<string>()
+  const logged = new Set<string>()
   // Without a listener ioredis prints to the console. A line for each reason of an outage, not for each attempt.
   client.on('error', (error: Error) => {
-    if (!told.has(error.message)) log.warn({ err: bare(error) }, 'Redis can’t be reached')
-    told.add(error.message)
+    if (!logged.has(error.message)) log.warn({ err: bare(error) }, 'Redis can’t be reached')
+    logged.add(error.message)
   })
   client.on('ready', () => {
-    if (told.size > 0) log.info('Redis is here again')
-    told.clear()
+    if (logged.size > 0) log.info('Redis is here again')
+    logged.clear()
   })
   return client
 }

@@ -152,7 +152,7 @@ export function isPostgresConflict(error: unknown): boolean {
 export function listenPostgres(
   config: PostgresConfig,
   channel: string,
-  { heard, lost }: { heard(text?: string): void; lost(error: Error): void },
+  { onNotification, onLost }: { onNotification(text?: string): void; onLost(error: Error): void },
 ): { close(): Promise<void> } {
   let client: pg.Client | undefined
   let timer: NodeJS.Timeout | undefined
@@ -160,7 +160,7 @@ export function listenPostgres(
 
   function again(error: Error): void {
     if (closed) return
-    lost(error)
+    onLost(error)
     timer = setTimeout(begin, RECONNECT_MS)
   }
 
@@ -178,10 +178,10 @@ export function listenPostgres(
     }
     next.on('error', end)
     next.on('end', () => end(new Error('Connection terminated')))
-    next.on('notification', ({ payload }) => heard(payload))
+    next.on('notification', ({ payload }) => onNotification(payload))
     try {
       await next.query(`listen "${channel}"`)
-      heard()
+      onNotification()
     } catch (error) {
       end(error as Error)
     }

@@ -2,7 +2,7 @@ import { isObject } from '../../../crds/shared/json.ts'
 import type { Reachable } from './client-setup.ts'
 
 /** What a page shows of a server document. */
-export interface Shown {
+export interface ShownServer {
   readonly server: Reachable
   readonly title: string | undefined
   readonly description: string | undefined
@@ -14,7 +14,7 @@ export interface Shown {
 }
 
 /** Reads a stored document. Its parts were checked when it came in; texts are escaped where they are shown. */
-export function documentOf(text: string): Shown {
+export function documentOf(text: string): ShownServer {
   const server = JSON.parse(text) as Reachable & Record<string, unknown>
   const { remotes = [], packages = [] } = server
   const kinds = packages.map(({ registryType }) => registryType).filter((kind) => typeof kind === 'string') as string[]

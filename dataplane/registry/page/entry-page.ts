@@ -5,7 +5,7 @@ import type { VersionRow } from '../store/database/version-columns.ts'
 import { clientSetups } from './client-setup.ts'
 import { documentOf } from './document.ts'
 
-export interface EntryPage {
+export interface EntryPageContent {
   readonly registry: string
   /** Newest first; at least one. */
   readonly rows: readonly VersionRow[]
@@ -16,7 +16,7 @@ export interface EntryPage {
 const MOST_VERSIONS = 100
 
 /** One server: what it is, how a client gets it, and its versions. */
-export function entryPage({ registry, rows, more }: EntryPage): Omit<Page, 'footer'> {
+export function entryPage({ registry, rows, more }: EntryPageContent): Omit<Page, 'footer'> {
   const shown = rows.find(({ is_latest }) => is_latest === 1) ?? (rows[0] as VersionRow)
   const { server, title, description, ways, websiteUrl, repositoryUrl } = documentOf(shown.document)
   const setups = clientSetups(server)

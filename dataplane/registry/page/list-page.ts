@@ -4,7 +4,7 @@ import { LONGEST_SEARCH } from '../api/schemas/page-limits.ts'
 import type { VersionRow } from '../store/database/version-columns.ts'
 import { documentOf } from './document.ts'
 
-export interface ListPage {
+export interface ListPageContent {
   /** Those that the caller may read. */
   readonly registries: readonly string[]
   readonly registry: string
@@ -15,7 +15,14 @@ export interface ListPage {
 }
 
 /** The servers of a registry, a page of them, with a search that is a plain form. */
-export function listPage({ registries, registry, search, rows, nextCursor, isFirst }: ListPage): Omit<Page, 'footer'> {
+export function listPage({
+  registries,
+  registry,
+  search,
+  rows,
+  nextCursor,
+  isFirst,
+}: ListPageContent): Omit<Page, 'footer'> {
   const query = (cursor?: string) =>
     `/?${new URLSearchParams({ registry, ...(search && { search }), ...(cursor !== undefined && { cursor }) })}`
   return {

@@ -19,7 +19,7 @@ export interface Configuration {
   begin(apply: (settings: RegistrySettings) => Promise<void>): Promise<void>
 }
 
-interface ConfigurationPlace {
+interface ConfigurationLocation {
   readonly file: string
   /** The host that the public listener was told to listen on, if any: it is answered to. */
   readonly listenHost: string | undefined
@@ -27,7 +27,7 @@ interface ConfigurationPlace {
 
 /** Loads the configuration and follows it until the signal. Throws a ConfigError where the first won't do. */
 export async function followConfiguration(
-  { file, listenHost }: ConfigurationPlace,
+  { file, listenHost }: ConfigurationLocation,
   signal: AbortSignal,
   log: Logger,
 ): Promise<Configuration> {

@@ -1,33 +1,33 @@
-import type { Source, Synced } from '../sources/format/source.ts'
+import type { SyncedSource, SyncResult } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
-import type { Asides } from './aside.ts'
+import type { Quarantine } from './quarantine.ts'
 import type { SyncCall } from './schedule.ts'
 
-type Sync = (source: Source, call: SyncCall) => Promise<Synced>
+type Sync = (source: SyncedSource, call: SyncCall) => Promise<SyncResult>
 
 /**
  * Makes syncs keep away from the writing thread while their source is put aside. Those that have ended the thread before
  * are tried one at a time, so that it shows which of them it is.
  */
-export function guardSyncs(sync: Sync, asides: Asides): Sync {
+export function guardSyncs(sync: Sync, quarantine: Quarantine): Sync {
   let lastSuspect: Promise<unknown> = Promise.resolve()
 
-  async function run(source: Source, call: SyncCall): Promise<Synced> {
-    asides.check(source)
+  async function run(source: SyncedSource, call: SyncCall): Promise<SyncResult> {
+    quarantine.check(source)
     try {
       const synced = await sync(source, call)
-      asides.clear(source.name)
+      quarantine.clear(source.name)
       return synced
     } catch (error) {
       // Of its own fault it says what it is; of the end of the thread the aside tells, if it was put there.
-      if (!(error instanceof SourceError)) asides.check(source)
+      if (!(error instanceof SourceError)) quarantine.check(source)
       throw error
     }
   }
 
   return function guardedSync(source, call) {
-    asides.check(source)
-    if (!asides.isSuspect(source.name)) return run(source, call)
+    quarantine.check(source)
+    if (!quarantine.isSuspect(source.name)) return run(source, call)
     const running = lastSuspect.then(() => {
       call.signal.throwIfAborted()
       return run(source, call)

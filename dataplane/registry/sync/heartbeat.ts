@@ -1,9 +1,9 @@
 /** A thread beats so often while its event loop turns. */
 const BEAT_MS = 500
 /** How often it is looked whether it does. */
-const LOOK_MS = 1_000
+const CHECK_MS = 1_000
 /** After so many looks in a row without a beat the thread stands still. */
-const MOST_LOOKS = 20
+const MOST_MISSES = 20
 
 const BEATS = 0
 const IN_DATABASE = 1
@@ -44,17 +44,17 @@ export function inDatabase<T>(pulse: Pulse, call: () => T): T {
  */
 export function watchPulse(pulse: Pulse, stalled: () => void): () => void {
   let last = 0
-  let looks = 0
+  let misses = 0
   const timer = setInterval(() => {
     const beats = Atomics.load(pulse, BEATS)
     const lives = beats !== last || beats === 0 || Atomics.load(pulse, IN_DATABASE) === 1
     last = beats
-    looks = lives ? 0 : looks + 1
-    if (looks === MOST_LOOKS) stalled()
-  }, LOOK_MS)
+    misses = lives ? 0 : misses + 1
+    if (misses === MOST_MISSES) stalled()
+  }, CHECK_MS)
   timer.unref()
   return () => clearInterval(timer)
 }
 
 /** For the log and for people. */
-export const STALL_SECONDS = (MOST_LOOKS * LOOK_MS) / 1000
+export const STALL_SECONDS = (MOST_MISSES * CHECK_MS) / 1000

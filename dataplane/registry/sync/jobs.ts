@@ -1,4 +1,4 @@
-import type { Source, Synced } from '../sources/format/source.ts'
+import type { SyncedSource, SyncResult } from '../sources/format/source.ts'
 import type { StoreSettings } from '../store/apply/apply-settings.ts'
 import type { AdminWriter } from '../store/database/records.ts'
 import type { SyncCall } from './schedule.ts'
@@ -9,7 +9,7 @@ export interface Jobs extends AdminWriter {
   open(): Promise<void>
   applySettings(settings: StoreSettings): Promise<void>
   /** Throws a SourceError. */
-  syncSource(source: Source, call: SyncCall): Promise<Synced>
+  syncSource(source: SyncedSource, call: SyncCall): Promise<SyncResult>
   /** Keeps how the syncs of a source stand, for the time after a restart and for other replicas. `state` is JSON. */
   recordSync(record: { readonly source: string; readonly state: string }): Promise<void>
   close(): Promise<void>
@@ -17,5 +17,8 @@ export interface Jobs extends AdminWriter {
 
 /** The same on the thread's side: what a job is told in one object, and the signal of the one that asked. */
 export interface Work extends Omit<Jobs, 'syncSource'> {
-  syncSource(argument: { readonly source: Source; readonly full: boolean }, signal: AbortSignal): Promise<Synced>
+  syncSource(
+    argument: { readonly source: SyncedSource; readonly full: boolean },
+    signal: AbortSignal,
+  ): Promise<SyncResult>
 }

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { PostgresConfig } from '../../storage/sql-postgres.ts'
-import { hearOthers } from '../store/database/changes-heard.ts'
+import { subscribeToChanges } from '../store/database/change-notifications.ts'
 import { openForReading, storeFile } from '../store/database/open.ts'
 import type { AdminWriter } from '../store/database/records.ts'
 import { available, createReader, type Reader } from '../store/read/read.ts'
 import { createSnapshot } from '../store/read/snapshot.ts'
-import { createAsides } from './aside.ts'
 import { guardSyncs } from './guard-syncs.ts'
 import type { Jobs } from './jobs.ts'
+import { openQuarantine } from './quarantine.ts'
 import { startWriter } from './writer.ts'
 
 /** The store: reads happen here, writes in a thread of their own. */
@@ -33,22 +33,22 @@ interface StoreOptions {
 export async function openStore(options: StoreOptions, log: Logger): Promise<Store> {
   const { stateDirectory, postgres, onSettings } = options
   const file = await storeFile(stateDirectory)
-  const place = postgres ?? file
+  const location = postgres ?? file
   const replica = randomUUID()
-  const asides = createAsides(stateDirectory, log)
-  const jobs = startWriter({ place, stateDirectory, replica, onEnd: asides.threadEnded }, log)
+  const quarantine = openQuarantine(stateDirectory, log)
+  const jobs = startWriter({ location, stateDirectory, replica, onEnd: quarantine.threadEnded }, log)
   try {
     await jobs.open()
   } catch (error) {
     await jobs.close()
     throw error
   }
-  const database = openForReading(place)
+  const database = openForReading(location)
   const snapshot = await createSnapshot(database, onSettings)
-  const ear = hearOthers(place, replica, log, snapshot.refresh)
+  const subscription = subscribeToChanges(location, replica, log, snapshot.refresh)
 
   /** What has asked for a change reads it from then on. */
-  const seen = <A extends unknown[], R>(job: (...args: A) => Promise<R>, changed?: 'entries') =>
+  const thenRefresh = <A extends unknown[], R>(job: (...args: A) => Promise<R>, changed?: 'entries') =>
     async function writeAndSee(...args: A): Promise<R> {
       let outcome: R
       try {
@@ -63,22 +63,22 @@ export async function openStore(options: StoreOptions, log: Logger): Promise<Sto
     }
   return {
     reader: createReader(database, snapshot),
-    applySettings: seen(jobs.applySettings),
-    syncSource: seen(guardSyncs(jobs.syncSource, asides), 'entries'),
-    recordSync: seen(jobs.recordSync),
+    applySettings: thenRefresh(jobs.applySettings),
+    syncSource: thenRefresh(guardSyncs(jobs.syncSource, quarantine), 'entries'),
+    recordSync: thenRefresh(jobs.recordSync),
     writer: {
-      publish: seen(jobs.publish, 'entries'),
-      setClaims: seen(jobs.setClaims, 'entries'),
-      deleteVersion: seen(jobs.deleteVersion, 'entries'),
-      setStatus: seen(jobs.setStatus, 'entries'),
-      putSource: seen(jobs.putSource),
-      removeSource: seen(jobs.removeSource),
-      putRegistry: seen(jobs.putRegistry),
-      removeRegistry: seen(jobs.removeRegistry),
+      publish: thenRefresh(jobs.publish, 'entries'),
+      setClaims: thenRefresh(jobs.setClaims, 'entries'),
+      deleteVersion: thenRefresh(jobs.deleteVersion, 'entries'),
+      setStatus: thenRefresh(jobs.setStatus, 'entries'),
+      putSource: thenRefresh(jobs.putSource),
+      removeSource: thenRefresh(jobs.removeSource),
+      putRegistry: thenRefresh(jobs.putRegistry),
+      removeRegistry: thenRefresh(jobs.removeRegistry),
     },
-    away: ear.away,
+    away: subscription.away,
     async close() {
-      await ear.close()
+      await subscription.close()
       await database.destroy()
       await jobs.close()
     },

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import { DEFAULT_INTERVAL, type SourceConfig } from '../../config/registry.ts'
-import type { Place } from '../sources/format/source.ts'
+import type { SourceLocation } from '../sources/format/source.ts'
 import type { ScheduledSource } from './schedule.ts'
 
 const FILE_TIMEOUT = '30s'
@@ -17,7 +17,7 @@ const IN_CLUSTER = {
 /** A cluster is followed; this finds what a watch has missed. */
 const CLUSTER_INTERVAL = '5m'
 
-interface PlaceOptions {
+interface LocationOptions {
   /** What relative paths are relative to. */
   readonly directory: string
   /** Whether the source is held to public addresses. */
@@ -27,18 +27,18 @@ interface PlaceOptions {
 }
 
 /** The schedule of a source; undefined where there is nothing to sync: a managed one. */
-export function scheduleOf(source: SourceConfig, options: PlaceOptions): ScheduledSource | undefined {
-  const place = placeOf(source, options)
-  if (place === undefined) return undefined
+export function scheduleOf(source: SourceConfig, options: LocationOptions): ScheduledSource | undefined {
+  const location = locationOf(source, options)
+  if (location === undefined) return undefined
   const { name, syncPolicy, filter } = source
-  const interval = syncPolicy?.interval ?? (place.kind === 'kubernetes' ? CLUSTER_INTERVAL : DEFAULT_INTERVAL)
-  return { name, place, intervalMs: parseDuration(interval), filter, maxBytes: options.sourceBytes }
+  const interval = syncPolicy?.interval ?? (location.kind === 'kubernetes' ? CLUSTER_INTERVAL : DEFAULT_INTERVAL)
+  return { name, location, intervalMs: parseDuration(interval), filter, maxBytes: options.sourceBytes }
 }
 
-function placeOf(
+function locationOf(
   { git, api, file, kubernetes }: SourceConfig,
-  { directory, publicOnly }: PlaceOptions,
-): Place | undefined {
+  { directory, publicOnly }: LocationOptions,
+): SourceLocation | undefined {
   if (git !== undefined) {
     const { repository, branch, tag, commit, path = REGISTRY_FILE, auth } = git
     return {

@@ -1,15 +1,15 @@
 import type { Logger } from 'pino'
 import { followFile, stampOf } from '../../config/follow-file.ts'
 import type { Observe } from '../../telemetry/observe.ts'
-import type { Source, Synced } from '../sources/format/source.ts'
+import type { SyncedSource, SyncResult } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
 import type { SyncState } from '../sources/format/sync-state.ts'
-import { watchKubernetes } from '../sources/kubernetes/follow.ts'
+import { watchKubernetes } from '../sources/kubernetes/watch.ts'
 import { backoff } from './backoff.ts'
 import type { Slots } from './slots.ts'
 
 /** A source with the time between two looks at it. */
-export interface ScheduledSource extends Source {
+export interface ScheduledSource extends SyncedSource {
   readonly intervalMs: number
 }
 
@@ -20,7 +20,7 @@ export interface SyncCall {
 }
 
 export interface ScheduleOptions {
-  readonly sync: (source: Source, call: SyncCall) => Promise<Synced>
+  readonly sync: (source: SyncedSource, call: SyncCall) => Promise<SyncResult>
   /** Keeps how a source stands, for the time after a restart. */
   readonly record?: (name: string, state: SyncState) => Promise<void>
   readonly slots: Slots
@@ -93,12 +93,12 @@ class SourceSchedule implements Schedule {
   }
 
   start(): void {
-    const { place } = this.source
-    if (place.kind === 'file') {
-      this.#follow(place.path).catch(() => this.#begin())
+    const { location } = this.source
+    if (location.kind === 'file') {
+      this.#follow(location.path).catch(() => this.#begin())
       return
     }
-    if (place.kind === 'kubernetes') watchKubernetes(place, () => this.#begin(), this.#stopping.signal)
+    if (location.kind === 'kubernetes') watchKubernetes(location, () => this.#begin(), this.#stopping.signal)
     this.#begin()
   }
 
@@ -203,7 +203,7 @@ class SourceSchedule implements Schedule {
 
 const now = () => new Date().toISOString()
 
-function succeeded({ servers, skills, problems }: Synced): Partial<SyncState> {
+function succeeded({ servers, skills, problems }: SyncResult): Partial<SyncState> {
   return {
     state: 'ok',
     tried: true,

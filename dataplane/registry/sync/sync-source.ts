@@ -1,19 +1,26 @@
 import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
-import { readFile } from '../sources/file/read-file.ts'
-import { readInline } from '../sources/file/read-inline.ts'
+import { pollFile } from '../sources/file/poll-file.ts'
+import { pollInline } from '../sources/file/poll-inline.ts'
 import { createFilter } from '../sources/format/filter.ts'
 import type { Problem } from '../sources/format/read-entry.ts'
-import type { Content, LookAtSource, Place, PlaceOf, Source, Synced } from '../sources/format/source.ts'
+import type {
+  Content,
+  LocationOf,
+  PollSource,
+  SourceLocation,
+  SyncedSource,
+  SyncResult,
+} from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
-import { readGit } from '../sources/git/read-git.ts'
-import { readApi } from '../sources/http/read-api.ts'
-import { readUrl } from '../sources/http/read-url.ts'
-import { readKubernetes } from '../sources/kubernetes/read.ts'
+import { pollGit } from '../sources/git/poll-git.ts'
+import { pollApi } from '../sources/http/poll-api.ts'
+import { pollUrl } from '../sources/http/poll-url.ts'
+import { pollKubernetes } from '../sources/kubernetes/poll.ts'
 import { stageSync } from '../store/apply/apply-sync.ts'
 import type { RegistryTables } from '../store/database/schema.ts'
-import { markSyncing } from './sync-marks.ts'
+import { writeSyncMarker } from './sync-markers.ts'
 
 interface SyncOptions {
   /** Reads everything again, whatever the last pass left behind. */
@@ -27,18 +34,18 @@ interface SyncOptions {
 type Database = Kysely<RegistryTables>
 
 /** Goes up when the same bytes would be read differently: they are then read again though they did not change. */
-const READER_REVISION = 3
+const READER_REVISION = 4
 
 /** Of what was left out so many are kept, to be told. */
 const MOST_PROBLEMS = 1000
 
-const looks: { readonly [K in Place['kind']]: LookAtSource<PlaceOf<K>> } = {
-  file: readFile,
-  url: readUrl,
-  inline: readInline,
-  git: readGit,
-  api: readApi,
-  kubernetes: readKubernetes,
+const pollers: { readonly [K in SourceLocation['kind']]: PollSource<LocationOf<K>> } = {
+  file: pollFile,
+  url: pollUrl,
+  inline: pollInline,
+  git: pollGit,
+  api: pollApi,
+  kubernetes: pollKubernetes,
 }
 
 /**
@@ -47,20 +54,20 @@ const looks: { readonly [K in Place['kind']]: LookAtSource<PlaceOf<K>> } = {
  */
 export async function syncSource(
   database: Database,
-  source: Source,
+  source: SyncedSource,
   { full, stateDirectory, signal, alone }: SyncOptions,
-): Promise<Synced> {
-  const settingsHash = hash('sha256', JSON.stringify([READER_REVISION, source.place, source.filter]), 'base64url')
+): Promise<SyncResult> {
+  const settingsHash = hash('sha256', JSON.stringify([READER_REVISION, source.location, source.filter]), 'base64url')
   const before = await lastApplied(database, source.name)
-  const mark = !full && before?.settings_hash === settingsHash ? (before.content_hash ?? undefined) : undefined
+  const cursor = !full && before?.settings_hash === settingsHash ? (before.content_hash ?? undefined) : undefined
 
   await using parts = new AsyncDisposableStack()
-  const look = looks[source.place.kind] as LookAtSource
+  const poll = pollers[source.location.kind] as PollSource
   const holdsSkills = (before?.skills ?? 0) > 0
   const { name, maxBytes } = source
   const held = () => bytesHeld(database, name)
-  const pass = { source: name, mark, holdsSkills, maxBytes, held, stateDirectory, signal, parts }
-  const readChange = await look(source.place, pass)
+  const pass = { source: name, cursor, holdsSkills, maxBytes, held, stateDirectory, signal, parts }
+  const readChange = await poll(source.location, pass)
   if (readChange === undefined) return outcome(before, false)
 
   const changed = await alone(async () => {
@@ -68,20 +75,20 @@ export async function syncSource(
     // Another replica was faster.
     if (!full && (now?.content_hash !== before?.content_hash || now?.settings_hash !== before?.settings_hash))
       return false
-    using _ = markSyncing(stateDirectory, source.name)
+    using _ = writeSyncMarker(stateDirectory, source.name)
     const content = await readChange()
-    if (!('newMark' in content)) {
+    if (!('newCursor' in content)) {
       // What has changed says nothing of what was left out of the rest.
       const before = content.complete ? [] : problemsOf(now)
       return await apply(database, source, { settingsHash, content, before, signal })
     }
-    await stored(recordMark(database, source.name, content.newMark))
+    await stored(recordCursor(database, source.name, content.newCursor))
     return false
   })
   return outcome(await lastApplied(database, source.name), changed)
 }
 
-interface Read {
+interface ReadContent {
   readonly settingsHash: string
   readonly content: Content
   /** Problems of the passes before, which stay. */
@@ -92,8 +99,8 @@ interface Read {
 /** Writes what was read of a source to the store, batch by batch; tells whether anything was written. */
 async function apply(
   database: Database,
-  { name, filter }: Source,
-  { settingsHash, content, before, signal }: Read,
+  { name, filter }: SyncedSource,
+  { settingsHash, content, before, signal }: ReadContent,
 ): Promise<boolean> {
   if (signal.aborted) throw stopped()
   const staging = await stored(stageSync(database, name))
@@ -111,7 +118,7 @@ async function apply(
     const { complete } = content
     const now = new Date().toISOString()
     return await stored(
-      staging.finish({ settingsHash, mark: content.mark(), complete, problems: JSON.stringify(problems), now }),
+      staging.finish({ settingsHash, cursor: content.cursor(), complete, problems: JSON.stringify(problems), now }),
     )
   } catch (error) {
     // Where that fails too, the next pass begins with it.
@@ -123,14 +130,14 @@ async function apply(
 const keyOf = ({ pointer, message }: Problem) => `${pointer} ${message}`
 
 /** A filter may have hundreds of patterns: other syncs and publications get their turn meanwhile. */
-const TURN_MS = 20
+const YIELD_MS = 20
 
 async function filterInTurns<T>(items: readonly T[], wanted: (item: T) => boolean): Promise<T[]> {
   const kept: T[] = []
   let begun = performance.now()
   for (const item of items) {
     if (wanted(item)) kept.push(item)
-    if (performance.now() - begun < TURN_MS) continue
+    if (performance.now() - begun < YIELD_MS) continue
     await setImmediate()
     begun = performance.now()
   }
@@ -147,8 +154,8 @@ async function stored<T>(answer: Promise<T>): Promise<T> {
   }
 }
 
-async function recordMark(database: Database, source: string, mark: string): Promise<void> {
-  await database.updateTable('source').set({ content_hash: mark }).where('name', '=', source).execute()
+async function recordCursor(database: Database, source: string, cursor: string): Promise<void> {
+  await database.updateTable('source').set({ content_hash: cursor }).where('name', '=', source).execute()
 }
 
 async function bytesHeld(database: Database, source: string) {
@@ -168,7 +175,7 @@ function lastApplied(database: Database, source: string) {
     .executeTakeFirst()
 }
 
-function outcome(applied: Applied, changed: boolean): Synced {
+function outcome(applied: Applied, changed: boolean): SyncResult {
   if (applied === undefined) throw new SourceError('store_failed', 'the source is no longer configured')
   const { servers, skills } = applied
   return { changed, servers, skills, problems: problemsOf(applied) }

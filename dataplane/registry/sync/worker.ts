@@ -5,10 +5,10 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import type { Kysely } from 'kysely'
 import { isDatabaseError } from '../../storage/sql.ts'
-import type { Synced } from '../sources/format/source.ts'
+import type { SyncResult } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
 import { applySettings } from '../store/apply/apply-settings.ts'
-import { type News, tellOthers } from '../store/database/changes-heard.ts'
+import { type ChangeScope, notifyReplicas } from '../store/database/change-notifications.ts'
 import { openForWriting } from '../store/database/open.ts'
 import type { RegistryTables } from '../store/database/schema.ts'
 import { createGroupCommit } from '../store/publish/group-commit.ts'
@@ -20,7 +20,7 @@ import type { Answer, Call, WorkerData } from './writer.ts'
 
 const port = portOf(parentPort)
 
-const { place, stateDirectory, replica, pulse } = workerData as WorkerData
+const { location, stateDirectory, replica, pulse } = workerData as WorkerData
 beat(pulse)
 /** Of what is being done; a call can be ended from the other side. */
 const running = new Map<number, AbortController>()
@@ -33,7 +33,7 @@ function portOf(parent: MessagePort | null): MessagePort {
 
 /** The one connection. Where it can't be had, the next job tries again. */
 function database(): Promise<Kysely<RegistryTables>> {
-  opened ??= openForWriting(place, (call) => inDatabase(pulse, call)).catch((error) => {
+  opened ??= openForWriting(location, (call) => inDatabase(pulse, call)).catch((error) => {
     opened = undefined
     throw error
   })
@@ -90,9 +90,9 @@ async function serve(call: Call): Promise<void> {
   ).then(
     async (result): Promise<Answer> => {
       // Lost with the connection it is no harm: the others look for themselves now and then.
-      const news = newsOf(job, result)
-      const tell = async (told: News) => tellOthers(await database(), replica, told)
-      if (news !== undefined) await tell(news).catch(() => {})
+      const scope = scopeOf(job, result)
+      const tell = async (changed: ChangeScope) => notifyReplicas(await database(), replica, changed)
+      if (scope !== undefined) await tell(scope).catch(() => {})
       return { id, result }
     },
     (error: Error): Answer => ({ id, error: plainError(error) }),
@@ -104,9 +104,9 @@ async function serve(call: Call): Promise<void> {
 }
 
 /** Of what the others are told when a job is done; the changes tell of themselves. */
-function newsOf(job: keyof Work, result: unknown): News | undefined {
+function scopeOf(job: keyof Work, result: unknown): ChangeScope | undefined {
   if (job === 'applySettings' || job === 'recordSync') return 'settings'
-  return job === 'syncSource' && (result as Synced).changed ? 'entries' : undefined
+  return job === 'syncSource' && (result as SyncResult).changed ? 'entries' : undefined
 }
 
 function plainError(error: Error) {

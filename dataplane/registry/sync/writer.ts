@@ -1,9 +1,9 @@
 import { Worker } from 'node:worker_threads'
 import type { Logger } from 'pino'
 import { PublicError } from '../../server/errors.ts'
-import type { Source } from '../sources/format/source.ts'
+import type { SyncedSource } from '../sources/format/source.ts'
 import { SourceError, type SourceErrorCode } from '../sources/format/source-error.ts'
-import type { StorePlace } from '../store/database/open.ts'
+import type { StoreLocation } from '../store/database/open.ts'
 import { lastBegun, newPulse, type Pulse, STALL_SECONDS, watchPulse } from './heartbeat.ts'
 import type { Jobs } from './jobs.ts'
 
@@ -25,7 +25,7 @@ interface PlainError {
 
 /** What the thread is started with. */
 export interface WorkerData {
-  readonly place: StorePlace
+  readonly location: StoreLocation
   /** Where sources keep what they need not fetch again. */
   readonly stateDirectory: string
   /** This process among the replicas. */
@@ -35,7 +35,7 @@ export interface WorkerData {
 
 export interface WriterOptions extends Omit<WorkerData, 'pulse'> {
   /** Called when the thread has ended by itself or was ended; with the sources that were being synced, and what it was. */
-  readonly onEnd?: (syncing: readonly Source[], what: string) => void
+  readonly onEnd?: (syncing: readonly SyncedSource[], what: string) => void
 }
 
 /** This spelling is what bundle.ts looks for; it puts the worker's own bundle in its place. */
@@ -189,7 +189,7 @@ export function startWriter(options: WriterOptions, log: Logger): Jobs {
 }
 
 interface SyncArgument {
-  readonly source: Source
+  readonly source: SyncedSource
   readonly full: boolean
 }
 

@@ -95,9 +95,12 @@ test('a server without TLS', async () => {
   const expected = { disable: 'plain', allow: 'plain', prefer: 'plain', require: 'refused', 'verify-full': 'refused' }
   await told(expected, (sslMode) => asked({ url, sslMode, ...(sslMode === 'verify-full' && { caFile: ca(own) }) }))
   let heard = 0
-  const ear = listenPostgres({ url, sslMode: 'prefer' }, 'news', { heard: () => heard++, lost() {} })
+  const subscription = listenPostgres({ url, sslMode: 'prefer' }, 'news', {
+    onNotification: () => heard++,
+    onLost() {},
+  })
   await eventually('it is listened to in plain text', () => heard > 0)
-  await ear.close()
+  await subscription.close()
 })
 
 test('a server that lets nobody in without TLS, or nobody with it', async () => {

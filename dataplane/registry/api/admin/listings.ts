@@ -1,6 +1,6 @@
 import type { Context } from 'hono'
 import { decodeEntryCursor, encodeEntryCursor } from '../../catalog/entry-cursor.ts'
-import type { EntryPage, EntryRecord, RecordPage } from '../../store/database/records.ts'
+import type { EntryPageQuery, EntryRecord, RecordPage } from '../../store/database/records.ts'
 import { answerJson } from '../request/answer-json.ts'
 import type { Api } from '../request/context.ts'
 import type { Operation, RegistryEnv } from '../request/operation.ts'
@@ -65,7 +65,7 @@ export function listingOperations({ reader }: Api): readonly Operation[] {
 }
 
 /** The page of entries that is requested, and what its cursors belong to. */
-interface EntryPageRequest extends EntryPage {
+interface EntryPageRequest extends EntryPageQuery {
   readonly owner: string
 }
 

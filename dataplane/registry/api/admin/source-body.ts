@@ -5,17 +5,17 @@ import { isLoopback } from '../../../config/check/url.ts'
 import type { SourceConfig } from '../../../config/registry.ts'
 import type { ErrorDetail } from '../../../server/errors.ts'
 
-type Source = Omit<SourceConfig, 'name'>
+type SourceBody = Omit<SourceConfig, 'name'>
 
 /**
  * What is wrong with a source that comes through the API, besides its schema (which has no fields for files of this
  * machine). Whoever may create sources may not make this server call into the network that it stands in.
  */
-export function apiSourceFindings(source: Source, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
+export function apiSourceFindings(source: SourceBody, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
   return [...sourceFindings(source, ''), ...addressFindings(source, privateSources)]
 }
 
-function addressFindings({ git, api, file }: Source, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
+function addressFindings({ git, api, file }: SourceBody, privateSources: 'allow' | 'deny'): readonly ErrorDetail[] {
   const places = [
     [git?.repository, '/git/repository'],
     [api?.endpoint, '/api/endpoint'],

@@ -2,11 +2,11 @@ import { Lease, type Share } from '../../../server/budget.ts'
 import type { Reader } from '../../store/read/read.ts'
 import type { CallerMemory } from '../request/caller-memory.ts'
 import type { OpenRegistry } from '../request/gate.ts'
-import type { Question } from '../request/query.ts'
-import { AskedLately } from './asked-lately.ts'
+import type { CatalogQuery } from '../request/query.ts'
+import { BodyCache, type ResponseBody } from './body-cache.ts'
 import { compressed } from './compressed.ts'
-import { type Body, KeptBodies } from './kept-bodies.ts'
 import { readCatalog } from './read-catalog.ts'
+import { RecentKeys } from './recent-keys.ts'
 
 /** Below this a packet is a packet, compressed or not. */
 const SMALLEST = 1_400
@@ -23,15 +23,15 @@ interface CatalogBodiesOptions {
  * While it is made it counts against a share, and throws where that is too much.
  */
 type CatalogBodies = (
-  question: Question,
+  query: CatalogQuery,
   open: OpenRegistry,
   gzip: boolean,
   share: Share,
-) => Body | Promise<Body | undefined>
+) => ResponseBody | Promise<ResponseBody | undefined>
 
 /** What is made, and for whom. */
-interface Wanted {
-  readonly question: Question
+interface BodyRequest {
+  readonly query: CatalogQuery
   readonly open: OpenRegistry
   readonly gzip: boolean
   readonly share: Share
@@ -43,31 +43,31 @@ interface Wanted {
  * has changed. What several ask for at once is read and compressed once (measured: gzip of 130 kB costs 1.6 to 5.5 ms).
  */
 export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptions): CatalogBodies {
-  const kept = new KeptBodies()
-  const asked = new AskedLately()
-  const making = new Map<string, Promise<Body | undefined>>()
+  const kept = new BodyCache()
+  const requested = new RecentKeys()
+  const making = new Map<string, Promise<ResponseBody | undefined>>()
 
-  async function read(question: Question, open: OpenRegistry, share: Share): Promise<Body | undefined> {
+  async function read(query: CatalogQuery, open: OpenRegistry, share: Share): Promise<ResponseBody | undefined> {
     const held = new Lease(share)
     try {
-      return await readCatalog(reader, question, open, (bytes) => held.demand(bytes))
+      return await readCatalog(reader, query, open, (bytes) => held.demand(bytes))
     } finally {
       held.release()
     }
   }
 
-  async function make({ question, open, gzip, share }: Wanted): Promise<Body | undefined> {
-    const known = gzip && away() === undefined ? kept.get(keyOf(question, open, false)) : undefined
-    const plain = known ?? (await read(question, open, share))
+  async function make({ query, open, gzip, share }: BodyRequest): Promise<ResponseBody | undefined> {
+    const known = gzip && away() === undefined ? kept.get(keyOf(query, open, false)) : undefined
+    const plain = known ?? (await read(query, open, share))
     if (!gzip || plain === undefined || plain.bytes.length < SMALLEST) return plain
     const { bytes, revision } = plain
     return { bytes: await memory.during(share, bytes.length, () => compressed(bytes)), gzip, revision }
   }
 
-  async function makeAndKeep(key: string, wanted: Wanted) {
+  async function makeAndKeep(key: string, request: BodyRequest) {
     try {
-      const body = await make(wanted)
-      if (body?.revision !== undefined && isKept(key, wanted.question, body)) kept.keep(key, body)
+      const body = await make(request)
+      if (body?.revision !== undefined && isKept(key, request.query, body)) kept.keep(key, body)
       return body
     } finally {
       making.delete(key)
@@ -79,21 +79,23 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
    * kept, they would drive out what is asked for over and over. To compress them again would cost more than that. What
    * shows nothing is read anew each time, as is whether it is still so.
    */
-  function isKept(key: string, { asks, query }: Question, { gzip }: Body): boolean {
+  function isKept(key: string, { kind, query }: CatalogQuery, { gzip }: ResponseBody): boolean {
     if (gzip) return true
-    return asks === 'version' ? asked.again(key) : query.after === undefined && (asks === 'list' || asked.again(key))
+    return kind === 'version'
+      ? requested.isRepeated(key)
+      : query.after === undefined && (kind === 'list' || requested.isRepeated(key))
   }
 
-  return function bodyOf(question, open, gzip, share) {
-    const key = keyOf(question, open, gzip)
+  return function bodyOf(query, open, gzip, share) {
+    const key = keyOf(query, open, gzip)
     const known = away() === undefined ? kept.get(key) : undefined
     if (known !== undefined) return known
     let body = making.get(key)
-    if (body === undefined) making.set(key, (body = makeAndKeep(key, { question, open, gzip, share })))
+    if (body === undefined) making.set(key, (body = makeAndKeep(key, { query, open, gzip, share })))
     return body
   }
 }
 
-function keyOf(question: Question, { revision, tag }: OpenRegistry, gzip: boolean): string {
-  return `${gzip ? 'gzip' : 'plain'} ${revision}.${tag} ${JSON.stringify(question)}`
+function keyOf(query: CatalogQuery, { revision, tag }: OpenRegistry, gzip: boolean): string {
+  return `${gzip ? 'gzip' : 'plain'} ${revision}.${tag} ${JSON.stringify(query)}`
 }

@@ -6,7 +6,7 @@ import { requestIdOf } from '../../../server/request-id.ts'
 import type { Actor } from '../../authz/actor.ts'
 import { etagOf, type Revision } from '../request/conditional.ts'
 import { allowedOrigin, EXPOSED_HEADERS } from '../request/cross-origin.ts'
-import type { Body } from './kept-bodies.ts'
+import type { ResponseBody } from './body-cache.ts'
 
 /** A request to the consumer API and the answer to it, on Node's own objects. */
 export interface Exchange {
@@ -32,7 +32,12 @@ export function openExchange(
 }
 
 /** The head of a 200 with a body of this revision. */
-export function writeBodyHead(exchange: Exchange, { bytes, gzip }: Body, revision: Revision, actor: Actor): void {
+export function writeBodyHead(
+  exchange: Exchange,
+  { bytes, gzip }: ResponseBody,
+  revision: Revision,
+  actor: Actor,
+): void {
   const fields = revisionFields(exchange, revision, actor)
   if (gzip) fields.push('content-encoding', 'gzip')
   fields.push('content-type', 'application/json', 'content-length', String(bytes.length), ...NOSNIFF)

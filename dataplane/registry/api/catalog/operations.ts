@@ -25,7 +25,7 @@ const VERSIONS = `All versions where they are no more than 1,000, else the newes
 export const catalogIds = {
   server: { list: 'listServers', versions: 'listServerVersions', version: 'getServerVersion' },
   skill: { list: 'listSkills', versions: 'listSkillVersions', version: 'getSkillVersion' },
-} as const satisfies Record<EntryType, Record<CatalogPath['asks'], string>>
+} as const satisfies Record<EntryType, Record<CatalogPath['kind'], string>>
 
 /**
  * The consumer API: what a registry shows. Servers as in the MCP registry API v0.1, skills beside it in the same way.

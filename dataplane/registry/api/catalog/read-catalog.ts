@@ -1,10 +1,10 @@
 import { encodeCursor } from '../../catalog/cursor.ts'
 import type { VersionRow } from '../../store/database/version-columns.ts'
-import type { Hold } from '../../store/read/large-texts.ts'
+import type { ReserveMemory } from '../../store/read/large-texts.ts'
 import type { Reader } from '../../store/read/read.ts'
 import type { OpenRegistry } from '../request/gate.ts'
-import type { Question } from '../request/query.ts'
-import type { Body } from './kept-bodies.ts'
+import type { CatalogQuery } from '../request/query.ts'
+import type { ResponseBody } from './body-cache.ts'
 import { encodeParts, listParts, versionParts } from './version-parts.ts'
 
 /**
@@ -13,11 +13,11 @@ import { encodeParts, listParts, versionParts } from './version-parts.ts'
  */
 export async function readCatalog(
   reader: Reader,
-  question: Question,
+  question: CatalogQuery,
   { visible }: OpenRegistry,
-  hold: Hold,
-): Promise<Body | undefined> {
-  switch (question.asks) {
+  hold: ReserveMemory,
+): Promise<ResponseBody | undefined> {
+  switch (question.kind) {
     case 'list': {
       const { query } = question
       const { rows, more } = await reader.list({ ...query, visible }, hold)
@@ -42,6 +42,6 @@ function cursorBehind(rows: readonly VersionRow[], digest: string): string {
   return encodeCursor(rows.at(-1) as VersionRow, digest)
 }
 
-function plain(parts: readonly string[], revision: string | undefined): Body {
+function plain(parts: readonly string[], revision: string | undefined): ResponseBody {
   return { bytes: encodeParts(parts), gzip: false, revision }
 }

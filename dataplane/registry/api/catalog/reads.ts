@@ -9,7 +9,7 @@ import { type CatalogPath, catalogPath } from '../request/catalog-path.ts'
 import { isUnchanged } from '../request/conditional.ts'
 import type { Api } from '../request/context.ts'
 import { openRegistry, readOpen } from '../request/gate.ts'
-import { questionOf } from '../request/query.ts'
+import { catalogQueryOf } from '../request/query.ts'
 import { requestTarget } from '../request/request-target.ts'
 import { createCatalogBodies } from './bodies.ts'
 import { acceptsGzip } from './compressed.ts'
@@ -30,7 +30,7 @@ interface CatalogReadsOptions {
 }
 
 /** What is read, by whom: the steps of one request hand it on. */
-interface Asked {
+interface CatalogRequest {
   readonly path: CatalogPath
   readonly query: URLSearchParams
   readonly actor: Actor
@@ -59,11 +59,11 @@ export function catalogReads(options: CatalogReadsOptions) {
     }
   }
 
-  async function observed(exchange: Exchange, asked: Asked): Promise<void> {
-    const { type, asks } = asked.path
-    const end = observe({ kind: 'request', name: catalogIds[type][asks] })
+  async function observed(exchange: Exchange, request: CatalogRequest): Promise<void> {
+    const { type, kind } = request.path
+    const end = observe({ kind: 'request', name: catalogIds[type][kind] })
     try {
-      await answer(exchange, asked)
+      await answer(exchange, request)
     } catch (error) {
       end({ result: 'error', code: error instanceof PublicError ? error.code : 'internal' })
       throw error
@@ -71,19 +71,19 @@ export function catalogReads(options: CatalogReadsOptions) {
     end({ result: 'ok' })
   }
 
-  async function answer(exchange: Exchange, { path, query, actor }: Asked): Promise<void> {
+  async function answer(exchange: Exchange, { path, query, actor }: CatalogRequest): Promise<void> {
     const { headers } = exchange.incoming
     const open = await openRegistry(api, actor, path.registry)
-    const question = questionOf(path, query)
+    const catalogQuery = catalogQueryOf(path, query)
     const ifNoneMatch = headers['if-none-match']
     // There is always a list; whether there is such an entry has to be looked up. While the store is away nobody knows
     // whether it has changed.
-    const known = question.asks === 'list' && away() === undefined
+    const known = catalogQuery.kind === 'list' && away() === undefined
     if (known && isUnchanged(ifNoneMatch, open)) return sendUnchanged(exchange, open, actor)
 
     const gzip = acceptsGzip(headers['accept-encoding'])
     const share = memory.shareOf(actor, exchange.incoming)
-    const read = await readOpen(api, actor, open, (its) => bodies(question, its, gzip, share))
+    const read = await readOpen(api, actor, open, (its) => bodies(catalogQuery, its, gzip, share))
     const body = read.found
     if (body === undefined) throw new PublicError('not_found')
     const shown = { revision: body.revision ?? read.open.revision, tag: read.open.tag }

@@ -14,7 +14,7 @@ const MOST_DETAILS = 100
 /** Of a value with more values in it only the first finding is told: there may be some for each of them. */
 const MOST_VALUES = 10_000
 
-export interface Body<T> {
+export interface JsonBody<T> {
   readonly value: T
   /** As it came. */
   readonly text: string
@@ -31,7 +31,7 @@ export function bodyReader<S extends TSchema>(schema: S, largest: () => number, 
   const violations = compile(schema)
   const firstOf = compile(schema, { all: false })
 
-  return async function readJson(c: Context<RegistryEnv>): Promise<Body<Static<S>>> {
+  return async function readJson(c: Context<RegistryEnv>): Promise<JsonBody<Static<S>>> {
     const type = c.req.header('content-type') ?? ''
     if (!/^application\/json *(;|$)/i.test(type)) throw new PublicError('unsupported_media_type')
     const { held } = c.var

@@ -4,7 +4,7 @@ import type { EntryType } from '../../catalog/entry-type.ts'
 export interface CatalogPath {
   readonly registry: string
   readonly type: EntryType
-  readonly asks: 'list' | 'versions' | 'version'
+  readonly kind: 'list' | 'versions' | 'version'
   /** Empty for a list. */
   readonly name: string
   /** Empty unless one version is asked for. */
@@ -31,21 +31,21 @@ export function catalogPath(path: string): CatalogPath | undefined {
 
 function entryPath(registry: string, type: EntryType, rest: readonly string[]): CatalogPath | undefined {
   if (type === 'skill' && isSkillName(rest))
-    return { registry, type, asks: 'version', name: rest.join('/'), version: 'latest' }
+    return { registry, type, kind: 'version', name: rest.join('/'), version: 'latest' }
   const [first = '', second = '', third = '', fourth = ''] = rest
   const path = { registry, type, name: first, version: '' }
   const joined = { ...path, name: `${first}/${second}` }
   switch (rest.length) {
     case 0:
-      return { ...path, asks: 'list' }
+      return { ...path, kind: 'list' }
     case 2:
-      return second === 'versions' ? { ...path, asks: 'versions' } : undefined
+      return second === 'versions' ? { ...path, kind: 'versions' } : undefined
     case 3:
       // An entry may be called `versions`, and so may a version.
-      if (third === 'versions' && !first.includes('/')) return { ...joined, asks: 'versions' }
-      return second === 'versions' ? { ...path, asks: 'version', version: third } : undefined
+      if (third === 'versions' && !first.includes('/')) return { ...joined, kind: 'versions' }
+      return second === 'versions' ? { ...path, kind: 'version', version: third } : undefined
     case 4:
-      return third === 'versions' ? { ...joined, asks: 'version', version: fourth } : undefined
+      return third === 'versions' ? { ...joined, kind: 'version', version: fourth } : undefined
     default:
       return undefined
   }

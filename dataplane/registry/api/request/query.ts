@@ -7,31 +7,31 @@ import type { CatalogPath } from './catalog-path.ts'
 import { QueryFindings, readFlag, readLimit } from './query-findings.ts'
 
 /** A page that was asked for, and the digest that its cursor must carry. */
-export interface PageQuery extends Omit<ListQuery, 'visible'> {
+export interface ListPageQuery extends Omit<ListQuery, 'visible'> {
   readonly digest: string
 }
 
 /** What is asked of a registry, checked. All that decides the answer besides what the caller sees is in it. */
-export type Question =
-  | { readonly asks: 'list'; readonly query: PageQuery }
-  | { readonly asks: 'versions'; readonly query: Omit<VersionsQuery, 'visible'> & { readonly digest: string } }
-  | { readonly asks: 'version'; readonly query: Omit<VersionQuery, 'visible'> }
+export type CatalogQuery =
+  | { readonly kind: 'list'; readonly query: ListPageQuery }
+  | { readonly kind: 'versions'; readonly query: Omit<VersionsQuery, 'visible'> & { readonly digest: string } }
+  | { readonly kind: 'version'; readonly query: Omit<VersionQuery, 'visible'> }
 
 /** Checks what a path and its query ask for. Throws a PublicError `invalid_request` that names all that is wrong. */
-export function questionOf(path: CatalogPath, query: URLSearchParams): Question {
-  const { asks } = path
-  switch (asks) {
+export function catalogQueryOf(path: CatalogPath, query: URLSearchParams): CatalogQuery {
+  const { kind } = path
+  switch (kind) {
     case 'list':
-      return { asks, query: pageQuery(path, query) }
+      return { kind, query: pageQuery(path, query) }
     case 'versions':
-      return { asks, query: versionsQuery(path, query) }
+      return { kind, query: versionsQuery(path, query) }
     case 'version':
-      return { asks, query: versionQuery(path, query) }
+      return { kind, query: versionQuery(path, query) }
   }
 }
 
 /** Reads the query of a list. Unknown parameters are passed over and empty ones count as absent, as clients send both. */
-function pageQuery({ registry, type }: CatalogPath, query: URLSearchParams): PageQuery {
+function pageQuery({ registry, type }: CatalogPath, query: URLSearchParams): ListPageQuery {
   const findings = new QueryFindings()
   const search = given(query, 'search')
   const version = given(query, 'version')

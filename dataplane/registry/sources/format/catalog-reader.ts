@@ -4,8 +4,8 @@ import type { IncomingVersion } from '../../catalog/entry.ts'
 import { upstreamTime } from '../../catalog/official-meta.ts'
 import { parseExactly } from '../../catalog/parse-exactly.ts'
 import type { Budget } from './budget.ts'
-import { MetVersions } from './met-versions.ts'
 import { type Problem, readDocument } from './read-entry.ts'
+import { SeenVersions } from './seen-versions.ts'
 import { SourceError } from './source-error.ts'
 import { type JsonSplitter, type Part, type Shape, splitJson } from './split-json.ts'
 
@@ -60,7 +60,7 @@ export class CatalogReader {
   readonly #until: string
   readonly #splitter: JsonSplitter
   /** Which versions there were; the text may have one again much later. */
-  readonly #met = new MetVersions()
+  readonly #met = new SeenVersions()
   readonly #opened = new Set<string>()
   #versions: IncomingVersion[] = []
   #problems: Problem[] = []

@@ -13,18 +13,18 @@ type Bytes = AsyncIterable<Buffer> | Iterable<Buffer>
  * Looks at the bytes of a registry file: undefined where they are those of the mark, which is their hash. `bytes` begins
  * to read them anew with each call.
  */
-export async function contentOf(
+export async function pollContent(
   bytes: () => Bytes,
-  { mark, maxBytes }: Pick<Pass, 'mark' | 'maxBytes'>,
+  { cursor, maxBytes }: Pick<Pass, 'cursor' | 'maxBytes'>,
 ): Promise<ReadChange | undefined> {
-  if (mark !== undefined && (await hashOf(bytes())) === mark) return undefined
+  if (cursor !== undefined && (await hashOf(bytes())) === cursor) return undefined
   return async function readContent() {
     // Of what is parsed: a file may be written to while it is read.
     const digest = createHash('sha256')
     return {
       complete: true,
       batches: readCatalog(hashed(bytes(), digest), createBudget(maxBytes)),
-      mark: () => digest.digest('base64url'),
+      cursor: () => digest.digest('base64url'),
     }
   }
 }

@@ -3,7 +3,7 @@ import type { Catalog } from './catalog-reader.ts'
 import type { Problem } from './read-entry.ts'
 
 /** Where a source's entries come from. Paths are absolute; secrets stay in their files. */
-export type Place =
+export type SourceLocation =
   | { readonly kind: 'file'; readonly path: string }
   | ({ readonly kind: 'url'; readonly url: string; readonly timeoutMs: number } & Reach)
   | { readonly kind: 'inline'; readonly text: string }
@@ -38,12 +38,12 @@ interface Reach {
   readonly publicOnly: boolean
 }
 
-export type PlaceOf<K extends Place['kind']> = Extract<Place, { kind: K }>
+export type LocationOf<K extends SourceLocation['kind']> = Extract<SourceLocation, { kind: K }>
 
 /** A source that is synced. */
-export interface Source {
+export interface SyncedSource {
   readonly name: string
-  readonly place: Place
+  readonly location: SourceLocation
   readonly filter?: SourceConfig['filter'] | undefined
   /** Bytes that it may have; one that has more fails, and what it brought before stays. */
   readonly maxBytes: number
@@ -57,7 +57,7 @@ export interface Pass {
    * What the pass before left behind. Undefined where there was none, where the source is read otherwise since, and where
    * everything is to be read again.
    */
-  readonly mark: string | undefined
+  readonly cursor: string | undefined
   /** Whether the store has skills of the source. */
   readonly holdsSkills: boolean
   /** Bytes that the source may have. */
@@ -78,12 +78,12 @@ export interface Content {
   /** Asked for once. Memory holds one at a time. */
   readonly batches: AsyncIterable<Catalog> | Iterable<Catalog>
   /** The mark for the next pass; asked for after the last batch. */
-  mark(): string
+  cursor(): string
 }
 
 /** What the source holds is what it held, though the mark is another: a commit that leaves our file as it was. */
 interface SameContent {
-  readonly newMark: string
+  readonly newCursor: string
 }
 
 /** Reads what has changed. Throws a SourceError, from the batches too. */
@@ -93,10 +93,13 @@ export type ReadChange = () => Promise<Content | SameContent>
  * Looks at a source. Undefined where nothing has changed since the mark; that must be cheap, and nothing is parsed for
  * it. Throws a SourceError.
  */
-export type LookAtSource<P extends Place = Place> = (place: P, pass: Pass) => Promise<ReadChange | undefined>
+export type PollSource<P extends SourceLocation = SourceLocation> = (
+  location: P,
+  pass: Pass,
+) => Promise<ReadChange | undefined>
 
 /** What a sync has come to. */
-export interface Synced {
+export interface SyncResult {
   /** Whether there was anything to apply. */
   readonly changed: boolean
   /** Names of either type that the source has. */

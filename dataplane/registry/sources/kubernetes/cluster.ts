@@ -1,7 +1,7 @@
 import { Agent, type Dispatcher } from 'undici'
 import { secretFile } from '../../../config/secret-file.ts'
 import { guardedConnect } from '../../../net/connect.ts'
-import type { PlaceOf } from '../format/source.ts'
+import type { LocationOf } from '../format/source.ts'
 import { SourceError } from '../format/source-error.ts'
 
 /** Kinds whose objects may say that they are to be listed; the first of a name keeps it. */
@@ -26,7 +26,7 @@ export interface Cluster extends AsyncDisposable {
 }
 
 /** Reaches the cluster's API with the pod's own token, read anew as it rotates, and trusts the cluster's CA. */
-export function openCluster({ server, tokenFile, caFile, group }: PlaceOf<'kubernetes'>): Cluster {
+export function openCluster({ server, tokenFile, caFile, group }: LocationOf<'kubernetes'>): Cluster {
   const agent = new Agent({ connect: guardedConnect({ allowPrivateIP: true, caBundleFile: caFile }), pipelining: 1 })
   const { origin } = new URL(server)
   const readToken = secretFile(tokenFile)

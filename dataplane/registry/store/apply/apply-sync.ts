@@ -5,17 +5,17 @@ import type { IncomingVersion } from '../../catalog/entry.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { enterStaged } from './enter-staged.ts'
 import { NumberSet } from './number-set.ts'
-import { lastPass, takeTurn } from './pass.ts'
+import { acquirePass, lastPass } from './pass.ts'
+import { refreshLatest, renewRevisions } from './refresh-latest.ts'
 import { refreshListing } from './refresh-listing.ts'
-import { renewRevisions, settleEntries } from './settle-entries.ts'
 import { stageVersions } from './stage-versions.ts'
-import { buryVanished, LOOKED_AT_ONCE, purgeTombstones } from './tombstones.ts'
+import { ENTRIES_AT_ONCE, purgeTombstones, tombstoneVanished } from './tombstones.ts'
 
 /** What a pass over a source ends with. */
 interface PassEnd {
   readonly settingsHash: string
   /** The mark of what was read: the next pass is handed it. */
-  readonly mark: string
+  readonly cursor: string
   /** Whether the batches were all that the source holds; else they were what has changed. */
   readonly complete: boolean
   /** JSON list of what was left out. */
@@ -58,52 +58,52 @@ export async function stageSync(database: Database, name: string): Promise<Stagi
     retryConflicts(() => database.transaction().execute(work))
   const pass = { source, name: randomUUID(), before: await lastPass(database, source) }
   let writes = false
-  const take = async (transaction: Database) => {
+  const acquire = async (transaction: Database) => {
     writes = true
-    if (!(await takeTurn(transaction, pass))) throw new Error('another pass over the source was faster')
+    if (!(await acquirePass(transaction, pass))) throw new Error('another pass over the source was faster')
   }
   await transact(async (transaction) => {
-    if (await dropStaged(transaction, source)) await take(transaction)
+    if (await dropStaged(transaction, source)) await acquire(transaction)
   })
   /** Numbers of versions that the store has and that the pass has met. */
   const seen = new NumberSet()
 
   return {
-    add: (versions) => stageVersions(database, source, { versions, seen, take }),
+    add: (versions) => stageVersions(database, source, { versions, seen, acquire }),
     finish: (end) =>
       transact(async (transaction) => {
-        await oneSwitchAtATime(transaction)
+        await lockSwitchOver(transaction)
         await lockSynced(transaction, source)
-        if (writes) await take(transaction)
+        if (writes) await acquire(transaction)
         const { now } = end
         const touched = new NumberSet()
         // First: what comes in now was not in the store when it was met.
-        if (end.complete) await buryVanished(transaction, source, { now, seen, touched })
+        if (end.complete) await tombstoneVanished(transaction, source, { now, seen, touched })
         await enterStaged(transaction, source, now, touched)
         await purgeTombstones(transaction, source, now, touched)
         if (touched.size > 0) {
-          if (!writes) await take(transaction)
-          await settleTouched(transaction, source, touched)
+          if (!writes) await acquire(transaction)
+          await refreshTouched(transaction, source, touched)
         }
         return recordPass(transaction, source, end, touched.size > 0)
       }),
     async drop() {
       if (!writes) return
       await transact(async (transaction) => {
-        if (await takeTurn(transaction, pass)) await dropStaged(transaction, source)
+        if (await acquirePass(transaction, pass)) await dropStaged(transaction, source)
       })
     },
   }
 }
 
 /** Brings what follows from entries of a source into line with what was written to them. */
-async function settleTouched(database: Database, source: number, touched: NumberSet): Promise<void> {
-  for (const entries of touched.chunks(LOOKED_AT_ONCE)) {
-    await settleEntries(database, entries)
+async function refreshTouched(database: Database, source: number, touched: NumberSet): Promise<void> {
+  for (const entries of touched.chunks(ENTRIES_AT_ONCE)) {
+    await refreshLatest(database, entries)
     await refreshListing(database, { entries })
   }
   await renewRevisions(database, [source])
-  await tidy(database, touched.size)
+  await analyzeTables(database, touched.size)
 }
 
 /** The same for a source that is at hand as a whole. */
@@ -123,7 +123,7 @@ const MANY = 10
  * What PostgreSQL would do by itself a minute later; until then a search costs many times as much: statistics that are of
  * another catalog lead to plans that read everything, and what the search index has not taken in is read from end to end.
  */
-async function tidy(database: Database, touched: number): Promise<void> {
+async function analyzeTables(database: Database, touched: number): Promise<void> {
   if (!isPostgres(database) || touched <= MANY) return
   await sql`select gin_clean_pending_list('entry_version_search')`.execute(database)
   const { rows } = await sql<{
@@ -151,7 +151,7 @@ const SWITCH_LOCK = 7_461_003
  * Sources of one registry renew the same revisions and settle the same names: switching over together they would wait
  * for each other in a ring. Reading and laying aside, which takes the time, goes on side by side.
  */
-async function oneSwitchAtATime(database: Database): Promise<void> {
+async function lockSwitchOver(database: Database): Promise<void> {
   if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(SWITCH_LOCK)})`.execute(database)
 }
 
@@ -176,7 +176,7 @@ async function lockSynced(database: Database, source: number): Promise<void> {
 async function recordPass(
   database: Database,
   source: number,
-  { settingsHash, mark, problems }: PassEnd,
+  { settingsHash, cursor, problems }: PassEnd,
   changed: boolean,
 ): Promise<boolean> {
   const count = (type: string) => sql<number>`(
@@ -185,7 +185,7 @@ async function recordPass(
     .updateTable('source')
     .set({
       settings_hash: settingsHash,
-      content_hash: mark,
+      content_hash: cursor,
       problems,
       servers: count('server'),
       skills: count('skill'),
@@ -193,7 +193,7 @@ async function recordPass(
     .where('id', '=', source)
     .$if(!changed, (query) =>
       query.where(
-        sql<boolean>`(settings_hash is distinct from ${settingsHash} or content_hash is distinct from ${mark}
+        sql<boolean>`(settings_hash is distinct from ${settingsHash} or content_hash is distinct from ${cursor}
           or problems <> ${problems})`,
       ),
     )

@@ -3,7 +3,7 @@ import type { RegistryTables } from '../database/schema.ts'
 
 type Database = Kysely<RegistryTables>
 
-interface Pass {
+interface SourcePass {
   readonly source: number
   /** Its name, which no other has. */
   readonly name: string
@@ -22,7 +22,7 @@ export async function lastPass(database: Database, source: number): Promise<stri
  * whose replica stood still for longer than its lease, or whose source was set otherwise while it ran, has not seen what
  * the other brought, and would bury it.
  */
-export async function takeTurn(database: Database, { source, name, before = name }: Pass): Promise<boolean> {
+export async function acquirePass(database: Database, { source, name, before = name }: SourcePass): Promise<boolean> {
   const taken = await database
     .insertInto('lease')
     .values({ name: rowOf(source), holder: name, expires_at: 0 })

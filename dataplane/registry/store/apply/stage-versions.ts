@@ -15,11 +15,11 @@ interface Batch {
   readonly versions: readonly IncomingVersion[]
   readonly seen: NumberSet
   /** Called in each transaction that writes, before it does. */
-  readonly take: (transaction: Database) => Promise<void>
+  readonly acquire: (transaction: Database) => Promise<void>
 }
 
 /** Lays versions aside that differ from those in the store, and adds to `seen` those that the store has. */
-export function stageVersions(database: Database, source: number, { versions, seen, take }: Batch): Promise<void> {
+export function stageVersions(database: Database, source: number, { versions, seen, acquire }: Batch): Promise<void> {
   // Sources that are synced at the same time get in each other's way at the counters that number what they bring.
   return inChunks(versions, (chunk) =>
     retryConflicts(() =>
@@ -39,7 +39,7 @@ export function stageVersions(database: Database, source: number, { versions, se
           return same ? [] : row
         })
         if (fresh.length + outdated.length === 0) return
-        await take(transaction)
+        await acquire(transaction)
         await unstage(transaction, source, outdated)
         if (fresh.length === 0) return
 

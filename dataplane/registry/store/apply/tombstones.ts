@@ -9,10 +9,10 @@ type Database = Kysely<RegistryTables>
 const TOMBSTONE_MS = 30 * 24 * 60 * 60 * 1000
 
 /** Entries of a source that are looked at by one statement. */
-export const LOOKED_AT_ONCE = 1_000
+export const ENTRIES_AT_ONCE = 1_000
 
 /** Makes tombstones of what is in the source no more, and adds to `touched` the entries that it belonged to. */
-export async function buryVanished(
+export async function tombstoneVanished(
   database: Database,
   source: number,
   { now, seen, touched }: { readonly now: string; readonly seen: NumberSet; readonly touched: NumberSet },
@@ -26,7 +26,7 @@ export async function buryVanished(
       .where(sql<boolean>`(type, name) > (${last.type}, ${last.name})`)
       .orderBy('type')
       .orderBy('name')
-      .limit(LOOKED_AT_ONCE)
+      .limit(ENTRIES_AT_ONCE)
       .execute()
     last = entries.at(-1)
     await inChunks(entries, async (chunk) => {
@@ -39,12 +39,12 @@ export async function buryVanished(
         .execute()
       const vanished = present.filter(({ id }) => !seen.has(id))
       for (const { entry_id } of vanished) touched.add(entry_id)
-      await inChunks(vanished, (rows) => bury(database, rows, now))
+      await inChunks(vanished, (rows) => tombstone(database, rows, now))
     })
   }
 }
 
-async function bury(database: Database, versions: readonly { readonly id: number }[], now: string): Promise<void> {
+async function tombstone(database: Database, versions: readonly { readonly id: number }[], now: string): Promise<void> {
   const ids = versions.map(({ id }) => id)
   await database
     .updateTable('entry_version')
@@ -68,7 +68,7 @@ export async function purgeTombstones(
       .select(['v.id', 'v.entry_id', 'v.document_id'])
       .where('v.gone_at', '<', before)
       .where('e.source_id', '=', source)
-      .limit(LOOKED_AT_ONCE)
+      .limit(ENTRIES_AT_ONCE)
       .execute()
     await inChunks(old, async (rows) => {
       const columns = <K extends 'id' | 'document_id' | 'entry_id'>(name: K) => rows.map((row) => row[name])
@@ -79,6 +79,6 @@ export async function purgeTombstones(
           select 1 from entry_version v where v.entry_id = entry.id)`.execute(database)
     })
     for (const { entry_id } of old) touched.add(entry_id)
-    if (old.length < LOOKED_AT_ONCE) return
+    if (old.length < ENTRIES_AT_ONCE) return
   }
 }

@@ -7,7 +7,7 @@ import { migrate } from './migrations.ts'
 import type { RegistryTables } from './schema.ts'
 
 /** Where the store is: a file of SQLite (its path), or a PostgreSQL database that others may use too. */
-export type StorePlace = string | PostgresConfig
+export type StoreLocation = string | PostgresConfig
 
 /** Connections of the thread that writes: a sync holds one while publications go through another. */
 const WRITING = 6
@@ -29,26 +29,30 @@ export async function storeFile(stateDirectory: string): Promise<string> {
 }
 
 /** Opens the store for writing, with the newest schema. `runBlocking` runs what blocks the thread. */
-export async function openForWriting(place: StorePlace, runBlocking?: RunBlocking): Promise<Kysely<RegistryTables>> {
+export async function openForWriting(
+  location: StoreLocation,
+  runBlocking?: RunBlocking,
+): Promise<Kysely<RegistryTables>> {
   try {
-    await update(place, runBlocking)
+    await update(location, runBlocking)
   } catch (error) {
-    const what = typeof place === 'string' ? `the registry’s store ${place}` : 'the registry’s PostgreSQL database'
+    const what =
+      typeof location === 'string' ? `the registry’s store ${location}` : 'the registry’s PostgreSQL database'
     throw new Error(`${what} can’t be opened: ${(error as Error).message}`, { cause: error })
   }
   return openDatabase<RegistryTables>(
-    typeof place === 'string'
-      ? { dialect: 'sqlite', file: place, runBlocking }
-      : { dialect: 'postgres', postgres: place, connections: WRITING, connectionWaitMs: WRITING_WAIT_MS },
+    typeof location === 'string'
+      ? { dialect: 'sqlite', file: location, runBlocking }
+      : { dialect: 'postgres', postgres: location, connections: WRITING, connectionWaitMs: WRITING_WAIT_MS },
   )
 }
 
 /** Brings the schema to the newest, however long that takes: a big table is written anew, others may hold its lock. */
-async function update(place: StorePlace, runBlocking?: RunBlocking): Promise<void> {
+async function update(location: StoreLocation, runBlocking?: RunBlocking): Promise<void> {
   const database = openDatabase<RegistryTables>(
-    typeof place === 'string'
-      ? { dialect: 'sqlite', file: place, runBlocking }
-      : { dialect: 'postgres', postgres: place, connections: 1, queryMs: 0 },
+    typeof location === 'string'
+      ? { dialect: 'sqlite', file: location, runBlocking }
+      : { dialect: 'postgres', postgres: location, connections: 1, queryMs: 0 },
   )
   try {
     await retryConflicts(() => migrate(database))
@@ -58,10 +62,10 @@ async function update(place: StorePlace, runBlocking?: RunBlocking): Promise<voi
 }
 
 /** Opens the store for reading; it must have been opened for writing before. */
-export function openForReading(place: StorePlace): Kysely<RegistryTables> {
+export function openForReading(location: StoreLocation): Kysely<RegistryTables> {
   return openDatabase<RegistryTables>(
-    typeof place === 'string'
-      ? { dialect: 'sqlite', file: place, readOnly: true }
-      : { dialect: 'postgres', postgres: place, connections: READING, plansForAllValues: true },
+    typeof location === 'string'
+      ? { dialect: 'sqlite', file: location, readOnly: true }
+      : { dialect: 'postgres', postgres: location, connections: READING, plansForAllValues: true },
   )
 }

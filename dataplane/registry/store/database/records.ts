@@ -59,7 +59,7 @@ export interface RecordPage {
 }
 
 /** A page of entries by type, name and source. */
-export interface EntryPage {
+export interface EntryPageQuery {
   readonly limit: number
   /** What the page before ended with. */
   readonly after?: { readonly type: EntryType; readonly name: string; readonly source: string } | undefined
@@ -174,9 +174,9 @@ export interface AdminReader {
   registries(): Promise<readonly RegistryRecord[]>
   registry(name: string): Promise<RegistryRecord | undefined>
   /** By type and name, with what others would shadow. */
-  entriesOfSource(source: string, page: EntryPage): Promise<RecordPage>
+  entriesOfSource(source: string, page: EntryPageQuery): Promise<RecordPage>
   /** By type, name and source: each name of each source. */
-  entriesOfRegistry(registry: string, page: EntryPage): Promise<RecordPage>
+  entriesOfRegistry(registry: string, page: EntryPageQuery): Promise<RecordPage>
   /** The entries of this name in all sources, in no particular order. Those without a version left are none. */
   entriesNamed(type: EntryType, name: string): Promise<readonly NamedEntry[]>
 }

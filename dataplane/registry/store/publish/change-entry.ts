@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { lockSource } from '../apply/apply-sync.ts'
+import { refreshLatest, renewRevisions } from '../apply/refresh-latest.ts'
 import { refreshListing } from '../apply/refresh-listing.ts'
-import { renewRevisions, settleEntries } from '../apply/settle-entries.ts'
 import { canonicalClaims, internOne } from '../database/claims-sets.ts'
 import type { AdminWriter, EntryChange, EntryOutcome } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
@@ -78,7 +78,7 @@ async function changeEntry(
   if (entry.claims !== canonicalClaims(expect)) return 'changed'
   const written = await change(entry)
   if (written !== 'written') return written === 'same' ? 'done' : written
-  await settleEntries(database, [entry.id])
+  await refreshLatest(database, [entry.id])
   await refreshListing(database, { entries: [entry.id] })
   await renewRevisions(database, [owner.id])
   return 'done'

@@ -18,7 +18,7 @@ export async function putSource(database: Database, change: Argument<'putSource'
   const refusal = refusalOf(before, change)
   if (refusal !== undefined) return refusal
   if (before?.kind !== undefined && before.kind !== kindOf(change.config)) return 'changed'
-  if (!(await hasRoom(database, 'source', change.name, { ...change.config }))) return 'too_many'
+  if (!(await isWithinBounds(database, 'source', change.name, { ...change.config }))) return 'too_many'
   await writeSource(database, change, 'api', change.at)
   return 'done'
 }
@@ -50,7 +50,7 @@ export async function putRegistry(database: Database, change: Argument<'putRegis
     if (source === undefined) return 'no_source'
     if (!isExpected(source, change.expectSources?.[index])) return 'changed'
   }
-  if (!(await hasRoom(database, 'registry', change.name, {}))) return 'too_many'
+  if (!(await isWithinBounds(database, 'registry', change.name, {}))) return 'too_many'
   await writeRegistry(database, change, 'api', change.at)
   return 'done'
 }
@@ -70,7 +70,7 @@ export async function removeRegistry(
 const MOST_SETTINGS_BYTES = 8 * 1024 * 1024
 
 /** Whether the API may make or change one of this name, to these settings. */
-async function hasRoom(
+async function isWithinBounds(
   database: Database,
   table: 'source' | 'registry',
   name: string,
@@ -84,7 +84,7 @@ async function hasRoom(
   return others < MOST_NAMED && held + Buffer.byteLength(JSON.stringify(config)) <= MOST_SETTINGS_BYTES
 }
 
-interface Found {
+interface StoredSetting {
   readonly id: number
   readonly origin: Origin
   /** Canonical. */
@@ -94,26 +94,34 @@ interface Found {
 }
 
 /** What has this name; nobody else changes it until the transaction ends. */
-async function find(database: Database, table: 'source' | 'registry', name: string): Promise<Found | undefined> {
+async function find(
+  database: Database,
+  table: 'source' | 'registry',
+  name: string,
+): Promise<StoredSetting | undefined> {
   // What another transaction has in hand is waited for, and read as that leaves it.
   if (isPostgres(database)) await database.selectFrom(table).select('id').where('name', '=', name).forUpdate().execute()
   return read(database, table, name)
 }
 
-async function read(database: Database, table: 'source' | 'registry', name: string): Promise<Found | undefined> {
+async function read(
+  database: Database,
+  table: 'source' | 'registry',
+  name: string,
+): Promise<StoredSetting | undefined> {
   const config = table === 'source' ? sql`t.config` : sql`null`
-  const { rows } = await sql<Omit<Found, 'kind'> & { config: string | null }>`
+  const { rows } = await sql<Omit<StoredSetting, 'kind'> & { config: string | null }>`
     select t.id, t.origin, c.claims, ${config} as config
     from ${sql.table(table)} t join claims_set c on c.id = t.claims_set where t.name = ${name}`.execute(database)
   const [row] = rows
   return row && { ...row, kind: row.config === null ? undefined : kindOf(JSON.parse(row.config)) }
 }
 
-const isExpected = ({ claims }: Found, expect: ClaimsMap | undefined) =>
+const isExpected = ({ claims }: StoredSetting, expect: ClaimsMap | undefined) =>
   expect === undefined || claims === canonicalClaims(expect)
 
 /** What the configuration file made, the file alone may change. */
-function refusalOf(before: Found | undefined, { create, expect }: { create: boolean; expect?: ClaimsMap }) {
+function refusalOf(before: StoredSetting | undefined, { create, expect }: { create: boolean; expect?: ClaimsMap }) {
   if (create) return before === undefined ? undefined : 'taken'
   if (before === undefined) return 'not_found'
   if (before.origin !== 'api') return 'taken'

@@ -1,11 +1,11 @@
 import type { Kysely } from 'kysely'
 import { isDatabaseAway, retryConflicts } from '../../../storage/sql.ts'
-import { type News, tellOthers } from '../database/changes-heard.ts'
+import { type ChangeScope, notifyReplicas } from '../database/change-notifications.ts'
 import type { AdminWriter, Publication } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { deleteVersion, setClaims, setStatus } from './change-entry.ts'
 import { putRegistry, putSource, removeRegistry, removeSource } from './change-settings.ts'
-import { ManagedRoom } from './managed-room.ts'
+import { ManagedSizes } from './managed-sizes.ts'
 import { publishAll } from './publish.ts'
 
 type Database = Kysely<RegistryTables>
@@ -18,7 +18,7 @@ const changes: {
   ) => ReturnType<AdminWriter[K]>
 } = { setClaims, deleteVersion, setStatus, putSource, removeSource, putRegistry, removeRegistry }
 
-interface Asked {
+interface PendingChange {
   readonly change: keyof AdminWriter
   readonly argument: unknown
   resolve(outcome: unknown): void
@@ -30,17 +30,17 @@ const MOST = 64
 
 interface CommitOptions {
   /** This replica, which the others are notified by. */
-  readonly teller: string
-  readonly room: ManagedRoom
+  readonly replica: string
+  readonly sizes: ManagedSizes
 }
 
 /**
  * Makes the function that writes changes in the order they come. What comes while a transaction runs goes into the next
  * one together: a wait for the disk is shared by all of them, and each is answered when it is over.
  */
-export function createGroupCommit(database: () => Promise<Database>, teller: string) {
-  const options = { teller, room: new ManagedRoom() }
-  const queue: Asked[] = []
+export function createGroupCommit(database: () => Promise<Database>, replica: string) {
+  const options = { replica, sizes: new ManagedSizes() }
+  const queue: PendingChange[] = []
   let running = false
 
   async function writeQueued(): Promise<void> {
@@ -77,7 +77,7 @@ export function createGroupCommit(database: () => Promise<Database>, teller: str
 async function writeGroup(
   database: () => Promise<Database>,
   options: CommitOptions,
-  group: readonly Asked[],
+  group: readonly PendingChange[],
 ): Promise<void> {
   try {
     const store = await database()
@@ -93,33 +93,37 @@ async function writeGroup(
   }
 }
 
-function transact(database: Database, { teller, room }: CommitOptions, group: readonly Asked[]): Promise<unknown[]> {
+function transact(
+  database: Database,
+  { replica, sizes }: CommitOptions,
+  group: readonly PendingChange[],
+): Promise<unknown[]> {
   return database.transaction().execute(async (transaction) => {
     const outcomes: unknown[] = []
     for (let at = 0; at < group.length; ) {
       const run = publicationsFrom(group, at)
-      if (run.length === 0) outcomes.push(await write(transaction, group[at] as Asked))
-      else outcomes.push(...(await publishAll(transaction, run, room)))
+      if (run.length === 0) outcomes.push(await write(transaction, group[at] as PendingChange))
+      else outcomes.push(...(await publishAll(transaction, run, sizes)))
       at += Math.max(run.length, 1)
     }
-    await tellOthers(transaction, teller, newsOf(group))
+    await notifyReplicas(transaction, replica, scopeOf(group))
     return outcomes
   })
 }
 
 /** The publications that come one behind the other from a place on: they are written together. */
-function publicationsFrom(group: readonly Asked[], at: number): Publication[] {
+function publicationsFrom(group: readonly PendingChange[], at: number): Publication[] {
   const end = group.findIndex(({ change }, index) => index >= at && change !== 'publish')
   return group.slice(at, end < 0 ? group.length : end).map(({ argument }) => argument as Publication)
 }
 
 /** Writes a change that is no publication. */
-function write(transaction: Database, { change, argument }: Asked): Promise<unknown> {
+function write(transaction: Database, { change, argument }: PendingChange): Promise<unknown> {
   const run = changes[change as keyof typeof changes] as (database: Database, argument: unknown) => Promise<unknown>
   return run(transaction, argument)
 }
 
-const OF_ENTRIES: readonly (keyof AdminWriter)[] = ['publish', 'setClaims', 'deleteVersion', 'setStatus']
+const ENTRY_CHANGES: readonly (keyof AdminWriter)[] = ['publish', 'setClaims', 'deleteVersion', 'setStatus']
 
-const newsOf = (group: readonly Asked[]): News =>
-  group.every(({ change }) => OF_ENTRIES.includes(change)) ? 'entries' : 'settings'
+const scopeOf = (group: readonly PendingChange[]): ChangeScope =>
+  group.every(({ change }) => ENTRY_CHANGES.includes(change)) ? 'entries' : 'settings'

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
+import { renewRevisions } from '../apply/refresh-latest.ts'
 import { listAdded } from '../apply/refresh-listing.ts'
-import { renewRevisions } from '../apply/settle-entries.ts'
 import { allocateIds } from '../database/allocate-ids.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { byEntry, type Write } from './known-entries.ts'

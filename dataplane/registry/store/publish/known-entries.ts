@@ -21,7 +21,7 @@ export interface KnownEntry {
 }
 
 /** A publication with the number of its source and the precedence of its version. */
-export interface Placed {
+export interface ResolvedPublication {
   readonly publication: Publication
   readonly source: number
   readonly precedence: string
@@ -33,7 +33,7 @@ export function entryKey(source: number, { type, name }: Pick<EntryTable, 'type'
 }
 
 /** A publication that is written, to an entry that may be new. */
-export interface Write extends Placed {
+export interface Write extends ResolvedPublication {
   readonly entry: KnownEntry
   readonly columns: FreshColumns
 }
@@ -68,13 +68,13 @@ interface KnownRow {
   readonly text: string | null
 }
 
-interface Asked {
+interface KnownEntriesQuery {
   readonly sources: readonly number[]
   readonly names: readonly string[]
   readonly precedences: readonly string[]
 }
 
-const knownRows = prepareForTransactions<RegistryTables, Asked, KnownRow>(
+const knownRows = prepareForTransactions<RegistryTables, KnownEntriesQuery, KnownRow>(
   (value) => sql<KnownRow>`
     select e.id, e.source_id, e.type, e.name, e.claims_set, v.id as version_id, v.precedence, v.gone_at, v.document_id,
       d.text
@@ -88,15 +88,15 @@ const knownRows = prepareForTransactions<RegistryTables, Asked, KnownRow>(
 /** The entries that are published to, with all their versions and the documents of the versions that are published again. */
 export async function loadKnown(
   database: Kysely<RegistryTables>,
-  placed: readonly Placed[],
+  resolved: readonly ResolvedPublication[],
 ): Promise<Map<string, KnownEntry>> {
   const entries = new Map<string, KnownEntry>()
-  const asked: Asked = {
-    sources: unique(placed, ({ source }) => source),
-    names: unique(placed, ({ publication }) => publication.name),
-    precedences: unique(placed, ({ precedence }) => precedence),
+  const query: KnownEntriesQuery = {
+    sources: unique(resolved, ({ source }) => source),
+    names: unique(resolved, ({ publication }) => publication.name),
+    precedences: unique(resolved, ({ precedence }) => precedence),
   }
-  const rows = isPostgres(database) ? await knownRows(database, asked) : await selectKnown(database, asked)
+  const rows = isPostgres(database) ? await knownRows(database, query) : await selectKnown(database, query)
   for (const row of rows) {
     const key = entryKey(row.source_id, row)
     let entry = entries.get(key)
@@ -111,7 +111,10 @@ export async function loadKnown(
   return entries
 }
 
-function selectKnown(database: Kysely<RegistryTables>, { sources, names, precedences }: Asked): Promise<KnownRow[]> {
+function selectKnown(
+  database: Kysely<RegistryTables>,
+  { sources, names, precedences }: KnownEntriesQuery,
+): Promise<KnownRow[]> {
   return database
     .selectFrom('entry as e')
     .innerJoin('entry_version as v', 'v.entry_id', 'e.id')

@@ -5,8 +5,8 @@ import { isEmpty } from '../../authz/claims.ts'
 import type { IncomingVersion } from '../../catalog/entry.ts'
 import { parseExactly } from '../../catalog/parse-exactly.ts'
 import { precedence } from '../../catalog/precedence.ts'
+import { refreshLatest, renewRevisions } from '../apply/refresh-latest.ts'
 import { refreshListing } from '../apply/refresh-listing.ts'
-import { renewRevisions, settleEntries } from '../apply/settle-entries.ts'
 import { canonicalClaims, internClaims } from '../database/claims-sets.ts'
 import type { Publication, PublishOutcome } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
@@ -19,11 +19,11 @@ import {
   type KnownEntry,
   type KnownVersion,
   loadKnown,
-  type Placed,
+  type ResolvedPublication,
   type Write,
 } from './known-entries.ts'
 import { lockSources } from './lock-sources.ts'
-import { ManagedRoom } from './managed-room.ts'
+import { ManagedSizes } from './managed-sizes.ts'
 
 type Database = Kysely<RegistryTables>
 
@@ -51,22 +51,26 @@ interface Plan {
 export async function publishAll(
   database: Database,
   publications: readonly Publication[],
-  room = new ManagedRoom(),
+  sizes = new ManagedSizes(),
 ): Promise<PublishOutcome[]> {
   const { sources, known } = await lockManaged(database, publications)
-  const placed = publications.map((publication) => place(publication, sources.get(publication.source)))
-  const found = placed.filter((one) => typeof one === 'object')
-  if (found.length === 0) return placed.filter((one) => typeof one === 'string')
+  const resolved = publications.map((publication) => resolve(publication, sources.get(publication.source)))
+  const found = resolved.filter((one) => typeof one === 'object')
+  if (found.length === 0) return resolved.filter((one) => typeof one === 'string')
   const sets = await internClaims(
     database,
     found.map(({ publication }) => publication.claims),
     known,
   )
-  const left = await roomLeft(database, room, found)
-  const { outcomes, fresh, returned, revived } = plan(placed, { sets, entries: await loadKnown(database, found), left })
+  const left = await bytesLeftOf(database, sizes, found)
+  const { outcomes, fresh, returned, revived } = plan(resolved, {
+    sets,
+    entries: await loadKnown(database, found),
+    left,
+  })
   const writes = [...fresh, ...returned]
   if (writes.length === 0) return [...outcomes]
-  for (const { source, publication } of writes) room.add(source, Buffer.byteLength(publication.document))
+  for (const { source, publication } of writes) sizes.add(source, Buffer.byteLength(publication.document))
 
   const changed = writes.flatMap(({ entry }) => entry.id ?? [])
   if (fresh.length > 0) await (isPostgres(database) ? insertFreshAtOnce : insertFresh)(database, fresh)
@@ -76,15 +80,18 @@ export async function publishAll(
       .set({ claims_set: claimsSet })
       .where('id', '=', id as number)
       .execute()
-  for (const one of returned) await bringBack(database, one)
-  await settleEntries(database, [...new Set(changed)])
+  for (const one of returned) await restoreVersion(database, one)
+  await refreshLatest(database, [...new Set(changed)])
   await refreshListing(database, { entries: Array.from(revived, ({ id }) => id as number) })
   if (returned.length > 0) await renewRevisions(database, [...new Set(returned.map(({ source }) => source))])
   return [...outcomes]
 }
 
 /** Where a publication goes; its outcome where it goes nowhere. */
-function place(publication: Publication, source: ManagedSource | undefined): Placed | 'no_source' | 'source_changed' {
+function resolve(
+  publication: Publication,
+  source: ManagedSource | undefined,
+): ResolvedPublication | 'no_source' | 'source_changed' {
   if (source === undefined) return 'no_source'
   const { expectSource, version } = publication
   if (expectSource !== undefined && canonicalClaims(expectSource) !== source.claims) return 'source_changed'
@@ -101,23 +108,23 @@ interface Known {
 }
 
 /** Bytes that each source may still take. */
-async function roomLeft(
+async function bytesLeftOf(
   database: Database,
-  room: ManagedRoom,
-  placed: readonly Placed[],
+  sizes: ManagedSizes,
+  resolved: readonly ResolvedPublication[],
 ): Promise<Map<number, number>> {
   const left = new Map<number, number>()
-  for (const [source, its] of Map.groupBy(placed, ({ source }) => source)) {
+  for (const [source, its] of Map.groupBy(resolved, ({ source }) => source)) {
     const most = its.reduce((least, { publication: { mostBytes = Infinity } }) => Math.min(least, mostBytes), Infinity)
     const wanted = its.reduce((sum, { publication }) => sum + Buffer.byteLength(publication.document), 0)
-    left.set(source, most === Infinity ? most : most - (await room.held(database, source, wanted, most)))
+    left.set(source, most === Infinity ? most : most - (await sizes.held(database, source, wanted, most)))
   }
   return left
 }
 
-function plan(placed: readonly (Placed | 'no_source' | 'source_changed')[], known: Known): Plan {
+function plan(resolved: readonly (ResolvedPublication | 'no_source' | 'source_changed')[], known: Known): Plan {
   const planned = { fresh: [], returned: [], revived: new Set<KnownEntry>() }
-  const outcomes = placed.map((one) => (typeof one === 'string' ? one : planOne(one, known, planned)))
+  const outcomes = resolved.map((one) => (typeof one === 'string' ? one : planOne(one, known, planned)))
   return { outcomes, ...planned }
 }
 
@@ -128,7 +135,11 @@ interface Planned {
 }
 
 /** Adds what a publication writes to the plan, and to what is known: the next one finds it there. Gives its outcome. */
-function planOne(one: Placed, { sets, entries, left }: Known, { fresh, returned, revived }: Planned): PublishOutcome {
+function planOne(
+  one: ResolvedPublication,
+  { sets, entries, left }: Known,
+  { fresh, returned, revived }: Planned,
+): PublishOutcome {
   const { publication, source, precedence } = one
   const { document } = publication
   const claimsSet = sets.get(canonicalClaims(publication.claims)) as number
@@ -198,7 +209,7 @@ async function lockManaged(database: Database, publications: readonly Publicatio
 }
 
 /** A deleted version that is published again. */
-async function bringBack(
+async function restoreVersion(
   database: Database,
   { version, publication, columns }: Plan['returned'][number],
 ): Promise<void> {

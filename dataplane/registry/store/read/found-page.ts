@@ -12,7 +12,7 @@ import {
   versionColumns,
   versionConditions,
 } from '../database/version-columns.ts'
-import type { PageQuery } from './page-query.ts'
+import type { StorePageQuery } from './page-query.ts'
 
 type Values = Required<FilterValues> & {
   readonly registry: number
@@ -66,7 +66,7 @@ export function createFoundPage(database: Kysely<RegistryTables>) {
     }),
   )
 
-  return function readFound(versions: readonly number[], query: PageQuery): Promise<FoundRow[]> {
+  return function readFound(versions: readonly number[], query: StorePageQuery): Promise<FoundRow[]> {
     const { registry, type, visible, limit, after, filter, values } = query
     const all = visible === 'all'
     return statement(

@@ -36,11 +36,11 @@ export interface PageOptions {
   readonly registry: number
   /** Whether what has changed meanwhile is taken as it is now. */
   readonly isLast: boolean
-  readonly hold: Hold | undefined
+  readonly hold: ReserveMemory | undefined
 }
 
 /** Counts what a page takes, before its large texts are read; throws where that is too much, and then they are not. */
-export type Hold = (bytes: number) => void
+export type ReserveMemory = (bytes: number) => void
 
 /** Undefined where the registry has changed since the rows were found. */
 export type MakePage = (found: readonly FoundRow[], options: PageOptions) => Promise<VersionPage | undefined>
@@ -60,7 +60,7 @@ export function createMakePage(database: Kysely<RegistryTables>): MakePage {
         cross join document d
       where v.id = c.value and d.id = v.document_id`,
   )
-  const inTurn = createTurns(AT_ONCE)
+  const limited = createLimiter(AT_ONCE)
 
   return async function makePage(found, { limit, registry, isLast, hold }) {
     const { count, bytes, large } = fitting(found, limit)
@@ -72,7 +72,7 @@ export function createMakePage(database: Kysely<RegistryTables>): MakePage {
     }
 
     const versions = lists.value(large.map(({ version }) => version))
-    const texts = await inTurn(() => {
+    const texts = await limited(() => {
       hold?.(bytes)
       return readTexts({ versions, registry })
     })
@@ -125,10 +125,10 @@ function charactersOf({ document, status_message, other_meta }: FoundRow): numbe
  * Makes the function that does so many things at a time, the others in the order in which they came. It throws a
  * PublicError where too many wait: each has rows in memory.
  */
-function createTurns(most: number): <T>(work: () => Promise<T>) => Promise<T> {
+function createLimiter(most: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = []
   let running = 0
-  return async function inTurn(work) {
+  return async function limited(work) {
     if (waiting.length >= MOST_WAITING)
       throw new PublicError('unavailable', {
         message: 'Too many large documents are being read; try again.',

@@ -5,11 +5,11 @@ import { createRevisionOf } from '../database/revision-of.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import type { FoundRow } from '../database/version-columns.ts'
 import { createFindVersions } from '../search/find-versions.ts'
-import type { Few } from '../search/term-index.ts'
-import { type Attempt, ofOneState } from './attempts.ts'
+import type { FoundVersions } from '../search/term-index.ts'
+import { type ReadAttempt, readConsistently } from './consistent-read.ts'
 import { createFoundPage } from './found-page.ts'
 import type { MakePage, VersionPage } from './large-texts.ts'
-import type { PageQuery } from './page-query.ts'
+import type { StorePageQuery } from './page-query.ts'
 import type { Step, StepQuery } from './walk-step.ts'
 import { createPostgresStep } from './walk-step-postgres.ts'
 import { createSqliteStep } from './walk-step-sqlite.ts'
@@ -43,7 +43,7 @@ interface PageStatements {
 export function createListPage(
   database: Kysely<RegistryTables>,
   makePage: MakePage,
-): (query: PageQuery) => Promise<VersionPage> {
+): (query: StorePageQuery) => Promise<VersionPage> {
   const postgres = isPostgres(database)
   const statements: PageStatements = {
     step: postgres ? createPostgresStep(database) : createSqliteStep(database),
@@ -56,14 +56,14 @@ export function createListPage(
   return async function readPage(query) {
     // One more than was asked for tells whether there is a next page.
     const oneMore = { ...query, limit: query.limit + 1 }
-    return ofOneState(
+    return readConsistently(
       () => attempt(statements, oneMore),
       (rows, isLast) => makePage(rows, { limit: query.limit, registry: query.registry, isLast, hold: query.hold }),
     )
   }
 }
 
-async function attempt(statements: PageStatements, query: PageQuery): Promise<Attempt> {
+async function attempt(statements: PageStatements, query: StorePageQuery): Promise<ReadAttempt> {
   // Nearly everything has a short term, and to ask an index for it is dear: the walk asks when it meets nothing.
   if (isShort(query.term)) return walkByName(statements, query, false)
   if (query.term !== undefined && statements.samples) return walkByName(statements, query, true)
@@ -74,7 +74,10 @@ async function attempt(statements: PageStatements, query: PageQuery): Promise<At
 const isShort = (term: string | undefined) => term !== undefined && trigrams(foldTerm(term)).length === 0
 
 /** What an index finds, where that is little: to walk by name would pass over nearly everything. */
-async function findFew({ find }: PageStatements, { registry, values, term }: PageQuery): Promise<Few | undefined> {
+async function findFew(
+  { find }: PageStatements,
+  { registry, values, term }: StorePageQuery,
+): Promise<FoundVersions | undefined> {
   const byTerm = term === undefined ? undefined : await find.byTerm(term, registry)
   if (byTerm !== undefined || values.updatedSince === undefined) return byTerm
   return find.byChange(values.updatedSince, registry)
@@ -82,9 +85,9 @@ async function findFew({ find }: PageStatements, { registry, values, term }: Pag
 
 async function showFew(
   { foundPage, revisionOf }: PageStatements,
-  { ids, revision }: Few,
-  query: PageQuery,
-): Promise<Attempt> {
+  { ids, revision }: FoundVersions,
+  query: StorePageQuery,
+): Promise<ReadAttempt> {
   if (ids.length === 0) return { rows: [], torn: false }
   const rows = await foundPage(ids, query)
   const revisionAfter = rows.length === 0 ? await revisionOf(query.registry) : rows[0]?.revision
@@ -113,7 +116,7 @@ interface Walk {
   patience: number
 }
 
-function beginWalk(query: PageQuery, isSample: boolean): Walk {
+function beginWalk(query: StorePageQuery, isSample: boolean): Walk {
   const { registry, type, visible, limit, after, filter, values } = query
   const afterName = after?.name ?? ''
   const afterPrecedence = after?.precedence ?? ''
@@ -130,7 +133,7 @@ function beginWalk(query: PageQuery, isSample: boolean): Walk {
   }
 }
 
-async function walkByName(statements: PageStatements, query: PageQuery, isSample: boolean): Promise<Attempt> {
+async function walkByName(statements: PageStatements, query: StorePageQuery, isSample: boolean): Promise<ReadAttempt> {
   const walk = beginWalk(query, isSample)
   for (;;) {
     const step = await statements.step(walk.next)
@@ -149,7 +152,7 @@ async function walkByName(statements: PageStatements, query: PageQuery, isSample
 }
 
 /** Takes a step's rows into the walk and prepares the next step; gives what was found where the walk has ended. */
-function advance(walk: Walk, { rows, torn, looked, last, more, revision }: Step): Attempt | undefined {
+function advance(walk: Walk, { rows, torn, scanned, last, more, revision }: Step): ReadAttempt | undefined {
   walk.revision ??= revision
   walk.rows.push(...rows)
   if (torn || revision !== walk.revision) return { rows: walk.rows, torn: true }
@@ -158,8 +161,8 @@ function advance(walk: Walk, { rows, torn, looked, last, more, revision }: Step)
   next.from = `${last}\u0001`
   next.size = Math.min(next.size * 4, MOST)
   next.limit = limit - walk.rows.length
-  walk.passed = rows.length === 0 ? walk.passed + looked : 0
-  if (walk.isSample && limit * looked > ASKING * rows.length) {
+  walk.passed = rows.length === 0 ? walk.passed + scanned : 0
+  if (walk.isSample && limit * scanned > ASKING * rows.length) {
     // Many that are not here are somewhere else: where, or that they are few, is found at once.
     if (rows.length === 0) walk.passed = walk.patience
     else walk.mayBeFew = true
@@ -172,14 +175,14 @@ function advance(walk: Walk, { rows, torn, looked, last, more, revision }: Step)
  * Asks an index where the next match is, as matches may all lie in another part of the names, and lets the walk go on from
  * there. Gives what was found where the matches are few, or where there are no more.
  */
-async function jump(statements: PageStatements, query: PageQuery, walk: Walk): Promise<Attempt | undefined> {
+async function jump(statements: PageStatements, query: StorePageQuery, walk: Walk): Promise<ReadAttempt | undefined> {
   const { registry, term, values, limit } = query
   const { next, rows, revision } = walk
-  const place = await statements.find.next({ registry, term, since: values.updatedSince, from: next.from })
-  if (place === undefined) return undefined
-  if ('few' in place) return showFew(statements, place.few, query)
-  if (place.name === undefined) return { rows, torn: place.revision !== revision }
-  next.from = place.name
+  const match = await statements.find.next({ registry, term, since: values.updatedSince, from: next.from })
+  if (match === undefined) return undefined
+  if ('few' in match) return showFew(statements, match.few, query)
+  if (match.name === undefined) return { rows, torn: match.revision !== revision }
+  next.from = match.name
   // Where one matches its neighbours may too.
   next.size = limit
   walk.passed = 0

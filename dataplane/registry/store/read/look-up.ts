@@ -7,7 +7,7 @@ import { revisionColumn } from '../database/revision-of.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { byShape, prepareStatement } from '../database/statement.ts'
 import { type FoundRow, versionColumns } from '../database/version-columns.ts'
-import { gather } from './gather.ts'
+import { gather } from './batch-calls.ts'
 
 export interface LookUpQuery {
   readonly registry: number

@@ -13,8 +13,8 @@ import {
   versionColumns,
   versionConditions,
 } from '../database/version-columns.ts'
-import { type Attempt, ofOneState } from './attempts.ts'
-import { type Hold, type MakePage, PAGE_BYTES, pageBytesOf, type VersionPage } from './large-texts.ts'
+import { type ReadAttempt, readConsistently } from './consistent-read.ts'
+import { type MakePage, PAGE_BYTES, pageBytesOf, type ReserveMemory, type VersionPage } from './large-texts.ts'
 
 interface OneNameQuery {
   readonly registry: number
@@ -27,7 +27,7 @@ interface OneNameQuery {
   readonly limit: number
   readonly includeDeleted: boolean
   readonly values: FilterValues
-  readonly hold?: Hold | undefined
+  readonly hold?: ReserveMemory | undefined
 }
 
 /** Versions that are found by one statement, and so may be in memory with texts that are just not large. */
@@ -87,7 +87,7 @@ export function createOneName(
 ): (query: OneNameQuery) => Promise<VersionPage> {
   const step = createOneStep(database)
 
-  async function find({ limit, ...query }: OneNameQuery): Promise<Attempt> {
+  async function find({ limit, ...query }: OneNameQuery): Promise<ReadAttempt> {
     const rows: FoundRow[] = []
     let bytes = 0
     let { before } = query
@@ -104,7 +104,7 @@ export function createOneName(
 
   return function readOneName(query) {
     const { limit, registry, hold } = query
-    return ofOneState(
+    return readConsistently(
       () => find(query),
       (rows, isLast) => makePage(rows, { limit, registry, isLast, hold }),
     )

@@ -1,11 +1,11 @@
 import type { FilterValues, VersionFilter } from '../database/version-columns.ts'
-import type { Hold } from './large-texts.ts'
+import type { ReserveMemory } from './large-texts.ts'
 import type { StepQuery } from './walk-step.ts'
 
 /** What a page of a registry is asked for, in the terms of the store. */
-export interface PageQuery extends Pick<StepQuery, 'registry' | 'type' | 'visible'> {
+export interface StorePageQuery extends Pick<StepQuery, 'registry' | 'type' | 'visible'> {
   readonly limit: number
-  readonly hold?: Hold | undefined
+  readonly hold?: ReserveMemory | undefined
   readonly after: { readonly name: string; readonly precedence: string } | undefined
   readonly filter: VersionFilter
   readonly values: FilterValues

@@ -1,7 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { ClaimsMap } from '../../authz/claims.ts'
 import type { EntryType } from '../../catalog/entry-type.ts'
-import type { AdminReader, EntryPage, EntryRecord, RecordPage, VersionSummary } from '../database/records.ts'
+import type { AdminReader, EntryPageQuery, EntryRecord, RecordPage, VersionSummary } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
 import type { Snapshot } from './snapshot.ts'
@@ -38,7 +38,7 @@ const AROUND_BYTES = 300
  * Texts beyond a page's bytes are null.
  */
 const withVersions = (entries: RawBuilder<unknown>) => sql<Row>`
-  with told as (
+  with shown as (
     select e.id, e.source, e.type, e.name, e.claims, e.place, v.version, v.status, v.precedence, v.published_at,
       v.updated_at, substr(v.title, 1, ${sql.lit(LONGEST_TITLE)}) as title,
       substr(v.description, 1, ${sql.lit(LONGEST_DESCRIPTION)}) as description
@@ -46,10 +46,10 @@ const withVersions = (entries: RawBuilder<unknown>) => sql<Row>`
       select n.id from entry_version n where n.entry_id = e.id and n.status <> 'deleted'
       order by n.precedence desc limit ${sql.lit(MOST_VERSIONS)})),
   counted as (
-    select told.*, cast(sum(${sql.lit(AROUND_BYTES)} + coalesce(octet_length(title), 0)
+    select shown.*, cast(sum(${sql.lit(AROUND_BYTES)} + coalesce(octet_length(title), 0)
         + coalesce(octet_length(description), 0) + octet_length(claims))
       over (order by type, name, place, precedence desc rows unbounded preceding) as integer) as upto
-    from told)
+    from shown)
   select id, source, type, name, claims, version, status, published_at, updated_at, upto,
     case when upto <= ${sql.lit(PAGE_BYTES)} then title end as title,
     case when upto <= ${sql.lit(PAGE_BYTES)} then description end as description
@@ -81,7 +81,7 @@ export function createAdminReader(
   available: <T>(answer: Promise<T>) => Promise<T>,
 ): AdminReader {
   // One more than was asked for tells whether there is a next page.
-  const read = async (entries: (page: EntryPage) => RawBuilder<unknown>, page: EntryPage) =>
+  const read = async (entries: (page: EntryPageQuery) => RawBuilder<unknown>, page: EntryPageQuery) =>
     pageOf((await withVersions(entries({ ...page, limit: page.limit + 1 })).execute(database)).rows, page.limit)
 
   // Asked before each publication.
@@ -112,7 +112,7 @@ export function createAdminReader(
   }
 }
 
-function pageOfSource(source: string, { limit, after }: EntryPage): RawBuilder<unknown> {
+function pageOfSource(source: string, { limit, after }: EntryPageQuery): RawBuilder<unknown> {
   const behind = after === undefined ? sql`` : sql`and (e.type, e.name) > (${after.type}, ${after.name})`
   return sql`
     select e.id, s.name as source, e.type, e.name, c.claims, 0 as place
@@ -122,7 +122,7 @@ function pageOfSource(source: string, { limit, after }: EntryPage): RawBuilder<u
 }
 
 /** Sources of one name come in the order of the registry; a page may begin in the middle of them. */
-function pageOfRegistry(registry: number, { limit, after }: EntryPage): RawBuilder<unknown> {
+function pageOfRegistry(registry: number, { limit, after }: EntryPageQuery): RawBuilder<unknown> {
   const rank = sql`(
     select rs.position from registry_source rs join source a on a.id = rs.source_id
     where rs.registry_id = ${registry} and a.name = ${after?.source ?? ''})`

@@ -9,8 +9,8 @@ import { foldTerm, likePattern } from '../../catalog/search-text.ts'
 import type { AdminReader } from '../database/records.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import type { FilterValues, VersionFilter, VersionRow } from '../database/version-columns.ts'
-import { ofOneState } from './attempts.ts'
-import { createMakePage, type Hold, type VersionPage } from './large-texts.ts'
+import { readConsistently } from './consistent-read.ts'
+import { createMakePage, type ReserveMemory, type VersionPage } from './large-texts.ts'
 import { createListPage } from './list-page.ts'
 import { createLookUp, type LookUpQuery } from './look-up.ts'
 import { createOneName } from './one-name.ts'
@@ -57,10 +57,10 @@ const MOST_VERSIONS = 1_000
  */
 export interface Reader extends AdminReader, Pick<Snapshot, 'claimsSets'> {
   /** Up to `limit` versions, and 8 MiB of them, by name and precedence; none where there is no such registry. */
-  list(query: ListQuery, hold?: Hold): Promise<VersionPage>
+  list(query: ListQuery, hold?: ReserveMemory): Promise<VersionPage>
   /** Versions of one entry, newest first: a thousand, and 8 MiB, at most. */
-  versions(query: VersionsQuery, hold?: Hold): Promise<VersionPage>
-  version(query: VersionQuery, hold?: Hold): Promise<VersionRow | undefined>
+  versions(query: VersionsQuery, hold?: ReserveMemory): Promise<VersionPage>
+  version(query: VersionQuery, hold?: ReserveMemory): Promise<VersionRow | undefined>
   /** The registry's revision, without a query; undefined where there is no such registry. */
   revision(registry: string): Promise<string | undefined>
   /** Resolves when registries, their revisions and sets of claims are known as they were when it was called, or later. */
@@ -74,9 +74,11 @@ export function createReader(database: Kysely<RegistryTables>, snapshot: Snapsho
   const oneName = createOneName(database, makePage)
   const idOf = (registry: string) => snapshot.registries().get(registry)?.id
 
-  async function latest(query: LookUpQuery, hold: Hold | undefined): Promise<VersionPage> {
+  async function latest(query: LookUpQuery, hold: ReserveMemory | undefined): Promise<VersionPage> {
     const find = async () => ({ rows: [(await lookUp(query)) ?? []].flat(), torn: false })
-    return ofOneState(find, (rows, isLast) => makePage(rows, { limit: 1, registry: query.registry, isLast, hold }))
+    return readConsistently(find, (rows, isLast) =>
+      makePage(rows, { limit: 1, registry: query.registry, isLast, hold }),
+    )
   }
 
   return {

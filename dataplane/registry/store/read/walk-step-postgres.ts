@@ -29,7 +29,7 @@ type Placeholder = (name: keyof Values) => RawBuilder<unknown>
 
 /** What is said of all rows, of which there is one at least; without a version its name is null. */
 type Row = (FoundRow | { readonly name: null; readonly revision: string }) & {
-  readonly looked: number
+  readonly scanned: number
   readonly last: string | null
 }
 
@@ -48,7 +48,7 @@ export function createPostgresStep(database: Kysely<RegistryTables>): (query: St
             with ${listed[sees](value, filter)}
             select ${columnsOfRow}, ${documentColumn}, s.*, ${revisionColumn(value)}
             from (
-                select max(name) as last, count(*)::int as looked from listed) s
+                select max(name) as last, count(*)::int as scanned from listed) s
               left join (
                 select ${rowColumns}, ${referenceColumns}, v.precedence
                 from (select distinct on (name) name, entry_id from listed order by name, rank) l
@@ -66,12 +66,12 @@ export function createPostgresStep(database: Kysely<RegistryTables>): (query: St
     const sees = visible === 'all' ? 'all' : visible.length < MANY_SETS ? 'some' : 'many'
     const sets = visible === 'all' ? undefined : lists.value(visible)
     const rows = await statement(filter, sees)({ ...values, ...query, sets } as Values)
-    const { looked = 0, last, revision } = rows[0] ?? {}
+    const { scanned = 0, last, revision } = rows[0] ?? {}
     return {
       rows: rows.filter(isVersion),
-      looked,
+      scanned,
       last: last ?? undefined,
-      more: looked >= query.size,
+      more: scanned >= query.size,
       revision,
       torn: false,
     }

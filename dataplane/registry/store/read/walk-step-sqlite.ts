@@ -39,9 +39,9 @@ export function createSqliteStep(database: Kysely<RegistryTables>): (query: Step
     // Only on the page's first name are there versions that came before.
     const afterPrecedence = found[0]?.name === after.afterName ? after.afterPrecedence : ''
     const rows = found.length === 0 ? [] : await versions(found, filter, { registry, limit, afterPrecedence, values })
-    const told = rows.length === 0 ? await revisionOf(registry) : rows[0]?.revision
-    const torn = revision !== undefined && told !== revision
-    return { rows, looked: found.length, last, more, revision: told, torn }
+    const revisionAfter = rows.length === 0 ? await revisionOf(registry) : rows[0]?.revision
+    const torn = revision !== undefined && revisionAfter !== revision
+    return { rows, scanned: found.length, last, more, revision: revisionAfter, torn }
   }
 }
 

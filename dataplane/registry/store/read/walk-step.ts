@@ -24,7 +24,7 @@ export interface Step {
   /** Versions by name and precedence: of each name those of the first source that the caller sees. */
   readonly rows: readonly FoundRow[]
   /** How many entries were looked at. */
-  readonly looked: number
+  readonly scanned: number
   /** The last name that was looked at; undefined where there are no more. */
   readonly last: string | undefined
   readonly more: boolean

@@ -4,7 +4,7 @@ import { foldTerm } from '../../catalog/search-text.ts'
 import { revisionColumn } from '../database/revision-of.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
-import { type Few, type Next, type Place, placeOf } from './term-index.ts'
+import { type FoundVersions, type NextMatch, type NextNameRow, nextMatchOf } from './term-index.ts'
 import { postgresIndex } from './term-index-postgres.ts'
 import { sqliteIndex } from './term-index-sqlite.ts'
 
@@ -14,11 +14,11 @@ const FEW = 1_500
 /** Finds versions by an index, over all registries. Undefined: there are many, or the index can't tell which. */
 interface FindVersions {
   /** Versions that have the term. */
-  byTerm(term: string, registry: number): Promise<Few | undefined>
+  byTerm(term: string, registry: number): Promise<FoundVersions | undefined>
   /** Versions that changed later. */
-  byChange(since: string, registry: number): Promise<Few | undefined>
+  byChange(since: string, registry: number): Promise<FoundVersions | undefined>
   /** From where on there is a version with this term, or one that changed later. */
-  next(query: NextQuery): Promise<Place | undefined>
+  next(query: NextQuery): Promise<NextMatch | undefined>
 }
 
 interface NextQuery {
@@ -37,9 +37,9 @@ export function createFindVersions(database: Kysely<RegistryTables>): FindVersio
       select id, ${revisionColumn(value)}
       from entry_version where updated_at > ${value('since')} limit ${sql.lit(FEW)}`,
   )
-  const nextChanged = prepareStatement<RegistryTables, { since: string; from: string; registry: number }, Next>(
+  const nextChanged = prepareStatement<RegistryTables, { since: string; from: string; registry: number }, NextNameRow>(
     database,
-    (value) => sql<Next>`
+    (value) => sql<NextNameRow>`
       select min(e.name) as name, ${revisionColumn(value)}
       from entry_version v join entry e on e.id = v.entry_id
       where v.updated_at > ${value('since')} and e.name >= ${value('from')}`,
@@ -53,7 +53,7 @@ export function createFindVersions(database: Kysely<RegistryTables>): FindVersio
     },
     async next({ registry, term, since, from }) {
       if (term !== undefined) return (await index(foldTerm(term), registry))?.next(from)
-      return since === undefined ? undefined : placeOf(await nextChanged({ since, from, registry }))
+      return since === undefined ? undefined : nextMatchOf(await nextChanged({ since, from, registry }))
     },
   }
 }

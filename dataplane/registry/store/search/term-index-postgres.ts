@@ -4,7 +4,7 @@ import { JOINT, SEPARATORS } from '../database/migrations/0003-search-key.ts'
 import { revisionColumn } from '../database/revision-of.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
-import { type Few, type Next, placeOf, type TermIndex } from './term-index.ts'
+import { type FoundVersions, type NextNameRow, nextMatchOf, type TermIndex } from './term-index.ts'
 
 /** As many matches are looked at one by one: where there are more, what lies behind the first of them is soon met. */
 const FEW = 500
@@ -39,9 +39,9 @@ export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
         select v.id from entry_version v where ${indexed(value)} limit ${sql.lit(FEW)}) f`,
   )
   // Names are found by a list of numbers: joined, all of them would be read for a few thousand.
-  const next = prepareStatement<RegistryTables, Values, Matching & Next>(
+  const next = prepareStatement<RegistryTables, Values, Matching & NextNameRow>(
     database,
-    (value) => sql<Matching & Next>`
+    (value) => sql<Matching & NextNameRow>`
       select case when ${isFew} then coalesce(array_agg(id), '{}') end as ids, ${revisionColumn(value)},
         case when not ${isFew} then (
           select min(e.name) from entry e where e.id = any(array_agg(f.entry_id)) and e.name >= ${value('from')}
@@ -49,9 +49,9 @@ export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
       from (select v.id, v.entry_id from entry_version v where ${indexed(value)}) f`,
   )
   // To read all texts once is better than to walk the whole index.
-  const nextInText = prepareStatement<RegistryTables, Omit<Values, 'key'>, Next>(
+  const nextInText = prepareStatement<RegistryTables, Omit<Values, 'key'>, NextNameRow>(
     database,
-    (value) => sql<Next>`
+    (value) => sql<NextNameRow>`
       select min(e.name) as name, ${revisionColumn(value)} from entry e
       where e.id = any(array(select v.entry_id from entry_version v where ${inText(value)}))
         and e.name >= ${value('from')}`,
@@ -64,16 +64,16 @@ export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
     return {
       matching: async () => (known ? fewOf(await matching(values)) : undefined),
       async next(from) {
-        if (!known) return placeOf(await nextInText({ ...values, from }))
+        if (!known) return nextMatchOf(await nextInText({ ...values, from }))
         const rows = await next({ ...values, from })
         const few = fewOf(rows)
-        return few === undefined ? placeOf(rows) : { few }
+        return few === undefined ? nextMatchOf(rows) : { few }
       },
     }
   }
 }
 
-function fewOf([row]: readonly Matching[]): Few | undefined {
+function fewOf([row]: readonly Matching[]): FoundVersions | undefined {
   return row?.ids ? { ids: row.ids, revision: row.revision } : undefined
 }
 

@@ -3,7 +3,7 @@ import { likePattern, trigrams } from '../../catalog/search-text.ts'
 import { revisionColumn } from '../database/revision-of.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
-import { type Next, placeOf, type TermIndex } from './term-index.ts'
+import { type NextNameRow, nextMatchOf, type TermIndex } from './term-index.ts'
 
 /**
  * As many matches are looked at one by one. Where there are more, walking by name soon meets enough of them: with this
@@ -47,9 +47,9 @@ export function sqliteIndex(database: Kysely<RegistryTables>): TermIndex {
       select v.id, ${revisionColumn(value)}
       from version_search s cross join entry_version v where ${found(value)} limit ${sql.lit(FEW)}`,
   )
-  const next = prepareStatement<RegistryTables, Values, Next>(
+  const next = prepareStatement<RegistryTables, Values, NextNameRow>(
     database,
-    (value) => sql<Next>`
+    (value) => sql<NextNameRow>`
       select min(e.name) as name, ${revisionColumn(value)} from version_search s cross join entry_version v cross join entry e
       where ${found(value)} and e.id = v.entry_id and e.name >= ${value('from')}`,
   )
@@ -73,7 +73,7 @@ export function sqliteIndex(database: Kysely<RegistryTables>): TermIndex {
         const rows = await matching(values)
         return rows.length < FEW ? { ids: rows.map(({ id }) => id), revision: rows[0]?.revision } : undefined
       },
-      next: async (from) => placeOf(await next({ ...values, from })),
+      next: async (from) => nextMatchOf(await next({ ...values, from })),
     }
   }
 }

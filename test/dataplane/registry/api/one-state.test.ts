@@ -6,7 +6,11 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { applySettings, type SourceSetting } from '../../../../dataplane/registry/store/apply/apply-settings.ts'
 import { applySync } from '../../../../dataplane/registry/store/apply/apply-sync.ts'
-import { openForReading, openForWriting, type StorePlace } from '../../../../dataplane/registry/store/database/open.ts'
+import {
+  openForReading,
+  openForWriting,
+  type StoreLocation,
+} from '../../../../dataplane/registry/store/database/open.ts'
 import type { RecordPage } from '../../../../dataplane/registry/store/database/records.ts'
 import type { RegistryTables } from '../../../../dataplane/registry/store/database/schema.ts'
 import { createReader, type ListQuery } from '../../../../dataplane/registry/store/read/read.ts'
@@ -51,7 +55,7 @@ async function sync(database: Kysely<RegistryTables>, source: string, names: rea
   const { versions } = await parseCatalog(Buffer.from(registryFile(entries)))
   const end = {
     settingsHash: 'settings',
-    mark: 'mark',
+    cursor: 'mark',
     complete: true,
     problems: '[]',
     now: '2026-01-01T00:00:00.000Z',
@@ -62,7 +66,7 @@ async function sync(database: Kysely<RegistryTables>, source: string, names: rea
 for (const kind of ['SQLite', 'PostgreSQL'])
   test(`${kind}: what is read is of one state, whichever of its statements a change comes behind`, async () => {
     const directory = await mkdtemp(join(tmpdir(), 'portico-store-'))
-    const place: StorePlace =
+    const place: StoreLocation =
       kind === 'SQLite'
         ? join(directory, 'catalog.sqlite')
         : { url: await postgres.database('state'), sslMode: 'disable' }

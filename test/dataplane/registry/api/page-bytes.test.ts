@@ -23,7 +23,7 @@ async function fill({ applySettings, syncSource }: Store): Promise<void> {
   const sources = [{ name: 'a', config: { file: { data: '{}' } }, claims: {} }]
   await applySettings({ sources, registries: [{ name: 'main', sources: ['a'], claims: {} }] })
   const call = { full: false, signal: new AbortController().signal }
-  await syncSource({ name: 'a', place: { kind: 'inline', text }, maxBytes: 2 ** 30 }, call)
+  await syncSource({ name: 'a', location: { kind: 'inline', text }, maxBytes: 2 ** 30 }, call)
 }
 
 /** All pages, one after the other; each must be within its bound and as large as that allows. */

@@ -2,7 +2,7 @@ import { type IncomingHttpHeaders, request } from 'node:http'
 import { gunzipSync } from 'node:zlib'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type Body, KeptBodies } from '../../../../dataplane/registry/api/catalog/kept-bodies.ts'
+import { BodyCache, type ResponseBody } from '../../../../dataplane/registry/api/catalog/body-cache.ts'
 import { type CallerName, entryPath, listed, type Reply, startAuthzRegistry } from '../../../support/registry/authz.ts'
 import { registryFile, server, startRegistry, type TestRegistry } from '../../../support/registry/registry.ts'
 
@@ -216,8 +216,8 @@ test('of two Authorization headers none is believed', async () => {
 })
 
 test('bodies are kept up to a size; what was not asked for the longest goes', () => {
-  const kept = new KeptBodies()
-  const body = (bytes: number): Body => ({ bytes: Buffer.alloc(bytes), gzip: true, revision: '1' })
+  const kept = new BodyCache()
+  const body = (bytes: number): ResponseBody => ({ bytes: Buffer.alloc(bytes), gzip: true, revision: '1' })
   const million = 1024 * 1024
   for (let index = 0; index < 31; index++) kept.keep(`${index}`, body(million))
   assert.ok(kept.get('0'))

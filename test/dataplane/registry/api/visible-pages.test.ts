@@ -33,7 +33,7 @@ async function fill(store: Store): Promise<ReadonlyMap<number, number>> {
   })
   const call = { full: false, signal: new AbortController().signal }
   for (const { name, text } of sources)
-    await store.syncSource({ name, place: { kind: 'inline', text }, maxBytes: 2 ** 30 }, call)
+    await store.syncSource({ name, location: { kind: 'inline', text }, maxBytes: 2 ** 30 }, call)
   const { sets } = store.reader.claimsSets()
   return new Map(
     sets.flatMap(({ id, claims }) =>

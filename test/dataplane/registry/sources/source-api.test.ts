@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { readApi } from '../../../../dataplane/registry/sources/http/read-api.ts'
+import { pollApi } from '../../../../dataplane/registry/sources/http/poll-api.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type Held, json, listOf, startUpstream, type Upstream } from '../../../support/network/upstream.ts'
 import {
@@ -216,14 +216,14 @@ test('headers come from a file that is read anew, and are not sent to another ho
 })
 
 /** One pass over the upstream after the mark; undefined where nothing has changed. */
-async function pass(mark?: object) {
+async function pass(cursor?: object) {
   await using parts = new AsyncDisposableStack()
   const content = await (
-    await readApi(
+    await pollApi(
       { kind: 'api', endpoint: upstream.url, timeoutMs: 10_000, publicOnly: false },
       {
         source: 'own',
-        mark: mark && JSON.stringify(mark),
+        cursor: cursor && JSON.stringify(cursor),
         holdsSkills: false,
         maxBytes: 2 ** 30,
         held: async () => ({ bytes: 0, entries: 0 }),
@@ -236,7 +236,7 @@ async function pass(mark?: object) {
   if (content === undefined || !('batches' in content)) return undefined
   const found: string[] = []
   for await (const { versions } of content.batches) found.push(...versions.map(({ name }) => name.slice(-1)))
-  return { complete: content.complete, found: found.join(''), mark: JSON.parse(content.mark()) }
+  return { complete: content.complete, found: found.join(''), cursor: JSON.parse(content.cursor()) }
 }
 
 test('what is read whole is not taken for what has changed, though it be the same answer', async () => {
@@ -244,19 +244,19 @@ test('what is read whole is not taken for what has changed, though it be the sam
   held[1] = { ...(held[1] as Held), updatedAt: '2026-01-02T00:00:00.000Z' }
   const first = await pass()
   assert.is(first?.found, 'ab')
-  const second = await pass(first?.mark)
+  const second = await pass(first?.cursor)
   assert.equal([second?.complete, second?.found], [false, 'b'])
-  assert.is(await pass(second?.mark), undefined)
+  assert.is(await pass(second?.cursor), undefined)
   held = held.slice(1)
-  const third = await pass({ ...second?.mark, fullAt: 1 })
+  const third = await pass({ ...second?.cursor, fullAt: 1 })
   assert.equal([third?.complete, third?.found], [true, 'b'])
 })
 
 test('a clock that was ahead puts no whole pass off', async () => {
   const first = await pass()
-  const second = await pass({ ...first?.mark, fullAt: Date.now() + 1e9 })
+  const second = await pass({ ...first?.cursor, fullAt: Date.now() + 1e9 })
   assert.is(second?.complete, true)
-  assert.ok(second?.mark.fullAt <= Date.now())
+  assert.ok(second?.cursor.fullAt <= Date.now())
 })
 
 test('a time of the future hides no change, and what changes while it is paged through is not missed', async () => {
@@ -272,9 +272,9 @@ test('a time of the future hides no change, and what changes while it is paged t
     answer(url, response, request)
   }
   const first = await pass()
-  assert.is(first?.mark.servers.since, '2026-01-01T00:00:02.000Z')
+  assert.is(first?.cursor.servers.since, '2026-01-01T00:00:02.000Z')
   upstream.answer = answer
-  const second = await pass(first?.mark)
+  const second = await pass(first?.cursor)
   assert.is(second?.complete, false)
   assert.match(second?.found ?? '', /a.*d/)
 })

@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { git as runGit } from '../../../../dataplane/registry/sources/git/git-command.ts'
-import { readGit } from '../../../../dataplane/registry/sources/git/read-git.ts'
+import { pollGit } from '../../../../dataplane/registry/sources/git/poll-git.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { type GitServer, startGitServer } from '../../../support/network/git-server.ts'
 import { startUpstream } from '../../../support/network/upstream.ts'
@@ -210,7 +210,7 @@ test('neither the environment nor where it is started changes what git does', as
     await using parts = new AsyncDisposableStack()
     const pass = {
       source: 'own',
-      mark: undefined,
+      cursor: undefined,
       holdsSkills: false,
       maxBytes: 2 ** 30,
       held: async () => ({ bytes: 0, entries: 0 }),
@@ -220,7 +220,7 @@ test('neither the environment nor where it is started changes what git does', as
     }
     await mkdir(join(folder, 'state'))
     const place = { kind: 'git', repository: git.url, path: 'registry.json', publicOnly: false } as const
-    const content = await (await readGit(place, pass))?.()
+    const content = await (await pollGit(place, pass))?.()
     assert.ok(content !== undefined && 'batches' in content)
     // Where its size is measured while it comes.
     const packs = await readdir(join(folder, 'state', 'git', 'own', 'objects', 'pack'))

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { watchKubernetes } from '../../../../dataplane/registry/sources/kubernetes/follow.ts'
+import { watchKubernetes } from '../../../../dataplane/registry/sources/kubernetes/watch.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { json, startUpstream } from '../../../support/network/upstream.ts'
 

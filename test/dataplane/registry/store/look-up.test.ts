@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { AskedLately } from '../../../../dataplane/registry/api/catalog/asked-lately.ts'
-import { gather } from '../../../../dataplane/registry/store/read/gather.ts'
+import { RecentKeys } from '../../../../dataplane/registry/api/catalog/recent-keys.ts'
+import { gather } from '../../../../dataplane/registry/store/read/batch-calls.ts'
 
 /** A gathering whose answers come when they are let; a question's key is its first letter. */
 function gathering() {
@@ -64,13 +64,13 @@ test('an answer that fails fails for those who wait for it, and for nobody else'
 })
 
 test('what was asked for is known for a while: some thousand others', () => {
-  const asked = new AskedLately()
-  assert.not.ok(asked.again('x'))
-  assert.ok(asked.again('x'))
-  for (let other = 0; other < 4_095; other++) asked.again(`${other}`)
-  assert.ok(asked.again('x'))
-  for (let other = 0; other < 10_000; other++) asked.again(`other ${other}`)
-  assert.not.ok(asked.again('x'))
+  const asked = new RecentKeys()
+  assert.not.ok(asked.isRepeated('x'))
+  assert.ok(asked.isRepeated('x'))
+  for (let other = 0; other < 4_095; other++) asked.isRepeated(`${other}`)
+  assert.ok(asked.isRepeated('x'))
+  for (let other = 0; other < 10_000; other++) asked.isRepeated(`other ${other}`)
+  assert.not.ok(asked.isRepeated('x'))
 })
 
 test.run()

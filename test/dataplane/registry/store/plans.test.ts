@@ -25,7 +25,15 @@ test('every read is a range of an index: nothing is scanned, nothing sorted', as
   })
   const { versions } = await parseCatalog(Buffer.from(registryFile([server('x/one'), server('x/two')])))
   const now = new Date().toISOString()
-  await applySync(database, { source: 'a', settingsHash: '', mark: '', complete: true, problems: '[]', now, versions })
+  await applySync(database, {
+    source: 'a',
+    settingsHash: '',
+    cursor: '',
+    complete: true,
+    problems: '[]',
+    now,
+    versions,
+  })
   await database.destroy()
   const reading = openForReading(join(directory, 'catalog.sqlite'))
   const asked: { sql: string; parameters: readonly unknown[] }[] = []

@@ -31,7 +31,7 @@ async function fill(store: Store): Promise<void> {
     registries: [{ name: 'main', sources: ['all'], claims: {} }],
   })
   const call = { full: false, signal: new AbortController().signal }
-  await store.syncSource({ name: 'all', place: { kind: 'inline', text }, maxBytes: 2 ** 30 }, call)
+  await store.syncSource({ name: 'all', location: { kind: 'inline', text }, maxBytes: 2 ** 30 }, call)
 }
 
 async function searchAll({ reader }: Store, search: string, limit: number): Promise<string[]> {

@@ -6,7 +6,11 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { applySettings, type StoreSettings } from '../../../../dataplane/registry/store/apply/apply-settings.ts'
 import { applySync, stageSync } from '../../../../dataplane/registry/store/apply/apply-sync.ts'
-import { openForReading, openForWriting, type StorePlace } from '../../../../dataplane/registry/store/database/open.ts'
+import {
+  openForReading,
+  openForWriting,
+  type StoreLocation,
+} from '../../../../dataplane/registry/store/database/open.ts'
 import type { RegistryTables } from '../../../../dataplane/registry/store/database/schema.ts'
 import { setStatus } from '../../../../dataplane/registry/store/publish/change-entry.ts'
 import { publishAll } from '../../../../dataplane/registry/store/publish/publish.ts'
@@ -19,7 +23,7 @@ import { publication } from '../../../support/registry/store.ts'
 
 let directory: string
 let postgres: TestPostgres
-let place: StorePlace
+let place: StoreLocation
 let database: Kysely<RegistryTables>
 let reading: Kysely<RegistryTables>
 let reader: Reader
@@ -81,7 +85,7 @@ async function sync(source: string, entries: readonly string[], day = 0, text = 
   await applySync(database, {
     source,
     settingsHash: 'settings',
-    mark: `${entries}`,
+    cursor: `${entries}`,
     complete: true,
     versions,
     problems: JSON.stringify(problems),
@@ -305,7 +309,7 @@ onBoth('a pass that another has overtaken takes nothing away from it', async () 
   await configure({ main: ['a'] })
   await sync('a', ['x/old'])
   const { versions } = await parseCatalog(Buffer.from(registryFile(['x/one', 'x/two'].map((name) => server(name)))))
-  const end = { settingsHash: '', mark: 'new', complete: true, problems: '[]', now: new Date().toISOString() }
+  const end = { settingsHash: '', cursor: 'new', complete: true, problems: '[]', now: new Date().toISOString() }
   // As of a replica that stands still for longer than its lease, or of a source that is set otherwise.
   const [slow, slower] = [await stageSync(database, 'a'), await stageSync(database, 'a')]
   await slower.add(versions.slice(0, 1))
@@ -326,7 +330,7 @@ onBoth('a pass that another has overtaken takes nothing away from it', async () 
 onBoth('a pass that has met nothing new does not bury what another brought since', async () => {
   await configure({ main: ['a'] })
   const { versions } = await parseCatalog(Buffer.from(registryFile([server('x/one')])))
-  const end = { settingsHash: '', mark: '', complete: true, problems: '[]', now: new Date().toISOString() }
+  const end = { settingsHash: '', cursor: '', complete: true, problems: '[]', now: new Date().toISOString() }
   const slow = await stageSync(database, 'a')
   const quick = await stageSync(database, 'a')
   await quick.add(versions)
@@ -347,7 +351,7 @@ onBoth('a pass over a source that is published to by now buries nothing', async 
   })
   const own = publication('x/own', { source: 'a' })
   assert.equal(await database.transaction().execute((transaction) => publishAll(transaction, [own])), ['created'])
-  const end = { settingsHash: '', mark: '', complete: true, problems: '[]', now: new Date().toISOString() }
+  const end = { settingsHash: '', cursor: '', complete: true, problems: '[]', now: new Date().toISOString() }
   await staging.finish(end).then(
     () => assert.unreachable('it is managed'),
     (error: Error) => assert.match(error.message, 'the source is published to'),

@@ -137,7 +137,7 @@ test('a sync that is asked for is a full pass; waited for or not; what runs is e
       return { changed: false, servers: 1, skills: 0, problems: [] }
     },
   })
-  scheduler.apply([{ name: 'own', place: { kind: 'inline', text: '{}' }, intervalMs: 3_600_000, maxBytes: 2 ** 30 }])
+  scheduler.apply([{ name: 'own', location: { kind: 'inline', text: '{}' }, intervalMs: 3_600_000, maxBytes: 2 ** 30 }])
   await eventually('the first', () => scheduler.state('own')?.state === 'ok')
   assert.equal(
     calls.map(({ full }) => full),
@@ -173,7 +173,7 @@ test('a source that is set otherwise, or leaves and comes again, is not synced b
     },
   })
   const own = (intervalMs: number) =>
-    ({ name: 'own', place: { kind: 'inline', text: '{}' }, intervalMs, maxBytes: 2 ** 30 }) as const
+    ({ name: 'own', location: { kind: 'inline', text: '{}' }, intervalMs, maxBytes: 2 ** 30 }) as const
   scheduler.apply([own(3_600_000)])
   await eventually('the first', () => intervals.length === 1)
   scheduler.apply([own(3_600_001)])
@@ -199,7 +199,9 @@ test('a sync that is asked for in the moment that another ends is run', async ()
         return { changed: false, servers: 1, skills: 0, problems: [] }
       },
     })
-    scheduler.apply([{ name: 'own', place: { kind: 'inline', text: '{}' }, intervalMs: 3_600_000, maxBytes: 2 ** 30 }])
+    scheduler.apply([
+      { name: 'own', location: { kind: 'inline', text: '{}' }, intervalMs: 3_600_000, maxBytes: 2 ** 30 },
+    ])
     await eventually('it runs', () => calls === 1)
     first.resolve()
     for (let step = 0; step < moment; step++) await undefined

@@ -10,10 +10,10 @@ for (const { id, path } of catalogOperations)
   test(`${id}: the path that the description tells of is read`, () => {
     const read = catalogPath(path.replace(/\{(\w+)\}/g, (_, name) => PARTS[name] as string))
     assert.ok(read)
-    assert.is(catalogIds[read.type][read.asks], id === 'getSkill' ? 'getSkillVersion' : id)
+    assert.is(catalogIds[read.type][read.kind], id === 'getSkill' ? 'getSkillVersion' : id)
     assert.is(read.registry, 'main')
-    if (read.asks !== 'list') assert.is(read.name, 'a.b/c')
-    if (read.asks === 'version') assert.is(read.version, id === 'getSkill' ? 'latest' : '1.0.0+1')
+    if (read.kind !== 'list') assert.is(read.name, 'a.b/c')
+    if (read.kind === 'version') assert.is(read.version, id === 'getSkill' ? 'latest' : '1.0.0+1')
   })
 
 for (const [path, name, version] of [

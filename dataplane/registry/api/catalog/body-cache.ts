@@ -1,5 +1,5 @@
 /** The body of an answer, ready to be written. */
-export interface Body {
+export interface ResponseBody {
   readonly bytes: Buffer
   readonly gzip: boolean
   /** The registry's revision that it shows; undefined where it shows nothing that tells. */
@@ -16,11 +16,11 @@ const LARGEST_BYTES = MOST_BYTES / 8
 const OVERHEAD_BYTES = 300
 
 /** Bodies by what was asked, the least recently used going first. */
-export class KeptBodies {
-  readonly #bodies = new Map<string, Body>()
+export class BodyCache {
+  readonly #bodies = new Map<string, ResponseBody>()
   #bytes = 0
 
-  get(key: string): Body | undefined {
+  get(key: string): ResponseBody | undefined {
     const body = this.#bodies.get(key)
     if (body === undefined) return undefined
     this.#bodies.delete(key)
@@ -29,7 +29,7 @@ export class KeptBodies {
   }
 
   /** Keeps a body that is not kept yet. */
-  keep(key: string, body: Body): void {
+  keep(key: string, body: ResponseBody): void {
     if (body.bytes.length > LARGEST_BYTES || this.#bodies.has(key)) return
     this.#bodies.set(key, { ...body, bytes: alone(body.bytes) })
     this.#bytes += sizeOf(key, body)
@@ -50,4 +50,4 @@ function alone(bytes: Buffer): Buffer {
   return own
 }
 
-const sizeOf = (key: string, { bytes }: Body) => bytes.length + key.length + OVERHEAD_BYTES
+const sizeOf = (key: string, { bytes }: ResponseBody) => bytes.length + key.length + OVERHEAD_BYTES

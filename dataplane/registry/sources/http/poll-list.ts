@@ -5,29 +5,29 @@ import type { Problem } from '../format/read-entry.ts'
 import { SourceError } from '../format/source-error.ts'
 
 /** How far a list of another registry was followed. */
-export interface ListMark {
+export interface ListCursor {
   /** The latest time of change that the upstream told, by its own clock; absent where it tells none. */
   readonly since?: string
   /** When that was first told, by our clock; absent once all that may have come late with it has been read. */
-  readonly toldAt?: number
+  readonly firstSeenAt?: number
   /** Hash of what was read last where that was one page. */
   readonly tail?: string
 }
 
 /** A list whose first page has been fetched. */
-export interface FoundList {
+export interface PolledList {
   /** Whether it may hold anything that it did not hold at the mark. */
   readonly changed: boolean
   /** Its entries, page by page; asked for once. All of them count against the budget. */
   pages(budget: Budget): AsyncGenerator<Catalog>
   /** The mark for the next pass; asked for after the last page. */
-  mark(): ListMark
+  cursor(): ListCursor
 }
 
 export interface ListOptions {
   readonly kind: ListKind
   readonly url: string
-  readonly before: ListMark | undefined
+  readonly before: ListCursor | undefined
   /** Whether what has changed since the mark will do. */
   readonly changesOnly: boolean
   /** Bytes that the source may have. */
@@ -46,7 +46,7 @@ export interface FetchedPage {
 }
 
 /** The first page, looked at: what it tells, and its entries where they are few. */
-interface LookedAt {
+interface FirstPage {
   readonly end: PageEnd
   readonly batch: Catalog | undefined
 }
@@ -67,11 +67,11 @@ const LONGEST_CURSOR = 4096
  * Polls a list: fetches its first page, of all of it or of what has changed where the upstream gives times of change.
  * Throws a SourceError.
  */
-export async function followList(options: ListOptions): Promise<FoundList> {
+export async function pollList(options: ListOptions): Promise<PolledList> {
   const { url, before, changesOnly, maxBytes, get } = options
   const since = changesOnly ? before?.since : undefined
   const now = Date.now()
-  const overlaps = before?.toldAt !== undefined
+  const overlaps = before?.firstSeenAt !== undefined
   const query = `${url}?limit=${PAGE_SIZE}${since === undefined ? '' : changesQuery(since, overlaps)}`
   const fetched = await get(query)
   // It was one page then, and it is the same one now; what has changed is no answer to what there is, though it look so.
@@ -79,14 +79,16 @@ export async function followList(options: ListOptions): Promise<FoundList> {
   // A later time says nothing of what is still to come: it is of a clock that runs ahead, or of a change that was made
   // while the list was paged through, when others may have been made to pages that had been read.
   const read = pageReader(options.kind, new Date(now).toISOString())
-  const first = isSame ? undefined : await lookAt(read(fetched, createBudget(maxBytes)))
+  const first = isSame ? undefined : await readFirstPage(read(fetched, createBudget(maxBytes)))
   const isOnly = first === undefined || first.end.nextCursor === undefined
   const found = { ...options, query, since, fetched, first, read }
   let newest = since
 
-  function firstSeenAt(): Pick<ListMark, 'toldAt'> {
-    if (newest !== before?.since) return { toldAt: now }
-    return before?.toldAt !== undefined && now - before.toldAt < OVERLAP_MS ? { toldAt: before.toldAt } : {}
+  function timeOfNewest(): Pick<ListCursor, 'firstSeenAt'> {
+    if (newest !== before?.since) return { firstSeenAt: now }
+    return before?.firstSeenAt !== undefined && now - before.firstSeenAt < OVERLAP_MS
+      ? { firstSeenAt: before.firstSeenAt }
+      : {}
   }
 
   return {
@@ -94,8 +96,8 @@ export async function followList(options: ListOptions): Promise<FoundList> {
     async *pages(budget) {
       newest = yield* readList(found, budget)
     },
-    mark: () => ({
-      ...(newest !== undefined && { since: newest, ...firstSeenAt() }),
+    cursor: () => ({
+      ...(newest !== undefined && { since: newest, ...timeOfNewest() }),
       // The next pass asks the same again only where no later time was seen.
       ...(isOnly && newest === since && { tail: fetched.hash }),
     }),
@@ -115,7 +117,7 @@ interface StartedList extends Pick<ListOptions, 'kind' | 'before' | 'get'> {
   /** Only what has changed since this time is asked for. */
   readonly since: string | undefined
   readonly fetched: FetchedPage
-  readonly first: LookedAt | undefined
+  readonly first: FirstPage | undefined
   readonly read: ReadPage
 }
 
@@ -176,7 +178,7 @@ async function* readFirst({ first, fetched, read }: StartedList, budget: Budget)
 }
 
 /** Reads a page to its end. Of one that comes in a single batch that is kept, so that it need not be read again. */
-async function lookAt(page: AsyncGenerator<Catalog, PageEnd>): Promise<LookedAt> {
+async function readFirstPage(page: AsyncGenerator<Catalog, PageEnd>): Promise<FirstPage> {
   let batch: Catalog | undefined
   for (let batches = 0; ; batches++) {
     const { done, value } = await page.next()

@@ -1,21 +1,21 @@
 import { createHash } from 'node:crypto'
 import { type Budget, createBudget } from '../format/budget.ts'
 import { readSmallFile } from '../format/small-file.ts'
-import type { Pass, PlaceOf, ReadChange } from '../format/source.ts'
+import type { LocationOf, Pass, ReadChange } from '../format/source.ts'
 import { SourceError, type SourceErrorCode } from '../format/source-error.ts'
 import { openSpool, type Spool } from '../format/spool.ts'
-import { type FetchedPage, type FoundList, followList, type ListMark } from './follow-list.ts'
-import { getPatiently } from './get-patiently.ts'
+import { getWithRetries } from './get-with-retries.ts'
 import { headerOf, parseHeaders } from './headers-file.ts'
 import { createHttpGet, type HttpGet } from './http-get.ts'
+import { type FetchedPage, type ListCursor, type PolledList, pollList } from './poll-list.ts'
 
 /** How far another registry was followed. */
-interface Mark {
+interface ApiCursor {
   /** When everything was last read; absent where everything is read each time. */
   readonly fullAt?: number
-  readonly servers: ListMark
+  readonly servers: ListCursor
   /** `false`: the upstream has no list of skills. Absent: that is not known. */
-  readonly skills?: ListMark | false
+  readonly skills?: ListCursor | false
 }
 
 /** Everything is read anew so often: a version that an upstream drops without a word is missed until then. */
@@ -34,21 +34,21 @@ const NO_SUCH_LIST: readonly SourceErrorCode[] = ['refused', 'forbidden', 'wrong
  * the upstream tells times of change. Everything is read again now and then, and where the mark says nothing. Skills come
  * too where the upstream has our extension of the API.
  */
-export async function readApi(place: PlaceOf<'api'>, pass: Pass): Promise<ReadChange | undefined> {
+export async function pollApi(location: LocationOf<'api'>, pass: Pass): Promise<ReadChange | undefined> {
   const { signal } = pass
-  const before = pass.mark === undefined ? undefined : (JSON.parse(pass.mark) as Mark)
+  const before = pass.cursor === undefined ? undefined : (JSON.parse(pass.cursor) as ApiCursor)
   const { maxBytes } = pass
-  const httpGet = pass.parts.use(createHttpGet({ ...place, maxBytes: Math.min(LARGEST_PAGE, maxBytes), signal }))
-  const headers = await headersOf(place)
+  const httpGet = pass.parts.use(createHttpGet({ ...location, maxBytes: Math.min(LARGEST_PAGE, maxBytes), signal }))
+  const headers = await headersOf(location)
   const pageGetter = () => getPages((url, take) => httpGet(url, headers, take), pass)
   const now = Date.now()
   // Below zero: our clock was ahead then.
   const age = now - (before?.fullAt ?? 0)
   const changesOnly = before?.servers.since !== undefined && age >= 0 && age < FULL_EVERY_MS
   // People give the base with or without the slash at its end.
-  const base = `${place.endpoint.replace(/\/+$/, '')}/v0.1`
+  const base = `${location.endpoint.replace(/\/+$/, '')}/v0.1`
 
-  const servers = await followList({
+  const servers = await pollList({
     kind: 'servers',
     url: `${base}/servers`,
     before: before?.servers,
@@ -78,16 +78,16 @@ export async function readApi(place: PlaceOf<'api'>, pass: Pass): Promise<ReadCh
     return {
       complete: !changesOnly,
       batches: batchesOf(changesOnly ? lists.filter(({ changed }) => changed) : lists, budget),
-      mark() {
-        const marks = { servers: servers.mark(), skills: skills?.mark() ?? false }
-        const fullAt = marks.servers.since === undefined ? {} : { fullAt: changesOnly ? before.fullAt : now }
-        return JSON.stringify({ ...fullAt, ...marks } as Mark)
+      cursor() {
+        const cursors = { servers: servers.cursor(), skills: skills?.cursor() ?? false }
+        const fullAt = cursors.servers.since === undefined ? {} : { fullAt: changesOnly ? before.fullAt : now }
+        return JSON.stringify({ ...fullAt, ...cursors } as ApiCursor)
       },
     }
   }
 }
 
-async function* batchesOf(lists: readonly FoundList[], budget: Budget) {
+async function* batchesOf(lists: readonly PolledList[], budget: Budget) {
   for (const list of lists) yield* list.pages(budget)
 }
 
@@ -99,7 +99,7 @@ function getPages(get: GetInto, pass: Pass): (url: string) => Promise<FetchedPag
 
   return async function getPage(url) {
     const file = (spool ??= await openSpool(pass))
-    const fetched = await getPatiently(async () => {
+    const fetched = await getWithRetries(async () => {
       const digest = createHash('sha256')
       let size = 0
       await file.clear()
@@ -115,25 +115,25 @@ function getPages(get: GetInto, pass: Pass): (url: string) => Promise<FetchedPag
 }
 
 /** Where an upstream has had no skills it is asked again when everything is. */
-function asksForSkills(before: Mark | undefined, changesOnly: boolean): boolean {
+function asksForSkills(before: ApiCursor | undefined, changesOnly: boolean): boolean {
   if (before?.skills === false) return before.fullAt !== undefined && !changesOnly
   return true
 }
 
 /** Undefined where the upstream has no such list (`absent` tells it): the path is not of the official API. */
 async function findSkills(
-  options: Parameters<typeof followList>[0],
+  options: Parameters<typeof pollList>[0],
   absent: readonly SourceErrorCode[],
-): Promise<FoundList | undefined> {
+): Promise<PolledList | undefined> {
   try {
-    return await followList(options)
+    return await pollList(options)
   } catch (error) {
     if (options.before === undefined && error instanceof SourceError && absent.includes(error.code)) return undefined
     throw error
   }
 }
 
-async function headersOf({ headersFile, headers = [] }: PlaceOf<'api'>): Promise<Readonly<Record<string, string>>> {
+async function headersOf({ headersFile, headers = [] }: LocationOf<'api'>): Promise<Readonly<Record<string, string>>> {
   const own = await Promise.all(
     headers.map(async ({ name, valueFile }) => headerOf(name, (await readSmallFile(valueFile, A_FILE)).trim())),
   )

@@ -2,12 +2,12 @@
 const HALF = 4_096
 
 /** What was asked for lately: some thousand keys, the older half of which goes when the newer is full. */
-export class AskedLately {
+export class RecentKeys {
   #newer = new Set<string>()
   #older = new Set<string>()
 
   /** Whether this was asked for before, and now it was. */
-  again(key: string): boolean {
+  isRepeated(key: string): boolean {
     if (this.#newer.has(key)) return true
     if (this.#newer.size === HALF) {
       this.#older = this.#newer

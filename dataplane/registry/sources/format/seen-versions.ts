@@ -8,7 +8,7 @@ const FIRST_SLOTS = 1024
  * large. Two that fall on the same 64 bits of SHA-256 would pass for one; of a million versions that has odds of one in
  * forty million.
  */
-export class MetVersions {
+export class SeenVersions {
   /** Open addressing; 0 is an empty slot. At most half full. */
   #slots = new BigUint64Array(FIRST_SLOTS)
   #size = 0

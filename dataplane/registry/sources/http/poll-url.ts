@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import { createBudget } from '../format/budget.ts'
 import { readCatalog } from '../format/parse.ts'
-import type { Pass, PlaceOf, ReadChange } from '../format/source.ts'
+import type { LocationOf, Pass, ReadChange } from '../format/source.ts'
 import { openSpool } from '../format/spool.ts'
 import { createHttpGet } from './http-get.ts'
 
 /** What is known of the bytes that were read last. */
-interface Mark {
+interface UrlCursor {
   readonly hash: string
   readonly etag?: string
   readonly modified?: string
@@ -16,16 +16,16 @@ interface Mark {
  * Fetches a registry file. A server that knows validators (RFC 9110 section 13.1) is asked whether it has changed; bytes
  * that are the same all the same are not parsed.
  */
-export async function readUrl(place: PlaceOf<'url'>, pass: Pass): Promise<ReadChange | undefined> {
-  const before = pass.mark === undefined ? undefined : (JSON.parse(pass.mark) as Mark)
-  const get = pass.parts.use(createHttpGet({ ...place, maxBytes: pass.maxBytes, signal: pass.signal }))
+export async function pollUrl(location: LocationOf<'url'>, pass: Pass): Promise<ReadChange | undefined> {
+  const before = pass.cursor === undefined ? undefined : (JSON.parse(pass.cursor) as UrlCursor)
+  const get = pass.parts.use(createHttpGet({ ...location, maxBytes: pass.maxBytes, signal: pass.signal }))
   const spool = await openSpool(pass)
   const digest = createHash('sha256')
   const validators = {
     ...(before?.etag !== undefined && { 'if-none-match': before.etag }),
     ...(before?.modified !== undefined && { 'if-modified-since': before.modified }),
   }
-  const { status, headers } = await get(place.url, validators, (piece) => {
+  const { status, headers } = await get(location.url, validators, (piece) => {
     digest.update(piece)
     return spool.write(piece)
   })
@@ -35,16 +35,16 @@ export async function readUrl(place: PlaceOf<'url'>, pass: Pass): Promise<ReadCh
   if (hash === before?.hash) return undefined
 
   const { etag, 'last-modified': modified } = headers
-  const mark = {
+  const cursor = {
     hash,
     ...(typeof etag === 'string' && { etag }),
     ...(typeof modified === 'string' && { modified }),
-  } satisfies Mark
+  } satisfies UrlCursor
   return async function readContent() {
     return {
       complete: true,
       batches: readCatalog(spool.read(), createBudget(pass.maxBytes)),
-      mark: () => JSON.stringify(mark),
+      cursor: () => JSON.stringify(cursor),
     }
   }
 }

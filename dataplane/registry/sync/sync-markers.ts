@@ -6,20 +6,20 @@ import { join } from 'node:path'
  * is left behind is of a thread or a process that has ended in the middle.
  */
 
-interface Mark {
+interface Marker {
   readonly pid: number
   /** When that process began: a container gives the next one the same number. */
   readonly began: number
 }
 
 const folderOf = (stateDirectory: string) => join(stateDirectory, 'syncing')
-const self: Mark = { pid: process.pid, began: Math.round(performance.timeOrigin / 1000) }
+const self: Marker = { pid: process.pid, began: Math.round(performance.timeOrigin / 1000) }
 
 /**
  * Marks a source until the mark is disposed of. Written at once: nothing may happen before. Where the folder can't be
  * written to there is no mark, which is no reason to do without the source.
  */
-export function markSyncing(stateDirectory: string, source: string): Disposable {
+export function writeSyncMarker(stateDirectory: string, source: string): Disposable {
   const folder = folderOf(stateDirectory)
   const file = join(folder, source)
   try {
@@ -32,22 +32,22 @@ export function markSyncing(stateDirectory: string, source: string): Disposable 
 }
 
 /** Sources that this process has marked; for one whose thread has just ended. */
-export function ownMarks(stateDirectory: string): readonly string[] {
-  return marks(stateDirectory).flatMap(({ source, mark }) => (isSelf(mark) ? source : []))
+export function ownMarkers(stateDirectory: string): readonly string[] {
+  return markers(stateDirectory).flatMap(({ source, marker }) => (isSelf(marker) ? source : []))
 }
 
 /** Sources whose marks were left behind by a process that is gone. */
-export function leftMarks(stateDirectory: string): readonly string[] {
-  return marks(stateDirectory).flatMap(({ source, mark }) => (isSelf(mark) || isAlive(mark) ? [] : source))
+export function abandonedMarkers(stateDirectory: string): readonly string[] {
+  return markers(stateDirectory).flatMap(({ source, marker }) => (isSelf(marker) || isAlive(marker) ? [] : source))
 }
 
-export function removeMark(stateDirectory: string, source: string): void {
+export function removeMarker(stateDirectory: string, source: string): void {
   rmSync(join(folderOf(stateDirectory), source), { force: true })
 }
 
-function marks(stateDirectory: string) {
+function markers(stateDirectory: string) {
   const folder = folderOf(stateDirectory)
-  return namesIn(folder).map((source) => ({ source, mark: readMark(join(folder, source)) }))
+  return namesIn(folder).map((source) => ({ source, marker: readMarker(join(folder, source)) }))
 }
 
 function namesIn(folder: string): readonly string[] {
@@ -59,21 +59,21 @@ function namesIn(folder: string): readonly string[] {
 }
 
 /** Undefined where the file was cut off. */
-function readMark(file: string): Mark | undefined {
+function readMarker(file: string): Marker | undefined {
   try {
-    return JSON.parse(readFileSync(file, 'utf8')) as Mark
+    return JSON.parse(readFileSync(file, 'utf8')) as Marker
   } catch {
     return undefined
   }
 }
 
-const isSelf = (mark: Mark | undefined) => mark?.pid === self.pid && Math.abs(mark.began - self.began) <= 1
+const isSelf = (marker: Marker | undefined) => marker?.pid === self.pid && Math.abs(marker.began - self.began) <= 1
 
 /** Whether another process of this machine has made the mark and runs. */
-function isAlive(mark: Mark | undefined): boolean {
-  if (mark === undefined || mark.pid === self.pid) return false
+function isAlive(marker: Marker | undefined): boolean {
+  if (marker === undefined || marker.pid === self.pid) return false
   try {
-    return process.kill(mark.pid, 0)
+    return process.kill(marker.pid, 0)
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }

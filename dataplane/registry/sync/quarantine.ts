@@ -2,12 +2,12 @@ import { hash } from 'node:crypto'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
-import type { Source } from '../sources/format/source.ts'
+import type { SyncedSource } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
-import { leftMarks, ownMarks, removeMark } from './sync-marks.ts'
+import { abandonedMarkers, ownMarkers, removeMarker } from './sync-markers.ts'
 
 /** A source with which the writing thread, or the process, has ended. */
-interface Aside {
+interface QuarantinedSource {
   /** Hash of what the source was set to; empty where that is not known. */
   readonly settings: string
   /** How often in a row. */
@@ -19,15 +19,15 @@ interface Aside {
 }
 
 /** Keeps sources away from the writing thread that have ended it or brought it to a stand. */
-export interface Asides {
+export interface Quarantine {
   /** Throws a SourceError `put_aside` where it is not time for the source yet. */
-  check(source: Source): void
+  check(source: SyncedSource): void
   /** Whether the source has ended the thread and has not been synced since: such ones run one at a time. */
   isSuspect(source: string): boolean
   /** To be called when the source was synced. */
   clear(source: string): void
   /** To be called when the thread has ended while these sources were being synced. */
-  threadEnded(running: readonly Source[], what: string): void
+  threadEnded(running: readonly SyncedSource[], what: string): void
 }
 
 const FIRST_WAIT_MS = 60_000
@@ -38,62 +38,62 @@ const PROCESS_ENDED = 'the process ended'
  * What is put aside is kept in the state directory, so that it outlives the process. A source that was being read when a
  * process ended is tried once more, alone: most processes end for other reasons.
  */
-export function createAsides(stateDirectory: string, log: Logger): Asides {
+export function openQuarantine(stateDirectory: string, log: Logger): Quarantine {
   const folder = join(stateDirectory, 'aside')
-  const known = new Map<string, Aside | undefined>()
+  const known = new Map<string, QuarantinedSource | undefined>()
 
-  function asideOf(source: string): Aside | undefined {
-    if (!known.has(source)) known.set(source, readAside(join(folder, source)))
+  function entryOf(source: string): QuarantinedSource | undefined {
+    if (!known.has(source)) known.set(source, readEntry(join(folder, source)))
     return known.get(source)
   }
 
-  function putAside(source: string, aside: Aside): void {
-    known.set(source, aside)
-    log.error({ source, ends: aside.ends, until: new Date(aside.until).toISOString() }, `put aside: ${aside.what}`)
+  function add(source: string, entry: QuarantinedSource): void {
+    known.set(source, entry)
+    log.error({ source, ends: entry.ends, until: new Date(entry.until).toISOString() }, `put aside: ${entry.what}`)
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
-      writeFileSync(join(folder, source), JSON.stringify(aside), { mode: 0o600 })
+      writeFileSync(join(folder, source), JSON.stringify(entry), { mode: 0o600 })
     } catch (error) {
       log.warn({ source, err: error }, 'that the source was put aside is not kept')
     }
   }
 
   function clear(source: string): void {
-    if (asideOf(source) === undefined) return
+    if (entryOf(source) === undefined) return
     known.set(source, undefined)
     rmSync(join(folder, source), { force: true })
   }
 
-  for (const source of leftMarks(stateDirectory)) {
-    removeMark(stateDirectory, source)
-    const { ends = 0, settings = '' } = asideOf(source) ?? {}
+  for (const source of abandonedMarkers(stateDirectory)) {
+    removeMarker(stateDirectory, source)
+    const { ends = 0, settings = '' } = entryOf(source) ?? {}
     const until = ends === 0 ? 0 : Date.now() + waitOf(ends)
-    putAside(source, { settings, ends: ends + 1, until, what: PROCESS_ENDED })
+    add(source, { settings, ends: ends + 1, until, what: PROCESS_ENDED })
   }
 
   return {
     check(source) {
-      const aside = asideOf(source.name)
-      if (aside === undefined) return
-      if (aside.settings !== '' && aside.settings !== settingsOf(source)) return clear(source.name)
-      const left = aside.until - Date.now()
+      const entry = entryOf(source.name)
+      if (entry === undefined) return
+      if (entry.settings !== '' && entry.settings !== settingsOf(source)) return clear(source.name)
+      const left = entry.until - Date.now()
       // Longer than any wait of ours: the clock was ahead then.
-      if (left > 0 && left <= LONGEST_WAIT_MS) throw tooEarly(aside, left)
+      if (left > 0 && left <= LONGEST_WAIT_MS) throw tooEarly(entry, left)
     },
-    isSuspect: (source) => asideOf(source) !== undefined,
+    isSuspect: (source) => entryOf(source) !== undefined,
     clear,
     threadEnded(running, what) {
-      const marked = new Set(ownMarks(stateDirectory))
-      for (const source of marked) removeMark(stateDirectory, source)
+      const marked = new Set(ownMarkers(stateDirectory))
+      for (const source of marked) removeMarker(stateDirectory, source)
       const reading = running.filter(({ name }) => marked.has(name))
       const possible = reading.length > 0 ? reading : running
-      const before = possible.filter(({ name }) => asideOf(name) !== undefined)
+      const before = possible.filter(({ name }) => entryOf(name) !== undefined)
       const suspects = before.length > 0 ? before : possible
       for (const source of suspects) {
-        const ends = (asideOf(source.name)?.ends ?? 0) + 1
+        const ends = (entryOf(source.name)?.ends ?? 0) + 1
         // One of several was it: tried once more, one at a time, it shows which.
         const until = suspects.length === 1 ? Date.now() + waitOf(ends) : 0
-        putAside(source.name, { settings: settingsOf(source), ends, until, what })
+        add(source.name, { settings: settingsOf(source), ends, until, what })
       }
     },
   }
@@ -102,18 +102,18 @@ export function createAsides(stateDirectory: string, log: Logger): Asides {
 /** Grows by a factor of four each time. */
 const waitOf = (ends: number) => Math.min(FIRST_WAIT_MS * 4 ** Math.min(ends - 1, 10), LONGEST_WAIT_MS)
 
-function tooEarly({ ends, until, what }: Aside, retryAfterMs: number): SourceError {
+function tooEarly({ ends, until, what }: QuarantinedSource, retryAfterMs: number): SourceError {
   const times = ends === 1 ? '' : `, ${ends} times in a row`
   const message = `${what} while this source was being read${times}; it is put aside until ${new Date(until).toISOString()} or until it is set otherwise, and the others go on`
   return new SourceError('put_aside', message, { retryAfterMs })
 }
 
-const settingsOf = ({ place, filter, maxBytes }: Source) =>
-  hash('sha256', JSON.stringify([place, filter, maxBytes]), 'base64url')
+const settingsOf = ({ location, filter, maxBytes }: SyncedSource) =>
+  hash('sha256', JSON.stringify([location, filter, maxBytes]), 'base64url')
 
-function readAside(file: string): Aside | undefined {
+function readEntry(file: string): QuarantinedSource | undefined {
   try {
-    const { settings, ends, until, what } = JSON.parse(readFileSync(file, 'utf8')) as Partial<Aside>
+    const { settings, ends, until, what } = JSON.parse(readFileSync(file, 'utf8')) as Partial<QuarantinedSource>
     return { settings: String(settings), ends: Number(ends), until: Number(until), what: String(what) }
   } catch {
     return undefined

@@ -1,5 +1,5 @@
 import { createBudget } from '../format/budget.ts'
-import type { Pass, PlaceOf, ReadChange } from '../format/source.ts'
+import type { LocationOf, Pass, ReadChange } from '../format/source.ts'
 import { SourceError } from '../format/source-error.ts'
 import { EXPORTED_KINDS, openCluster } from './cluster.ts'
 import { type Exportable, exportedEntries, hashOf, isExported } from './exported.ts'
@@ -12,8 +12,8 @@ const MOST_KEPT = 32 * 1024 * 1024
  * Lists what the namespaces hold, all of it, and takes the union for what the source holds: an event in one namespace
  * says nothing about the others. When to look is for `follow.ts`.
  */
-export async function readKubernetes(place: PlaceOf<'kubernetes'>, pass: Pass): Promise<ReadChange | undefined> {
-  await using cluster = openCluster(place)
+export async function pollKubernetes(location: LocationOf<'kubernetes'>, pass: Pass): Promise<ReadChange | undefined> {
+  await using cluster = openCluster(location)
   const { signal, maxBytes } = pass
   const budget = createBudget(maxBytes)
   const objects: Exportable[] = []
@@ -29,17 +29,17 @@ export async function readKubernetes(place: PlaceOf<'kubernetes'>, pass: Pass): 
     objects.push(part)
   }
   for (const { kind, plural } of EXPORTED_KINDS)
-    for (const namespace of place.namespaces) {
+    for (const namespace of location.namespaces) {
       const take = (object: Exportable) => {
-        if (isExported(object, place.group)) keep({ ...object, kind })
+        if (isExported(object, location.group)) keep({ ...object, kind })
       }
       await listObjects(cluster, { plural, namespace, signal }, { budget, take })
     }
 
-  const catalog = exportedEntries(objects, place.group)
-  const mark = hashOf(catalog)
-  if (mark === pass.mark) return undefined
-  return async () => ({ complete: true, batches: [catalog], mark: () => mark })
+  const catalog = exportedEntries(objects, location.group)
+  const cursor = hashOf(catalog)
+  if (cursor === pass.cursor) return undefined
+  return async () => ({ complete: true, batches: [catalog], cursor: () => cursor })
 }
 
 /** What matters of an object: the rest need not be held until all have come. */

@@ -10,7 +10,7 @@ import type { RegistryTables } from '../database/schema.ts'
  *
  * One ordered look at each entry's versions: asked whether there `exists` one, PostgreSQL reads all versions there are.
  */
-export async function settleEntries(database: Kysely<RegistryTables>, entries: readonly number[]): Promise<void> {
+export async function refreshLatest(database: Kysely<RegistryTables>, entries: readonly number[]): Promise<void> {
   await inChunks(entries, (ids) =>
     sql`
       update entry set (latest_id, living) = (

@@ -1,7 +1,7 @@
 import type { FoundRow } from '../database/version-columns.ts'
 
 /** Versions that were found, and whether the registry changed while they were looked for. */
-export interface Attempt {
+export interface ReadAttempt {
   readonly rows: readonly FoundRow[]
   readonly torn: boolean
 }
@@ -13,8 +13,8 @@ const ATTEMPTS = 5
  * Finds versions and makes of them what is answered, again where the registry has changed meanwhile: `made` gives
  * undefined then.
  */
-export async function ofOneState<T>(
-  find: () => Promise<Attempt>,
+export async function readConsistently<T>(
+  find: () => Promise<ReadAttempt>,
   make: (rows: readonly FoundRow[], isLast: boolean) => Promise<T | undefined>,
 ): Promise<T> {
   for (let left = ATTEMPTS; ; left--) {

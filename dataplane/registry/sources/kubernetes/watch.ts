@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { PlaceOf } from '../format/source.ts'
+import type { LocationOf } from '../format/source.ts'
 import { type Cluster, EXPORTED_KINDS, openCluster } from './cluster.ts'
 import { listVersion } from './list.ts'
 
@@ -20,8 +20,8 @@ const ABSENT_MS = 30_000
  * Calls `poll` some time after anything changes among the exported kinds of these namespaces, and after each time that
  * changes may have been missed. Ends with the signal.
  */
-export function watchKubernetes(place: PlaceOf<'kubernetes'>, poll: () => void, signal: AbortSignal): void {
-  const cluster = openCluster(place)
+export function watchKubernetes(location: LocationOf<'kubernetes'>, poll: () => void, signal: AbortSignal): void {
+  const cluster = openCluster(location)
   let settle: NodeJS.Timeout | undefined
   const changed = () => {
     settle ??= setTimeout(() => {
@@ -39,7 +39,8 @@ export function watchKubernetes(place: PlaceOf<'kubernetes'>, poll: () => void, 
   )
   // It goes on until the signal, whatever fails: the polls of the source at intervals show what.
   for (const { plural } of EXPORTED_KINDS)
-    for (const namespace of place.namespaces) watchKind({ cluster, plural, namespace, changed, signal }).catch(() => {})
+    for (const namespace of location.namespaces)
+      watchKind({ cluster, plural, namespace, changed, signal }).catch(() => {})
 }
 
 /** Objects of one kind in one namespace, and whom to call when they change. */

@@ -8,7 +8,7 @@ const RETRY = { first: 1_000, longest: 15_000 }
 const CURABLE: readonly SourceErrorCode[] = ['unreachable', 'timed_out', 'upstream_failed', 'rate_limited']
 
 /** GETs, and tries again what waiting may cure: one page that fails need not cost those before it. Throws a SourceError. */
-export async function getPatiently<T>(get: () => Promise<T>, signal: AbortSignal): Promise<T> {
+export async function getWithRetries<T>(get: () => Promise<T>, signal: AbortSignal): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
       return await get()

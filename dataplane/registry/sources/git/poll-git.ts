@@ -4,15 +4,15 @@ import { request } from 'undici'
 import { createBudget } from '../format/budget.ts'
 import { readCatalog } from '../format/parse.ts'
 import { readSmallFile } from '../format/small-file.ts'
-import type { Pass, PlaceOf, ReadChange } from '../format/source.ts'
+import type { LocationOf, Pass, ReadChange } from '../format/source.ts'
 import { SourceError } from '../format/source-error.ts'
 import { openSpool } from '../format/spool.ts'
 import { type GitOptions, git } from './git-command.ts'
 import { addressOf } from './public-address.ts'
 
-type GitPlace = PlaceOf<'git'>
+type GitLocation = LocationOf<'git'>
 
-const LOOK_MS = 30_000
+const POLL_MS = 30_000
 /** What git answers but for the file. */
 const SMALL = 1024 * 1024
 const REDIRECTS = 5
@@ -26,11 +26,11 @@ const MEASURE_MS = 500
  * long as it names the commit that was read last nothing is fetched; otherwise the one commit is, without its history
  * where the server can leave that out, and the file is read if it is another.
  */
-export async function readGit(place: GitPlace, pass: Pass): Promise<ReadChange | undefined> {
-  const authorization = await authorizationOf(place)
-  const at = await openRepository(place, authorization, pass.signal)
-  const [commitBefore, fileBefore] = pass.mark?.split(' ') ?? []
-  const commit = place.commit ?? (await at((repository, options) => commitOf(repository, place.ref, options)))
+export async function pollGit(location: GitLocation, pass: Pass): Promise<ReadChange | undefined> {
+  const authorization = await authorizationOf(location)
+  const at = await openRepository(location, authorization, pass.signal)
+  const [commitBefore, fileBefore] = pass.cursor?.split(' ') ?? []
+  const commit = location.commit ?? (await at((repository, options) => commitOf(repository, location.ref, options)))
   if (commit === commitBefore) return undefined
 
   return async function readCommit() {
@@ -38,10 +38,10 @@ export async function readGit(place: GitPlace, pass: Pass): Promise<ReadChange |
     pass.parts.defer(() => rm(folder, { recursive: true, force: true }))
     const maxBytes = pass.maxBytes * REPOSITORY_SHARE
     await at((repository, options) => fetchCommit({ folder, repository, commit, maxBytes }, options))
-    const options = { timeoutMs: LOOK_MS, maxBytes: SMALL, signal: pass.signal }
-    const file = await fileIn(folder, commit, place.path, options)
-    const mark = `${commit} ${file}`
-    if (file === fileBefore) return { newMark: mark }
+    const options = { timeoutMs: POLL_MS, maxBytes: SMALL, signal: pass.signal }
+    const file = await fileIn(folder, commit, location.path, options)
+    const cursor = `${commit} ${file}`
+    if (file === fileBefore) return { newCursor: cursor }
     const spool = await openSpool(pass)
     await git(['--git-dir', folder, 'cat-file', 'blob', file], {
       ...options,
@@ -49,7 +49,7 @@ export async function readGit(place: GitPlace, pass: Pass): Promise<ReadChange |
       timeoutMs: FETCH_MS,
       take: spool.write,
     })
-    return { complete: true, batches: readCatalog(spool.read(), createBudget(pass.maxBytes)), mark: () => mark }
+    return { complete: true, batches: readCatalog(spool.read(), createBudget(pass.maxBytes)), cursor: () => cursor }
   }
 }
 
@@ -130,18 +130,18 @@ type Ask<T> = (repository: string, options: GitOptions) => Promise<T>
  * Gives a function that asks at a repository and, where that has moved, at the place it redirects to. Git is not left to
  * follow: it takes credentials on to any host, and goes to addresses that nobody has checked.
  */
-async function openRepository(place: GitPlace, authorization: string | undefined, signal: AbortSignal) {
+async function openRepository(location: GitLocation, authorization: string | undefined, signal: AbortSignal) {
   // As it was checked: of an odd URL git and curl may take another part for the host.
-  let url = new URL(place.repository)
+  let url = new URL(location.repository)
   const settings: (readonly [string, string])[] = [['http.followRedirects', 'false']]
   if (url.protocol === 'file:') settings.push(['protocol.file.allow', 'always'])
   if (authorization !== undefined) settings.push([`http.${url.origin}/.extraHeader`, `Authorization: ${authorization}`])
-  if (place.publicOnly) settings.push(['http.curloptResolve', await addressOf(url, 'public')])
-  const options = { settings, timeoutMs: LOOK_MS, maxBytes: SMALL, signal }
+  if (location.publicOnly) settings.push(['http.curloptResolve', await addressOf(url, 'public')])
+  const options = { settings, timeoutMs: POLL_MS, maxBytes: SMALL, signal }
 
   /** Goes on to where the repository redirects to; false where it does not, or where that is not followed. */
   async function follow(error: unknown): Promise<boolean> {
-    if (!(error instanceof SourceError) || error.code !== 'moved' || place.publicOnly) return false
+    if (!(error instanceof SourceError) || error.code !== 'moved' || location.publicOnly) return false
     const moved = await movedTo(url, authorization, signal)
     if (moved === undefined) return false
     if (moved.origin !== url.origin) settings.push(['http.curloptResolve', await addressOf(moved, 'reachable')])
@@ -160,7 +160,7 @@ async function openRepository(place: GitPlace, authorization: string | undefined
   }
 }
 
-async function authorizationOf({ auth }: GitPlace): Promise<string | undefined> {
+async function authorizationOf({ auth }: GitLocation): Promise<string | undefined> {
   if (auth === undefined) return undefined
   const password = (await readSmallFile(auth.passwordFile, 'the password file')).trim()
   return `Basic ${Buffer.from(`${auth.username}:${password}`).toString('base64')}`
@@ -174,7 +174,7 @@ async function movedTo(url: URL, authorization: string | undefined, signal: Abor
   const asked = url.href.replace(/\/+$/, '') + REFS
   const { headers, body } = await request(asked, {
     headers: { 'git-protocol': 'version=2', 'user-agent': 'git/portico', ...(authorization && { authorization }) },
-    signal: AbortSignal.any([signal, AbortSignal.timeout(LOOK_MS)]),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(POLL_MS)]),
   }).catch((error: Error & { code?: string }) => {
     throw new SourceError('unreachable', `it can’t be reached (${error.code ?? error.name})`)
   })

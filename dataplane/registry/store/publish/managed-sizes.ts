@@ -12,7 +12,7 @@ interface Counted {
 }
 
 /** Knows, nearly, how many bytes of documents managed sources hold: to count them takes long where they are many. */
-export class ManagedRoom {
+export class ManagedSizes {
   readonly #sources = new Map<number, Counted>()
 
   /** Bytes that a source holds; counted anew where that was long ago, or where `wanted` more are too many. */
