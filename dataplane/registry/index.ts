@@ -32,7 +32,7 @@ interface ServeRegistryOptions {
   readonly observe?: Observe
   /** Memory that this process may take, in bytes, where it is limited; what callers may hold follows from it. */
   readonly memoryBytes?: number | undefined
-  /** What `/version` tells. */
+  /** What `/version` answers. */
   readonly version?: { readonly version: string; readonly node: string; readonly apiGroup?: string }
 }
 

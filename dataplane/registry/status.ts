@@ -1,7 +1,7 @@
 import type { Configuration } from './settings/configuration.ts'
 import type { Scheduler } from './sync/scheduler.ts'
 
-/** What `/status` tells: the configuration in force, what is wrong with a later one, and how each source stands. */
+/** What `/status` answers: the configuration in force, what is wrong with a later one, and how each source stands. */
 export function statusOf(configuration: Configuration, scheduler: Scheduler): object {
   const { hash, registries } = configuration.current()
   return { config: hash, refused: configuration.refused(), registries, sources: scheduler.states() }

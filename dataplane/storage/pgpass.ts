@@ -1,4 +1,4 @@
-/** A connection that a password is looked for. */
+/** The connection that a password is for. */
 interface PgpassKey {
   readonly host: string
   readonly port: number

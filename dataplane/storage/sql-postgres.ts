@@ -64,7 +64,7 @@ export function postgresDialect({
       })
       // Without a listener an idle connection that is cut ends the process; the pool opens another one.
       pool.on('error', (error) => log?.warn({ err: error }, 'a connection to PostgreSQL was lost'))
-      // So does one that is cut in use, on which the pool does not listen. Whoever uses it is told by what it asks.
+      // So does one that is cut in use, on which the pool does not listen. Whoever uses it sees that its query fails.
       pool.on('connect', (client) => client.on('error', () => {}))
       return poolKeepingPlans(pool, () =>
         connectInTurn(transports, (transport) => connectBy(pool, transport, transports[0])),
@@ -141,13 +141,13 @@ export function isPostgresAway(error: unknown): boolean {
 /** Whether two transactions got in each other's way: run again, each of them passes. */
 export function isPostgresConflict(error: unknown): boolean {
   // serialization_failure, deadlock_detected, unique_violation and foreign_key_violation (of rows that were not there, or
-  // were, when it was looked)
+  // were, when it was checked)
   return error instanceof pg.DatabaseError && ['40001', '40P01', '23505', '23503'].includes(error.code ?? '')
 }
 
 /**
- * Hears what is told on a channel (`NOTIFY`) until it is closed; `heard` is also called each time a connection was made,
- * without a text, since what was told before is lost. Connects again by itself; `lost` is called when it can't.
+ * Listens on a channel (`LISTEN`) until it is closed; `onNotification` is also called, without a text, each time a
+ * connection was made, since notifications before it are lost. Connects again by itself; `onLost` is called when it can't.
  */
 export function listenPostgres(
   config: PostgresConfig,

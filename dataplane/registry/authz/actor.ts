@@ -30,7 +30,7 @@ export function modeOf({ mode, authz }: AuthConfig): AuthorizationMode {
   return authz === undefined ? 'auth-only' : 'full'
 }
 
-/** Makes the function that tells what a caller may do. It works once a caller: callers are kept as long as their token. */
+/** Makes the function that gives the actor of a caller. It is derived once: a caller is kept as long as its token. */
 export function createActors(auth: AuthConfig): (caller: Caller) => Actor {
   const mode = modeOf(auth)
   const rules: RoleRules = auth.authz?.roles ?? {}

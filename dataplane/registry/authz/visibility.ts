@@ -20,7 +20,7 @@ export interface Visibility {
 
 const EVERYTHING: Visibility = { visible: 'all', tag: '' }
 
-/** Makes the function that tells which sets an actor sees. It works once an actor and revision. */
+/** Makes the function that gives the sets that an actor sees. They are computed once an actor and revision. */
 export function createVisibility(claimsSets: () => ClaimsSets): (actor: Actor) => Visibility {
   const known = new WeakMap<Actor, { readonly revision: ClaimsSets['revision']; readonly visibility: Visibility }>()
 

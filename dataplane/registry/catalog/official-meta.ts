@@ -30,7 +30,7 @@ const STATUSES: readonly unknown[] = ['active', 'deprecated', 'deleted'] satisfi
 
 /**
  * Reads the outer `_meta` of a list response. The upstream's status and time of publication are kept; `updatedAt` is
- * not: ours tells when the version changed here, and whoever follows us by `updated_since` would miss what reached us
+ * not: ours is when the version changed here, and whoever follows us by `updated_since` would miss what reached us
  * later than the upstream's own time. `isLatest` is found anew.
  */
 export function readUpstreamMeta(meta: unknown): UpstreamMeta {

@@ -7,7 +7,7 @@ import semver from 'semver'
  * - Semantic versions in their precedence (semver.org, section 11), a leading `v` and leading zeros allowed. A
  *   prerelease of a higher version comes after a lower release, as in the official registry.
  * - Anything else comes before all of them, in natural order (`9.1` before `10`): the official registry orders these by
- *   time of publication, which a file does not tell.
+ *   time of publication, which a file does not have.
  */
 export function precedence(version: string): string {
   const parsed = semver.parse(version, { loose: true })

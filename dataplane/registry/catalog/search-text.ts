@@ -1,9 +1,9 @@
-/** Folds a text so that case and width don't matter when it is looked for or looked in. */
+/** Folds a text so that case and width don't matter in a search. */
 function fold(text: string): string {
   return text.normalize('NFKC').toLowerCase()
 }
 
-/** What a search looks in: each field in its own line, so that no match spans two of them. */
+/** The text that is searched: each field in its own line, so that no match spans two of them. */
 export function searchText(...fields: readonly (string | null)[]): string {
   return fields
     .filter((field) => field !== null)

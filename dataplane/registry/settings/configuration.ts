@@ -21,7 +21,7 @@ export interface Configuration {
 
 interface ConfigurationLocation {
   readonly file: string
-  /** The host that the public listener was told to listen on, if any: it is answered to. */
+  /** The host that the public listener listens on, if one is given: requests to it are answered. */
   readonly listenHost: string | undefined
 }
 

@@ -28,7 +28,7 @@ interface IdentityOptions {
 /** Who calls and what they may do, by the configuration in force. */
 export interface Identity {
   /**
-   * The actor of a request. `path` is the raw path that was asked for, `request` tells from where.
+   * The actor of a request. `path` is the raw path that was asked for, `request` has the peer's address.
    * Throws a PublicError: `unauthenticated` with the
    * challenge, or `unavailable` where an issuer does not answer.
    */
@@ -76,7 +76,7 @@ export function createIdentity({ log, observe }: IdentityOptions): Identity {
   return {
     actorOf(authorization, path, request) {
       const { auth, actorOf, authenticate } = inForce()
-      // A token that is sent is checked on public paths too: nobody is taken for less than they say without being told.
+      // A token is checked on public paths too: one that is not valid is refused, and does not pass for no token.
       if (authorization === undefined && isPublicPath(path, auth.publicPaths ?? [])) return actorOf(anonymous)
       const caller = authenticate(authorization, request)
       return caller instanceof Promise ? caller.then(actorOf) : actorOf(caller)

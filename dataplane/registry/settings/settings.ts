@@ -37,8 +37,8 @@ export interface RegistrySettings extends StoreSettings {
 }
 
 /**
- * Relative paths are relative to the configuration file's folder. `listenHost` is the host that the public listener was
- * told to listen on, if any.
+ * Relative paths are relative to the configuration file's folder. `listenHost` is the host that the public listener
+ * listens on, if one is given.
  */
 export function resolveSettings(
   { config, hash, directory }: Loaded<RegistryConfig>,

@@ -6,7 +6,7 @@ import type { SyncCall } from './schedule.ts'
 type Sync = (source: SyncedSource, call: SyncCall) => Promise<SyncResult>
 
 /**
- * Makes syncs keep away from the writing thread while their source is put aside. Those that have ended the thread before
+ * Keeps syncs from the writing thread while their source is in quarantine. Those that have ended the thread before
  * are tried one at a time, so that it shows which of them it is.
  */
 export function guardSyncs(sync: Sync, quarantine: Quarantine): Sync {
@@ -19,7 +19,7 @@ export function guardSyncs(sync: Sync, quarantine: Quarantine): Sync {
       quarantine.clear(source.name)
       return synced
     } catch (error) {
-      // Of its own fault it says what it is; of the end of the thread the aside tells, if it was put there.
+      // A SourceError says what is wrong. Anything else may be the end of the thread: the quarantine's error explains it.
       if (!(error instanceof SourceError)) quarantine.check(source)
       throw error
     }

@@ -1,8 +1,8 @@
 /** A thread beats so often while its event loop turns. */
 const BEAT_MS = 500
-/** How often it is looked whether it does. */
+/** How often the beats are checked. */
 const CHECK_MS = 1_000
-/** After so many looks in a row without a beat the thread stands still. */
+/** After so many checks in a row without a beat the thread counts as stalled. */
 const MOST_MISSES = 20
 
 const BEATS = 0
@@ -39,8 +39,8 @@ export function inDatabase<T>(pulse: Pulse, call: () => T): T {
 }
 
 /**
- * Calls `stalled` once the thread has stood still for too long, outside of the database. Looks are counted, not time: of a
- * machine that slept, or that has not let either thread run, the watched one is not to blame. Gives the end of watching.
+ * Calls `stalled` once the thread has stood still for too long, outside of the database. Checks are counted, not time: of a
+ * machine that slept, or that has not let either thread run, the watched one is not to blame. Gives the function that ends the watching.
  */
 export function watchPulse(pulse: Pulse, stalled: () => void): () => void {
   let last = 0

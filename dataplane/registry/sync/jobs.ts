@@ -15,7 +15,7 @@ export interface Jobs extends AdminWriter {
   close(): Promise<void>
 }
 
-/** The same on the thread's side: what a job is told in one object, and the signal of the one that asked. */
+/** The same on the thread's side: the arguments of a job in one object, and the signal of its caller. */
 export interface Work extends Omit<Jobs, 'syncSource'> {
   syncSource(
     argument: { readonly source: SyncedSource; readonly full: boolean },

@@ -18,7 +18,7 @@ interface Lease {
 }
 
 /**
- * Does work that only one replica may do at a time, and tells the others that it is at it for as long as it takes. Waits
+ * Does work that only one replica may do at a time, and renews a lease for as long as it takes. Waits
  * for one that is at it: that may have died, and who knows whether it would have come to an end. On SQLite there are no
  * others.
  */

@@ -54,7 +54,7 @@ export async function openStore(options: StoreOptions, log: Logger): Promise<Sto
       try {
         outcome = await job(...args)
       } catch (error) {
-        // It may have been written all the same, and the thread or the connection have gone before it could be told.
+        // It may have been written all the same, and the thread or the connection have gone before the answer came.
         await snapshot.refresh(changed).catch(() => {})
         throw error
       }

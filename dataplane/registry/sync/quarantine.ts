@@ -6,7 +6,7 @@ import type { SyncedSource } from '../sources/format/source.ts'
 import { SourceError } from '../sources/format/source-error.ts'
 import { abandonedMarkers, ownMarkers, removeMarker } from './sync-markers.ts'
 
-/** A source with which the writing thread, or the process, has ended. */
+/** A source during whose sync the writing thread, or the process, has ended. */
 interface QuarantinedSource {
   /** Hash of what the source was set to; empty where that is not known. */
   readonly settings: string
@@ -18,7 +18,7 @@ interface QuarantinedSource {
   readonly what: string
 }
 
-/** Keeps sources away from the writing thread that have ended it or brought it to a stand. */
+/** Keeps sources from the writing thread that have ended or stalled it. */
 export interface Quarantine {
   /** Throws a SourceError `put_aside` where it is not time for the source yet. */
   check(source: SyncedSource): void
@@ -35,7 +35,7 @@ const LONGEST_WAIT_MS = 60 * 60_000
 const PROCESS_ENDED = 'the process ended'
 
 /**
- * What is put aside is kept in the state directory, so that it outlives the process. A source that was being read when a
+ * The quarantine is kept in the state directory, so that it outlives the process. A source that was being read when a
  * process ended is tried once more, alone: most processes end for other reasons.
  */
 export function openQuarantine(stateDirectory: string, log: Logger): Quarantine {

@@ -8,7 +8,7 @@ import { watchKubernetes } from '../sources/kubernetes/watch.ts'
 import { backoff } from './backoff.ts'
 import type { Slots } from './slots.ts'
 
-/** A source with the time between two looks at it. */
+/** A source with the time between two polls. */
 export interface ScheduledSource extends SyncedSource {
   readonly intervalMs: number
 }
@@ -24,7 +24,7 @@ export interface ScheduleOptions {
   /** Keeps how a source stands, for the time after a restart. */
   readonly record?: (name: string, state: SyncState) => Promise<void>
   readonly slots: Slots
-  /** Nothing runs before this: the schedule that this one takes the place of is still ending. */
+  /** Nothing runs before this: the schedule that this one replaces is still ending. */
   readonly after?: Promise<unknown> | undefined
   readonly log: Logger
   readonly observe: Observe
@@ -35,7 +35,7 @@ export interface Schedule {
   readonly source: ScheduledSource
   state(): SyncState
   /**
-   * Runs a sync now and resolves when it has ended. One that runs already is followed by another, since its look may
+   * Runs a sync now and resolves when it has ended. One that runs already is followed by another, since its poll may
    * have come too early.
    */
   run(full?: boolean): Promise<void>

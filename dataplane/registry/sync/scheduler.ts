@@ -15,7 +15,7 @@ export interface Scheduler {
   states(): readonly ({ readonly name: string } & SyncState)[]
   /**
    * Begins a full pass over a source now; false where there is none of this name that is synced. With `wait` it resolves
-   * when the pass has ended, well or not: `state` tells.
+   * when the pass has ended, well or not: `state` shows which.
    */
   syncNow(name: string, options?: { readonly wait?: boolean }): Promise<boolean>
   /** Stops all; resolves when no sync runs any more. */

@@ -1,7 +1,7 @@
 /** Lets so many things happen at a time; the others wait in the order they came. */
 export interface Slots {
   /**
-   * Waits for a place and runs. What takes longer than `slowMs` gives its place to the next and goes on without one, so
+   * Waits for a slot and runs. What takes longer than `slowMs` gives its slot to the next and goes on without one, so
    * that some that hang do not hold up the rest. Rejects with the signal's reason where that comes while it waits.
    */
   run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>
@@ -26,7 +26,7 @@ export function createSlots(size: number, slowMs: number): Slots {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const leave = () => {
       const at = waiting.indexOf(resolve)
-      // It has been given a place just now.
+      // It has been given a slot just now.
       if (at < 0) return
       waiting.splice(at, 1)
       reject(signal.reason)

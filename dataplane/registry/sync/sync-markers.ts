@@ -16,8 +16,8 @@ const folderOf = (stateDirectory: string) => join(stateDirectory, 'syncing')
 const self: Marker = { pid: process.pid, began: Math.round(performance.timeOrigin / 1000) }
 
 /**
- * Marks a source until the mark is disposed of. Written at once: nothing may happen before. Where the folder can't be
- * written to there is no mark, which is no reason to do without the source.
+ * Writes the marker of a source, which is removed when it is disposed of. Written synchronously, before anything is read. Where the folder can't be
+ * written to there is no marker, and the source is synced all the same.
  */
 export function writeSyncMarker(stateDirectory: string, source: string): Disposable {
   const folder = folderOf(stateDirectory)
@@ -69,7 +69,7 @@ function readMarker(file: string): Marker | undefined {
 
 const isSelf = (marker: Marker | undefined) => marker?.pid === self.pid && Math.abs(marker.began - self.began) <= 1
 
-/** Whether another process of this machine has made the mark and runs. */
+/** Whether another process of this machine has written the marker and runs. */
 function isAlive(marker: Marker | undefined): boolean {
   if (marker === undefined || marker.pid === self.pid) return false
   try {

@@ -36,7 +36,7 @@ type Database = Kysely<RegistryTables>
 /** Goes up when the same bytes would be read differently: they are then read again though they did not change. */
 const READER_REVISION = 4
 
-/** Of what was left out so many are kept, to be told. */
+/** Problems of a source that are kept, the first ones. */
 const MOST_PROBLEMS = 1000
 
 const pollers: { readonly [K in SourceLocation['kind']]: PollSource<LocationOf<K>> } = {
@@ -49,7 +49,7 @@ const pollers: { readonly [K in SourceLocation['kind']]: PollSource<LocationOf<K
 }
 
 /**
- * Looks at a source, and reads it and applies it to the store where it has changed since it was applied, or is set
+ * Polls a source, and reads it and applies it to the store where it has changed since it was applied, or is set
  * otherwise: else nothing is parsed and nothing written. Throws a SourceError; the store then holds what it held.
  */
 export async function syncSource(
@@ -96,7 +96,7 @@ interface ReadContent {
   readonly signal: AbortSignal
 }
 
-/** Writes what was read of a source to the store, batch by batch; tells whether anything was written. */
+/** Writes what was read of a source to the store, batch by batch; true where anything was written. */
 async function apply(
   database: Database,
   { name, filter }: SyncedSource,

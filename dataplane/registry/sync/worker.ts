@@ -70,7 +70,7 @@ const jobs: Work = {
 
 port.on('message', (call: Call) => {
   serve(call).catch((error: Error) => {
-    // What can't be told as it is: whoever waits is told that much.
+    // The answer itself could not be sent, as it can't be cloned: the caller gets the error instead.
     if ('id' in call) port.postMessage({ id: call.id, error: plainError(error) } satisfies Answer)
   })
 })
@@ -89,7 +89,7 @@ async function serve(call: Call): Promise<void> {
     controller.signal,
   ).then(
     async (result): Promise<Answer> => {
-      // Lost with the connection it is no harm: the others look for themselves now and then.
+      // A notification that is lost does no harm: the other replicas poll too.
       const scope = scopeOf(job, result)
       const tell = async (changed: ChangeScope) => notifyReplicas(await database(), replica, changed)
       if (scope !== undefined) await tell(scope).catch(() => {})
@@ -103,7 +103,7 @@ async function serve(call: Call): Promise<void> {
   if (job === 'close') port.close()
 }
 
-/** Of what the others are told when a job is done; the changes tell of themselves. */
+/** What the other replicas are notified of when a job is done; a group commit sends its own notification. */
 function scopeOf(job: keyof Work, result: unknown): ChangeScope | undefined {
   if (job === 'applySettings' || job === 'recordSync') return 'settings'
   return job === 'syncSource' && (result as SyncResult).changed ? 'entries' : undefined

@@ -43,7 +43,7 @@ const ENTRY = new URL('./worker.ts', import.meta.url)
 
 /**
  * What a sync has at hand is small and soon gone, but a heap without bounds grows on it to hundreds of MiB before anybody
- * looks: 600 MB of documents took 650 MiB of memory, and with these bounds 310 for a tenth more processor time.
+ * collects: 600 MB of documents took 650 MiB of memory, and with these bounds 310 for a tenth more processor time.
  */
 const HEAP = { maxYoungGenerationSizeMb: 16, maxOldGenerationSizeMb: 256 }
 

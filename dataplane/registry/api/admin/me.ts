@@ -3,7 +3,7 @@ import type { Api } from '../request/context.ts'
 import type { Operation } from '../request/operation.ts'
 import { meAnswer } from '../schemas/admin.ts'
 
-/** `GET /v1/me`: who the caller is here. Without authentication there is nobody to tell about. */
+/** `GET /v1/me`: who the caller is here. Without a token there is nobody: a challenge. */
 export function meOperation({ identity }: Api): Operation {
   return {
     id: 'me',

@@ -16,7 +16,7 @@ export function sourceShape(source: SourceRecord, sync: SyncState | undefined): 
   }
 }
 
-/** One source alone is told of with what its syncs left out: how many entries, and why the first of them. */
+/** A source by itself, with the entries that its syncs left out: how many, and why the first of them. */
 export function sourceDetail(source: SourceRecord, sync: SyncState | undefined): object {
   const { leftOut, problems } = sync ?? {}
   return { ...sourceShape(source, sync), ...(sync !== undefined && { leftOut, problems }) }

@@ -31,7 +31,7 @@ function addressFindings({ git, api, file }: SourceBody, privateSources: 'allow'
   })
 }
 
-/** A name is looked up when it is called; what stands here literally is judged here. */
+/** Whether an address is public. A name is resolved and checked when it is called. */
 function isPublic(url: URL): boolean {
   const host = url.hostname.replace(/^\[|\]$/g, '')
   return !isLoopback(url) && (isIP(host) === 0 || classOf(host) === 'public')

@@ -14,7 +14,7 @@ const SMALLEST = 1_400
 interface CatalogBodiesOptions {
   readonly reader: Reader
   readonly memory: CallerMemory
-  /** Undefined while the store can be reached: only then is it heard of changes, and only then is what was kept true. */
+  /** Undefined while the store can be reached: only then do changes arrive, and only then is the cache true. */
   away(): string | undefined
 }
 

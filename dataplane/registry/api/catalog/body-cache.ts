@@ -2,7 +2,7 @@
 export interface ResponseBody {
   readonly bytes: Buffer
   readonly gzip: boolean
-  /** The registry's revision that it shows; undefined where it shows nothing that tells. */
+  /** The registry's revision that it shows; undefined where it shows no version, which would carry it. */
   readonly revision: string | undefined
 }
 

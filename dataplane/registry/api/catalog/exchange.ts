@@ -80,7 +80,7 @@ function commonFields({ requestId, origin }: Exchange): Fields {
 
 /**
  * Those of an answer that a registry's revision decides: kept by caches, asked about before each use. Where callers are
- * told apart, the answer is theirs alone.
+ * authenticated, the answer is for the caller alone.
  */
 function revisionFields(exchange: Exchange, revision: Revision, { mode }: Actor): Fields {
   const everybody = mode === 'anonymous'

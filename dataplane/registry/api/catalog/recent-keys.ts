@@ -1,12 +1,12 @@
 /** Keys of one half; both together are about as many as there are bodies kept. */
 const HALF = 4_096
 
-/** What was asked for lately: some thousand keys, the older half of which goes when the newer is full. */
+/** Some thousand keys that were requested last; the older half of them goes when the newer is full. */
 export class RecentKeys {
   #newer = new Set<string>()
   #older = new Set<string>()
 
-  /** Whether this was asked for before, and now it was. */
+  /** Adds a key; whether it was there before. */
   isRepeated(key: string): boolean {
     if (this.#newer.has(key)) return true
     if (this.#newer.size === HALF) {

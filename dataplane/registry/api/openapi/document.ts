@@ -82,7 +82,7 @@ function parameter(place: 'path' | 'query', name: string, schema: TSchema): obje
   }
 }
 
-/** One answer for each status, which tells the codes that it may carry. */
+/** One answer for each status, with the codes that it may carry. */
 function errorResponses({ errors, body, role }: Operation): Record<string, object> {
   const codes = new Set<ErrorCode>([
     ...errors,

@@ -9,9 +9,9 @@ import { BODY_COPIES } from './caller-memory.ts'
 import type { RegistryEnv } from './operation.ts'
 
 const DEEPEST = 64
-/** Findings that one answer tells of. */
+/** Findings that one answer lists. */
 const MOST_DETAILS = 100
-/** Of a value with more values in it only the first finding is told: there may be some for each of them. */
+/** Of a value with more values in it only the first finding is listed: there may be some for each of them. */
 const MOST_VALUES = 10_000
 
 export interface JsonBody<T> {

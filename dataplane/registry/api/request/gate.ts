@@ -14,7 +14,7 @@ export interface OpenRegistry {
 }
 
 /**
- * The first check of every read: the claims of the registry. It comes before the query is looked at, and before any entry.
+ * The first check of every read: the claims of the registry. It comes before the query is checked, and before any entry is read.
  * Throws a PublicError: `not_found` where there is no such registry, `forbidden_claims` where the caller may not read it.
  */
 export async function openRegistry(
@@ -39,7 +39,7 @@ interface Opened<T> {
 }
 
 /**
- * Reads of an open registry. The store may be ahead of what is known here: where the registry has changed, or nothing tells
+ * Reads of an open registry. The store may be ahead of what is known here: where the registry has changed, or nothing shows
  * that it has not, the caller's claims are held against what is there by now, and if they then see other entries it is
  * read again. Throws as `openRegistry` and `read` do.
  */

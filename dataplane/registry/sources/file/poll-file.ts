@@ -5,7 +5,7 @@ import { bytesOf, pollContent } from '../format/file-content.ts'
 import type { LocationOf, Pass, ReadChange } from '../format/source.ts'
 import { SourceError } from '../format/source-error.ts'
 
-/** Looks at a registry file on this machine. */
+/** Polls a registry file on this machine. */
 export async function pollFile({ path }: LocationOf<'file'>, pass: Pass): Promise<ReadChange | undefined> {
   const file = pass.parts.use(await openBounded(path, pass.maxBytes))
   return pollContent(() => bytesOf(file), pass)

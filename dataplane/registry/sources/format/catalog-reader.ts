@@ -17,20 +17,20 @@ export interface Catalog {
 
 /** A registry file, and a list response of the registry API v0.1. */
 const SHAPE: Shape = { data: { servers: 'elements', skills: 'elements' }, servers: 'elements', skills: 'elements' }
-/** Lists of documents, and lists of documents with what is told of them, if anything is: `{server, _meta}`. */
+/** Lists of documents, and lists of documents with their `_meta` beside them: `{server, _meta}`. */
 const PLAIN = { '/data/servers': 'server', '/data/skills': 'skill' } as const
 const LISTED = { '/servers': 'server', '/skills': 'skill' } as const
 type List = keyof typeof PLAIN | keyof typeof LISTED
 
-/** The longest entry that is looked at: documents are at most half of it, without what only makes them readable. */
+/** The longest entry that is parsed: documents are at most half of it, without what only makes them readable. */
 const LONGEST_ENTRY = 2 * 1024 * 1024
 
-/** Of what was left out so many are told. */
+/** Problems that are kept, the first ones. */
 const MOST_PROBLEMS = 1000
 
 const LAST = '9999'
 
-/** What a list response tells besides its entries. */
+/** What a list response has besides its entries. */
 export interface Listed {
   /** The latest time of change that counts, in UTC with milliseconds. */
   newest: string | undefined
@@ -108,7 +108,7 @@ export class CatalogReader {
   }
 
   #open(pointer: string): void {
-    // Which of two counts would hang on who reads it.
+    // Parsers differ in which of two equal members they take.
     if (this.#opened.has(pointer)) throw wrongShape(`${pointer} stands in it twice`)
     this.#opened.add(pointer)
     if (this.#opened.has('/data') && this.#opened.has('/servers'))

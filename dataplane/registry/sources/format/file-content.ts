@@ -10,7 +10,7 @@ const PIECE = 256 * 1024
 type Bytes = AsyncIterable<Buffer> | Iterable<Buffer>
 
 /**
- * Looks at the bytes of a registry file: undefined where they are those of the mark, which is their hash. `bytes` begins
+ * Polls the bytes of a registry file: undefined where their hash is the cursor. `bytes` begins
  * to read them anew with each call.
  */
 export async function pollContent(

@@ -41,14 +41,14 @@ const NO_CATALOG =
 /** The lists of the registry API: `servers` as in v0.1, `skills` as in our extension of it. */
 export type ListKind = 'servers' | 'skills'
 
-/** What a page of a list response tells besides its entries, known when it has been read. */
+/** What a page of a list response has besides its entries, known when it has been read. */
 export interface PageEnd {
   /** Entries on the page, those that were left out among them. */
   readonly count: number
   /** What was left out first, where nothing was usable. */
   readonly unusable: Problem | undefined
   readonly nextCursor: string | undefined
-  /** The latest time of change that the upstream tells up to a time, in UTC with milliseconds. */
+  /** The latest time of change on the page up to a time, in UTC with milliseconds. */
   readonly newest: string | undefined
 }
 

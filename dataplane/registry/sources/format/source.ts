@@ -34,7 +34,7 @@ export type SourceLocation =
     }
 
 interface Reach {
-  /** Held to public addresses: the source was created by a caller of the API, who may not make us look around here. */
+  /** Held to public addresses: the source was created by a caller of the API, who may not reach into the network of this server. */
   readonly publicOnly: boolean
 }
 
@@ -54,7 +54,7 @@ export interface Pass {
   /** Name of the source. */
   readonly source: string
   /**
-   * What the pass before left behind. Undefined where there was none, where the source is read otherwise since, and where
+   * The cursor of the pass before. Undefined where there was none, where the source is read otherwise since, and where
    * everything is to be read again.
    */
   readonly cursor: string | undefined
@@ -77,11 +77,11 @@ export interface Content {
   readonly complete: boolean
   /** Asked for once. Memory holds one at a time. */
   readonly batches: AsyncIterable<Catalog> | Iterable<Catalog>
-  /** The mark for the next pass; asked for after the last batch. */
+  /** The cursor for the next pass; asked for after the last batch. */
   cursor(): string
 }
 
-/** What the source holds is what it held, though the mark is another: a commit that leaves our file as it was. */
+/** The entries are the same, under another cursor: a commit that leaves our file as it was. */
 interface SameContent {
   readonly newCursor: string
 }
@@ -90,7 +90,7 @@ interface SameContent {
 export type ReadChange = () => Promise<Content | SameContent>
 
 /**
- * Looks at a source. Undefined where nothing has changed since the mark; that must be cheap, and nothing is parsed for
+ * Polls a source. Undefined where nothing has changed since the cursor; that must be cheap, and nothing is parsed for
  * it. Throws a SourceError.
  */
 export type PollSource<P extends SourceLocation = SourceLocation> = (

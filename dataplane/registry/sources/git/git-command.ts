@@ -40,7 +40,7 @@ const SETTINGS: readonly (readonly [string, string])[] = [
 /** Of git's own variables these stay: where its programs are, and the certificates that it trusts. */
 const KEPT = /^GIT_(EXEC_PATH|SSL_CAINFO|SSL_CAPATH|PROXY_SSL_CAINFO)$/
 
-/** Runs git and gives what it wrote. Throws a SourceError; its message holds no credentials, since git gets none to tell. */
+/** Runs git and gives what it wrote. Throws a SourceError; its message holds no credentials, since git gets none in its arguments. */
 export async function git(args: readonly string[], options: GitOptions): Promise<Buffer> {
   const { timeoutMs, maxBytes, signal, take } = options
   signal.throwIfAborted()

@@ -127,7 +127,7 @@ async function fileIn(folder: string, commit: string, path: string, options: Git
 type Ask<T> = (repository: string, options: GitOptions) => Promise<T>
 
 /**
- * Gives a function that asks at a repository and, where that has moved, at the place it redirects to. Git is not left to
+ * Gives a function that asks at a repository and, where that has moved, at the URL it redirects to. Git is not left to
  * follow: it takes credentials on to any host, and goes to addresses that nobody has checked.
  */
 async function openRepository(location: GitLocation, authorization: string | undefined, signal: AbortSignal) {

@@ -31,7 +31,7 @@ const NO_SUCH_LIST: readonly SourceErrorCode[] = ['refused', 'forbidden', 'wrong
 
 /**
  * Reads another registry (MCP registry API v0.1) page by page: all of it, or what has changed since the last pass where
- * the upstream tells times of change. Everything is read again now and then, and where the mark says nothing. Skills come
+ * the upstream has times of change. Everything is read again now and then, and where the cursor has no time. Skills come
  * too where the upstream has our extension of the API.
  */
 export async function pollApi(location: LocationOf<'api'>, pass: Pass): Promise<ReadChange | undefined> {
@@ -93,7 +93,7 @@ async function* batchesOf(lists: readonly PolledList[], budget: Budget) {
 
 type GetInto = (url: string, take: (piece: Buffer) => Promise<void>) => ReturnType<HttpGet>
 
-/** Makes the function that fetches the pages of one list, each in the place of the one before it. */
+/** Makes the function that fetches the pages of one list, each into the same file as the one before it. */
 function getPages(get: GetInto, pass: Pass): (url: string) => Promise<FetchedPage> {
   let spool: Spool | undefined
 
@@ -120,7 +120,7 @@ function asksForSkills(before: ApiCursor | undefined, changesOnly: boolean): boo
   return true
 }
 
-/** Undefined where the upstream has no such list (`absent` tells it): the path is not of the official API. */
+/** Undefined where the upstream has no such list (an error with one of the codes in `absent`): the path is not of the official API. */
 async function findSkills(
   options: Parameters<typeof pollList>[0],
   absent: readonly SourceErrorCode[],

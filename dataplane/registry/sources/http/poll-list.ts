@@ -6,9 +6,9 @@ import { SourceError } from '../format/source-error.ts'
 
 /** How far a list of another registry was followed. */
 export interface ListCursor {
-  /** The latest time of change that the upstream told, by its own clock; absent where it tells none. */
+  /** The latest time of change in the upstream's entries, by its clock; absent where they have none. */
   readonly since?: string
-  /** When that was first told, by our clock; absent once all that may have come late with it has been read. */
+  /** When that was first seen, by our clock; absent once all that may have come late with it has been read. */
   readonly firstSeenAt?: number
   /** Hash of what was read last where that was one page. */
   readonly tail?: string
@@ -16,11 +16,11 @@ export interface ListCursor {
 
 /** A list whose first page has been fetched. */
 export interface PolledList {
-  /** Whether it may hold anything that it did not hold at the mark. */
+  /** Whether it may hold anything that it did not hold at the cursor. */
   readonly changed: boolean
   /** Its entries, page by page; asked for once. All of them count against the budget. */
   pages(budget: Budget): AsyncGenerator<Catalog>
-  /** The mark for the next pass; asked for after the last page. */
+  /** The cursor for the next pass; asked for after the last page. */
   cursor(): ListCursor
 }
 
@@ -28,11 +28,11 @@ export interface ListOptions {
   readonly kind: ListKind
   readonly url: string
   readonly before: ListCursor | undefined
-  /** Whether what has changed since the mark will do. */
+  /** Whether only what has changed since the cursor is read. */
   readonly changesOnly: boolean
   /** Bytes that the source may have. */
   readonly maxBytes: number
-  /** Fetches a page, in the place of the one before it. Throws a SourceError. */
+  /** Fetches a page, into the same file as the one before it. Throws a SourceError. */
   readonly get: (url: string) => Promise<FetchedPage>
 }
 
@@ -45,7 +45,7 @@ export interface FetchedPage {
   read(): AsyncIterable<Buffer>
 }
 
-/** The first page, looked at: what it tells, and its entries where they are few. */
+/** The first page, read: its end, and its entries where they are one batch. */
 interface FirstPage {
   readonly end: PageEnd
   readonly batch: Catalog | undefined
@@ -74,7 +74,7 @@ export async function pollList(options: ListOptions): Promise<PolledList> {
   const overlaps = before?.firstSeenAt !== undefined
   const query = `${url}?limit=${PAGE_SIZE}${since === undefined ? '' : changesQuery(since, overlaps)}`
   const fetched = await get(query)
-  // It was one page then, and it is the same one now; what has changed is no answer to what there is, though it look so.
+  // The list was one page then, and it is the same page now. Only answers to the same query are compared.
   const isSame = fetched.hash === before?.tail && since === before.since
   // A later time says nothing of what is still to come: it is of a clock that runs ahead, or of a change that was made
   // while the list was paged through, when others may have been made to pages that had been read.

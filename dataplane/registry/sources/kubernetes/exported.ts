@@ -24,7 +24,7 @@ const DEFAULT_VERSION = '1.0.0'
 
 /**
  * The entries of a cluster: what says `registry-export: "true"` in its annotations, which have the API group as their
- * prefix. An object whose annotations won't do is left out and told of; claims that can't be read never become none.
+ * prefix. An object whose annotations won't do is left out as a problem; claims that can't be read never become none.
  */
 export function exportedEntries(objects: readonly Exportable[], group: string): Catalog {
   const versions: IncomingVersion[] = []

@@ -10,7 +10,7 @@ const MOST_KEPT = 32 * 1024 * 1024
 
 /**
  * Lists what the namespaces hold, all of it, and takes the union for what the source holds: an event in one namespace
- * says nothing about the others. When to look is for `follow.ts`.
+ * says nothing about the others. When to poll is for `watch.ts`.
  */
 export async function pollKubernetes(location: LocationOf<'kubernetes'>, pass: Pass): Promise<ReadChange | undefined> {
   await using cluster = openCluster(location)

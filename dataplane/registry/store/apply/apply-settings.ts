@@ -140,7 +140,7 @@ async function insertRegistry(
 }
 
 /**
- * Gives a registry its sources; tells whether these are others than before. A source that went has taken its row along:
+ * Gives a registry its sources; true where these are others than before. A source that went has taken its row along:
  * the positions then differ.
  */
 async function applyOrder(database: Kysely<RegistryTables>, registry: number, names: readonly string[]) {

@@ -14,7 +14,7 @@ import { ENTRIES_AT_ONCE, purgeTombstones, tombstoneVanished } from './tombstone
 /** What a pass over a source ends with. */
 interface PassEnd {
   readonly settingsHash: string
-  /** The mark of what was read: the next pass is handed it. */
+  /** The cursor of what was read, for the next pass. */
   readonly cursor: string
   /** Whether the batches were all that the source holds; else they were what has changed. */
   readonly complete: boolean
@@ -27,7 +27,7 @@ interface PassEnd {
 /** A pass over a source that is being written. */
 interface Staging {
   /**
-   * Takes a batch: what is in the store as it is costs nothing, the rest is laid aside on the disk. Of two that are the
+   * Takes a batch: what is in the store as it is costs nothing, the rest is staged on the disk. Of two that are the
    * same version the later counts: an upstream may change while it is paged through.
    */
   add(versions: readonly IncomingVersion[]): Promise<void>
@@ -37,7 +37,7 @@ interface Staging {
    * mirror us by `updated_since` learn of it. Tells whether anything was written.
    */
   finish(end: PassEnd): Promise<boolean>
-  /** Takes back what was laid aside, of a pass that can't be finished. */
+  /** Removes what a pass has staged that can't be finished. */
   drop(): Promise<void>
 }
 
@@ -45,7 +45,7 @@ type Database = Kysely<RegistryTables>
 
 /**
  * Begins to write a pass over a source. Memory does not grow with the documents: each batch is on the disk before the
- * next. What an earlier pass laid aside and did not finish is dropped; should it go on, it fails. Throws where there is no
+ * next. What an earlier pass staged and did not finish is dropped; should it go on, it fails. Throws where there is no
  * such source.
  */
 export async function stageSync(database: Database, name: string): Promise<Staging> {
@@ -132,7 +132,7 @@ async function analyzeTables(database: Database, touched: number): Promise<void>
   if (touched * 5 > (rows[0]?.known ?? 0)) await sql`analyze entry, entry_version, listing`.execute(database)
 }
 
-/** Takes away what an earlier pass laid aside; tells whether it did lay aside any version. */
+/** Removes what an earlier pass has staged; true where that was any version. */
 async function dropStaged(database: Database, source: number): Promise<boolean> {
   await sql`
     delete from document where id in (
@@ -149,7 +149,7 @@ const SWITCH_LOCK = 7_461_003
 
 /**
  * Sources of one registry renew the same revisions and settle the same names: switching over together they would wait
- * for each other in a ring. Reading and laying aside, which takes the time, goes on side by side.
+ * for each other in a ring. Reading and staging, which takes the time, goes on side by side.
  */
 async function lockSwitchOver(database: Database): Promise<void> {
   if (isPostgres(database)) await sql`select pg_advisory_xact_lock(${sql.lit(SWITCH_LOCK)})`.execute(database)
@@ -172,7 +172,7 @@ async function lockSynced(database: Database, source: number): Promise<void> {
   if ('managed' in JSON.parse(config)) throw new Error('the source is published to')
 }
 
-/** A pass that found everything as it was writes nothing; tells whether this one did. */
+/** Records a pass; true where that wrote anything. A pass that found everything as it was writes nothing. */
 async function recordPass(
   database: Database,
   source: number,

@@ -61,7 +61,7 @@ async function enterPart(database: Database, source: number, { now, part, touche
     delete from document where id in (
       select v.document_id from staged_version s join entry e on ${sameEntry(sql`e`)}
         join entry_version v on v.entry_id = e.id and v.precedence = s.precedence where ${mine})`.execute(database)
-  // What the source does not tell is kept: when it was published, and when its status changed if it did not.
+  // What the source does not have is kept: when it was published, and when its status changed if it did not.
   await sql`
     update entry_version set
       status = s.status, status_message = s.status_message,

@@ -8,7 +8,7 @@ import type { RegistryTables } from '../database/schema.ts'
  * Finds the latest version of entries and whether any is left: what is in the source before tombstones, then not deleted,
  * then newest. An entry has a version at least.
  *
- * One ordered look at each entry's versions: asked whether there `exists` one, PostgreSQL reads all versions there are.
+ * One ordered read of each entry's versions: asked whether there `exists` one, PostgreSQL reads all versions there are.
  */
 export async function refreshLatest(database: Kysely<RegistryTables>, entries: readonly number[]): Promise<void> {
   await inChunks(entries, (ids) =>

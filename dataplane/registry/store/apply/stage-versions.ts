@@ -18,7 +18,7 @@ interface Batch {
   readonly acquire: (transaction: Database) => Promise<void>
 }
 
-/** Lays versions aside that differ from those in the store, and adds to `seen` those that the store has. */
+/** Stages versions that differ from those in the store, and adds to `seen` those that the store has. */
 export function stageVersions(database: Database, source: number, { versions, seen, acquire }: Batch): Promise<void> {
   // Sources that are synced at the same time get in each other's way at the counters that number what they bring.
   return inChunks(versions, (chunk) =>
@@ -99,7 +99,7 @@ function loadStaged(database: Database, source: number, names: readonly string[]
     .execute()
 }
 
-/** Takes back what an earlier batch laid aside of the same versions. */
+/** Removes what an earlier batch has staged of the same versions. */
 async function unstage(database: Database, source: number, rows: readonly { readonly document_id: number }[]) {
   for (const { document_id } of rows) {
     await database.deleteFrom('document').where('id', '=', document_id).execute()

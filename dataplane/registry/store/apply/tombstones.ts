@@ -5,10 +5,10 @@ import type { NumberSet } from './number-set.ts'
 
 type Database = Kysely<RegistryTables>
 
-/** How long a version that left its source is told of under `include_deleted` and `updated_since`. */
+/** How long a version that left its source is shown under `include_deleted` and `updated_since`. */
 const TOMBSTONE_MS = 30 * 24 * 60 * 60 * 1000
 
-/** Entries of a source that are looked at by one statement. */
+/** Entries of a source that are read by one statement. */
 export const ENTRIES_AT_ONCE = 1_000
 
 /** Makes tombstones of what is in the source no more, and adds to `touched` the entries that it belonged to. */

@@ -7,13 +7,13 @@ import type { StoreLocation } from './open.ts'
 import type { RegistryTables } from './schema.ts'
 
 const CHANNEL = 'portico_registry'
-/** What is told gets lost with the connection that it is told on; so now and then it is looked without being told. */
+/** Notifications are lost with the connection that they come on; so changes are polled for too. */
 const POLL_EVERY_MS = 5_000
 
 /** What has changed: entries alone, or how sources and registries are set too. */
 export type ChangeScope = 'entries' | 'settings'
 
-/** Tells the other replicas, once what was written is in force. `teller` is this process among them. */
+/** Notifies the other replicas, when the transaction is committed. `sender` is this replica. */
 export async function notifyReplicas(
   database: Kysely<RegistryTables>,
   sender: string,
@@ -30,7 +30,8 @@ interface ChangeSubscription {
 }
 
 /**
- * Calls `refresh` when another replica has written; what this one (`self`) tells it knows. A file has no other writer.
+ * Calls `refresh` when another replica has written; notifications of this one (`replica`) are ignored. A file of SQLite
+ * has no other writer.
  */
 export function subscribeToChanges(
   location: StoreLocation,
@@ -51,7 +52,7 @@ export function subscribeToChanges(
       reason = undefined
     }, onLost)
   const pollRegularly = (): void => {
-    // A network that drops what is sent says nothing: until the query times out what is known would pass for true.
+    // A network that drops what is sent says nothing: until the query times out, what is cached would pass for current.
     if (polling) {
       onLost(new Error(`PostgreSQL has not answered for ${POLL_EVERY_MS / 1000} s`))
       return

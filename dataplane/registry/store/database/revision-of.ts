@@ -8,7 +8,7 @@ export function revisionColumn(value: (name: 'registry') => RawBuilder<unknown>)
 }
 
 /**
- * Makes the function that reads the revision of a registry, for those who have read nothing that tells it; undefined where
+ * Makes the function that reads the revision of a registry, for those who have read no row that carries it; undefined where
  * there is no such registry.
  */
 export function createRevisionOf(database: Kysely<RegistryTables>): (registry: number) => Promise<string | undefined> {

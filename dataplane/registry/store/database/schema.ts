@@ -6,7 +6,7 @@ import type { Status } from '../../catalog/official-meta.ts'
  * The tables, the same on every database.
  *
  * - Times are texts in UTC with milliseconds, which sort as they are. Yes and no are 1 and 0.
- * - A document is kept as the text that came in, in a table of its own: what is looked through stays narrow. Columns of
+ * - A document is kept as the text that came in, in a table of its own: what is scanned stays narrow. Columns of
  *   the version are extracted for queries. A page is put together from these texts and never parsed.
  * - Claims belong to an entry (a name in a source), not to a version; equal ones are kept once, in `claims_set`. What a
  *   caller may see is then a small set of numbers.
@@ -41,9 +41,9 @@ interface SourceTable {
   inherits: number
   created_at: string
   updated_at: string
-  /** Hash of what decides how the bytes are read: filter, place, revision of the reader. Null before the first sync. */
+  /** Hash of what decides how the bytes are read: filter, location, revision of the reader. Null before the first sync. */
   settings_hash: string | null
-  /** The mark of what was applied last. */
+  /** The sync cursor of what was applied last. */
   content_hash: string | null
   servers: Generated<number>
   skills: Generated<number>
@@ -116,7 +116,7 @@ export interface EntryVersionTable {
   /** JSON object of further `_meta` blocks that came in beside the document. */
   other_meta: string | null
   document_id: number
-  /** Of the document, `status_message` and `other_meta` together, or more: whether they are large is told without them. */
+  /** Of the document, `status_message` and `other_meta` together, or more: whether they are large is known without reading them. */
   bytes: number
 }
 

@@ -111,7 +111,7 @@ function transact(
   })
 }
 
-/** The publications that come one behind the other from a place on: they are written together. */
+/** The run of publications that begins at an index: they are written together. */
 function publicationsFrom(group: readonly PendingChange[], at: number): Publication[] {
   const end = group.findIndex(({ change }, index) => index >= at && change !== 'publish')
   return group.slice(at, end < 0 ? group.length : end).map(({ argument }) => argument as Publication)

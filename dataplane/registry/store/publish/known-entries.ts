@@ -12,7 +12,7 @@ export interface KnownVersion {
   readonly documentId: number
 }
 
-/** An entry as it is while publications to it are looked at; one that is yet to be written has no number. */
+/** An entry as it is while publications to it are planned; one that is yet to be written has no number. */
 export interface KnownEntry {
   id: number | undefined
   claimsSet: number

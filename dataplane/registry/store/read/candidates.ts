@@ -33,10 +33,10 @@ interface Values {
 /** The next entries by name. */
 interface Candidates {
   readonly found: readonly Candidate[]
-  /** The last name that was looked at; undefined where there are no more. */
+  /** The last name that was scanned; undefined where there are no more. */
   readonly last: string | undefined
   readonly more: boolean
-  /** The registry's revision in the same snapshot, or ahead of it; undefined where nothing tells. */
+  /** The registry's revision in the same snapshot, or ahead of it; undefined where no row carries it. */
   readonly revision: string | undefined
 }
 

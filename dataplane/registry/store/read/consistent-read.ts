@@ -1,6 +1,6 @@
 import type { FoundRow } from '../database/version-columns.ts'
 
-/** Versions that were found, and whether the registry changed while they were looked for. */
+/** Versions that were found, and whether the read is torn: the registry changed meanwhile. */
 export interface ReadAttempt {
   readonly rows: readonly FoundRow[]
   readonly torn: boolean

@@ -26,11 +26,11 @@ type Values = Required<FilterValues> & {
 
 /**
  * Makes the function that reads a page of versions that an index has found: those that the registry shows the caller, in
- * order. It looks at each of them, so they must be few.
+ * order. It reads each of them, so they must be few.
  */
 export function createFoundPage(database: Kysely<RegistryTables>) {
   const lists = numberLists(database)
-  // Keeps either database from taking the order for the outer query's, and from sorting after it has looked at all.
+  // Keeps either database from taking the order for the outer query's, and from sorting after it has read all.
   const fence = isPostgres(database) ? sql`offset 0` : sql`limit -1`
 
   const statement = byShape((filter: VersionFilter, all: boolean) =>

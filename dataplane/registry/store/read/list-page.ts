@@ -14,16 +14,16 @@ import type { Step, StepQuery } from './walk-step.ts'
 import { createPostgresStep } from './walk-step-postgres.ts'
 import { createSqliteStep } from './walk-step-sqlite.ts'
 
-/** Most entries that are looked at by one statement. */
+/** Most entries that are scanned by one statement. */
 const MOST = 1_000
 /**
  * After so many entries in a row without a match an index is asked where the next one is, each time later: to ask costs as
- * much as to look at three thousand entries where a tenth of all match, and as a few hundred where few do.
+ * much as to scan three thousand entries where a tenth of all match, and as a few hundred where few do.
  */
 const PATIENCE = 100
-/** PostgreSQL looks at so many entries at least before it asks an index: it meets what is common sooner than it counts it. */
+/** PostgreSQL scans so many entries at least before it asks an index: it meets what is common sooner than it counts it. */
 const SAMPLE = 30
-/** To look at so many entries costs as much as to ask the index and to look at what it finds. */
+/** To scan so many entries costs as much as to ask the index and to read what it finds. */
 const ASKING = 500
 
 /** The statements that a page is read by. */
@@ -32,7 +32,7 @@ interface PageStatements {
   readonly find: ReturnType<typeof createFindVersions>
   readonly foundPage: ReturnType<typeof createFoundPage>
   readonly revisionOf: ReturnType<typeof createRevisionOf>
-  /** Whether a search looks at some entries before it asks an index. */
+  /** Whether a search scans some entries before it asks an index. */
   readonly samples: boolean
 }
 
@@ -54,7 +54,7 @@ export function createListPage(
   }
 
   return async function readPage(query) {
-    // One more than was asked for tells whether there is a next page.
+    // One more than was asked for shows whether there is a next page.
     const oneMore = { ...query, limit: query.limit + 1 }
     return readConsistently(
       () => attempt(statements, oneMore),
@@ -163,7 +163,7 @@ function advance(walk: Walk, { rows, torn, scanned, last, more, revision }: Step
   next.limit = limit - walk.rows.length
   walk.passed = rows.length === 0 ? walk.passed + scanned : 0
   if (walk.isSample && limit * scanned > ASKING * rows.length) {
-    // Many that are not here are somewhere else: where, or that they are few, is found at once.
+    // A term that many versions have, and none of these, is elsewhere: the index finds where, or that they are few.
     if (rows.length === 0) walk.passed = walk.patience
     else walk.mayBeFew = true
   }

@@ -24,7 +24,7 @@ interface Values {
   readonly sets: unknown
 }
 
-/** A row, and the place of its name among those that were asked for. */
+/** A row, and the index of its name among those that were asked for. */
 type Row = FoundRow & { readonly key: number }
 
 /** Most names of one statement. */

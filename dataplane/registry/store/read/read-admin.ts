@@ -80,7 +80,7 @@ export function createAdminReader(
   snapshot: Snapshot,
   available: <T>(answer: Promise<T>) => Promise<T>,
 ): AdminReader {
-  // One more than was asked for tells whether there is a next page.
+  // One more than was asked for shows whether there is a next page.
   const read = async (entries: (page: EntryPageQuery) => RawBuilder<unknown>, page: EntryPageQuery) =>
     pageOf((await withVersions(entries({ ...page, limit: page.limit + 1 })).execute(database)).rows, page.limit)
 

@@ -17,7 +17,7 @@ import type { Step, StepQuery } from './walk-step.ts'
 
 /** Who sees as many sets of claims mostly sees most of what there is. */
 const MANY_SETS = 8
-/** In so many times as many entries as are wanted those are looked for that such a caller sees. */
+/** For such a caller so many times as many entries are scanned as are wanted. */
 const DENSE = 4
 
 type Values = Required<FilterValues> &
@@ -34,9 +34,9 @@ type Row = (FoundRow | { readonly name: null; readonly revision: string }) & {
 }
 
 /**
- * Makes the function that looks at the next entries by one statement. For a caller who sees some sets of claims it merges
+ * Makes the function that scans the next entries by one statement. For a caller who sees some sets of claims it merges
  * one range of the index (registry, type, set, name) for each: what the caller does not see costs nothing. To begin twenty
- * ranges takes longer than to read a page, though, so that for many sets it first looks at what is next for anybody.
+ * ranges takes longer than to read a page, though, so that for many sets it first scans what is next for anybody.
  */
 export function createPostgresStep(database: Kysely<RegistryTables>): (query: StepQuery) => Promise<Step> {
   const lists = numberLists(database)

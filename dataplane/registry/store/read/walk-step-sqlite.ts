@@ -25,8 +25,8 @@ type Values = Required<FilterValues> & {
 }
 
 /**
- * Makes the function that looks at the next entries: first for them, by ranges of an index, then for their versions. Both
- * tell the registry's revision.
+ * Makes the function that scans the next entries: first them, by ranges of an index, then their versions. Both
+ * give the registry's revision.
  */
 export function createSqliteStep(database: Kysely<RegistryTables>): (query: StepQuery) => Promise<Step> {
   const candidates = createCandidates(database)
@@ -59,7 +59,7 @@ function createVersions(database: Kysely<RegistryTables>) {
   const statement = byShape((filter: VersionFilter) =>
     prepareStatement<RegistryTables, Values, FoundRow>(
       database,
-      // In the order of the list, as SQLite reads it; told to sort it would read all of it before it stops at the limit.
+      // In the order of the list, as SQLite reads it; with an order of its own it would read all of it before it stops at the limit.
       (value) => sql<FoundRow>`
             select ${columnsOfRow}, ${documentColumn}, ${revisionColumn(value)}
             from (

@@ -9,7 +9,7 @@ export interface StepQuery {
   readonly visible: Visible
   /** Names from here on. */
   readonly from: string
-  /** So many entries at most are looked at. */
+  /** So many entries at most are scanned. */
   readonly size: number
   /** So many versions at most are wanted. */
   readonly limit: number
@@ -23,13 +23,13 @@ export interface StepQuery {
 export interface Step {
   /** Versions by name and precedence: of each name those of the first source that the caller sees. */
   readonly rows: readonly FoundRow[]
-  /** How many entries were looked at. */
+  /** How many entries were scanned. */
   readonly scanned: number
-  /** The last name that was looked at; undefined where there are no more. */
+  /** The last name that was scanned; undefined where there are no more. */
   readonly last: string | undefined
   readonly more: boolean
   /** The registry's revision in the same snapshot, or behind it where nothing was found. */
   readonly revision: string | undefined
-  /** Whether the registry changed while it was looked at. */
+  /** Whether the registry changed while it was scanned. */
   readonly torn: boolean
 }

@@ -8,10 +8,10 @@ import { type FoundVersions, type NextMatch, type NextNameRow, nextMatchOf } fro
 import { postgresIndex } from './term-index-postgres.ts'
 import { sqliteIndex } from './term-index-sqlite.ts'
 
-/** As many changed versions are looked at one by one; where there are more, walking by name soon meets enough of them. */
+/** So many changed versions at most are read one by one; where there are more, walking by name soon meets enough of them. */
 const FEW = 1_500
 
-/** Finds versions by an index, over all registries. Undefined: there are many, or the index can't tell which. */
+/** Finds versions by an index, over all registries. Undefined: there are many, or the index can't find them. */
 interface FindVersions {
   /** Versions that have the term. */
   byTerm(term: string, registry: number): Promise<FoundVersions | undefined>

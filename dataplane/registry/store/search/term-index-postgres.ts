@@ -6,7 +6,7 @@ import type { RegistryTables } from '../database/schema.ts'
 import { prepareStatement } from '../database/statement.ts'
 import { type FoundVersions, type NextNameRow, nextMatchOf, type TermIndex } from './term-index.ts'
 
-/** As many matches are looked at one by one: where there are more, what lies behind the first of them is soon met. */
+/** So many matches at most are read one by one: where there are more, a walk by name soon meets them. */
 const FEW = 500
 
 interface Values {
@@ -25,7 +25,7 @@ interface Matching {
   readonly revision: string
 }
 
-// The backslash escapes unless another character is named, which is then looked for in the pattern row by row.
+// The backslash escapes unless another character is named, which is then searched for in the pattern row by row.
 const inText = (value: Placeholder<'pattern'>) => sql`v.search_text like ${value('pattern')}`
 const indexed = (value: Placeholder<'key' | 'pattern'>) => sql`v.search_key like ${value('key')} and ${inText(value)}`
 

@@ -6,7 +6,7 @@ import { prepareStatement } from '../database/statement.ts'
 import { type NextNameRow, nextMatchOf, type TermIndex } from './term-index.ts'
 
 /**
- * As many matches are looked at one by one. Where there are more, walking by name soon meets enough of them: with this
+ * So many matches at most are read one by one. Where there are more, walking by name soon meets enough of them: with this
  * many of 100,000 both ways cost the same.
  */
 const FEW = 1_500

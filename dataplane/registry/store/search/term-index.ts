@@ -15,9 +15,9 @@ export type NextMatch =
       readonly revision: string | undefined
     }
 
-/** A term that is looked for by an index. */
+/** A search for a term by an index. */
 interface TermSearch {
-  /** Versions that have it; undefined where there are more than is worth looking at one by one, or the index can't tell. */
+  /** Versions that have it; undefined where there are more than is worth reading one by one, or the index can't find them. */
   matching(): Promise<FoundVersions | undefined>
   /** They, or the first name from `from` on that has a version with it. */
   next(from: string): Promise<NextMatch>
@@ -26,7 +26,7 @@ interface TermSearch {
 /** How a database finds a folded term, for a page of this registry; undefined where its index is of no use. */
 export type TermIndex = (term: string, registry: number) => Promise<TermSearch | undefined>
 
-/** What a statement tells of the next name. */
+/** The row of a statement that finds the next name. */
 export interface NextNameRow {
   readonly name: string | null
   readonly revision: string
