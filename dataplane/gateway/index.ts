@@ -77,15 +77,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
     if (options.log === undefined) log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
     setLevel(loaded)
     app = publicApp(gateway)
-    const admin = adminApp({
-      status: () => running().status(),
-      ready() {
-        if (running().closing.aborted) return { reason: 'the gateway is stopping' }
-        return running().isReady ? true : { reason: 'backends are being asked for their tools' }
-      },
-      version: { version: manifest.version, node: process.version },
-    })
-    listeners.push(await listen(admin.fetch, options.adminListen))
+    listeners.push(await listen(probesAndStatus(running).fetch, options.adminListen))
   } catch (error) {
     await close()
     throw error
@@ -126,3 +118,14 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   log.info({ url, adminUrl, config: loaded.hash }, 'the gateway serves')
   return { url, adminUrl, close }
 }
+
+/** What the admin listener serves of the gateway that runs. */
+const probesAndStatus = (running: () => Gateway) =>
+  adminApp({
+    status: () => running().status(),
+    ready() {
+      if (running().closing.aborted) return { reason: 'the gateway is stopping' }
+      return running().isReady ? true : { reason: 'backends are being asked for their tools' }
+    },
+    version: { version: manifest.version, node: process.version },
+  })

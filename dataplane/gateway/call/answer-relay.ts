@@ -84,9 +84,10 @@ export class AnswerRelay implements AnswerOwner {
       return true
     }
     this.#stripper ??= stripperFor(call, this.#upstream)
-    const isFree = this.#stripper === undefined ? call.context.reply.part(bytes) : this.#stripped(this.#stripper, bytes)
-    if (!isFree) this.#resumeOnDrain()
-    return isFree
+    const hasRoom =
+      this.#stripper === undefined ? call.context.reply.part(bytes) : this.#stripped(this.#stripper, bytes)
+    if (!hasRoom) this.#resumeOnDrain()
+    return hasRoom
   }
 
   #stripped(stripper: ResultStripper, bytes: Buffer): boolean {
@@ -98,9 +99,9 @@ export class AnswerRelay implements AnswerOwner {
       this.#call.abort('its answer can’t be relayed', error)
       return true
     }
-    let isFree = true
-    for (const part of parts) isFree = this.#call.context.reply.part(part)
-    return isFree
+    let hasRoom = true
+    for (const part of parts) hasRoom = this.#call.context.reply.part(part)
+    return hasRoom
   }
 
   /** Reads on when the client can take more. */

@@ -22,7 +22,7 @@ interface Receiver extends AnswerOwner, UnsolicitedReceiver {
 
 /**
  * The request by which a call asks its backend: sent in the backend's era, in a session where that era has them; once
- * more where it was refused unread; and gone on with where a stream broke off before the answer.
+ * more where it was refused unread; and resumed where a stream broke off before the answer.
  */
 export class UpstreamRequest {
   /** The session with a legacy backend; undefined while the request goes out in the modern era. */
@@ -163,7 +163,7 @@ export class UpstreamRequest {
   resumeAfter(eventId: string, retryMs: number | undefined): boolean {
     const { isOver, session, context } = this.#call
     if (this.backendSession === undefined || isOver) return false
-    // The call is a long one: its client learns how to come back to it.
+    // The call is a long one: its client gets an event id to resume by.
     if (session !== undefined) context.reply.stream()
     const timer = setTimeout(() => this.#requestRest(eventId), pauseBeforeRest(retryMs))
     timer.unref()

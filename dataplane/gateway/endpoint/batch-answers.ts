@@ -9,7 +9,7 @@ export interface BatchPart {
   /** It is whole: nothing will be added to `waiting`. */
   readonly isWhole: boolean
   /** More may come. */
-  goOn(): void
+  resume(): void
 }
 
 const JSON_HEAD = ['content-type', 'application/json']
@@ -38,10 +38,10 @@ export class BatchAnswers {
     this.#missing = missing
     this.#onEnd = onEnd
     res.once('close', () => this.#closed())
-    res.on('drain', () => this.#current?.goOn())
+    res.on('drain', () => this.#current?.resume())
   }
 
-  /** Some bytes of an answer. False where no more should come until `goOn`. */
+  /** Some bytes of an answer. False where no more should come until `resume`. */
   part(part: BatchPart, bytes: Buffer): boolean {
     if (this.#res.destroyed) return true
     if (this.#current === undefined) this.#begin(part)
@@ -83,9 +83,9 @@ export class BatchAnswers {
   }
 
   #write(bytes: Buffer): boolean {
-    const isFree = this.#res.write(bytes)
-    if (!isFree) this.#unread.check()
-    return isFree
+    const hasRoom = this.#res.write(bytes)
+    if (!hasRoom) this.#unread.check()
+    return hasRoom
   }
 
   /** Lets who has waited longest write. */
@@ -95,10 +95,10 @@ export class BatchAnswers {
       if (part === undefined) break
       if (part.isWhole && part.waiting.length === 0) continue
       this.#begin(part)
-      let isFree = true
-      for (const bytes of part.waiting.splice(0)) isFree = this.#write(bytes)
+      let hasRoom = true
+      for (const bytes of part.waiting.splice(0)) hasRoom = this.#write(bytes)
       if (part.isWhole) this.#current = undefined
-      else if (isFree) part.goOn()
+      else if (hasRoom) part.resume()
     }
     if (this.#queue.length === 0) this.#lease?.release()
   }
@@ -120,7 +120,7 @@ export class BatchAnswers {
     if (this.#current !== undefined) waiting.push(this.#current)
     for (const part of waiting) {
       part.waiting.length = 0
-      part.goOn()
+      part.resume()
     }
   }
 }

@@ -43,7 +43,7 @@ class BatchedReply implements Reply, BatchPart {
   isWhole = false
   readonly streaming = false
   readonly #answers: BatchAnswers
-  #onFree: (() => void) | undefined
+  #onDrained: (() => void) | undefined
 
   constructor(answers: BatchAnswers) {
     this.#answers = answers
@@ -81,12 +81,12 @@ class BatchedReply implements Reply, BatchPart {
   }
 
   onDrain(next: () => void): void {
-    this.#onFree = next
+    this.#onDrained = next
   }
 
-  goOn(): void {
-    const next = this.#onFree
-    this.#onFree = undefined
+  resume(): void {
+    const next = this.#onDrained
+    this.#onDrained = undefined
     next?.()
   }
 

@@ -24,19 +24,19 @@ export function resumeAnswer(request: EndpointRequest, session: Session, after: 
   }
   const { res } = request
   const writer = new EventWriter(res, request.share, ['mcp-session-id', session.record.id])
-  const outlet = new AnswerSink(writer, after)
+  const sink = new AnswerSink(writer, after)
   const { tokens } = request.gateway
   const holder: TokenHolder = { context: request, checkedAt: performance.now(), tokenEnded: () => res.end() }
   tokens.add(holder)
   const closed = (): void => {
     tokens.delete(holder)
-    if (log !== undefined) log.detach(outlet)
+    if (log !== undefined) log.detach(sink)
     else unfollow?.()
     request.ended(OK)
   }
   res.once('close', closed)
-  const unfollow = log === undefined ? streams.followRemote(session.record.id, after, outlet) : undefined
-  if (log?.attach(outlet, after.seq) === false) outlet.abort()
+  const unfollow = log === undefined ? streams.followRemote(session.record.id, after, sink) : undefined
+  if (log?.attach(sink, after.seq) === false) sink.abort()
 }
 
 /** A client's connection for the rest of an answer: where that is lost, the client gets an error instead. */
@@ -90,7 +90,7 @@ export async function openSessionStream(
   const before = session.stream
   const log = after === undefined ? undefined : streams.find(session.record.id, after)
   if (after !== undefined && before instanceof SessionStream && before.is(log)) {
-    before.goOn(request, after.seq)
+    before.resumeOn(request, after.seq)
     return
   }
   // A client that comes again has lost its old stream, whether or not that is known here yet.

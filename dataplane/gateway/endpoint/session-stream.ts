@@ -41,7 +41,7 @@ export class SessionStream implements ClientStream {
   }
 
   /** Goes on behind an event on another connection. */
-  goOn(request: EndpointRequest, after: number): void {
+  resumeOn(request: EndpointRequest, after: number): void {
     const writer = new EventWriter(request.res, request.share, ['mcp-session-id', this.#session.record.id])
     this.#connect(request, writer)
     this.#log.attach(writer, after)
@@ -82,7 +82,7 @@ export class SessionStream implements ClientStream {
 
   send(message: string): void {
     this.#log.event(Buffer.from(message))
-    // What it has not read is kept: it may come back for it.
+    // What it has not read is kept: it may resume the stream.
     if ((this.#connection?.unread ?? 0) > MOST_UNREAD) this.#connection?.abort()
   }
 

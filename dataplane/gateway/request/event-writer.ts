@@ -45,9 +45,9 @@ export class EventWriter implements EventSink {
     // Without data an event only gives the id and delay for resuming (2025-11-25): clients expect no message in it.
     if (data.length === 0 && id !== undefined)
       return this.#res.write(Buffer.concat([Buffer.from(`id: ${id}\n`), PRIMING_END]))
-    const isFree = this.#res.write(Buffer.concat([...beginning(id), ...oneLine(data), EVENT_END]))
-    if (!isFree) this.#unread.check()
-    return isFree
+    const hasRoom = this.#res.write(Buffer.concat([...beginning(id), ...oneLine(data), EVENT_END]))
+    if (!hasRoom) this.#unread.check()
+    return hasRoom
   }
 
   part(data: Buffer, id?: string): boolean {
@@ -56,10 +56,10 @@ export class EventWriter implements EventSink {
       this.#inEvent = true
       for (const piece of beginning(id)) this.#res.write(piece)
     }
-    let free = true
-    for (const piece of oneLine(data)) free = this.#res.write(piece)
-    if (!free) this.#unread.check()
-    return free
+    let hasRoom = true
+    for (const piece of oneLine(data)) hasRoom = this.#res.write(piece)
+    if (!hasRoom) this.#unread.check()
+    return hasRoom
   }
 
   onDrain(next: () => void): void {

@@ -118,9 +118,9 @@ export class HttpReply implements Reply {
     const res = this.#res
     if (res.destroyed || res.writableEnded) return true
     if (!res.headersSent) res.writeHead(200, ['content-type', 'application/json'])
-    const isFree = res.write(bytes)
-    if (!isFree) this.#checkUnread()
-    return isFree
+    const hasRoom = res.write(bytes)
+    if (!hasRoom) this.#checkUnread()
+    return hasRoom
   }
 
   onDrain(next: () => void): void {

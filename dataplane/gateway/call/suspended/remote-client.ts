@@ -31,13 +31,13 @@ export class RemoteClient {
   }
 
   /** The other replica reports that the client still waits, and whether it can take more. */
-  attends(more: boolean): void {
-    if (more) this.#reply.free()
+  isWaiting(more: boolean): void {
+    if (more) this.#reply.drained()
     else this.send({ what: 'sign' })
   }
 
   /** The client has gone. */
-  left(): void {
+  gone(): void {
     this.context.onGone?.gone()
     this.#reply.abort()
   }
@@ -50,7 +50,7 @@ class RemoteReply implements Reply {
   #begun = false
   #flowing = false
   #over = false
-  #onFree: (() => void) | undefined
+  #onDrained: (() => void) | undefined
 
   constructor(send: (resumed: Resumed) => void, onEnd: () => void) {
     this.#send = send
@@ -106,13 +106,13 @@ class RemoteReply implements Reply {
   }
 
   onDrain(next: () => void): void {
-    this.#onFree = next
+    this.#onDrained = next
   }
 
-  /** The part before has been taken. */
-  free(): void {
-    const next = this.#onFree
-    this.#onFree = undefined
+  /** The client has taken the part before. */
+  drained(): void {
+    const next = this.#onDrained
+    this.#onDrained = undefined
     next?.()
   }
 
@@ -130,7 +130,7 @@ class RemoteReply implements Reply {
 
   abort(): void {
     this.#last({ what: 'cut' })
-    this.free()
+    this.drained()
   }
 }
 

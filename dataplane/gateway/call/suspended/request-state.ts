@@ -4,7 +4,7 @@ const ALGORITHM = 'aes-256-gcm'
 const IV_BYTES = 12
 const TAG_BYTES = 16
 
-/** Seals `text` so that nobody else can read or change it; `bound` is what must be the same when it comes back. */
+/** Seals `text` so that nobody else can read or change it; `bound` is what must be the same when the client sends it. */
 export function seal(key: Buffer, text: string, bound: string): string {
   const iv = randomBytes(IV_BYTES)
   const cipher = createCipheriv(ALGORITHM, key, iv).setAAD(Buffer.from(bound))

@@ -47,7 +47,7 @@ interface SuspendableCall {
 
 /** Where calls wait (`SuspendedCalls`). */
 export interface Suspensions {
-  /** Keeps a call until its client comes back with the state that this gives. Throws `unavailable` where too many wait. */
+  /** Keeps a call until its client retries with the state that this returns. Throws `unavailable` where too many wait. */
   suspend(call: SuspendedCall): string
   forget(call: SuspendedCall): void
 }

@@ -29,7 +29,7 @@ export class SuspendedCalls {
   readonly #keys: SharedKeys
   readonly #inFlight: InFlight
   readonly #calls = new Map<string, SuspendedCall>()
-  /** Clients that have come back at other replicas for calls of this one, by their retries. */
+  /** Clients that have retried calls of this replica at others, by their retries. */
   readonly #remoteClients = new Map<string, RemoteClient>()
   /** Retries here for calls of other replicas. */
   readonly #retries = new Map<string, RemoteRetry>()
@@ -51,9 +51,9 @@ export class SuspendedCalls {
     bus?.on('attends', ({ retry, from, more }) => {
       const client = this.#remoteClients.get(retry)
       if (client === undefined) bus.tell({ kind: 'resumed', retry, what: 'unknown' }, from)
-      else client.attends(more)
+      else client.isWaiting(more)
     })
-    bus?.on('left', ({ retry }) => this.#remoteClients.get(retry)?.left())
+    bus?.on('left', ({ retry }) => this.#remoteClients.get(retry)?.gone())
     bus?.on('resumed', (message) => this.#retries.get(message.retry)?.take(message))
   }
 
@@ -73,7 +73,7 @@ export class SuspendedCalls {
     return promise
   }
 
-  /** Keeps a call until its client comes back with the state that this gives. Throws `unavailable` where too many wait. */
+  /** Keeps a call until its client retries with the state that this returns. Throws `unavailable` where too many wait. */
   suspend(call: SuspendedCall): string {
     const { name, context } = call
     if (!this.#calls.has(name)) this.#check(call)

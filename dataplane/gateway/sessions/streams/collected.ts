@@ -3,7 +3,7 @@ import type { EventSink } from './event-log.ts'
 /** How long another replica may take to give what it has. */
 const PATIENCE_MS = 2_000
 
-/** Takes what has been said on a stream that is over, or is over here. */
+/** Collects the events of a stream that is over, or is over here. */
 export class Collected implements EventSink {
   /** Settles when all of it is there, or all that will come. */
   readonly whole: Promise<void>
@@ -17,9 +17,9 @@ export class Collected implements EventSink {
     this.#resolve = resolve
   }
 
-  /** Says it all again. */
-  giveTo(outlet: EventSink): void {
-    for (const [data, id] of this.#events) outlet.event(data, id)
+  /** Sends all of them again. */
+  giveTo(sink: EventSink): void {
+    for (const [data, id] of this.#events) sink.event(data, id)
   }
 
   event(data: Buffer, id?: string): boolean {

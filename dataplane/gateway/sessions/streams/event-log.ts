@@ -1,14 +1,14 @@
 import { eventIdText } from './event-id.ts'
 
-/** Where the events of a stream go: to a client's connection, or to the replica that has it. */
+/** Where the events of a stream go: to a client's connection, or to the replica that has that. */
 export interface EventSink {
   /** One event. False where no more should come for now. */
   event(data: Buffer, id?: string): boolean
   /** A part of an event's data that is too large to be held; the first one begins the event. */
   part(data: Buffer, id?: string): boolean
-  /** Goes on after a false. */
+  /** Calls `next` when there is room again, after a false. */
   onDrain(next: () => void): void
-  /** A sign of life. */
+  /** Something without a meaning, since proxies and clients give up on a silent stream. */
   heartbeat(): void
   /** The stream is whole, and so is an event that was given in parts. */
   end(): void
@@ -16,7 +16,7 @@ export interface EventSink {
   abort(): void
 }
 
-/** An event that may have to be said again. */
+/** An event that may have to be sent again. */
 export interface KeptEvent {
   readonly log: EventLog
   readonly seq: number
@@ -40,7 +40,7 @@ export interface EventLogOptions {
   onOver(log: EventLog): void
 }
 
-/** An event that is larger is said once. */
+/** A larger event is sent once and not kept. */
 const LARGEST = 256 * 1024
 const NOTHING = Buffer.alloc(0)
 
@@ -53,18 +53,18 @@ export class EventLog implements EventSink {
   readonly options: EventLogOptions
   /** `performance.now()` of its end. */
   overAt: number | undefined
-  /** Told when its client has come back to another replica. */
+  /** Called when its client has resumed it at another replica. */
   onTaken: (() => void) | undefined
   #kept: KeptEvent[] = []
   #seq = 0
-  #outlet: EventSink | undefined
+  #sink: EventSink | undefined
   /** The event that is being given in parts: what there is of it, while that is small enough. */
   #parts: Buffer[] | undefined
   #inEvent = false
   #size = 0
   /** Bytes in those parts. */
   #partBytes = 0
-  #onFree: (() => void) | undefined
+  #onDrained: (() => void) | undefined
   /** It broke off: its last event is not whole. */
   #isCut = false
   #isForgotten = false
@@ -73,7 +73,7 @@ export class EventLog implements EventSink {
     this.options = options
   }
 
-  /** Whether it has been said to a client how to come back to it. */
+  /** Whether a client has got an event id to resume it by. */
   get isKnown(): boolean {
     return this.#seq > 0
   }
@@ -87,19 +87,19 @@ export class EventLog implements EventSink {
   }
 
   /**
-   * Begins it on a connection; what has been said before comes first. Where the client knows of it, it is told at once
-   * how to come back, by an event without data (2025-11-25).
+   * Begins it on a connection; what has been sent before comes first. A client that takes events without data gets one at
+   * once, whose id it can resume by (2025-11-25).
    */
-  begin(outlet: EventSink): void {
-    this.attach(outlet, 0)
-    if (this.options.isPrimed) outlet.event(NOTHING, this.#idOf(++this.#seq))
+  begin(sink: EventSink): void {
+    this.attach(sink, 0)
+    if (this.options.isPrimed) sink.event(NOTHING, this.#idOf(++this.#seq))
   }
 
   event(data: Buffer): boolean {
     if (this.overAt !== undefined) return true
     const seq = ++this.#seq
     if (data.length <= LARGEST) this.#keep({ log: this, seq, data: copyOf(data) })
-    return this.#outlet?.event(data, this.#idOf(seq)) ?? true
+    return this.#sink?.event(data, this.#idOf(seq)) ?? true
   }
 
   #keep(event: KeptEvent): void {
@@ -108,7 +108,7 @@ export class EventLog implements EventSink {
     this.options.keep(event)
   }
 
-  /** Told by who keeps the bounds. */
+  /** Called by who enforces the bounds. */
   forget(event: KeptEvent): void {
     this.#kept = this.#kept.filter((kept) => kept !== event)
   }
@@ -123,7 +123,7 @@ export class EventLog implements EventSink {
     }
     this.#size += data.length
     if (this.#parts !== undefined) this.#keepPart(this.#parts, data)
-    return this.#outlet?.part(data, this.#idOf(this.#seq)) ?? true
+    return this.#sink?.part(data, this.#idOf(this.#seq)) ?? true
   }
 
   #keepPart(parts: Buffer[], data: Buffer): void {
@@ -140,20 +140,20 @@ export class EventLog implements EventSink {
   }
 
   onDrain(next: () => void): void {
-    this.#onFree = next
-    if (this.#outlet === undefined) this.#free()
-    else this.#outlet.onDrain(() => this.#free())
+    this.#onDrained = next
+    if (this.#sink === undefined) this.#drained()
+    else this.#sink.onDrain(() => this.#drained())
   }
 
-  /** Whoever waited goes on, whether there is room or nobody left to send to. */
-  #free(): void {
-    const next = this.#onFree
-    this.#onFree = undefined
+  /** Whoever waits for room goes on, also where there is nobody left to send to. */
+  #drained(): void {
+    const next = this.#onDrained
+    this.#onDrained = undefined
     next?.()
   }
 
   heartbeat(): void {
-    if (!this.#inEvent) this.#outlet?.heartbeat()
+    if (!this.#inEvent) this.#sink?.heartbeat()
   }
 
   end(): void {
@@ -161,16 +161,16 @@ export class EventLog implements EventSink {
     const parts = this.#parts
     this.#over()
     if (parts !== undefined) this.#keep({ log: this, seq: this.#seq, data: Buffer.concat(parts) })
-    this.#outlet?.end()
-    this.#outlet = undefined
+    this.#sink?.end()
+    this.#sink = undefined
   }
 
   abort(): void {
     if (this.overAt !== undefined) return
     this.#isCut = true
     this.#over()
-    this.#outlet?.abort()
-    this.#outlet = undefined
+    this.#sink?.abort()
+    this.#sink = undefined
   }
 
   #over(): void {
@@ -180,7 +180,7 @@ export class EventLog implements EventSink {
     this.options.onOver(this)
   }
 
-  /** Whether anything is left behind an event for who comes back, or will be. */
+  /** Whether there is anything after an event for a client that resumes, or will be. */
   hasMoreThan(seq: number): boolean {
     return this.overAt === undefined || this.#isCut || seq < this.#seq
   }
@@ -189,29 +189,29 @@ export class EventLog implements EventSink {
    * Goes on at another place, behind the event of this number. False where the answer can't be had there any more: it
    * was too large to be kept, or broke off.
    */
-  attach(outlet: EventSink, after: number): boolean {
-    this.#outlet?.end()
-    this.#outlet = undefined
-    for (const { seq, data } of this.#kept) if (seq > after) outlet.event(data, this.#idOf(seq))
+  attach(sink: EventSink, after: number): boolean {
+    this.#sink?.end()
+    this.#sink = undefined
+    for (const { seq, data } of this.#kept) if (seq > after) sink.event(data, this.#idOf(seq))
     if (this.overAt !== undefined) {
       if (this.#isCut || (after < this.#seq && this.#kept.at(-1)?.seq !== this.#seq)) return false
-      outlet.end()
+      sink.end()
       return true
     }
     if (this.#inEvent && after < this.#seq) {
       if (this.#parts === undefined) return false
-      for (const part of this.#parts) outlet.part(part, this.#idOf(this.#seq))
+      for (const part of this.#parts) sink.part(part, this.#idOf(this.#seq))
     }
-    this.#outlet = outlet
-    this.#free()
+    this.#sink = sink
+    this.#drained()
     return true
   }
 
   /** The connection is gone. */
-  detach(outlet: EventSink): void {
-    if (this.#outlet !== outlet) return
-    this.#outlet = undefined
-    this.#free()
+  detach(sink: EventSink): void {
+    if (this.#sink !== sink) return
+    this.#sink = undefined
+    this.#drained()
   }
 
   /** Lets go of all that is kept; nothing more is. */

@@ -20,7 +20,7 @@ class Kept {
   bytes = 0
 }
 
-/** The streams of events of this replica that clients may come back to, within bounds; what is oldest goes first. */
+/** The streams of events of this replica that clients may resume, within bounds; what is oldest goes first. */
 export class EventLogs {
   readonly #sessions = new Map<string, Kept>()
   readonly #events = new Set<KeptEvent>()

@@ -9,43 +9,43 @@ import { RemoteSink } from './remote-sink.ts'
 const LOCAL = 'here'
 /** The first revision whose clients take an event without data. */
 const PRIMING = '2025-11-25'
-/** A replica that has said nothing of a stream for so long, not even that it lives, is gone. */
+/** A replica that has sent nothing of a stream for so long, not even a heartbeat, is gone. */
 const SILENCE_MS = 60_000
 /** Bytes of unfinished answers to clients at other replicas, of all of them; an answer beyond that is lost. */
 const MOST_CARRIED = 32 * 1024 * 1024
-/** How long it may take to say that it has the stream. */
+/** How long it may take to confirm that it has the stream. */
 const FIRST_SILENCE_MS = 3_000
 
-/** A stream of another replica, whose client has come back here. */
+/** A stream of another replica that its client resumes here. */
 interface Followed {
-  /** Names it among all that replicas go on with for each other. */
+  /** Names it on the bus. */
   readonly follow: string
   readonly replica: string
-  readonly outlet: EventSink
-  /** Runs until the other replica has said something. */
+  readonly sink: EventSink
+  /** Runs until the other replica has sent something. */
   readonly timer: NodeJS.Timeout
-  heardAt: number
+  aliveAt: number
 }
 
 /** The streams of events to clients with sessions, here and at the other replicas. */
 export class Streams {
   readonly #logs = new EventLogs()
   readonly #followed = new Map<string, Followed>()
-  /** Streams of this replica whose clients have come back to others. */
-  readonly #given = new Map<string, readonly [log: EventLog, outlet: RemoteSink]>()
+  /** Streams of this replica that their clients resume at others. */
+  readonly #given = new Map<string, readonly [log: EventLog, sink: RemoteSink]>()
   readonly #room = new Budget({ total: MOST_CARRIED, share: MOST_CARRIED, reserve: 0 }).shareOf('')
   #bus: SessionBus | undefined
   #count = 0
 
-  /** Hears other replicas; undefined where there are none. */
+  /** Takes messages of other replicas; undefined where there are none. */
   follow(bus: SessionBus | undefined): void {
     this.#bus = bus
     bus?.on('replay', (message) => this.#replay(message, bus))
     bus?.on('unfollow', ({ follow }) => {
-      const [log, outlet] = this.#given.get(follow) ?? []
+      const [log, sink] = this.#given.get(follow) ?? []
       this.#given.delete(follow)
-      if (outlet !== undefined) log?.detach(outlet)
-      outlet?.drop()
+      if (sink !== undefined) log?.detach(sink)
+      sink?.drop()
     })
     bus?.on('stream', (message) => this.#take(message))
   }
@@ -65,20 +65,20 @@ export class Streams {
   }
 
   /**
-   * Gives what comes behind an event of another replica's stream to an outlet, until the stream ends. It is cut where
-   * that replica is gone or knows nothing of it. Gives how to end this.
+   * Gives what comes after an event of another replica's stream to a sink, until the stream ends. The sink is aborted
+   * where that replica is gone or does not have the stream. Returns how to end this.
    */
-  followRemote(session: string, { replica, stream, seq }: EventId, outlet: EventSink): () => void {
+  followRemote(session: string, { replica, stream, seq }: EventId, sink: EventSink): () => void {
     const bus = this.#bus
     if (bus === undefined || replica === this.#replica) {
-      outlet.abort()
+      sink.abort()
       return () => {}
     }
     const follow = `${this.#replica}-${++this.#count}`
-    // Whether a replica was there to hear it can't be told in a Cluster.
+    // In a Redis Cluster it can't be known whether the message has reached a replica.
     const timer = setTimeout(() => this.#lose(follow), FIRST_SILENCE_MS)
     timer.unref()
-    this.#followed.set(follow, { follow, replica, outlet, timer, heardAt: performance.now() })
+    this.#followed.set(follow, { follow, replica, sink, timer, aliveAt: performance.now() })
     bus.send({ kind: 'replay', session, stream, after: seq, follow, to: bus.replica }, replica).then(
       (isHeard) => isHeard || this.#lose(follow),
       () => this.#lose(follow),
@@ -88,33 +88,33 @@ export class Streams {
     }
   }
 
-  /** A client has come back to another replica for a stream of this one. */
+  /** A client resumes a stream of this replica at another one. */
   #replay({ session, stream, after, follow, to }: Extract<BusMessage, { kind: 'replay' }>, bus: SessionBus): void {
     const log = this.#logs.find(session, stream)
-    const outlet = new RemoteSink({ bus, follow, to, room: this.#room, onOver: () => this.#given.delete(follow) })
+    const sink = new RemoteSink({ bus, follow, to, room: this.#room, onOver: () => this.#given.delete(follow) })
     if (log === undefined) {
-      outlet.abort()
+      sink.abort()
       return
     }
-    this.#given.set(follow, [log, outlet])
-    outlet.heartbeat()
-    if (log.attach(outlet, after)) log.onTaken?.()
-    else outlet.abort()
+    this.#given.set(follow, [log, sink])
+    sink.heartbeat()
+    if (log.attach(sink, after)) log.onTaken?.()
+    else sink.abort()
   }
 
   #take(message: Extract<BusMessage, { kind: 'stream' }>): void {
     const { follow } = message
     const followed = this.#followed.get(follow)
     if (followed === undefined) return
-    followed.heardAt = performance.now()
+    followed.aliveAt = performance.now()
     clearTimeout(followed.timer)
-    const { outlet } = followed
-    if (message.what === 'event') outlet.event(Buffer.from(message.text, 'latin1'), message.id)
-    else if (message.what === 'sign') outlet.heartbeat()
+    const { sink } = followed
+    if (message.what === 'event') sink.event(Buffer.from(message.text, 'latin1'), message.id)
+    else if (message.what === 'sign') sink.heartbeat()
     else if (message.what === 'lost') this.#lose(follow)
     else {
       this.#unfollow(follow)
-      outlet.end()
+      sink.end()
     }
   }
 
@@ -126,7 +126,7 @@ export class Streams {
   }
 
   #lose(follow: string): void {
-    this.#unfollow(follow)?.outlet.abort()
+    this.#unfollow(follow)?.sink.abort()
   }
 
   /** Lets go of the streams of a session that has ended. */
@@ -134,10 +134,10 @@ export class Streams {
     this.#logs.forgetAll(session)
   }
 
-  /** Lets go of what nobody will come back for. */
+  /** Drops what no client will resume. */
   sweep(): void {
     this.#logs.sweep()
     const oldest = performance.now() - SILENCE_MS
-    for (const { follow, heardAt } of this.#followed.values()) if (heardAt < oldest) this.#lose(follow)
+    for (const { follow, aliveAt } of this.#followed.values()) if (aliveAt < oldest) this.#lose(follow)
   }
 }

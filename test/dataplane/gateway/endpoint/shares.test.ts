@@ -73,7 +73,7 @@ class Part implements BatchPart {
   isWhole = false
   goneOn = 0
 
-  goOn(): void {
+  resume(): void {
     this.goneOn++
   }
 }

@@ -95,15 +95,15 @@ test('a session that makes stream after stream keeps the newest', () => {
 
 test('who waits for room goes on when the connection breaks', () => {
   const log = open(new EventLogs())
-  const outlet = new Heard()
-  log.begin(outlet)
+  const sink = new Heard()
+  log.begin(sink)
   assert.is(log.part(Buffer.from('{')), false)
-  let isFree = false
+  let hasRoom = false
   log.onDrain(() => {
-    isFree = true
+    hasRoom = true
   })
-  log.detach(outlet)
-  assert.ok(isFree)
+  log.detach(sink)
+  assert.ok(hasRoom)
   const back = new Heard()
   assert.ok(log.attach(back, 0))
   log.part(Buffer.from('}'))
@@ -113,10 +113,10 @@ test('who waits for room goes on when the connection breaks', () => {
 
 test('an event’s id names replica, stream, number and request, and nothing else is taken for one', () => {
   const log = open(new EventLogs(), 's', '"a\u00e9.b"')
-  const outlet = new Heard()
-  log.begin(outlet)
+  const sink = new Heard()
+  log.begin(sink)
   log.event(Buffer.from('x'))
-  const id = parseEventId(String(outlet.ids[0]))
+  const id = parseEventId(String(sink.ids[0]))
   assert.equal(id, { replica: 'r', stream: log.options.stream, seq: 1, request: '"a\u00e9.b"' })
   for (const text of ['', '1', 'a.b', 'a.b.c', 'a.b.1.', '../x.y.1', 'a.b.1.c.d', `a.b.1.${'x'.repeat(500)}`])
     assert.is(parseEventId(text), undefined, text)

@@ -7,7 +7,7 @@ import { Budget } from '../../../../../dataplane/server/budget.ts'
 
 const MIB = 1024 * 1024
 
-function outlets(total: number) {
+function sinks(total: number) {
   const told: (BusMessage & { what?: string })[] = []
   const bus = { tell: (message: BusMessage) => told.push(message) } as unknown as SessionBus
   const budget = new Budget({ total, share: total, reserve: 0 })
@@ -17,27 +17,27 @@ function outlets(total: number) {
 }
 
 test('parts are one event at the other replica, and nothing is held behind it', () => {
-  const { told, make, held } = outlets(8 * MIB)
-  const outlet = make('a')
-  outlet.part(Buffer.alloc(MIB))
-  outlet.part(Buffer.alloc(MIB))
+  const { told, make, held } = sinks(8 * MIB)
+  const sink = make('a')
+  sink.part(Buffer.alloc(MIB))
+  sink.part(Buffer.alloc(MIB))
   assert.is(held(), 2 * MIB)
-  outlet.end()
+  sink.end()
   assert.equal(told(), ['event', 'end'])
   assert.is(held(), 0)
 })
 
 test('an answer that is too large is lost, and costs nothing from then on', () => {
-  const { told, make, held } = outlets(64 * MIB)
-  const outlet = make('a')
-  for (let i = 0; i < 6; i++) outlet.part(Buffer.alloc(MIB))
+  const { told, make, held } = sinks(64 * MIB)
+  const sink = make('a')
+  for (let i = 0; i < 6; i++) sink.part(Buffer.alloc(MIB))
   assert.is(held(), 0)
-  outlet.end()
+  sink.end()
   assert.equal(told(), ['lost'])
 })
 
 test('all of them together hold no more than there is room for; one that is dropped gives its room back', () => {
-  const { told, make, held } = outlets(3 * MIB)
+  const { told, make, held } = sinks(3 * MIB)
   const [one, two] = [make('a'), make('b')]
   one.part(Buffer.alloc(2 * MIB))
   two.part(Buffer.alloc(2 * MIB))
