@@ -1,8 +1,9 @@
+import type { RegistryStatus } from '../config/status.ts'
 import type { Configuration } from './settings/configuration.ts'
 import type { Scheduler } from './sync/scheduler.ts'
 
 /** What `/status` answers: the configuration in force, what is wrong with a later one, and how each source stands. */
-export function statusOf(configuration: Configuration, scheduler: Scheduler): object {
+export function statusOf(configuration: Configuration, scheduler: Scheduler): RegistryStatus {
   const { hash, registries } = configuration.current()
   return { config: hash, refused: configuration.refused(), registries, sources: scheduler.states() }
 }

@@ -1,3 +1,5 @@
+import { isReportedProblem, isReportedStatus } from '../../dataplane/config/status.ts'
+
 const MOST = 16
 const LONGEST = 300
 
@@ -6,11 +8,9 @@ const LONGEST = 300
  * has another shape is passed over, and of many the first are enough.
  */
 export function clashesIn(status: unknown): readonly string[] {
-  const { problems } = (status ?? {}) as { readonly problems?: unknown }
-  if (!Array.isArray(problems)) return []
-  const messages = problems.flatMap((problem: unknown) => {
-    const { code, message } = (problem ?? {}) as { readonly code?: unknown; readonly message?: unknown }
-    return code === 'AggregationConflict' && typeof message === 'string' ? [message.slice(0, LONGEST)] : []
-  })
+  const { problems = [] } = isReportedStatus(status) ? status : {}
+  const messages = problems.flatMap((problem) =>
+    isReportedProblem(problem) && problem.code === 'AggregationConflict' ? [problem.message.slice(0, LONGEST)] : [],
+  )
   return [...new Set(messages)].sort().slice(0, MOST)
 }

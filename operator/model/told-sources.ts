@@ -1,4 +1,5 @@
 import { limits } from '../../crds/shared/limits.ts'
+import { isReportedSource, type ReportedSource } from '../../dataplane/config/status.ts'
 import type { SourceObservation } from './view.ts'
 
 const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
@@ -23,13 +24,13 @@ export function toldSources(answers: readonly unknown[]): readonly SourceObserva
 }
 
 function sourceOf(told: unknown): SourceObservation | undefined {
-  if (typeof told !== 'object' || told === null) return undefined
-  const { name, lastSuccess, error, servers, skills, leftOut } = told as Record<string, unknown>
-  if (typeof name !== 'string' || name.length > limits.label || !NAME.test(name)) return undefined
+  if (!isReportedSource(told)) return undefined
+  const { name, lastSuccess, error, servers, skills, leftOut } = told
+  if (name.length > limits.label || !NAME.test(name)) return undefined
   const failure = errorOf(error)
   return {
     name,
-    state: failure ? 'Failed' : typeof lastSuccess === 'string' ? 'Synced' : 'Waiting',
+    state: failure ? 'Failed' : lastSuccess ? 'Synced' : 'Waiting',
     servers: countOf(servers),
     skills: countOf(skills),
     leftOut: countOf(leftOut),
@@ -37,11 +38,8 @@ function sourceOf(told: unknown): SourceObservation | undefined {
   }
 }
 
-function errorOf(error: unknown): SourceObservation['error'] {
-  if (typeof error !== 'object' || error === null) return undefined
-  const { code, message } = error as Record<string, unknown>
-  return { code: textOf(code) || 'unknown', message: textOf(message) }
-}
+const errorOf = (error: ReportedSource['error']): SourceObservation['error'] =>
+  error ? { code: textOf(error.code) || 'unknown', message: textOf(error.message) } : undefined
 
-const textOf = (value: unknown) => (typeof value === 'string' ? value.slice(0, MESSAGE_LIMIT).toWellFormed() : '')
-const countOf = (value: unknown) => (Number.isInteger(value) ? Math.min(Math.max(value as number, 0), 2 ** 31 - 1) : 0)
+const textOf = (value = '') => value.slice(0, MESSAGE_LIMIT).toWellFormed()
+const countOf = (value = 0) => (Number.isInteger(value) ? Math.min(Math.max(value, 0), 2 ** 31 - 1) : 0)

@@ -1,4 +1,5 @@
 import type { Finding } from '../../config/load.ts'
+import type { GatewayStatus } from '../../config/status.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { Setup } from '../request/setup.ts'
@@ -18,7 +19,7 @@ interface StatusParts {
 }
 
 /** The gateway's status as the admin listener serves it. */
-export function statusOf(parts: StatusParts): object {
+export function statusOf(parts: StatusParts): GatewayStatus {
   const { setup, refused, sessions, catalog, backends } = parts
   const shown = new Map<Backend, number>()
   for (const { backend } of catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
@@ -42,9 +43,9 @@ export function statusOf(parts: StatusParts): object {
 }
 
 /** What people should know of, though it serves. */
-function problemsOf({ catalog, backends, conflicts, storageProblem }: StatusParts): object[] {
+function problemsOf({ catalog, backends, conflicts, storageProblem }: StatusParts): GatewayStatus['problems'] {
   const warningsOf = (code: string, messages: readonly string[]) =>
-    messages.map((message) => ({ severity: 'warning', code, message }))
+    messages.map((message) => ({ severity: 'warning' as const, code, message }))
   return [
     ...warningsOf('AggregationConflict', conflicts),
     ...warningsOf('ToolRenamed', catalog.warnings),

@@ -1,4 +1,5 @@
 import { request } from 'undici'
+import { isReportedStatus, type ReportedStatus } from '../../../dataplane/config/status.ts'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import { pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { Pod } from './observation.ts'
@@ -8,18 +9,13 @@ const STATUS_TIMEOUT_MS = 2_000
 /** A pod can carry our labels and be somebody else's. */
 const LARGEST_STATUS = 4 * 1024 * 1024
 
-/** What a data plane tells on its admin listener's `/status`, as far as the operator reads it. Nobody has checked it. */
-export interface ToldStatus {
-  /** Hash of the configuration in force. */
-  readonly config?: string
-  /** Of a registry. */
-  readonly sources?: unknown
-  /** Of a gateway. */
-  readonly problems?: unknown
-}
+/** Reads `/status` of a pod's data plane. Fails where the answer is none of ours. */
+export type AskPod = (pod: Pod) => Promise<ReportedStatus>
 
-/** Reads `/status` of a pod's data plane. */
-export type AskPod = (pod: Pod) => Promise<ToldStatus>
+function checked(answer: unknown): ReportedStatus {
+  if (isReportedStatus(answer)) return answer
+  throw new Error('/status has another form than a data plane’s')
+}
 
 interface PortHolder {
   readonly ports?: readonly { readonly name?: string; readonly containerPort: number }[]
@@ -51,7 +47,7 @@ export const askByAddress: AskPod = async (pod) => {
     if (size > LARGEST_STATUS) throw new Error(`/status has more than ${LARGEST_STATUS} bytes`)
     chunks.push(chunk)
   }
-  return JSON.parse(Buffer.concat(chunks).toString()) as ToldStatus
+  return checked(JSON.parse(Buffer.concat(chunks).toString()))
 }
 
 /** Asks through the API server (`pods/proxy`): for an operator outside the cluster. */
@@ -60,7 +56,7 @@ export const askByProxy =
   async (pod) => {
     const { namespace, name } = pod.metadata
     const path = `${pathOf(PODS, namespace, `${name}:${adminPort(pod)}`, 'proxy')}/status`
-    return api.request<ToldStatus>('GET', path, { timeout: STATUS_TIMEOUT_MS })
+    return checked(await api.request<unknown>('GET', path, { timeout: STATUS_TIMEOUT_MS }))
   }
 
 /** Whether a pod can be asked at all. */

@@ -1,7 +1,8 @@
 import type { Logger } from 'pino'
+import type { ReportedStatus } from '../../../dataplane/config/status.ts'
 import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
 import { keyOf } from '../queue/keys.ts'
-import type { AskPod, ToldStatus } from './ask-pod.ts'
+import type { AskPod } from './ask-pod.ts'
 import type { Pod } from './observation.ts'
 
 /** Questions in a row that a ready pod must leave without an answer before anybody is told. */
@@ -38,7 +39,7 @@ export class PodAnswers {
   }
 
   /** Throws what the question failed with. */
-  async ask(pod: Pod): Promise<ToldStatus> {
+  async ask(pod: Pod): Promise<ReportedStatus> {
     try {
       const told = await this.#options.ask(pod)
       this.#answered(pod)

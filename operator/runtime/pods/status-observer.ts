@@ -1,7 +1,8 @@
+import type { ReportedStatus } from '../../../dataplane/config/status.ts'
 import type { World } from '../../model/index.ts'
 import { keyOf, partsOf } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
-import { type AskPod, isAsked, type ToldStatus } from './ask-pod.ts'
+import { type AskPod, isAsked } from './ask-pod.ts'
 import type { PodCache } from './pod-cache.ts'
 
 /** How often a workload is asked again: soon while what it tells is still to come, later when it is there. */
@@ -13,7 +14,7 @@ const AT_A_TIME = 8
 /** What is made of the answers of one kind's pods. */
 export interface StatusReader {
   /** Takes what the pods of a workload answer and tells whoever asked; undefined where they say nothing of it. */
-  take(namespace: string, name: string, answers: readonly ToldStatus[]): 'complete' | 'incomplete' | undefined
+  take(namespace: string, name: string, answers: readonly ReportedStatus[]): 'complete' | 'incomplete' | undefined
   /** The workload is gone, or another one has its name. */
   forget(namespace: string, name: string): void
 }

@@ -9,7 +9,7 @@ import type { StatusReader } from './status-observer.ts'
 export const sourcesReader = (world: World, onChange: (dependency: Dependency) => void): StatusReader => ({
   forget: (namespace, name) => void world.sources.delete(`${namespace}/${name}`),
   take(namespace, name, answers) {
-    const told = answers.flatMap(({ sources }) => (Array.isArray(sources) ? [sources] : []))
+    const told = answers.flatMap(({ sources }) => (sources === undefined ? [] : [sources]))
     if (told.length === 0) return undefined
     const place = `${namespace}/${name}`
     const sources = toldSources(told)

@@ -59,7 +59,7 @@ export class SourceLooks {
     this.#found.set(objectKey(id), {
       namespace: id.namespace,
       name: id.name,
-      sources: toldSources([status['sources']]),
+      sources: toldSources([status.sources]),
     })
   }
 }

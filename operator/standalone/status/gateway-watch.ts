@@ -1,5 +1,6 @@
+import type { ReportedBackend } from '../../../dataplane/config/status.ts'
 import { clashesIn } from '../../model/clashes.ts'
-import { type AskedBackend, backendsIn, hasAskedAll } from './asked-backends.ts'
+import { backendsIn, hasAskedAll } from './asked-backends.ts'
 import { toldStatus } from './reported-status.ts'
 
 /** Between two questions (milliseconds). */
@@ -21,7 +22,7 @@ interface Look {
   /** When it was asked (milliseconds since 1970). */
   readonly at: number
   readonly config: unknown
-  readonly backends: readonly AskedBackend[]
+  readonly backends: readonly ReportedBackend[]
   readonly clashes: readonly string[]
 }
 
@@ -98,5 +99,6 @@ export class GatewayWatch {
 async function lookAt(adminUrl: string): Promise<Look | undefined> {
   const at = Date.now()
   const status = await toldStatus(adminUrl)
-  return status && { at, config: status['config'], backends: backendsIn(status), clashes: clashesIn(status) }
+  const backends = status && backendsIn(status)
+  return backends && { at, config: status.config, backends, clashes: clashesIn(status) }
 }

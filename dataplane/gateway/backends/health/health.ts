@@ -1,8 +1,9 @@
+import type { BackendStatus } from '../../../config/status.ts'
 import type { BackendFailure } from '../connection/failure.ts'
 import { type FailurePolicy, failurePolicy } from './failure-policy.ts'
 
-export type HealthState = 'healthy' | 'degraded' | 'unhealthy' | 'unauthenticated' | 'unknown'
-type CircuitState = 'closed' | 'open' | 'half-open'
+export type HealthState = BackendStatus['health']
+type CircuitState = BackendStatus['circuit']
 
 interface LastError {
   readonly code: string

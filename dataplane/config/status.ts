@@ -1,0 +1,126 @@
+/**
+ * What a data plane tells on its admin listener's `/status`: the gateway and the registry answer by these schemas, and the
+ * operator and standalone check by them what they read.
+ */
+import { type Static, type TSchema, Type } from 'typebox'
+import { compile } from './schema-violations.ts'
+
+const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
+
+/** Hash of the configuration in force. */
+const config = Type.String()
+/** What is wrong with a newer configuration that was refused. */
+const refused = Type.Array(
+  Type.Object({
+    pointer: Type.String(),
+    message: Type.String(),
+    line: Type.Optional(Type.Number()),
+    file: Type.Optional(Type.String()),
+  }),
+)
+
+/** What people should know of, though the gateway serves. */
+const problem = Type.Object({ severity: Type.Literal('warning'), code: Type.String(), message: Type.String() })
+
+const backend = Type.Object({
+  name: Type.String(),
+  url: Type.String(),
+  health: Type.Enum(['healthy', 'degraded', 'unhealthy', 'unauthenticated', 'unknown']),
+  /** Revision of MCP that it speaks; null until that is known. */
+  revision: orNull(Type.String()),
+  circuit: Type.Enum(['closed', 'open', 'half-open']),
+  /** `at` is RFC 3339. */
+  lastError: orNull(Type.Object({ code: Type.String(), message: Type.String(), at: Type.String() })),
+  tools: Type.Number(),
+  /** Null until its tools are known. */
+  latencyMs: orNull(Type.Number()),
+})
+
+const gatewayStatus = Type.Object({
+  config,
+  refused,
+  problems: Type.Array(problem),
+  sessions: Type.Number(),
+  sessionStorage: Type.Enum(['memory', 'redis']),
+  backends: Type.Array(backend),
+})
+
+/** How a source of a registry stands; times are RFC 3339, null where there is none yet. */
+const source = Type.Object({
+  name: Type.String(),
+  state: Type.Enum(['waiting', 'running', 'ok', 'failed']),
+  /** Whether a first attempt has ended. */
+  tried: Type.Boolean(),
+  lastAttempt: orNull(Type.String()),
+  lastSuccess: orNull(Type.String()),
+  nextRun: orNull(Type.String()),
+  /** Attempts since the last success. */
+  attempts: Type.Number(),
+  error: orNull(Type.Object({ code: Type.String(), message: Type.String() })),
+  servers: Type.Number(),
+  skills: Type.Number(),
+  /** How many entries were left out, and the first of them. */
+  leftOut: Type.Number(),
+  problems: Type.Array(Type.Unknown()),
+})
+
+const registryStatus = Type.Object({
+  config,
+  refused,
+  registries: Type.Array(Type.Unknown()),
+  sources: Type.Array(source),
+})
+
+/** Nobody changes an answer. */
+type Frozen<T> = T extends readonly (infer Item)[]
+  ? readonly Frozen<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: Frozen<T[Key]> }
+    : T
+
+export type GatewayStatus = Frozen<Static<typeof gatewayStatus>>
+export type BackendStatus = Frozen<Static<typeof backend>>
+export type RegistryStatus = Frozen<Static<typeof registryStatus>>
+
+/** An answer, as far as others read it: a data plane of another version may tell less. Items are checked one by one. */
+const reportedStatus = Type.Object({
+  config: Type.Optional(config),
+  problems: Type.Optional(Type.Array(Type.Unknown())),
+  backends: Type.Optional(Type.Array(Type.Unknown())),
+  sources: Type.Optional(Type.Array(Type.Unknown())),
+})
+/** What is read of a backend: whether it has been asked. */
+const reportedBackend = Type.Object({
+  url: backend.properties.url,
+  latencyMs: backend.properties.latencyMs,
+  lastError: orNull(Type.Object({ at: Type.String() })),
+})
+/** What is read of a source; only its name must be there. */
+const reportedSource = Type.Object({
+  name: source.properties.name,
+  lastSuccess: Type.Optional(source.properties.lastSuccess),
+  error: Type.Optional(
+    orNull(Type.Object({ code: Type.Optional(Type.String()), message: Type.Optional(Type.String()) })),
+  ),
+  servers: Type.Optional(source.properties.servers),
+  skills: Type.Optional(source.properties.skills),
+  leftOut: Type.Optional(source.properties.leftOut),
+})
+
+export type ReportedStatus = Frozen<Static<typeof reportedStatus>>
+export type ReportedBackend = Frozen<Static<typeof reportedBackend>>
+export type ReportedSource = Frozen<Static<typeof reportedSource>>
+
+export const isReportedStatus = guard(reportedStatus)
+export const isReportedProblem = guard(problem)
+export const isReportedBackend = guard(reportedBackend)
+export const isReportedSource = guard(reportedSource)
+
+/** Tells whether a value is as a schema says; compiled at its first use. */
+function guard<S extends TSchema>(schema: S): (value: unknown) => value is Frozen<Static<S>> {
+  let violations: ReturnType<typeof compile> | undefined
+  return function isOfSchema(value): value is Frozen<Static<S>> {
+    violations ??= compile(schema, { all: false })
+    return violations(value).length === 0
+  }
+}

@@ -1,0 +1,39 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { askByAddress } from '../../../../operator/runtime/pods/ask-pod.ts'
+import type { Pod } from '../../../../operator/runtime/pods/observation.ts'
+
+/** Asks a pod on this machine that answers with this text. */
+async function ask(answer: string): Promise<unknown> {
+  const server = createServer((_, response) => response.end(answer))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const spec = { containers: [{ name: 'portico', ports: [{ name: 'admin', containerPort: port }] }] }
+  const metadata = { name: 'one', namespace: 'a' }
+  const pod: Pod = { apiVersion: 'v1', kind: 'Pod', metadata, spec, status: { podIP: '127.0.0.1' } }
+  try {
+    return await askByAddress(pod)
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+test('what a data plane tells is taken, of an older or a newer one too', async () => {
+  for (const status of [{ config: 'sha256:1', problems: [], backends: [], more: 1 }, { config: 'sha256:1' }, {}])
+    assert.equal(await ask(JSON.stringify(status)), status)
+})
+
+test('an answer of another form is none, and does no harm', async () => {
+  for (const text of ['null', '7', '"x"', '[]', '{"config":7}', '{"sources":{}}', '{"problems":"x"}', '{', ''])
+    try {
+      await ask(text)
+      assert.unreachable(text)
+    } catch (error) {
+      assert.not.instance(error, assert.Assertion, text)
+    }
+})
+
+test.run()
