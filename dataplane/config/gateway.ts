@@ -1,6 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { toolShaping } from '../../crds/shared/gateway/aggregation.ts'
 import { ENDPOINT_PREFIX } from '../../crds/shared/gateway/endpoint-prefix.ts'
+import { failureDefaults } from '../../crds/shared/gateway/failure-defaults.ts'
 import { duration } from '../../crds/shared/schema.ts'
 import { oidc } from './gateway-oidc.ts'
 import { redisSettings } from './redis.ts'
@@ -98,23 +99,39 @@ const backend = Type.Object(
   strict,
 )
 
+const { circuitBreaker: breakerDefaults } = failureDefaults
+
 const circuitBreaker = Type.Object(
   {
-    enabled: Type.Optional(Type.Boolean({ default: false })),
+    enabled: Type.Optional(Type.Boolean({ default: breakerDefaults.enabled })),
     failureThreshold: Type.Optional(
-      Type.Integer({ minimum: 1, default: 5, description: 'Failures in a row that open it.' }),
+      Type.Integer({
+        minimum: 1,
+        default: breakerDefaults.failureThreshold,
+        description: 'Failures in a row that open it.',
+      }),
     ),
-    timeout: Type.Optional(duration('gateway', 'How long it stays open.')),
+    timeout: Type.Optional(duration('gateway', 'How long it stays open.', { default: breakerDefaults.timeout })),
   },
   { ...strict, description: 'Absent: a usual one.' },
 )
 
 const failureHandling = Type.Object(
   {
-    healthCheckInterval: Type.Optional(duration('gateway', 'Between two looks at a backend; 30s.')),
-    healthCheckTimeout: Type.Optional(duration('gateway', 'Longest wait for the gateway’s own requests; 10s.')),
+    healthCheckInterval: Type.Optional(
+      duration('gateway', 'Between two probes of a backend.', { default: failureDefaults.healthCheckInterval }),
+    ),
+    healthCheckTimeout: Type.Optional(
+      duration('gateway', 'Longest wait for the gateway’s own requests.', {
+        default: failureDefaults.healthCheckTimeout,
+      }),
+    ),
     unhealthyThreshold: Type.Optional(
-      Type.Integer({ minimum: 1, default: 3, description: 'Failures in a row that make a backend unhealthy.' }),
+      Type.Integer({
+        minimum: 1,
+        default: failureDefaults.unhealthyThreshold,
+        description: 'Failures in a row that make a backend unhealthy.',
+      }),
     ),
     partialFailureMode: Type.Optional(
       Type.Enum(['fail', 'best_effort'], {

@@ -21,6 +21,7 @@ import {
   url,
 } from '../schema.ts'
 import { conflictResolutionConfig, toolShaping } from './aggregation.ts'
+import { failureDefaults } from './failure-defaults.ts'
 import { rateLimiting } from './rate-limits.ts'
 import { plainSessionStorage } from './session-storage.ts'
 import { incomingAuth, outgoingAuth, staticBackends, telemetry } from './virtual-mcp-native.ts'
@@ -78,13 +79,17 @@ const aggregation = object(
   },
 )
 
+const { circuitBreaker: breakerDefaults } = failureDefaults
+
 const circuitBreaker = (readBy: Reader) =>
   object('Stops calling a backend that keeps failing.', {
-    enabled: defaulted(flag(readBy, 'Use a circuit breaker.', { default: false })),
-    failureThreshold: defaulted(integer(readBy, 'Failures that open it.', { minimum: 1, default: 5 })),
+    enabled: defaulted(flag(readBy, 'Use a circuit breaker.', { default: breakerDefaults.enabled })),
+    failureThreshold: defaulted(
+      integer(readBy, 'Failures that open it.', { minimum: 1, default: breakerDefaults.failureThreshold }),
+    ),
     timeout: defaulted(
       duration(readBy, 'How long it stays open.', {
-        default: '60s',
+        default: breakerDefaults.timeout,
         rules: [{ rule: "duration(self) >= duration('1s')", message: 'timeout must be at least 1s' }],
       }),
     ),
@@ -94,13 +99,20 @@ const failureHandling = (readBy: Reader) =>
   object(
     'What happens when backends fail.',
     {
-      healthCheckInterval: defaulted(duration(readBy, 'Time between two probes of a backend.', { default: '30s' })),
-      healthCheckTimeout: defaulted(duration(readBy, 'Longest wait for a probe.', { default: '10s' })),
+      healthCheckInterval: defaulted(
+        duration(readBy, 'Time between two probes of a backend.', { default: failureDefaults.healthCheckInterval }),
+      ),
+      healthCheckTimeout: defaulted(
+        duration(readBy, 'Longest wait for a probe.', { default: failureDefaults.healthCheckTimeout }),
+      ),
       statusReportingInterval: defaulted(
         duration(REPLACED.statusReportingInterval, 'Time between two reports.', { default: '30s' }),
       ),
       unhealthyThreshold: defaulted(
-        integer(readBy, 'Failed probes that make a backend unhealthy.', { minimum: 1, default: 3 }),
+        integer(readBy, 'Failed probes that make a backend unhealthy.', {
+          minimum: 1,
+          default: failureDefaults.unhealthyThreshold,
+        }),
       ),
       partialFailureMode: defaulted(
         choice(readBy, 'Whether a list fails when one backend does.', ['fail', 'best_effort'], { default: 'fail' }),

@@ -1,4 +1,5 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
+import { failureDefaults } from '../../../crds/shared/gateway/failure-defaults.ts'
 import { escapeStep } from '../../../crds/shared/json.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
@@ -43,7 +44,11 @@ function priorityFindings({ aggregation = {} }: GatewayConfig): readonly Finding
 const SHORTEST = { healthCheckInterval: 100, healthCheckTimeout: 10 } as const
 
 function failureFindings({ failureHandling = {} }: GatewayConfig): readonly Finding[] {
-  const { healthCheckInterval = '30s', healthCheckTimeout = '10s', circuitBreaker } = failureHandling
+  const {
+    healthCheckInterval = failureDefaults.healthCheckInterval,
+    healthCheckTimeout = failureDefaults.healthCheckTimeout,
+    circuitBreaker,
+  } = failureHandling
   const at = '/failureHandling'
   const interval = parseDuration(healthCheckInterval)
   const timeout = parseDuration(healthCheckTimeout)

@@ -1,4 +1,5 @@
 import { parseTimer } from '../../../../crds/shared/duration.ts'
+import { failureDefaults } from '../../../../crds/shared/gateway/failure-defaults.ts'
 import type { GatewayConfig } from '../../../config/gateway.ts'
 
 /** How a backend's failures are handled. All times in milliseconds. */
@@ -26,7 +27,11 @@ const USUAL_CIRCUIT: CircuitPolicy = { openAfter: 5, pauseMs: 2_000, longestPaus
 
 /** The policy that a configuration asks for. */
 export function failurePolicy({ failureHandling = {} }: Pick<GatewayConfig, 'failureHandling'>): FailurePolicy {
-  const { healthCheckInterval = '30s', healthCheckTimeout = '10s', unhealthyThreshold = 3 } = failureHandling
+  const {
+    healthCheckInterval = failureDefaults.healthCheckInterval,
+    healthCheckTimeout = failureDefaults.healthCheckTimeout,
+    unhealthyThreshold = failureDefaults.unhealthyThreshold,
+  } = failureHandling
   return {
     intervalMs: parseTimer(healthCheckInterval),
     timeoutMs: parseTimer(healthCheckTimeout),
@@ -39,7 +44,8 @@ type CircuitBreaker = NonNullable<GatewayConfig['failureHandling']>['circuitBrea
 
 function circuitPolicy(breaker: CircuitBreaker): CircuitPolicy | undefined {
   if (breaker === undefined) return USUAL_CIRCUIT
-  const { enabled = false, failureThreshold = 5, timeout = '60s' } = breaker
+  const { circuitBreaker: usual } = failureDefaults
+  const { enabled = usual.enabled, failureThreshold = usual.failureThreshold, timeout = usual.timeout } = breaker
   if (!enabled) return undefined
   const pauseMs = parseTimer(timeout)
   return { openAfter: failureThreshold, pauseMs, longestPauseMs: pauseMs }
