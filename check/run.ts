@@ -1,4 +1,4 @@
-/** `make check`: types, lint, import arrows, floating promises, generated files fresh. Runs every check and fails when one does. */
+/** `make check`: types, lint, import arrows, floating promises, nesting, generated files fresh. Runs every check and fails when one does. */
 import { spawn } from 'node:child_process'
 
 interface Check {
@@ -12,6 +12,7 @@ const checks: readonly Check[] = [
   { name: 'lint', command: [`${bin}biome`, 'ci', '--colors=off', '--error-on-warnings', '.'] },
   { name: 'arrows', command: [process.execPath, 'check/arrows.ts'] },
   { name: 'floating promises', command: [process.execPath, 'check/floating-promises.ts'] },
+  { name: 'nesting', command: [process.execPath, 'check/nesting.ts'] },
   { name: 'generated', command: [process.execPath, 'check/generate.ts', '--check'] },
 ]
 

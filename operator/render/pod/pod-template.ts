@@ -83,20 +83,20 @@ const withoutNulls = (value: unknown): unknown => (isFields(value) ? merge({}, v
 /** Containers whose resources came from the template: quantities in the form in which the API server gives them back. */
 function canonicalResources(spec: Fields, problems: string[]): void {
   for (const list of containerLists) {
-    for (const container of (spec[list] ?? []) as Fields[]) {
-      const resources = container['resources']
+    for (const { name, resources } of (spec[list] ?? []) as Fields[]) {
       if (!isFields(resources)) continue
-      for (const part of ['requests', 'limits']) {
-        const quantities = resources[part]
-        if (!isFields(quantities)) continue
-        for (const [name, value] of Object.entries(quantities)) {
-          const canonical = canonicalQuantity(String(value))
-          if (canonical === undefined)
-            problems.push(`/spec/${list}: container ${String(container['name'])}: ${part}.${name} is not a quantity`)
-          else (quantities as Record<string, unknown>)[name] = canonical
-        }
-      }
+      for (const part of ['requests', 'limits'])
+        canonicalQuantities(resources[part], `/spec/${list}: container ${String(name)}: ${part}`, problems)
     }
+  }
+}
+
+function canonicalQuantities(quantities: unknown, title: string, problems: string[]): void {
+  if (!isFields(quantities)) return
+  for (const [name, value] of Object.entries(quantities)) {
+    const canonical = canonicalQuantity(String(value))
+    if (canonical === undefined) problems.push(`${title}.${name} is not a quantity`)
+    else (quantities as Record<string, unknown>)[name] = canonical
   }
 }
 

@@ -1,0 +1,83 @@
+/**
+ * Statements of the sources that nest deeper than four levels within one function: `if`, loops, `switch` and `try` count one each, an
+ * `else if` none, and a function inside of a function begins anew. A place that has to be deeper has a comment above it,
+ * `nesting: ` and the reason. Tests are not looked at: loops over a table nest without being hard to read.
+ */
+import { join } from 'node:path'
+import { type IfStatement, type Node, type SourceFile, SyntaxKind } from 'typescript/unstable/ast'
+import { isIfStatement } from 'typescript/unstable/ast/is'
+import { API, type Project } from 'typescript/unstable/sync'
+
+const DEEPEST = 4
+const notLookedAt = /^(bench|test|node_modules)\//
+
+const functions: ReadonlySet<SyntaxKind> = new Set([
+  SyntaxKind.ArrowFunction,
+  SyntaxKind.ClassStaticBlockDeclaration,
+  SyntaxKind.Constructor,
+  SyntaxKind.FunctionDeclaration,
+  SyntaxKind.FunctionExpression,
+  SyntaxKind.GetAccessor,
+  SyntaxKind.MethodDeclaration,
+  SyntaxKind.SetAccessor,
+])
+
+const levels: ReadonlySet<SyntaxKind> = new Set([
+  SyntaxKind.DoStatement,
+  SyntaxKind.ForInStatement,
+  SyntaxKind.ForOfStatement,
+  SyntaxKind.ForStatement,
+  SyntaxKind.IfStatement,
+  SyntaxKind.SwitchStatement,
+  SyntaxKind.TryStatement,
+  SyntaxKind.WhileStatement,
+])
+
+/** A line for each place of a project (its `tsconfig.json`) that nests too deeply. Paths are relative to the file's folder. */
+export function deepNesting(configFile: string): string[] {
+  const root = join(configFile, '..')
+  const api = new API({ cwd: root })
+  try {
+    const snapshot = api.updateSnapshot({ openProjects: [configFile] })
+    return snapshot.getProjects().flatMap((project) => findingsIn(project, `${root}/`))
+  } finally {
+    api.close()
+  }
+}
+
+const findingsIn = ({ program }: Project, root: string): string[] =>
+  program
+    .getSourceFileNames()
+    .filter((name) => name.startsWith(root) && !notLookedAt.test(name.slice(root.length)))
+    .flatMap((name) => {
+      const file = program.getSourceFile(name) as SourceFile
+      return tooDeep(file)
+        .map((node) => ({ line: file.text.slice(0, node.getStart(file)).split('\n').length, node }))
+        .filter(({ line }) => !isExcused(file.text.split('\n')[line - 2]))
+        .map(({ line }) => `${name.slice(root.length)}:${line}: nests deeper than ${DEEPEST} levels`)
+    })
+
+const isExcused = (above: string | undefined): boolean => /^\s*\/\/ nesting: \S/.test(above ?? '')
+
+/** The first statement of each place that is below the deepest level. */
+function tooDeep(file: SourceFile): readonly Node[] {
+  const found: Node[] = []
+  const visit = (node: Node, depth: number): void => {
+    const within = functions.has(node.kind) ? 0 : depth + (isLevel(node) ? 1 : 0)
+    if (within > DEEPEST) found.push(node)
+    else node.forEachChild((child) => visit(child, within))
+  }
+  visit(file, 0)
+  return found
+}
+
+const isLevel = (node: Node): boolean => levels.has(node.kind) && !isElseIf(node)
+
+const isElseIf = (node: Node): boolean =>
+  isIfStatement(node) && isIfStatement(node.parent) && (node.parent as IfStatement).elseStatement === node
+
+if (import.meta.main) {
+  const found = deepNesting(new URL('../tsconfig.json', import.meta.url).pathname)
+  for (const line of found) console.error(line)
+  process.exit(found.length === 0 ? 0 : 1)
+}
