@@ -7,7 +7,7 @@ import type { Suspensions } from './suspended/suspended-call.ts'
 
 /** Calls of modern clients that wait for input which their legacy backends have requested (`SuspendedCalls`). */
 interface SuspendedCallStore extends Suspensions {
-  /** Goes on with the call whose state the request brings back; false where the state is none of ours. */
+  /** Resumes the call that the request's state names; false where the state is none of ours. */
   resume(context: RequestContext): boolean
 }
 

@@ -14,7 +14,7 @@ const MOST_CALLS_OF_CALLER = MOST_CALLS / 2
 /**
  * Calls a backend for the client of a request: one request to the backend, whatever eras meet, whose answer, of
  * whatever kind, goes to the context. `message` is the client's request, but for what the route can't rewrite. Throws
- * `share_exceeded`, `backend_unavailable`, and `invalid_params` where the request brings back a state that is no good.
+ * `share_exceeded`, `backend_unavailable`, and `invalid_params` where the `requestState` of the request is no good.
  */
 export function relayCall(
   services: CallServices,
@@ -34,7 +34,7 @@ export function relayCall(
   upstream.begin(relay)
 }
 
-/** Whether the request goes on with a call that waits for what its client has been asked. */
+/** Whether the request is the retry of a suspended call, which is resumed. */
 function isResumed({ services, context, message }: Call): boolean {
   if (context.era === 'legacy' || message.params?.['requestState'] === undefined) return false
   return services.suspended.resume(context)

@@ -12,7 +12,7 @@ interface RemoteClientOptions {
   onEnd(): void
 }
 
-/** A client that has retried at another replica, as if the retry had come here. */
+/** A client that has retried at another replica, with a request context here as if the retry had come here. */
 export class RemoteClient {
   readonly context: RequestContext
   readonly send: (resumed: Resumed) => void

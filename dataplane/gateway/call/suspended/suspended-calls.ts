@@ -13,7 +13,7 @@ import { RemoteRetry } from './remote-retry.ts'
 import { seal, unseal } from './request-state.ts'
 import type { SuspendedCall } from './suspended-call.ts'
 
-/** Each waiting call holds one connection to its backend, of which there are 1024. */
+/** Each suspended call holds one connection to its backend, of which there are 1024. */
 const MOST_OF_BACKEND = 256
 const MOST_OF_CALLER = 32
 const MOST = 1024
@@ -21,9 +21,9 @@ const LOCAL = 'here'
 const MOST_NAMES = 8
 
 /**
- * Calls of modern clients that wait for input which their legacy backends have requested. The state that a client brings back is
- * sealed: it names the replica, the call and its end, and is bound to the caller, the method, the name called and its
- * arguments. A retry that comes to another replica goes on with the call from there.
+ * Calls of modern clients that wait for input which their legacy backends have requested. The `requestState` of a retry
+ * is sealed: it names the replica, the call and its expiry, and is bound to the caller, the method, the name called and
+ * the arguments. A retry at another replica resumes the call from there.
  */
 export class SuspendedCalls {
   readonly #keys: SharedKeys
@@ -88,12 +88,12 @@ export class SuspendedCalls {
     let ofCaller = 0
     for (const other of this.#calls.values()) {
       if (other.backend === backend) ofBackend++
-      // Anonymous callers are told apart by where they are, as their shares are.
+      // Anonymous callers are distinguished by their address, as their shares are.
       if (other.context.binding === context.binding && other.context.share === context.share) ofCaller++
     }
-    // Behind a proxy that is not trusted all of them are in one place.
-    const isTold = context.caller.kind !== 'anonymous' || context.setup.config.trustProxyHeaders === true
-    if ((isTold && ofCaller >= MOST_OF_CALLER) || ofBackend >= MOST_OF_BACKEND || this.#calls.size >= MOST)
+    // Behind a proxy that is not trusted all of them have one address.
+    const isDistinguishable = context.caller.kind !== 'anonymous' || context.setup.config.trustProxyHeaders === true
+    if ((isDistinguishable && ofCaller >= MOST_OF_CALLER) || ofBackend >= MOST_OF_BACKEND || this.#calls.size >= MOST)
       throw new PublicError('unavailable', {
         message: 'Too many calls wait for answers to what their backends have asked.',
         headers: { 'retry-after': '10' },
@@ -106,7 +106,7 @@ export class SuspendedCalls {
   }
 
   /**
-   * Goes on with the call whose state the request brings back, wherever that is; false where the state is none of
+   * Resumes the call that the request's state names, at whichever replica that is; false where the state is none of
    * ours. Throws `invalid_params` where the call is over, or was another one.
    */
   resume(context: RequestContext): boolean {
@@ -148,7 +148,7 @@ export class SuspendedCalls {
     retry.start(call)
   }
 
-  /** A retry has come to another replica for a call that waits here. */
+  /** A client has retried at another replica a call that waits here. */
   #resumeFor({ call, retry, from, text }: Extract<BusMessage, { kind: 'resume' }>, bus: SessionBus): void {
     // A message that is sent twice may arrive twice.
     if (this.#remoteClients.has(retry)) return
@@ -169,10 +169,10 @@ export class SuspendedCalls {
   }
 }
 
-/** What a client brings back; `until` in milliseconds since 1970. */
+/** What the state holds; `until` in milliseconds since 1970. */
 type Sealed = readonly [replica: string, name: string, until: number, digest: string]
 
-/** Of what was asked for, whatever the order of its members; each round has answers and a state of its own. */
+/** A digest of the call's params, whatever the order of their members, but for what differs from round to round. */
 function digestOf({ message: { text, paramsStart, paramsEnd, params } }: RequestContext): string {
   const left: Record<string, undefined> = { _meta: undefined, inputResponses: undefined, requestState: undefined }
   const args = params?.['arguments']

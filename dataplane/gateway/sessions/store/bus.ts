@@ -16,12 +16,12 @@ export type BusMessage =
   | { readonly kind: 'linked'; readonly session: string; readonly backend: string; readonly from: string }
   /** The messages of that session are subscribed to now, as far as they can be. */
   | { readonly kind: 'hears'; readonly session: string; readonly backend: string }
-  | ParkedMessage
+  | SuspendedCallMessage
   | StreamMessage
 
-/** About a stream of events that one replica keeps and another goes on with for its client, which `follow` names. */
+/** About a stream of events that one replica keeps and whose client resumes it at another. `follow` names this. */
 type StreamMessage =
-  /** The client has come back to the replica `to`, behind this event. */
+  /** The client resumes the stream at the replica `to`, after this event. */
   | {
       readonly kind: 'replay'
       readonly session: string
@@ -37,14 +37,13 @@ type StreamMessage =
 /** What comes of a stream. `text`: bytes as Latin-1. */
 export type Streamed =
   | { readonly what: 'event'; readonly id: string | undefined; readonly text: string }
-  /** It lives; it is whole; there is none of this name, or what comes next in it is lost. */
+  /** A heartbeat; the stream is whole; there is none of this name, or what comes next in it is lost. */
   | { readonly what: 'sign' | 'end' | 'lost' }
 
 /**
- * About a call that waits for its client's retry at one replica, while the retry has come to another. `retry` names
- * the retry.
+ * About a suspended call at one replica whose client has retried at another. `retry` names the retry.
  */
-type ParkedMessage =
+type SuspendedCallMessage =
   /** `text` is the retry as the client sent it, `from` the replica that has it. */
   | {
       readonly kind: 'resume'
@@ -64,7 +63,7 @@ export type Resumed =
   | { readonly what: 'answer'; readonly status: number; readonly text: string }
   /** A message before the answer; a part of an answer that is too large to be held. */
   | { readonly what: 'message' | 'part'; readonly text: string }
-  /** The last part was given; the answer broke off; all is well, but there is nothing yet; there is no such call. */
+  /** The last part was given; the answer broke off; a heartbeat; there is no such call. */
   | { readonly what: 'end' | 'cut' | 'sign' | 'unknown' }
 
 export type BusKind = BusMessage['kind']
