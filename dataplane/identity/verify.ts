@@ -50,93 +50,50 @@ const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
  * that have an introspection client are asked about it. A JWT that fails is never asked about.
  */
 export function verifyTokens(providers: readonly Provider[], options: VerifyOptions): Verifier {
-  const { log, observe, issuers = new Issuers() } = options
-  const known = providers.map((provider) => issuers.know(provider, log))
-  const askable = known.filter(({ asks }) => asks !== undefined)
-  const { verified, questions } = issuers
-  const accepted = new Set(known.map(({ identity }) => identity))
+  const verifier = new TokenVerifier(providers, options)
+  const authenticate: Authenticate = (authorization, request) => {
+    if (authorization === undefined || !/^bearer\b/i.test(authorization)) throw verifier.refusal(request)
+    const token = BEARER.exec(authorization)?.[1]
+    if (token === undefined) throw verifier.refusal(request, 'The token is malformed.')
+    return verifier.verified(token) ?? verifier.verify(token, request)
+  }
+  return Object.assign(authenticate, {
+    issuers: () => verifier.issuers(),
+    close: () => verifier.close(),
+  })
+}
+
+class TokenVerifier {
+  readonly #options: VerifyOptions
+  readonly #issuers: Issuers
+  readonly #known: KnownProvider[]
+  readonly #askable: readonly KnownProvider[]
+  readonly #accepted: ReadonlySet<string>
   /** An answer is one of the providers that were asked. */
-  const asked = hash('sha256', JSON.stringify(askable.map(({ identity }) => identity)), 'base64')
-  const { addressOf = ({ socket }: CallerRequest) => socket.remoteAddress } = options
+  readonly #asked: string
+  readonly #addressOf: (request: CallerRequest) => string | undefined
 
-  const refuse = (request?: CallerRequest, problem?: string, cause?: unknown) =>
-    unauthenticated(
-      {
-        realm: options.realm,
-        scopes: options.scopes,
-        resourceMetadataUrl: options.resourceMetadataUrl(request?.headers),
-        ...(problem === undefined ? {} : { problem }),
-      },
-      cause,
-    )
-
-  function verify(token: string, request?: CallerRequest): Promise<Caller> {
-    return isOpaque(token) ? verifyOpaque(token, request) : verifyJwt(token, request)
+  constructor(providers: readonly Provider[], options: VerifyOptions) {
+    const { log, issuers = new Issuers(), addressOf = ({ socket }) => socket.remoteAddress } = options
+    this.#options = options
+    this.#issuers = issuers
+    this.#addressOf = addressOf
+    this.#known = providers.map((provider) => issuers.know(provider, log))
+    this.#askable = this.#known.filter(({ asks }) => asks !== undefined)
+    this.#accepted = new Set(this.#known.map(({ identity }) => identity))
+    this.#asked = hash('sha256', JSON.stringify(this.#askable.map(({ identity }) => identity)), 'base64')
   }
 
-  async function verifyOpaque(token: string, request?: CallerRequest): Promise<Caller> {
-    const caller =
-      askable.length === 0
-        ? undefined
-        : await questions.ask(asked + token, request && addressOf(request), () => askIssuers(token))
-    if (caller === undefined) throw refuse(request, 'The token is not valid.')
-    return caller
+  /** The caller of a token that was verified a moment ago. */
+  verified(token: string): Caller | undefined {
+    return this.#issuers.verified.get(token, this.#accepted)
   }
 
-  /** Undefined where no issuer stands for the token; throws where one that could can't be asked. */
-  async function askIssuers(token: string): Promise<Caller | undefined> {
-    let away: unknown
-    for (const { provider, keys, asks, identity } of askable) {
-      try {
-        if (keys.issuer === undefined) await keys.lookForIssuer()
-        const answer = await asks?.ask(token)
-        if (answer === undefined || !isLetIn(answer.caller.subject, provider)) continue
-        keep(token, answer.caller, identity, answer.bytes)
-        return answer.caller
-      } catch (error) {
-        away = error
-      }
-    }
-    if (away !== undefined) throw away
-    return undefined
-  }
-
-  function keep(token: string, caller: Authenticated, provider: string, bytes: number): void {
-    verified.set(token, caller, { provider, expiresAt: (caller.expiresAt + SKEW_S) * 1000, bytes })
-  }
-
-  async function candidatesOf(issuer: string | undefined): Promise<readonly KnownProvider[]> {
-    if (issuer === undefined) return []
-    const found = known.filter(({ keys }) => keys.issuer === issuer)
-    if (found.length > 0) return found
-    await Promise.all(known.map(({ keys }) => keys.lookForIssuer()))
-    return known.filter(({ keys }) => keys.issuer === issuer)
-  }
-
-  async function verifyJwt(token: string, request?: CallerRequest): Promise<Caller> {
-    const issuer = issuerOf(token)
-    const candidates = await candidatesOf(issuer)
-    let failure: unknown = new Error('a token of an issuer that is not configured')
-    let away: PublicError | undefined
-    for (const { provider, keys, identity } of candidates) {
-      try {
-        const { payload } = await checked(token, provider, keys)
-        const caller = callerOf(payload, issuer as string, provider)
-        keep(token, caller, identity, token.length)
-        return caller
-      } catch (error) {
-        // An issuer that is away; another provider of the same issuer may still know the token.
-        if (error instanceof PublicError) away = error
-        else failure = error
-      }
-    }
-    throw away ?? refuse(request, problemOf(failure), failure)
-  }
-
-  async function observed(token: string, request?: CallerRequest): Promise<Caller> {
-    const end = observe({ kind: 'decision', name: 'authenticate' })
+  /** The caller of a token. Rejects with a PublicError where it is not valid, or can't be checked now. */
+  async verify(token: string, request?: CallerRequest): Promise<Caller> {
+    const end = this.#options.observe({ kind: 'decision', name: 'authenticate' })
     try {
-      const caller = await verify(token, request)
+      const caller = await (isOpaque(token) ? this.#verifyOpaque(token, request) : this.#verifyJwt(token, request))
       end({ result: 'ok' })
       return caller
     } catch (error) {
@@ -146,18 +103,81 @@ export function verifyTokens(providers: readonly Provider[], options: VerifyOpti
     }
   }
 
-  const authenticate: Authenticate = (authorization, request) => {
-    if (authorization === undefined || !/^bearer\b/i.test(authorization)) throw refuse(request)
-    const token = BEARER.exec(authorization)?.[1]
-    if (token === undefined) throw refuse(request, 'The token is malformed.')
-    return verified.get(token, accepted) ?? observed(token, request)
+  refusal(request?: CallerRequest, problem?: string, cause?: unknown): PublicError {
+    const { realm, scopes } = this.#options
+    const resourceMetadataUrl = this.#options.resourceMetadataUrl(request?.headers)
+    return unauthenticated({ realm, scopes, resourceMetadataUrl, ...(problem === undefined ? {} : { problem }) }, cause)
   }
-  return Object.assign(authenticate, {
-    issuers: () => [...new Set(known.flatMap(({ keys }) => keys.issuer ?? []))],
-    close: async () => {
-      await Promise.all(known.splice(0).map((provider) => provider.close()))
-    },
-  })
+
+  issuers(): readonly string[] {
+    return [...new Set(this.#known.flatMap(({ keys }) => keys.issuer ?? []))]
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#known.splice(0).map((provider) => provider.close()))
+  }
+
+  async #verifyOpaque(token: string, request?: CallerRequest): Promise<Caller> {
+    const caller =
+      this.#askable.length === 0
+        ? undefined
+        : await this.#issuers.questions.ask(this.#asked + token, request && this.#addressOf(request), () =>
+            this.#askIssuers(token),
+          )
+    if (caller === undefined) throw this.refusal(request, 'The token is not valid.')
+    return caller
+  }
+
+  /** Undefined where no issuer stands for the token; throws where one that could can't be asked. */
+  async #askIssuers(token: string): Promise<Caller | undefined> {
+    let away: unknown
+    for (const { provider, keys, asks, identity } of this.#askable) {
+      try {
+        if (keys.issuer === undefined) await keys.lookForIssuer()
+        const answer = await asks?.ask(token)
+        if (answer === undefined || !isLetIn(answer.caller.subject, provider)) continue
+        this.#keep(token, answer.caller, identity, answer.bytes)
+        return answer.caller
+      } catch (error) {
+        away = error
+      }
+    }
+    if (away !== undefined) throw away
+    return undefined
+  }
+
+  #keep(token: string, caller: Authenticated, provider: string, bytes: number): void {
+    const expiresAt = (caller.expiresAt + SKEW_S) * 1000
+    this.#issuers.verified.set(token, caller, { provider, expiresAt, bytes })
+  }
+
+  async #candidatesOf(issuer: string | undefined): Promise<readonly KnownProvider[]> {
+    if (issuer === undefined) return []
+    const found = this.#known.filter(({ keys }) => keys.issuer === issuer)
+    if (found.length > 0) return found
+    await Promise.all(this.#known.map(({ keys }) => keys.lookForIssuer()))
+    return this.#known.filter(({ keys }) => keys.issuer === issuer)
+  }
+
+  async #verifyJwt(token: string, request?: CallerRequest): Promise<Caller> {
+    const issuer = issuerOf(token)
+    const candidates = await this.#candidatesOf(issuer)
+    let failure: unknown = new Error('a token of an issuer that is not configured')
+    let away: PublicError | undefined
+    for (const { provider, keys, identity } of candidates) {
+      try {
+        const { payload } = await checked(token, provider, keys)
+        const caller = callerOf(payload, issuer as string, provider)
+        this.#keep(token, caller, identity, token.length)
+        return caller
+      } catch (error) {
+        // An issuer that is away; another provider of the same issuer may still know the token.
+        if (error instanceof PublicError) away = error
+        else failure = error
+      }
+    }
+    throw away ?? this.refusal(request, problemOf(failure), failure)
+  }
 }
 
 /** Whether a token is anything but a signed JWT. Three parts of which the first is a JSON object make one, sound or not. */

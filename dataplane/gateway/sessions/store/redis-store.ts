@@ -37,142 +37,167 @@ if now and ARGV[2] ~= 'any' and now ~= ARGV[3] then return now end
 if ARGV[4] == '' then redis.call('HDEL', KEYS[1], ARGV[1]) else redis.call('HSET', KEYS[1], ARGV[1], ARGV[4]) end
 return ARGV[4]`
 
+/** Gives a store that keeps sessions in Redis. */
+export const createRedisStore = (options: RedisStoreOptions): SessionStore => new RedisStore(options)
+
 /**
  * Keeps sessions in Redis, each as a hash under a key that expires, so that any replica serves any of them. What was
  * looked up is trusted for a second, so that a busy session costs one command a second and not one a request.
  */
-export function createRedisStore({ client, bus, prefix, ttlMs }: RedisStoreOptions): SessionStore {
-  const known = new Map<string, Known>()
-  const trustMs = Math.min(TRUST_MS, ttlMs / 4)
-  const keyOf = (id: string) => `${prefix}session:${id}`
-  let away = false
-  let silentUntil = 0
-  client.on('close', () => {
-    away = true
-  })
-  client.on('ready', () => {
-    away = false
-  })
+class RedisStore implements SessionStore {
+  readonly provider = 'redis'
+  onGone: SessionStore['onGone']
+  readonly #options: RedisStoreOptions
+  readonly #known = new Map<string, Known>()
+  readonly #trustMs: number
+  readonly #sweeping: NodeJS.Timeout
+  #away = false
+  #silentUntil = 0
+
+  constructor(options: RedisStoreOptions) {
+    const { client, bus, ttlMs } = options
+    this.#options = options
+    this.#trustMs = Math.min(TRUST_MS, ttlMs / 4)
+    client.on('close', () => {
+      this.#away = true
+    })
+    client.on('ready', () => {
+      this.#away = false
+    })
+    bus.on('ended', ({ session }) => this.#forget(session, false))
+    bus.on('changed', ({ session }) => {
+      const entry = this.#known.get(session)
+      if (entry !== undefined) entry.checkedAt = Number.NEGATIVE_INFINITY
+    })
+    const sweep = () => {
+      this.#sweep().catch(() => {
+        // Redis is away: the next sweep comes all the same.
+      })
+    }
+    this.#sweeping = setInterval(sweep, Math.min(ttlMs, SWEEP_MS))
+    this.#sweeping.unref()
+  }
+
+  get size(): number {
+    return this.#known.size
+  }
+
+  async add(record: SessionRecord): Promise<void> {
+    const key = this.#keyOf(record.id)
+    await this.#ask((redis) => redis.multi().hset(key, fieldsOf(record)).pexpire(key, this.#options.ttlMs).exec())
+    this.#keep(record)
+  }
+
+  find(id: string): SessionRecord | Promise<SessionRecord | undefined> {
+    if (this.#isAway) throw unavailable()
+    const entry = this.#known.get(id)
+    const now = performance.now()
+    if (entry === undefined) return this.#load(id)
+    entry.usedAt = now
+    if (now - entry.checkedAt < this.#trustMs) return entry.record
+    entry.checking ??= this.#load(id).finally(() => {
+      entry.checking = undefined
+    })
+    return entry.checking
+  }
+
+  async note(id: string, name: string, value: string | undefined): Promise<void> {
+    await this.#write(id, name, ['any', '', value ?? ''])
+    const entry = this.#known.get(id)
+    if (entry === undefined) return
+    const { [name]: _, ...others } = entry.record.notes ?? {}
+    entry.record = { ...entry.record, notes: value === undefined ? others : { ...others, [name]: value } }
+  }
+
+  async claim(id: string, name: string, expected: string | undefined, value: string): Promise<string | undefined> {
+    const written = await this.#write(id, name, ['free', expected ?? '', value])
+    if (written === null) return undefined
+    const entry = this.#known.get(id)
+    if (entry !== undefined) entry.record = { ...entry.record, notes: { ...entry.record.notes, [name]: written } }
+    return written
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#ask((redis) => redis.del(this.#keyOf(id)))
+    this.#known.delete(id)
+    this.#options.bus.tell({ kind: 'ended', session: id })
+  }
+
+  letGo(id: string): void {
+    this.#known.delete(id)
+  }
+
+  close(): void {
+    clearInterval(this.#sweeping)
+    this.#known.clear()
+  }
+
+  #keyOf(id: string): string {
+    return `${this.#options.prefix}session:${id}`
+  }
+
+  get #isAway(): boolean {
+    return (this.#away && this.#options.client.status !== 'ready') || performance.now() < this.#silentUntil
+  }
 
   /** Fails at once while Redis is known to be away: only the very first connection is waited for. */
-  async function ask<T>(run: (redis: RedisClient) => Promise<T>): Promise<T> {
-    if (isAway()) throw unavailable()
+  async #ask<T>(run: (redis: RedisClient) => Promise<T>): Promise<T> {
+    if (this.#isAway) throw unavailable()
     try {
-      return await withRedis(client, run)
+      return await withRedis(this.#options.client, run)
     } catch (error) {
-      if (/timed out/i.test(String((error as Error).cause))) silentUntil = performance.now() + SILENCE_MS
+      if (/timed out/i.test(String((error as Error).cause))) this.#silentUntil = performance.now() + SILENCE_MS
       throw error
     }
   }
 
-  const isAway = () => (away && client.status !== 'ready') || performance.now() < silentUntil
-
-  const store: SessionStore = {
-    provider: 'redis',
-    onGone: undefined,
-    get size() {
-      return known.size
-    },
-    async add(record) {
-      await ask((redis) =>
-        redis.multi().hset(keyOf(record.id), fieldsOf(record)).pexpire(keyOf(record.id), ttlMs).exec(),
-      )
-      keep(record)
-    },
-    find(id) {
-      if (isAway()) throw unavailable()
-      const entry = known.get(id)
-      const now = performance.now()
-      if (entry === undefined) return load(id)
-      entry.usedAt = now
-      if (now - entry.checkedAt < trustMs) return entry.record
-      entry.checking ??= load(id).finally(() => {
-        entry.checking = undefined
-      })
-      return entry.checking
-    },
-    async note(id, name, value) {
-      await write(id, name, 'any', undefined, value ?? '')
-      const entry = known.get(id)
-      if (entry !== undefined) {
-        const { [name]: _, ...others } = entry.record.notes ?? {}
-        entry.record = { ...entry.record, notes: value === undefined ? others : { ...others, [name]: value } }
-      }
-    },
-    async claim(id, name, expected, value) {
-      const written = await write(id, name, 'free', expected, value)
-      if (written === null) return undefined
-      const entry = known.get(id)
-      if (entry !== undefined) entry.record = { ...entry.record, notes: { ...entry.record.notes, [name]: written } }
-      return written
-    },
-    async remove(id) {
-      await ask((redis) => redis.del(keyOf(id)))
-      known.delete(id)
-      bus.tell({ kind: 'ended', session: id })
-    },
-    letGo(id) {
-      known.delete(id)
-    },
-    close() {
-      clearInterval(sweeping)
-      known.clear()
-    },
-  }
-
-  async function load(id: string): Promise<SessionRecord | undefined> {
-    const fields = await ask(async (redis) => {
-      const answers = await redis.pipeline().hgetall(keyOf(id)).pexpire(keyOf(id), ttlMs).exec()
+  async #load(id: string): Promise<SessionRecord | undefined> {
+    const key = this.#keyOf(id)
+    const fields = await this.#ask(async (redis) => {
+      const answers = await redis.pipeline().hgetall(key).pexpire(key, this.#options.ttlMs).exec()
       const [error, found] = answers?.[0] ?? []
       if (error) throw error
       return found as Record<string, string>
     })
-    const record = recordOf(id, fields, known.get(id)?.record)
-    if (record !== undefined) keep(record)
-    else forget(id, true)
+    const record = recordOf(id, fields, this.#known.get(id)?.record)
+    if (record !== undefined) this.#keep(record)
+    else this.#forget(id, true)
     return record
   }
 
-  async function write(id: string, name: string, over: 'any' | 'free', expected: string | undefined, value: string) {
-    const written = await ask((redis) => redis.eval(NOTE, 1, keyOf(id), NOTED + name, over, expected ?? '', value))
-    bus.tell({ kind: 'changed', session: id })
+  /** Writes a note; gives what it says then, null where the session has ended. */
+  async #write(
+    id: string,
+    name: string,
+    [over, expected, value]: readonly [over: 'any' | 'free', expected: string, value: string],
+  ): Promise<string | null> {
+    const written = await this.#ask((redis) =>
+      redis.eval(NOTE, 1, this.#keyOf(id), NOTED + name, over, expected, value),
+    )
+    this.#options.bus.tell({ kind: 'changed', session: id })
     return written as string | null
   }
 
-  function keep(record: SessionRecord): void {
+  #keep(record: SessionRecord): void {
     const now = performance.now()
-    const entry = known.get(record.id)
-    if (entry === undefined) known.set(record.id, { record, checkedAt: now, usedAt: now, checking: undefined })
+    const entry = this.#known.get(record.id)
+    if (entry === undefined) this.#known.set(record.id, { record, checkedAt: now, usedAt: now, checking: undefined })
     else Object.assign(entry, { record, checkedAt: now })
   }
 
-  function forget(id: string, expired: boolean): void {
-    if (known.delete(id)) store.onGone?.(id, expired)
+  #forget(id: string, expired: boolean): void {
+    if (this.#known.delete(id)) this.onGone?.(id, expired)
   }
 
-  bus.on('ended', ({ session }) => forget(session, false))
-  bus.on('changed', ({ session }) => {
-    const entry = known.get(session)
-    if (entry !== undefined) entry.checkedAt = Number.NEGATIVE_INFINITY
-  })
-
-  /** Lets go of what was not used here for as long as a session lives: it has ended, or lives elsewhere. */
-  async function sweep(): Promise<void> {
-    const oldest = performance.now() - ttlMs
-    for (const [id, { usedAt }] of known) {
+  /** Drops what was not used here for as long as a session lives: it has ended, or lives at another replica. */
+  async #sweep(): Promise<void> {
+    const oldest = performance.now() - this.#options.ttlMs
+    for (const [id, { usedAt }] of this.#known) {
       if (usedAt > oldest) continue
-      const there = await ask((redis) => redis.exists(keyOf(id)))
-      if ((known.get(id)?.usedAt ?? Number.POSITIVE_INFINITY) <= oldest) forget(id, there === 0)
+      const there = await this.#ask((redis) => redis.exists(this.#keyOf(id)))
+      if ((this.#known.get(id)?.usedAt ?? Number.POSITIVE_INFINITY) <= oldest) this.#forget(id, there === 0)
     }
   }
-  const sweeping = setInterval(
-    () => {
-      sweep().catch(() => {})
-    },
-    Math.min(ttlMs, SWEEP_MS),
-  )
-  sweeping.unref()
-  return store
 }
 
 const unavailable = (cause?: unknown) =>
