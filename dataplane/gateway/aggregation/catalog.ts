@@ -34,7 +34,7 @@ export interface Catalog {
   readonly warnings: readonly string[]
   /** Tools whose page is another backend's resource, by the URIs that clients read. */
   readonly withheldPages: readonly string[]
-  /** Those that somebody has to resolve, under `manual`; the tools in question are not shown. */
+  /** Names that the configuration has to resolve, under `manual`; the tools concerned are not shown. */
   readonly conflicts: readonly string[]
 }
 

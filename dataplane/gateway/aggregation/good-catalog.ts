@@ -2,7 +2,7 @@ import type { Backend } from '../backends/backend/backend.ts'
 import type { Catalog } from './catalog.ts'
 
 /**
- * The catalog to show in place of `next`. Where names clash that somebody has to tell apart, the one `before` goes on,
+ * The catalog to show in place of `next`. Where names clash that the configuration has to resolve, the one `before` stays,
  * where it has no clashes and all of its backends are still there. `backends`: those that there are; none as long as
  * some have not been asked, since what comes first at the start is a matter of chance, and no set to go back to.
  */

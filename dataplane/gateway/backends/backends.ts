@@ -6,7 +6,7 @@ import { Backend, type BackendOptions } from './backend/backend.ts'
 import { type FailurePolicy, failurePolicy } from './health/failure-policy.ts'
 import { ToolFeed } from './refresh/tool-feed.ts'
 
-/** How long a client's first question may wait for a backend's first answer. */
+/** How long a client's first request may wait for a backend's first answer. */
 const FIRST_ANSWER_MS = 3_000
 /** How long backends have to take the end of their sessions when the gateway stops; calls have been waited for before. */
 const CLOSE_MS = 1_000

@@ -180,7 +180,7 @@ export class AnswerRelay implements AnswerOwner {
   }
 
   /** The backend sends a request to the client, in the session with it; `id` is JSON text. */
-  asked(id: string, bytes: Buffer): void {
+  requested(id: string, bytes: Buffer): void {
     const call = this.#call
     const { backendSession } = this.#upstream
     if (backendSession === undefined) return
@@ -203,7 +203,7 @@ export class AnswerRelay implements AnswerOwner {
     if (!isObject(message) || message['method'] === undefined) return
     const { id } = message
     if (id === undefined) this.notified(bytes)
-    else if (isId(id)) this.asked(JSON.stringify(id), bytes)
+    else if (isId(id)) this.requested(JSON.stringify(id), bytes)
   }
 
   refused(status: number, text: string): void {

@@ -61,7 +61,7 @@ export function checkModern(message: Message, headers: IncomingHttpHeaders): voi
   checkName(message, headers)
 }
 
-/** `supported` says what the same question may name instead: in the modern era, what `server/discover` gives. */
+/** `supported` says what the same request may name instead: in the modern era, what `server/discover` gives. */
 export const unsupportedVersion = (requested: string, supported: readonly string[] = servedRevisions): PublicError =>
   new PublicError('unsupported_version', { data: { supported, requested } })
 

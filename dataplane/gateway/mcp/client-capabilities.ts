@@ -46,7 +46,7 @@ function mimeTypesOf({ mimeTypes }: Readonly<Record<string, unknown>>): { mimeTy
 }
 
 /**
- * Capabilities of a client that can do all that we relay. Lists are asked for with these: servers show some tools only
+ * Capabilities of a client that can do all that we relay. Lists are requested with these: servers show some tools only
  * to clients that declare what the tools need (server-everything does). A call declares what its own client can do.
  */
 export const ALL_CAPABILITIES = {

@@ -124,8 +124,8 @@ export const COPIES = 4
 const WIDE_COPIES = 7
 
 /**
- * Parses a request body; `holder` is told what that costs before it is done. Throws `parse_error` where it is not JSON in UTF-8, `invalid_message` where it is not one
- * JSON-RPC 2.0 message that every parser reads alike. A batch is given back as the texts of its elements.
+ * Parses a request body, whose bytes `holder` holds first. Throws `parse_error` where it is not JSON in UTF-8,
+ * `invalid_message` where it is not one JSON-RPC 2.0 message that every parser reads alike. A batch is given back as the texts of its elements.
  */
 export function parseMessage(body: Buffer, holder?: BytesHolder): Message | readonly string[] {
   if (!isUtf8(body)) throw new PublicError('parse_error', { message: 'The body is not UTF-8.' })

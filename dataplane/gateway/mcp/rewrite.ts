@@ -56,7 +56,7 @@ function rewriteParams(message: Message, { id, name, meta }: Rewrite): string {
   return out + text.slice(from)
 }
 
-/** The request without what a modern client answers to questions, which a legacy backend does not know. */
+/** The request without the `inputResponses` of a modern client, which a legacy backend does not know. */
 export function withoutResponses(message: Message): Message {
   if (message.params?.['inputResponses'] === undefined) return message
   const { text, paramsStart, paramsEnd } = message

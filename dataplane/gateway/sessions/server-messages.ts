@@ -115,7 +115,7 @@ export class ServerMessages {
       if (backendSession.renew() !== undefined) this.#subscribe(session, backendSession)
       await backendSession.subscribing
     }
-    bus.tell({ kind: 'hears', session: id, backend: name }, from)
+    bus.notify({ kind: 'hears', session: id, backend: name }, from)
   }
 
   /** A client has opened its stream here: subscribes to the messages of its backends, whichever replica has opened their sessions. */

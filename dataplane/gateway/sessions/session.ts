@@ -100,7 +100,7 @@ export class Session {
     return this.#keeper.note(this, name, value)
   }
 
-  /** What backends are told that the client can do, as JSON text. */
+  /** The capabilities that are declared to backends, as JSON text. */
   get declared(): string {
     this.#declared ??= declaredOf(JSON.parse(this.record.capabilities))
     return this.#declared

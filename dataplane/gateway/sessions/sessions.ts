@@ -197,12 +197,12 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     const sessionId = session.record.id
     if (requester === undefined) return
     if (this.#requests.isOwn(requester)) this.#requests.settle(id, sessionId, response)
-    else bus?.tell({ kind: 'answer', session: sessionId, ask: id, text: response }, requester)
+    else bus?.notify({ kind: 'answer', session: sessionId, ask: id, text: response }, requester)
   }
 
   /** Takes a cancellation of a request (JSON text of its id) that does not run here to the other replicas. */
   cancelElsewhere(session: Session, request: string): void {
-    this.#storage.bus?.tell({ kind: 'cancel', session: session.record.id, request })
+    this.#storage.bus?.notify({ kind: 'cancel', session: session.record.id, request })
   }
 
   /** Sends one message to every client whose GET stream is open here. */
@@ -255,7 +255,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
       if (listening !== undefined) listening.send(text)
       else if (ask !== undefined) {
         const requester = replicaOf(ask)
-        if (requester !== undefined) bus.tell({ kind: 'unheard', session, ask }, requester)
+        if (requester !== undefined) bus.notify({ kind: 'unheard', session, ask }, requester)
       }
     })
     bus?.on('answer', ({ session, ask, text }) => this.#requests.settle(ask, session, text))

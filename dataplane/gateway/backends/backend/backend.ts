@@ -63,7 +63,7 @@ export class Backend implements SessionPeer {
   prompts: readonly BackendItem[] = []
   resources: readonly BackendItem[] = []
   templates: readonly BackendItem[] = []
-  /** As of the last time it was asked for its lists. */
+  /** As of the last poll of its lists. */
   capabilitiesBefore: Readonly<Record<string, unknown>> = {}
   /** The era in which the gateway itself and modern clients speak with it. */
   era: Era | undefined
@@ -102,7 +102,7 @@ export class Backend implements SessionPeer {
     return this.era.era === 'modern' ? MODERN : (this.ownSession.opened?.revision ?? null)
   }
 
-  /** What it said that it can do, the last time it was asked; empty before. */
+  /** Its capabilities, as of the last `initialize` or `server/discover`; empty before. */
   get capabilities(): Readonly<Record<string, unknown>> {
     const said = this.era?.era === 'modern' ? this.era.capabilities : this.ownSession.opened?.capabilities
     if (said !== undefined) this.#capabilities = said

@@ -21,7 +21,7 @@ interface TransportOptions {
   readonly share: Share
 }
 
-/** Each session that somebody listens in holds a stream of its own. */
+/** Each session whose messages are subscribed to holds a stream of its own. */
 const MOST_STREAMS = 16_384
 
 /** The address for people and, over HTTP, for requests. */

@@ -11,7 +11,7 @@ interface AttachChannelOptions {
   readonly attach: NonNullable<StdioConfig['attach']>
   /** Folder that paths of the configuration are relative to. */
   readonly directory: string
-  /** Told how a line began that was too long. */
+  /** Called with the beginning of a line that was too long. */
   readonly onDropped: (start: string) => void
 }
 
@@ -19,7 +19,7 @@ interface AttachChannelOptions {
 const STDIN = 0
 const STDOUT = 1
 const ERROR = 3
-/** `v5` differs in that a closed standard input can be told; an API server before 1.30 speaks `v4`. */
+/** `v5` adds a signal for a closed standard input; an API server before 1.30 speaks `v4`. */
 const PROTOCOLS = ['v5.channel.k8s.io', 'v4.channel.k8s.io']
 const OPEN_MS = 10_000
 /** Load balancers in front of an API server cut what is silent. */
@@ -31,7 +31,7 @@ const FRAME = 32 * 1024
 /**
  * A server that speaks on the standard input and output of its container, by attaching to it through the API server.
  * Its error output is in the container's log already. When the connection ends the kubelet closes the container's
- * input (`stdinOnce`), the server exits and is started anew: whoever attaches then begins a new conversation.
+ * input (`stdinOnce`), the server exits and is started anew: attaching then begins a new conversation.
  */
 export function attachChannel({ attach, directory, onDropped }: AttachChannelOptions): OpenChannel {
   const { namespace, pod, container, tokenFile, caFile } = attach
@@ -124,7 +124,7 @@ async function connected(url: URL, headers: Record<string, string>, dispatcher: 
   }
 }
 
-/** Why an attach was refused: a WebSocket tells no status, the same request without the upgrade does. */
+/** Why an attach was refused: a WebSocket gives no status, the same request without the upgrade does. */
 async function refusalOf(
   url: URL,
   headers: Record<string, string>,

@@ -19,7 +19,7 @@ export interface PendingRequest {
   /** The id and progress token that the client chose, as JSON text. */
   readonly id: string
   readonly token: string | undefined
-  /** Whether it is a client's call, whose client is told by an error which capability it would have had to declare. */
+  /** Whether it is a client's call: an error then names the capability that the client would have had to declare. */
   readonly isCall: boolean
   answered(text: string): void
   failed(failure: BackendFailure): void

@@ -7,8 +7,8 @@ const LONGEST_PAUSE_MS = 30_000
 const STEADY_MS = 10_000
 
 /**
- * Opens a channel at most once in a while: at once after one that held, otherwise with growing pauses. Who asks within
- * a pause is refused at once, so that nobody waits for a server that keeps dying.
+ * Opens a channel at once after one that held, otherwise with growing pauses. Within a pause an attempt fails at once,
+ * so that no request waits for a server that keeps dying.
  */
 export function withPauses(open: OpenChannel): OpenChannel {
   let pauseMs = 0

@@ -69,7 +69,7 @@ class SseChannel implements Channel {
       isAnswerless: true,
     })
     if (status >= 200 && status < 300) return
-    // The server knows nothing of this stream any more. Who sent the message hears of it first, as of a lost session.
+    // The server no longer knows this stream. The message fails first, as in a lost session, then the channel closes.
     if (status === 404) setImmediate(() => this.close())
     throw new BackendFailure('backend_failed', `refused a message with HTTP ${status}`, { status })
   }

@@ -20,8 +20,8 @@ export interface AnswerOwner {
   answered(scanner: AnswerScanner, body: Buffer, flowed: boolean): void
   /** A notification came before the answer; false asks that no more be read before `resume`. */
   notified(bytes: Buffer): boolean
-  /** The backend asks something of the client; `id` is JSON text. */
-  asked(id: string, bytes: Buffer): void
+  /** A request of the backend to the client; `id` is JSON text. */
+  requested(id: string, bytes: Buffer): void
   /** An HTTP answer that holds no answer: its status is not 200, or its type none of ours. */
   refused(status: number, text: string): void
   failed(failure: BackendFailure): void
@@ -54,7 +54,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
   #held: Buffer[] = []
   #size = 0
   #flowing = false
-  /** The stream that is asked for goes on with one that has broken off. */
+  /** The stream that is read resumes one that has broken off. */
   #goingOn = false
   /** The owner has what it gets; whatever still comes is dropped. */
   #over = false
@@ -64,7 +64,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     this.#scanner = owner.scanner()
   }
 
-  /** Stops reading and ends the exchange. Nothing more is told but that it ended. */
+  /** Stops reading and ends the exchange. Of the owner only `ended` is called. */
   stop(): void {
     this.#over = true
     this.#controller?.abort(new Error('given up'))
@@ -173,7 +173,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     if (!scanner.complete || !scanner.hasMethod) return
     if (scanner.id === undefined) {
       if (!this.#owner.notified(message)) this.pause()
-    } else this.#owner.asked(scanner.id, message)
+    } else this.#owner.requested(scanner.id, message)
   }
 
   /** Whether the exchange is gone on with by another. */

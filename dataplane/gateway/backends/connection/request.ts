@@ -14,7 +14,7 @@ export interface BackendRequest {
   readonly headers: string[]
   readonly body?: string
   readonly timeoutMs: number
-  /** Nothing is asked: what comes with HTTP 200 is of no consequence. */
+  /** A notification or response: what comes with HTTP 200 does not matter. */
   readonly isAnswerless?: boolean
   /** It belongs to a session, in which a stream that breaks off can be gone on with. */
   readonly isInSession?: boolean
@@ -132,12 +132,12 @@ class OwnRequest implements AnswerOwner {
     return true
   }
 
-  /** Nobody is there for whom it could be of interest. */
+  /** Notifications within our own requests concern no client. */
   notified(): boolean {
     return true
   }
 
-  asked(): void {}
+  requested(): void {}
 
   ended(): void {}
 

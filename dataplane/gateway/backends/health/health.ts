@@ -20,7 +20,7 @@ const SLOW_MS = 5_000
 const NEWEST = 0.2
 
 /**
- * What real traffic tells of a backend, and its circuit: after some failures in a row calls are refused at once, so
+ * The health of a backend as real traffic shows it, and its circuit: after some failures in a row calls are refused at once, so
  * that a dead backend costs its callers nothing, until one try after a pause succeeds. A refused credential is no sign
  * of a dead backend, for it may be one caller's; nor is a request to come later.
  */
@@ -64,7 +64,7 @@ export class Health {
 
   /**
    * Whether a call of this caller may be tried now. In half-open state one may; the next waits for its outcome. Where
-   * all that has failed was asked by one caller, the circuit is open for that one alone.
+   * all calls that have failed were of one caller, the circuit is open for that one alone.
    */
   mayTry(caller?: object): boolean {
     if (!this.#isOpen || (this.#onlyFor !== undefined && this.#onlyFor !== caller)) return true
@@ -108,7 +108,7 @@ export class Health {
     this.#openUntil = performance.now() + this.#pauseMs
   }
 
-  /** A try ended without telling anything of the backend (the client went away). */
+  /** A try ended without showing anything of the backend (the client went away). */
   abandoned(): void {
     this.#trying = false
   }

@@ -9,7 +9,7 @@ export interface ListForm {
   readonly member: string
   /** That promises it. */
   readonly capability: 'tools' | 'prompts' | 'resources'
-  /** Member of an item that tells it from others. */
+  /** Member of an item that identifies it. */
   readonly key: string
 }
 

@@ -34,7 +34,7 @@ export class ListRoom {
     return !this.#overflowed
   }
 
-  /** Nothing more is to be asked for. */
+  /** No more pages are to be requested. */
   get isOver(): boolean {
     return this.#overflowed
   }

@@ -39,7 +39,7 @@ export class BackendSession {
   #headers: string[] = []
   #headersVersion = -1
   #closed = false
-  /** The lowest level of log messages that was asked for in the open session, of those who share it. */
+  /** The lowest level of log messages that was set in the open session, for all requests that share it. */
   #logLevel: string | undefined
   /** Called when the session has been opened here. */
   onOpened: (() => void) | undefined
@@ -210,8 +210,8 @@ export class BackendSession {
   }
 
   /**
-   * What has to be waited for until the backend gives log messages from this level on to one of those who share this
-   * session: undefined where it does so already, or has none.
+   * Lowers the level of log messages for one of the requests that share this session. Gives what that request has to
+   * wait for; undefined where the level is low enough already, or the backend has no log messages.
    */
   lowerLogLevel(level: string): Promise<unknown> | undefined {
     const { backend, opened } = this

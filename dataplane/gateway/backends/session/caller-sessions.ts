@@ -46,8 +46,8 @@ export class CallerSessions {
   }
 
   /**
-   * A session for one call whose client can be asked something (`declared`: JSON text): what the backend asks in it
-   * belongs to that call.
+   * A session for one call whose client takes requests of the backend (`declared`: JSON text): those that come in it
+   * belong to that call.
    */
   acquire(binding: string, declared: string): BackendSession {
     const key = `${declared}\0${binding}`

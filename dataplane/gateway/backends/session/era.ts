@@ -11,7 +11,7 @@ import type { BackendAnswer } from '../connection/request.ts'
 import { capabilitiesIn, instructionsIn } from '../connection/self-description.ts'
 import { NO_EVIDENCE } from './era-evidence.ts'
 
-/** Which era a backend speaks, and what it said of itself where it was asked. */
+/** Which era a backend speaks, and how it described itself in its answer to the probe. */
 export type Era =
   | {
       readonly era: 'modern'
@@ -24,8 +24,8 @@ export type Era =
 const MODERN_CODES: ReadonlySet<unknown> = new Set([-32020, -32021, -32022])
 
 /**
- * `_meta` of our own requests, in which a backend may ask nothing: lists are for clients that can do anything, since
- * whatever it shows some client it is to show here.
+ * `_meta` of our own requests, which declares all capabilities: lists are read for clients of any kind, since whatever
+ * the backend shows some client it is to show here.
  */
 export const ownMeta = (client: { readonly name: string; readonly version: string }) => ({
   [VERSION_KEY]: MODERN,

@@ -37,7 +37,7 @@ export class LegacySupport {
   }
 
   /**
-   * Opens a session, or learns that there is none to be had; `isWorthTrying` then tells which. Rejects with a
+   * Opens a session, or learns that there is none to be had; `isWorthTrying` then says which. Rejects with a
    * BackendFailure where the backend can't be reached at all.
    */
   open(session: Opener): Promise<void> {

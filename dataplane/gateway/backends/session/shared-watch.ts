@@ -143,7 +143,7 @@ export class SharedWatch {
 
   #leaveOut(group: readonly string[]): void {
     for (const uri of group) if (this.#watched.has(uri)) this.#refused.set(uri, performance.now() + REFUSED_MS)
-    this.#backend.log.debug({ resources: group.length }, 'the backend refuses to tell of resources')
+    this.#backend.log.debug({ resources: group.length }, 'the backend refuses subscriptions to resources')
     this.#resolveActive()
     this.#tryNext()
   }

@@ -97,7 +97,7 @@ export class RemoteRetry implements InFlightCall {
   /** Where this reaches nobody, the deadline passes. */
   #poll(more: boolean): void {
     const { bus, replica } = this.#options
-    bus.tell({ kind: 'attends', retry: this.name, from: bus.replica, more }, replica)
+    bus.notify({ kind: 'attends', retry: this.name, from: bus.replica, more }, replica)
   }
 
   /** Polls whether the other replica still has the call. */
@@ -128,7 +128,7 @@ export class RemoteRetry implements InFlightCall {
   #cancel(): void {
     this.#close()
     const { bus, replica } = this.#options
-    bus.tell({ kind: 'left', retry: this.name }, replica)
+    bus.notify({ kind: 'left', retry: this.name }, replica)
   }
 
   /** The call is over, or its replica is, which is the same. */

@@ -50,7 +50,7 @@ export class SuspendedCalls {
     bus?.on('resume', (message) => this.#resumeFor(message, bus))
     bus?.on('attends', ({ retry, from, more }) => {
       const client = this.#remoteClients.get(retry)
-      if (client === undefined) bus.tell({ kind: 'resumed', retry, what: 'unknown' }, from)
+      if (client === undefined) bus.notify({ kind: 'resumed', retry, what: 'unknown' }, from)
       else client.isWaiting(more)
     })
     bus?.on('left', ({ retry }) => this.#remoteClients.get(retry)?.gone())
@@ -153,7 +153,7 @@ export class SuspendedCalls {
     // A message that is sent twice may arrive twice.
     if (this.#remoteClients.has(retry)) return
     const send = (resumed: Parameters<RemoteClient['send']>[0]) =>
-      bus.tell({ kind: 'resumed', retry, ...resumed }, from)
+      bus.notify({ kind: 'resumed', retry, ...resumed }, from)
     const suspended = this.#calls.get(call)
     if (suspended === undefined) {
       send({ what: 'unknown' })

@@ -77,7 +77,7 @@ export interface SessionBus {
    */
   send(message: BusMessage, to?: string): Promise<boolean>
   /** The same where it is of no consequence whether it reaches anybody. */
-  tell(message: BusMessage, to?: string): void
+  notify(message: BusMessage, to?: string): void
   on<K extends BusKind>(kind: K, take: (message: Extract<BusMessage, { kind: K }>) => void): void
   close(): void
 }

@@ -16,7 +16,7 @@ interface RedisBusOptions {
 
 const RETRY_MS = 1_000
 
-/** Replicas of a gateway hear each other on two channels: one of them all, one of each alone. */
+/** Replicas of a gateway send each other messages on two channels: one for all, and one for each replica. */
 export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOptions): SessionBus {
   const replica = randomBytes(9).toString('base64url')
   const channelOf = (name: string) => `${prefix}replica:${name}`
@@ -31,7 +31,7 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
       takers.get(message.kind)?.(message as never)
     } catch (error) {
       // A replica of another version may say things otherwise.
-      log.warn({ err: error, kind: message.kind }, 'a replica is not understood')
+      log.warn({ err: error, kind: message.kind }, 'a message of a replica can’t be handled')
     }
   })
   // ioredis would subscribe again by itself and leave a refusal to nobody, which ends the process.
@@ -40,7 +40,7 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
   const subscribe = (): void => {
     clearTimeout(again)
     subscriber.subscribe(all, channelOf(replica)).catch((error) => {
-      log.debug({ err: error }, 'no word of replicas')
+      log.debug({ err: error }, 'the messages of replicas can’t be subscribed to')
       if (subscriber.status !== 'ready') return
       again = setTimeout(subscribe, RETRY_MS)
       again.unref()
@@ -58,14 +58,14 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
 
   const send: SessionBus['send'] = (message, to) =>
     publish(message, to).catch((error: Error) => {
-      log.debug({ err: error.message, kind: message.kind }, 'replicas can’t be told')
+      log.debug({ err: error.message, kind: message.kind }, 'a message to replicas can’t be sent')
       return false
     })
 
   return {
     replica,
     send,
-    tell: (message, to) => {
+    notify: (message, to) => {
       send(message, to).catch(() => {})
     },
     on(kind, take) {

@@ -7,7 +7,7 @@ import type { SessionRecord, SessionStore } from './store.ts'
 
 interface RedisStoreOptions {
   readonly client: RedisClient
-  /** How other replicas hear at once what has changed. */
+  /** Brings other replicas at once what has changed. */
   readonly bus: SessionBus
   /** Of all keys. */
   readonly prefix: string
@@ -17,7 +17,7 @@ interface RedisStoreOptions {
 
 /** How long a session may be served without asking Redis. A replica that no bus message reaches learns by then what ended. */
 const TRUST_MS = 1_000
-/** After Redis has not answered in time, how long nothing is asked of it: callers must not queue up behind silence. */
+/** After Redis has not answered in time, how long no command is sent to it: callers must not queue up behind silence. */
 const SILENCE_MS = 1_000
 const SWEEP_MS = 30_000
 
@@ -120,7 +120,7 @@ class RedisStore implements SessionStore {
   async remove(id: string): Promise<void> {
     await this.#ask((redis) => redis.del(this.#keyOf(id)))
     this.#known.delete(id)
-    this.#options.bus.tell({ kind: 'ended', session: id })
+    this.#options.bus.notify({ kind: 'ended', session: id })
   }
 
   letGo(id: string): void {
@@ -174,7 +174,7 @@ class RedisStore implements SessionStore {
     const written = await this.#ask((redis) =>
       redis.eval(NOTE, 1, this.#keyOf(id), NOTED + name, over, expected, value),
     )
-    this.#options.bus.tell({ kind: 'changed', session: id })
+    this.#options.bus.notify({ kind: 'changed', session: id })
     return written as string | null
   }
 

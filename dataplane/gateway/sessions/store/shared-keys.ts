@@ -20,11 +20,11 @@ export class SharedKeys {
   /** Agrees with other replicas from now on; undefined where there are none. */
   follow(agree: AgreeOnSecret | undefined): void {
     this.#agree = agree
-    // It never rejects: what can't be asked changes nothing.
+    // It never rejects: while the others can't be reached nothing changes.
     this.renew().catch(() => {})
   }
 
-  /** Follows a secret that was replaced, and puts one back that was lost. While the others can't be asked nothing changes. */
+  /** Follows a secret that was replaced, and puts one back that was lost. While the others can't be reached nothing changes. */
   async renew(): Promise<void> {
     const agreed = await this.#agree?.(this.#secrets[0] as string).catch(() => undefined)
     if (agreed === undefined || agreed === this.#secrets[0]) return

@@ -31,7 +31,7 @@ export class RemoteSink implements EventSink {
 
   #send(streamed: Streamed): void {
     const { bus, follow, to } = this.#options
-    bus.tell({ kind: 'stream', follow, ...streamed }, to)
+    bus.notify({ kind: 'stream', follow, ...streamed }, to)
   }
 
   event(data: Buffer, id?: string): boolean {

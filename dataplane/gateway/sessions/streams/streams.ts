@@ -84,7 +84,7 @@ export class Streams {
       () => this.#lose(follow),
     )
     return () => {
-      if (this.#unfollow(follow) !== undefined) bus.tell({ kind: 'unfollow', follow }, replica)
+      if (this.#unfollow(follow) !== undefined) bus.notify({ kind: 'unfollow', follow }, replica)
     }
   }
 

@@ -176,7 +176,7 @@ test('a backend that refuses all is asked a bounded number of times', async () =
   await watch(...Array.from({ length: 200 }, (_, index) => `test://${index}`), 'test://a', 'test://b', 'test://c')
   const leftOut = () =>
     gateway.lines.reduce(
-      (sum, { msg, resources }) => sum + (/refuses to tell/.test(String(msg)) ? Number(resources) : 0),
+      (sum, { msg, resources }) => sum + (/refuses subscriptions/.test(String(msg)) ? Number(resources) : 0),
       0,
     )
   await eventually('all to be left out', () => leftOut() === 203, 10_000)

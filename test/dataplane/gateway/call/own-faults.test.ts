@@ -55,7 +55,7 @@ for (const [what, owner, type, text] of [
       holds: () => true,
       answered() {},
       notified: () => true,
-      asked() {},
+      requested() {},
       refused() {},
       failed() {},
       goOnAfter: () => false,

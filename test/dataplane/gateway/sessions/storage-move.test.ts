@@ -80,7 +80,7 @@ test('a storage that never comes is superseded by a newer configuration', async 
 /** A storage in this process that other replicas would share. */
 function sharedStorage(replica: string, add?: () => void): SessionStorage {
   const store = createMemoryStore({ ttlMs: 60_000 })
-  const bus: SessionBus = { replica, send: async () => true, tell: () => {}, on: () => {}, close: () => {} }
+  const bus: SessionBus = { replica, send: async () => true, notify: () => {}, on: () => {}, close: () => {} }
   const taking: SessionStorage['store'] = Object.assign(Object.create(store), {
     add: async (record: Parameters<typeof store.add>[0]) => {
       add?.()
