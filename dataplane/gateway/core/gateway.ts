@@ -1,5 +1,4 @@
 import type { Logger } from 'pino'
-import { isLoopback } from '../../config/check/url.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Finding, Loaded } from '../../config/load.ts'
 import { Issuers } from '../../identity/issuers.ts'
@@ -17,7 +16,6 @@ import {
 } from '../aggregation/prompt-resource-catalog.ts'
 import { shapeOf } from '../aggregation/shape.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import { unreachable } from '../backends/backend/unreachable.ts'
 import { Backends } from '../backends/backends.ts'
 import { failurePolicy } from '../backends/health/failure-policy.ts'
 import { relayUnsolicited } from '../call/input/unsolicited.ts'
@@ -35,6 +33,7 @@ import { SharedKeys } from '../sessions/store/shared-keys.ts'
 import { openSessionStorage, type SessionStorage, storageKey } from '../sessions/store/storage.ts'
 import { StorageFollower } from '../sessions/store/storage-follower.ts'
 import { Streams } from '../sessions/streams/streams.ts'
+import { checkLists, isWaitingForServer } from './readiness.ts'
 import { statusOf } from './status.ts'
 
 interface GatewayOptions {
@@ -223,30 +222,14 @@ export class Gateway {
     return this.#backends.allTried
   }
 
-  /**
-   * Whether traffic may come. A proxy waits for the server in its own pod, which starts after it: a rollout would send
-   * callers to a pod that can't serve them yet. A remote server that is away makes nobody unready.
-   */
+  /** Whether traffic may come. */
   get isReady(): boolean {
-    const inThisPod = ({ url }: Backend) => url.protocol === 'stdio:' || isLoopback(url)
-    return this.allListed && !(this.#neverReached && this.#backends.all.every(inThisPod))
+    return this.allListed && !isWaitingForServer(this.setup.config, this.#backends.all)
   }
 
-  /** Whether this is a proxy whose server has never been reached: nothing is known of its tools, not even that it has none. */
-  get #neverReached(): boolean {
-    return this.setup.config.role === 'proxy' && this.#backends.all.every(({ silent }) => silent)
-  }
-
-  /**
-   * Throws `backend_unavailable`, which names the backends, where lists fail now: there is nothing to show, or a part
-   * is missing and only the whole is wanted.
-   */
+  /** Throws `backend_unavailable`, which names the backends, where lists fail now. */
   checkLists(): void {
-    const { all } = this.#backends
-    if (this.#neverReached) throw unreachable(all)
-    if (this.setup.config.failureHandling?.partialFailureMode !== 'fail') return
-    const away = all.filter(({ tools, health }) => tools === undefined || health.state === 'unhealthy')
-    if (away.length > 0) throw unreachable(away)
+    checkLists(this.setup.config, this.#backends.all)
   }
 
   /** Settles when every backend has given its lists, or has had its time. */
