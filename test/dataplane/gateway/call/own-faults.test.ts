@@ -41,7 +41,7 @@ const message = (more: object) => `data: ${JSON.stringify({ jsonrpc: '2.0', ...m
 for (const [what, owner, type, text] of [
   ['the head', { begun: fail }, 'application/json', ''],
   ['a notification', { notified: fail }, 'text/event-stream', message({ method: 'notifications/progress' })],
-  ['a question', { asked: fail }, 'text/event-stream', message({ id: 1, method: 'roots/list' })],
+  ['a request', { requested: fail }, 'text/event-stream', message({ id: 1, method: 'roots/list' })],
   ['the answer', { answered: fail }, 'application/json', '{"jsonrpc":"2.0","id":1,"result":{}}'],
   ['a refusal', { refused: fail }, 'text/html', '<html>'],
   ['a stream that breaks off', { failed: fail }, 'text/event-stream', ''],

@@ -9,7 +9,7 @@ const MIB = 1024 * 1024
 
 function sinks(total: number) {
   const told: (BusMessage & { what?: string })[] = []
-  const bus = { tell: (message: BusMessage) => told.push(message) } as unknown as SessionBus
+  const bus = { notify: (message: BusMessage) => told.push(message) } as unknown as SessionBus
   const budget = new Budget({ total, share: total, reserve: 0 })
   const room = budget.shareOf('')
   const make = (follow: string) => new RemoteSink({ bus, follow, to: 'there', room, onOver: () => {} })
