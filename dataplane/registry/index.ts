@@ -52,8 +52,8 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
   const { log = createLog({ name: 'registry', level: 'info' }), observe = observeNothing } = options
   const ends = new Ends()
   try {
-    const place = { file: options.configFile, listenHost: parseAddress(options.listen).host }
-    const configuration = await followConfiguration(place, ends.signal, log)
+    const location = { file: options.configFile, listenHost: parseAddress(options.listen).host }
+    const configuration = await followConfiguration(location, ends.signal, log)
     const parts = await startParts({ configuration, stateDirectory: options.stateDirectory, ends, log, observe })
     const { url, adminUrl } = await startListeners(options, parts)
     log.info({ url, admin: adminUrl }, 'the registry is served')
@@ -189,6 +189,7 @@ const SYNCS_END_MS = 5_000
 /** Waits for what ends, and no longer than so many milliseconds. */
 async function within(ms: number, ending: Promise<unknown>): Promise<void> {
   const patience = new AbortController()
+  // The delay rejects when `ending` was first and it is aborted.
   await Promise.race([ending, delay(ms, undefined, { signal: patience.signal }).catch(() => {})])
   patience.abort()
 }

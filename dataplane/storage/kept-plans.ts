@@ -22,7 +22,8 @@ export async function planForAllValues(client: pg.ClientBase): Promise<void> {
 }
 
 /**
- * The pool as Kysely takes it, whose connections come by `connect`, with statements that are marked prepared under a name. A connection that has not answered
+ * The pool as Kysely takes it, whose connections come by `connect`. Statements that `keepPlan` has marked are prepared
+ * under a name. A connection that has not answered
  * in time is not used again: its server may be gone without a word, or still be at it.
  */
 export function poolKeepingPlans(pool: pg.Pool, connect: () => Promise<pg.PoolClient>): PostgresPool {
@@ -40,6 +41,7 @@ export function poolKeepingPlans(pool: pg.Pool, connect: () => Promise<pg.PoolCl
       client
         .query(text.startsWith(MARK) ? { name: nameOf(text), text, values } : { text, values })
         .catch((error: Error) => {
+          // The query's own error is thrown, whatever closing the connection comes to.
           if (error.message === 'Query read timeout') (client as pg.PoolClient & pg.Client).end().catch(() => {})
           throw error
         })

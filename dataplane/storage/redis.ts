@@ -92,6 +92,7 @@ function connected(client: RedisClient): Promise<void> {
     client.on('ready', ready)
     client.on('close', away)
     client.on('error', settle)
+    // A failure comes by the `error` event too.
     if (client.status === 'wait') client.connect().catch(() => {})
   })
 }
@@ -163,6 +164,7 @@ function readable(file: string): () => string {
     try {
       return read()
     } catch {
+      // Redis refuses an empty password, and the file is read again by the next attempt.
       return ''
     }
   }

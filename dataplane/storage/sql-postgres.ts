@@ -173,6 +173,7 @@ export function listenPostgres(
     const end = (error: Error) => {
       if (over) return
       over = true
+      // The connection is broken already.
       next.end().catch(() => {})
       again(error)
     }
@@ -196,6 +197,7 @@ export function listenPostgres(
     async close() {
       closed = true
       clearTimeout(timer)
+      // A broken connection is closed already.
       await client?.end().catch(() => {})
     },
   }
@@ -208,6 +210,7 @@ async function connected(client: pg.Client): Promise<pg.Client> {
     await client.connect()
     return client
   } catch (error) {
+    // The reason is thrown; closing what never was open may fail.
     client.end().catch(() => {})
     throw error
   }

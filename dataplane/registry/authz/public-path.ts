@@ -24,6 +24,7 @@ function leadsUpwards(path: string): boolean {
     try {
       text = decodeURIComponent(text)
     } catch {
+      // What can't be decoded may be anything.
       return true
     }
   }

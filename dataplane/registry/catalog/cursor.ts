@@ -31,6 +31,7 @@ export function decodeCursor(cursor: string, digest: string): Position | undefin
     const [owner, name, version] = parts
     return owner === digest && isText(name) && isText(version) ? { name, version } : undefined
   } catch {
+    // No JSON: a cursor that somebody has made up.
     return undefined
   }
 }

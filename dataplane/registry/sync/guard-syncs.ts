@@ -32,6 +32,7 @@ export function guardSyncs(sync: Sync, quarantine: Quarantine): Sync {
       call.signal.throwIfAborted()
       return run(source, call)
     })
+    // The next one waits for the end, well or not; the caller gets the error.
     lastSuspect = running.catch(() => {})
     return running
   }

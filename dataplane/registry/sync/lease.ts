@@ -29,9 +29,11 @@ export async function underLease<T>(
 ): Promise<T> {
   if (!isPostgres(database)) return work()
   while (!(await take(database, name, holder))) {
+    // The signal's own reason is thrown below.
     await delay(AGAIN_MS, undefined, { signal }).catch(() => {})
     signal.throwIfAborted()
   }
+  // A renewal that fails is tried again by the next; after three of them another replica may take over.
   const heartbeat = setInterval(() => take(database, name, holder).catch(() => {}), HEARTBEAT_MS)
   try {
     return await work()
@@ -42,7 +44,7 @@ export async function underLease<T>(
       .where('name', '=', name)
       .where('holder', '=', holder)
       .execute()
-      // It ends by itself.
+      // The lease expires by itself.
       .catch(() => {})
   }
 }

@@ -55,6 +55,7 @@ export async function openStore(options: StoreOptions, log: Logger): Promise<Sto
         outcome = await job(...args)
       } catch (error) {
         // It may have been written all the same, and the thread or the connection have gone before the answer came.
+        // Where the refresh fails too, the caller gets the first error.
         await snapshot.refresh(changed).catch(() => {})
         throw error
       }

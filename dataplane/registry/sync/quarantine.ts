@@ -83,9 +83,9 @@ export function openQuarantine(stateDirectory: string, log: Logger): Quarantine 
     isSuspect: (source) => entryOf(source) !== undefined,
     clear,
     threadEnded(running, what) {
-      const marked = new Set(ownMarkers(stateDirectory))
-      for (const source of marked) removeMarker(stateDirectory, source)
-      const reading = running.filter(({ name }) => marked.has(name))
+      const withMarker = new Set(ownMarkers(stateDirectory))
+      for (const source of withMarker) removeMarker(stateDirectory, source)
+      const reading = running.filter(({ name }) => withMarker.has(name))
       const possible = reading.length > 0 ? reading : running
       const before = possible.filter(({ name }) => entryOf(name) !== undefined)
       const suspects = before.length > 0 ? before : possible
@@ -116,6 +116,7 @@ function readEntry(file: string): QuarantinedSource | undefined {
     const { settings, ends, until, what } = JSON.parse(readFileSync(file, 'utf8')) as Partial<QuarantinedSource>
     return { settings: String(settings), ends: Number(ends), until: Number(until), what: String(what) }
   } catch {
+    // There is none, or it was cut off while it was written.
     return undefined
   }
 }

@@ -31,12 +31,12 @@ export function writeSyncMarker(stateDirectory: string, source: string): Disposa
   return { [Symbol.dispose]: () => rmSync(file, { force: true }) }
 }
 
-/** Sources that this process has marked; for one whose thread has just ended. */
+/** Sources whose markers this process has written; asked for when its thread has just ended. */
 export function ownMarkers(stateDirectory: string): readonly string[] {
   return markers(stateDirectory).flatMap(({ source, marker }) => (isSelf(marker) ? source : []))
 }
 
-/** Sources whose marks were left behind by a process that is gone. */
+/** Sources whose markers were left behind by a process that is gone. */
 export function abandonedMarkers(stateDirectory: string): readonly string[] {
   return markers(stateDirectory).flatMap(({ source, marker }) => (isSelf(marker) || isAlive(marker) ? [] : source))
 }
@@ -54,6 +54,7 @@ function namesIn(folder: string): readonly string[] {
   try {
     return readdirSync(folder)
   } catch {
+    // There is no such folder before the first marker.
     return []
   }
 }

@@ -111,8 +111,8 @@ async function apply(
     for await (const batch of content.batches) {
       if (signal.aborted) throw stopped()
       await stored(staging.add(await filterInTurns(batch.versions, wanted)))
-      const news = batch.problems.filter((problem) => !known.has(keyOf(problem)))
-      problems.push(...news.slice(0, MOST_PROBLEMS - problems.length))
+      const added = batch.problems.filter((problem) => !known.has(keyOf(problem)))
+      problems.push(...added.slice(0, MOST_PROBLEMS - problems.length))
     }
     if (signal.aborted) throw stopped()
     const { complete } = content

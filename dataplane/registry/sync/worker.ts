@@ -91,8 +91,8 @@ async function serve(call: Call): Promise<void> {
     async (result): Promise<Answer> => {
       // A notification that is lost does no harm: the other replicas poll too.
       const scope = scopeOf(job, result)
-      const tell = async (changed: ChangeScope) => notifyReplicas(await database(), replica, changed)
-      if (scope !== undefined) await tell(scope).catch(() => {})
+      const notify = async (changed: ChangeScope) => notifyReplicas(await database(), replica, changed)
+      if (scope !== undefined) await notify(scope).catch(() => {})
       return { id, result }
     },
     (error: Error): Answer => ({ id, error: plainError(error) }),

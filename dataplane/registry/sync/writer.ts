@@ -112,6 +112,7 @@ class WriterThread {
     const worker = new Worker(ENTRY, { workerData: { ...data, pulse } satisfies WorkerData, resourceLimits: HEAP })
     let reason: string | undefined
     const unwatch = watchPulse(pulse, () => {
+      // How it ends is for the `exit` listener.
       reason = `the writing thread stood still for ${STALL_SECONDS} s`
       worker.terminate().catch(() => {})
     })

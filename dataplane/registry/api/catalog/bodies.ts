@@ -75,9 +75,9 @@ export function createCatalogBodies({ reader, memory, away }: CatalogBodiesOptio
   }
 
   /**
-   * Who walks through the whole list asks for each later page once, and who looks up all that there is for each entry:
-   * kept, they would drive out what is asked for over and over. To compress them again would cost more than that. What
-   * shows nothing is read anew each time, as is whether it is still so.
+   * Whether a body goes into the cache. Compressed ones do, as to compress again costs most. Of the others, not a later
+   * page, which a client that pages through a list asks for once, and not the first request for a name, as a client may
+   * ask for every name once: they would drive out what is asked for over and over. What shows no version is not cached.
    */
   function isKept(key: string, { kind, query }: CatalogQuery, { gzip }: ResponseBody): boolean {
     if (gzip) return true

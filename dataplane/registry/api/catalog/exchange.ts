@@ -4,7 +4,6 @@ import { httpError } from '../../../server/answer.ts'
 import { NOSNIFF } from '../../../server/nosniff-response.ts'
 import { requestIdOf } from '../../../server/request-id.ts'
 import type { Actor } from '../../authz/actor.ts'
-import { etagOf, type Revision } from '../request/conditional.ts'
 import { allowedOrigin, EXPOSED_HEADERS } from '../request/cross-origin.ts'
 import type { ResponseBody } from './body-cache.ts'
 
@@ -15,6 +14,12 @@ export interface Exchange {
   readonly requestId: string
   /** What `Access-Control-Allow-Origin` says. */
   readonly origin: string | undefined
+}
+
+/** What decides an answer: the registry's revision, and which of its entries the caller sees. */
+interface Revision {
+  readonly revision: string
+  readonly tag: string
 }
 
 export function openExchange(
@@ -90,3 +95,17 @@ function revisionFields(exchange: Exchange, revision: Revision, { mode }: Actor)
   fields.push('vary', `${byOrigin}${everybody ? '' : 'Authorization, '}Accept-Encoding`)
   return fields
 }
+
+/** An ETag. It is weak: the same answer may come compressed or not. */
+function etagOf(revision: Revision): string {
+  return `W/${opaqueTag(revision)}`
+}
+
+/** Whether an `If-None-Match` names this revision, or any by `*` (RFC 9110 section 13.1.2, weak comparison). */
+export function isUnchanged(ifNoneMatch: string | undefined, revision: Revision): boolean {
+  if (ifNoneMatch === undefined) return false
+  const tags = ifNoneMatch.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
+  return tags.includes(opaqueTag(revision)) || ifNoneMatch.trim() === '*'
+}
+
+const opaqueTag = ({ revision, tag }: Revision) => (tag === '' ? `"${revision}"` : `"${revision}.${tag}"`)

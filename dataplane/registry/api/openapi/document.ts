@@ -71,12 +71,12 @@ function describe(operation: Operation): object {
   }
 }
 
-function parameter(place: 'path' | 'query', name: string, schema: TSchema): object {
+function parameter(location: 'path' | 'query', name: string, schema: TSchema): object {
   const { description, ...rest } = plain(schema) as { description?: string }
   return {
     name,
-    in: place,
-    required: place === 'path',
+    in: location,
+    required: location === 'path',
     ...(description !== undefined && { description }),
     schema: rest,
   }

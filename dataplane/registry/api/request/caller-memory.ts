@@ -83,6 +83,7 @@ export class CallerMemory {
       try {
         this.#hold(body, share)
       } catch {
+        // The head is sent: the answer can only be broken off.
         outgoing.destroy()
         return
       }

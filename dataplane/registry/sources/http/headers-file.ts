@@ -9,6 +9,7 @@ function checkedHeader(name: string, value: string): Header | undefined {
     validateHeaderValue(name, value)
     return [name.toLowerCase(), value]
   } catch {
+    // Node refuses the name or the value; the caller says which file it is from.
     return undefined
   }
 }

@@ -69,6 +69,7 @@ async function watchKind(watched: Watched): Promise<void> {
     }
     // A server that ends each watch at once, or refuses each as too old, is not asked again and again either.
     if (performance.now() - begun > LONGEST_RETRY_MS) retry = RETRY_MS
+    // Only the signal ends the wait early, and then the loop.
     await delay(retry * (1 + Math.random() / 4), undefined, { signal }).catch(() => undefined)
     retry = Math.min(retry * 2, LONGEST_RETRY_MS)
   }

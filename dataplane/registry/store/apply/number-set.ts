@@ -10,9 +10,9 @@ export class NumberSet {
   size = 0
 
   add(id: number): void {
-    const place = Math.floor(id / BLOCK_BITS)
-    let block = this.#blocks.get(place)
-    if (block === undefined) this.#blocks.set(place, (block = new Uint8Array(BLOCK_BITS / 8)))
+    const blockIndex = Math.floor(id / BLOCK_BITS)
+    let block = this.#blocks.get(blockIndex)
+    if (block === undefined) this.#blocks.set(blockIndex, (block = new Uint8Array(BLOCK_BITS / 8)))
     const bit = id % BLOCK_BITS
     const byte = block[bit >> 3] as number
     const changed = byte | (1 << (bit & 7))
@@ -29,10 +29,10 @@ export class NumberSet {
   /** Its ids, so many at a time at most. */
   *chunks(most: number): Generator<number[]> {
     let chunk: number[] = []
-    for (const [place, block] of this.#blocks)
+    for (const [blockIndex, block] of this.#blocks)
       for (let bit = 0; bit < BLOCK_BITS; bit++) {
         if (((block[bit >> 3] as number) & (1 << (bit & 7))) === 0) continue
-        chunk.push(place * BLOCK_BITS + bit)
+        chunk.push(blockIndex * BLOCK_BITS + bit)
         if (chunk.length < most) continue
         yield chunk
         chunk = []

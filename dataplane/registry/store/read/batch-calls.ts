@@ -1,58 +1,58 @@
-interface Waiting<Q, A> {
-  readonly question: Q
-  resolve(answer: A): void
+interface PendingCall<Q, R> {
+  readonly query: Q
+  resolve(result: R): void
   reject(error: unknown): void
 }
 
-/** Questions that can be answered together. */
-interface Line<Q, A> {
-  waiting: Waiting<Q, A>[]
+/** Calls of one key. */
+interface CallQueue<Q, R> {
+  waiting: PendingCall<Q, R>[]
   running: number
 }
 
-interface GatherOptions<Q, A> {
-  /** Questions with the same key can be answered together. */
-  keyOf(question: Q): string
-  /** Most questions that are answered together. */
+interface BatchOptions<Q, R> {
+  /** Queries of the same key can be run together. */
+  keyOf(query: Q): string
+  /** Most queries of one batch. */
   readonly most: number
-  /** Answers of one key that are worked on at a time; what is asked meanwhile waits and is gathered. */
+  /** Batches of one key that run at a time; queries that come meanwhile wait for the next batch. */
   readonly atOnce: number
-  /** The answers, in the order of the questions. */
-  answer(questions: readonly Q[]): Promise<readonly A[]>
+  /** The results, in the order of the queries. */
+  run(queries: readonly Q[]): Promise<readonly R[]>
 }
 
-/** Makes the function that answers questions: together what is asked in one turn of the event loop, or while others run. */
-export function gather<Q, A>({ keyOf, most, atOnce, answer }: GatherOptions<Q, A>): (question: Q) => Promise<A> {
-  const lines = new Map<string, Line<Q, A>>()
+/** Makes the function that runs queries in batches: those that come in one turn of the event loop, or while others run. */
+export function batchCalls<Q, R>({ keyOf, most, atOnce, run }: BatchOptions<Q, R>): (query: Q) => Promise<R> {
+  const queues = new Map<string, CallQueue<Q, R>>()
 
-  async function answerGroup(group: readonly Waiting<Q, A>[]): Promise<void> {
+  async function runBatch(batch: readonly PendingCall<Q, R>[]): Promise<void> {
     try {
-      const answers = await answer(group.map(({ question }) => question))
-      for (const [index, { resolve }] of group.entries()) resolve(answers[index] as A)
+      const results = await run(batch.map(({ query }) => query))
+      for (const [index, { resolve }] of batch.entries()) resolve(results[index] as R)
     } catch (error) {
-      for (const { reject } of group) reject(error)
+      for (const { reject } of batch) reject(error)
     }
   }
 
-  function advance(key: string, line: Line<Q, A>): void {
-    while (line.waiting.length > 0 && line.running < atOnce) {
-      const group = line.waiting.splice(0, most)
-      line.running++
+  function advance(key: string, queue: CallQueue<Q, R>): void {
+    while (queue.waiting.length > 0 && queue.running < atOnce) {
+      const batch = queue.waiting.splice(0, most)
+      queue.running++
       const next = () => {
-        line.running--
-        advance(key, line)
+        queue.running--
+        advance(key, queue)
       }
-      answerGroup(group).then(next, next)
+      runBatch(batch).then(next, next)
     }
-    if (line.waiting.length === 0 && line.running === 0) lines.delete(key)
+    if (queue.waiting.length === 0 && queue.running === 0) queues.delete(key)
   }
 
-  return function ask(question) {
-    const key = keyOf(question)
-    let line = lines.get(key)
-    if (line === undefined) lines.set(key, (line = { waiting: [], running: 0 }))
-    const { promise, resolve, reject } = Promise.withResolvers<A>()
-    if (line.waiting.push({ question, resolve, reject }) === 1) setImmediate(advance, key, line)
+  return function call(query) {
+    const key = keyOf(query)
+    let queue = queues.get(key)
+    if (queue === undefined) queues.set(key, (queue = { waiting: [], running: 0 }))
+    const { promise, resolve, reject } = Promise.withResolvers<R>()
+    if (queue.waiting.push({ query, resolve, reject }) === 1) setImmediate(advance, key, queue)
     return promise
   }
 }

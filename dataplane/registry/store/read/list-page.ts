@@ -180,7 +180,7 @@ async function jump(statements: PageStatements, query: StorePageQuery, walk: Wal
   const { next, rows, revision } = walk
   const match = await statements.find.next({ registry, term, since: values.updatedSince, from: next.from })
   if (match === undefined) return undefined
-  if ('few' in match) return showFew(statements, match.few, query)
+  if ('found' in match) return showFew(statements, match.found, query)
   if (match.name === undefined) return { rows, torn: match.revision !== revision }
   next.from = match.name
   // Where one matches its neighbours may too.

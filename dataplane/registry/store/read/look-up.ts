@@ -7,7 +7,7 @@ import { revisionColumn } from '../database/revision-of.ts'
 import type { RegistryTables } from '../database/schema.ts'
 import { byShape, prepareStatement } from '../database/statement.ts'
 import { type FoundRow, versionColumns } from '../database/version-columns.ts'
-import { gather } from './batch-calls.ts'
+import { batchCalls } from './batch-calls.ts'
 
 export interface LookUpQuery {
   readonly registry: number
@@ -65,11 +65,11 @@ export function createLookUp(database: Kysely<RegistryTables>): (query: LookUpQu
     }),
   )
 
-  return gather<LookUpQuery, FoundRow | undefined>({
+  return batchCalls<LookUpQuery, FoundRow | undefined>({
     most: MOST,
     atOnce: AT_ONCE,
     keyOf: ({ registry, type, visible, includeDeleted }) => `${registry} ${type} ${includeDeleted} ${visible}`,
-    async answer(queries) {
+    async run(queries) {
       const [{ registry, type, visible, includeDeleted }] = queries as readonly [LookUpQuery]
       const names = queries.map(({ name }) => name)
       const all = visible === 'all'
@@ -83,8 +83,8 @@ export function createLookUp(database: Kysely<RegistryTables>): (query: LookUpQu
         sets: all ? undefined : lists.value(visible),
       })
       // PostgreSQL counts from 1.
-      const byPlace = new Map(rows.map((row) => [postgres ? row.key - 1 : row.key, row]))
-      return names.map((_, place) => byPlace.get(place))
+      const byIndex = new Map(rows.map((row) => [postgres ? row.key - 1 : row.key, row]))
+      return names.map((_, index) => byIndex.get(index))
     },
   })
 }

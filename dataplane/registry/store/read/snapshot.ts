@@ -66,6 +66,7 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
     }
     // What runs may have begun before the change that is asked for.
     next ??= running
+      // Those who wait for that reading get its error.
       .catch(() => {})
       .then(() => {
         next = undefined

@@ -67,7 +67,7 @@ export function postgresIndex(database: Kysely<RegistryTables>): TermIndex {
         if (!known) return nextMatchOf(await nextInText({ ...values, from }))
         const rows = await next({ ...values, from })
         const few = fewOf(rows)
-        return few === undefined ? nextMatchOf(rows) : { few }
+        return few === undefined ? nextMatchOf(rows) : { found: few }
       },
     }
   }

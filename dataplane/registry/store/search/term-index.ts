@@ -7,7 +7,7 @@ export interface FoundVersions {
 
 /** Where something is: in these versions alone, as they are few, or from this name on. */
 export type NextMatch =
-  | { readonly few: FoundVersions }
+  | { readonly found: FoundVersions }
   | {
       /** Undefined: there is no such name. */
       readonly name: string | undefined

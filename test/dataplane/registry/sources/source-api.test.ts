@@ -215,7 +215,7 @@ test('headers come from a file that is read anew, and are not sent to another ho
   await other.close()
 })
 
-/** One pass over the upstream after the mark; undefined where nothing has changed. */
+/** One pass over the upstream after the cursor; undefined where nothing has changed. */
 async function pass(cursor?: object) {
   await using parts = new AsyncDisposableStack()
   const content = await (

@@ -1,16 +1,16 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { RecentKeys } from '../../../../dataplane/registry/api/catalog/recent-keys.ts'
-import { gather } from '../../../../dataplane/registry/store/read/batch-calls.ts'
+import { batchCalls } from '../../../../dataplane/registry/store/read/batch-calls.ts'
 
 /** A gathering whose answers come when they are let; a question's key is its first letter. */
 function gathering() {
   const groups: { readonly questions: readonly string[]; end(error?: Error): void }[] = []
-  const ask = gather<string, string>({
+  const ask = batchCalls<string, string>({
     keyOf: (question) => question.charAt(0),
     most: 3,
     atOnce: 2,
-    answer(questions) {
+    run(questions) {
       const { promise, resolve, reject } = Promise.withResolvers<readonly string[]>()
       const end = (error?: Error) => (error ? reject(error) : resolve(questions.map((question) => `${question}!`)))
       groups.push({ questions, end })

@@ -94,7 +94,7 @@ test('a process that is killed in the middle of a sync leaves the state before o
     await eventually('the sync writes', async () => logBytes() > before + next * 500_000, 30_000)
     if ((await source(running))?.state === 'running') inTheMiddle++
     await kill(running)
-    // After a second such end in a row the source would be put aside for a minute; aside.test.ts tells of that.
+    // After a second such end in a row the source would be put aside for a minute; quarantine.test.ts tests that.
     await rm(join(folder.stateDirectory, 'aside'), { recursive: true, force: true })
 
     const state = onlyGeneration(folder)

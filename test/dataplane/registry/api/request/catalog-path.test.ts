@@ -1,8 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { catalogIds, catalogOperations } from '../../../../../dataplane/registry/api/catalog/operations.ts'
-import { catalogPath } from '../../../../../dataplane/registry/api/request/catalog-path.ts'
-import { requestTarget } from '../../../../../dataplane/registry/api/request/request-target.ts'
+import { catalogPath, requestTarget } from '../../../../../dataplane/registry/api/request/catalog-path.ts'
 
 const PARTS: Record<string, string> = { registry: 'main', entry: 'a.b%2Fc', version: '1.0.0%2B1' }
 
