@@ -52,23 +52,22 @@ function holds(rule: CelRule, self: unknown): boolean {
 export const brokenRules = (rules: readonly CelRule[], self: unknown): CelRule[] =>
   rules.filter((rule) => !holds(rule, self))
 
+interface RuleVisitor {
+  /** Whether a pointer's value is not fit for its rules, because its structure is wrong already. */
+  skip(pointer: string): boolean
+  broken(pointer: string, rule: CelRule): void
+}
+
 /**
  * Evaluates every rule of a schema on a value and calls back for each that does not hold.
  *
  * @param value made by `celValue`
- * @param skip whether a pointer's value is not fit for its rules, because its structure is wrong already
  */
-export function eachBrokenRule(
-  node: SchemaNode,
-  value: unknown,
-  pointer: string,
-  skip: (pointer: string) => boolean,
-  broken: (pointer: string, rule: CelRule) => void,
-): void {
+export function eachBrokenRule(node: SchemaNode, value: unknown, pointer: string, visitor: RuleVisitor): void {
   const rules = node['x-kubernetes-validations']
-  if (rules && !skip(pointer)) for (const rule of brokenRules(rules, value)) broken(pointer, rule)
+  if (rules && !visitor.skip(pointer)) for (const rule of brokenRules(rules, value)) visitor.broken(pointer, rule)
   const descend = (child: SchemaNode | undefined, inner: unknown, step: string | number) => {
-    if (child) eachBrokenRule(child, inner, at(pointer, step), skip, broken)
+    if (child) eachBrokenRule(child, inner, at(pointer, step), visitor)
   }
   if (Array.isArray(value)) for (const [index, item] of value.entries()) descend(node.items, item, index)
   else if (value instanceof Map) for (const [key, inner] of value) descend(childSchema(node, key), inner, key)

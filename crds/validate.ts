@@ -31,10 +31,10 @@ function checkPart(schema: SchemaNode, value: unknown, pointer: string): Finding
     pointer: pointer + finding.pointer,
   }))
   const wrong = structural.filter(({ unknownField }) => !unknownField)
-  const unfit = (place: string) => wrong.some((finding) => within(finding.pointer, place))
   const findings: Finding[] = structural.map(({ unknownField: _, ...finding }) => finding)
-  eachBrokenRule(schema, celValue(schema, value), pointer, unfit, (place, { message }) => {
-    findings.push({ pointer: place, message })
+  eachBrokenRule(schema, celValue(schema, value), pointer, {
+    skip: (place) => wrong.some((finding) => within(finding.pointer, place)),
+    broken: (place, { message }) => findings.push({ pointer: place, message }),
   })
   return findings
 }

@@ -141,7 +141,7 @@ function putAt(root: unknown, pointer: string, value: unknown): boolean {
   return true
 }
 
-interface Source {
+interface ConfigSource {
   readonly text: string
   readonly file: string | undefined
 }
@@ -156,7 +156,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-function yamlOf({ text, file }: Source): unknown {
+function yamlOf({ text, file }: ConfigSource): unknown {
   const { document, lineAt } = read(text)
   const refuse = (findings: readonly Finding[]) =>
     new ConfigError(file === undefined ? findings : findings.map((finding) => ({ ...finding, file })))
@@ -171,7 +171,7 @@ function yamlOf({ text, file }: Source): unknown {
   }
 }
 
-function located(findings: readonly Finding[], { text, file }: Source): readonly Finding[] {
+function located(findings: readonly Finding[], { text, file }: ConfigSource): readonly Finding[] {
   const { document, lineAt } = read(text)
   return findings.map(({ pointer, message }) => {
     const offset = offsetOf(document.contents, pointer)

@@ -15,7 +15,7 @@ interface ClusterKeys {
   readonly keys: KeySet | undefined
 }
 
-interface Asked {
+interface ClusterIssuer {
   readonly cluster: Cluster
   /** Absent: the one that the API server names. */
   readonly issuer?: string | undefined
@@ -36,7 +36,7 @@ const LONGEST_ISSUER = 2048
  * Throws an Error for the log.
  */
 export async function readClusterKeys(
-  { cluster, issuer, jwksUrl }: Asked,
+  { cluster, issuer, jwksUrl }: ClusterIssuer,
   fetch: GuardedFetch,
   readToken: ReadSecretFile,
 ): Promise<ClusterKeys> {

@@ -33,7 +33,7 @@ interface Settings {
 
 /** Which credential may go where; see the table in docs/operator.md. */
 export function tokenFindings(settings: Settings, at: string): readonly Finding[] {
-  const { issuer, jwksUrl, bearerTokenFile, cluster, serviceAccount, introspection } = settings
+  const { issuer, bearerTokenFile, cluster, serviceAccount } = settings
   const findings: Finding[] = []
   const find = (field: string, message: string) => findings.push({ pointer: `${at}/${field}`, message })
   if (issuer === undefined && cluster === undefined) find('issuer', 'is required without cluster')
@@ -42,17 +42,27 @@ export function tokenFindings(settings: Settings, at: string): readonly Finding[
   if (bearerTokenFile !== undefined && cluster !== undefined) find('bearerTokenFile', 'has no place beside cluster')
   if (serviceAccount !== undefined && cluster === undefined && issuer === undefined)
     find('serviceAccount', 'has a place beside issuer or cluster alone')
-  if (introspection !== undefined) {
-    const { clientId, clientSecretFile, url } = introspection
-    if ((clientId === undefined) !== (clientSecretFile === undefined))
-      find('introspection', 'must have both of clientId and clientSecretFile, or neither')
-    if (clientId === undefined && url === undefined) find('introspection/url', 'is required without a client')
-    if (issuer === undefined && url === undefined) find('introspection/url', 'is required without issuer')
-  }
+  checkIntrospection(settings, find)
+  checkCluster(settings, find)
+  return findings
+}
+
+/** Notes what is wrong with a field. */
+type Find = (field: string, message: string) => void
+
+function checkIntrospection({ issuer, introspection }: Settings, find: Find): void {
+  if (introspection === undefined) return
+  const { clientId, clientSecretFile, url } = introspection
+  if ((clientId === undefined) !== (clientSecretFile === undefined))
+    find('introspection', 'must have both of clientId and clientSecretFile, or neither')
+  if (clientId === undefined && url === undefined) find('introspection/url', 'is required without a client')
+  if (issuer === undefined && url === undefined) find('introspection/url', 'is required without issuer')
+}
+
+function checkCluster({ cluster, jwksUrl }: Settings, find: Find): void {
   const server = cluster && URL.parse(cluster.apiServer ?? API_SERVER)
   if (server && !isApiServer(server) && !isLoopback(server))
     find('cluster/apiServer', `must be the cluster’s own, ${[...API_SERVERS].join(' or ')}`)
   if (server && jwksUrl !== undefined && URL.parse(jwksUrl)?.origin !== server.origin)
     find('jwksUrl', 'must be at cluster/apiServer: the token for it goes nowhere else')
-  return findings
 }

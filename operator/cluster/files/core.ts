@@ -61,15 +61,18 @@ export function readCoreObject(kind: 'Secret' | 'ConfigMap', object: Record<stri
       continue
     }
     for (const [key, value] of Object.entries(map)) {
-      const pointer = at(`/${field}`, key)
-      if (!keyName.test(key)) refuse(pointer, 'a key must be letters, digits, "-", "_" and ".", at most 253')
-      else if (typeof value !== 'string') refuse(pointer, 'must be a string; put the value in quotes')
-      else {
-        const bytes = decode(value)
-        if (bytes) values.set(key, bytes)
-        else refuse(pointer, kind === 'Secret' ? 'must be base64; plain text goes into stringData' : 'must be base64')
-      }
+      const read = readValue(kind, key, value, decode)
+      if (typeof read === 'string') refuse(at(`/${field}`, key), read)
+      else values.set(key, read)
     }
   }
   return { values, revision: revisionOf(values), findings }
+}
+
+/** The bytes under a key, or what is wrong with it. */
+function readValue(kind: string, key: string, value: unknown, decode: Decode): Buffer | string {
+  if (!keyName.test(key)) return 'a key must be letters, digits, "-", "_" and ".", at most 253'
+  if (typeof value !== 'string') return 'must be a string; put the value in quotes'
+  const hint = kind === 'Secret' ? 'must be base64; plain text goes into stringData' : 'must be base64'
+  return decode(value) ?? hint
 }

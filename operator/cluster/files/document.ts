@@ -46,7 +46,7 @@ const tagsAsKubectlHasThem = (tags: Tags): Tags =>
 
 const keyText = (pair: Pair) => String(isScalar(pair.key) ? pair.key.value : pair.key)
 
-interface Place {
+interface NodePosition {
   readonly node: unknown
   /** Offset of the key, or of the item. */
   readonly offset: number
@@ -66,7 +66,7 @@ function pairOf(map: YAMLMap, key: string, known: Pairs): Pair | undefined {
   return pairs.get(key)
 }
 
-function placeOf(document: Document, pointer: string, known: Pairs): Place {
+function positionOf(document: Document, pointer: string, known: Pairs): NodePosition {
   let node: unknown = document.contents
   let offset = isNode(node) ? (node.range?.[0] ?? 0) : 0
   for (const token of stepsOf(pointer)) {
@@ -173,10 +173,10 @@ export function parseDocuments(text: string): {
     findSurprisingBooleans(document.contents, '', wordsReadAsBooleans)
     documents.push({
       value,
-      lineOf: (pointer) => lineAt(placeOf(document, pointer, pairs).offset),
+      lineOf: (pointer) => lineAt(positionOf(document, pointer, pairs).offset),
       misreading: (pointer) => {
-        const place = placeOf(document, pointer, pairs)
-        return place.exact ? misreadingOf(place.node) : undefined
+        const { node, exact } = positionOf(document, pointer, pairs)
+        return exact ? misreadingOf(node) : undefined
       },
       wordsReadAsBooleans,
     })

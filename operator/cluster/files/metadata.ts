@@ -15,49 +15,65 @@ const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
 const subdomain = new RegExp(`^${label}(\\.${label})*$`)
 const dnsLabel = new RegExp(`^${label}$`)
 
+const refused = (reason: string, pointer: string, message: string): ObjectFinding => ({
+  severity: 'error',
+  reason,
+  message,
+  pointer,
+})
+
 /**
  * Checks what the API server checks before any schema: a name, a namespace, labels and annotations whose values are
  * strings.
  */
-export function checkMetadata(metadata: unknown, document: Pick<ManifestDocument, 'misreading'>, base: string) {
-  const findings: ObjectFinding[] = []
-  const refuse = (reason: string, pointer: string, message: string) =>
-    findings.push({ severity: 'error', reason, message, pointer })
+export function checkMetadata(
+  metadata: unknown,
+  document: Pick<ManifestDocument, 'misreading'>,
+  base: string,
+): ObjectFinding[] {
+  if (!isObject(metadata) || isMissing(metadata['name']) || metadata['name'] === '') {
+    const generated = isObject(metadata) && metadata['generateName'] !== undefined
+    const message = generated ? 'must be set; generateName has no meaning in a file' : 'must be set'
+    return [refused('NameMissing', '/metadata/name', message)]
+  }
   const explained = (pointer: string, message: string) => {
     const misreading = document.misreading(base + pointer)
     return misreading ? `${message} (${misreading})` : message
   }
+  return [
+    ...nameFindings(metadata['name'], explained),
+    ...namespaceFindings(metadata['namespace'], explained),
+    ...mapFindings('labels', metadata['labels'], explained),
+    ...mapFindings('annotations', metadata['annotations'], explained),
+  ]
+}
 
-  if (!isObject(metadata) || metadata['name'] === undefined || metadata['name'] === null || metadata['name'] === '') {
-    const generated = isObject(metadata) && metadata['generateName'] !== undefined
-    refuse(
-      'NameMissing',
-      '/metadata/name',
-      generated ? 'must be set; generateName has no meaning in a file' : 'must be set',
-    )
-    return findings
-  }
-  const { name, namespace } = metadata
-  if (typeof name !== 'string') refuse('NameInvalid', '/metadata/name', explained('/metadata/name', 'must be a string'))
-  else if (name.length > 253 || !subdomain.test(name)) {
-    refuse('NameInvalid', '/metadata/name', `"${name}" must be lowercase letters, digits, "-" and ".", at most 253`)
-  }
-  if (namespace !== undefined && namespace !== null) {
-    if (typeof namespace !== 'string' || namespace.length > 63 || !dnsLabel.test(namespace)) {
-      const message = `${JSON.stringify(namespace)} must be lowercase letters, digits and "-", at most 63`
-      refuse('NamespaceInvalid', '/metadata/namespace', explained('/metadata/namespace', message))
-    }
-  }
-  for (const field of ['labels', 'annotations']) {
-    const map = metadata[field]
-    if (map === undefined || map === null) continue
-    if (!isObject(map)) refuse('MetadataInvalid', `/metadata/${field}`, 'must be a map of strings')
-    else {
-      for (const [key, value] of Object.entries(map)) {
-        const pointer = at(`/metadata/${field}`, key)
-        if (typeof value !== 'string') refuse('MetadataInvalid', pointer, explained(pointer, 'must be a string'))
-      }
-    }
-  }
-  return findings
+/** A message with what YAML made of the value at the pointer, where that may not be what was meant. */
+type Explained = (pointer: string, message: string) => string
+
+const isMissing = (value: unknown): boolean => value === undefined || value === null
+
+function nameFindings(name: unknown, explained: Explained): ObjectFinding[] {
+  const pointer = '/metadata/name'
+  if (typeof name !== 'string') return [refused('NameInvalid', pointer, explained(pointer, 'must be a string'))]
+  if (name.length <= 253 && subdomain.test(name)) return []
+  return [refused('NameInvalid', pointer, `"${name}" must be lowercase letters, digits, "-" and ".", at most 253`)]
+}
+
+function namespaceFindings(namespace: unknown, explained: Explained): ObjectFinding[] {
+  if (isMissing(namespace)) return []
+  if (typeof namespace === 'string' && namespace.length <= 63 && dnsLabel.test(namespace)) return []
+  const message = `${JSON.stringify(namespace)} must be lowercase letters, digits and "-", at most 63`
+  return [refused('NamespaceInvalid', '/metadata/namespace', explained('/metadata/namespace', message))]
+}
+
+function mapFindings(field: 'labels' | 'annotations', map: unknown, explained: Explained): ObjectFinding[] {
+  if (isMissing(map)) return []
+  if (!isObject(map)) return [refused('MetadataInvalid', `/metadata/${field}`, 'must be a map of strings')]
+  return Object.entries(map)
+    .filter(([, value]) => typeof value !== 'string')
+    .map(([key]) => {
+      const pointer = at(`/metadata/${field}`, key)
+      return refused('MetadataInvalid', pointer, explained(pointer, 'must be a string'))
+    })
 }

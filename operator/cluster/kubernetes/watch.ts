@@ -47,7 +47,9 @@ export async function* watch<T>(
     let reason = `HTTP ${response.statusCode}`
     try {
       reason = JSON.parse(text).reason ?? reason
-    } catch {}
+    } catch {
+      // No Status object: the HTTP status says enough.
+    }
     throw new ApiError(response.statusCode, reason, text.slice(0, 500))
   }
   response.body.setEncoding('utf8')

@@ -8,5 +8,6 @@ import type { Resolver } from '../references/resolver.ts'
  * of type `unauthenticated`, which is to send none.
  */
 export function checkCredential(ref: { readonly name: string } | undefined, resolver: Resolver): void {
-  if (ref !== undefined) referencedConfig(mcpExternalAuthConfig, ref.name, checkExternalAuthConfig, resolver)
+  if (ref !== undefined)
+    referencedConfig({ kind: mcpExternalAuthConfig, check: checkExternalAuthConfig }, ref.name, resolver)
 }

@@ -200,7 +200,7 @@ export function oidcSettings(
   resolver: Resolver,
   mounts: Mounts,
 ): OidcConfig | undefined {
-  const config = referencedConfig(mcpOidcConfig, ref.name, checkOidcConfig, resolver)
+  const config = referencedConfig({ kind: mcpOidcConfig, check: checkOidcConfig }, ref.name, resolver)
   if (!config) return undefined
   const audience = audienceOf(config, ref, besides, resolver.problems)
   if (audience === undefined) return undefined

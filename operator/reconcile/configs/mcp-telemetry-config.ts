@@ -50,7 +50,11 @@ export function mountTelemetry(
   mounts: Mounts,
 ): WorkloadTelemetry | undefined {
   if (ref === undefined) return undefined
-  const config = referencedConfig(mcpTelemetryConfig, ref.name, checkTelemetryConfig, resolver, { strict: false })
+  const config = referencedConfig(
+    { kind: mcpTelemetryConfig, check: checkTelemetryConfig, strict: false },
+    ref.name,
+    resolver,
+  )
   if (!config) return undefined
   caBundleFile(config.spec.openTelemetry?.caBundleRef, CA_BUNDLE, resolver, mounts)
   for (const secret of headerSecrets(config)) mounts.secretFile(secret.name, secret.key)

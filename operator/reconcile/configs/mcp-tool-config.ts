@@ -28,7 +28,7 @@ export function sharedShaping(
   ref: { readonly name: string } | undefined,
   resolver: Resolver,
 ): Pick<ToolShaping, 'filter' | 'overrides'> | undefined {
-  const config = ref && referencedConfig(mcpToolConfig, ref.name, checkToolConfig, resolver)
+  const config = ref && referencedConfig({ kind: mcpToolConfig, check: checkToolConfig }, ref.name, resolver)
   if (!config) return undefined
   const { toolsFilter, toolsOverride } = config.spec
   return {

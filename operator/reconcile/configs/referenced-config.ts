@@ -4,9 +4,12 @@ import { unsupported } from '../outcome/supported.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import type { CheckConfig } from './config.ts'
 
-interface Options {
-  /** Whether fields without a reader make the config unusable. They do wherever leaving them out could let people in. */
-  readonly strict: boolean
+/** How a kind of config is made fit for use. */
+interface ConfigKind<K extends KindDeclaration> {
+  readonly kind: K
+  readonly check: CheckConfig<K>
+  /** Whether fields without a reader make the config unusable. They do unless it is false: leaving them out could let people in. */
+  readonly strict?: boolean
 }
 
 /**
@@ -14,11 +17,9 @@ interface Options {
  * what can't be done yet becomes a problem of the workload that names it, and gives undefined.
  */
 export function referencedConfig<K extends KindDeclaration>(
-  kind: K,
+  { kind, check, strict = true }: ConfigKind<K>,
   name: string,
-  check: CheckConfig<K>,
   resolver: Resolver,
-  options: Options = { strict: true },
 ): ObjectOf<K> | undefined {
   const object = resolver.object(kind, name)
   if (!object) return undefined
@@ -32,7 +33,7 @@ export function referencedConfig<K extends KindDeclaration>(
     const reason = condition === 'Valid' ? 'ReferenceInvalid' : found[0].reason
     resolver.problems.add('ReferencesResolved', reason, { about, message: `${title}: ${joined(found)}` })
   }
-  const ignored = options.strict ? unsupported(kind, object) : []
+  const ignored = strict ? unsupported(kind, object) : []
   for (const { reason, detail } of ignored)
     if (reason === 'NotYetSupported')
       resolver.problems.add('Valid', reason, { about, message: `${title}: ${problemText(detail)}` })

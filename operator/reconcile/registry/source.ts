@@ -4,7 +4,7 @@ import { sortedKeys } from '../../render/object/canonical.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import type { Resolver } from '../references/resolver.ts'
 
-type Source = NonNullable<MCPRegistry['spec']['sources']>[number]
+type SourceSpec = NonNullable<MCPRegistry['spec']['sources']>[number]
 
 /** Where a pod finds its API server. */
 const API_SERVER = 'https://kubernetes.default.svc'
@@ -15,7 +15,7 @@ export function apiServerOf(mounts: Mounts) {
 }
 
 /** A source of the configuration file: Secrets and ConfigMaps become files. */
-export function sourceOf(source: Source, resolver: Resolver, mounts: Mounts, group: string): SourceConfig {
+export function sourceOf(source: SourceSpec, resolver: Resolver, mounts: Mounts, group: string): SourceConfig {
   const { name, git, api, file, managed, kubernetes, syncPolicy, filter, claims } = source
   return {
     name,
@@ -36,14 +36,14 @@ export function sourceOf(source: Source, resolver: Resolver, mounts: Mounts, gro
   }
 }
 
-function gitOf({ auth, ...place }: NonNullable<Source['git']>, resolver: Resolver, mounts: Mounts) {
+function gitOf({ auth, ...place }: NonNullable<SourceSpec['git']>, resolver: Resolver, mounts: Mounts) {
   if (auth === undefined) return sortedKeys(place)
   const { name, key } = auth.passwordSecretRef
   resolver.secretKey(auth.passwordSecretRef)
   return { ...sortedKeys(place), auth: { username: auth.username, passwordFile: mounts.secretFile(name, key) } }
 }
 
-function apiOf({ headers, ...place }: NonNullable<Source['api']>, resolver: Resolver, mounts: Mounts) {
+function apiOf({ headers, ...place }: NonNullable<SourceSpec['api']>, resolver: Resolver, mounts: Mounts) {
   if (headers === undefined) return sortedKeys(place)
   return {
     ...sortedKeys(place),
@@ -54,7 +54,7 @@ function apiOf({ headers, ...place }: NonNullable<Source['api']>, resolver: Reso
   }
 }
 
-function fileOf({ configMapRef, ...place }: NonNullable<Source['file']>, resolver: Resolver, mounts: Mounts) {
+function fileOf({ configMapRef, ...place }: NonNullable<SourceSpec['file']>, resolver: Resolver, mounts: Mounts) {
   if (configMapRef === undefined) return sortedKeys(place)
   resolver.configMapKey(configMapRef)
   return { path: mounts.sourceFile(configMapRef.name, configMapRef.key) }

@@ -5,7 +5,8 @@ import type { Resolver } from '../references/resolver.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-interface Asked {
+/** What the spec says of volumes. */
+interface VolumeFields {
   readonly volumes?: readonly Fields[]
   readonly volumeMounts?: readonly Fields[]
 }
@@ -26,15 +27,15 @@ const isFields = (value: unknown): value is Fields =>
  * is not there is noted; whatever else is wrong with them the API server says.
  */
 export function extraVolumes(
-  { volumes = [], volumeMounts = [] }: Asked,
+  { volumes = [], volumeMounts = [] }: VolumeFields,
   ownPaths: readonly string[],
   resolver: Resolver,
 ): ExtraVolumes {
   for (const [index, volume] of volumes.entries()) checkVolume(volume, `/spec/volumes/${index}`, resolver)
   const names = new Set(volumes.map(({ name }) => name))
-  const taken = [MOUNT_ROOT, ...ownPaths]
+  const paths = [MOUNT_ROOT, ...ownPaths]
   for (const [index, mount] of volumeMounts.entries())
-    checkMount(mount, `/spec/volumeMounts/${index}`, names, taken, resolver.problems)
+    checkMount(mount, `/spec/volumeMounts/${index}`, { names, paths }, resolver.problems)
   return { volumes: sortedKeys(volumes), volumeMounts: sortedKeys(volumeMounts) }
 }
 
@@ -57,15 +58,14 @@ function checkVolume(volume: Fields, at: string, { problems, ...resolver }: Reso
 function checkMount(
   { name, mountPath }: Fields,
   at: string,
-  volumes: ReadonlySet<unknown>,
-  taken: readonly string[],
+  taken: { readonly names: ReadonlySet<unknown>; readonly paths: readonly string[] },
   problems: Problems,
 ): void {
   const invalid = (pointer: string, message: string) => problems.add('Valid', 'ConfigInvalid', { pointer, message })
-  if (!volumes.has(name)) invalid(`${at}/name`, `there is no volume ${JSON.stringify(name)}`)
+  if (!taken.names.has(name)) invalid(`${at}/name`, `there is no volume ${JSON.stringify(name)}`)
   if (typeof mountPath !== 'string' || !mountPath.startsWith('/'))
     invalid(`${at}/mountPath`, 'must be an absolute path')
-  else if (taken.some((path) => covers(mountPath, path) || covers(path, mountPath)))
+  else if (taken.paths.some((path) => covers(mountPath, path) || covers(path, mountPath)))
     invalid(`${at}/mountPath`, `${mountPath} would hide what the registry needs`)
 }
 

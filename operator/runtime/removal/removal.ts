@@ -18,13 +18,13 @@ export interface Removal {
 }
 
 /** Where this operator runs. */
-interface Place {
+interface OwnPod {
   readonly namespace: string
   readonly pod: string
 }
 
 /** The Deployment that a pod is of: its ReplicaSet is named after it and the hash of the template. */
-async function deploymentOf(api: ApiServer, { namespace, pod: name }: Place): Promise<string | undefined> {
+async function deploymentOf(api: ApiServer, { namespace, pod: name }: OwnPod): Promise<string | undefined> {
   const { metadata } = await api.get<KubernetesObject>(PODS, namespace, name)
   const set = metadata.ownerReferences?.find(({ kind, controller }) => kind === 'ReplicaSet' && controller)?.name
   const hash = metadata.labels?.['pod-template-hash']
@@ -38,7 +38,7 @@ async function deploymentOf(api: ApiServer, { namespace, pod: name }: Place): Pr
  * nobody does once the Deployment is gone, going or scaled to zero, or the namespace is going. Outside a Deployment
  * somebody may always follow.
  */
-export async function watchRemoval(api: ApiServer, place: Place): Promise<() => Promise<boolean>> {
+export async function watchRemoval(api: ApiServer, place: OwnPod): Promise<() => Promise<boolean>> {
   // A pod that can't be read is of nothing that is known.
   const deployment = await deploymentOf(api, place).catch(() => undefined)
   if (deployment === undefined) return async () => false

@@ -121,31 +121,34 @@ export class Reflector {
           await delay(200 + Math.random() * 800, undefined, { signal })
       } catch (error) {
         if (signal.aborted) return
-        if (isGone(error)) {
-          this.#resourceVersion = undefined
-          this.#options.log.info({ watch: this.name }, 'version is too old, listing again')
-          // The server forgets a list's own version only when it is in trouble.
-          if (failures === 0) {
-            failures = 1
-            continue
-          }
-        }
+        const isFirst = failures === 0
+        if (isGone(error)) this.#forgetVersion()
         if (isNotFound(error)) this.#absent()
         if (this.metrics.events > before || Date.now() - started > 60_000) failures = 0
-        this.metrics.failures++
-        const failure = error instanceof Error ? error.message : String(error)
-        // An outage is two dozen watches that fail again and again: each says so when it is news, and /metrics counts.
-        const level = failure === this.#lastFailure ? 'debug' : 'warn'
-        this.#lastFailure = failure
-        const wait = backoffDelay(failures++, { first: 250, longest: this.isAbsent ? 5_000 : 30_000 })
-        const retryAfter = Number((error as { retryAfter?: number }).retryAfter ?? 0) * 1000
-        this.#options.log[level](
-          { watch: this.name, error: failure, failures, waitMs: Math.round(wait) },
-          'watch failed',
-        )
-        await pause(Math.max(wait, retryAfter), signal)
+        failures++
+        // The server forgets a list's own version only when it is in trouble.
+        if (isFirst && isGone(error)) continue
+        await pause(this.#failed(error, failures), signal)
       }
     }
+  }
+
+  #forgetVersion(): void {
+    this.#resourceVersion = undefined
+    this.#options.log.info({ watch: this.name }, 'version is too old, listing again')
+  }
+
+  /** Says what a list or watch failed with; gives the time until the next try in milliseconds. */
+  #failed(error: unknown, failures: number): number {
+    this.metrics.failures++
+    const failure = error instanceof Error ? error.message : String(error)
+    // An outage is two dozen watches that fail again and again: each says so when it is news, and /metrics counts.
+    const level = failure === this.#lastFailure ? 'debug' : 'warn'
+    this.#lastFailure = failure
+    const wait = backoffDelay(failures - 1, { first: 250, longest: this.isAbsent ? 5_000 : 30_000 })
+    const retryAfter = Number((error as { retryAfter?: number }).retryAfter ?? 0) * 1000
+    this.#options.log[level]({ watch: this.name, error: failure, failures, waitMs: Math.round(wait) }, 'watch failed')
+    return Math.max(wait, retryAfter)
   }
 
   #isStale(): boolean {
