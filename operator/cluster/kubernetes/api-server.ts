@@ -175,7 +175,9 @@ function errorOf(status: number, text: string, retryAfterHeader: string | string
   let body: { reason?: string; message?: string; details?: { retryAfterSeconds?: number } } = {}
   try {
     body = JSON.parse(text)
-  } catch {}
+  } catch {
+    // No Status object: the HTTP status says enough.
+  }
   const header = Number(Array.isArray(retryAfterHeader) ? retryAfterHeader[0] : retryAfterHeader)
   const retryAfter = body.details?.retryAfterSeconds ?? (header > 0 ? header : undefined)
   return new ApiError(status, body.reason ?? `HTTP ${status}`, body.message ?? text.slice(0, 500), retryAfter)

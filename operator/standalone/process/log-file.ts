@@ -24,7 +24,9 @@ export class LogFile {
         this.#size = 0
       }
       this.#size += writeSync(this.#file, `${new Date().toISOString()} ${line}\n`)
-    } catch {}
+    } catch {
+      // The disk is full or the file is gone: the line is lost.
+    }
   }
 
   close(): void {
