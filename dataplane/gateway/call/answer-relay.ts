@@ -1,6 +1,6 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import { Lease } from '../../server/budget.ts'
-import type { AnswerOwner } from '../backends/connection/answer-reader.ts'
+import type { AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure } from '../backends/connection/failure.ts'
 import { isListChanged } from '../backends/lists/list-kind.ts'
 import { type AnswerEdits, AnswerScanner } from '../mcp/answer-scanner.ts'
@@ -222,9 +222,8 @@ export class AnswerRelay implements AnswerOwner {
     return this.#upstream.resumeAfter(eventId, retryMs)
   }
 
-  ended(): void {
-    this.#upstream.isExchanging = false
-    this.#call.exchangeEnded()
+  ended(reader: AnswerReader): void {
+    this.#upstream.ended(reader)
   }
 }
 

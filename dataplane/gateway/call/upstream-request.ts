@@ -55,6 +55,8 @@ export class UpstreamRequest {
     call.rounds++
     call.allow(call.backend.timeoutMs)
     this.attempts = 0
+    // The backend may leave the stream of its question open.
+    if (this.isExchanging) this.stop()
     this.#send()
   }
 
@@ -182,6 +184,13 @@ export class UpstreamRequest {
     } catch (error) {
       call.failed(connectionFailure(error))
     }
+  }
+
+  /** An HTTP exchange has ended: that of a request which was refused ends when the next one may be open already. */
+  ended(reader: AnswerReader): void {
+    if (reader !== this.#reader) return
+    this.isExchanging = false
+    this.#call.exchangeEnded()
   }
 
   /** Reads no more of the answer until `resume`. */

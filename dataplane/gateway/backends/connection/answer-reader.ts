@@ -32,8 +32,8 @@ export interface AnswerOwner {
    * with, which is one more exchange that the same reader reads. `retryMs` is how long the backend wants it to wait.
    */
   goOnAfter(eventId: string, retryMs: number | undefined): boolean
-  /** The HTTP exchange is over, after any of the others. */
-  ended(): void
+  /** The HTTP exchange that `reader` reads is over, after any of the others; a request sent again has another by then. */
+  ended(reader: AnswerReader): void
 }
 
 /** An answer up to this size is given as a whole; a larger one flows. */
@@ -136,7 +136,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     } catch (error) {
       this.#faulted(error)
     }
-    this.#owner.ended()
+    this.#owner.ended(this)
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -145,7 +145,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
     } catch (fault) {
       this.#faulted(fault)
     }
-    this.#owner.ended()
+    this.#owner.ended(this)
   }
 
   /** What an owner throws would go to undici, and from there to whoever reads the socket. */

@@ -458,6 +458,31 @@ test('a backend that leaves its stream open after the answer is let go', async (
   await eventually('the stream to be closed', () => closed)
 })
 
+test('a call that is sent again at once, after its session was lost, is let go like any other', async () => {
+  const refusals: (() => void)[] = []
+  let closed = 0
+  behaviours['linger'] = (request, res) => {
+    if (refusals.length < 2) {
+      refusals.push(() => res.writeHead(404).end())
+      return undefined
+    }
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    res.write(event(answer(request, OK_RESULT)))
+    res.on('close', () => {
+      closed++
+    })
+    return undefined
+  }
+  const calls = [1, 2].map(() => postModern(gateway.url, 'tools/call', { name: 'old_linger' }))
+  await eventually('both to arrive', () => refusals.length === 2)
+  // The first opens another session; the second finds that open.
+  refusals[0]?.()
+  await Promise.race(calls)
+  refusals[1]?.()
+  for (const { json } of await Promise.all(calls)) assert.ok(json.result)
+  await eventually('both streams to be closed', () => closed === 2)
+})
+
 test('HEAD of an answer: a JSON answer has its length', async () => {
   const { headers } = await postModern(gateway.url, 'tools/call', { name: 'new_t' })
   assert.ok(Number(headers.get('content-length')) > 0)
