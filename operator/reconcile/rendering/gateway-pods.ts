@@ -19,14 +19,15 @@ interface GatewayPods {
   /** Name of the one container, which `podTemplateSpec` refers to. */
   readonly container: string
   readonly service: ChildrenOptions['service']
+  /** Takes what is found wrong while rendering. */
+  readonly problems: Problems
 }
 
 /** The children of a gateway in pods of its own: a VirtualMCPServer's, or a proxy's before a remote server. */
 export function renderGatewayPods(
   object: GatewayWorkload,
   assembly: Assembly,
-  { container: name, service }: GatewayPods,
-  problems: Problems,
+  { container: name, service, problems }: GatewayPods,
   context: ReconcileContext,
 ): Rendered {
   const { spec } = object

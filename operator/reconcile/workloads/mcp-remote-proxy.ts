@@ -64,7 +64,7 @@ export function reconcileMcpRemoteProxy(
     problems,
     render: () => {
       const service = { port: object.spec.proxyPort, targetPort: 'mcp' as const }
-      return renderGatewayPods(object, assembly, { container: 'portico', service }, problems, context)
+      return renderGatewayPods(object, assembly, { container: 'portico', service, problems }, context)
     },
     replicas: object.spec.replicas,
     extra: (conditions) => {

@@ -89,8 +89,7 @@ function secretRevision({ spec, metadata }: MCPServer, view: ClusterView): strin
 function renderMcpServer(
   object: MCPServer,
   assembly: Assembly,
-  view: ClusterView,
-  problems: Problems,
+  { view, problems }: Resolver,
   context: ReconcileContext,
 ): Rendered {
   const { spec } = object
@@ -144,13 +143,14 @@ function renderMcpServer(
 export function reconcileMcpServer(object: MCPServer, view: ClusterView, context: ReconcileContext): ExplainedPlan {
   const problems = startProblems()
   const replicas = replicasOf(object.spec)
-  const assembly = assembleMcpServer(object, startResolver(view, object.metadata.namespace, problems), context)
+  const resolver = startResolver(view, object.metadata.namespace, problems)
+  const assembly = assembleMcpServer(object, resolver, context)
   return planWorkload({
     object,
     view,
     context,
     problems,
-    render: () => renderMcpServer(object, assembly, view, problems, context),
+    render: () => renderMcpServer(object, assembly, resolver, context),
     replicas,
     extra: (conditions) => {
       warnOfTelemetry(assembly.telemetry, conditions)

@@ -188,7 +188,7 @@ function renderGateway(
     targetPort: 'mcp' as const,
     ...(description === undefined ? {} : { annotations: { [`${context.group}/description`]: description } }),
   }
-  return renderGatewayPods(object, assembly, { container: 'vmcp', service }, problems, context)
+  return renderGatewayPods(object, assembly, { container: 'vmcp', service, problems }, context)
 }
 
 /** `BackendsReady`: who of the group isn't served, and why. One bad backend doesn't make the gateway unready. */
