@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import type { Caller } from './caller.ts'
 
 /** So that a key that was withdrawn, or a token that was revoked, is noticed within a minute. */
@@ -12,7 +13,6 @@ interface Entry {
   readonly until: number
   /** Of the provider that has let the token in. */
   readonly provider: string
-  readonly bytes: number
 }
 
 /**
@@ -21,21 +21,16 @@ interface Entry {
  * those that were used least recently go.
  */
 export class TokenCache {
-  readonly #entries = new Map<string, Entry>()
-  #bytes = 0
+  readonly #entries = new LRUCache<string, Entry>({ max: MOST_ENTRIES, maxSize: MOST_BYTES })
 
   /** The caller of a token, where one of these providers has let it in. */
   get(token: string, providers: ReadonlySet<string>): Caller | undefined {
     const key = hash('sha256', token, 'base64')
-    const entry = this.#entries.get(key)
+    const entry = this.#entries.peek(key)
     if (entry === undefined || !providers.has(entry.provider)) return undefined
+    if (entry.until > Date.now()) return this.#entries.get(key)?.caller
     this.#entries.delete(key)
-    if (entry.until <= Date.now()) {
-      this.#bytes -= entry.bytes
-      return undefined
-    }
-    this.#entries.set(key, entry)
-    return entry.caller
+    return undefined
   }
 
   /**
@@ -44,15 +39,7 @@ export class TokenCache {
   set(token: string, caller: Caller, of: { readonly provider: string; expiresAt: number; bytes: number }): void {
     const { provider, expiresAt, bytes } = of
     const key = hash('sha256', token, 'base64')
-    this.#drop(key)
-    this.#entries.set(key, { caller, until: Math.min(Date.now() + LONGEST_MS, expiresAt), provider, bytes })
-    this.#bytes += bytes
-    while (this.#entries.size > MOST_ENTRIES || this.#bytes > MOST_BYTES)
-      this.#drop(this.#entries.keys().next().value as string)
-  }
-
-  #drop(key: string): void {
-    this.#bytes -= this.#entries.get(key)?.bytes ?? 0
-    this.#entries.delete(key)
+    const until = Math.min(Date.now() + LONGEST_MS, expiresAt)
+    this.#entries.set(key, { caller, until, provider }, { size: bytes })
   }
 }

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { PublicError } from '../server/errors.ts'
 import { networkOf } from '../server/network-of.ts'
 import type { Caller } from './caller.ts'
@@ -35,9 +36,9 @@ interface Asker {
  */
 export class TokenQuestions {
   readonly #asked = new Map<string, Promise<Caller | undefined>>()
-  readonly #refused = new Map<string, number>()
-  readonly #good = new Map<string, true>()
-  readonly #askers = new Map<string, Asker>()
+  readonly #refused = new LRUCache<string, number>({ max: MOST_REFUSED })
+  readonly #good = new LRUCache<string, true>({ max: MOST_GOOD })
+  readonly #askers = new LRUCache<string, Asker>({ max: MOST_ADDRESSES })
   readonly #waiting: (() => void)[] = []
   #running = 0
 
@@ -54,7 +55,7 @@ export class TokenQuestions {
     const key = hash('sha256', token, 'base64')
     const asked = this.#asked.get(key)
     if (asked !== undefined) return asked
-    if ((this.#refused.get(key) ?? 0) > performance.now()) return Promise.resolve(undefined)
+    if ((this.#refused.peek(key) ?? 0) > performance.now()) return Promise.resolve(undefined)
     const answer = this.#answer(key, address, question).finally(() => this.#asked.delete(key))
     this.#asked.set(key, answer)
     return answer
@@ -92,8 +93,8 @@ export class TokenQuestions {
       if (answer === undefined) {
         if (asker !== undefined) asker.left--
         this.#good.delete(key)
-        put(this.#refused, key, performance.now() + REFUSED_MS, MOST_REFUSED)
-      } else put(this.#good, key, true, MOST_GOOD)
+        this.#refused.set(key, performance.now() + REFUSED_MS)
+      } else this.#good.set(key, true)
       return answer
     } finally {
       this.#running--
@@ -115,7 +116,7 @@ export class TokenQuestions {
     const asker = this.#askers.get(network) ?? { left: BURST, at: now, open: 0 }
     asker.left = Math.min(BURST, asker.left + (now - asker.at) / REFILL_MS)
     asker.at = now
-    put(this.#askers, network, asker, MOST_ADDRESSES)
+    this.#askers.set(network, asker)
     return asker
   }
 }
@@ -127,11 +128,4 @@ function checkBudget(asker: Asker | undefined): void {
     message: 'Too many tokens that are not valid have come from this address.',
     headers: { 'Retry-After': String(seconds) },
   })
-}
-
-/** Puts an entry last; of more than `most` the first one goes. */
-function put<V>(map: Map<string, V>, key: string, value: V, most: number): void {
-  map.delete(key)
-  map.set(key, value)
-  if (map.size > most) map.delete(map.keys().next().value as string)
 }
