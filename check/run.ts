@@ -1,4 +1,4 @@
-/** `make check`: types, lint, import arrows, floating promises, nesting, generated files fresh. Runs every check and fails when one does. */
+/** `make check`: types, lint, import arrows, ways, floating promises, nesting, generated files fresh. Runs every check and fails when one does. */
 import { spawn } from 'node:child_process'
 
 interface Check {
@@ -11,6 +11,7 @@ const checks: readonly Check[] = [
   { name: 'types', command: [`${bin}tsc`, '-p', '.'] },
   { name: 'lint', command: [`${bin}biome`, 'ci', '--colors=off', '--error-on-warnings', '.'] },
   { name: 'arrows', command: [process.execPath, 'check/arrows.ts'] },
+  { name: 'ways', command: [process.execPath, 'check/ways.ts'] },
   { name: 'floating promises', command: [process.execPath, 'check/floating-promises.ts'] },
   { name: 'nesting', command: [process.execPath, 'check/nesting.ts'] },
   { name: 'generated', command: [process.execPath, 'check/generate.ts', '--check'] },
