@@ -50,11 +50,7 @@ export class ChildWriter {
   async write({ rendered, live, isAdopted, memory }: ChildState): Promise<ChildProblem | undefined> {
     const { group, namespaces, assertLeading } = this.#options
     const hash = hashOf(rendered)
-    const applied = { [`${group}/applied-hash`]: hash }
-    const desired = {
-      ...rendered,
-      metadata: { ...rendered.metadata, annotations: { ...rendered.metadata.annotations, ...applied } },
-    }
+    const desired = annotated(rendered, { [`${group}/applied-hash`]: hash })
     const others = live && !isAdopted ? strangers(desired, live) : []
     if (live && !isAdopted && others.length === 0 && isAsWritten(desired, live, hash, memory)) {
       if (live.metadata.uid !== undefined) memory.uid = live.metadata.uid
@@ -73,10 +69,7 @@ export class ChildWriter {
       delete memory.refused
       return undefined
     } catch (error) {
-      if (saysNamespaceGoes(error)) throw new NamespaceGoingError(String(error))
-      if (!(error instanceof ApiError) || !REFUSED.has(error.status)) throw error
-      const message = `${titleOf(rendered)} is refused: ${error.message}`
-      const problem: ChildProblem = { reason: 'ChildRefused', message, waits: false }
+      const problem = refusedWith(error, rendered)
       noteRefusal(memory, what, problem)
       return problem
     }
@@ -92,11 +85,7 @@ export class ChildWriter {
     const { namespace = '', name } = desired.metadata
     const isReplaced = live !== undefined && mustBeReplaced(desired, live)
     if (isReplaced) await api.remove(resource, namespace, name, live.metadata.uid)
-    else if (live) {
-      if (how.isAdopted || how.hasStrangers) await this.#takeOver(live, how.isAdopted)
-      if (specOf(desired).replicas === undefined && specOf(live).replicas !== undefined && holdsReplicas(live))
-        await this.#handOverReplicas(live)
-    }
+    else if (live) await this.#prepareManagers(desired, live, how)
     const written = await api.apply(resource, desired, MANAGER)
     how.memory.uid = written.metadata.uid ?? ''
     if (covers(desired, written)) delete how.memory.altered
@@ -104,6 +93,17 @@ export class ChildWriter {
     children.written(written)
     const change = live === undefined ? 'created' : isReplaced ? 'replaced' : how.isAdopted ? 'adopted' : 'changed'
     log.info({ kind: desired.kind, namespace, name, change }, 'applied')
+  }
+
+  /** Prepares an apply to a live object: takes fields of others over, keeps the replicas that are not rendered any more. */
+  async #prepareManagers(
+    desired: KubernetesObject,
+    live: KubernetesObject,
+    { isAdopted, hasStrangers }: { readonly isAdopted: boolean; readonly hasStrangers: boolean },
+  ): Promise<void> {
+    if (isAdopted || hasStrangers) await this.#takeOver(live, isAdopted)
+    if (specOf(desired).replicas === undefined && specOf(live).replicas !== undefined && holdsReplicas(live))
+      await this.#handOverReplicas(live)
   }
 
   /** Writes down what others have set as set by us, if the object is still the one that we know. */
@@ -126,6 +126,18 @@ export class ChildWriter {
     const kept = { apiVersion, kind, metadata: { name, namespace }, spec: { replicas } }
     await this.#options.api.apply(childResource(kind), kept, REPLICAS_MANAGER)
   }
+}
+
+const annotated = (rendered: KubernetesObject, annotations: Readonly<Record<string, string>>): KubernetesObject => ({
+  ...rendered,
+  metadata: { ...rendered.metadata, annotations: { ...rendered.metadata.annotations, ...annotations } },
+})
+
+/** The problem of a write that can't succeed as it is. Throws what a retry may cure, and a NamespaceGoingError. */
+function refusedWith(error: unknown, rendered: KubernetesObject): ChildProblem {
+  if (saysNamespaceGoes(error)) throw new NamespaceGoingError(String(error))
+  if (!(error instanceof ApiError) || !REFUSED.has(error.status)) throw error
+  return { reason: 'ChildRefused', message: `${titleOf(rendered)} is refused: ${error.message}`, waits: false }
 }
 
 /** Whether a live child is what was rendered, or what the cluster makes of it. */

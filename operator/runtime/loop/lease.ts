@@ -82,24 +82,27 @@ export class LeaderElection {
 
   async #run(): Promise<void> {
     const { signal } = this.#stopping
-    const { retryPeriod, log } = this.#options
+    const { retryPeriod } = this.#options
     while (!signal.aborted) {
-      const asked = monotonic()
-      try {
-        if (await this.#acquireOrRenew()) {
-          this.#renewedAt = asked
-          if (!this.#leading) this.#lead(true)
-        } else if (this.#leading) {
-          this.#lead(false)
-        }
-      } catch (error) {
-        log.warn(
-          { error: error instanceof Error ? error.message : String(error) },
-          'lease could not be read or renewed',
-        )
-      }
+      await this.#attempt()
       if (this.#leading && !this.leading) this.#lead(false)
       await pause(retryPeriod * (0.8 + Math.random() * 0.4), signal)
+    }
+  }
+
+  /** Tries once to have the lease. A failure is logged only: a leader goes on until the renewal deadline. */
+  async #attempt(): Promise<void> {
+    const startedAt = monotonic()
+    try {
+      if (await this.#acquireOrRenew()) {
+        this.#renewedAt = startedAt
+        if (!this.#leading) this.#lead(true)
+      } else if (this.#leading) {
+        this.#lead(false)
+      }
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error)
+      this.#options.log.warn({ error: message }, 'lease could not be read or renewed')
     }
   }
 

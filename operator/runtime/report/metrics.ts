@@ -47,6 +47,32 @@ function byReadiness(objects: readonly KubernetesObject[]): [Labels, number][] {
   })
 }
 
+function watchFamilies(watches: Watches): string[] {
+  const watched = watches.metrics
+  const ofWatches = (pick: (metrics: (typeof watched)[number]['metrics']) => number): [Labels, number][] =>
+    watched.map(({ name, metrics }) => [{ watch: name }, pick(metrics)])
+  return [
+    ...family(
+      'portico_operator_watch_lists_total',
+      'counter',
+      'Full lists read.',
+      ofWatches(({ lists }) => lists),
+    ),
+    ...family(
+      'portico_operator_watch_failures_total',
+      'counter',
+      'Watches and lists that failed.',
+      ofWatches(({ failures }) => failures),
+    ),
+    ...family(
+      'portico_operator_watch_last_seen_seconds',
+      'gauge',
+      'When the watch last heard of the API server (Unix time).',
+      ofWatches(({ lastSeen }) => lastSeen / 1000),
+    ),
+  ]
+}
+
 /** The operator's own metrics: what alerts need, few enough to be written out by hand. */
 export function startMetrics({ queue, watches, objects, leading }: MetricsSources): Metrics {
   const totals = new Map<string, { kind: string; result: string; count: number; seconds: number }>()
@@ -61,9 +87,6 @@ export function startMetrics({ queue, watches, objects, leading }: MetricsSource
     text() {
       const { user, system } = process.cpuUsage()
       const reconciles = [...totals.values()]
-      const watched = watches.metrics
-      const ofWatches = (pick: (metrics: (typeof watched)[number]['metrics']) => number): [Labels, number][] =>
-        watched.map(({ name, metrics }) => [{ watch: name }, pick(metrics)])
       return [
         ...family('portico_operator_leading', 'gauge', 'Whether this replica holds the lease.', [
           [{}, leading() ? 1 : 0],
@@ -84,24 +107,7 @@ export function startMetrics({ queue, watches, objects, leading }: MetricsSource
         ...family('portico_operator_queue_depth', 'gauge', 'Keys that wait.', [[{}, queue.depth]]),
         ...family('portico_operator_queue_delayed', 'gauge', 'Keys that wait for a retry.', [[{}, queue.delayed]]),
         ...family('portico_operator_queue_working', 'gauge', 'Keys being worked on.', [[{}, queue.working]]),
-        ...family(
-          'portico_operator_watch_lists_total',
-          'counter',
-          'Full lists read.',
-          ofWatches(({ lists }) => lists),
-        ),
-        ...family(
-          'portico_operator_watch_failures_total',
-          'counter',
-          'Watches and lists that failed.',
-          ofWatches(({ failures }) => failures),
-        ),
-        ...family(
-          'portico_operator_watch_last_seen_seconds',
-          'gauge',
-          'When the watch last heard of the API server (Unix time).',
-          ofWatches(({ lastSeen }) => lastSeen / 1000),
-        ),
+        ...watchFamilies(watches),
         // The names that Prometheus client libraries give these two.
         ...family('process_cpu_seconds_total', 'counter', 'User and system CPU time spent, in seconds.', [
           [{}, (user + system) / 1_000_000],

@@ -108,34 +108,41 @@ export class Reflector {
   async #run(): Promise<void> {
     const { signal } = this.#stopping
     let failures = 0
-    while (!signal.aborted) {
-      const before = this.metrics.events
-      const started = Date.now()
-      try {
-        if (this.#resourceVersion === undefined || this.#isStale()) await this.#list()
-        await this.#watch()
-        failures = 0
-        this.#lastFailure = ''
-        // A server that ends every watch at once must not be asked in a tight loop.
-        if (Date.now() - started < 1000 && this.metrics.events === before)
-          await delay(200 + Math.random() * 800, undefined, { signal })
-      } catch (error) {
-        if (signal.aborted) return
-        const isFirst = failures === 0
-        if (isGone(error)) this.#forgetVersion()
-        if (isNotFound(error)) this.#absent()
-        if (this.metrics.events > before || Date.now() - started > 60_000) failures = 0
-        failures++
-        // The server forgets a list's own version only when it is in trouble.
-        if (isFirst && isGone(error)) continue
-        await pause(this.#failed(error, failures), signal)
-      }
+    while (!signal.aborted) failures = await this.#listAndWatch(failures)
+  }
+
+  /** Lists if need be, watches until the watch ends or fails, and waits as is due then. Gives the failures in a row. */
+  async #listAndWatch(failures: number): Promise<number> {
+    const { signal } = this.#stopping
+    const before = this.metrics.events
+    const started = Date.now()
+    try {
+      if (this.#resourceVersion === undefined || this.#isStale()) await this.#list()
+      await this.#watch()
+      this.#lastFailure = ''
+      // A server that ends every watch at once must not be asked in a tight loop.
+      if (Date.now() - started < 1000 && this.metrics.events === before)
+        await delay(200 + Math.random() * 800, undefined, { signal })
+      return 0
+    } catch (error) {
+      if (signal.aborted) return failures
+      this.#invalidateVersion(error)
+      const hadWorked = this.metrics.events > before || Date.now() - started > 60_000
+      const inARow = hadWorked ? 1 : failures + 1
+      // The server forgets a list's own version only when it is in trouble.
+      if (failures === 0 && isGone(error)) return inARow
+      await pause(this.#failed(error, inARow), signal)
+      return inARow
     }
   }
 
-  #forgetVersion(): void {
-    this.#resourceVersion = undefined
-    this.#options.log.info({ watch: this.name }, 'version is too old, listing again')
+  /** The version is of no use any more where the server has forgotten it, or the whole resource. */
+  #invalidateVersion(error: unknown): void {
+    if (isGone(error)) {
+      this.#resourceVersion = undefined
+      this.#options.log.info({ watch: this.name }, 'version is too old, listing again')
+    }
+    if (isNotFound(error)) this.#absent()
   }
 
   /** Says what a list or watch failed with; gives the time until the next try in milliseconds. */

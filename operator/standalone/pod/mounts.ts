@@ -13,11 +13,11 @@ export interface MountedFolder {
   readonly files?: ReadonlyMap<string, Buffer>
 }
 
-/** The local place of a path in the container: what lies under the mount root keeps its place below the workload's. */
+/** The local path of one in the container: what lies under the mount root keeps its path below the workload's root. */
 function localPath(root: string, mountPath: string): string {
   const inRoot = relative(MOUNT_ROOT, mountPath)
-  const place = inRoot === '' || inRoot.startsWith('..') ? join('writable', mountPath) : inRoot
-  const path = resolve(root, place)
+  const localName = inRoot === '' || inRoot.startsWith('..') ? join('writable', mountPath) : inRoot
+  const path = resolve(root, localName)
   if (path !== root && !path.startsWith(root + sep)) throw new PodProblem(`${mountPath} can't be mounted here`)
   return path
 }
@@ -37,12 +37,20 @@ function filesOf(volume: Volume, sources: Sources): ReadonlyMap<string, Buffer> 
     if (source.optional) return new Map()
     throw new PodProblem(`there is no ${label}`)
   }
-  if (!source.items) return values
+  return source.items ? chosenFiles(values, source.items, source.optional ? undefined : label) : values
+}
+
+/** The keys that a volume names, by their paths; a key that is missing from `required` is a PodProblem. */
+function chosenFiles(
+  values: ReadonlyMap<string, Buffer>,
+  items: readonly { readonly key: string; readonly path: string }[],
+  required: string | undefined,
+): ReadonlyMap<string, Buffer> {
   const files = new Map<string, Buffer>()
-  for (const { key, path } of source.items) {
+  for (const { key, path } of items) {
     const value = values.get(key)
     if (value) files.set(path, value)
-    else if (!source.optional) throw new PodProblem(`there is no key ${key} in ${label}`)
+    else if (required !== undefined) throw new PodProblem(`there is no key ${key} in ${required}`)
   }
   return files
 }
@@ -69,6 +77,7 @@ const same = (file: string, content: Buffer) => {
   try {
     return readFileSync(file).equals(content)
   } catch {
+    // It is not there, or not a file that can be read: it is written anew.
     return false
   }
 }
@@ -86,51 +95,65 @@ export function writeMounts(root: string, folders: readonly MountedFolder[]): bo
   const isConfig = ({ mountPath }: MountedFolder) => mountPath === `${MOUNT_ROOT}/config`
   mkdirSync(root, { recursive: true, mode: 0o700 })
   for (const folder of [...folders].sort((left, right) => Number(isConfig(left)) - Number(isConfig(right)))) {
-    mkdirSync(folder.path, { recursive: true, mode: 0o700 })
-    for (const [name, content] of folder.files ?? []) {
-      const file = resolve(folder.path, name)
-      if (!file.startsWith(folder.path + sep)) throw new PodProblem(`${name} leads out of its volume`)
-      if (same(file, content)) continue
-      mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-      replaceFile(file, content)
-      changed = true
-    }
+    if (writeFolder(folder)) changed = true
   }
-  return removeStrangers(root, folders) || changed
+  return removeLeftovers(root, folders) || changed
 }
 
-/** Removes what earlier versions of a workload left in folders that hold files. */
-function removeStrangers(root: string, folders: readonly MountedFolder[]): boolean {
-  const wanted = new Set(
+/** Writes the files of a folder that changed; returns whether any did. */
+function writeFolder({ path, files }: MountedFolder): boolean {
+  let changed = false
+  mkdirSync(path, { recursive: true, mode: 0o700 })
+  for (const [name, content] of files ?? []) {
+    const file = resolve(path, name)
+    if (!file.startsWith(path + sep)) throw new PodProblem(`${name} leads out of its volume`)
+    if (same(file, content)) continue
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+    replaceFile(file, content)
+    changed = true
+  }
+  return changed
+}
+
+/** Paths that a clean-up leaves alone: files that are mounted, folders that the workload writes in. */
+interface KeptPaths {
+  readonly files: ReadonlySet<string>
+  readonly folders: readonly string[]
+}
+
+/** Removes what earlier versions of a workload left in folders that hold files; returns whether a file went. */
+function removeLeftovers(root: string, folders: readonly MountedFolder[]): boolean {
+  const files = new Set(
     foldersOf(folders).flatMap(({ path, files }) =>
       [...(files ?? new Map()).keys()].map((name) => resolve(path, name)),
     ),
   )
   const writable = folders.filter(({ files }) => files === undefined).map(({ path }) => path)
-  let removed = false
-  const sweep = (folder: string): boolean => {
-    let isEmpty = true
-    for (const entry of readdirSync(folder, { withFileTypes: true })) {
-      const path = join(folder, entry.name)
-      if (writable.includes(path)) isEmpty = false
-      else if (entry.isDirectory()) {
-        if (sweep(path)) rmSync(path, { recursive: true, force: true })
-        else isEmpty = false
-      } else if (wanted.has(path)) isEmpty = false
-      else {
-        rmSync(path, { force: true })
-        removed = true
-      }
-    }
-    return isEmpty
-  }
+  const removed: string[] = []
   for (const top of readdirSync(root, { withFileTypes: true })) {
     const path = join(root, top.name)
-    if (top.isDirectory() && top.name !== 'writable' && !writable.includes(path) && sweep(path)) {
-      rmSync(path, { recursive: true, force: true })
+    const isSwept = top.isDirectory() && top.name !== 'writable' && !writable.includes(path)
+    if (isSwept && sweep(path, { files, folders: writable }, removed)) rmSync(path, { recursive: true, force: true })
+  }
+  return removed.length > 0
+}
+
+/** Removes the files below a folder that are not kept, and subfolders without any; returns whether it is empty then. */
+function sweep(folder: string, kept: KeptPaths, removed: string[]): boolean {
+  let isEmpty = true
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name)
+    if (kept.folders.includes(path)) isEmpty = false
+    else if (entry.isDirectory()) {
+      if (sweep(path, kept, removed)) rmSync(path, { recursive: true, force: true })
+      else isEmpty = false
+    } else if (kept.files.has(path)) isEmpty = false
+    else {
+      rmSync(path, { force: true })
+      removed.push(path)
     }
   }
-  return removed
+  return isEmpty
 }
 
 /** Removes the files of Secrets when nothing runs that could read them. */

@@ -11,7 +11,8 @@ export interface WorkloadPorts {
   readonly server: number
 }
 
-interface Wish {
+/** A workload that needs ports. */
+interface PortRequest {
   readonly id: ObjectId
   /** The annotation `local-port`. */
   readonly fixed: string | undefined
@@ -19,14 +20,48 @@ interface Wish {
   readonly isUp: boolean
 }
 
-/** Kinds that people connect to: their ports count up from here. */
-const rows: Readonly<Record<string, number>> = { VirtualMCPServer: 4483, MCPRegistry: 8080 }
+/** Kinds that people connect to: their public ports count up from these. */
+const FIRST_PORTS: Readonly<Record<string, number>> = { VirtualMCPServer: 4483, MCPRegistry: 8080 }
 
 const LOOPBACK = '127.0.0.1'
 /** Wildcard addresses are reached through loopback. */
 const isWildcard = (host: string) => host === '0.0.0.0' || host === '::'
 
 const isPort = (text: string) => /^[0-9]{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535
+
+/** The ports given in one assignment. */
+class TakenPorts {
+  readonly owners = new Map<number, ObjectId>()
+  /** Ports of public listeners, by `objectKey`. */
+  readonly listenPorts = new Map<string, number>()
+
+  listen(id: ObjectId, port: number): void {
+    this.owners.set(port, id)
+    this.listenPorts.set(objectKey(id), port)
+  }
+}
+
+/** Gives ports that count up from the first one of their kind to what people connect to and nobody chose a port for. */
+function takeForeseeable(
+  requests: readonly PortRequest[],
+  taken: TakenPorts,
+  before: ReadonlyMap<string, WorkloadPorts>,
+): void {
+  const numbered = requests.filter(({ id, fixed }) => fixed === undefined && FIRST_PORTS[id.kind] !== undefined)
+  // Who has such a port keeps it; newcomers come after.
+  for (const { id } of numbered) {
+    const port = before.get(objectKey(id))?.listen
+    const first = FIRST_PORTS[id.kind] ?? 0
+    const isInRange = port !== undefined && port >= first && port < first + requests.length
+    if (isInRange && !taken.owners.has(port)) taken.listen(id, port)
+  }
+  for (const { id } of numbered) {
+    if (taken.listenPorts.has(objectKey(id))) continue
+    let port = FIRST_PORTS[id.kind] ?? 0
+    while (taken.owners.has(port)) port++
+    taken.listen(id, port)
+  }
+}
 
 /**
  * Which port is whose. What people connect to has a port that they can foresee; everything else takes a free one and
@@ -61,43 +96,16 @@ export class LocalPorts {
   }
 
   /** Gives every workload its ports; those that aren't named lose theirs. */
-  async assign(wishes: readonly Wish[]): Promise<void> {
+  async assign(requests: readonly PortRequest[]): Promise<void> {
     const before = new Map(this.#assigned)
     this.#assigned.clear()
     this.#problems.clear()
-    const used = new Map<number, ObjectId>()
-    const listens = new Map<string, number>()
-    const take = (id: ObjectId, port: number) => {
-      used.set(port, id)
-      listens.set(objectKey(id), port)
-    }
-
-    for (const { id, fixed } of wishes) {
-      if (fixed === undefined) continue
-      const other = used.get(Number(fixed))
-      if (!isPort(fixed)) this.#problems.set(objectKey(id), `local-port must be a port, not ${JSON.stringify(fixed)}`)
-      else if (other) {
-        const message = `local-port ${fixed} is that of ${other.kind} ${other.namespace}/${other.name} already`
-        this.#problems.set(objectKey(id), message)
-      } else take(id, Number(fixed))
-    }
-    const inRows = wishes.filter(({ id, fixed }) => fixed === undefined && rows[id.kind] !== undefined)
-    // Who has a port of its row keeps it; newcomers come after.
-    for (const { id } of inRows) {
-      const port = before.get(objectKey(id))?.listen
-      const first = rows[id.kind] ?? 0
-      if (port !== undefined && port >= first && port < first + wishes.length && !used.has(port)) take(id, port)
-    }
-    for (const { id } of inRows) {
-      if (listens.has(objectKey(id))) continue
-      let port = rows[id.kind] ?? 0
-      while (used.has(port)) port++
-      take(id, port)
-    }
-
-    for (const { id, isUp } of wishes) {
-      const free = (part: string) => this.#free(`${objectKey(id)} ${part}`, isUp, used, id)
-      const listen = listens.get(objectKey(id))
+    const taken = new TakenPorts()
+    this.#takeFixed(requests, taken)
+    takeForeseeable(requests, taken, before)
+    for (const { id, isUp } of requests) {
+      const free = (part: string) => this.#free(`${objectKey(id)} ${part}`, isUp, taken.owners, id)
+      const listen = taken.listenPorts.get(objectKey(id))
       const isPublic = listen !== undefined
       const admin = await free('admin')
       const server = await free('server')
@@ -107,6 +115,19 @@ export class LocalPorts {
         admin,
         server,
       })
+    }
+  }
+
+  /** Gives the ports that owners chose, and notes what is wrong with those that can't be had. */
+  #takeFixed(requests: readonly PortRequest[], taken: TakenPorts): void {
+    for (const { id, fixed } of requests) {
+      if (fixed === undefined) continue
+      const other = taken.owners.get(Number(fixed))
+      if (!isPort(fixed)) this.#problems.set(objectKey(id), `local-port must be a port, not ${JSON.stringify(fixed)}`)
+      else if (other) {
+        const message = `local-port ${fixed} is that of ${other.kind} ${other.namespace}/${other.name} already`
+        this.#problems.set(objectKey(id), message)
+      } else taken.listen(id, Number(fixed))
     }
   }
 

@@ -4,27 +4,27 @@ import * as assert from 'uvu/assert'
 import { freePort } from '../../../../operator/standalone/ports/listen-error.ts'
 import { LocalPorts } from '../../../../operator/standalone/ports/local-ports.ts'
 
-const wish = (kind: string, name: string, fixed?: string, isUp = false) => ({
+const request = (kind: string, name: string, fixed?: string, isUp = false) => ({
   id: { kind, namespace: 'default', name },
   fixed,
   isUp,
 })
-const gateway = (name: string, fixed?: string) => wish('VirtualMCPServer', name, fixed)
+const gateway = (name: string, fixed?: string) => request('VirtualMCPServer', name, fixed)
 
-const listens = (ports: LocalPorts, ...wishes: ReturnType<typeof wish>[]) =>
-  wishes.map(({ id }) => ports.of(id)?.listen)
+const listens = (ports: LocalPorts, ...requests: ReturnType<typeof request>[]) =>
+  requests.map(({ id }) => ports.of(id)?.listen)
 
 test('gateways count up from 4483, registries from 8080, around the ports that are fixed', async () => {
   const ports = new LocalPorts('127.0.0.1', {})
-  const wishes = [
+  const requests = [
     gateway('a'),
     gateway('b'),
     gateway('c', '4484'),
-    wish('MCPRegistry', 'r'),
-    wish('MCPRegistry', 's', '8080'),
+    request('MCPRegistry', 'r'),
+    request('MCPRegistry', 's', '8080'),
   ]
-  await ports.assign(wishes)
-  assert.equal(listens(ports, ...wishes), [4483, 4485, 4484, 8081, 8080])
+  await ports.assign(requests)
+  assert.equal(listens(ports, ...requests), [4483, 4485, 4484, 8081, 8080])
 })
 
 test('who has a port keeps it when others come and go', async () => {
@@ -37,7 +37,7 @@ test('who has a port keeps it when others come and go', async () => {
 
 test('everything else has a free port, and the same one in the next run', async () => {
   const ports = new LocalPorts('127.0.0.1', {})
-  const server = wish('MCPServer', 'x')
+  const server = request('MCPServer', 'x')
   await ports.assign([server])
   const { listen, admin, server: beside } = ports.of(server.id) ?? {}
   assert.is(new Set([listen, admin, beside]).size, 3)
@@ -54,21 +54,21 @@ test('a remembered port that somebody else has is replaced; one that is its own 
   const { port } = holder.address() as { port: number }
   const remembered = { 'MCPServer/default/x admin': port }
   const other = new LocalPorts('127.0.0.1', remembered)
-  await other.assign([wish('MCPServer', 'x')])
-  assert.is.not(other.of(wish('MCPServer', 'x').id)?.admin, port)
+  await other.assign([request('MCPServer', 'x')])
+  assert.is.not(other.of(request('MCPServer', 'x').id)?.admin, port)
   const own = new LocalPorts('127.0.0.1', remembered)
-  await own.assign([wish('MCPServer', 'x', undefined, true)])
-  assert.is(own.of(wish('MCPServer', 'x').id)?.admin, port)
+  await own.assign([request('MCPServer', 'x', undefined, true)])
+  assert.is(own.of(request('MCPServer', 'x').id)?.admin, port)
   holder.close()
 })
 
 test('what people connect to is on the chosen address, the rest on loopback', async () => {
   const ports = new LocalPorts('0.0.0.0', {})
   const fixed = String(await freePort('127.0.0.1'))
-  const wishes = [gateway('a'), wish('MCPServer', 'x'), wish('MCPServer', 'y', fixed)]
-  await ports.assign(wishes)
+  const requests = [gateway('a'), request('MCPServer', 'x'), request('MCPServer', 'y', fixed)]
+  await ports.assign(requests)
   assert.equal(
-    wishes.map(({ id }) => ports.of(id)?.host),
+    requests.map(({ id }) => ports.of(id)?.host),
     ['0.0.0.0', '127.0.0.1', '0.0.0.0'],
   )
   assert.is(ports.urlOf(gateway('a').id), 'http://127.0.0.1:4483')
