@@ -2,71 +2,74 @@ import { type BigIntStats, type FSWatcher, watch } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 
-/** inotify tells most changes at once; this finds those that it misses (another mount, a replaced folder). */
+/** inotify reports most changes at once; polling finds those that it misses (another mount, a replaced folder). */
 const POLL_MS = 400
-/** A writer that truncates and then writes is seen once, with the whole. */
+/** Wait after a change, so that a writer that truncates and then writes is seen once, with the whole content. */
 const SETTLE_MS = 40
 
 /**
- * Calls `look` after each change of the file that came after `first` was taken (by `stampOf`): written in place, replaced
- * by rename, or swapped by the `..data` link of a Kubernetes volume. One call at a time, and one more where the file
- * changed meanwhile; `look` does not throw. Ends with the signal.
+ * Calls `onChange` after each change of the file since `first` was taken (by `stampOf`): written in place, replaced by
+ * rename, or swapped by the `..data` link of a Kubernetes volume. Calls never overlap; a change during a call causes one
+ * more. `onChange` handles its own errors. Ends with the signal.
  */
 export function followFile(
   file: string,
   first: string,
-  look: () => Promise<void>,
+  onChange: () => Promise<void>,
   signal: AbortSignal | undefined,
 ): void {
   let stamp = first
   let settle: NodeJS.Timeout | undefined
-  let looking = false
-  let again = false
+  let isRunning = false
+  let runAgain = false
 
   const run = async () => {
-    if (looking) {
-      again = true
+    if (isRunning) {
+      runAgain = true
       return
     }
-    looking = true
+    isRunning = true
     try {
       do {
-        again = false
-        await look()
-      } while (again && !signal?.aborted)
+        runAgain = false
+        await onChange()
+      } while (runAgain && !signal?.aborted)
     } finally {
-      looking = false
+      isRunning = false
     }
   }
-  const begin = () => {
-    // A look that fails all the same is not the last one.
-    run().catch(() => {})
+  const start = () => {
+    run().catch(() => {
+      // `onChange` has reported its error; the next change calls it again.
+    })
   }
-  const changed = () => {
+  const schedule = () => {
     clearTimeout(settle)
-    settle = setTimeout(begin, SETTLE_MS)
+    settle = setTimeout(start, SETTLE_MS)
     settle.unref()
   }
 
-  const compare = (now: string) => {
+  const scheduleIfChanged = (now: string) => {
     if (now === stamp || signal?.aborted) return
     stamp = now
-    changed()
+    schedule()
   }
-  const poll = setInterval(() => {
-    stampOf(file).then(compare, () => {})
+  const pollTimer = setInterval(() => {
+    stampOf(file).then(scheduleIfChanged, () => {
+      // `stampOf` answers `absent` instead of rejecting.
+    })
   }, POLL_MS)
-  poll.unref()
+  pollTimer.unref()
 
   const names = new Set([basename(file), '..data'])
   const watcher = watchFolder(dirname(resolve(file)), (name) => {
-    if (name === null || names.has(name)) changed()
+    if (name === null || names.has(name)) schedule()
   })
 
   signal?.addEventListener(
     'abort',
     () => {
-      clearInterval(poll)
+      clearInterval(pollTimer)
       clearTimeout(settle)
       watcher?.close()
     },
@@ -74,7 +77,7 @@ export function followFile(
   )
 }
 
-/** Watches a folder. Where that can't be done (no inotify instance left, the folder replaced) the poll has to do. */
+/** Watches a folder. Where that fails (no inotify instance left, the folder replaced) polling finds the changes. */
 function watchFolder(folder: string, changed: (name: string | null) => void): FSWatcher | undefined {
   try {
     const watcher = watch(folder, { persistent: false }, (_event, name) => changed(name))
@@ -85,7 +88,7 @@ function watchFolder(folder: string, changed: (name: string | null) => void): FS
   }
 }
 
-/** Which content a path leads to now: changes with every write, rename and swapped link. */
+/** Identifies the file that a path leads to and its version: differs after each write, rename and swapped link. */
 export async function stampOf(file: string): Promise<string> {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs }: BigIntStats = await stat(file, { bigint: true })

@@ -14,7 +14,7 @@ export interface Finding {
   readonly file?: string
 }
 
-/** A file that won't do, with everything that is wrong in it; the message has one line for each finding. */
+/** An invalid file, with everything that is wrong in it; the message has one line for each finding. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly findings: readonly Finding[]
@@ -39,10 +39,10 @@ export interface Loaded<T> {
   readonly directory: string
 }
 
-/** Cross-field rules: what a schema can't say. Sees what the schema has accepted, but for fields that it doesn't know. */
+/** Rules across fields, which a schema can't express. Called with values that the schema accepts, unknown fields aside. */
 export type Check<T> = (config: T) => readonly Finding[]
 
-/** What is in one file at one time. */
+/** The content of a file at one time. */
 interface ConfigText {
   readonly text: string
   readonly hash: string
@@ -90,13 +90,13 @@ interface Rules<T> {
   readonly check: Check<T>
 }
 
-/** What has a stand-in may lack more inside, in turn; no schema of ours is deeper. */
+/** A stand-in may itself lack required fields, which get stand-ins in the next round; no schema of ours is deeper. */
 const ROUNDS = 8
 
 /**
- * What breaks the rules across fields, in spite of what breaks the schema: that is looked at with something that fits in the
- * place of each value that is missing or of the wrong type. What is said of such a place, or below it, is left out, and so is
- * what hangs on whether an unknown value stands for itself or for a known one.
+ * Checks the rules across fields of a value that violates its schema. Each value that is missing or of the wrong type is
+ * replaced by a stand-in that fits first. Findings at or below a replaced value are left out, and so are those that depend
+ * on whether an unknown enum value is kept or replaced by a known one.
  */
 function acrossFields<T>(value: unknown, violated: readonly Violation[], rules: Rules<T>): readonly Finding[] {
   const broken = violated.filter(({ isUnknownField }) => !isUnknownField)
@@ -146,7 +146,7 @@ interface ConfigSource {
   readonly file: string | undefined
 }
 
-/** Measured: 800 kB of JSON take 10 ms here, the YAML reader half a second, in which nobody would be served. */
+/** Measured: 800 kB take 10 ms as JSON and half a second as YAML, during which no request would be served. */
 function jsonOf(text: string): unknown {
   if (!/^\s*\{/.test(text)) return undefined
   try {
@@ -166,7 +166,7 @@ function yamlOf({ text, file }: ConfigSource): unknown {
   try {
     return document.toJS()
   } catch (error) {
-    // An alias that multiplies without end, or one that names nothing.
+    // An alias that expands without end, or that refers to no anchor.
     throw refuse([{ pointer: '', message: (error as Error).message }])
   }
 }

@@ -3,7 +3,7 @@ import { HEADER_NAME } from '../../crds/shared/headers.ts'
 import { duration } from '../../crds/shared/schema.ts'
 import { claims } from './registry-claims.ts'
 
-/** Time between two looks at a source whose `syncPolicy` does not say. */
+/** Interval between two polls of a source whose `syncPolicy` does not say. */
 export const DEFAULT_INTERVAL = '30s'
 
 /** Exactly one of them says where a source's entries come from. */

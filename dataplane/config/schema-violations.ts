@@ -16,7 +16,7 @@ export interface Violation {
 
 /**
  * Compiles a schema into a function that lists every violation of a value and fills in the schema's defaults. Without
- * `all` it lists no more than tell of the first one, for values that may have any number of them.
+ * `all` it stops at the first one, for values that may have any number of them.
  * Messages never hold the value: it may be a secret in the wrong place.
  *
  * Our keyword `notYet` lists what belongs to the interface and is not served yet: fields of an object, values of an
@@ -34,7 +34,7 @@ export function compile(
     verbose: true,
     // The schema parts that are shared with the CRDs carry keywords and formats of Kubernetes.
     strict: false,
-    // Unions that are told apart by a field: one message instead of one from each member.
+    // Unions that are distinguished by a field: one message instead of one from each member.
     discriminator: true,
     formats: { int32: true, int64: true, uri: (text: string) => URL.canParse(text) },
   })

@@ -1,6 +1,6 @@
 /**
- * What a data plane tells on its admin listener's `/status`: the gateway and the registry answer by these schemas, and the
- * operator and standalone check by them what they read.
+ * What a data plane reports on its admin listener's `/status`: the gateway and the registry answer by these schemas, and the
+ * operator and standalone validate the answers against them.
  */
 import { type Static, type TSchema, Type } from 'typebox'
 import { compile } from './schema-violations.ts'
@@ -19,7 +19,7 @@ const refused = Type.Array(
   }),
 )
 
-/** What people should know of, though the gateway serves. */
+/** A warning for people; the gateway serves all the same. */
 const problem = Type.Object({ severity: Type.Literal('warning'), code: Type.String(), message: Type.String() })
 
 const backend = Type.Object({
@@ -82,7 +82,7 @@ export type GatewayStatus = Frozen<Static<typeof gatewayStatus>>
 export type BackendStatus = Frozen<Static<typeof backend>>
 export type RegistryStatus = Frozen<Static<typeof registryStatus>>
 
-/** An answer, as far as others read it: a data plane of another version may tell less. Items are checked one by one. */
+/** The parts of an answer that are read: a data plane of another version may report less. Items are checked one by one. */
 const reportedStatus = Type.Object({
   config: Type.Optional(config),
   problems: Type.Optional(Type.Array(Type.Unknown())),
@@ -116,7 +116,7 @@ export const isReportedProblem = guard(problem)
 export const isReportedBackend = guard(reportedBackend)
 export const isReportedSource = guard(reportedSource)
 
-/** Tells whether a value is as a schema says; compiled at its first use. */
+/** Makes the check of a value against a schema; the schema is compiled at its first use. */
 function guard<S extends TSchema>(schema: S): (value: unknown) => value is Frozen<Static<S>> {
   let violations: ReturnType<typeof compile> | undefined
   return function isOfSchema(value): value is Frozen<Static<S>> {

@@ -1,6 +1,6 @@
 /**
  * From a URL's `://` on. What follows is no white space, quote, bracket or backslash, so that a URL inside of JSON or
- * prose ends where it ends. Linear: what was matched is not looked at again.
+ * prose ends where it ends. Linear: what was matched is not scanned again.
  */
 const REST_OF_URL = /:\/\/[^\s"'<>\\]+/g
 

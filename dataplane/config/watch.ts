@@ -10,7 +10,7 @@ export interface WatchOptions<T> {
    * Calls never overlap.
    */
   onConfig(loaded: Loaded<T>): void | Promise<void>
-  /** A file that won't do: the configuration before it stays in force. Called once for each such content. */
+  /** An invalid file: the configuration before it stays in force. Called once for each such content. */
   onRefused(findings: readonly Finding[]): void
   /** Ends the watch. */
   readonly signal?: AbortSignal
@@ -27,7 +27,7 @@ export async function watchConfig<S extends TSchema>(
 ): Promise<Loaded<Static<S>>> {
   const parse = configParser(schema, options.check)
   const directory = dirname(resolve(file))
-  // Stamped before it is read: what is written in between shows up as a change.
+  // Stamped before it is read, so that a write in between is seen as a change.
   const stamp = await stampOf(file)
   const first = await readConfigText(file)
   const loaded: Loaded<Static<S>> = { config: parse(first.text, file), hash: first.hash, directory }
@@ -43,7 +43,7 @@ export async function watchConfig<S extends TSchema>(
     )
   }
 
-  const look = async () => {
+  const reload = async () => {
     let text: string
     let hash: string
     try {
@@ -63,6 +63,6 @@ export async function watchConfig<S extends TSchema>(
     }
   }
 
-  if (!options.signal?.aborted) followFile(file, stamp, look, options.signal)
+  if (!options.signal?.aborted) followFile(file, stamp, reload, options.signal)
   return loaded
 }

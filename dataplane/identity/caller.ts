@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 
-/** Who calls, once a token has been verified or the mode is anonymous. */
+/** The authenticated caller, or the anonymous one where no authentication is configured. */
 export type Caller = { readonly kind: 'anonymous' } | Authenticated
 
 export interface Authenticated {
@@ -16,7 +16,7 @@ export interface Authenticated {
 /** Seconds by which clocks may differ. */
 export const SKEW_S = 30
 
-/** Whether the token by which somebody called has expired at `now` (ms since 1970), clocks that differ considered. */
+/** Whether the token by which somebody called has expired at `now` (ms since 1970), with allowance for clock skew. */
 export const isExpired = (caller: Caller, now: number): boolean =>
   caller.kind === 'authenticated' && (caller.expiresAt + SKEW_S) * 1000 <= now
 
@@ -24,11 +24,11 @@ export const isExpired = (caller: Caller, now: number): boolean =>
  * Verifies the credentials of one request.
  * Takes the value of the `Authorization` header, and the request: the challenge may depend on its headers, and an address
  * from which too many wrong tokens have come is refused (`rate_limited`). Throws a PublicError: `unauthenticated` where
- * the token won't do, with the `WWW-Authenticate` value to answer with (RFC 6750 section 3, RFC 9728 section 5.1).
+ * the token is not valid, with the `WWW-Authenticate` value to answer with (RFC 6750 section 3, RFC 9728 section 5.1).
  */
 export type Authenticate = (authorization: string | undefined, request?: CallerRequest) => Caller | Promise<Caller>
 
-/** What of a request the refusal may depend on, besides its credentials. */
+/** The parts of a request that a refusal may depend on, besides its credentials. */
 export type CallerRequest = Pick<IncomingMessage, 'headers'> & {
   readonly socket: Pick<IncomingMessage['socket'], 'remoteAddress'>
 }

@@ -19,19 +19,19 @@ interface ClusterIssuer {
   readonly cluster: Cluster
   /** Absent: the one that the API server names. */
   readonly issuer?: string | undefined
-  /** At the API server; absent: where it usually is. */
+  /** At the API server; absent: `/openid/v1/jwks`. */
   readonly jwksUrl?: string | undefined
 }
 
-/** An API server answers 406 to whoever takes plain JSON alone for keys (RFC 7517 section 8.5.2). */
+/** An API server answers 406 to a request for keys that accepts plain JSON only (RFC 7517 section 8.5.2). */
 export const KEYS_ACCEPTED = 'application/jwk-set+json, application/json'
 
-/** What the API server calls its issuer is a URL, by OpenID Connect Discovery; anything longer is none. */
+/** An issuer is a URL (OpenID Connect Discovery); a longer text counts as none. */
 const LONGEST_ISSUER = 2048
 
 /**
- * Reads issuer and keys from the API server itself, with its token: `jwks_uri` of its discovery document is not
- * followed, for it may name any address. Of several issuers it names the first, which signs
+ * Reads issuer and keys from the API server itself, with its token. `jwks_uri` of its discovery document is not
+ * followed: it may name any address. Of several issuers the document names the first, which signs new tokens
  * (https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#service-account-issuer-discovery).
  * Throws an Error for the log.
  */

@@ -17,10 +17,10 @@ function discoveryUrls(issuer: string): readonly string[] {
   ]
 }
 
-/** Longer ones are none: they would fill logs. */
+/** A longer URL counts as none: it would fill logs. */
 const LONGEST_URL = 2048
 
-/** What we look for in an issuer's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2). */
+/** The endpoints that are read from an issuer's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2). */
 export type Endpoint = 'jwks_uri' | 'introspection_endpoint'
 
 /**

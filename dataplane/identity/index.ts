@@ -20,21 +20,21 @@ export { resourceMetadataRoutes } from './resource-metadata-routes.ts'
 export type { Verifier } from './verify.ts'
 
 interface AuthenticateOptions {
-  /** Absolute URL of the protected resource metadata, told in challenges; undefined where no public URL is known. */
+  /** Absolute URL of the protected resource metadata, named in challenges; undefined where no public URL is known. */
   resourceMetadataUrl(headers?: IncomingHttpHeaders): string | undefined
-  /** Where a request comes from; absent: from the peer of its connection. */
+  /** The client address of a request; absent: the peer of its connection. */
   addressOf?(request: CallerRequest): string | undefined
   readonly log: Logger
   readonly observe: Observe
-  /** What is known of issuers from configurations before; absent: nothing. */
+  /** Keys and tokens from before a reload; absent: none. */
   readonly issuers?: Issuers
   /** Folder that file paths of the configuration are relative to. */
   readonly directory?: string
-  /** Folder of the tokens for key endpoints; absent: the one of pods. */
+  /** Folder of the tokens for key endpoints; absent: the mount path in pods. */
   readonly tokenFolder?: string
 }
 
-/** Makes the function that tells who calls. `close` ends its connections to the issuer. */
+/** Makes the function that authenticates requests. `close` ends its connections to the issuer. */
 export function createAuthenticate(
   { oidc }: GatewayConfig['incomingAuth'],
   { directory = '.', tokenFolder = JWKS_TOKENS, ...options }: AuthenticateOptions,

@@ -9,7 +9,7 @@ import type { Issuer } from './issuer-keys.ts'
 
 /** How opaque tokens of an issuer are checked. The file path is absolute. */
 export interface IntrospectionClient {
-  /** Absent: the endpoint is asked without credentials. */
+  /** Absent: the endpoint is called without credentials. */
   readonly clientId?: string | undefined
   readonly clientSecretFile?: string | undefined
   /** Absent: found by discovery, at the issuer's own origin. */
@@ -18,7 +18,7 @@ export interface IntrospectionClient {
 
 interface IntrospectionOptions {
   readonly issuer: Issuer
-  /** The issuer's name; undefined while its API server hasn't told. */
+  /** The issuer's name; undefined until its API server has named it. */
   issuerName(): string | undefined
   readonly audience: string
   readonly client: IntrospectionClient
@@ -27,23 +27,23 @@ interface IntrospectionOptions {
   readonly log: Logger
 }
 
-/** Whom an issuer stands for. */
-export interface Answer {
+/** A token that its issuer calls active. */
+export interface ActiveToken {
   readonly caller: Authenticated
-  /** Length of what its claims were read from. */
+  /** Length of the introspection response. */
   readonly bytes: number
 }
 
-/** An answer is a handful of claims. */
+/** A response is a handful of claims. */
 const MAX_BYTES = 64 * 1024
 
-/** Asks an issuer about opaque tokens (RFC 7662), as a client with HTTP Basic authentication. */
+/** Introspects opaque tokens at their issuer (RFC 7662), as a client with HTTP Basic authentication. */
 export class Introspection {
   readonly #options: IntrospectionOptions
   readonly #fetch: GuardedFetch
   readonly #credentials: () => Record<string, string>
   #endpoint: string | undefined
-  #isAway = false
+  #isUnavailable = false
 
   constructor(options: IntrospectionOptions) {
     const { issuer, client } = options
@@ -62,13 +62,13 @@ export class Introspection {
   }
 
   /**
-   * Who holds this token; undefined where the issuer does not stand for it here and now. Throws a PublicError
-   * (`unavailable`) where the issuer can't be asked.
+   * The caller of this token; undefined where it is not active, or not meant for this server. Throws a PublicError
+   * (`unavailable`) where the issuer can't be reached.
    */
-  async ask(token: string): Promise<Answer | undefined> {
-    const { document, bytes } = await this.#post(token).catch((error: unknown) => this.#away(error))
-    if (this.#isAway) this.#options.log.info({ issuer: this.#options.issuerName() }, 'the issuer answers again')
-    this.#isAway = false
+  async introspect(token: string): Promise<ActiveToken | undefined> {
+    const { document, bytes } = await this.#post(token).catch((error: unknown) => this.#unavailable(error))
+    if (this.#isUnavailable) this.#options.log.info({ issuer: this.#options.issuerName() }, 'the issuer answers again')
+    this.#isUnavailable = false
     const caller = callerOf(document, this.#options)
     return caller && { caller, bytes }
   }
@@ -88,7 +88,7 @@ export class Introspection {
     return { document: JSON.parse(answer.text), bytes: answer.text.length }
   }
 
-  /** The client's secret and callers' tokens go there: an address of another origin must be configured by somebody. */
+  /** The client's secret and callers' tokens are sent there: an endpoint at another origin must be configured explicitly. */
   async #discover(): Promise<string> {
     const { issuer = '', insecureAllowHTTP: allowHTTP = false } = this.#options.issuer
     const url = await discoverEndpoint('introspection_endpoint', issuer, this.#fetch, { headers: {}, allowHTTP })
@@ -96,10 +96,10 @@ export class Introspection {
     throw new Error(`the introspection endpoint of ${issuer} is at another origin, ${url}: set introspectionUrl to it`)
   }
 
-  #away(error: unknown): never {
-    if (!this.#isAway)
+  #unavailable(error: unknown): never {
+    if (!this.#isUnavailable)
       this.#options.log.warn({ issuer: this.#options.issuerName(), err: error }, 'the issuer can’t be asked of a token')
-    this.#isAway = true
+    this.#isUnavailable = true
     throw new PublicError('unavailable', {
       message: 'The token can’t be checked now: its issuer does not answer.',
       headers: { 'Retry-After': '1' },
@@ -120,7 +120,7 @@ function basic(clientId: string, secret: string): string {
   return `Basic ${Buffer.from(encoded).toString('base64')}`
 }
 
-/** RFC 7662 leaves all but `active` to the issuer; here a token says until when, for whom and about whom, or is none. */
+/** RFC 7662 requires only `active` of the issuer; here `exp`, `aud` and `sub` are required too. */
 function callerOf(answer: unknown, { issuerName, audience, skewS }: IntrospectionOptions): Authenticated | undefined {
   if (typeof answer !== 'object' || answer === null || Array.isArray(answer)) return undefined
   const claims = answer as Record<string, unknown>

@@ -10,43 +10,43 @@ import { confinedFile } from './confined-file.ts'
 import { discoverEndpoint } from './discovery.ts'
 import { type KeySet, keySetOf, NO_KEYS } from './key-set.ts'
 
-/** What is known of an issuer: its name, or the cluster that knows it. File paths are absolute. */
+/** An issuer by its name, or by the cluster whose API server names it. File paths are absolute. */
 export interface Issuer {
   /** Absent: the one that the cluster's API server names. */
   readonly issuer?: string | undefined
-  /** Whose API server issues the tokens; issuer and keys are read from itself. */
+  /** The cluster whose API server issues the tokens; issuer and keys are read from that API server. */
   readonly cluster?: Cluster | undefined
   readonly jwksUrl?: string | undefined
   readonly caBundleFile?: string | undefined
   readonly bearerTokenFile?: string | undefined
-  /** Folder out of which no link may lead `bearerTokenFile`. */
+  /** Folder that `bearerTokenFile` must be in after links are resolved. */
   readonly tokenFolder?: string | undefined
   readonly allowPrivateIP?: boolean | undefined
   readonly insecureAllowHTTP?: boolean | undefined
 }
 
-/** Keys older than this are fetched anew, behind the requests that use them. */
+/** Keys older than this are refetched in the background. */
 const REFRESH_MS = 5 * 60_000
-/** Keys older than this are no longer trusted: their issuer has been away for too long. */
+/** Keys older than this are no longer trusted: their issuer has been unreachable for too long. */
 const STALE_MS = 60 * 60_000
-/** A key id that nobody knows makes us fetch at most once in this time: anybody can invent key ids. */
+/** An unknown key id causes at most one fetch in this time: anybody can invent key ids. */
 const COOLDOWN_MS = 10_000
-/** An empty set is believed once the issuer has answered with it for so long: it may be one that is just starting. */
-const EMPTY_BELIEVED_MS = 60_000
+/** An empty set is accepted once the issuer has answered with it for so long: an issuer may be empty while it starts. */
+const EMPTY_ACCEPTED_MS = 60_000
 const BACKOFF = { first: 500, longest: 15_000 }
 
 /**
- * The signing keys of one issuer: found by discovery, kept, followed as they rotate. An issuer that is away costs
- * one attempt per back-off; meanwhile the keys that are known go on being used, and where there are none the answer is
- * 503 at once. It recovers with the first request after the issuer is back. An answer that is no usable set of keys
- * counts as none. An empty set withdraws all keys once it has been answered for a minute; a first one is none.
+ * The signing keys of one issuer: found by discovery, cached, and refetched as they rotate. An issuer that is unreachable
+ * is tried once per back-off; meanwhile cached keys stay in use, and without any the answer is 503 at once. It recovers
+ * with the first request after the issuer is back. An answer that is no usable key set counts as a failed fetch. An empty
+ * set withdraws all keys once the issuer has answered with it for a minute; as the first answer it counts as a failure.
  */
 export class IssuerKeys {
   readonly #issuer: Issuer
   readonly #log: Logger
   readonly #fetch: GuardedFetch
   readonly #readToken: ReadSecretFile | undefined
-  /** The issuer that is known now. */
+  /** The issuer's name: configured, or as the API server said last. */
   #name: string | undefined
   #keys: KeySet | undefined
   #fetchedAt = 0
@@ -77,15 +77,15 @@ export class IssuerKeys {
   }
 
   /**
-   * Asks the API server anew what its issuer is, where it isn't configured: it may have got another one. At most one
-   * question in 10 s, whatever callers send. Throws a PublicError (`unavailable`) where it can't be asked.
+   * Reads the issuer's name from the API server again, where none is configured: it may have changed. At most one request
+   * in 10 s, whatever callers send. Throws a PublicError (`unavailable`) where the API server can't be reached.
    */
-  async lookForIssuer(): Promise<void> {
-    if (this.#issuer.issuer === undefined && this.#mayLookForNewKeys()) await this.#load()
+  async rediscoverIssuer(): Promise<void> {
+    if (this.#issuer.issuer === undefined && this.#mayRefetch()) await this.#load()
   }
 
   /** Fetches the keys ahead of the first request. A failure is logged, nothing more. */
-  warm(): void {
+  prefetch(): void {
     this.#load().catch(() => {})
   }
 
@@ -98,26 +98,26 @@ export class IssuerKeys {
    * The key for a token's header; jose's key function. Throws a PublicError (`unavailable`) where the keys can't be
    * had, and jose's JWKSNoMatchingKey where there is no such key.
    */
-  readonly find = async (header: JWTHeaderParameters, token: FlattenedJWSInput) => {
-    const keys = await this.#current()
+  readonly findKey = async (header: JWTHeaderParameters, token: FlattenedJWSInput) => {
+    const keys = await this.#cachedKeys()
     try {
       return await keys(header, token)
     } catch (error) {
-      if (!(error instanceof errors.JWKSNoMatchingKey) || !this.#mayLookForNewKeys()) throw error
-      // Everybody who comes with a new key waits for the one fetch; without an answer nobody is called invalid.
+      if (!(error instanceof errors.JWKSNoMatchingKey) || !this.#mayRefetch()) throw error
+      // All requests with a new key wait for the same fetch. While it fails, their tokens are not called invalid.
       await this.#load()
       return (this.#keys as KeySet)(header, token)
     }
   }
 
-  async #current(): Promise<KeySet> {
+  async #cachedKeys(): Promise<KeySet> {
     const age = performance.now() - this.#fetchedAt
     if (this.#keys === undefined || age > STALE_MS) await this.#load()
-    else if (age > REFRESH_MS) this.warm()
+    else if (age > REFRESH_MS) this.prefetch()
     return this.#keys as KeySet
   }
 
-  #mayLookForNewKeys(): boolean {
+  #mayRefetch(): boolean {
     const now = performance.now()
     if (this.#loading !== undefined || this.#failures > 0) return true
     if (now - this.#unknownKeyAt < COOLDOWN_MS) return false
@@ -128,10 +128,10 @@ export class IssuerKeys {
   /** Fetches the keys; one fetch at a time, none during a back-off. */
   #load(): Promise<void> {
     if (this.#loading !== undefined) return this.#loading
-    if (performance.now() < this.#retryAt) return Promise.reject(this.#away())
+    if (performance.now() < this.#retryAt) return Promise.reject(this.#unavailable())
     this.#loading = this.#fetchKeys()
-      .then(() => this.#arrived())
-      .catch((error: unknown) => this.#failed(error))
+      .then(() => this.#onFetched())
+      .catch((error: unknown) => this.#onFailure(error))
       .finally(() => {
         this.#loading = undefined
       })
@@ -142,21 +142,21 @@ export class IssuerKeys {
     const { cluster, issuer, jwksUrl, insecureAllowHTTP: allowHTTP = false } = this.#issuer
     if (cluster !== undefined) {
       const read = await readClusterKeys({ cluster, issuer, jwksUrl }, this.#fetch, this.#readToken as ReadSecretFile)
-      this.#keys = this.#believed(read.keys)
+      this.#keys = this.#accept(read.keys)
       this.#name = read.issuer
       return
     }
-    const home = homeOf(this.#issuer)
+    const home = configuredUrl(this.#issuer)
     const discover = () =>
       discoverEndpoint('jwks_uri', issuer ?? home, this.#fetch, { headers: this.#headersFor(home), allowHTTP })
     const url = jwksUrl ?? (await discover())
     const answer = await this.#fetch(url, { accept: KEYS_ACCEPTED, ...this.#headersFor(url) })
     if (answer.status !== 200) throw new Error(`${url} answered ${answer.status}`)
-    this.#keys = this.#believed(keySetOf(JSON.parse(answer.text)))
+    this.#keys = this.#accept(keySetOf(JSON.parse(answer.text)))
   }
 
-  /** What an answer makes of the keys; throws where an empty set is not believed yet. */
-  #believed(keys: KeySet | undefined): KeySet {
+  /** The keys after an answer; throws while an empty set is not accepted yet. */
+  #accept(keys: KeySet | undefined): KeySet {
     const now = performance.now()
     if (keys !== undefined) {
       this.#emptySince = undefined
@@ -164,33 +164,36 @@ export class IssuerKeys {
     }
     if (this.#keys === NO_KEYS) return NO_KEYS
     this.#emptySince ??= now
-    if (this.#keys === undefined || now - this.#emptySince < EMPTY_BELIEVED_MS)
+    if (this.#keys === undefined || now - this.#emptySince < EMPTY_ACCEPTED_MS)
       throw new Error('the set of keys is empty')
     this.#log.warn({ issuer: this.#name }, 'the issuer has withdrawn all its keys')
     return NO_KEYS
   }
 
-  /** The token goes to the origin that is configured, and nowhere that an answer names. */
+  /** The token is sent to the configured origin only, never to one that a discovery document names. */
   #headersFor(url: string): Record<string, string> {
-    if (this.#readToken === undefined || new URL(url).origin !== new URL(homeOf(this.#issuer)).origin) return {}
+    if (this.#readToken === undefined || new URL(url).origin !== new URL(configuredUrl(this.#issuer)).origin) return {}
     return { authorization: `Bearer ${this.#readToken()}` }
   }
 
-  #arrived(): void {
+  #onFetched(): void {
     if (this.#failures > 0) this.#log.info({ issuer: this.#name }, 'the issuer’s keys are here again')
     this.#fetchedAt = performance.now()
     this.#failures = 0
     this.#retryAt = 0
   }
 
-  #failed(error: unknown): never {
+  #onFailure(error: unknown): never {
     if (this.#failures === 0 && !this.#closed)
-      this.#log.warn({ issuer: this.#name ?? homeOf(this.#issuer), err: error }, 'the issuer’s keys can’t be fetched')
+      this.#log.warn(
+        { issuer: this.#name ?? configuredUrl(this.#issuer), err: error },
+        'the issuer’s keys can’t be fetched',
+      )
     this.#retryAt = performance.now() + backoffDelay(this.#failures++, BACKOFF)
-    throw this.#away(error)
+    throw this.#unavailable(error)
   }
 
-  #away(cause?: unknown): PublicError {
+  #unavailable(cause?: unknown): PublicError {
     return new PublicError('unavailable', {
       message: 'The token can’t be checked now: its issuer does not answer.',
       headers: { 'Retry-After': '1' },
@@ -199,8 +202,8 @@ export class IssuerKeys {
   }
 }
 
-/** The URL that is configured to be asked first. */
-const homeOf = ({ cluster, jwksUrl, issuer }: Issuer): string => cluster?.apiServer ?? jwksUrl ?? issuer ?? ''
+/** The configured URL that is requested first. */
+const configuredUrl = ({ cluster, jwksUrl, issuer }: Issuer): string => cluster?.apiServer ?? jwksUrl ?? issuer ?? ''
 
 function tokenOf({ cluster, bearerTokenFile, tokenFolder }: Issuer): ReadSecretFile | undefined {
   if (cluster !== undefined) return secretFile(cluster.tokenFile)

@@ -1,61 +1,64 @@
 import type { Logger } from 'pino'
 import { SKEW_S } from './caller.ts'
 import { Introspection } from './introspection.ts'
+import { IntrospectionThrottle } from './introspection-throttle.ts'
 import { type Issuer, IssuerKeys } from './issuer-keys.ts'
-import { KeptParts } from './kept-parts.ts'
 import type { Provider } from './provider.ts'
+import { RefCounted } from './ref-counted.ts'
 import { TokenCache } from './token-cache.ts'
-import { TokenQuestions } from './token-questions.ts'
 
-/** What is known of one provider. */
-export interface KnownProvider {
+/** One provider of tokens, with its keys and its introspection client. */
+export interface OpenProvider {
   readonly provider: Provider
   readonly keys: IssuerKeys
-  /** Asks about its opaque tokens, where there is a client for it. */
-  readonly asks: Introspection | undefined
-  /** Says all that it is made of. */
+  /** Introspects its opaque tokens, where a client is configured for it. */
+  readonly introspection: Introspection | undefined
+  /** A key of everything that it is made from. */
   readonly identity: string
   /** Ends its connections, once no verifier uses them any more. */
   close(): Promise<void>
 }
 
 /**
- * What lives on while configurations come and go: the keys of issuers, callers of tokens that were verified, and how much
- * strangers have asked. A configuration that changes nothing about an issuer takes nothing from its users, even while
- * that issuer is away.
+ * What outlives a reload of the configuration: the keys of issuers, the callers of verified tokens, and the introspection
+ * budget of each address. A reload that changes nothing about an issuer does not affect its users, even while that issuer
+ * is unreachable.
  */
 export class Issuers {
   readonly verified = new TokenCache()
-  readonly questions = new TokenQuestions()
-  readonly #keys = new KeptParts<IssuerKeys>()
-  readonly #introspections = new KeptParts<Introspection>()
+  readonly introspections = new IntrospectionThrottle()
+  readonly #keys = new RefCounted<IssuerKeys>()
+  readonly #introspections = new RefCounted<Introspection>()
 
-  /** What is known of a provider already, or is found out from now on. */
-  know(provider: Provider, log: Logger): KnownProvider {
+  /** Opens a provider; what an open provider of the same issuer has loaded already is shared with it. */
+  open(provider: Provider, log: Logger): OpenProvider {
     const { introspection: client, audience, serviceAccount } = provider
     const issuer = issuerOf(provider)
     const issuerKey = keyOf(issuer)
-    const keys = this.#keys.take(issuerKey, () => {
+    const keys = this.#keys.acquire(issuerKey, () => {
       const made = new IssuerKeys(issuer, log)
-      made.warm()
+      made.prefetch()
       return made
     })
-    const askedBy = keyOf({ issuer, audience, client })
+    const introspectionKey = keyOf({ issuer, audience, client })
     const issuerName = () => keys.issuer
-    const asks =
+    const introspection =
       client &&
-      this.#introspections.take(
-        askedBy,
+      this.#introspections.acquire(
+        introspectionKey,
         () => new Introspection({ issuer, issuerName, audience, client, skewS: SKEW_S, log }),
       )
     const close = async () => {
-      await Promise.all([this.#keys.giveBack(issuerKey), asks && this.#introspections.giveBack(askedBy)])
+      await Promise.all([
+        this.#keys.release(issuerKey),
+        introspection && this.#introspections.release(introspectionKey),
+      ])
     }
-    return { provider, keys, asks, identity: keyOf({ issuer, audience, client, serviceAccount }), close }
+    return { provider, keys, introspection, identity: keyOf({ issuer, audience, client, serviceAccount }), close }
   }
 }
 
-/** What of a provider says which issuer it is and how that is reached; its configuration holds more. */
+/** The fields of a provider that identify its issuer and how that is reached; the configuration has more. */
 const issuerOf = (provider: Provider): Issuer =>
   ({
     issuer: provider.issuer,

@@ -4,16 +4,16 @@ import { createLocalJWKSet, type JSONWebKeySet, type JWK } from 'jose'
 /** Finds the key for a token's header, as jose takes it. */
 export type KeySet = ReturnType<typeof createLocalJWKSet>
 
-/** Issuers publish a handful. A token without a key id is tried with each of them. */
+/** Issuers publish a few keys. A token without a key id is tried with each of them. */
 const MOST_KEYS = 100
 const KINDS = new Set<unknown>(['RSA', 'EC', 'OKP'])
 
-/** No token is good with it: what an issuer publishes that has withdrawn all its keys. */
+/** The set of an issuer that has withdrawn all its keys: no token is valid with it. */
 export const NO_KEYS: KeySet = createLocalJWKSet({ keys: [] })
 
 /**
- * The keys for signatures in a JWK set (RFC 7517 section 5): those that are none, or that can't be read, are left out, as
- * the RFC asks. Undefined where the set is well formed and holds no key at all. Throws an Error for the log where the
+ * The signature keys of a JWK set (RFC 7517 section 5); keys for other uses and unreadable ones are ignored, as the RFC
+ * asks. Undefined where the set is well formed and holds no key at all. Throws an Error for the log where the
  * document is no set, has more than 100 keys, or none of its keys is of use.
  */
 export function keySetOf(document: unknown): KeySet | undefined {
@@ -26,7 +26,7 @@ export function keySetOf(document: unknown): KeySet | undefined {
   return createLocalJWKSet({ keys: usable } satisfies JSONWebKeySet)
 }
 
-/** Whether it is a public key that can be read, and is not meant for something else than signatures. */
+/** Whether it is a readable public key for signatures. */
 function isUsable(key: unknown): key is JWK {
   if (typeof key !== 'object' || key === null || Array.isArray(key)) return false
   const { kty, use, kid, alg, key_ops: operations } = key as Record<string, unknown>

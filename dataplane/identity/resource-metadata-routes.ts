@@ -14,7 +14,7 @@ interface Options {
 
 /**
  * Serves the metadata of a resource (RFC 9728 section 3.1); 404 while there is none. Pages of every origin may read
- * it: clients in browsers look here first.
+ * it: clients in browsers start here.
  */
 export function resourceMetadataRoutes({ current, paths = resourceMetadataPaths }: Options) {
   const app = new Hono<{ Bindings: HttpBindings }>()

@@ -1,16 +1,16 @@
-/** What a configuration that has gone still serves for: requests that came under it. */
+/** How long a replaced resource stays open for the requests that still use it. */
 const LINGER_MS = 30_000
 
 interface Closing {
   close(): Promise<void>
 }
 
-/** What was replaced and is closed a while later, so that nothing that runs in it fails. */
+/** Resources that a reload has replaced. They are closed a while later, so that requests in flight don't fail. */
 export class Retired {
   readonly #waiting = new Map<Closing, NodeJS.Timeout>()
   readonly #onFault: (error: unknown) => void
 
-  /** `onFault` is told where something does not close as it should. */
+  /** `onFault` is called with the error of a resource that fails to close. */
   constructor(onFault: (error: unknown) => void) {
     this.#onFault = onFault
   }

@@ -2,28 +2,28 @@ import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Caller } from './caller.ts'
 
-/** So that a key that was withdrawn, or a token that was revoked, is noticed within a minute. */
+/** A withdrawn key or a revoked token is noticed within this time. */
 const LONGEST_MS = 60_000
 const MOST_ENTRIES = 10_000
-/** Of what the claims were read from: an issuer may answer 64 KiB for each token. */
+/** Total size of the tokens or introspection responses of the entries: an issuer may answer 64 KiB for each token. */
 const MOST_BYTES = 32 * 1024 * 1024
 
 interface Entry {
   readonly caller: Caller
   readonly until: number
-  /** Of the provider that has let the token in. */
+  /** Identity of the provider that accepted the token. */
   readonly provider: string
 }
 
 /**
  * Callers of tokens that were verified a moment ago. Measured: 250 µs of CPU to verify an RS256 token, 3 µs to find it here.
- * The token itself is not kept, only its SHA-256 digest. Beyond 10,000 tokens, or 32 MiB that their claims were read from,
- * those that were used least recently go.
+ * The token itself is not kept, only its SHA-256 digest. Beyond 10,000 tokens, or 32 MiB of tokens and introspection
+ * responses, the least recently used are evicted.
  */
 export class TokenCache {
   readonly #entries = new LRUCache<string, Entry>({ max: MOST_ENTRIES, maxSize: MOST_BYTES })
 
-  /** The caller of a token, where one of these providers has let it in. */
+  /** The caller of a token that one of these providers accepted. */
   get(token: string, providers: ReadonlySet<string>): Caller | undefined {
     const key = hash('sha256', token, 'base64')
     const entry = this.#entries.peek(key)
@@ -34,7 +34,8 @@ export class TokenCache {
   }
 
   /**
-   * Keeps a caller for a minute, but never beyond `expiresAt` (ms since 1970). `bytes`: of what its claims were read from.
+   * Caches a caller for a minute, but never beyond `expiresAt` (ms since 1970). `bytes`: length of the token or of the
+   * introspection response.
    */
   set(token: string, caller: Caller, of: { readonly provider: string; expiresAt: number; bytes: number }): void {
     const { provider, expiresAt, bytes } = of

@@ -7,20 +7,20 @@ import type { Observe } from '../telemetry/observe.ts'
 import { type Authenticate, type Authenticated, type Caller, type CallerRequest, SKEW_S } from './caller.ts'
 import { unauthenticated } from './challenge.ts'
 import type { IssuerKeys } from './issuer-keys.ts'
-import { Issuers, type KnownProvider } from './issuers.ts'
+import { Issuers, type OpenProvider } from './issuers.ts'
 import type { Provider } from './provider.ts'
 
 interface VerifyOptions {
   /** Realm of the challenge. */
   readonly realm: string
-  /** Scopes told in the challenge. */
+  /** Scopes named in the challenge. */
   readonly scopes?: readonly string[] | undefined
   resourceMetadataUrl(headers?: IncomingHttpHeaders): string | undefined
-  /** Where a request comes from; absent: from the peer of its connection. */
+  /** The client address of a request; absent: the peer of its connection. */
   addressOf?(request: CallerRequest): string | undefined
   readonly log: Logger
   readonly observe: Observe
-  /** What is known of issuers from configurations before; absent: nothing. */
+  /** Keys and tokens from before a reload; absent: none. */
   readonly issuers?: Issuers
 }
 
@@ -47,7 +47,7 @@ const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
 /**
  * Makes the function that verifies bearer tokens of several issuers. A JWT is tried with the providers of its own
  * `iss` alone; that claim is only believed once its signature has been checked. What is no JWT is opaque: the issuers
- * that have an introspection client are asked about it. A JWT that fails is never asked about.
+ * that have an introspection client introspect it. A JWT that fails is never introspected.
  */
 export function verifyTokens(providers: readonly Provider[], options: VerifyOptions): Verifier {
   const verifier = new TokenVerifier(providers, options)
@@ -66,11 +66,11 @@ export function verifyTokens(providers: readonly Provider[], options: VerifyOpti
 class TokenVerifier {
   readonly #options: VerifyOptions
   readonly #issuers: Issuers
-  readonly #known: KnownProvider[]
-  readonly #askable: readonly KnownProvider[]
+  readonly #known: OpenProvider[]
+  readonly #introspecting: readonly OpenProvider[]
   readonly #accepted: ReadonlySet<string>
-  /** An answer is one of the providers that were asked. */
-  readonly #asked: string
+  /** Hash of the providers that introspect: an introspection result holds for the same providers only. */
+  readonly #introspectingKey: string
   readonly #addressOf: (request: CallerRequest) => string | undefined
 
   constructor(providers: readonly Provider[], options: VerifyOptions) {
@@ -78,10 +78,14 @@ class TokenVerifier {
     this.#options = options
     this.#issuers = issuers
     this.#addressOf = addressOf
-    this.#known = providers.map((provider) => issuers.know(provider, log))
-    this.#askable = this.#known.filter(({ asks }) => asks !== undefined)
+    this.#known = providers.map((provider) => issuers.open(provider, log))
+    this.#introspecting = this.#known.filter(({ introspection }) => introspection !== undefined)
     this.#accepted = new Set(this.#known.map(({ identity }) => identity))
-    this.#asked = hash('sha256', JSON.stringify(this.#askable.map(({ identity }) => identity)), 'base64')
+    this.#introspectingKey = hash(
+      'sha256',
+      JSON.stringify(this.#introspecting.map(({ identity }) => identity)),
+      'base64',
+    )
   }
 
   /** The caller of a token that was verified a moment ago. */
@@ -119,43 +123,45 @@ class TokenVerifier {
 
   async #verifyOpaque(token: string, request?: CallerRequest): Promise<Caller> {
     const caller =
-      this.#askable.length === 0
+      this.#introspecting.length === 0
         ? undefined
-        : await this.#issuers.questions.ask(this.#asked + token, request && this.#addressOf(request), () =>
-            this.#askIssuers(token),
+        : await this.#issuers.introspections.introspect(
+            this.#introspectingKey + token,
+            request && this.#addressOf(request),
+            () => this.#introspect(token),
           )
     if (caller === undefined) throw this.refusal(request, 'The token is not valid.')
     return caller
   }
 
-  /** Undefined where no issuer stands for the token; throws where one that could can't be asked. */
-  async #askIssuers(token: string): Promise<Caller | undefined> {
-    let away: unknown
-    for (const { provider, keys, asks, identity } of this.#askable) {
+  /** Undefined where no issuer calls the token active; throws where one of them can't be reached and no other does. */
+  async #introspect(token: string): Promise<Caller | undefined> {
+    let unavailable: unknown
+    for (const { provider, keys, introspection, identity } of this.#introspecting) {
       try {
-        if (keys.issuer === undefined) await keys.lookForIssuer()
-        const answer = await asks?.ask(token)
-        if (answer === undefined || !isLetIn(answer.caller.subject, provider)) continue
-        this.#keep(token, answer.caller, identity, answer.bytes)
+        if (keys.issuer === undefined) await keys.rediscoverIssuer()
+        const answer = await introspection?.introspect(token)
+        if (answer === undefined || !isAllowedSubject(answer.caller.subject, provider)) continue
+        this.#cache(token, answer.caller, identity, answer.bytes)
         return answer.caller
       } catch (error) {
-        away = error
+        unavailable = error
       }
     }
-    if (away !== undefined) throw away
+    if (unavailable !== undefined) throw unavailable
     return undefined
   }
 
-  #keep(token: string, caller: Authenticated, provider: string, bytes: number): void {
+  #cache(token: string, caller: Authenticated, provider: string, bytes: number): void {
     const expiresAt = (caller.expiresAt + SKEW_S) * 1000
     this.#issuers.verified.set(token, caller, { provider, expiresAt, bytes })
   }
 
-  async #candidatesOf(issuer: string | undefined): Promise<readonly KnownProvider[]> {
+  async #candidatesOf(issuer: string | undefined): Promise<readonly OpenProvider[]> {
     if (issuer === undefined) return []
     const found = this.#known.filter(({ keys }) => keys.issuer === issuer)
     if (found.length > 0) return found
-    await Promise.all(this.#known.map(({ keys }) => keys.lookForIssuer()))
+    await Promise.all(this.#known.map(({ keys }) => keys.rediscoverIssuer()))
     return this.#known.filter(({ keys }) => keys.issuer === issuer)
   }
 
@@ -163,24 +169,24 @@ class TokenVerifier {
     const issuer = issuerOf(token)
     const candidates = await this.#candidatesOf(issuer)
     let failure: unknown = new Error('a token of an issuer that is not configured')
-    let away: PublicError | undefined
+    let unavailable: PublicError | undefined
     for (const { provider, keys, identity } of candidates) {
       try {
-        const { payload } = await checked(token, provider, keys)
+        const { payload } = await verifyJwt(token, provider, keys)
         const caller = callerOf(payload, issuer as string, provider)
-        this.#keep(token, caller, identity, token.length)
+        this.#cache(token, caller, identity, token.length)
         return caller
       } catch (error) {
-        // An issuer that is away; another provider of the same issuer may still know the token.
-        if (error instanceof PublicError) away = error
+        // The issuer is unreachable; another provider of the same issuer may still accept the token.
+        if (error instanceof PublicError) unavailable = error
         else failure = error
       }
     }
-    throw away ?? this.refusal(request, problemOf(failure), failure)
+    throw unavailable ?? this.refusal(request, problemOf(failure), failure)
   }
 }
 
-/** Whether a token is anything but a signed JWT. Three parts of which the first is a JSON object make one, sound or not. */
+/** Whether a token is not a JWT. Three parts of which the first is a JSON object make a JWT, valid or not. */
 function isOpaque(token: string): boolean {
   if (token.split('.').length !== 3) return true
   try {
@@ -200,7 +206,7 @@ function issuerOf(token: string): string | undefined {
   }
 }
 
-async function checked(token: string, provider: Provider, keys: IssuerKeys): Promise<JWTVerifyResult> {
+async function verifyJwt(token: string, provider: Provider, keys: IssuerKeys): Promise<JWTVerifyResult> {
   const expected = {
     issuer: keys.issuer as string,
     audience: provider.audience,
@@ -208,9 +214,9 @@ async function checked(token: string, provider: Provider, keys: IssuerKeys): Pro
     clockTolerance: SKEW_S,
     requiredClaims: ['exp', 'sub'],
   }
-  const result = await jwtVerify(token, keys.find, expected).catch(async (error: unknown) => {
+  const result = await jwtVerify(token, keys.findKey, expected).catch(async (error: unknown) => {
     if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error
-    // A token without a key id: each key that fits its algorithm may have signed it.
+    // A token without a key id: any key that fits its algorithm may have signed it.
     for await (const key of error) {
       const verified = await jwtVerify(token, key, expected).catch((failure: unknown) => {
         if (failure instanceof errors.JWSSignatureVerificationFailed) return undefined
@@ -225,8 +231,8 @@ async function checked(token: string, provider: Provider, keys: IssuerKeys): Pro
   return result
 }
 
-/** Whether a subject is one of those that are let in; the API server calls a ServiceAccount by namespace and name. */
-function isLetIn(subject: string, { serviceAccount }: Provider): boolean {
+/** Whether a provider allows a subject; the API server names a ServiceAccount by namespace and name. */
+function isAllowedSubject(subject: string, { serviceAccount }: Provider): boolean {
   if (serviceAccount === undefined) return true
   const { namespace, name } = serviceAccount
   const prefix = `system:serviceaccount:${namespace}:`
@@ -236,11 +242,12 @@ function isLetIn(subject: string, { serviceAccount }: Provider): boolean {
 function callerOf(claims: JWTPayload, issuer: string, provider: Provider): Authenticated {
   const { sub, exp } = claims
   if (typeof sub !== 'string' || sub === '') throw new errors.JWTClaimValidationFailed('no subject', claims, 'sub')
-  if (!isLetIn(sub, provider)) throw new errors.JWTClaimValidationFailed('another subject', claims, 'sub', 'not let in')
+  if (!isAllowedSubject(sub, provider))
+    throw new errors.JWTClaimValidationFailed('another subject', claims, 'sub', 'not let in')
   return { kind: 'authenticated', issuer, subject: sub, claims, expiresAt: exp as number }
 }
 
-/** What the client is told: enough to act on, nothing of what was expected. */
+/** The `error_description` for the client: enough to act on, without the values that were expected. */
 function problemOf(failure: unknown): string {
   if (failure instanceof errors.JWTExpired) return 'The token has expired.'
   if (failure instanceof errors.JWTClaimValidationFailed) {

@@ -16,7 +16,7 @@ export interface ConnectOptions {
   readonly connectTimeoutMs?: number | undefined
 }
 
-/** A host whose address must not be called. Its text is for the log: it tells what a name resolves to. */
+/** A host whose address must not be called. Its text is for the log only: it reveals what a name resolves to. */
 export class AddressRefused extends Error {
   override readonly name = 'AddressRefused'
   readonly code = 'ERR_ADDRESS_REFUSED'

@@ -4,8 +4,8 @@ import { PublicError } from './errors.ts'
 type ErrorLog = Pick<Logger, 'error' | 'debug'>
 
 /**
- * What the caller may know of anything thrown. A PublicError is that already; everything else becomes `internal` and
- * goes to the log, which holds the request id.
+ * The PublicError for anything thrown. A PublicError is returned as it is; everything else becomes `internal` and is
+ * logged under the request id.
  */
 export function publicError(error: unknown, log?: ErrorLog): PublicError {
   if (error instanceof PublicError) {
@@ -16,14 +16,14 @@ export function publicError(error: unknown, log?: ErrorLog): PublicError {
   return new PublicError('internal')
 }
 
-/** An answer before it is written, by whichever server. */
+/** An HTTP answer before it is written. */
 export interface HttpAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
-/** The HTTP face of an error: `{"error": code, "message", "details"?}` with the status and headers of the table. */
+/** An error as an HTTP answer: `{"error": code, "message", "details"?}` with the status and headers of the table. */
 export function httpError(error: unknown, log?: ErrorLog): HttpAnswer {
   const { code, message, details, status, headers } = publicError(error, log)
   return {
@@ -34,7 +34,7 @@ export function httpError(error: unknown, log?: ErrorLog): HttpAnswer {
   }
 }
 
-/** The HTTP face of an error as a response of the web kind. */
+/** An error as a web Response. */
 export function errorResponse(error: unknown, log?: ErrorLog): Response {
   const { body, ...init } = httpError(error, log)
   return new Response(body, init)

@@ -2,10 +2,10 @@ import type { IncomingMessage } from 'node:http'
 import type { Context } from 'hono'
 import { PublicError } from './errors.ts'
 
-/** What a piece of a body takes beside its bytes: clients may send it byte by byte. */
+/** Overhead of each chunk of a body in memory: clients may send it byte by byte. */
 const PIECE_BYTES = 256
 
-/** Told how many bytes of memory a body takes so far; may throw, and the body is then read no further. */
+/** Called with the bytes of memory that a body takes so far; where it throws, the body is read no further. */
 type HoldBytes = (bytes: number) => void
 
 /**

@@ -1,22 +1,22 @@
 import { PublicError } from './errors.ts'
 
 export interface BudgetLimits {
-  /** Bytes that all together may make this process hold. */
+  /** Bytes that all holders together may hold. */
   readonly total: number
-  /** Bytes that one holder may. */
+  /** Bytes that one holder may hold. */
   readonly share: number
-  /** Bytes beyond `total` that are for holders of little: a few who hold much leave room for the others. */
+  /** Bytes beyond `total` for holders that hold little, so that a few large ones leave room for the others. */
   readonly reserve: number
 }
 
-/** Who holds no more than this may draw on the reserve. */
+/** A holder of no more than this may draw on the reserve. */
 const LITTLE = 1024 * 1024
-/** Holders that are remembered before those that hold nothing are forgotten. */
+/** Holders above which those that hold nothing are removed. */
 const MOST_IDLE = 4096
 
 /**
  * Counts the bytes that others make this process hold: bodies that are being read, requests under way, sessions, streams
- * and answers that nobody reads. Each of them takes from a share of its own and gives back what it has let go of.
+ * and answers that nobody reads. Each holder takes from its own share and releases what it no longer holds.
  */
 export class Budget {
   readonly limits: BudgetLimits
@@ -40,7 +40,7 @@ export class Budget {
     return share
   }
 
-  /** Holders that are remembered. */
+  /** Number of holders. */
   get size(): number {
     return this.#shares.size
   }
@@ -51,10 +51,10 @@ export class Budget {
   }
 }
 
-/** What one holder makes this process hold. */
+/** The bytes and calls of one holder. */
 export class Share {
   held = 0
-  /** Calls of its holder that are on their way. */
+  /** Calls of this holder in flight. */
   calls = 0
   readonly #budget: Budget
 
@@ -82,7 +82,7 @@ export class Share {
     return true
   }
 
-  give(bytes: number): void {
+  release(bytes: number): void {
     this.held -= bytes
     this.#budget.held -= bytes
   }
@@ -118,7 +118,7 @@ export class Lease {
   }
 
   release(): void {
-    this.#share.give(this.bytes)
+    this.#share.release(this.bytes)
     this.bytes = 0
   }
 }

@@ -6,9 +6,9 @@ const never = (): boolean => false
 
 /**
  * Bounds the connections that are open at once: `most` in all, and half of that from one address, so that one client
- * leaves room for the others, unless `isProxied` says that proxies in front bring those of many. What comes beyond is
- * closed at once. Each may hold the head of a request that never ends,
- * which no other bound counts: Node tells of a request when its head is whole.
+ * leaves room for the others, unless `isProxied` says that they come from proxies with many clients. Further connections
+ * are closed at once. A connection may hold the head of a request that never ends, which no other bound counts: Node emits
+ * a request once its head is complete.
  */
 export function boundConnections(server: Server, most: number, isProxied: () => boolean = never): void {
   const mostOfAddress = Math.ceil(most / 2)
@@ -32,7 +32,7 @@ export function boundConnections(server: Server, most: number, isProxied: () => 
   })
 }
 
-/** Requests under way by where they come from, for clients whose connections are those of a proxy in front. */
+/** Requests in flight by client address, for clients behind a proxy. */
 export class ClientRequests {
   readonly #most: number
   readonly #open = new Map<string, number>()

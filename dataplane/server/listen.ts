@@ -20,8 +20,8 @@ export interface ListenOptions {
   /** Whether connections are those of proxies in front, which bring many clients: then one address may have all. */
   readonly isProxied?: () => boolean
   /**
-   * Asked first, on Node's own objects; true where it has taken the request. For what is asked so often that making
-   * objects of the web kind would cost more than the answer.
+   * Called first, with Node's own objects; true where it handles the request. For requests so frequent that making web
+   * Request and Response objects would cost more than the answer.
    */
   readonly direct?: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean
 }
@@ -30,20 +30,20 @@ export interface ListenOptions {
 export interface ListenerEnv {
   readonly incoming: IncomingMessage
   readonly outgoing: ServerResponse
-  /** Aborted when the listener is about to close: streams that would go on for ever end here. */
+  /** Aborted when the listener is about to close: streams without an end of their own end here. */
   readonly closing: AbortSignal
 }
 
 export interface Listener {
-  /** `http://host:port`, without a trailing slash; a wildcard address is told as loopback. */
+  /** `http://host:port`, without a trailing slash; a wildcard address is given as loopback. */
   readonly url: string
   readonly host: string
   readonly port: number
   /** Aborted as soon as `close` is called. */
   readonly closing: AbortSignal
   /**
-   * Stops accepting, tells streams to end through `closing`, waits up to `graceMs` (default 10 s) for what is in
-   * flight, then cuts it. Resolves when the last connection is gone. May be called again.
+   * Stops accepting, ends streams through `closing`, waits up to `graceMs` (default 10 s) for requests
+   * in flight, then closes their connections. Resolves when the last connection is gone. May be called again.
    */
   close(graceMs?: number): Promise<void>
 }

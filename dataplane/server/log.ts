@@ -7,7 +7,7 @@ interface LogOptions {
   readonly level: Level
   /** Fields of every line. */
   readonly base?: Readonly<Record<string, string>>
-  /** Where lines go; standard error unless told otherwise. */
+  /** Where lines go; absent: standard error. */
   readonly destination?: DestinationStream
 }
 
@@ -39,8 +39,10 @@ const PATHS = SECRET_FIELDS.flatMap((field) => ['', '*', '*.*'].map((parent) => 
 /** What may have slipped into a text: a bearer or basic credential, a JSON Web Token. */
 const CREDENTIAL = /\b(Bearer|Basic) +[\w.~+/-]{8,}=*|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*/gi
 
-/** Writes JSON lines with ISO time and the level's name. Secrets are dropped by field and by their look, and URLs are
- * written without user name, password and query: keys stand there. */
+/**
+ * Writes JSON lines with ISO time and the level's name. Secrets are redacted by field name and by pattern, and URLs are
+ * written without user name, password and query, which may hold keys.
+ */
 export function createLog({ name, level, base, destination }: LogOptions): Logger {
   return pino(
     {

@@ -8,7 +8,7 @@ export const NOSNIFF: readonly [string, string] = [NAME, VALUE]
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined
 
 /**
- * A response that tells browsers, whatever it holds, not to guess another type from its bytes (Fetch standard,
+ * A response that forbids browsers, whatever its content, to guess another type from its bytes (Fetch standard,
  * `X-Content-Type-Options`): what callers and backends have written must not become a page. Node calls `writeHead` for
  * every response, so nobody who answers has to think of it.
  */

@@ -38,15 +38,15 @@ export interface RedisConfig {
 export type RedisClient = Redis | Cluster
 
 /**
- * The one maker of Redis connections. Nothing is connected before the first command. While Redis is away a command
- * fails after one retry instead of waiting; reconnecting goes on behind it with back-off, up to 2 s.
+ * Makes all Redis connections. Nothing is connected before the first command. While Redis is unreachable a command fails
+ * after one retry instead of waiting; reconnecting goes on in the background with back-off, up to 2 s.
  */
 export function connectRedis(config: RedisConfig, log: Logger): RedisClient {
   const client = config.mode === 'cluster' ? cluster(config) : single(config)
   const logged = new Set<string>()
   // Without a listener ioredis prints to the console. A line for each reason of an outage, not for each attempt.
   client.on('error', (error: Error) => {
-    if (!logged.has(error.message)) log.warn({ err: bare(error) }, 'Redis can’t be reached')
+    if (!logged.has(error.message)) log.warn({ err: withoutCommand(error) }, 'Redis can’t be reached')
     logged.add(error.message)
   })
   client.on('ready', () => {
@@ -60,14 +60,14 @@ export { redisKeyPrefix } from '../config/redis.ts'
 
 /**
  * Runs commands; whatever fails in them becomes a PublicError `unavailable`, with the reason for the log. While Redis
- * is known to be away it says so at once instead of queueing.
+ * is known to be unreachable it fails at once instead of queueing.
  */
 export async function withRedis<T>(client: RedisClient, run: (client: RedisClient) => Promise<T>): Promise<T> {
   try {
     if (client.status !== 'ready') await connected(client)
     return await run(client)
   } catch (cause) {
-    throw cause instanceof PublicError ? cause : unavailable(bare(cause))
+    throw cause instanceof PublicError ? cause : unavailable(withoutCommand(cause))
   }
 }
 
@@ -101,8 +101,8 @@ const LONGEST_CONNECT_MS = 5_000
 
 const unavailable = (cause: unknown) => new PublicError('unavailable', { headers: { 'Retry-After': '1' }, cause })
 
-/** ioredis hangs the command with its arguments on an error, and those of HELLO and AUTH hold the password. */
-const bare = (error: unknown): Error => new Error(error instanceof Error ? error.message : String(error))
+/** ioredis attaches the command with its arguments to an error, and those of HELLO and AUTH hold the password. */
+const withoutCommand = (error: unknown): Error => new Error(error instanceof Error ? error.message : String(error))
 
 function single(config: RedisConfig): Redis {
   const [first, ...others] = config.addresses.map(hostAndPort)

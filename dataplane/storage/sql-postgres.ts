@@ -2,9 +2,9 @@ import { PostgresDialect } from 'kysely'
 import pg from 'pg'
 import type { Logger } from 'pino'
 import { secretFile } from '../config/secret-file.ts'
-import { planForAllValues, poolKeepingPlans } from './kept-plans.ts'
 import { pgpassPassword } from './pgpass.ts'
 import { connectInTurn, isTlsError, type TlsSettings, type Transport, tlsInUrl, transportsOf } from './postgres-tls.ts'
+import { planForAllValues, poolWithPreparedStatements } from './prepared-statements.ts'
 
 /** Where a PostgreSQL database is: by URL, by a file that holds the URL, or by its parts. */
 export interface PostgresConfig extends TlsSettings {
@@ -66,7 +66,7 @@ export function postgresDialect({
       pool.on('error', (error) => log?.warn({ err: error }, 'a connection to PostgreSQL was lost'))
       // So does one that is cut in use, on which the pool does not listen. Whoever uses it sees that its query fails.
       pool.on('connect', (client) => client.on('error', () => {}))
-      return poolKeepingPlans(pool, () =>
+      return poolWithPreparedStatements(pool, () =>
         connectInTurn(transports, (transport) => connectBy(pool, transport, transports[0])),
       )
     },

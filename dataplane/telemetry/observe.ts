@@ -1,5 +1,5 @@
 /**
- * The seam for telemetry: every request, backend call, decision, exchange, sync and reconcile goes through it.
+ * The interface for telemetry: every request, backend call, decision, exchange, sync and reconcile is reported to it.
  * Until telemetry is configured it does nothing, and allocates nothing.
  */
 

@@ -72,7 +72,7 @@ const COMPATIBLE = block('::/96')
 
 function embeddedIPv4(address: string): string | undefined {
   const groups = groupsOf(address)
-  // BlockList takes a mapped address for the IPv4 one that it carries, so networks alone don't tell.
+  // BlockList takes a mapped address for the IPv4 one that it carries, so a check of networks alone is not enough.
   const mapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff
   const carrier = mapped ? CARRIERS[0] : CARRIERS.find(({ network }) => network.check(address, 'ipv6'))
   if (carrier !== undefined) return ipv4At(groups, carrier.group)

@@ -4,7 +4,7 @@ import type { Finding } from '../load.ts'
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 /**
  * What never goes from a client to a backend: credentials are for the gateway, the rest belongs to one connection or
- * to the protocol, or tells of the way here.
+ * to the protocol, or describes the way here.
  */
 const REFUSED: ReadonlySet<string> = new Set([
   'accept',

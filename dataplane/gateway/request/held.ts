@@ -23,7 +23,7 @@ export class Held {
   }
 
   protected release(): void {
-    this.share?.give(this.#bytes)
+    this.share?.release(this.#bytes)
     this.#bytes = 0
   }
 }

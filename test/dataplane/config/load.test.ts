@@ -59,7 +59,7 @@ test('JSON is read as well, tabs and all', () => {
   assert.equal(parse(JSON.stringify(config)), config)
 })
 
-test('everything that is wrong is told at once, with pointer and line', () => {
+test('everything that is wrong is reported at once, with pointer and line', () => {
   assert.equal(
     findings(`name: demo
 incomingAuth:

@@ -31,7 +31,7 @@ test('a secret that was taken away is no longer used, and may come back', async 
   }
   await unlink(file)
   await eventually('an error', () => !works(), 2_000)
-  assert.not(works(), 'every later read looks again')
+  assert.not(works(), 'every later read checks the file again')
   await writeFile(file, 'three')
   assert.is(read(), 'three')
   await chmod(file, 0o600)

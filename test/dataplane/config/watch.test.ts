@@ -99,7 +99,7 @@ test('a file that is deleted and written anew', async () => {
   await writeFile(file, 'value: 1')
   const { values, refusals } = await follow(file)
   await unlink(file)
-  await eventually('the loss is told', () => refusals.length === 1)
+  await eventually('the loss is reported', () => refusals.length === 1)
   assert.is(refusals[0]?.[0]?.message, 'there is no such file')
   await writeFile(file, 'value: 2')
   await arrives(values, 2)
@@ -127,12 +127,12 @@ test('a folder that is replaced as a whole', async () => {
   await arrives(values, 2)
 })
 
-test('a wrong file is told once with everything; the old one stays, and coming back is told', async () => {
+test('an invalid file is reported once with everything; the old one stays, and coming back is reported', async () => {
   const volume = await mountVolume({ 'c.yaml': 'value: 1' })
   cleanups.push(volume.remove)
   const { values, refusals } = await follow(join(volume.directory, 'c.yaml'))
   await volume.update({ 'c.yaml': 'value: x\nother: 1' })
-  await eventually('the refusal is told', () => refusals.length > 0)
+  await eventually('the refusal is reported', () => refusals.length > 0)
   // The same bytes again: a kubelet writes whole volumes anew when another key has changed.
   const before = await readlink(join(volume.directory, '..data'))
   await volume.update({ 'c.yaml': 'value: x\nother: 1', 'd.yaml': 'x' })
@@ -198,10 +198,10 @@ test('a configuration that can’t be put in force is a refusal', async () => {
     },
   })
   await writeFile(file, 'value: 2')
-  await eventually('it is told', () => refusals.length === 1)
+  await eventually('it is reported', () => refusals.length === 1)
   assert.match(refusals[0]?.[0]?.message ?? '', /no way/)
   await writeFile(file, 'value: 3')
-  await eventually('it is told', () => refusals.length === 2)
+  await eventually('it is reported', () => refusals.length === 2)
   assert.is(refusals[1]?.[0]?.pointer, '/value')
 })
 

@@ -26,7 +26,7 @@ test('a holder has its share, and may have it again when it has let go', () => {
     'too_large',
     'what would never fit',
   )
-  share.give(5 * MIB)
+  share.release(5 * MIB)
   share.take(6 * MIB)
 })
 

@@ -62,7 +62,7 @@ export class CallerMemory {
     try {
       return await work()
     } finally {
-      share.give(bytes)
+      share.release(bytes)
     }
   }
 

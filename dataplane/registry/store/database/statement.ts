@@ -1,5 +1,5 @@
 import { type Compilable, type CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely'
-import { keepPlan } from '../../../storage/kept-plans.ts'
+import { asPreparedStatement } from '../../../storage/prepared-statements.ts'
 import { isPostgres } from '../../../storage/sql.ts'
 
 /** Stands in a compiled query for a value that comes with each run. */
@@ -47,7 +47,7 @@ export function byShape<A extends readonly unknown[], S>(prepare: (...shape: A) 
 
 function compile<T, V, R>(database: Kysely<T>, build: Build<V, R>): CompiledQuery<R> {
   const compiled = build((name) => sql`${new Parameter(name)}`).compile(database) as CompiledQuery<R>
-  return isPostgres(database) ? { ...compiled, sql: keepPlan(compiled.sql) } : compiled
+  return isPostgres(database) ? { ...compiled, sql: asPreparedStatement(compiled.sql) } : compiled
 }
 
 async function run<T, V extends object, R>(database: Kysely<T>, query: CompiledQuery<R>, values: V): Promise<R[]> {

@@ -1,19 +1,19 @@
-/** How much of the questions to issuers one address, and all of them, can take. */
+/** How many introspection requests one address, and all of them together, can cause. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Caller } from '../../../dataplane/identity/caller.ts'
-import { TokenQuestions } from '../../../dataplane/identity/token-questions.ts'
+import { IntrospectionThrottle } from '../../../dataplane/identity/introspection-throttle.ts'
 import type { PublicError } from '../../../dataplane/server/errors.ts'
 
-/** Asks about so many tokens of an address at once; questions end with `letGo`, and nobody stands for any of them. */
-function asking() {
-  const questions = new TokenQuestions()
+/** Introspects so many tokens of an address at once; the requests end with `letGo`, and no token is active. */
+function throttled() {
+  const throttle = new IntrospectionThrottle()
   const { promise: isOver, resolve: letGo } = Promise.withResolvers<Caller | undefined>()
   let begun = 0
   const ask = (address: string, count: number) =>
     Array.from({ length: count }, (_, index) =>
-      questions
-        .ask(`${address} ${index}`, address, () => {
+      throttle
+        .introspect(`${address} ${index}`, address, () => {
           begun++
           return isOver
         })
@@ -27,8 +27,8 @@ function asking() {
 
 const count = (outcomes: readonly string[], outcome: string) => outcomes.filter((one) => one === outcome).length
 
-test('an address has a bounded number of questions open, and another one its turn', async () => {
-  const { ask, letGo, begun } = asking()
+test('an address has a bounded number of open requests, and another address gets its turn', async () => {
+  const { ask, letGo, begun } = throttled()
   const open = new Set<Promise<string>>()
   const many = ask('203.0.113.7', 300)
   for (const one of many) {
@@ -47,8 +47,8 @@ test('an address has a bounded number of questions open, and another one its tur
   assert.is(count(await Promise.all(many), 'rate_limited') > 230, true)
 })
 
-test('where too many wait in all, the next is told to come again', async () => {
-  const { ask, letGo } = asking()
+test('where too many wait in all, the next one is told to retry', async () => {
+  const { ask, letGo } = throttled()
   const all = Array.from({ length: 60 }, (_, index) => ask(`203.0.113.${index}`, 20)).flat()
   await new Promise(setImmediate)
   letGo()
