@@ -1,7 +1,7 @@
 /** Finds where a schema names other objects (`refersTo`) and which names an object holds there. */
 import type { TSchema } from 'typebox'
-import { at, isObject } from './shared/json.ts'
-import { childSchema, type SchemaNode, schemaChildren } from './walk.ts'
+import { at } from './shared/json.ts'
+import { partsOf, type SchemaNode, schemaChildren } from './walk.ts'
 
 /** Where an object names another one of the same namespace. */
 export interface ReferenceDeclaration {
@@ -39,18 +39,9 @@ interface FoundName {
 function foundIn(schema: SchemaNode, spec: unknown, kind: string): readonly FoundName[] {
   const found: FoundName[] = []
   const gather = (node: SchemaNode, value: unknown, pointer: string): void => {
-    if (typeof value === 'string') {
-      if (value !== '' && String(node.refersTo) === kind) found.push({ name: value, pointer })
-    } else if (Array.isArray(value)) {
-      value.forEach((item, index) => {
-        if (node.items) gather(node.items, item, at(pointer, String(index)))
-      })
-    } else if (isObject(value)) {
-      for (const [key, inner] of Object.entries(value)) {
-        const child = childSchema(node, key)
-        if (child) gather(child, inner, at(pointer, key))
-      }
-    }
+    if (typeof value === 'string' && value !== '' && String(node.refersTo) === kind)
+      found.push({ name: value, pointer })
+    for (const part of partsOf(node, value)) if (part.schema) gather(part.schema, part.value, at(pointer, part.step))
   }
   gather(schema, spec, '')
   return found

@@ -1,7 +1,7 @@
 import { applyDefaults } from './defaults.ts'
 import type { KindDeclaration } from './define.ts'
 import { at, isObject } from './shared/json.ts'
-import { childSchema, type SchemaNode, schemaChildren } from './walk.ts'
+import { childSchema, partsOf, type SchemaNode, schemaChildren } from './walk.ts'
 
 /** A field that is set and has no effect. */
 export interface Unsupported {
@@ -30,20 +30,20 @@ function isSet(node: SchemaNode, value: unknown): boolean {
   return node.default === undefined || JSON.stringify(value) !== JSON.stringify(node.default)
 }
 
+/** Why nobody can serve this value of a choice; undefined where somebody can, and for what is no choice. */
+function unservedValue(node: SchemaNode, value: unknown): string | undefined {
+  if (typeof value !== 'string') return undefined
+  return node.refusedValues?.[value] ?? (node.laterValues?.includes(value) ? 'later' : undefined)
+}
+
 function gather(node: SchemaNode, value: unknown, pointer: string, found: Unsupported[]): void {
-  const valueReason =
-    typeof value === 'string'
-      ? (node.refusedValues?.[value] ?? (node.laterValues?.includes(value) ? 'later' : undefined))
-      : undefined
+  const valueReason = unservedValue(node, value)
   const reason = valueReason ?? unread(node)
   if (reason !== undefined) {
     if (valueReason !== undefined || isSet(node, value)) found.push({ pointer, reason })
-  } else if (Array.isArray(value)) {
-    for (const [index, item] of value.entries()) gather(node.items ?? {}, item, at(pointer, index), found)
-  } else if (isObject(value)) {
-    for (const [key, inner] of Object.entries(value))
-      gather(childSchema(node, key) ?? {}, inner, at(pointer, key), found)
+    return
   }
+  for (const part of partsOf(node, value)) gather(part.schema ?? {}, part.value, at(pointer, part.step), found)
 }
 
 /**

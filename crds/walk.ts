@@ -1,3 +1,4 @@
+import { isObject } from './shared/json.ts'
 import type { CelRule, Reader } from './shared/schema.ts'
 
 /** A schema as data: the keywords that our builders write. */
@@ -38,3 +39,19 @@ export function schemaChildren(node: SchemaNode): SchemaNode[] {
 /** The schema of one property or map value, if it has one. */
 export const childSchema = (node: SchemaNode, key: string): SchemaNode | undefined =>
   (Object.hasOwn(node.properties ?? {}, key) ? node.properties?.[key] : undefined) ?? valuesOf(node)
+
+/** One item of a list, or one property or map value of an object. */
+interface ValuePart {
+  /** Its index or its key. */
+  readonly step: string | number
+  readonly value: unknown
+  /** Undefined where the schema says nothing of it. */
+  readonly schema: SchemaNode | undefined
+}
+
+/** The parts of a value one level below, each with its schema; none of a scalar. */
+export function partsOf(node: SchemaNode, value: unknown): readonly ValuePart[] {
+  if (Array.isArray(value)) return value.map((item, step) => ({ step, value: item, schema: node.items }))
+  if (!isObject(value)) return []
+  return Object.entries(value).map(([step, inner]) => ({ step, value: inner, schema: childSchema(node, step) }))
+}

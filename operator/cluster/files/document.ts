@@ -57,7 +57,9 @@ function resolve(document: Document, node: unknown): unknown {
   return isAlias(node) ? node.resolve(document) : node
 }
 
-/** The pairs of maps that were looked into, by key: an object may have as many findings as it has keys. */
+const offsetOf = (node: unknown): number | undefined => (isNode(node) ? node.range?.[0] : undefined)
+
+/** The pairs of the maps that were read so far, by key: an object may have as many findings as it has keys. */
 type Pairs = WeakMap<YAMLMap, ReadonlyMap<string, Pair>>
 
 function pairOf(map: YAMLMap, key: string, known: Pairs): Pair | undefined {
@@ -66,20 +68,25 @@ function pairOf(map: YAMLMap, key: string, known: Pairs): Pair | undefined {
   return pairs.get(key)
 }
 
+/** What a map or a list holds at one step of a pointer, and the key or item that it begins with. */
+function partOf(parent: unknown, step: string, known: Pairs): { node: unknown; from: unknown } | undefined {
+  if (isMap(parent)) {
+    const pair = pairOf(parent, step, known)
+    return pair && { node: pair.value, from: pair.key }
+  }
+  if (!isSeq(parent) || !(Number(step) < parent.items.length)) return undefined
+  const item = parent.items[Number(step)]
+  return { node: item, from: item }
+}
+
 function positionOf(document: Document, pointer: string, known: Pairs): NodePosition {
   let node: unknown = document.contents
-  let offset = isNode(node) ? (node.range?.[0] ?? 0) : 0
+  let offset = offsetOf(node) ?? 0
   for (const token of stepsOf(pointer)) {
-    const parent = resolve(document, node)
-    if (isMap(parent)) {
-      const pair = pairOf(parent, token, known)
-      if (!pair) return { node: undefined, offset, exact: false }
-      offset = isNode(pair.key) ? (pair.key.range?.[0] ?? offset) : offset
-      node = pair.value
-    } else if (isSeq(parent) && Number(token) < parent.items.length) {
-      node = parent.items[Number(token)]
-      offset = isNode(node) ? (node.range?.[0] ?? offset) : offset
-    } else return { node: undefined, offset, exact: false }
+    const part = partOf(resolve(document, node), token, known)
+    if (!part) return { node: undefined, offset, exact: false }
+    offset = offsetOf(part.from) ?? offset
+    node = part.node
   }
   return { node, offset, exact: true }
 }
@@ -108,11 +115,11 @@ function findSurprisingBooleans(node: Node | null | undefined, pointer: string, 
   } else if (isSurprisingBoolean(node)) found.push(pointer)
 }
 
-/** Syntax errors of one document that are told: after the first few, the rest are their echo. */
+/** Syntax errors of one document that are reported: after the first few, the rest follow from them. */
 const MOST_ERRORS = 20
 
 /** A document that the parser's stack was too small for has one error; how often it says so depends on the stack. */
-function toldErrors({ errors }: Document): Document['errors'] {
+function reportedErrors({ errors }: Document): Document['errors'] {
   const exhausted = errors.find(({ code }) => code === 'RESOURCE_EXHAUSTION')
   return exhausted === undefined ? errors.slice(0, MOST_ERRORS) : [exhausted]
 }
@@ -122,6 +129,51 @@ const oneLine = (message: string) =>
   /call stack|stack overflow/i.test(message) ? 'nests too deeply' : firstLine(message)
 
 const firstLine = (message: string) => (message.split('\n')[0] ?? message).replace(/ at line \d+, column \d+:?$/, '')
+
+interface DocumentError {
+  readonly message: string
+  readonly offset: number
+}
+
+/** A document's value, null where it is empty or has errors; and the errors of the first check that finds any. */
+function readValue(document: Document.Parsed): { readonly value: unknown; readonly errors: readonly DocumentError[] } {
+  const failed = (errors: readonly DocumentError[]) => ({ value: null, errors })
+  const start = document.range[0]
+  if (document.errors.length > 0)
+    return failed(reportedErrors(document).map(({ message, pos }) => ({ message: oneLine(message), offset: pos[0] })))
+  if (document.contents === null) return failed([])
+  let value: unknown
+  try {
+    value = document.toJS({ maxAliasCount: 1000 })
+  } catch (error) {
+    return failed([{ message: oneLine((error as Error).message), offset: start }])
+  }
+  if (value === null) return failed([])
+  const tooMuch = excess(value)
+  if (tooMuch !== undefined) return failed([{ message: tooMuch, offset: start }])
+  const duplicates = duplicateKeys(document.contents).slice(0, MOST_ERRORS)
+  if (duplicates.length > 0) return failed(duplicates.map((offset) => ({ message: 'Map keys must be unique', offset })))
+  return { value, errors: [] }
+}
+
+function manifestDocument(
+  document: Document.Parsed,
+  value: unknown,
+  lineAt: (offset: number) => number,
+): ManifestDocument {
+  const pairs: Pairs = new WeakMap()
+  const wordsReadAsBooleans: string[] = []
+  findSurprisingBooleans(document.contents, '', wordsReadAsBooleans)
+  return {
+    value,
+    lineOf: (pointer) => lineAt(positionOf(document, pointer, pairs).offset),
+    misreading: (pointer) => {
+      const { node, exact } = positionOf(document, pointer, pairs)
+      return exact ? misreadingOf(node) : undefined
+    },
+    wordsReadAsBooleans,
+  }
+}
 
 /**
  * Parses a file's text into its documents. Empty documents are left out. A document with syntax errors is left out too
@@ -146,40 +198,9 @@ export function parseDocuments(text: string): {
     uniqueKeys: false,
   })
   for (const document of 'empty' in parsed ? [] : parsed) {
-    for (const error of toldErrors(document))
-      errors.push({ message: oneLine(error.message), line: lineAt(error.pos[0]) })
-    if (document.errors.length > 0 || document.contents === null) continue
-    let value: unknown
-    try {
-      value = document.toJS({ maxAliasCount: 1000 })
-    } catch (error) {
-      errors.push({ message: oneLine((error as Error).message), line: lineAt(document.range[0]) })
-      continue
-    }
-    if (value === null) continue
-    const tooMuch = excess(value)
-    if (tooMuch !== undefined) {
-      errors.push({ message: tooMuch, line: lineAt(document.range[0]) })
-      continue
-    }
-    const duplicates = duplicateKeys(document.contents)
-    if (duplicates.length > 0) {
-      for (const offset of duplicates.slice(0, MOST_ERRORS))
-        errors.push({ message: 'Map keys must be unique', line: lineAt(offset) })
-      continue
-    }
-    const pairs: Pairs = new WeakMap()
-    const wordsReadAsBooleans: string[] = []
-    findSurprisingBooleans(document.contents, '', wordsReadAsBooleans)
-    documents.push({
-      value,
-      lineOf: (pointer) => lineAt(positionOf(document, pointer, pairs).offset),
-      misreading: (pointer) => {
-        const { node, exact } = positionOf(document, pointer, pairs)
-        return exact ? misreadingOf(node) : undefined
-      },
-      wordsReadAsBooleans,
-    })
+    const { value, errors: found } = readValue(document)
+    for (const { message, offset } of found) errors.push({ message, line: lineAt(offset) })
+    if (found.length === 0 && value !== null) documents.push(manifestDocument(document, value, lineAt))
   }
   return { documents, errors }
 }

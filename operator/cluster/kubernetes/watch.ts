@@ -22,7 +22,7 @@ interface WatchOptions {
 /**
  * One watch (Kubernetes API concepts, "Efficient detection of changes"), bookmarks included. Ends when the server ends
  * it, and after `idleLimit` without a byte: on a quiet cluster that is nothing unusual, and where the connection was dead
- * the next request tells. Throws ApiError for an error status and for an ERROR event (410 Expired), any other Error for a
+ * the next request finds that out. Throws ApiError for an error status and for an ERROR event (410 Expired), any other Error for a
  * broken connection.
  */
 export async function* watch<T>(
@@ -42,16 +42,7 @@ export async function* watch<T>(
     timeout: options.idleLimit,
     ...(options.accept ? { accept: options.accept } : {}),
   })
-  if (response.statusCode !== 200) {
-    const text = await response.body.text()
-    let reason = `HTTP ${response.statusCode}`
-    try {
-      reason = JSON.parse(text).reason ?? reason
-    } catch {
-      // No Status object: the HTTP status says enough.
-    }
-    throw new ApiError(response.statusCode, reason, text.slice(0, 500))
-  }
+  if (response.statusCode !== 200) throw errorOf(response.statusCode, await response.body.text())
   response.body.setEncoding('utf8')
   let rest = ''
   for await (const chunk of untilIdle(response.body as AsyncIterable<string>)) {
@@ -59,14 +50,27 @@ export async function* watch<T>(
     rest = lines.pop() as string
     for (const line of lines) {
       if (line === '') continue
-      const event = JSON.parse(line) as { type: string; object: unknown }
-      if (event.type === 'ERROR') {
-        const status = event.object as { code?: number; reason?: string; message?: string }
-        throw new ApiError(status.code ?? 500, status.reason ?? 'Unknown', status.message ?? 'the watch failed')
-      }
-      yield event as WatchEvent<T>
+      yield eventOf<T>(line)
     }
   }
+}
+
+function errorOf(statusCode: number, text: string): ApiError {
+  let reason = `HTTP ${statusCode}`
+  try {
+    reason = JSON.parse(text).reason ?? reason
+  } catch {
+    // No Status object: the HTTP status says enough.
+  }
+  return new ApiError(statusCode, reason, text.slice(0, 500))
+}
+
+/** The event of one line; throws what an ERROR event reports. */
+function eventOf<T>(line: string): WatchEvent<T> {
+  const event = JSON.parse(line) as { type: string; object: unknown }
+  if (event.type !== 'ERROR') return event as WatchEvent<T>
+  const status = event.object as { code?: number; reason?: string; message?: string }
+  throw new ApiError(status.code ?? 500, status.reason ?? 'Unknown', status.message ?? 'the watch failed')
 }
 
 async function* untilIdle(body: AsyncIterable<string>): AsyncGenerator<string> {

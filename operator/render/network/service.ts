@@ -20,7 +20,13 @@ export function renderService(workload: Workload, group: string, options: Servic
   return child(
     workload,
     group,
-    { apiVersion: 'v1', kind: 'Service', name: serviceName(workload.kind, workload.metadata.name) },
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      name: serviceName(workload.kind, workload.metadata.name),
+      labels: { ...options.labels, ...labelsOf(workload) },
+      annotations: options.annotations ?? {},
+    },
     {
       spec: {
         type: options.type ?? 'ClusterIP',
@@ -29,6 +35,5 @@ export function renderService(workload: Workload, group: string, options: Servic
         ports: [{ name: targetPort, port, protocol: 'TCP', targetPort, appProtocol: 'http' }],
       },
     },
-    { labels: { ...options.labels, ...labelsOf(workload) }, annotations: options.annotations ?? {} },
   )
 }

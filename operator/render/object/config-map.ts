@@ -34,9 +34,8 @@ export function renderConfig(
   const configMap = child(
     workload,
     group,
-    { apiVersion: 'v1', kind: 'ConfigMap', name },
+    { apiVersion: 'v1', kind: 'ConfigMap', name, annotations: { [`${group}/config-hash`]: hash } },
     { data: { [`${role}.yaml`]: text } },
-    { annotations: { [`${group}/config-hash`]: hash } },
   )
   return { configMap, hash, bytes: Buffer.byteLength(text) }
 }

@@ -15,7 +15,11 @@ export function ownerReferences(workload: Workload, group: string): { ownerRefer
   return { ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: true }] }
 }
 
-interface ChildOptions {
+/** What a child is, with the labels and annotations beside those that every child has. */
+interface ChildIdentity {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly name: string
   readonly labels?: Readonly<Record<string, string>>
   readonly annotations?: Readonly<Record<string, string>>
 }
@@ -27,22 +31,21 @@ const sorted = (record: Readonly<Record<string, string>>): Record<string, string
 export const stringMap = <K extends string>(key: K, value: Readonly<Record<string, string>>) =>
   (Object.keys(value).length === 0 ? {} : { [key]: sorted(value) }) as { [P in K]?: Record<string, string> }
 
-/** A child of a workload: labelled, owned, in the workload's namespace. Our own labels win over `options.labels`. */
+/** A child of a workload: labelled, owned, in the workload's namespace. Our own labels win over `identity.labels`. */
 export function child(
   workload: Workload,
   group: string,
-  type: { readonly apiVersion: string; readonly kind: string; readonly name: string },
+  identity: ChildIdentity,
   body: Record<string, unknown>,
-  options: ChildOptions = {},
 ): KubernetesObject {
   return {
-    apiVersion: type.apiVersion,
-    kind: type.kind,
+    apiVersion: identity.apiVersion,
+    kind: identity.kind,
     metadata: {
-      name: type.name,
+      name: identity.name,
       namespace: workload.metadata.namespace,
-      ...stringMap('labels', { ...options.labels, ...labelsOf(workload) }),
-      ...stringMap('annotations', options.annotations ?? {}),
+      ...stringMap('labels', { ...identity.labels, ...labelsOf(workload) }),
+      ...stringMap('annotations', identity.annotations ?? {}),
       ...ownerReferences(workload, group),
     },
     ...body,

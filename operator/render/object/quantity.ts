@@ -8,8 +8,26 @@ const SYNTAX = /^([+-]?)([0-9]+)?(?:\.([0-9]*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE](
 
 const NANOS = 1_000_000_000n
 
-/** Whole nanos of a decimal number times a factor, rounded up as Kubernetes does. */
-function nanos(whole: string, fraction: string, factor: bigint, divisor: bigint): bigint {
+/** Decimal exponents beyond this one are no quantity, in either direction. */
+const LARGEST_EXPONENT = 18
+
+/** What a number is multiplied with and divided by: one of the two is 1. */
+interface Scale {
+  readonly factor: bigint
+  readonly divisor: bigint
+}
+
+const powerOf = (base: bigint, power: number): Scale =>
+  power < 0 ? { factor: 1n, divisor: base ** BigInt(-power) } : { factor: base ** BigInt(power), divisor: 1n }
+
+function scaleOf(suffix: string, exponent: string | undefined): Scale {
+  if (suffix.endsWith('i')) return powerOf(1024n, BINARY.indexOf(suffix))
+  if (exponent !== undefined) return powerOf(10n, Number(exponent))
+  return powerOf(1000n, DECIMAL.indexOf(suffix) - DECIMAL.indexOf(''))
+}
+
+/** Whole nanos of a scaled decimal number, rounded up as Kubernetes does. */
+function nanos(whole: string, fraction: string, { factor, divisor }: Scale): bigint {
   const scaled = BigInt(whole + fraction) * factor * NANOS
   const by = 10n ** BigInt(fraction.length) * divisor
   return (scaled + by - 1n) / by
@@ -30,19 +48,9 @@ export function canonicalQuantity(text: string): string | undefined {
   const match = SYNTAX.exec(text)
   if (!match || (match[2] === undefined && !match[3])) return undefined
   const [, sign, whole = '0', fraction = '', suffix = '', exponent] = match
+  if (Math.abs(Number(exponent ?? 0)) > LARGEST_EXPONENT) return undefined
   const binary = suffix.endsWith('i')
-  const power = exponent === undefined ? 0 : Number(exponent)
-  if (Math.abs(power) > 18) return undefined
-  let factor = 1n
-  let divisor = 1n
-  if (binary) factor = 1024n ** BigInt(BINARY.indexOf(suffix))
-  else if (exponent !== undefined)
-    [factor, divisor] = power < 0 ? [1n, 10n ** BigInt(-power)] : [10n ** BigInt(power), 1n]
-  else {
-    const steps = DECIMAL.indexOf(suffix) - 3
-    ;[factor, divisor] = steps < 0 ? [1n, 1000n ** BigInt(-steps)] : [1000n ** BigInt(steps), 1n]
-  }
-  const value = nanos(whole, fraction, factor, divisor)
+  const value = nanos(whole, fraction, scaleOf(suffix, exponent))
   const minus = sign === '-' && value !== 0n ? '-' : ''
   if (value === 0n) return '0'
   if (binary && value % NANOS === 0n && value / NANOS >= 1024n) return minus + largest(value / NANOS, 1024n, BINARY)

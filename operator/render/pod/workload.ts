@@ -93,11 +93,13 @@ export function renderWorkload(
   return child(
     workload,
     group,
-    { apiVersion: 'apps/v1', kind: shape === 'stateful' ? 'StatefulSet' : 'Deployment', name },
-    { spec },
     {
+      apiVersion: 'apps/v1',
+      kind: shape === 'stateful' ? 'StatefulSet' : 'Deployment',
+      name,
       ...(options.labels === undefined ? {} : { labels: options.labels }),
       ...(options.annotations === undefined ? {} : { annotations: options.annotations }),
     },
+    { spec },
   )
 }

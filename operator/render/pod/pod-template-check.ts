@@ -1,0 +1,86 @@
+import { containerFields, mergeKeys, podFields, templateFields } from './pod-template-fields.ts'
+
+export type Fields = Readonly<Record<string, unknown>>
+
+export const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The fields of a pod's spec that list containers. */
+export const containerLists = ['containers', 'initContainers', 'ephemeralContainers']
+
+const shapeOf = (value: unknown) => (Array.isArray(value) ? 'a list' : isFields(value) ? 'an object' : 'a value')
+
+/** Where a part of the template is. */
+interface TemplatePosition {
+  /** JSON pointer, relative to the template. */
+  readonly pointer: string
+  /** Name of the field; empty for an item of a list and for the template itself. */
+  readonly key: string
+}
+
+const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]) => (a < b ? -1 : 1)
+
+/** Finds what can't be merged over `base`. */
+function checkShapes(value: unknown, base: unknown, { pointer, key }: TemplatePosition, problems: string[]): void {
+  if (value === null || value === undefined) return
+  if (base !== undefined && shapeOf(value) !== shapeOf(base))
+    problems.push(`${pointer}: ${shapeOf(base)} is expected here`)
+  else if (Array.isArray(value)) checkItems(value, (base ?? []) as readonly unknown[], { pointer, key }, problems)
+  else if (isFields(value)) checkFields(value, isFields(base) ? base : undefined, pointer, problems)
+}
+
+function checkFields(fields: Fields, base: Fields | undefined, pointer: string, problems: string[]): void {
+  for (const [key, field] of Object.entries(fields).sort(byName)) {
+    const position = { pointer: `${pointer}/${key}`, key }
+    if (key.startsWith('$')) problems.push(`${position.pointer}: patch directives are not supported`)
+    else checkShapes(field, base?.[key], position, problems)
+  }
+}
+
+function checkItems(
+  items: readonly unknown[],
+  base: readonly unknown[],
+  { pointer: list, key }: TemplatePosition,
+  problems: string[],
+): void {
+  const mergeKey = mergeKeys[key]
+  items.forEach((item, at) => {
+    const pointer = `${list}/${at}`
+    if (!isFields(item)) {
+      if (mergeKey !== undefined) problems.push(`${pointer}: an object is expected here`)
+      return
+    }
+    if (mergeKey !== undefined && item[mergeKey] === undefined) problems.push(`${pointer}: ${mergeKey} is missing`)
+    if (containerLists.includes(key)) checkKnown(item, containerFields, pointer, problems)
+    const under = mergeKey && base.find((candidate) => isFields(candidate) && candidate[mergeKey] === item[mergeKey])
+    checkShapes(item, under || undefined, { pointer, key: '' }, problems)
+  })
+}
+
+function checkKnown(value: Fields, known: ReadonlySet<string>, pointer: string, problems: string[]): void {
+  for (const name of Object.keys(value).sort()) {
+    if (!known.has(name) && !name.startsWith('$')) problems.push(`${pointer}/${name}: there is no such field`)
+  }
+}
+
+/** Adds to `problems` what of a user's pod template is unknown or can't be merged over `base`. */
+export function checkPatch(patch: Fields, base: unknown, problems: string[]): void {
+  checkKnown(patch, templateFields, '', problems)
+  if (isFields(patch['spec'])) checkKnown(patch['spec'], podFields, '/spec', problems)
+  checkShapes(patch, base, { pointer: '', key: '' }, problems)
+}
+
+/** A container without an image is one that a patch meant to change and missed. */
+export function checkImages(spec: Fields, problems: string[]): void {
+  const named = (list: string) => ((spec[list] ?? []) as Fields[]).map(({ name }) => String(name))
+  for (const list of containerLists) {
+    for (const { name, image } of (spec[list] ?? []) as Fields[]) {
+      if (image !== undefined) continue
+      const elsewhere = containerLists.find((other) => other !== list && named(other).includes(String(name)))
+      const hint = elsewhere
+        ? `it is one of ${elsewhere} here`
+        : `there is none of this name; there are ${[...named('initContainers'), ...named('containers')].filter((other) => other !== name).join(', ')}`
+      problems.push(`/spec/${list}: container ${JSON.stringify(name)} has no image: ${hint}`)
+    }
+  }
+}
