@@ -21,7 +21,7 @@ export interface Problem extends ObjectId {
   readonly severity: Severity
 }
 
-/** What runs and what is wrong, as `portico run` tells it. */
+/** What runs and what is wrong, as `portico run` reports it. */
 export interface Report {
   /** Everything that should serve does. */
   readonly ready: boolean

@@ -8,7 +8,7 @@ import type { StandaloneOptions } from './options.ts'
 import { PodProblem } from './pod/environment.ts'
 import { podOf, servicesOf } from './pod/pod.ts'
 import { PodSet } from './pod/pod-set.ts'
-import { SourceLooks } from './pod/source-looks.ts'
+import { SourcePoller } from './pod/source-poller.ts'
 import { sourcesOf } from './pod/sources.ts'
 import { folderOf, type LocalCommand, localPod } from './pod/workload.ts'
 import { LocalPorts } from './ports/local-ports.ts'
@@ -18,7 +18,7 @@ import { searchPath } from './process/search-path.ts'
 import { reportOf } from './report.ts'
 
 /** A set that takes longer than this to settle is reported as it is (milliseconds). */
-const PATIENCE_MS = 10_000
+const SETTLE_LIMIT_MS = 10_000
 /** Nothing answers here: for Services of workloads that don't run. */
 const UNREACHABLE = 'http://127.0.0.1:9'
 
@@ -31,7 +31,7 @@ export class Standalone {
   readonly #state: StateDirectory
   readonly #ports: LocalPorts
   readonly #pods: PodSet
-  readonly #looks: SourceLooks
+  readonly #sourcePoller: SourcePoller
   /** Service (`namespace/name`) to the workload behind it. */
   readonly #services = new Map<string, ObjectId>()
   readonly #statuses = new Map<string, object>()
@@ -43,7 +43,7 @@ export class Standalone {
   #isDirty = false
   #isClosed = false
   #unsettledSince: number | undefined
-  #impatience: NodeJS.Timeout | undefined
+  #settleTimer: NodeJS.Timeout | undefined
   #changes: string[] = []
   #lastReport = ''
 
@@ -63,7 +63,7 @@ export class Standalone {
       redact: (text) => this.#redact(text),
       urlOf: (id) => this.#ports.urlOf(id),
     })
-    this.#looks = new SourceLooks({ pods: () => this.#pods.all(), onChange: () => this.#settle() })
+    this.#sourcePoller = new SourcePoller({ pods: () => this.#pods.all(), onChange: () => this.#settle() })
   }
 
   /** Path of the file that has all that the processes write. */
@@ -74,15 +74,15 @@ export class Standalone {
   /** Reads the manifests, starts what they ask for and follows their changes. */
   start(): void {
     this.#feed.start()
-    this.#looks.start()
+    this.#sourcePoller.start()
   }
 
   /** Stops every process; resolves when all are gone. */
   async close(): Promise<void> {
     this.#isClosed = true
-    clearTimeout(this.#impatience)
+    clearTimeout(this.#settleTimer)
     this.#feed.stop()
-    this.#looks.stop()
+    this.#sourcePoller.stop()
     await this.#settled
     await this.#pods.stopAll()
     this.#state.release()
@@ -93,7 +93,7 @@ export class Standalone {
     this.#settle()
   }
 
-  /** Level, not edge: whatever happened, everything is looked at again, and a call during a round asks for another. */
+  /** Level, not edge: whatever happened, everything is checked again, and a call during a round asks for another. */
   #settle(): void {
     this.#isDirty = true
     if (!this.#isSettling && !this.#isClosed) this.#settled = this.#settleUntilClean()
@@ -113,7 +113,7 @@ export class Standalone {
         this.#options.show(this.#redact(`portico: ${(error as Error).stack ?? String(error)}`))
       }
     }
-    // In the same step as the last look at `isDirty`, so that no call falls between.
+    // In the same step as the last check of `isDirty`, so that no call falls between.
     this.#isSettling = false
   }
 
@@ -123,7 +123,7 @@ export class Standalone {
     const input = {
       ...this.#feed.accepted,
       observations: this.#pods.observations(),
-      sources: this.#looks.sources,
+      sources: this.#sourcePoller.sources,
       statusOf,
     }
     const { podTemplate = 'baseline' } = this.#options
@@ -259,12 +259,12 @@ export class Standalone {
   #report(planned: readonly Planned[]): void {
     const pods = this.#pods.all()
     const now = performance.now()
-    clearTimeout(this.#impatience)
+    clearTimeout(this.#settleTimer)
     if (pods.some(({ phase }) => phase === 'starting')) {
       this.#unsettledSince ??= now
-      const left = this.#unsettledSince + PATIENCE_MS - now
+      const left = this.#unsettledSince + SETTLE_LIMIT_MS - now
       if (left > 0) {
-        this.#impatience = setTimeout(() => this.#settle(), left)
+        this.#settleTimer = setTimeout(() => this.#settle(), left)
         return
       }
     } else this.#unsettledSince = undefined

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parseAllDocuments } from 'yaml'
-import { covers } from '../../operator/runtime/children/covers.ts'
+import { matches } from '../../operator/runtime/children/matches.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 import {
   eventually,
@@ -93,7 +93,7 @@ test('`portico render` equals what the cluster gets, but for what the server and
   for (const child of expected) {
     const there = live.find((one: any) => title(one) === title(child))
     assert.ok(
-      covers(child, there),
+      matches(child, there),
       `${title(child)}\n${JSON.stringify(child, null, 1)}\n${JSON.stringify(there, null, 1)}`,
     )
   }

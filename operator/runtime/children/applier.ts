@@ -105,7 +105,7 @@ export class Applier {
     }
   }
 
-  /** What of others is in the way. Where it has taken the place of our pods, rights that were ours are withdrawn. */
+  /** Objects of others in the way. Where one has the name of a pod of ours, rights that were ours are withdrawn. */
   async #obstacles(owner: Owner, found: readonly Found[]): Promise<ChildProblem[]> {
     const obstacles: ChildProblem[] = []
     let arePodsOurs = true
@@ -121,7 +121,7 @@ export class Applier {
     return obstacles
   }
 
-  /** A pod of somebody else in the place that our StatefulSet's one pod is to have, and that a Role may name. */
+  /** A pod of somebody else with the name that our StatefulSet's one pod is to have, and that a Role may name. */
   async #foreignPod(child: KubernetesObject): Promise<ChildProblem | undefined> {
     if (child.kind !== 'StatefulSet') return undefined
     const { namespace, name } = child.metadata

@@ -7,9 +7,9 @@ import { NamespaceGoingError, type Namespaces, saysNamespaceGoes } from '../watc
 import { type ChildCache, controllerOf } from './child-cache.ts'
 import { type ChildMemory, mayCorrect, noteRefusal, standingRefusal } from './child-memory.ts'
 import { type ChildProblem, titleOf } from './child-problem.ts'
-import { asWritten, covers } from './covers.ts'
 import { mustBeReplaced } from './immutable.ts'
-import { MANAGER, ownFields, REPLICAS_MANAGER, strangers, takenOver } from './managed-fields.ts'
+import { foreignManagers, MANAGER, ownFields, REPLICAS_MANAGER, takenOver } from './managed-fields.ts'
+import { asWritten, matches } from './matches.ts'
 
 export interface WriterOptions {
   readonly api: ApiServer
@@ -51,7 +51,7 @@ export class ChildWriter {
     const { group, namespaces, assertLeading } = this.#options
     const hash = hashOf(rendered)
     const desired = annotated(rendered, { [`${group}/applied-hash`]: hash })
-    const others = live && !isAdopted ? strangers(desired, live) : []
+    const others = live && !isAdopted ? foreignManagers(desired, live) : []
     if (live && !isAdopted && others.length === 0 && isAsWritten(desired, live, hash, memory)) {
       if (live.metadata.uid !== undefined) memory.uid = live.metadata.uid
       return undefined
@@ -65,7 +65,7 @@ export class ChildWriter {
     await namespaces.assertStays(rendered.metadata.namespace ?? '')
     assertLeading()
     try {
-      await this.#bring(desired, live, { isAdopted, hasStrangers: others.length > 0, memory, hash })
+      await this.#bring(desired, live, { isAdopted, hasForeignFields: others.length > 0, memory, hash })
       delete memory.refused
       return undefined
     } catch (error) {
@@ -78,7 +78,7 @@ export class ChildWriter {
   async #bring(
     desired: KubernetesObject,
     live: KubernetesObject | undefined,
-    how: { isAdopted: boolean; hasStrangers: boolean; memory: ChildMemory; hash: string },
+    how: { isAdopted: boolean; hasForeignFields: boolean; memory: ChildMemory; hash: string },
   ): Promise<void> {
     const { api, children, log } = this.#options
     const resource = childResource(desired.kind)
@@ -88,7 +88,7 @@ export class ChildWriter {
     else if (live) await this.#prepareManagers(desired, live, how)
     const written = await api.apply(resource, desired, MANAGER)
     how.memory.uid = written.metadata.uid ?? ''
-    if (covers(desired, written)) delete how.memory.altered
+    if (matches(desired, written)) delete how.memory.altered
     else how.memory.altered = { hash: how.hash, expected: asWritten(desired, written) }
     children.written(written)
     const change = live === undefined ? 'created' : isReplaced ? 'replaced' : how.isAdopted ? 'adopted' : 'changed'
@@ -99,9 +99,9 @@ export class ChildWriter {
   async #prepareManagers(
     desired: KubernetesObject,
     live: KubernetesObject,
-    { isAdopted, hasStrangers }: { readonly isAdopted: boolean; readonly hasStrangers: boolean },
+    { isAdopted, hasForeignFields }: { readonly isAdopted: boolean; readonly hasForeignFields: boolean },
   ): Promise<void> {
-    if (isAdopted || hasStrangers) await this.#takeOver(live, isAdopted)
+    if (isAdopted || hasForeignFields) await this.#takeOver(live, isAdopted)
     if (specOf(desired).replicas === undefined && specOf(live).replicas !== undefined && holdsReplicas(live))
       await this.#handOverReplicas(live)
   }
@@ -148,7 +148,7 @@ function isAsWritten(
   { altered }: ChildMemory,
 ): boolean {
   if (ownFields(live) === undefined || mustBeReplaced(desired, live)) return false
-  return covers(desired, live) || (altered?.hash === hash && covers(altered.expected, live))
+  return matches(desired, live) || (altered?.hash === hash && matches(altered.expected, live))
 }
 
 function contested(live: KubernetesObject, others: readonly string[]): ChildProblem {

@@ -69,7 +69,7 @@ export const lastApplied = (live: KubernetesObject): string =>
   entriesOf(live).find((entry) => !entry.subresource && isOurs(entry))?.time ?? live.metadata.creationTimestamp ?? ''
 
 /** Whether a set has a field that is not rendered, or a rendered one that is replaced as a whole and is another one. */
-function strays(set: FieldSet, rendered: unknown, live: unknown, left: FieldPaths): boolean {
+function deviates(set: FieldSet, rendered: unknown, live: unknown, left: FieldPaths): boolean {
   return Object.entries(set).some(([element, inner]) => {
     if (element === '.') return false
     const below = pathsBelow(left, element)
@@ -78,16 +78,16 @@ function strays(set: FieldSet, rendered: unknown, live: unknown, left: FieldPath
     if (ours === undefined)
       return Object.keys(splitSet(inner, below).rest).length > 0 || Object.keys(inner).length === 0
     const there = valueAt(live, element)
-    if (Object.keys(inner).length > 0) return strays(inner, ours, there, below)
+    if (Object.keys(inner).length > 0) return deviates(inner, ours, there, below)
     return typeof ours === 'object' && canonicalJson(ours) !== canonicalJson(there)
   })
 }
 
 /** Names of the managers that have set fields of a live child where all is ours, sorted. */
-export function strangers(rendered: KubernetesObject, live: KubernetesObject): readonly string[] {
+export function foreignManagers(rendered: KubernetesObject, live: KubernetesObject): readonly string[] {
   const left = ofOthers(live.kind)
   const found = entriesOf(live).filter(
-    (entry) => isForeign(entry) && entry.fieldsV1 !== undefined && strays(entry.fieldsV1, rendered, live, left),
+    (entry) => isForeign(entry) && entry.fieldsV1 !== undefined && deviates(entry.fieldsV1, rendered, live, left),
   )
   return [...new Set(found.map(({ manager = 'unknown' }) => manager))].sort()
 }

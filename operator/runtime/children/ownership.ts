@@ -20,7 +20,7 @@ export interface Owner {
  */
 export type Standing = 'own' | 'left-behind' | 'going' | 'foreign'
 
-/** What tells whose an object is, besides the object. */
+/** What decides whose an object is, besides the object. */
 interface Evidence {
   /** Whether an owner is no more, as far as that is known. */
   readonly isGone: (owner: OwnerReference, namespace: string) => boolean

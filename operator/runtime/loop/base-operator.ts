@@ -144,7 +144,7 @@ export abstract class BaseOperator extends Operator {
   }
 }
 
-/** A change of an object as the base class tells it. */
+/** A change of an object as the base class reports it. */
 export function eventOf(plural: string, type: ResourceEventType, object: KubernetesObject): ResourceEvent {
   return { meta: ResourceMetaImpl.createWithPlural(plural, object as never), type, object: object as never }
 }

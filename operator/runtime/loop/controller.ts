@@ -172,7 +172,7 @@ export class PorticoOperator extends BaseOperator {
     this.#synced = true
     this.#options.log.info({ objects: this.#world.objects.all().length }, 'watches are in sync')
     for (const { kind, metadata } of this.#world.objects.all())
-      this.#observers.look(kind, metadata.namespace ?? '', metadata.name)
+      this.#observers.observe(kind, metadata.namespace ?? '', metadata.name)
     this.#election?.start()
     this.#observers.start()
     this.keepRights()
@@ -241,7 +241,7 @@ export class PorticoOperator extends BaseOperator {
     for (const key of this.#reconciler.graph.dependents(dependency)) this.#queue.add(key)
   }
 
-  /** A Secret or ConfigMap has changed: whoever looked at it is due, and pods that mount it get it now. */
+  /** A Secret or ConfigMap has changed: whoever has read it is due, and pods that mount it get it now. */
   #contentChanged(dependency: Dependency): void {
     for (const key of this.#reconciler.graph.dependents(dependency)) {
       this.#queue.add(key)
@@ -271,7 +271,7 @@ export class PorticoOperator extends BaseOperator {
   }
 
   #childOf(child: KubernetesObject, { kind, namespace, name }: WorkloadName): void {
-    if (child.kind === 'Deployment' || child.kind === 'StatefulSet') this.#observers.look(kind, namespace, name)
+    if (child.kind === 'Deployment' || child.kind === 'StatefulSet') this.#observers.observe(kind, namespace, name)
     const key = keyOf(kind, namespace, name)
     if (child.kind === 'ConfigMap') this.#observers.delivery.check(key)
     this.#queue.add(key)

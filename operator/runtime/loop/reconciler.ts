@@ -25,7 +25,7 @@ interface ReconcilerOptions extends StatusWriterOptions {
   readonly finalize: (object: KubernetesObject, wanted: boolean) => Promise<void>
 }
 
-/** What came of one reconcile: whether another look is due although nothing has changed. */
+/** What came of one reconcile: whether another one is due although nothing has changed. */
 export interface Outcome {
   readonly again: boolean
 }
@@ -33,8 +33,8 @@ export interface Outcome {
 const ROUNDS = 8
 
 /**
- * Brings one object from its name to its place in the cluster: plan, finalizer, children, status, events. It knows
- * nothing of what happened, only of what is.
+ * Takes one object from its name to what the cluster should have of it: plan, finalizer, children, status, events. It
+ * knows nothing of what happened, only of what is.
  */
 export class Reconciler {
   readonly graph = new DependencyGraph()
@@ -66,13 +66,13 @@ export class Reconciler {
       const isWritten = await this.#status.write(object, plan, problems)
       return { again: !isWritten || problems.some(({ waits }) => !waits) }
     } catch (error) {
-      // The object goes with its namespace. One that is made anew in a namespace made anew is looked at again.
+      // The object goes with its namespace. One that is made anew in a namespace made anew is reconciled again.
       if (error instanceof NamespaceGoingError) return { again: true }
       throw error
     }
   }
 
-  /** Plans until every Secret and ConfigMap that the plan looked at is of its latest version. */
+  /** Plans until every Secret and ConfigMap that the plan has read is of its latest version. */
   async #plan(key: string, object: KubernetesObject): Promise<Plan> {
     const { world, context, reconcile } = this.#options
     for (let round = 0; ; round++) {

@@ -13,7 +13,7 @@ interface WorkOptions {
   readonly log: Logger
 }
 
-/** `again`: done as far as it goes, another look is due. `skipped`: not ours to do. */
+/** `again`: done as far as it goes, another reconcile is due. `skipped`: not ours to do. */
 type Result = 'ok' | 'again' | 'error' | 'skipped'
 
 async function reconcileOne(key: string, { queue, reconciler, leading, log }: WorkOptions): Promise<Result> {
@@ -25,8 +25,8 @@ async function reconcileOne(key: string, { queue, reconciler, leading, log }: Wo
     if (error instanceof NotLeadingError) return 'skipped'
     // What the API server or the network answers needs no stack; anything else is a fault of ours.
     const isExpected = error instanceof ApiError || (error as { code?: unknown }).code !== undefined
-    const told = isExpected ? { error: (error as Error).message } : { err: error }
-    log.warn({ key, ...told, failures: queue.failures(key) + 1 }, 'reconcile will be tried again')
+    const details = isExpected ? { error: (error as Error).message } : { err: error }
+    log.warn({ key, ...details, failures: queue.failures(key) + 1 }, 'reconcile will be tried again')
     const retryAfter = error instanceof ApiError ? (error.retryAfter ?? 0) * 1000 : 0
     queue.retry(key, retryAfter)
     return 'error'

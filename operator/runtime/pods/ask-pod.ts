@@ -59,8 +59,8 @@ export const askByProxy =
     return checked(await api.request<unknown>('GET', path, { timeout: STATUS_TIMEOUT_MS }))
   }
 
-/** Whether a pod can be asked at all. */
-export const isAsked = (pod: Pod): boolean =>
+/** Whether a pod runs a data plane that can be asked for its status. */
+export const isPollable = (pod: Pod): boolean =>
   pod.status?.phase === 'Running' &&
   !!pod.status.podIP &&
   !pod.metadata.deletionTimestamp &&

@@ -3,7 +3,7 @@ import { backoffDelay, whole } from '../../../dataplane/retry/backoff.ts'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { partsOf } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
-import { type AskPod, isAsked, PODS } from './ask-pod.ts'
+import { type AskPod, isPollable, PODS } from './ask-pod.ts'
 import type { Pod } from './observation.ts'
 
 /** The configuration that a workload's pods should have. */
@@ -68,7 +68,7 @@ export class ConfigDelivery {
   async touch(key: string): Promise<void> {
     const { kind, namespace, name } = partsOf(key)
     if (!this.#options.leading()) return
-    const pods = this.#options.pods(kind, namespace, name).filter(isAsked)
+    const pods = this.#options.pods(kind, namespace, name).filter(isPollable)
     await Promise.all(pods.map((pod) => this.#touchPod(pod).catch((error) => this.#untouched(pod, error))))
   }
 
@@ -102,11 +102,11 @@ export class ConfigDelivery {
     }
   }
 
-  /** Gives the time until the next look in milliseconds; undefined once every running pod has the configuration. */
+  /** Gives the time until the next check in milliseconds; undefined once every running pod has the configuration. */
   async #deliver(key: string): Promise<number | undefined> {
     const { kind, namespace, name } = partsOf(key)
     const wanted = this.#options.wanted(kind, namespace, name)
-    const pods = wanted === undefined ? [] : this.#options.pods(kind, namespace, name).filter(isAsked)
+    const pods = wanted === undefined ? [] : this.#options.pods(kind, namespace, name).filter(isPollable)
     if (wanted === undefined || pods.length === 0) {
       this.#touched.delete(key)
       return undefined

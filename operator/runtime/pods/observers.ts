@@ -28,7 +28,7 @@ interface ObserversOptions {
 }
 
 /**
- * All that is seen of what the operator has made: children, pods and what their data planes tell go into the world's
+ * All that is seen of what the operator has made: children, pods and what their data planes report go into the world's
  * observations, and pods are brought the configuration that they should have.
  */
 export class Observers {
@@ -45,29 +45,29 @@ export class Observers {
     const clashes = new Map<string, readonly string[]>()
     const answers = new PodAnswers({
       ask,
-      onChange: ({ kind, namespace, name }) => workloads.look(kind, namespace, name),
+      onChange: ({ kind, namespace, name }) => workloads.observe(kind, namespace, name),
       log,
     })
-    const asked: AskPod = (pod) => answers.ask(pod)
+    const askCounted: AskPod = (pod) => answers.ask(pod)
     const workloads = new WorkloadObserver({ world, clashes, answers, children, pods, onChange })
     this.#answers = answers
     this.#workloads = workloads
     this.#statuses = new StatusObserver({
       world,
       pods,
-      ask: asked,
+      ask: askCounted,
       leading,
       readers: {
         MCPRegistry: sourcesReader(world, onChange),
         VirtualMCPServer: clashesReader(clashes, (namespace, name) =>
-          workloads.look('VirtualMCPServer', namespace, name),
+          workloads.observe('VirtualMCPServer', namespace, name),
         ),
       },
     })
     this.delivery = new ConfigDelivery({
       api,
       group,
-      ask: asked,
+      ask: askCounted,
       wanted(kind, namespace, name): WantedConfig | undefined {
         const configMap = children.get('ConfigMap', namespace, configMapName({ kind, metadata: { name, namespace } }))
         const hash = configMap?.metadata.annotations?.[`${group}/config-hash`]
@@ -81,12 +81,12 @@ export class Observers {
     this.pods = pods
   }
 
-  /** Looks at what a workload's Deployment or StatefulSet and its pods say. */
-  look(kind: string, namespace: string, name: string): void {
-    this.#workloads.look(kind, namespace, name)
+  /** Observes what a workload's Deployment or StatefulSet and its pods say. */
+  observe(kind: string, namespace: string, name: string): void {
+    this.#workloads.observe(kind, namespace, name)
   }
 
-  /** Begins to ask data planes. */
+  /** Begins to poll data planes. */
   start(): void {
     this.delivery.start()
     this.#statuses.start()
@@ -99,7 +99,7 @@ export class Observers {
 
   #podsChanged(kind: string, namespace: string, name: string): void {
     if (this.pods.of(kind, namespace, name).length === 0) this.#answers.forget({ kind, namespace, name })
-    this.look(kind, namespace, name)
+    this.observe(kind, namespace, name)
     this.delivery.check(keyOf(kind, namespace, name))
     this.#statuses.check(kind, namespace, name)
   }

@@ -5,11 +5,12 @@ import { keyOf } from '../queue/keys.ts'
 import type { AskPod } from './ask-pod.ts'
 import type { Pod } from './observation.ts'
 
-/** Questions in a row that a ready pod must leave without an answer before anybody is told. */
-const IN_A_ROW = 3
+/** Failed requests in a row to ready pods before their workload is reported. */
+const FAILURES_IN_A_ROW = 3
 const MESSAGE_LIMIT = 300
 
-interface Silence {
+/** Failed requests in a row to the ready pods of one workload. */
+interface FailureStreak {
   readonly count: number
   readonly signature: string
   readonly message: string
@@ -17,7 +18,7 @@ interface Silence {
 
 interface AnswersOptions {
   readonly ask: AskPod
-  /** Hears when a workload's pods can't be asked any more, and when they can again. */
+  /** Called when a workload's pods can't be asked any more, and when they can again. */
   readonly onChange: (workload: WorkloadName) => void
   readonly log: Logger
 }
@@ -28,22 +29,22 @@ const isReady = ({ status }: Pod): boolean =>
 
 /**
  * Asks pods, and keeps count of workloads whose ready pods give no answer: rights, a network policy or a mesh stand
- * between. That is told once, in the log and to `onChange`, and once more when it is over.
+ * between. That is reported once, in the log and to `onChange`, and once more when it is over.
  */
 export class PodAnswers {
   readonly #options: AnswersOptions
-  readonly #silent = new Map<string, Silence>()
+  readonly #failures = new Map<string, FailureStreak>()
 
   constructor(options: AnswersOptions) {
     this.#options = options
   }
 
-  /** Throws what the question failed with. */
+  /** Throws what the request failed with. */
   async ask(pod: Pod): Promise<ReportedStatus> {
     try {
-      const told = await this.#options.ask(pod)
+      const status = await this.#options.ask(pod)
       this.#answered(pod)
-      return told
+      return status
     } catch (error) {
       if (isReady(pod)) this.#unanswered(pod, error)
       throw error
@@ -51,14 +52,14 @@ export class PodAnswers {
   }
 
   /** Why a workload's pods can't be asked; undefined while they can. */
-  silence({ kind, namespace, name }: WorkloadName): string | undefined {
-    const silence = this.#silent.get(keyOf(kind, namespace, name))
-    return silence && silence.count >= IN_A_ROW ? silence.message : undefined
+  unreachableReason({ kind, namespace, name }: WorkloadName): string | undefined {
+    const streak = this.#failures.get(keyOf(kind, namespace, name))
+    return streak && streak.count >= FAILURES_IN_A_ROW ? streak.message : undefined
   }
 
   /** The workload has no pods to ask any more. */
   forget({ kind, namespace, name }: WorkloadName): void {
-    this.#silent.delete(keyOf(kind, namespace, name))
+    this.#failures.delete(keyOf(kind, namespace, name))
   }
 
   #answered(pod: Pod): void {
@@ -66,8 +67,8 @@ export class PodAnswers {
     if (!workload) return
     const { kind, namespace, name } = workload
     const key = keyOf(kind, namespace, name)
-    const silence = this.#silent.get(key)
-    if (!this.#silent.delete(key) || !silence || silence.count < IN_A_ROW) return
+    const streak = this.#failures.get(key)
+    if (!this.#failures.delete(key) || !streak || streak.count < FAILURES_IN_A_ROW) return
     this.#options.log.info({ workload: key }, 'pods can be asked again')
     this.#options.onChange(workload)
   }
@@ -78,16 +79,16 @@ export class PodAnswers {
     const { kind, namespace, name } = workload
     const key = keyOf(kind, namespace, name)
     const { status, code } = error as { status?: unknown; code?: unknown }
-    const before = this.#silent.get(key)
+    const before = this.#failures.get(key)
     // The first message stays: the next one may name another port or pod, and is no news.
     const message = before?.message ?? (error instanceof Error ? error.message : String(error)).slice(0, MESSAGE_LIMIT)
     const signature = String(status ?? code ?? (error as Error).name)
-    const silence = { count: (before?.count ?? 0) + 1, signature, message }
-    this.#silent.set(key, silence)
-    if (silence.count !== IN_A_ROW) return
+    const streak = { count: (before?.count ?? 0) + 1, signature, message }
+    this.#failures.set(key, streak)
+    if (streak.count !== FAILURES_IN_A_ROW) return
     // One cause may keep the operator from all pods: the first workload stands for all of them.
-    const isKnown = [...this.#silent].some(
-      ([other, { count, signature: its }]) => other !== key && count >= IN_A_ROW && its === signature,
+    const isKnown = [...this.#failures].some(
+      ([other, { count, signature: its }]) => other !== key && count >= FAILURES_IN_A_ROW && its === signature,
     )
     this.#options.log[isKnown ? 'debug' : 'warn'](
       { workload: key, error: message },

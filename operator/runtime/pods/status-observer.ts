@@ -2,18 +2,18 @@ import type { ReportedStatus } from '../../../dataplane/config/status.ts'
 import type { World } from '../../model/index.ts'
 import { keyOf, partsOf } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
-import { type AskPod, isAsked } from './ask-pod.ts'
+import { type AskPod, isPollable } from './ask-pod.ts'
 import type { PodCache } from './pod-cache.ts'
 
-/** How often a workload is asked again: soon while what it tells is still to come, later when it is there. */
+/** How often a workload is polled: soon while its status is incomplete, later when it is complete. */
 const SOON_MS = 2_000
 const LATER_MS = 15_000
-/** Workloads that are asked at a time; one that does not answer holds up no other. */
+/** Workloads that are polled at a time; one that does not answer holds up no other. */
 const AT_A_TIME = 8
 
 /** What is made of the answers of one kind's pods. */
 export interface StatusReader {
-  /** Takes what the pods of a workload answer and tells whoever asked; undefined where they say nothing of it. */
+  /** Takes the statuses that the pods of a workload report; undefined where they say nothing of what it reads. */
   take(namespace: string, name: string, answers: readonly ReportedStatus[]): 'complete' | 'incomplete' | undefined
   /** The workload is gone, or another one has its name. */
   forget(namespace: string, name: string): void
@@ -24,13 +24,13 @@ interface ObserverOptions {
   readonly pods: PodCache
   readonly ask: AskPod
   readonly leading: () => boolean
-  /** By kind; others are not asked. */
+  /** By kind; others are not polled. */
   readonly readers: Readonly<Record<string, StatusReader>>
 }
 
 /**
- * Keeps the world's picture of what only the data planes know: asks their pods again and again, and tells only of what
- * has become otherwise. Reconciling never waits for it.
+ * Keeps in the world what only the data planes know: polls their pods, and reports changes alone. Reconciling never
+ * waits for it.
  */
 export class StatusObserver {
   readonly #options: ObserverOptions
@@ -60,14 +60,14 @@ export class StatusObserver {
 
   async #run(): Promise<void> {
     for (let key = await this.#queue.take(); key !== undefined; key = await this.#queue.take()) {
-      const next = await this.#look(key)
+      const next = await this.#poll(key)
       if (next !== undefined) this.#queue.addAfter(key, next)
       this.#queue.done(key)
     }
   }
 
-  /** Gives the time until the next look in milliseconds; undefined where a change of the pods will tell. */
-  async #look(key: string): Promise<number | undefined> {
+  /** Gives the time until the next poll in milliseconds; undefined where a change of the pods starts the next one. */
+  async #poll(key: string): Promise<number | undefined> {
     const { world, pods, ask, leading, readers } = this.#options
     const { kind, namespace, name } = partsOf(key)
     const reader = readers[kind] as StatusReader
@@ -78,22 +78,22 @@ export class StatusObserver {
       reader.forget(namespace, name)
     }
     if (uid === undefined) return undefined
-    const asked = pods.of(kind, namespace, name).filter(isAsked)
-    if (asked.length === 0) return undefined
+    const reachable = pods.of(kind, namespace, name).filter(isPollable)
+    if (reachable.length === 0) return undefined
     // Who doesn't write the status need not know; whoever comes to lead is due within one round.
     if (!leading()) return LATER_MS
     const answers = await Promise.all(
-      // Whoever asks tells of a pod that can't be asked.
-      asked.map((pod) => ask(pod).catch(() => undefined)),
+      // PodAnswers reports a pod that can't be asked.
+      reachable.map((pod) => ask(pod).catch(() => undefined)),
     )
-    const told = reader.take(
+    const progress = reader.take(
       namespace,
       name,
       answers.filter((answer) => answer !== undefined),
     )
     // Without an answer what was last known holds: the pods say by themselves that they are not ready.
-    if (told === undefined) return this.#seen.has(key) ? LATER_MS : SOON_MS
+    if (progress === undefined) return this.#seen.has(key) ? LATER_MS : SOON_MS
     this.#seen.set(key, uid)
-    return told === 'incomplete' ? SOON_MS : LATER_MS
+    return progress === 'incomplete' ? SOON_MS : LATER_MS
   }
 }

@@ -1,27 +1,27 @@
 import { isDeepStrictEqual } from 'node:util'
 import { clashesIn } from '../../model/clashes.ts'
 import type { World } from '../../model/index.ts'
-import { toldSources } from '../../model/told-sources.ts'
+import { reportedSources } from '../../model/reported-sources.ts'
 import { type Dependency, onSources } from '../watch/dependencies.ts'
 import type { StatusReader } from './status-observer.ts'
 
-/** How the sources of registries stand, into the world. */
+/** Stores the state of the sources of registries in the world. */
 export const sourcesReader = (world: World, onChange: (dependency: Dependency) => void): StatusReader => ({
   forget: (namespace, name) => void world.sources.delete(`${namespace}/${name}`),
   take(namespace, name, answers) {
-    const told = answers.flatMap(({ sources }) => (sources === undefined ? [] : [sources]))
-    if (told.length === 0) return undefined
-    const place = `${namespace}/${name}`
-    const sources = toldSources(told)
-    if (!isDeepStrictEqual(world.sources.get(place), sources)) {
-      world.sources.set(place, sources)
+    const reports = answers.flatMap(({ sources }) => (sources === undefined ? [] : [sources]))
+    if (reports.length === 0) return undefined
+    const key = `${namespace}/${name}`
+    const sources = reportedSources(reports)
+    if (!isDeepStrictEqual(world.sources.get(key), sources)) {
+      world.sources.set(key, sources)
       onChange(onSources(namespace, name))
     }
     return sources.some(({ state }) => state === 'Waiting') ? 'incomplete' : 'complete'
   },
 })
 
-/** Names of tools that clash in gateways, into `clashes` (`namespace/name`); `onChange` is told whose are others. */
+/** Stores the names of tools that clash in gateways in `clashes` (`namespace/name`); `onChange` gets whose have changed. */
 export const clashesReader = (
   clashes: Map<string, readonly string[]>,
   onChange: (namespace: string, name: string) => void,
@@ -29,11 +29,11 @@ export const clashesReader = (
   forget: (namespace, name) => void clashes.delete(`${namespace}/${name}`),
   take(namespace, name, answers) {
     if (answers.length === 0) return undefined
-    const place = `${namespace}/${name}`
-    const told = [...new Set(answers.flatMap(clashesIn))].sort()
-    if (!isDeepStrictEqual(clashes.get(place) ?? [], told)) {
-      if (told.length > 0) clashes.set(place, told)
-      else clashes.delete(place)
+    const key = `${namespace}/${name}`
+    const names = [...new Set(answers.flatMap(clashesIn))].sort()
+    if (!isDeepStrictEqual(clashes.get(key) ?? [], names)) {
+      if (names.length > 0) clashes.set(key, names)
+      else clashes.delete(key)
       onChange(namespace, name)
     }
     return 'complete'

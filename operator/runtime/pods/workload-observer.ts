@@ -12,7 +12,7 @@ interface ObserverOptions {
   readonly pods: PodCache
   /** Names of tools that clash in VirtualMCPServers, by `namespace/name`, as their pods say. */
   readonly clashes: ReadonlyMap<string, readonly string[]>
-  /** Tells whose pods can't be asked. */
+  /** Knows whose pods can't be asked. */
   readonly answers: PodAnswers
   readonly onChange: (dependency: Dependency) => void
 }
@@ -25,8 +25,8 @@ export class WorkloadObserver {
     this.#options = options
   }
 
-  /** Looks at one workload; whoever asked about it is told when it says something else than before. */
-  look(kind: string, namespace: string, name: string): void {
+  /** Observes one workload; `onChange` is called when it says something else than before. */
+  observe(kind: string, namespace: string, name: string): void {
     const { world, children, pods, clashes, answers, onChange } = this.#options
     const key = keyOf(kind, namespace, name)
     const before = world.observations.get(key)
@@ -36,11 +36,11 @@ export class WorkloadObserver {
       if (world.observations.delete(key)) onChange(onWorkload(kind, namespace, name))
       return
     }
-    const told = kind === 'VirtualMCPServer' ? clashes.get(`${namespace}/${name}`) : undefined
-    const unanswered = answers.silence({ kind, namespace, name })
+    const clashing = kind === 'VirtualMCPServer' ? clashes.get(`${namespace}/${name}`) : undefined
+    const unanswered = answers.unreachableReason({ kind, namespace, name })
     const seen = {
       ...observeWorkload(live, pods.of(kind, namespace, name)),
-      ...(told ? { clashes: told } : {}),
+      ...(clashing ? { clashes: clashing } : {}),
       ...(unanswered === undefined ? {} : { unanswered }),
     }
     if (before && JSON.stringify(before) === JSON.stringify(seen)) return

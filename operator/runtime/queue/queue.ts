@@ -29,7 +29,7 @@ export class KeyedQueue {
     return this.#working.size
   }
 
-  /** Keys that wait for a retry or for a later look. */
+  /** Keys that wait for a retry or until a later time. */
   get delayed(): number {
     return this.#timers.size
   }

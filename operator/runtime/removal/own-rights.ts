@@ -60,7 +60,7 @@ export class OwnRights {
   }
 
   /** Reads all of them. What isn't there, or may not be read, belongs to the other variant. */
-  async look(): Promise<FoundRights> {
+  async read(): Promise<FoundRights> {
     const found = await Promise.all(
       this.#candidates.map(async (one) => ({ ...one, object: await this.#read(one.path) })),
     )
@@ -99,7 +99,7 @@ export class OwnRights {
     const patch = { metadata: { '$deleteFromPrimitiveList/finalizers': [this.#finalizer] } }
     for (let attempt = 1; ; attempt++) {
       try {
-        const { held } = await this.look()
+        const { held } = await this.read()
         if (held.length > 0) await patchTogether(this.#config, held, patch)
         return
       } catch (error) {

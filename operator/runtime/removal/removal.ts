@@ -34,19 +34,19 @@ async function deploymentOf(api: ApiServer, { namespace, pod: name }: OwnPod): P
 }
 
 /**
- * Learns which Deployment this pod is of, and makes the function that tells at its end whether anybody will follow it:
+ * Learns which Deployment this pod is of, and makes the function that says at its end whether anybody will follow it:
  * nobody does once the Deployment is gone, going or scaled to zero, or the namespace is going. Outside a Deployment
  * somebody may always follow.
  */
-export async function watchRemoval(api: ApiServer, place: OwnPod): Promise<() => Promise<boolean>> {
+export async function watchRemoval(api: ApiServer, ownPod: OwnPod): Promise<() => Promise<boolean>> {
   // A pod that can't be read is of nothing that is known.
-  const deployment = await deploymentOf(api, place).catch(() => undefined)
+  const deployment = await deploymentOf(api, ownPod).catch(() => undefined)
   if (deployment === undefined) return async () => false
   return async function isRemoved() {
     try {
-      const { metadata, spec } = await api.get<KubernetesObject>(DEPLOYMENTS, place.namespace, deployment)
+      const { metadata, spec } = await api.get<KubernetesObject>(DEPLOYMENTS, ownPod.namespace, deployment)
       if (metadata.deletionTimestamp !== undefined || (spec as { replicas?: number }).replicas === 0) return true
-      const namespace = await api.get<KubernetesObject>(NAMESPACES, undefined, place.namespace)
+      const namespace = await api.get<KubernetesObject>(NAMESPACES, undefined, ownPod.namespace)
       return namespace.metadata.deletionTimestamp !== undefined
     } catch (error) {
       if (isNotFound(error)) return true

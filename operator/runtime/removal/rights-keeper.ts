@@ -3,8 +3,8 @@ import { ApiError } from '../../cluster/kubernetes/api-server.ts'
 import { pause } from '../queue/pause.ts'
 import type { OwnRights } from './own-rights.ts'
 
-/** Milliseconds between two looks while something is held. */
-const LOOK_MS = 2_000
+/** Milliseconds between two checks while something is held. */
+const CHECK_INTERVAL_MS = 2_000
 
 interface RightsKeeperOptions {
   readonly rights: OwnRights
@@ -43,7 +43,7 @@ export class RightsKeeper {
 
   /** Whether rights that are kept are being taken away. */
   async isGoing(): Promise<boolean> {
-    const { going, held } = await this.#options.rights.look()
+    const { going, held } = await this.#options.rights.read()
     return going && held.length > 0
   }
 
@@ -51,7 +51,7 @@ export class RightsKeeper {
   async keep(): Promise<void> {
     if (this.#kept === true || this.#givenUp) return
     try {
-      await this.#look(true)
+      await this.#check(true)
     } catch (error) {
       this.#failed(error)
     }
@@ -68,17 +68,17 @@ export class RightsKeeper {
     while (!signal.aborted) {
       try {
         const wanted = isHolding()
-        if (leading() && !this.#givenUp && (wanted || this.#kept !== false)) await this.#look(wanted)
+        if (leading() && !this.#givenUp && (wanted || this.#kept !== false)) await this.#check(wanted)
       } catch (error) {
         this.#failed(error)
       }
-      await pause(LOOK_MS, signal)
+      await pause(CHECK_INTERVAL_MS, signal)
     }
   }
 
-  async #look(wanted: boolean): Promise<void> {
+  async #check(wanted: boolean): Promise<void> {
     const { rights, onGoing } = this.#options
-    const found = await rights.look()
+    const found = await rights.read()
     if (found.going) {
       if (found.held.length > 0) onGoing()
       return
@@ -89,7 +89,7 @@ export class RightsKeeper {
     this.#kept = wanted
   }
 
-  /** A refusal is for good; all else passes, and the next look tries again. */
+  /** A refusal is for good; all else passes, and the next check tries again. */
   #failed(error: unknown): void {
     if (error instanceof ApiError && error.status === 403) this.#giveUp(error.message)
     else this.#options.log.debug({ err: error }, 'the operator’s own rights could not be looked at or kept')

@@ -46,27 +46,27 @@ export class StatusWriter {
 
   /** Whether the object has the plan's status then. Throws what a retry may cure, and a NamespaceGoingError. */
   async write(object: KubernetesObject, plan: Plan, problems: readonly ChildProblem[]): Promise<boolean> {
-    const asked = problems.length === 0 ? plan.status : withProblems(object, plan, problems)
+    const wanted = problems.length === 0 ? plan.status : withProblems(object, plan, problems)
     const refused = this.#refused.get(object)
-    if (refused && refused.text === timeless(asked) && Date.now() < refused.until) return false
-    if (canonicalJson(asked) === canonicalJson(object['status'])) return true
+    if (refused && refused.text === timeless(wanted) && Date.now() < refused.until) return false
+    if (canonicalJson(wanted) === canonicalJson(object['status'])) return true
     const due =
       problems.length === 0
         ? plan.events
         : problems.map(({ reason, message }) => ({ type: 'Warning' as const, reason, message }))
     try {
-      const written = await this.#replace(object, asked)
-      if (written) await this.#tell(object, due)
+      const written = await this.#replace(object, wanted)
+      if (written) await this.#recordEvents(object, due)
       return true
     } catch (error) {
       if (!(error instanceof ApiError) || !REFUSED.has(error.status)) throw error
-      await this.#refuse(object, asked, error.message)
+      await this.#refuse(object, wanted, error.message)
       return false
     }
   }
 
   /** Shows that the status is refused by one that says nothing else. */
-  async #refuse(object: KubernetesObject, asked: Plan['status'], message: string): Promise<void> {
+  async #refuse(object: KubernetesObject, wanted: Plan['status'], message: string): Promise<void> {
     const { log } = this.#options
     const { namespace = '', name, generation = 1 } = object.metadata
     log.warn({ kind: object.kind, namespace, name, error: message }, 'status is refused')
@@ -74,10 +74,11 @@ export class StatusWriter {
     const text = `the API server refuses the status of this object; is its CRD of this version? ${message}`
     conditions.set('Ready', 'False', 'StatusRefused', text)
     const status = { conditions: conditions.list(), observedGeneration: generation }
-    const isTold = timeless(object['status']) === timeless(status)
-    const there = isTold ? object : await this.#replace(object, status)
-    if (there) this.#refused.set(there, { text: timeless(asked), until: Date.now() + REFUSED_AGAIN })
-    if (there && !isTold) await this.#tell(object, [{ type: 'Warning', reason: 'StatusRefused', message: text }])
+    const isWritten = timeless(object['status']) === timeless(status)
+    const there = isWritten ? object : await this.#replace(object, status)
+    if (there) this.#refused.set(there, { text: timeless(wanted), until: Date.now() + REFUSED_AGAIN })
+    if (there && !isWritten)
+      await this.#recordEvents(object, [{ type: 'Warning', reason: 'StatusRefused', message: text }])
   }
 
   /** The object as written; undefined where it is gone, or another one has its name. */
@@ -106,10 +107,10 @@ export class StatusWriter {
     }
   }
 
-  async #tell(object: KubernetesObject, due: Plan['events']): Promise<void> {
+  async #recordEvents(object: KubernetesObject, due: Plan['events']): Promise<void> {
     const { events, namespaces } = this.#options
-    const told = toldBefore(object)
-    for (const event of due.filter(({ reason }) => !told.has(reason))) {
+    const reported = alreadyReported(object)
+    for (const event of due.filter(({ reason }) => !reported.has(reason))) {
       await namespaces.assertStays(object.metadata.namespace ?? '')
       await events.record(object, event)
     }
@@ -128,15 +129,15 @@ export class StatusWriter {
   }
 }
 
-/** A status as text without its times: a condition that was never written has another one at each look. */
+/** A status as text without its times: a condition that was never written has another one at each reconcile. */
 const timeless = (status: unknown): string =>
   canonicalJson(status ?? null).replaceAll(/"lastTransitionTime":"[^"]*"/g, '')
 
 const conditionsOf = (status: unknown) =>
   (status as { conditions?: readonly Condition[] } | undefined)?.conditions ?? []
 
-/** What the status that is there tells already: no news, and no event. */
-const toldBefore = (object: KubernetesObject): ReadonlySet<string> =>
+/** Reasons in the status that is there: they are no news, and no event. */
+const alreadyReported = (object: KubernetesObject): ReadonlySet<string> =>
   new Set(
     conditionsOf(object['status']).flatMap(({ type, status, reason }) =>
       status === 'True' ? [type, reason] : [reason],

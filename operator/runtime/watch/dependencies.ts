@@ -2,8 +2,8 @@ import type { KindDeclaration } from '../../../crds/define.ts'
 import type { ClusterView } from '../../model/view.ts'
 
 /**
- * What a reconcile looked at, as text: an object, the list of a kind, who refers to an object, what runs. When one of
- * these changes, the objects whose last reconcile looked at it are due again. Nobody lists watches by hand, and none is
+ * What a reconcile has read, as text: an object, the list of a kind, who refers to an object, what runs. When one of
+ * these changes, the objects whose last reconcile has read it are due again. Nobody lists watches by hand, and none is
  * forgotten.
  */
 export type Dependency = string
@@ -15,7 +15,7 @@ export const onReferrers = (kind: string, namespace: string, name: string): Depe
 export const onWorkload = (kind: string, namespace: string, name: string): Dependency => `~${kind}/${namespace}/${name}`
 export const onSources = (namespace: string, name: string): Dependency => `sources/${namespace}/${name}`
 
-/** A view that adds what is asked of it to `seen`. */
+/** A view that adds what is read through it to `seen`. */
 export function trackedView(view: ClusterView, seen: Set<Dependency>): ClusterView {
   return {
     get(kind, namespace, name) {

@@ -7,13 +7,13 @@ import type { ReflectedStore } from './reflector.ts'
 interface KindStoreOptions {
   readonly world: World
   readonly kind: string
-  /** Hears of what has changed, so that whoever looked at it is due again. */
+  /** Called with what has changed, so that whoever has read it is due again. */
   readonly onChange: (dependency: Dependency) => void
   readonly onObject: (type: ResourceEventType, object: KubernetesObject) => void
   readonly log: Logger
 }
 
-/** Feeds the watch of one kind into the world, and tells what it changed: the object, its lists, whom it refers to. */
+/** Feeds the watch of one kind into the world, and reports what it changed: the object, its lists, whom it refers to. */
 export function kindStore(options: KindStoreOptions): ReflectedStore {
   const { world, kind, log } = options
   const known = new Map<string, { namespace: string; name: string }>()

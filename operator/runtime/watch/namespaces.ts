@@ -27,11 +27,11 @@ export class Namespaces {
     this.#api = api
   }
 
-  /** Whether a namespace is being deleted or gone. Where the operator may not look, it stays. */
+  /** Whether a namespace is being deleted or gone. Where the operator may not read it, it stays. */
   isGoing(namespace: string): Promise<boolean> {
     const known = this.#known.get(namespace)
     if (known && Date.now() < known.until) return known.goes
-    const goes = this.#look(namespace)
+    const goes = this.#read(namespace)
     const entry = { goes, until: Date.now() + TRUSTED.goes }
     this.#known.set(namespace, entry)
     const settle = (trusted: number) => {
@@ -49,7 +49,7 @@ export class Namespaces {
     if (await this.isGoing(namespace)) throw new NamespaceGoingError(`namespace ${namespace} is being deleted`)
   }
 
-  async #look(namespace: string): Promise<boolean> {
+  async #read(namespace: string): Promise<boolean> {
     try {
       const path = pathOf(NAMESPACES, undefined, namespace)
       const { metadata } = await this.#api.request<KubernetesObject>('GET', path, { accept: METADATA })

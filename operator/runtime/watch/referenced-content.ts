@@ -12,11 +12,11 @@ export interface ContentObject extends KubernetesObject {
 interface ContentOptions<T> {
   readonly api: ApiServer
   readonly resource: Resource
-  /** Where the view looks; keys are `namespace/name`. */
+  /** Where the view reads; keys are `namespace/name`. */
   readonly into: Map<string, T>
   /** What is kept of a content. */
   readonly project: (object: ContentObject) => T
-  /** Whether some object's last reconcile looked at this one. */
+  /** Whether some object's last reconcile has read this one. */
   readonly isWanted: (namespace: string, name: string) => boolean
   /** Hears when what the view says about one has become outdated. */
   readonly onChange: (namespace: string, name: string) => void

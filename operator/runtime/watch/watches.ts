@@ -13,7 +13,7 @@ export interface WatchSettings {
 
 interface WatchesOptions {
   readonly api: ApiServer
-  /** Namespaces to look into; none means all. */
+  /** Namespaces to watch; none means all. */
   readonly namespaces: readonly string[]
   readonly settings: WatchSettings
   readonly log: Logger

@@ -20,7 +20,7 @@ export class PodSet {
     this.#options = {
       ...options,
       onChange: () => {
-        for (const pod of this.#pods.values()) pod.lookAgain()
+        for (const pod of this.#pods.values()) pod.pollSoon()
         options.onChange()
       },
       isOneLeaving: () => this.#leaving.size > 0,
@@ -42,7 +42,7 @@ export class PodSet {
     return [...this.#pods.values()]
   }
 
-  /** The workload's pod; undefined while one of the same name is still leaving, which is told by `onChange`. */
+  /** The workload's pod; undefined while one of the same name is still leaving, whose end calls `onChange`. */
   getOrAdd(id: ObjectId, root: string): RunningPod | undefined {
     const key = objectKey(id)
     if (this.#leaving.has(key)) return undefined

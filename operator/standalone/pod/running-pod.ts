@@ -4,14 +4,14 @@ import type { ObjectId } from '../../cluster/files/index.ts'
 import type { WorkloadObservation } from '../../model/view.ts'
 import { listenError } from '../ports/listen-error.ts'
 import { Child, type ChildOptions, type ProcessSpec } from '../process/child.ts'
-import { GatewayWatch } from '../status/gateway-watch.ts'
-import { toldStatus } from '../status/reported-status.ts'
+import { fetchStatus } from '../status/fetch-status.ts'
+import { GatewayPoller } from '../status/gateway-poller.ts'
 import { removeSecrets, writeMounts } from './mounts.ts'
 import type { LocalPod } from './workload.ts'
 
 /** A data plane that took no notice of its new configuration for so long has refused it. */
-const CONFIG_PATIENCE_MS = 5_000
-/** Time between two looks at a port that is taken. */
+const CONFIG_TIMEOUT_MS = 5_000
+/** Time between two tries of a port that is taken. */
 const PORT_PAUSE_MS = 1_000
 /** The same while one of ours may still have it: it goes at once. */
 const PORT_GRACE_MS = 50
@@ -52,8 +52,8 @@ export class RunningPod {
   #blocked: Obstacle | undefined
   /** What keeps the applied pod from running as it should. */
   #obstacle: Obstacle | undefined
-  /** Of a gateway. */
-  #watch: GatewayWatch | undefined
+  /** Polls the data plane of a gateway; undefined for other kinds. */
+  #gateway: GatewayPoller | undefined
   readonly #stopping = new AbortController()
   #work = Promise.resolve()
   #waiting = 0
@@ -84,13 +84,13 @@ export class RunningPod {
     return times.includes(undefined) ? undefined : Math.max(...times.map(Number))
   }
 
-  /** A gateway is starting until it has asked every server that is up: what it lists then is whole. */
+  /** A gateway is starting until it has tried every server that is up: what it lists then is whole. */
   get phase(): PodPhase {
     if (this.#blocked ?? this.#obstacle) return 'failed'
     const phases = [this.#server, this.#plane].flatMap((child) => (child ? [child.state.phase] : []))
     if (phases.includes('failed')) return 'failed'
     const isStarting = this.#waiting > 0 || !this.#plane || phases.includes('starting')
-    return isStarting || this.#watch?.hasAskedAll === false ? 'starting' : 'ready'
+    return isStarting || this.#gateway?.hasTriedAll === false ? 'starting' : 'ready'
   }
 
   /** The pod as the operator would see it. */
@@ -99,7 +99,7 @@ export class RunningPod {
     const states = [this.#server?.state, this.#plane?.state]
     const failed = this.#blocked ?? this.#obstacle ?? states.find((state) => state?.phase === 'failed')
     const why = failed && 'reason' in failed ? { reason: failed.reason, message: failed.message } : {}
-    const { clashes = [] } = this.#watch ?? {}
+    const { clashes = [] } = this.#gateway ?? {}
     return { replicas: 1, readyReplicas: isReady ? 1 : 0, ...why, ...(clashes.length > 0 ? { clashes } : {}) }
   }
 
@@ -119,23 +119,23 @@ export class RunningPod {
     const restarts = JSON.stringify(before && processesOf(before)) !== JSON.stringify(processesOf(pod))
     if (!filesChanged && !restarts) return undefined
     this.#pod = pod
-    if (before?.adminUrl !== pod.adminUrl) this.#watchGateway(pod)
+    if (before?.adminUrl !== pod.adminUrl) this.#startPolling(pod)
     this.#enqueue(() => this.#sync(pod, port))
     if (!before) return 'started'
     return restarts ? 'restarted' : 'reconfigured'
   }
 
-  #watchGateway({ adminUrl }: LocalPod): void {
-    this.#watch?.stop()
+  #startPolling({ adminUrl }: LocalPod): void {
+    this.#gateway?.stop()
     if (this.id.kind !== 'VirtualMCPServer') return
     const { onChange, servers } = this.#options
     const expected = () => ({ config: this.#pod?.configHash, upSince: this.#plane?.readySince, servers: servers() })
-    this.#watch = new GatewayWatch(adminUrl, { expected, onChange })
+    this.#gateway = new GatewayPoller(adminUrl, { expected, onChange })
   }
 
   /** Something has changed around it. */
-  lookAgain(): void {
-    this.#watch?.lookAgain()
+  pollSoon(): void {
+    this.#gateway?.pollSoon()
   }
 
   #enqueue(work: () => Promise<void>): void {
@@ -183,12 +183,12 @@ export class RunningPod {
     this.#obstacle = undefined
   }
 
-  /** Waits until the running data plane tells the hash of its new configuration. */
+  /** Waits until the running data plane reports the hash of its new configuration. */
   async #awaitConfig(pod: LocalPod): Promise<void> {
     if (pod.configHash === undefined || this.#plane?.state.phase !== 'ready') return
-    const deadline = performance.now() + CONFIG_PATIENCE_MS
+    const deadline = performance.now() + CONFIG_TIMEOUT_MS
     while (!this.#stopping.signal.aborted && pod === this.#pod) {
-      if ((await toldStatus(pod.adminUrl))?.['config'] === pod.configHash) return
+      if ((await fetchStatus(pod.adminUrl))?.['config'] === pod.configHash) return
       if (performance.now() > deadline) {
         const message = 'the data plane refused its new configuration and serves the last one'
         this.#obstacle = { reason: 'ConfigRefused', message }
@@ -201,7 +201,7 @@ export class RunningPod {
   /** Stops the processes; `remove` takes the files away too, otherwise those of Secrets alone. */
   async stop({ remove }: { readonly remove: boolean }): Promise<void> {
     this.#stopping.abort()
-    this.#watch?.stop()
+    this.#gateway?.stop()
     await Promise.all([this.#work, this.#plane?.stop(), this.#server?.stop()])
     // What was being started while the stop came.
     await Promise.all([this.#plane?.stop(), this.#server?.stop()])
@@ -211,11 +211,11 @@ export class RunningPod {
 }
 
 function portObstacle({ host, port, advice }: PublicPort, code: string): Obstacle {
-  const place = `port ${port} on ${host}`
+  const address = `port ${port} on ${host}`
   if (code === 'EADDRINUSE')
-    return { reason: 'PortTaken', message: `${place} is taken by another process; end it, or ${advice}` }
+    return { reason: 'PortTaken', message: `${address} is taken by another process; end it, or ${advice}` }
   const why = code === 'EACCES' ? 'needs rights that this user lacks' : `can't be listened on (${code})`
-  return { reason: 'PortRefused', message: `${place} ${why}; ${advice}` }
+  return { reason: 'PortRefused', message: `${address} ${why}; ${advice}` }
 }
 
 const processesOf = ({ plane, server }: LocalPod) => [plane, server]

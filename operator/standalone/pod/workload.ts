@@ -18,7 +18,7 @@ export interface LocalCommand {
   readonly path: string
   /** The manifest's folder. */
   readonly folder: string
-  /** Where programs are looked for. */
+  /** Where programs are searched. */
   readonly searchPath: string
 }
 
@@ -43,7 +43,7 @@ export interface LocalPod {
   readonly server: ProcessSpec | undefined
   readonly role: 'gateway' | 'registry'
   readonly adminUrl: string
-  /** Of the configuration file, as the data plane tells it on `/status`. */
+  /** Of the configuration file, as the data plane reports it on `/status`. */
   readonly configHash: string | undefined
   /** Names of the registries in the configuration of a registry server. */
   readonly registries: readonly string[]

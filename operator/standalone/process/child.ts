@@ -7,7 +7,7 @@ import { eachLine, lastWords, shortForm } from './lines.ts'
 export interface ProcessSpec {
   /** Who it is, for people: `MCPServer default/time`. */
   readonly title: string
-  /** Our own data plane is told by its channel that we are gone; a foreign command line runs under the keeper. */
+  /** Our own data plane learns from its channel that we are gone; a foreign command line runs under the keeper. */
   readonly run: { readonly own: readonly string[] } | { readonly foreign: string }
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
@@ -36,17 +36,17 @@ const FIRST_PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 30_000
 /** A process that ran this long starts again without a pause. */
 const STEADY_MS = 60_000
-/** A process that doesn't answer for so long is a problem; it is asked on. */
-const PATIENCE_MS = 30_000
+/** A process that doesn't answer for so long is a problem; it is probed on. */
+const START_TIMEOUT_MS = 30_000
 /** Time between SIGTERM and SIGKILL. */
 const GRACE_MS = 4_000
-/** Lines that a process wrote last, of which those that say why it ended are told. */
+/** Lines that a process wrote last, of which those that say why it ended are reported. */
 const KEPT_LINES = 50
 
 const describeExit = (code: number | null, signal: NodeJS.Signals | null) =>
   signal ? `was ended by ${signal}` : `exited with code ${code}`
 
-/** One supervised process: started, asked until it serves, started again when it ends, stopped with all of its kin. */
+/** One supervised process: started, probed until it serves, started again when it ends, stopped with all of its kin. */
 export class Child {
   readonly spec: ProcessSpec
   readonly #options: ChildOptions
@@ -107,7 +107,7 @@ export class Child {
       child.once('error', (error) => resolve(`can't be started: ${error.message}`))
       child.once('exit', (code, signal) => resolve(describeExit(code, signal)))
     })
-    const asking = this.#askUntilReady(over)
+    const asking = this.#probeUntilReady(over)
     const stopping = new Promise<void>((resolve) => {
       if (this.#stopped.signal.aborted) resolve()
       this.#stopped.signal.addEventListener('abort', () => resolve(), { once: true })
@@ -149,7 +149,7 @@ export class Child {
     this.#options.show(`${this.spec.title}: ${shown}`)
   }
 
-  async #askUntilReady(over: AbortSignal): Promise<void> {
+  async #probeUntilReady(over: AbortSignal): Promise<void> {
     const started = performance.now()
     while (!over.aborted) {
       const obstacle = await whyNotReady(this.spec.readyUrl, 'foreign' in this.spec.run, over)
@@ -158,7 +158,7 @@ export class Child {
         this.#become({ phase: 'ready' })
         return
       }
-      if (performance.now() - started > PATIENCE_MS) this.#become({ phase: 'failed', ...obstacle })
+      if (performance.now() - started > START_TIMEOUT_MS) this.#become({ phase: 'failed', ...obstacle })
       await delay(50, undefined, { signal: over }).catch(() => undefined)
     }
   }
@@ -186,9 +186,9 @@ interface Obstacle {
   readonly message: string
 }
 
-/** Asks a process whether it serves; undefined when it does. */
+/** Probes whether a process serves; undefined when it does. */
 async function whyNotReady(url: string, isAnyAnswerGood: boolean, over: AbortSignal): Promise<Obstacle | undefined> {
-  const silent = { reason: 'NotAnswering', message: `runs, but doesn't answer on ${url}` }
+  const notAnswering = { reason: 'NotAnswering', message: `runs, but doesn't answer on ${url}` }
   try {
     const response = await fetch(url, {
       headers: { accept: 'application/json, text/event-stream' },
@@ -202,6 +202,7 @@ async function whyNotReady(url: string, isAnyAnswerGood: boolean, over: AbortSig
     const { reason } = (await response.json()) as { reason?: unknown }
     return { reason: 'NotReady', message: `runs, but isn't ready: ${String(reason ?? response.status)}` }
   } catch {
-    return silent
+    // Refused, too late, or no JSON.
+    return notAnswering
   }
 }

@@ -5,7 +5,7 @@ import * as assert from 'uvu/assert'
 import { stringify } from 'yaml'
 import { createView, type KubernetesObject } from '../../../operator/model/index.ts'
 import { planAll } from '../../../operator/reconcile/index.ts'
-import { covers } from '../../../operator/runtime/children/covers.ts'
+import { matches } from '../../../operator/runtime/children/matches.ts'
 import { type ControlPlane, startControlPlane } from '../../cluster/support/control-plane.ts'
 import { context, worldContent } from '../../support/operator/plans.ts'
 
@@ -39,7 +39,7 @@ for (const name of inputs) {
       const title = `${child.kind} ${child.metadata.name}`
       assert.is(live[at]?.metadata.name, child.metadata.name, title)
       assert.ok(
-        covers(child, live[at] as KubernetesObject),
+        matches(child, live[at] as KubernetesObject),
         `${title} comes back otherwise: ${JSON.stringify(live[at])}`,
       )
     }

@@ -3,9 +3,9 @@ import * as assert from 'uvu/assert'
 import type { KubernetesObject } from '../../../../operator/model/view.ts'
 import type { FieldSet } from '../../../../operator/runtime/children/field-set.ts'
 import {
+  foreignManagers,
   type ManagedFields,
   ownFields,
-  strangers,
   takenOver,
 } from '../../../../operator/runtime/children/managed-fields.ts'
 
@@ -44,7 +44,7 @@ const cases: readonly [what: string, spec: FieldSet, live: object, found: boolea
 for (const [what, spec, live, found, more] of cases)
   test(`of others: ${what}`, () => {
     const there = service(80, [ours, entry('bob', spec, more)], live)
-    assert.equal(strangers(service(80), there), found ? ['bob'] : [])
+    assert.equal(foreignManagers(service(80), there), found ? ['bob'] : [])
   })
 
 test('metadata of others stays theirs, all else becomes ours', () => {

@@ -1,9 +1,9 @@
 import type { ReportedBackend } from '../../../dataplane/config/status.ts'
 import { clashesIn } from '../../model/clashes.ts'
-import { backendsIn, hasAskedAll } from './asked-backends.ts'
-import { toldStatus } from './reported-status.ts'
+import { fetchStatus } from './fetch-status.ts'
+import { backendsIn, hasTriedAll } from './reported-backends.ts'
 
-/** Between two questions (milliseconds). */
+/** Between two polls (milliseconds). */
 const PAUSE_MS = 1_000
 /** The same while somebody waits for what the answer will be. */
 const SHORT_PAUSE_MS = 50
@@ -18,8 +18,9 @@ interface Expected {
   readonly servers: ReadonlyMap<string, number>
 }
 
-interface Look {
-  /** When it was asked (milliseconds since 1970). */
+/** What a gateway's `/status` says, as far as it counts here. */
+interface GatewayReport {
+  /** When it was requested (milliseconds since 1970). */
   readonly at: number
   readonly config: unknown
   readonly backends: readonly ReportedBackend[]
@@ -27,14 +28,14 @@ interface Look {
 }
 
 /**
- * Asks a gateway again and again how it stands with its backends: which names of tools clash, for backends may change
- * them at any time, and whether it has asked every server that is up, for all start at once and in no order.
+ * Polls a gateway for the state of its backends: which names of tools clash, for backends may change
+ * them at any time, and whether it has tried every server that is up, for all start at once and in no order.
  */
-export class GatewayWatch {
+export class GatewayPoller {
   readonly #adminUrl: string
   readonly #expected: () => Expected
   readonly #onChange: () => void
-  #last: Look | undefined
+  #last: GatewayReport | undefined
   #timer: NodeJS.Timeout | undefined
   #isResting = false
   #isStopped = false
@@ -43,24 +44,24 @@ export class GatewayWatch {
     this.#adminUrl = adminUrl
     this.#expected = options.expected
     this.#onChange = options.onChange
-    this.#askLater()
+    this.#schedule()
   }
 
   get clashes(): readonly string[] {
     return this.#last?.clashes ?? []
   }
 
-  /** Whether it has asked every server that is up, as far as is known. */
-  get hasAskedAll(): boolean {
+  /** Whether it has tried every server that is up, as far as is known. */
+  get hasTriedAll(): boolean {
     const { config, upSince, servers } = this.#expected()
     const last = this.#last
     if (last === undefined || upSince === undefined || last.at < upSince) return false
-    return (config === undefined || last.config === config) && hasAskedAll(last.backends, servers)
+    return (config === undefined || last.config === config) && hasTriedAll(last.backends, servers)
   }
 
-  /** Asks soon where the answer is waited for: something around it has changed. */
-  lookAgain(): void {
-    if (this.#isResting && !this.hasAskedAll) this.#askLater()
+  /** Polls soon where somebody waits for the result: something around it has changed. */
+  pollSoon(): void {
+    if (this.#isResting && !this.hasTriedAll) this.#schedule()
   }
 
   stop(): void {
@@ -68,37 +69,37 @@ export class GatewayWatch {
     clearTimeout(this.#timer)
   }
 
-  #askLater(): void {
+  #schedule(): void {
     clearTimeout(this.#timer)
     if (this.#isStopped) return
-    this.#isResting = this.hasAskedAll
-    const ask = () => {
-      // What it can't make sense of it asks for again.
-      this.#ask().catch(() => this.#askLater())
+    this.#isResting = this.hasTriedAll
+    const poll = () => {
+      // An answer that makes no sense is requested again.
+      this.#poll().catch(() => this.#schedule())
     }
-    this.#timer = setTimeout(ask, this.#isResting ? PAUSE_MS : SHORT_PAUSE_MS).unref()
+    this.#timer = setTimeout(poll, this.#isResting ? PAUSE_MS : SHORT_PAUSE_MS).unref()
   }
 
-  async #ask(): Promise<void> {
+  async #poll(): Promise<void> {
     this.#isResting = false
-    const look = await lookAt(this.#adminUrl)
+    const report = await pollGateway(this.#adminUrl)
     if (this.#isStopped) return
     // Where nobody answers, what was known last holds.
-    if (look !== undefined) this.#take(look)
-    this.#askLater()
+    if (report !== undefined) this.#accept(report)
+    this.#schedule()
   }
 
-  #take(look: Look): void {
-    const told = () => [this.hasAskedAll, ...this.clashes].join()
-    const before = told()
-    this.#last = look
-    if (told() !== before) this.#onChange()
+  #accept(report: GatewayReport): void {
+    const state = () => [this.hasTriedAll, ...this.clashes].join()
+    const before = state()
+    this.#last = report
+    if (state() !== before) this.#onChange()
   }
 }
 
-async function lookAt(adminUrl: string): Promise<Look | undefined> {
+async function pollGateway(adminUrl: string): Promise<GatewayReport | undefined> {
   const at = Date.now()
-  const status = await toldStatus(adminUrl)
+  const status = await fetchStatus(adminUrl)
   const backends = status && backendsIn(status)
   return backends && { at, config: status.config, backends, clashes: clashesIn(status) }
 }

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { toldSources } from '../../../operator/model/told-sources.ts'
+import { reportedSources } from '../../../operator/model/reported-sources.ts'
 
 const source = (name: string, rest: object = {}) => ({
   name,
@@ -19,16 +19,16 @@ const source = (name: string, rest: object = {}) => ({
 })
 const error = { code: 'unreachable', message: 'it can’t be reached' }
 const waiting = { state: 'waiting', lastSuccess: null, servers: 0 }
-const states = (...answers: unknown[]) => toldSources(answers).map(({ name, state }) => `${name} ${state}`)
+const states = (...answers: unknown[]) => reportedSources(answers).map(({ name, state }) => `${name} ${state}`)
 
 test('what holds until something changes is told: no times, no number of attempts, and not that a sync runs', () => {
-  const told = toldSources([[source('b'), source('a', { error, attempts: 2, state: 'failed' })]])
+  const told = reportedSources([[source('b'), source('a', { error, attempts: 2, state: 'failed' })]])
   assert.equal(told, [
     { name: 'a', state: 'Failed', servers: 3, skills: 1, leftOut: 0, error },
     { name: 'b', state: 'Synced', servers: 3, skills: 1, leftOut: 0 },
   ])
   const later = { lastAttempt: 'later', nextRun: null, state: 'running', attempts: 1 }
-  assert.equal(toldSources([[source('b', later), source('a', { error, ...later, attempts: 3 })]]), told)
+  assert.equal(reportedSources([[source('b', later), source('a', { error, ...later, attempts: 3 })]]), told)
 })
 
 test('before the first sync it waits', () => {
@@ -45,7 +45,7 @@ test('of several pods the one that fails is told, then the one that waits', () =
 
 test('what is no answer of ours is passed over, and what is told fits into a status', () => {
   assert.equal(states(undefined, 'x', 1, {}, [null, 1, {}, { name: 1 }, { name: 'A b' }, { name: 'x'.repeat(64) }]), [])
-  const [odd] = toldSources([
+  const [odd] = reportedSources([
     [{ name: 'a', servers: -1, skills: 1.5, leftOut: 1e300, error: { message: 'm'.repeat(9999) } }],
   ])
   assert.equal(
@@ -59,7 +59,7 @@ test('what is no answer of ours is passed over, and what is told fits into a sta
       error: 300,
     },
   )
-  assert.is(toldSources([Array.from({ length: 1000 }, (_, index) => source(`s${index}`))]).length, 1000)
+  assert.is(reportedSources([Array.from({ length: 1000 }, (_, index) => source(`s${index}`))]).length, 1000)
 })
 
 test.run()

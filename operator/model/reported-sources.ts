@@ -4,18 +4,18 @@ import type { SourceObservation } from './view.ts'
 
 const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
 const MESSAGE_LIMIT = 300
-/** Where pods disagree, the worst is told: somebody has to look. */
+/** Where pods disagree, the worst is reported: somebody has to act. */
 const WORSE = ['Synced', 'Waiting', 'Failed'] as const
 
 /**
- * What the pods of a registry tell of its sources, as one. Answers come from pods and not from us: what has another shape
+ * What the pods of a registry report of its sources, as one. Answers come from pods and not from us: what has another shape
  * is passed over. A sync that runs says nothing new, so that a steady registry has a steady status.
  */
-export function toldSources(answers: readonly unknown[]): readonly SourceObservation[] {
+export function reportedSources(answers: readonly unknown[]): readonly SourceObservation[] {
   const found = new Map<string, SourceObservation>()
   for (const answer of answers)
-    for (const told of Array.isArray(answer) ? answer : []) {
-      const source = sourceOf(told)
+    for (const report of Array.isArray(answer) ? answer : []) {
+      const source = sourceOf(report)
       const before = source && found.get(source.name)
       if (source && (before === undefined || WORSE.indexOf(source.state) > WORSE.indexOf(before.state)))
         found.set(source.name, source)
@@ -23,9 +23,9 @@ export function toldSources(answers: readonly unknown[]): readonly SourceObserva
   return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-function sourceOf(told: unknown): SourceObservation | undefined {
-  if (!isReportedSource(told)) return undefined
-  const { name, lastSuccess, error, servers, skills, leftOut } = told
+function sourceOf(report: unknown): SourceObservation | undefined {
+  if (!isReportedSource(report)) return undefined
+  const { name, lastSuccess, error, servers, skills, leftOut } = report
   if (name.length > limits.label || !NAME.test(name)) return undefined
   const failure = errorOf(error)
   return {

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { covers } from '../../../../operator/runtime/children/covers.ts'
+import { matches } from '../../../../operator/runtime/children/matches.ts'
 
 const rendered = {
   apiVersion: 'apps/v1',
@@ -50,7 +50,7 @@ const live = () => {
 }
 
 test('defaults of the server and additions of others are no difference', () => {
-  assert.ok(covers(rendered, live()))
+  assert.ok(matches(rendered, live()))
 })
 
 const edits: Record<string, (object: any) => void> = {
@@ -69,14 +69,14 @@ for (const [name, edit] of Object.entries(edits)) {
   test(`${name} is a difference`, () => {
     const object = live()
     edit(object)
-    assert.not(covers(rendered, object))
+    assert.not(matches(rendered, object))
   })
 }
 
 test('lists without a merge key are compared whole and in order', () => {
   const policy = (...types: string[]) => ({ kind: 'NetworkPolicy', metadata: {}, spec: { policyTypes: types } })
-  assert.ok(covers(policy('Ingress'), policy('Ingress')))
-  assert.not(covers(policy('Ingress'), policy('Ingress', 'Egress')))
+  assert.ok(matches(policy('Ingress'), policy('Ingress')))
+  assert.not(matches(policy('Ingress'), policy('Ingress', 'Egress')))
 })
 
 test('service ports merge by number, so a node port that the server chose is no difference', () => {
@@ -85,13 +85,13 @@ test('service ports merge by number, so a node port that the server chose is no 
     metadata: {},
     spec: { ports: [{ name: 'mcp', port: 4483, targetPort: 'mcp', ...port }] },
   })
-  assert.ok(covers(service({}), service({ nodePort: 30001, protocol: 'TCP' })))
-  assert.not(covers(service({}), service({ targetPort: 'admin' })))
+  assert.ok(matches(service({}), service({ nodePort: 30001, protocol: 'TCP' })))
+  assert.not(matches(service({}), service({ targetPort: 'admin' })))
 })
 
 test('a quantity is a value only where quantities stand', () => {
   const labelled = (value: string) => ({ kind: 'ConfigMap', metadata: {}, data: { size: value } })
-  assert.not(covers(labelled('1000m'), labelled('1')))
+  assert.not(matches(labelled('1000m'), labelled('1')))
 })
 
 test.run()

@@ -1,40 +1,40 @@
 import { isDeepStrictEqual } from 'node:util'
 import { objectKey } from '../../cluster/files/index.ts'
 import type { NamedSources } from '../../model/index.ts'
-import { toldSources } from '../../model/told-sources.ts'
-import { toldStatus } from '../status/reported-status.ts'
+import { reportedSources } from '../../model/reported-sources.ts'
+import { fetchStatus } from '../status/fetch-status.ts'
 import type { RunningPod } from './running-pod.ts'
 
-const LOOK_EVERY_MS = 2_000
+const POLL_INTERVAL_MS = 2_000
 
-interface LookOptions {
+interface PollerOptions {
   readonly pods: () => readonly RunningPod[]
-  /** Sources stand otherwise than before. */
+  /** The state of a source has changed. */
   readonly onChange: () => void
 }
 
-/** Asks the registries that run here how their sources stand, as the operator asks its pods. */
-export class SourceLooks {
-  readonly #options: LookOptions
+/** Polls the registries that run here for the state of their sources, as the operator polls its pods. */
+export class SourcePoller {
+  readonly #options: PollerOptions
   readonly #found = new Map<string, NamedSources>()
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
-  constructor(options: LookOptions) {
+  constructor(options: PollerOptions) {
     this.#options = options
   }
 
-  /** What the registries that run have told last. */
+  /** What the registries that run have reported last. */
   get sources(): readonly NamedSources[] {
     return [...this.#found.values()]
   }
 
   start(): void {
-    const look = () => {
+    const poll = () => {
       const again = () => this.start()
-      this.#lookAtAll().then(again, again)
+      this.#pollAll().then(again, again)
     }
-    if (!this.#isClosed) this.#timer = setTimeout(look, LOOK_EVERY_MS)
+    if (!this.#isClosed) this.#timer = setTimeout(poll, POLL_INTERVAL_MS)
   }
 
   stop(): void {
@@ -42,24 +42,24 @@ export class SourceLooks {
     clearTimeout(this.#timer)
   }
 
-  async #lookAtAll(): Promise<void> {
+  async #pollAll(): Promise<void> {
     const registries = this.#options.pods().filter(({ id }) => id.kind === 'MCPRegistry')
     const before = this.sources
     const running = new Set(registries.map(({ id }) => objectKey(id)))
     for (const key of this.#found.keys()) if (!running.has(key)) this.#found.delete(key)
-    await Promise.all(registries.map((pod) => this.#look(pod)))
+    await Promise.all(registries.map((pod) => this.#poll(pod)))
     if (!this.#isClosed && !isDeepStrictEqual(before, this.sources)) this.#options.onChange()
   }
 
-  async #look({ id, pod, isUp }: RunningPod): Promise<void> {
+  async #poll({ id, pod, isUp }: RunningPod): Promise<void> {
     if (!isUp || pod === undefined) return
-    const status = await toldStatus(pod.adminUrl)
+    const status = await fetchStatus(pod.adminUrl)
     // One that can't be asked says by itself that it is not ready; what was known of its sources holds.
     if (status === undefined) return
     this.#found.set(objectKey(id), {
       namespace: id.namespace,
       name: id.name,
-      sources: toldSources([status.sources]),
+      sources: reportedSources([status.sources]),
     })
   }
 }

@@ -41,7 +41,7 @@ function mergeKeys(field: string, items: readonly unknown[]): readonly string[] 
   return field === 'ports' ? portKeys(items) : MERGE_KEYS[field]
 }
 
-function coversList(
+function matchesList(
   rendered: readonly unknown[],
   live: readonly unknown[],
   field: string,
@@ -49,40 +49,40 @@ function coversList(
 ): boolean {
   const keys = mergeKeys(field, rendered)
   if (!keys) {
-    return rendered.length === live.length && rendered.every((item, at) => coversValue(item, live[at], '', quantities))
+    return rendered.length === live.length && rendered.every((item, at) => matchesValue(item, live[at], '', quantities))
   }
   return (rendered as readonly Fields[]).every((item) => {
-    const match = matching(item, live, keys)
-    return match !== undefined && coversValue(item, match, '', quantities)
+    const match = itemWithKeys(item, live, keys)
+    return match !== undefined && matchesValue(item, match, '', quantities)
   })
 }
 
-const matching = (item: Fields, live: readonly unknown[], keys: readonly string[]): Fields | undefined =>
+const itemWithKeys = (item: Fields, live: readonly unknown[], keys: readonly string[]): Fields | undefined =>
   live.filter(isObject).find((other) => keys.every((key) => other[key] === item[key]))
 
-function coversValue(rendered: unknown, live: unknown, field: string, quantities: boolean): boolean {
+function matchesValue(rendered: unknown, live: unknown, field: string, quantities: boolean): boolean {
   if (rendered === undefined) return true
   if (Array.isArray(rendered)) {
     return Array.isArray(live)
-      ? coversList(rendered, live, field, quantities)
+      ? matchesList(rendered, live, field, quantities)
       : rendered.length === 0 && live === undefined
   }
   if (!isObject(rendered)) return sameScalar(rendered, live, quantities)
   // The server drops some empty objects and keeps others.
   if (!isObject(live)) return live === undefined && Object.keys(rendered).length === 0
   return Object.entries(rendered).every(([key, value]) =>
-    coversValue(value, live[key], key, quantities || QUANTITIES.has(key)),
+    matchesValue(value, live[key], key, quantities || QUANTITIES.has(key)),
   )
 }
 
 /** Labels, annotations and owner references of `metadata` count; the rest of it and `status` don't. */
-export function covers(rendered: object, live: object): boolean {
+export function matches(rendered: object, live: object): boolean {
   const wanted = rendered as Fields
   const there = live as Fields
   const metadata = (wanted['metadata'] ?? {}) as Fields
   const liveMetadata = (there['metadata'] ?? {}) as Fields
   for (const field of ['labels', 'annotations', 'ownerReferences']) {
-    if (!coversValue(metadata[field], liveMetadata[field], field, false)) return false
+    if (!matchesValue(metadata[field], liveMetadata[field], field, false)) return false
   }
   return Object.entries(wanted).every(
     ([key, value]) =>
@@ -90,7 +90,7 @@ export function covers(rendered: object, live: object): boolean {
       key === 'status' ||
       key === 'kind' ||
       key === 'apiVersion' ||
-      coversValue(value, there[key], key, false),
+      matchesValue(value, there[key], key, false),
   )
 }
 
@@ -100,7 +100,7 @@ function writtenValue(rendered: unknown, live: unknown, field: string): unknown 
     if (!keys || !Array.isArray(live)) return live
     const items = rendered as readonly Fields[]
     return items.flatMap((item) => {
-      const match = matching(item, live, keys)
+      const match = itemWithKeys(item, live, keys)
       return match ? [writtenValue(item, match, '')] : []
     })
   }
@@ -110,6 +110,6 @@ function writtenValue(rendered: unknown, live: unknown, field: string): unknown 
 
 /**
  * What was rendered as it came back from the write: where an admission webhook has put something else in its place, that
- * is what the live object must cover from then on.
+ * is what the live object must match from then on.
  */
 export const asWritten = <T extends object>(rendered: T, written: object): T => writtenValue(rendered, written, '') as T
