@@ -150,7 +150,7 @@ test('a task that one replica has begun any other can be asked for', async () =>
   const { taskId } = (await call(one.url)).json.result
   for (const { url } of [one, two]) {
     const { json } = await postModern(url, 'tasks/get', { taskId, _meta: META }, { 'mcp-name': taskId })
-    assert.is(json.result.status, 'completed')
+    assert.is(json.result?.status, 'completed', JSON.stringify(json))
   }
 })
 
