@@ -83,7 +83,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
     'endpoint',
   ],
   'dataplane/gateway/backends': ['lists', 'connection', 'channel', 'session', 'health', 'backend', 'refresh'],
-  'dataplane/gateway/sessions': ['store', 'streams'],
+  'dataplane/gateway/sessions': ['store', 'relay', 'streams'],
   'dataplane/gateway/call': ['tasks', 'input', 'suspended'],
   'dataplane/registry': ['authz', 'catalog', 'sources', 'store', 'sync', 'settings', 'api', 'page'],
   'dataplane/registry/sources': ['format', 'file', 'http', 'git', 'kubernetes'],

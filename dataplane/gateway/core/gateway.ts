@@ -28,6 +28,7 @@ import { type ChangedList, Listeners } from '../request/listeners.ts'
 import { type Setup, type SetupOptions, setUp } from '../request/setup.ts'
 import { TokenWatch } from '../request/token-watch.ts'
 import { bindingOf } from '../sessions/binding.ts'
+import { Relays } from '../sessions/relay/relays.ts'
 import { Sessions } from '../sessions/sessions.ts'
 import { SharedKeys } from '../sessions/store/shared-keys.ts'
 import { openSessionStorage, type SessionStorage, storageKey } from '../sessions/store/storage.ts'
@@ -60,10 +61,12 @@ export class Gateway {
   readonly inFlight = new InFlight((error) => this.faulted(error, 'the deadline of a call in flight'))
   /** For what clients bring back to whichever replica. */
   readonly keys = new SharedKeys()
-  readonly suspended = new SuspendedCalls(this.keys, this.inFlight)
+  /** Answers to clients that are at other replicas. */
+  readonly relays = new Relays((error) => this.faulted(error, 'an answer by way of another replica'))
+  readonly suspended = new SuspendedCalls(this.keys, this.inFlight, this.relays)
   readonly taskIds = new TaskIds(this.keys)
   /** Streams of events to clients with sessions. */
-  readonly streams = new Streams()
+  readonly streams = new Streams(this.relays)
   /** Responses that end with the tokens of their requests. */
   readonly tokens = new TokenWatch({
     authenticate: () => this.setup.authenticate,
@@ -141,6 +144,7 @@ export class Gateway {
   /** Shares with other replicas the keys and calls that a client without a session may name at any of them. */
   #share({ bus, agreeOnSecret }: SessionStorage): void {
     this.keys.follow(agreeOnSecret)
+    this.relays.follow(bus)
     this.suspended.follow(bus)
     this.streams.follow(bus)
   }
@@ -282,6 +286,7 @@ export class Gateway {
   async close(): Promise<void> {
     clearInterval(this.#sweep)
     this.tokens.close()
+    this.relays.close()
     this.#storage.close()
     this.sessions.close()
     await Promise.all([this.#backends.close(), this.#retired.close(), this.setup.authenticate.close()])

@@ -1,8 +1,9 @@
 import { EventWriter } from '../request/event-writer.ts'
 import { OK } from '../request/request-context.ts'
 import type { TokenHolder } from '../request/token-holder.ts'
+import type { EventSink } from '../sessions/relay/event-sink.ts'
 import type { ClientStream, Session } from '../sessions/sessions.ts'
-import type { EventLog, EventSink } from '../sessions/streams/event-log.ts'
+import type { EventLog } from '../sessions/streams/event-log.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 
 /** What a client that does not read may leave unread before its connection is ended. */

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { Share } from '../../server/budget.ts'
-import type { EventSink } from '../sessions/streams/event-log.ts'
+import type { EventSink } from '../sessions/relay/event-sink.ts'
 import { Unread } from './unread.ts'
 
 const EVENT = Buffer.from('event: message\ndata: ')

@@ -1,118 +1,103 @@
-import { randomUUID } from 'node:crypto'
-import { setTimeout } from 'node:timers/promises'
 import { PublicError } from '../../../server/errors.ts'
 import { memberText } from '../../mcp/json.ts'
 import type { InFlight, InFlightCall } from '../../request/in-flight.ts'
 import { OK, type RequestContext } from '../../request/request-context.ts'
 import { TOKEN_ENDED } from '../../request/token-ended.ts'
-import type { Resumed, SessionBus } from '../../sessions/store/bus.ts'
+import type { AnswerSink, RelayReceiver } from '../../sessions/relay/relay-receiver.ts'
+import type { Relays } from '../../sessions/relay/relays.ts'
+import type { SessionBus } from '../../sessions/store/bus.ts'
 
 interface RemoteRetryOptions {
   readonly bus: SessionBus
   /** Where the call waits. */
   readonly replica: string
+  readonly relays: Relays
   readonly inFlight: InFlight
-  onEnd(): void
 }
 
 /** A replica that has lost its connection to Redis, or has none yet, is given a moment. */
 const DELIVERIES = 5
-const DELIVER_EVERY_MS = 250
-const POLL_MS = 1_000
-/** A replica that has sent nothing for so long is gone. */
-const SILENCE_MS = 5_000
-/** How often its client gets a heartbeat, in polls of the other replica. */
-const HEARTBEAT_EVERY = 15
 
 /** A client's retry whose call waits at another replica: what comes from there goes to the client. */
-export class RemoteRetry implements InFlightCall {
-  readonly name = randomUUID()
+export class RemoteRetry implements InFlightCall, AnswerSink {
   readonly session = undefined
   readonly id: string
-  deadline: number
-  heartbeatAt: number
+  /** The relay watches over silence, and sends heartbeats. */
+  readonly deadline = Number.POSITIVE_INFINITY
+  heartbeatAt = Number.POSITIVE_INFINITY
   index = -1
   /** The call itself is counted where it was made. */
   readonly share = undefined
-  checkedAt: number
+  checkedAt = performance.now()
   readonly context: RequestContext
   readonly #options: RemoteRetryOptions
-  #polls = 0
-  #over = false
+  readonly #receiver: RelayReceiver
 
   constructor(context: RequestContext, options: RemoteRetryOptions) {
     this.context = context
     this.#options = options
     this.id = context.message.id as string
-    const now = performance.now()
-    this.deadline = now + SILENCE_MS
-    this.heartbeatAt = now + POLL_MS
-    this.checkedAt = now
+    this.#receiver = options.relays.receive(options.bus, options.replica, this)
   }
 
   /** Takes the retry to the call of this name. */
   start(call: string): void {
-    const context = this.context
-    this.#options.inFlight.add(this)
-    context.onGone = this
-    this.#deliver(call).catch((error) => context.fail(error))
-  }
-
-  async #deliver(call: string): Promise<void> {
-    const { bus, replica } = this.#options
+    const { bus, inFlight } = this.#options
+    inFlight.add(this)
+    this.context.onGone = this
     const { text } = this.context.message
-    for (let time = 0; time < DELIVERIES && !this.#over; time++) {
-      if (time > 0) await setTimeout(DELIVER_EVERY_MS, undefined, { ref: false })
-      if (await bus.send({ kind: 'resume', call, retry: this.name, from: bus.replica, text }, replica)) return
-    }
-    this.#lose()
+    this.#receiver.ask({ kind: 'resume', call, relay: this.#receiver.name, from: bus.replica, text }, DELIVERIES)
   }
 
-  /** Something for the client. */
-  take(resumed: Resumed): void {
-    this.deadline = performance.now() + SILENCE_MS
-    const context = this.context
-    const { reply } = context
-    if (resumed.what === 'sign') return
-    if (resumed.what === 'unknown') this.#lose()
-    else if (resumed.what === 'message') reply.message(bytesOf(resumed.text))
-    else if (resumed.what === 'part') this.#part(bytesOf(resumed.text))
-    else {
-      this.#close()
-      if (resumed.what === 'answer') reply.json(resumed.status, bytesOf(resumed.text))
-      else if (resumed.what === 'end') reply.end()
-      else reply.abort()
-      const isOk =
-        resumed.what === 'end' || (resumed.what === 'answer' && memberText(resumed.text, 'error') === undefined)
-      context.ended(isOk ? OK : { result: 'error' })
-    }
+  answer(status: number, body: Buffer): void {
+    this.context.reply.json(status, body)
+    this.#ended(memberText(body.toString('latin1'), 'error') === undefined)
   }
 
-  #part(bytes: Buffer): void {
-    const more = () => this.#poll(true)
-    if (this.context.reply.part(bytes)) more()
-    else this.context.reply.onDrain(more)
+  event(data: Buffer): boolean {
+    return this.context.reply.message(data)
   }
 
-  /** Where this reaches nobody, the deadline passes. */
-  #poll(more: boolean): void {
-    const { bus, replica } = this.#options
-    bus.notify({ kind: 'attends', retry: this.name, from: bus.replica, more }, replica)
+  part(data: Buffer): boolean {
+    return this.context.reply.part(data)
   }
 
-  /** Polls whether the other replica still has the call. */
+  onDrain(next: () => void): void {
+    this.context.reply.onDrain(next)
+  }
+
   heartbeat(): void {
-    this.heartbeatAt += POLL_MS
-    this.#poll(false)
-    if (++this.#polls % HEARTBEAT_EVERY === 0) this.context.reply.heartbeat()
+    this.context.reply.heartbeat()
+  }
+
+  end(): void {
+    this.context.reply.end()
+    this.#ended(true)
+  }
+
+  abort(): void {
+    this.context.reply.abort()
+    this.#ended(false)
+  }
+
+  #ended(isOk: boolean): void {
+    this.#options.inFlight.delete(this)
+    this.context.ended(isOk ? OK : { result: 'error' })
+  }
+
+  /** The call is over, or its replica is, which is the same. */
+  unknown(): void {
+    this.#options.inFlight.delete(this)
+    const message = 'The call that waited for this is over: its replica no longer has it. Call anew.'
+    this.context.fail(new PublicError('invalid_params', { message }))
   }
 
   timeOut(): void {
-    this.#lose()
+    this.#receiver.unknown()
   }
 
   tokenEnded(): void {
-    this.#cancel()
+    this.#leave()
     this.context.fail(new PublicError('answer_lost', { message: TOKEN_ENDED }))
   }
 
@@ -121,28 +106,12 @@ export class RemoteRetry implements InFlightCall {
   }
 
   gone(): void {
-    this.#cancel()
+    this.#leave()
     this.context.ended({ result: 'error' })
   }
 
-  #cancel(): void {
-    this.#close()
-    const { bus, replica } = this.#options
-    bus.notify({ kind: 'left', retry: this.name }, replica)
-  }
-
-  /** The call is over, or its replica is, which is the same. */
-  #lose(): void {
-    if (!this.#close()) return
-    const message = 'The call that waited for this is over: its replica no longer has it. Call anew.'
-    this.context.fail(new PublicError('invalid_params', { message }))
-  }
-
-  #close(): boolean {
-    this.#over = true
-    this.#options.onEnd()
-    return this.#options.inFlight.delete(this)
+  #leave(): void {
+    this.#receiver.leave()
+    this.#options.inFlight.delete(this)
   }
 }
-
-const bytesOf = (text: string): Buffer => Buffer.from(text, 'latin1')

@@ -3,12 +3,14 @@ import { isObject } from '../../../../crds/shared/json.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { canonicalJson } from '../../mcp/canonical-json.ts'
 import { editObject } from '../../mcp/json.ts'
+import { parseElement } from '../../mcp/message.ts'
 import type { InFlight } from '../../request/in-flight.ts'
 import type { RequestContext } from '../../request/request-context.ts'
+import type { Relays } from '../../sessions/relay/relays.ts'
 import type { BusMessage, SessionBus } from '../../sessions/store/bus.ts'
 import type { SharedKeys } from '../../sessions/store/shared-keys.ts'
 import { CLIENT_TIMEOUT_MS } from '../input/server-request.ts'
-import { RemoteClient } from './remote-client.ts'
+import { remoteContext } from './remote-reply.ts'
 import { RemoteRetry } from './remote-retry.ts'
 import { seal, unseal } from './request-state.ts'
 import type { SuspendedCall } from './suspended-call.ts'
@@ -29,18 +31,18 @@ export class SuspendedCalls {
   readonly #keys: SharedKeys
   readonly #inFlight: InFlight
   readonly #calls = new Map<string, SuspendedCall>()
-  /** Clients that have retried calls of this replica at others, by their retries. */
-  readonly #remoteClients = new Map<string, RemoteClient>()
-  /** Retries here for calls of other replicas. */
-  readonly #retries = new Map<string, RemoteRetry>()
+  readonly #relays: Relays
+  /** How many clients that have retried at other replicas wait for answers of this one. */
+  #remoteClients = 0
   #bus: SessionBus | undefined
   /** Names that this replica has had, the present one last. */
   #names: readonly string[] = []
   #onSettled: (() => void) | undefined
 
-  constructor(keys: SharedKeys, inFlight: InFlight) {
+  constructor(keys: SharedKeys, inFlight: InFlight, relays: Relays) {
     this.#keys = keys
     this.#inFlight = inFlight
+    this.#relays = relays
   }
 
   /** Takes messages of other replicas; undefined where there are none. */
@@ -48,13 +50,6 @@ export class SuspendedCalls {
     this.#bus = bus
     this.#names = [...this.#names.filter((name) => name !== this.#replica), this.#replica].slice(-MOST_NAMES)
     bus?.on('resume', (message) => this.#resumeFor(message, bus))
-    bus?.on('attends', ({ retry, from, more }) => {
-      const client = this.#remoteClients.get(retry)
-      if (client === undefined) bus.notify({ kind: 'resumed', retry, what: 'unknown' }, from)
-      else client.isWaiting(more)
-    })
-    bus?.on('left', ({ retry }) => this.#remoteClients.get(retry)?.gone())
-    bus?.on('resumed', (message) => this.#retries.get(message.retry)?.take(message))
   }
 
   get #replica(): string {
@@ -63,7 +58,7 @@ export class SuspendedCalls {
 
   /** Settles when nobody at another replica waits for the answer to a call of this one, at the latest after `ms`. */
   settled(ms: number): Promise<void> {
-    if (this.#remoteClients.size === 0) return Promise.resolve()
+    if (this.#remoteClients === 0) return Promise.resolve()
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, ms)
     this.#onSettled = () => {
@@ -138,34 +133,26 @@ export class SuspendedCalls {
   }
 
   #resumeAt(replica: string, call: string, context: RequestContext, bus: SessionBus): void {
-    const retry = new RemoteRetry(context, {
-      bus,
-      replica,
-      inFlight: this.#inFlight,
-      onEnd: () => this.#retries.delete(retry.name),
-    })
-    this.#retries.set(retry.name, retry)
-    retry.start(call)
+    new RemoteRetry(context, { bus, replica, relays: this.#relays, inFlight: this.#inFlight }).start(call)
   }
 
   /** A client has retried at another replica a call that waits here. */
-  #resumeFor({ call, retry, from, text }: Extract<BusMessage, { kind: 'resume' }>, bus: SessionBus): void {
-    // A message that is sent twice may arrive twice.
-    if (this.#remoteClients.has(retry)) return
-    const send = (resumed: Parameters<RemoteClient['send']>[0]) =>
-      bus.notify({ kind: 'resumed', retry, ...resumed }, from)
+  #resumeFor({ call, relay, from, text }: Extract<BusMessage, { kind: 'resume' }>, bus: SessionBus): void {
     const suspended = this.#calls.get(call)
     if (suspended === undefined) {
-      send({ what: 'unknown' })
+      this.#relays.refuse(bus, relay, from)
       return
     }
-    const onEnd = () => {
-      this.#remoteClients.delete(retry)
-      if (this.#remoteClients.size === 0) this.#onSettled?.()
+    const onOver = (isGone: boolean) => {
+      if (isGone) context.onGone?.gone()
+      if (--this.#remoteClients === 0) this.#onSettled?.()
     }
-    const client = new RemoteClient({ first: suspended.context, text, send, onEnd })
-    this.#remoteClients.set(retry, client)
-    client.context.run((context) => suspended.resume(context))
+    const retry = parseElement(text)
+    const sender = this.#relays.send(bus, { relay, to: from, onOver })
+    if (sender === undefined) return
+    this.#remoteClients++
+    const context = remoteContext(suspended.context, retry, sender)
+    context.run((resumed) => suspended.resume(resumed))
   }
 }
 

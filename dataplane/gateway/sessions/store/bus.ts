@@ -16,55 +16,53 @@ export type BusMessage =
   | { readonly kind: 'linked'; readonly session: string; readonly backend: string; readonly from: string }
   /** The messages of that session are subscribed to now, as far as they can be. */
   | { readonly kind: 'hears'; readonly session: string; readonly backend: string }
-  | SuspendedCallMessage
-  | StreamMessage
+  | AnswerQuestion
+  | RelayMessage
 
-/** About a stream of events that one replica keeps and whose client resumes it at another. `follow` names this. */
-type StreamMessage =
-  /** The client resumes the stream at the replica `to`, after this event. */
+/**
+ * A client's question for an answer that another replica has: its retry of a suspended call, as the client sent it, or
+ * its stream of events, after the one of this number. What comes of it goes to the replica `from`, as `relay`.
+ */
+type AnswerQuestion =
+  | {
+      readonly kind: 'resume'
+      readonly call: string
+      readonly relay: string
+      readonly from: string
+      readonly text: string
+    }
   | {
       readonly kind: 'replay'
       readonly session: string
       readonly stream: string
       readonly after: number
-      readonly follow: string
-      readonly to: string
-    }
-  /** It has gone again. */
-  | { readonly kind: 'unfollow'; readonly follow: string }
-  | ({ readonly kind: 'stream'; readonly follow: string } & Streamed)
-
-/** What comes of a stream. `text`: bytes as Latin-1. */
-export type Streamed =
-  | { readonly what: 'event'; readonly id: string | undefined; readonly text: string }
-  /** A heartbeat; the stream is whole; there is none of this name, or what comes next in it is lost. */
-  | { readonly what: 'sign' | 'end' | 'lost' }
-
-/**
- * About a suspended call at one replica whose client has retried at another. `retry` names the retry.
- */
-type SuspendedCallMessage =
-  /** `text` is the retry as the client sent it, `from` the replica that has it. */
-  | {
-      readonly kind: 'resume'
-      readonly call: string
-      readonly retry: string
+      readonly relay: string
       readonly from: string
-      readonly text: string
     }
-  /** The client still waits; `more`: it has taken the part before. Or it has gone. */
-  | { readonly kind: 'attends'; readonly retry: string; readonly from: string; readonly more: boolean }
-  | { readonly kind: 'left'; readonly retry: string }
-  | ({ readonly kind: 'resumed'; readonly retry: string } & Resumed)
 
-/** What the client of a retry is to get. `text`: bytes as Latin-1. */
-export type Resumed =
-  /** An answer with its HTTP status. */
+/** About an answer that one replica has and whose client is at another. `relay` names this. */
+type RelayMessage =
+  /** What comes next of the answer, by number from 1; number 0 needs no acknowledgement. */
+  | { readonly kind: 'relayed'; readonly relay: string; readonly seq: number; readonly items: readonly Relayed[] }
+  /** The client still waits: it has all up to this number, and can take more or not. */
+  | {
+      readonly kind: 'awaits'
+      readonly relay: string
+      readonly from: string
+      readonly received: number
+      readonly hasRoom: boolean
+    }
+  /** It has gone. */
+  | { readonly kind: 'left'; readonly relay: string }
+
+/** A piece of an answer. `text`: bytes as Latin-1. */
+export type Relayed =
+  /** All of it, with its HTTP status. */
   | { readonly what: 'answer'; readonly status: number; readonly text: string }
-  /** A message before the answer; a part of an answer that is too large to be held. */
-  | { readonly what: 'message' | 'part'; readonly text: string }
-  /** The last part was given; the answer broke off; a heartbeat; there is no such call. */
-  | { readonly what: 'end' | 'cut' | 'sign' | 'unknown' }
+  /** One event, or a part of one that is too large to be held; `id`: its id in the stream, where it has one. */
+  | { readonly what: 'event' | 'part'; readonly id?: string | undefined; readonly text: string }
+  /** It is whole; what comes next is lost; there is something to come; there is no such answer. */
+  | { readonly what: 'end' | 'lost' | 'heartbeat' | 'unknown' }
 
 export type BusKind = BusMessage['kind']
 

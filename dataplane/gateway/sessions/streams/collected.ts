@@ -1,4 +1,4 @@
-import type { EventSink } from './event-log.ts'
+import type { EventSink } from '../relay/event-sink.ts'
 
 /** How long another replica may take to give what it has. */
 const PATIENCE_MS = 2_000

@@ -1,53 +1,29 @@
-import { Budget } from '../../../server/budget.ts'
+import type { EventSink } from '../relay/event-sink.ts'
+import type { Relays } from '../relay/relays.ts'
 import type { BusMessage, SessionBus } from '../store/bus.ts'
 import type { SessionRecord } from '../store/store.ts'
 import type { EventId } from './event-id.ts'
-import type { EventLog, EventSink } from './event-log.ts'
+import type { EventLog } from './event-log.ts'
 import { EventLogs } from './event-logs.ts'
-import { RemoteSink } from './remote-sink.ts'
 
 const LOCAL = 'here'
 /** The first revision whose clients take an event without data. */
 const PRIMING = '2025-11-25'
-/** A replica that has sent nothing of a stream for so long, not even a heartbeat, is gone. */
-const SILENCE_MS = 60_000
-/** Bytes of unfinished answers to clients at other replicas, of all of them; an answer beyond that is lost. */
-const MOST_CARRIED = 32 * 1024 * 1024
-/** How long it may take to confirm that it has the stream. */
-const FIRST_SILENCE_MS = 3_000
-
-/** A stream of another replica that its client resumes here. */
-interface Followed {
-  /** Names it on the bus. */
-  readonly follow: string
-  readonly replica: string
-  readonly sink: EventSink
-  /** Runs until the other replica has sent something. */
-  readonly timer: NodeJS.Timeout
-  aliveAt: number
-}
 
 /** The streams of events to clients with sessions, here and at the other replicas. */
 export class Streams {
   readonly #logs = new EventLogs()
-  readonly #followed = new Map<string, Followed>()
-  /** Streams of this replica that their clients resume at others. */
-  readonly #given = new Map<string, readonly [log: EventLog, sink: RemoteSink]>()
-  readonly #room = new Budget({ total: MOST_CARRIED, share: MOST_CARRIED, reserve: 0 }).shareOf('')
+  readonly #relays: Relays
   #bus: SessionBus | undefined
-  #count = 0
+
+  constructor(relays: Relays) {
+    this.#relays = relays
+  }
 
   /** Takes messages of other replicas; undefined where there are none. */
   follow(bus: SessionBus | undefined): void {
     this.#bus = bus
     bus?.on('replay', (message) => this.#replay(message, bus))
-    bus?.on('unfollow', ({ follow }) => {
-      const [log, sink] = this.#given.get(follow) ?? []
-      this.#given.delete(follow)
-      if (sink !== undefined) log?.detach(sink)
-      sink?.drop()
-    })
-    bus?.on('stream', (message) => this.#take(message))
   }
 
   get #replica(): string {
@@ -74,59 +50,23 @@ export class Streams {
       sink.abort()
       return () => {}
     }
-    const follow = `${this.#replica}-${++this.#count}`
-    // In a Redis Cluster it can't be known whether the message has reached a replica.
-    const timer = setTimeout(() => this.#lose(follow), FIRST_SILENCE_MS)
-    timer.unref()
-    this.#followed.set(follow, { follow, replica, sink, timer, aliveAt: performance.now() })
-    bus.send({ kind: 'replay', session, stream, after: seq, follow, to: bus.replica }, replica).then(
-      (isHeard) => isHeard || this.#lose(follow),
-      () => this.#lose(follow),
-    )
-    return () => {
-      if (this.#unfollow(follow) !== undefined) bus.notify({ kind: 'unfollow', follow }, replica)
-    }
+    const receiver = this.#relays.receive(bus, replica, sink)
+    const relay = receiver.name
+    receiver.ask({ kind: 'replay', session, stream, after: seq, relay, from: bus.replica }, 1)
+    return () => receiver.leave()
   }
 
   /** A client resumes a stream of this replica at another one. */
-  #replay({ session, stream, after, follow, to }: Extract<BusMessage, { kind: 'replay' }>, bus: SessionBus): void {
+  #replay({ session, stream, after, relay, from }: Extract<BusMessage, { kind: 'replay' }>, bus: SessionBus): void {
     const log = this.#logs.find(session, stream)
-    const sink = new RemoteSink({ bus, follow, to, room: this.#room, onOver: () => this.#given.delete(follow) })
     if (log === undefined) {
-      sink.abort()
+      this.#relays.refuse(bus, relay, from)
       return
     }
-    this.#given.set(follow, [log, sink])
-    sink.heartbeat()
-    if (log.attach(sink, after)) log.onTaken?.()
-    else sink.abort()
-  }
-
-  #take(message: Extract<BusMessage, { kind: 'stream' }>): void {
-    const { follow } = message
-    const followed = this.#followed.get(follow)
-    if (followed === undefined) return
-    followed.aliveAt = performance.now()
-    clearTimeout(followed.timer)
-    const { sink } = followed
-    if (message.what === 'event') sink.event(Buffer.from(message.text, 'latin1'), message.id)
-    else if (message.what === 'sign') sink.heartbeat()
-    else if (message.what === 'lost') this.#lose(follow)
-    else {
-      this.#unfollow(follow)
-      sink.end()
-    }
-  }
-
-  #unfollow(follow: string): Followed | undefined {
-    const followed = this.#followed.get(follow)
-    clearTimeout(followed?.timer)
-    this.#followed.delete(follow)
-    return followed
-  }
-
-  #lose(follow: string): void {
-    this.#unfollow(follow)?.sink.abort()
+    const sender = this.#relays.send(bus, { relay, to: from, onOver: () => sender && log.detach(sender) })
+    if (sender === undefined) return
+    if (log.attach(sender, after)) log.onTaken?.()
+    else sender.abort()
   }
 
   /** Lets go of the streams of a session that has ended. */
@@ -137,7 +77,5 @@ export class Streams {
   /** Drops what no client will resume. */
   sweep(): void {
     this.#logs.sweep()
-    const oldest = performance.now() - SILENCE_MS
-    for (const { follow, aliveAt } of this.#followed.values()) if (aliveAt < oldest) this.#lose(follow)
   }
 }

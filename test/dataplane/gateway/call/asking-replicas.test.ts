@@ -191,4 +191,16 @@ test('when the replica that has the call is killed, its client is told soon, bef
   }
 })
 
+test('when the replica that has the client is killed, the call is cancelled soon', async () => {
+  const [one, two] = await stage.twoProcesses()
+  onAnswer = () => {}
+  const waiting = call(two.url, retry(await asked(one.url))).catch(() => {})
+  await eventually('the answer at the backend', () => backend.asking.at(-1)?.answers.length === 1)
+  backend.seen.length = 0
+  await two.end('SIGKILL')
+  await waiting
+  await eventually('the cancellation', () => backend.calls('notifications/cancelled').length === 1, 10_000)
+  await eventually('the end of the stream', () => backend.asking.at(-1)?.isClosed === true)
+})
+
 test.run()

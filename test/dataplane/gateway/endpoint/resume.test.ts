@@ -258,6 +258,34 @@ test('a stream on which one listened is gone on with at another replica', async 
   assert.equal(texts(back), ['missed', 'live'])
 })
 
+test('another replica gives a large answer whole, though its client reads slowly', async () => {
+  const stage = await startStage()
+  const [one, two] = await twoReplicas(stage)
+  const session = await openSession(one.url)
+  const broken = await call(stage, one.url, session)
+  await broken.leave()
+  stage.log('missed')
+  const headers = { ...session, accept: 'text/event-stream', 'last-event-id': broken.lastId }
+  const { body } = await fetch(two.url, { headers })
+  const reader = (body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader()
+  let text = ''
+  while (!text.includes('missed')) text += (await reader.read()).value ?? ''
+  const large = 'grüße, 世界 🌍 '.repeat(310_000)
+  assert.ok(Buffer.byteLength(large) > 6 * 1024 * 1024)
+  stage.answer(`{"content":[{"type":"text","text":"${large}"}]}`)
+  // A client that reads nothing for longer than a poll, and then a little at a time.
+  const until = performance.now() + 1_500
+  await eventually('more than a poll', () => performance.now() > until)
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    text += read.value
+    await new Promise(setImmediate)
+  }
+  const [last] = [...text.matchAll(/^data: (.+)$/gm)].slice(-1)
+  const { id, result } = JSON.parse(last?.[1] ?? '{}')
+  assert.is(id, 'c1')
+  assert.ok(result.content[0].text === large, 'the whole text')
+})
+
 test('a replica that does not know a stream any more says so at once', async () => {
   const stage = await startStage()
   const [one, two] = await twoReplicas(stage)

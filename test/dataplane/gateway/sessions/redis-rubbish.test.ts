@@ -63,11 +63,11 @@ const MESSAGES: readonly object[] = [
   { kind: 'say', session: 's', text: '{}', ask: '"portico-x-1"' },
   { kind: 'answer', session: 's', ask: '"portico-x-1"', text: '{}' },
   { kind: 'linked', session: 's', backend: 'b', from: 'x' },
-  { kind: 'replay', session: 's', stream: 't', after: 1, follow: 'f', to: 'x' },
-  { kind: 'stream', follow: 'f', what: 'event', id: 'i', text: 't' },
-  { kind: 'resume', call: 'c', retry: 'r', from: 'x', text: '{}' },
-  { kind: 'attends', retry: 'r', from: 'x', more: true },
-  { kind: 'resumed', retry: 'r', what: 'answer', status: 200, text: '{}' },
+  { kind: 'replay', session: 's', stream: 't', after: 1, relay: 'f', from: 'x' },
+  { kind: 'relayed', relay: 'f', seq: 1, items: [{ what: 'event', id: 'i', text: 't' }] },
+  { kind: 'resume', call: 'c', relay: 'r', from: 'x', text: '{}' },
+  { kind: 'awaits', relay: 'r', from: 'x', received: 0, hasRoom: true },
+  { kind: 'relayed', relay: 'r', seq: 1, items: [{ what: 'answer', status: 200, text: '{}' }] },
   { kind: 'cancel', session: 's', request: '1' },
 ]
 
@@ -91,14 +91,18 @@ test('rubbish on the channels of replicas is passed over', async () => {
   )
 })
 
+const relayed = (item: object) => ({ kind: 'relayed', relay: 'r', seq: 1, items: [item] }) as never
+
 test('what replicas say has its shape, and the like of it does not', () => {
   for (const message of MESSAGES) assert.ok(isBusMessage(message as never), JSON.stringify(message))
   const unlike: readonly (Partial<BusMessage> & Record<string, unknown>)[] = [
-    { kind: 'resumed', retry: 'r', what: 'answer', status: 99, text: '' },
-    { kind: 'resumed', retry: 'r', what: 'answer', status: 200 } as never,
-    { kind: 'resumed', retry: 'r', what: 'toString' } as never,
-    { kind: 'stream', follow: 'f', what: 'event' } as never,
-    { kind: 'attends', retry: 'r', from: 'x' } as never,
+    relayed({ what: 'answer', status: 99, text: '' }),
+    relayed({ what: 'answer', status: 200 }),
+    relayed({ what: 'toString' }),
+    relayed({ what: 'event' }),
+    { kind: 'relayed', relay: 'r', seq: 1, items: [null] } as never,
+    { kind: 'relayed', relay: 'r', items: [] } as never,
+    { kind: 'awaits', relay: 'r', from: 'x', received: 1 } as never,
     { kind: 'constructor' } as never,
   ]
   for (const message of unlike) assert.not.ok(isBusMessage(message), JSON.stringify(message))

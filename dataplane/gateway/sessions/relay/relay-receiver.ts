@@ -1,0 +1,132 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
+import type { BusMessage, Relayed, SessionBus } from '../store/bus.ts'
+import type { EventSink } from './event-sink.ts'
+
+/** Who gets an answer from another replica. */
+export interface AnswerSink extends EventSink {
+  /** A whole answer with its HTTP status, in the place of a stream; absent where only a stream can come. */
+  answer?(status: number, body: Buffer): void
+  /** The other replica has no such answer, or is gone; absent where that is the same as an answer that breaks off. */
+  unknown?(): void
+}
+
+interface RelayReceiverOptions {
+  readonly bus: SessionBus
+  /** The replica that has the answer. */
+  readonly replica: string
+  readonly sink: AnswerSink
+  onOver(): void
+}
+
+/** How long a replica that has lost its connection to Redis, or has none yet, is given before it is asked again. */
+const ASK_AGAIN_MS = 250
+/** How often the client gets a heartbeat, in polls of the other replica. */
+const HEARTBEAT_EVERY = 15
+
+/** Takes an answer from the replica that has it, and gives it to a client here as fast as that reads. */
+export class RelayReceiver {
+  /** Names the relay at both ends. */
+  readonly name = randomUUID()
+  /** `performance.now()` of the other replica's last message. */
+  heardAt = performance.now()
+  readonly #options: RelayReceiverOptions
+  /** The number of the last message that was taken. */
+  #received = 0
+  #hasRoom = true
+  /** The other replica has heard the question. */
+  #isAsked = false
+  #polls = 0
+  #isOver = false
+
+  constructor(options: RelayReceiverOptions) {
+    this.#options = options
+  }
+
+  /** Asks the other replica for the answer; where that hears nothing, so many times at most. */
+  ask(question: BusMessage, times: number): void {
+    this.#ask(question, times).catch(() => this.unknown())
+  }
+
+  async #ask(question: BusMessage, times: number): Promise<void> {
+    const { bus, replica } = this.#options
+    for (let time = 0; time < times && !this.#isOver; time++) {
+      if (time > 0) await setTimeout(ASK_AGAIN_MS, undefined, { ref: false })
+      this.#isAsked = await bus.send(question, replica)
+      if (this.#isAsked) return
+    }
+    this.unknown()
+  }
+
+  /** Messages are numbered from 1; what has the number 0 needs no acknowledgement. */
+  take(seq: number, items: readonly Relayed[]): void {
+    if (this.#isOver) return
+    this.heardAt = performance.now()
+    if (seq === 0 && items.some(({ what }) => what === 'unknown')) this.unknown()
+    // Another one has come twice, or late.
+    if (seq !== this.#received + 1) return
+    this.#received = seq
+    // Behind an answer that breaks off more comes than the client can take.
+    const isDraining = !this.#hasRoom
+    this.#hasRoom = true
+    for (const item of items) if (!this.#isOver) this.#give(item)
+    if (this.#isOver || this.#hasRoom) this.#report()
+    else if (!isDraining) this.#options.sink.onDrain(() => this.#drained())
+  }
+
+  #give(item: Relayed): void {
+    const { sink } = this.#options
+    if (item.what === 'event') this.#hasRoom = sink.event(bytesOf(item.text), item.id)
+    else if (item.what === 'part') this.#hasRoom = sink.part(bytesOf(item.text), item.id)
+    else {
+      this.#over()
+      if (item.what === 'end') sink.end()
+      else if (item.what === 'answer' && sink.answer !== undefined) sink.answer(item.status, bytesOf(item.text))
+      else sink.abort()
+    }
+  }
+
+  #drained(): void {
+    this.#hasRoom = true
+    if (!this.#isOver) this.#report()
+  }
+
+  /** Where this reaches nobody, the next poll does. */
+  #report(): void {
+    const { bus, replica } = this.#options
+    const hasRoom = this.#hasRoom || this.#isOver
+    bus.notify({ kind: 'awaits', relay: this.name, from: bus.replica, received: this.#received, hasRoom }, replica)
+  }
+
+  /** Tells the other replica that the client still waits, and by that asks whether that still has the answer. */
+  poll(): void {
+    if (!this.#isAsked) return
+    this.#report()
+    if (++this.#polls % HEARTBEAT_EVERY === 0) this.#options.sink.heartbeat()
+  }
+
+  /** The client has gone. */
+  leave(): void {
+    if (!this.#over()) return
+    const { bus, replica } = this.#options
+    bus.notify({ kind: 'left', relay: this.name }, replica)
+  }
+
+  /** The other replica has no such answer, or nothing is heard of it any more. */
+  unknown(): void {
+    if (this.#isOver) return
+    this.leave()
+    const { sink } = this.#options
+    if (sink.unknown === undefined) sink.abort()
+    else sink.unknown()
+  }
+
+  #over(): boolean {
+    if (this.#isOver) return false
+    this.#isOver = true
+    this.#options.onOver()
+    return true
+  }
+}
+
+const bytesOf = (text: string): Buffer => Buffer.from(text, 'latin1')
