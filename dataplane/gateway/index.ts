@@ -124,8 +124,8 @@ const probesAndStatus = (running: () => Gateway) =>
   adminApp({
     status: () => running().status(),
     ready() {
-      if (running().closing.aborted) return { reason: 'the gateway is stopping' }
-      return running().isReady ? true : { reason: 'backends are being asked for their tools' }
+      const reason = running().closing.aborted ? 'the gateway is stopping' : running().notReady
+      return reason === undefined ? true : { reason }
     },
     version: { version: manifest.version, node: process.version },
   })

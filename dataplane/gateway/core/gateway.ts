@@ -226,9 +226,11 @@ export class Gateway {
     return this.#backends.allTried
   }
 
-  /** Whether traffic may come. */
-  get isReady(): boolean {
-    return this.allListed && !isWaitingForServer(this.setup.config, this.#backends.all)
+  /** What has to come before traffic may: undefined where nothing has. */
+  get notReady(): string | undefined {
+    if (!this.keys.hasAsked) return 'other replicas are being asked for their keys'
+    if (!this.allListed) return 'backends are being asked for their tools'
+    return isWaitingForServer(this.setup.config, this.#backends.all) ? 'the server has not started yet' : undefined
   }
 
   /** Throws `backend_unavailable`, which names the backends, where lists fail now. */

@@ -39,20 +39,22 @@ export class RedisStage {
     }
   }
 
-  /** Two replicas of a gateway of their own, which both know the backend's tools. */
+  /** Two replicas of a gateway of their own, which both are ready and know the backend's tools. */
   async twoReplicas(more: Partial<TestConfig> = {}): Promise<[GatewayUnderTest, GatewayUnderTest]> {
     const config = this.config(more)
     const replicas: [GatewayUnderTest, GatewayUnderTest] = [await startGateway(config), await startGateway(config)]
     this.cleanups.push(() => Promise.all(replicas.map((replica) => replica.close())))
-    for (const replica of replicas)
+    for (const replica of replicas) {
+      await eventually('it is ready', async () => (await fetch(`${replica.adminUrl}/readyz`)).ok)
       await eventually('its tools', async () => (await replica.status()).backends.every(({ tools }) => tools > 0))
+    }
     return replicas
   }
 
   /** The same as processes of their own, which may be killed. */
-  async twoProcesses(): Promise<[GatewayReplica, GatewayReplica]> {
-    const config = { namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' }, ...this.config() }
-    const folder = temporaryFolder({ 'gateway.yaml': JSON.stringify(config) })
+  async twoProcesses(more: Partial<TestConfig> = {}): Promise<[GatewayReplica, GatewayReplica]> {
+    const standard = { namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' } }
+    const folder = temporaryFolder({ 'gateway.yaml': JSON.stringify({ ...standard, ...this.config(more) }) })
     this.cleanups.push(() => folder[Symbol.dispose]())
     const start = async () => {
       const replica = await GatewayReplica.start(join(folder.path, 'gateway.yaml'))

@@ -16,12 +16,23 @@ const MOST_KNOWN = 3
 export class SharedKeys {
   #secrets: readonly string[] = [randomBytes(SECRET_BYTES).toString('base64url')]
   #agree: AgreeOnSecret | undefined
+  #hasAsked = false
 
   /** Agrees with other replicas from now on; undefined where there are none. */
   follow(agree: AgreeOnSecret | undefined): void {
     this.#agree = agree
-    // It never rejects: while the others can't be reached nothing changes.
-    this.renew().catch(() => {})
+    const asked = (): void => {
+      this.#hasAsked = true
+    }
+    this.renew().then(asked, asked)
+  }
+
+  /**
+   * Whether the others were asked for their secret, with or without success: before that this replica would seal with
+   * a key that no other one knows.
+   */
+  get hasAsked(): boolean {
+    return this.#hasAsked
   }
 
   /** Follows a secret that was replaced, and puts one back that was lost. While the others can't be reached nothing changes. */

@@ -46,6 +46,25 @@ test('a replica alone has a key at once, which it still takes when it has found 
   assert.ok(accepts(alone, own))
 })
 
+test('it has asked for the secret once there is an answer, or none can be had, or nobody is there to ask', async () => {
+  let agree: (secret: string) => void = () => {}
+  const keys = new SharedKeys()
+  keys.follow(
+    () =>
+      new Promise((resolve) => {
+        agree = resolve
+      }),
+  )
+  assert.not(keys.hasAsked)
+  agree('theirs')
+  await eventually('it has asked', () => keys.hasAsked)
+  for (const follow of [undefined, () => Promise.reject(new Error('Redis is away'))]) {
+    const others = new SharedKeys()
+    others.follow(follow)
+    await eventually('it has asked', () => others.hasAsked)
+  }
+})
+
 test('a secret that was replaced is followed, and what the old one has sealed is still taken', async () => {
   const [one, two] = [replica(), replica()]
   await same(one, two)
