@@ -105,8 +105,7 @@ export async function soak(seconds: number, tell: (line: string) => void = () =>
     const broken = await EventReader.open(url, { method: 'POST', headers, body: rpc('tools/call', params) })
     await eventually('the first event', () => broken.events.length > 0)
     await broken.leave()
-    const after = { ...session, accept: 'text/event-stream', 'last-event-id': broken.events[0]?.id ?? '' }
-    const back = await EventReader.open(url, { headers: after })
+    const back = await EventReader.listen(url, session, broken.events[0]?.id ?? '')
     await eventually('the rest', () => back.ended)
     counts.calls++
     counts.resumed++

@@ -101,9 +101,10 @@ export async function openSessionStream(
   await sessions.serverMessages.subscribe(session)
   if (after !== undefined) {
     const missed = new Collected()
-    if (log === undefined) streams.followRemote(session.record.id, after, missed)
-    else log.attach(missed, after.seq)
+    const unfollow = log === undefined ? streams.followRemote(session.record.id, after, missed) : undefined
+    if (log?.attach(missed, after.seq) === false) missed.abort()
     await missed.whole
+    unfollow?.()
     missed.giveTo(writer)
   }
   stream.begin()

@@ -1,3 +1,5 @@
+import { BASE_HEADERS, modern } from './post.ts'
+
 /** One event as a client has it. */
 export interface ReadEvent {
   readonly id: string | undefined
@@ -27,6 +29,18 @@ export class EventReader {
     return new EventReader(await fetch(url, { ...init, signal: leaving.signal }), leaving)
   }
 
+  /** Opens a session's GET stream: behind the event `after`, of whichever stream that is, or a new one. */
+  static listen(url: string, session: Readonly<Record<string, string>>, after?: string): Promise<EventReader> {
+    const resuming = after === undefined ? {} : { 'last-event-id': after }
+    return EventReader.open(url, { headers: { ...session, accept: 'text/event-stream', ...resuming } })
+  }
+
+  /** Opens a modern client's stream of the updates of resources. */
+  static watch(url: string, resourceSubscriptions: readonly string[]): Promise<EventReader> {
+    const { body, headers } = modern('subscriptions/listen', { notifications: { resourceSubscriptions } })
+    return EventReader.open(url, { method: 'POST', headers: { ...BASE_HEADERS, ...headers }, body })
+  }
+
   async #read({ body }: Response): Promise<void> {
     if (body === null) return
     let text = ''
@@ -50,6 +64,11 @@ export class EventReader {
   /** Messages without the events that have none. */
   get messages(): readonly any[] {
     return this.events.flatMap(({ message }) => (message === undefined ? [] : [message]))
+  }
+
+  /** What each message says: a log message its data, a result the text of its content, an error its message. */
+  get texts(): unknown[] {
+    return this.messages.map(({ params, result, error }) => params?.data ?? result?.content[0].text ?? error?.message)
   }
 
   get lastId(): string {

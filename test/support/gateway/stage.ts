@@ -1,5 +1,8 @@
 import type { ServerResponse } from 'node:http'
+import { eventually } from '../eventually.ts'
 import { answer, OK_RESULT, type RawRequest, type RawServer, startRawServer } from '../servers/raw-server.ts'
+import { EventReader } from './event-reader.ts'
+import { BASE_HEADERS, rpc } from './post.ts'
 
 /** A backend whose calls and GET streams a test writes on as it likes. */
 export class Stage {
@@ -29,6 +32,21 @@ export class Stage {
   /** A log message before the answer to the newest call. */
   log(text: string): void {
     this.calls.at(-1)?.res.write(`data: ${logged(text)}\n\n`)
+  }
+
+  /** Calls the tool as a client of a session, and waits until its answer has begun with a log message, `first`. */
+  async beginCall(url: string, session: Readonly<Record<string, string>>, id: unknown = 'c1'): Promise<EventReader> {
+    const before = this.calls.length
+    const opening = EventReader.open(url, {
+      method: 'POST',
+      headers: { ...BASE_HEADERS, ...session },
+      body: rpc('tools/call', { name: 't', arguments: {} }, id),
+    })
+    await eventually('the call', () => this.calls.length > before)
+    this.log('first')
+    const reader = await opening
+    await eventually('its first message', () => reader.messages.length > 0)
+    return reader
   }
 
   answer(result = OK_RESULT): void {

@@ -164,16 +164,9 @@ for (const era of ['legacy', 'modern'] as const) {
 
   stage('on streams of what belongs to no call', async (hostile) => {
     const session = await openSession(hostile.gateway.url)
-    const listening = await EventReader.open(hostile.gateway.url, {
-      headers: { accept: 'text/event-stream', ...session },
-    })
+    const listening = await EventReader.listen(hostile.gateway.url, session)
     await post(hostile.gateway.url, rpc('tools/call', { name: 't' }), session)
-    const { body, headers } = modern('subscriptions/listen', { notifications: { resourceSubscriptions: ['test://a'] } })
-    const watching = await EventReader.open(hostile.gateway.url, {
-      method: 'POST',
-      headers: { ...BASE_HEADERS, ...headers },
-      body,
-    })
+    const watching = await EventReader.watch(hostile.gateway.url, ['test://a'])
     await eventually('streams of the backend', () => hostile.streams.size >= 3)
     const good = JSON.stringify(UNASKED.find((one) => JSON.stringify(one).includes('resources/updated')))
     for (const message of UNASKED) {

@@ -147,12 +147,10 @@ for (const start of [startStdioServer, startSseChannel]) {
   stage('what belongs to no call', async (hostile) => {
     const { gateway, server } = hostile
     const session = await hostile.session()
-    const listening = await EventReader.open(gateway.url, { headers: { accept: 'text/event-stream', ...session } })
+    const listening = await EventReader.listen(gateway.url, session)
     const { text } = await post(gateway.url, rpc('resources/subscribe', { uri: 'test://a' }), session)
     assert.match(text, /"result"/)
-    const { body, headers } = modern('subscriptions/listen', { notifications: { resourceSubscriptions: ['test://a'] } })
-    const init = { method: 'POST', headers: { ...BASE_HEADERS, ...headers }, body }
-    const watching = await EventReader.open(gateway.url, init)
+    const watching = await EventReader.watch(gateway.url, ['test://a'])
     await eventually('the acknowledgement', () => watching.messages.length > 0)
     const good = JSON.stringify(UNASKED.find((one) => JSON.stringify(one).includes('resources/updated')))
     for (const message of [...UNASKED, { jsonrpc: '2.0', id: 1, result: {} }, { jsonrpc: '2.0', id: 1, error: {} }]) {

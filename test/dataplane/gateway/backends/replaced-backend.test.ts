@@ -5,7 +5,7 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
-import { BASE_HEADERS, modern, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import {
   answer,
   OK_RESULT,
@@ -108,10 +108,7 @@ test('who listens to resources of a backend that is replaced is told to ask anew
   const backend = await startWatched()
   const config = { name: 'b', url: backend.url }
   const gateway = await startGateway({ backends: [config] })
-  const listen = () => {
-    const { body, headers } = modern('subscriptions/listen', { notifications: { resourceSubscriptions: ['test://a'] } })
-    return EventReader.open(gateway.url, { method: 'POST', headers: { ...BASE_HEADERS, ...headers }, body })
-  }
+  const listen = () => EventReader.watch(gateway.url, ['test://a'])
   try {
     await postModern(gateway.url, 'resources/list')
     const first = await listen()
@@ -138,7 +135,7 @@ test('what a session watches at a backend that is replaced is watched at the new
   const gateway = await startGateway({ backends: [config] })
   try {
     const session = await openSession(gateway.url)
-    const heard = await EventReader.open(gateway.url, { headers: { accept: 'text/event-stream', ...session } })
+    const heard = await EventReader.listen(gateway.url, session)
     assert.ok((await post(gateway.url, rpc('resources/subscribe', { uri: 'test://a' }), session)).json.result)
     await eventually('it is watched', () => backend.streams.size === 1)
     await gateway.configure({ backends: [{ ...config, headers: { 'x-key': 'new' } }] })

@@ -5,7 +5,6 @@ import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
 import { startGateway } from '../../../support/gateway/gateway.ts'
-import { BASE_HEADERS, modern } from '../../../support/gateway/post.ts'
 import { answer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 const cleanups: (() => unknown)[] = []
@@ -64,12 +63,7 @@ async function startWatched(refuses: Answering = () => false) {
   await eventually('its lists', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
   const open = () => subscriptions.filter((subscription) => subscription.open)
   const watch = async (...uris: string[]): Promise<EventReader> => {
-    const { body, headers } = modern('subscriptions/listen', { notifications: { resourceSubscriptions: uris } })
-    const reader = await EventReader.open(gateway.url, {
-      method: 'POST',
-      headers: { ...BASE_HEADERS, ...headers },
-      body,
-    })
+    const reader = await EventReader.watch(gateway.url, uris)
     cleanups.push(() => reader.leave())
     await eventually('the acknowledgement', () => reader.messages.length > 0)
     return reader

@@ -230,11 +230,7 @@ test('what a backend tells of a task reaches the client that has begun it, and n
   const other = await openSession(gateway.url)
   const [mine, theirs] = [await begin(session), await begin(other)]
   const [ownMine, ownTheirs] = one.tasks.slice(-2) as [string, string]
-  const readers = await Promise.all(
-    [session, other].map((headers) =>
-      EventReader.open(gateway.url, { headers: { ...headers, accept: 'text/event-stream' } }),
-    ),
-  )
+  const readers = await Promise.all([session, other].map((headers) => EventReader.listen(gateway.url, headers)))
   const [reader, otherReader] = readers as [EventReader, EventReader]
   await eventually('the backend is heard in both sessions', () => one.listening() === 2)
   one.say(status(ownMine))
@@ -334,7 +330,7 @@ test('any replica knows the session’s tasks', async () => {
   const session = await openSession(first)
   await ask(session, 'ping', {}, second)
   const id = await begin(session, 'one_job', first)
-  const reader = await EventReader.open(second, { headers: { ...session, accept: 'text/event-stream' } })
+  const reader = await EventReader.listen(second, session)
   assert.is((await ask(session, 'tasks/get', { taskId: id }, second)).result.taskId, id)
   await eventually('the list', async () => (await ask(session, 'tasks/list', {}, second)).result.tasks.length === 1)
   // Begun at the one, while the other listens.

@@ -6,24 +6,15 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { EventReader } from '../../../support/gateway/event-reader.ts'
-import { type GatewayUnderTest, startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
-import { BASE_HEADERS, openSession, post, rpc } from '../../../support/gateway/post.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { openSession, post, rpc } from '../../../support/gateway/post.ts'
 import { logged, Stage } from '../../../support/gateway/stage.ts'
-import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { answer } from '../../../support/servers/raw-server.ts'
 
 const cleanups: (() => unknown)[] = []
-let redis: RedisServer
-test.before(async () => {
-  redis = await startRedis()
-})
 test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
-test.after(() => redis.stop())
-
-const texts = ({ messages }: EventReader): unknown[] =>
-  messages.map(({ params, result, error }) => params?.data ?? result?.content[0].text ?? error?.message)
 
 async function startStage(): Promise<Stage> {
   const stage = await Stage.start()
@@ -31,46 +22,22 @@ async function startStage(): Promise<Stage> {
   return stage
 }
 
-async function serve(stage: Stage, more: Partial<TestConfig> = {}): Promise<GatewayUnderTest> {
-  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: stage.backend.url }], ...more })
+async function serve(stage: Stage): Promise<GatewayUnderTest> {
+  const gateway = await startGateway({ role: 'proxy', backends: [{ name: 'b', url: stage.backend.url }] })
   cleanups.push(() => gateway.close())
   await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
   return gateway
 }
 
-let gateways = 0
-async function twoReplicas(stage: Stage): Promise<[GatewayUnderTest, GatewayUnderTest]> {
-  const more: Partial<TestConfig> = {
-    name: `comes-back-${gateways++}`,
-    sessionStorage: { redis: { addresses: [redis.address] } },
-  }
-  return [await serve(stage, more), await serve(stage, more)]
-}
-
 type Headers_ = Record<string, string>
-/** Calls the tool and waits until the answer has begun with a log message. */
-async function call(stage: Stage, url: string, session: Headers_, id: unknown = 'c1'): Promise<EventReader> {
-  const before = stage.calls.length
-  const opening = EventReader.open(url, {
-    method: 'POST',
-    headers: { ...BASE_HEADERS, ...session },
-    body: rpc('tools/call', { name: 't', arguments: {} }, id),
-  })
-  await eventually('the call', () => stage.calls.length > before)
-  stage.log('first')
-  const reader = await opening
+async function call(stage: Stage, url: string, session: Headers_, id?: unknown): Promise<EventReader> {
+  const reader = await stage.beginCall(url, session, id)
   cleanups.push(() => reader.leave())
-  await eventually('its first message', () => reader.messages.length > 0)
   return reader
 }
 
 async function listen(url: string, session: Headers_, after?: string): Promise<EventReader> {
-  const headers = {
-    ...session,
-    accept: 'text/event-stream',
-    ...(after === undefined ? {} : { 'last-event-id': after }),
-  }
-  const reader = await EventReader.open(url, { headers })
+  const reader = await EventReader.listen(url, session, after)
   cleanups.push(() => reader.leave())
   return reader
 }
@@ -85,11 +52,11 @@ test('what a client has missed of an answer it gets when it comes back, and what
   const back = await listen(url, session, broken.lastId)
   assert.is(back.status, 200)
   assert.is(back.headers.get('content-type'), 'text/event-stream')
-  await eventually('what was missed', () => texts(back).includes('missed'))
+  await eventually('what was missed', () => back.texts.includes('missed'))
   stage.log('live')
   stage.answer()
   await eventually('the end', () => back.ended)
-  assert.equal(texts(back), ['missed', 'live', 'ok'])
+  assert.equal(back.texts, ['missed', 'live', 'ok'])
   assert.is(back.messages.at(-1).id, 'c1')
   assert.is(stage.backend.calls('tools/call').length, 1)
   assert.is(stage.backend.calls('notifications/cancelled').length, 0, 'a lost connection cancels nothing')
@@ -106,13 +73,13 @@ test('an answer that came while its client was away is kept; behind it there is 
   stage.answer()
   const back = await listen(url, session, broken.lastId)
   await eventually('the end', () => back.ended)
-  assert.equal(texts(back), ['ok'])
+  assert.equal(back.texts, ['ok'])
   // A client may come back once more, though it has all: one of the SDKs does after an error.
   assert.is((await listen(url, session, back.lastId)).status, 204)
   // From an earlier event on it is said again.
   const again = await listen(url, session, broken.events[0]?.id)
   await eventually('the end', () => again.ended)
-  assert.equal(texts(again), ['first', 'ok'])
+  assert.equal(again.texts, ['first', 'ok'])
 })
 
 test('each stream has its own: two calls at a time, each is gone on with alone', async () => {
@@ -131,7 +98,7 @@ test('each stream has its own: two calls at a time, each is gone on with alone',
   ] as const) {
     const back = await listen(url, session, reader.lastId)
     await eventually('the end', () => back.ended)
-    assert.equal(texts(back), [text])
+    assert.equal(back.texts, [text])
   }
 })
 
@@ -170,7 +137,7 @@ test('nobody comes back to a stream of another session', async () => {
   await broken.leave()
   const other = await listen(url, await openSession(url), broken.lastId)
   await eventually('the end', () => other.ended)
-  assert.equal(texts(other), ['The answer is no longer there; the request may have been carried out.'])
+  assert.equal(other.texts, ['The answer is no longer there; the request may have been carried out.'])
   stage.answer()
 })
 
@@ -210,104 +177,15 @@ test('what is said unasked while a client is away it hears when it comes back', 
   await eventually('the backend’s stream', () => stage.gets.length === 1)
   const say = (text: string) => stage.gets[0]?.write(`data: ${logged(text)}\n\n`)
   say('heard')
-  await eventually('it is heard', () => texts(stream).includes('heard'))
+  await eventually('it is heard', () => stream.texts.includes('heard'))
   await stream.leave()
   say('missed')
   const back = await listen(url, session, stream.lastId)
-  await eventually('what was missed', () => texts(back).includes('missed'))
+  await eventually('what was missed', () => back.texts.includes('missed'))
   say('live')
-  await eventually('what comes', () => texts(back).includes('live'))
-  assert.equal(texts(back), ['missed', 'live'])
+  await eventually('what comes', () => back.texts.includes('live'))
+  assert.equal(back.texts, ['missed', 'live'])
   assert.is(stage.gets.length, 1, 'the backend did not notice')
-})
-
-test('another replica gives what was missed of an answer, and what still comes', async () => {
-  const stage = await startStage()
-  const [one, two] = await twoReplicas(stage)
-  const session = await openSession(one.url)
-  const broken = await call(stage, one.url, session)
-  await broken.leave()
-  stage.log('missed')
-  const back = await listen(two.url, session, broken.lastId)
-  await eventually('what was missed', () => texts(back).includes('missed'))
-  stage.log('live')
-  await eventually('what comes', () => texts(back).includes('live'))
-  // And away, and back at the first one.
-  await back.leave()
-  stage.answer()
-  const home = await listen(one.url, session, back.lastId)
-  await eventually('the end', () => home.ended)
-  assert.equal([texts(back), texts(home)], [['missed', 'live'], ['ok']])
-})
-
-test('a stream on which one listened is gone on with at another replica', async () => {
-  const stage = await startStage()
-  const [one, two] = await twoReplicas(stage)
-  const session = await openSession(one.url)
-  const stream = await listen(one.url, session)
-  await eventually('the first event', () => stream.events.length === 1)
-  await call(stage, one.url, session)
-  await eventually('the backend’s stream', () => stage.gets.length === 1)
-  await stream.leave()
-  stage.gets[0]?.write(`data: ${logged('missed')}\n\n`)
-  const back = await listen(two.url, session, stream.lastId)
-  await eventually('what was missed', () => texts(back).includes('missed'))
-  await eventually('the backend’s next stream', () => stage.gets.length === 2)
-  stage.gets[1]?.write(`data: ${logged('live')}\n\n`)
-  await eventually('what comes', () => texts(back).includes('live'))
-  assert.equal(texts(back), ['missed', 'live'])
-})
-
-test('another replica gives a large answer whole, though its client reads slowly', async () => {
-  const stage = await startStage()
-  const [one, two] = await twoReplicas(stage)
-  const session = await openSession(one.url)
-  const broken = await call(stage, one.url, session)
-  await broken.leave()
-  stage.log('missed')
-  const headers = { ...session, accept: 'text/event-stream', 'last-event-id': broken.lastId }
-  const { body } = await fetch(two.url, { headers })
-  const reader = (body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader()
-  let text = ''
-  while (!text.includes('missed')) text += (await reader.read()).value ?? ''
-  const large = 'grüße, 世界 🌍 '.repeat(310_000)
-  assert.ok(Buffer.byteLength(large) > 6 * 1024 * 1024)
-  stage.answer(`{"content":[{"type":"text","text":"${large}"}]}`)
-  // A client that reads nothing for longer than a poll, and then a little at a time.
-  const until = performance.now() + 1_500
-  await eventually('more than a poll', () => performance.now() > until)
-  for (let read = await reader.read(); !read.done; read = await reader.read()) {
-    text += read.value
-    await new Promise(setImmediate)
-  }
-  const [last] = [...text.matchAll(/^data: (.+)$/gm)].slice(-1)
-  const { id, result } = JSON.parse(last?.[1] ?? '{}')
-  assert.is(id, 'c1')
-  assert.ok(result.content[0].text === large, 'the whole text')
-})
-
-test('a replica that does not know a stream any more says so at once', async () => {
-  const stage = await startStage()
-  const [one, two] = await twoReplicas(stage)
-  const session = await openSession(two.url)
-  const broken = await call(stage, one.url, session)
-  const back = await listen(two.url, session, broken.lastId.replace(/^([^.]*)\.[^.]*/, '$1.zzz'))
-  await eventually('the end', () => back.ended, 2_000)
-  assert.is(back.messages.at(-1)?.error?.code, -32603)
-})
-
-test('the answer that went with its replica is an error', async () => {
-  const stage = await startStage()
-  const [one, two] = await twoReplicas(stage)
-  const session = await openSession(two.url)
-  const broken = await call(stage, one.url, session)
-  const id = broken.lastId.replace(/^[^.]*/, 'AAAAAAAAAAAA')
-  const back = await listen(two.url, session, id)
-  await eventually('the end', () => back.ended)
-  assert.equal(
-    back.messages.map((message) => [message.id, message.error?.code]),
-    [['c1', -32603]],
-  )
 })
 
 test('a client on the SDK of its time comes back by its resumption token', async () => {

@@ -52,14 +52,7 @@ test('each kind of stream ends when its token has expired, and not before', asyn
   const listening = await stream(short, listen.body, listen.headers)
   const lasting = await stream(good, listen.body, listen.headers)
   const get = (token: string, at: Record<string, string>, after?: string) =>
-    EventReader.open(gateway.url, {
-      headers: {
-        accept: 'text/event-stream',
-        ...at,
-        ...bearer(token),
-        ...(after === undefined ? {} : { 'last-event-id': after }),
-      },
-    })
+    EventReader.listen(gateway.url, { ...at, ...bearer(token) }, after)
   const hearing = await get(short, session)
   // Each of these calls becomes a stream by what the backend says first, and has no answer.
   const open = async (request: Promise<EventReader>) => {

@@ -2,8 +2,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { askByAddress } from '../../../../operator/runtime/pods/ask-pod.ts'
 import type { Pod } from '../../../../operator/runtime/pods/observation.ts'
+import { readStatusByAddress } from '../../../../operator/runtime/pods/read-pod-status.ts'
 
 /** Asks a pod on this machine that answers with this text. */
 async function ask(answer: string): Promise<unknown> {
@@ -14,7 +14,7 @@ async function ask(answer: string): Promise<unknown> {
   const metadata = { name: 'one', namespace: 'a' }
   const pod: Pod = { apiVersion: 'v1', kind: 'Pod', metadata, spec, status: { podIP: '127.0.0.1' } }
   try {
-    return await askByAddress(pod)
+    return await readStatusByAddress(pod)
   } finally {
     server.closeAllConnections()
     server.close()

@@ -1,0 +1,153 @@
+/** Legacy clients that come back to a stream at another replica than the one that has it. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { EventReader } from '../../../support/gateway/event-reader.ts'
+import type { GatewayUnderTest } from '../../../support/gateway/gateway.ts'
+import { openSession } from '../../../support/gateway/post.ts'
+import { RedisStage } from '../../../support/gateway/redis-stage.ts'
+import { logged, Stage } from '../../../support/gateway/stage.ts'
+
+let stage: Stage
+const replicas = new RedisStage(test, () => stage.backend.url)
+const { cleanups } = replicas
+test.before.each(async () => {
+  stage = await Stage.start()
+  cleanups.push(() => stage.backend.close())
+})
+
+const twoReplicas = (): Promise<[GatewayUnderTest, GatewayUnderTest]> => replicas.twoReplicas({ role: 'proxy' })
+
+type Headers_ = Record<string, string>
+async function call(url: string, session: Headers_): Promise<EventReader> {
+  const reader = await stage.beginCall(url, session)
+  cleanups.push(() => reader.leave())
+  return reader
+}
+
+async function listen(url: string, session: Headers_, after?: string): Promise<EventReader> {
+  const reader = await EventReader.listen(url, session, after)
+  cleanups.push(() => reader.leave())
+  return reader
+}
+
+test('another replica gives what was missed of an answer, and what still comes', async () => {
+  const [one, two] = await twoReplicas()
+  const session = await openSession(one.url)
+  const broken = await call(one.url, session)
+  await broken.leave()
+  stage.log('missed')
+  const back = await listen(two.url, session, broken.lastId)
+  await eventually('what was missed', () => back.texts.includes('missed'))
+  stage.log('live')
+  await eventually('what comes', () => back.texts.includes('live'))
+  // And away, and back at the first one.
+  await back.leave()
+  stage.answer()
+  const home = await listen(one.url, session, back.lastId)
+  await eventually('the end', () => home.ended)
+  assert.equal([back.texts, home.texts], [['missed', 'live'], ['ok']])
+})
+
+test('a stream on which one listened is gone on with at another replica', async () => {
+  const [one, two] = await twoReplicas()
+  const session = await openSession(one.url)
+  const stream = await listen(one.url, session)
+  await eventually('the first event', () => stream.events.length === 1)
+  await call(one.url, session)
+  await eventually('the backend’s stream', () => stage.gets.length === 1)
+  await stream.leave()
+  stage.gets[0]?.write(`data: ${logged('missed')}\n\n`)
+  const back = await listen(two.url, session, stream.lastId)
+  await eventually('what was missed', () => back.texts.includes('missed'))
+  await eventually('the backend’s next stream', () => stage.gets.length === 2)
+  stage.gets[1]?.write(`data: ${logged('live')}\n\n`)
+  await eventually('what comes', () => back.texts.includes('live'))
+  assert.equal(back.texts, ['missed', 'live'])
+})
+
+test('another replica gives a large answer whole, though its client reads slowly', async () => {
+  const [one, two] = await twoReplicas()
+  const session = await openSession(one.url)
+  const broken = await call(one.url, session)
+  await broken.leave()
+  stage.log('missed')
+  const headers = { ...session, accept: 'text/event-stream', 'last-event-id': broken.lastId }
+  const { body } = await fetch(two.url, { headers })
+  const reader = (body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader()
+  let text = ''
+  while (!text.includes('missed')) text += (await reader.read()).value ?? ''
+  const large = 'grüße, 世界 🌍 '.repeat(310_000)
+  assert.ok(Buffer.byteLength(large) > 6 * 1024 * 1024)
+  stage.answer(`{"content":[{"type":"text","text":"${large}"}]}`)
+  // A client that reads nothing for longer than a poll, and then a little at a time.
+  const until = performance.now() + 1_500
+  await eventually('more than a poll', () => performance.now() > until)
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    text += read.value
+    await new Promise(setImmediate)
+  }
+  const [last] = [...text.matchAll(/^data: (.+)$/gm)].slice(-1)
+  const { id, result } = JSON.parse(last?.[1] ?? '{}')
+  assert.is(id, 'c1')
+  assert.ok(result.content[0].text === large, 'the whole text')
+})
+
+test('a replica that does not know a stream any more says so at once', async () => {
+  const [one, two] = await twoReplicas()
+  const session = await openSession(two.url)
+  const broken = await call(one.url, session)
+  const back = await listen(two.url, session, broken.lastId.replace(/^([^.]*)\.[^.]*/, '$1.zzz'))
+  await eventually('the end', () => back.ended, 2_000)
+  assert.is(back.messages.at(-1)?.error?.code, -32603)
+})
+
+test('the answer that went with its replica is an error', async () => {
+  const [one, two] = await twoReplicas()
+  const session = await openSession(two.url)
+  const broken = await call(one.url, session)
+  const id = broken.lastId.replace(/^[^.]*/, 'AAAAAAAAAAAA')
+  const back = await listen(two.url, session, id)
+  await eventually('the end', () => back.ended)
+  assert.equal(
+    back.messages.map((message) => [message.id, message.error?.code]),
+    [['c1', -32603]],
+  )
+})
+
+test('when the replica that has an answer is killed, the client that resumed it elsewhere learns that soon', async () => {
+  const [one, two] = await replicas.twoProcesses({ role: 'proxy' })
+  const session = await openSession(one.url)
+  const broken = await call(one.url, session)
+  await broken.leave()
+  const back = await listen(two.url, session, broken.lastId)
+  stage.log('live')
+  await eventually('what comes', () => back.texts.includes('live'))
+  await one.end('SIGKILL')
+  await eventually('the end', () => back.ended, 10_000)
+  assert.equal(
+    back.messages.map(({ id, params, error }) => [id, params?.data ?? error?.code]),
+    [
+      [undefined, 'live'],
+      ['c1', -32603],
+    ],
+  )
+  assert.is((await listen(two.url, session, back.lastId)).status, 204)
+})
+
+test('when the replica that has the client is killed, the answer waits for that where it is made', async () => {
+  const [one, two] = await replicas.twoProcesses({ role: 'proxy' })
+  const session = await openSession(one.url)
+  const broken = await call(one.url, session)
+  await broken.leave()
+  const back = await listen(two.url, session, broken.lastId)
+  stage.log('live')
+  await eventually('what comes', () => back.texts.includes('live'))
+  await two.end('SIGKILL')
+  stage.answer()
+  const home = await listen(one.url, session, back.lastId)
+  await eventually('the end', () => home.ended)
+  assert.equal(home.texts, ['ok'])
+})
+
+test.run()
