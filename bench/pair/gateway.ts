@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type LoadRequest, load } from '../gateway/load.ts'
-import { cpuSeconds, endParts, type Part, start, tell } from '../gateway/parts.ts'
+import { endParts, type Part, start, tell } from '../gateway/parts.ts'
 import { type Era, openSession, toolCall, toolsList } from '../gateway/requests.ts'
 import { Comparison, type Measure, openBoth } from './turns.ts'
 
@@ -81,13 +81,15 @@ function measured(era: Era, part: Part, build: Build, workers: number): Measure 
   return async () => {
     sessions ??= await sessionsOf(era, part, workers)
     const begun = sessions
-    const used = await tell(part)
+    const { cpu: used } = await tell(part)
     const { requests } = await load({
       origin: part.origin,
       workers,
       seconds: SECONDS,
       request: (worker, count) => build(begun[worker], worker, count),
     })
-    return ((cpuSeconds(await tell(part)) - cpuSeconds(used)) / requests) * 1e6
+    const { cpu } = await tell(part)
+    const user = (cpu.user - used.user) / requests
+    return { total: user + (cpu.system - used.system) / requests, user }
   }
 }

@@ -60,6 +60,6 @@ function measured(
   return async () => {
     const used = await registry.usage()
     for (let count = 0; count < requests; count++) await client.get(path(asked++))
-    return (((await registry.usage()).cpuMs - used.cpuMs) / requests) * 1e3
+    return { total: (((await registry.usage()).cpuMs - used.cpuMs) / requests) * 1e3 }
   }
 }

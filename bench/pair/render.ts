@@ -21,7 +21,7 @@ export async function compareRender(roots: { readonly before: string; readonly a
           encoding: 'utf8',
         })
         if (status !== 0) throw new Error(`render failed: ${stderr}`)
-        return performance.now() - began
+        return { total: performance.now() - began }
       }
     }
     const comparison = new Comparison('ms')

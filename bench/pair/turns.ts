@@ -1,5 +1,12 @@
-/** What is measured of one process of a checkout: gives the cost of a turn, in any unit, lower is better. */
-export type Measure = () => Promise<number>
+/** What a turn costs, in any unit; lower is better. */
+export interface Cost {
+  readonly total: number
+  /** What of it was spent in the process itself: what the kernel spends differs with whom it has to wake. */
+  readonly user?: number
+}
+
+/** What is measured of one process of a checkout: gives the cost of a turn. */
+export type Measure = () => Promise<Cost>
 
 /** A checkout and the one it is compared with. */
 export interface Pair<T> {
@@ -17,6 +24,20 @@ const median = (values: readonly number[]): number => {
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
 
+const medianCost = (costs: readonly Cost[]): Cost => {
+  const users = costs.flatMap(({ user }) => user ?? [])
+  const total = median(costs.map((cost) => cost.total))
+  return users.length === 0 ? { total } : { total, user: median(users) }
+}
+
+/** The geometric mean of ratios with its standard error. */
+function meanRatio(ratios: readonly number[]): string {
+  const logarithms = ratios.map(Math.log)
+  const centre = mean(logarithms)
+  const variance = logarithms.reduce((sum, one) => sum + (one - centre) ** 2, 0) / (logarithms.length - 1)
+  return `${Math.exp(centre).toFixed(3)} ± ${Math.sqrt(variance / logarithms.length).toFixed(3)}`
+}
+
 /** Opens one of either side; the one opened first changes with each round. */
 export async function openBoth<T>(round: number, open: (side: 'before' | 'after') => Promise<T>): Promise<Pair<T>> {
   const opened: Partial<Record<'before' | 'after', T>> = {}
@@ -32,7 +53,7 @@ const sides = (turn: number) => (turn % 2 === 0 ? (['before', 'after'] as const)
  */
 export class Comparison {
   readonly #unit: string
-  readonly #rounds = new Map<string, Pair<number>[]>()
+  readonly #rounds = new Map<string, Pair<Cost>[]>()
 
   constructor(unit: string) {
     this.#unit = unit
@@ -40,26 +61,26 @@ export class Comparison {
 
   /** Measures both sides of a round in turn, so that what is compared is of the same seconds, and keeps the medians. */
   async measure(name: string, turns: number, pair: Pair<Measure>): Promise<void> {
-    const costs = { before: [] as number[], after: [] as number[] }
+    const costs = { before: [] as Cost[], after: [] as Cost[] }
     for (let turn = 0; turn < turns; turn++) for (const side of sides(turn)) costs[side].push(await pair[side]())
     const rounds = this.#rounds.get(name) ?? []
-    this.#rounds.set(name, [...rounds, { before: median(costs.before), after: median(costs.after) }])
+    this.#rounds.set(name, [...rounds, { before: medianCost(costs.before), after: medianCost(costs.after) }])
   }
 
   /** Prints the means over the rounds, and the geometric mean of the rounds' ratios with its standard error. */
   print(): void {
     for (const [name, rounds] of this.#rounds) {
       const shown = (side: 'before' | 'after') =>
-        `${side} ${mean(rounds.map((round) => round[side]))
+        `${side} ${mean(rounds.map((round) => round[side].total))
           .toFixed(1)
           .padStart(9)} ${this.#unit}`
-      const ratios = rounds.map(({ before, after }) => Math.log(after / before))
-      const centre = mean(ratios)
-      const variance = ratios.reduce((sum, ratio) => sum + (ratio - centre) ** 2, 0) / (ratios.length - 1)
-      const error = Math.sqrt(variance / ratios.length)
+      const totals = rounds.map(({ before, after }) => after.total / before.total)
+      const users = rounds.flatMap(({ before, after }) =>
+        before.user === undefined || after.user === undefined ? [] : after.user / before.user,
+      )
       console.log(
-        `${name.padEnd(36)} ${shown('before')}  ${shown('after')}  ` +
-          `ratio ${Math.exp(centre).toFixed(3)} ± ${error.toFixed(3)} (${rounds.length} rounds)`,
+        `${name.padEnd(36)} ${shown('before')}  ${shown('after')}  ratio ${meanRatio(totals)}` +
+          `${users.length === 0 ? '' : `, in user mode ${meanRatio(users)}`} (${rounds.length} rounds)`,
       )
     }
   }
