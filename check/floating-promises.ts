@@ -3,7 +3,6 @@
  * compiler for types, so that what comes from Node's own modules and from packages is seen as well. A promise is handled
  * where it is awaited, returned, kept, or ends in `.catch(…)` or `.then(…, …)`; `void` handles nothing.
  */
-import { join } from 'node:path'
 import {
   type ArrowFunction,
   type Expression,
@@ -26,7 +25,8 @@ import {
   isPropertyAccessExpression,
   isVoidExpression,
 } from 'typescript/unstable/ast/is'
-import { API, type Checker, type Project, SignatureKind, type Type, TypeFlags } from 'typescript/unstable/sync'
+import { type Checker, SignatureKind, type Type, TypeFlags } from 'typescript/unstable/sync'
+import { checkProjects, type ParsedFile } from './project.ts'
 
 type FunctionValue = ArrowFunction | FunctionExpression
 
@@ -41,36 +41,25 @@ interface Suspects {
 }
 
 /** A line for each promise of a project (its `tsconfig.json`) that floats. Paths are relative to the file's folder. */
-export function floatingPromises(configFile: string): string[] {
-  const root = join(configFile, '..')
-  const api = new API({ cwd: root })
-  try {
-    const snapshot = api.updateSnapshot({ openProjects: [configFile] })
-    return snapshot.getProjects().flatMap((project) => findingsIn(project, `${root}/`))
-  } finally {
-    api.close()
-  }
-}
+export const floatingPromises = (configFile: string): string[] =>
+  checkProjects(
+    configFile,
+    () => true,
+    ({ checker }, files) => {
+      const promises = new PromiseTypes(checker)
+      return files.flatMap((file) => findingsIn(file, promises, checker)).toArray()
+    },
+  )
 
-function findingsIn(project: Project, root: string): string[] {
-  const promises = new PromiseTypes(project.checker)
-  return project.program
-    .getSourceFileNames()
-    .filter((name) => name.startsWith(root) && !name.includes('/node_modules/'))
-    .flatMap((name) => {
-      const file = project.program.getSourceFile(name) as SourceFile
-      const place = (node: Node) => {
-        const before = file.text.slice(0, node.getStart(file))
-        return `${name.slice(root.length)}:${before.split('\n').length}`
-      }
-      const suspects = suspectsIn(file)
-      return [
-        ...promises.among(suspects.dropped).map((node) => `${place(node)}: a promise whose rejection nobody handles`),
-        ...handedOver(suspects, promises, project.checker).map(
-          (node) => `${place(node)}: a function that gives a promise, where nobody takes one`,
-        ),
-      ]
-    })
+function findingsIn({ path, file, lineOf }: ParsedFile, promises: PromiseTypes, checker: Checker): string[] {
+  const place = (node: Node) => `${path}:${lineOf(node)}`
+  const suspects = suspectsIn(file)
+  return [
+    ...promises.among(suspects.dropped).map((node) => `${place(node)}: a promise whose rejection nobody handles`),
+    ...handedOver(suspects, promises, checker).map(
+      (node) => `${place(node)}: a function that gives a promise, where nobody takes one`,
+    ),
+  ]
 }
 
 function suspectsIn(file: SourceFile): Suspects {

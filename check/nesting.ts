@@ -1,15 +1,14 @@
 /**
- * Statements of the sources that nest deeper than four levels within one function: `if`, loops, `switch` and `try` count one each, an
- * `else if` none, and a function inside of a function begins anew. A place that has to be deeper has a comment above it,
- * `nesting: ` and the reason. Tests are not looked at: loops over a table nest without being hard to read.
+ * Statements of the sources that nest deeper than four levels within one function: `if`, loops, `switch` and `try` count
+ * one each, an `else if` none, and a function inside of a function begins anew. A place that has to be deeper has a
+ * comment above it, `nesting: ` and the reason. Tests are not checked: loops over a table nest without being hard to read.
  */
-import { join } from 'node:path'
 import { type IfStatement, type Node, type SourceFile, SyntaxKind } from 'typescript/unstable/ast'
 import { isIfStatement } from 'typescript/unstable/ast/is'
-import { API, type Project } from 'typescript/unstable/sync'
+import { checkProjects, type ParsedFile } from './project.ts'
 
 const DEEPEST = 4
-const notLookedAt = /^(bench|test|node_modules)\//
+const notChecked = /^(bench|test)\//
 
 const functions: ReadonlySet<SyntaxKind> = new Set([
   SyntaxKind.ArrowFunction,
@@ -34,28 +33,18 @@ const levels: ReadonlySet<SyntaxKind> = new Set([
 ])
 
 /** A line for each place of a project (its `tsconfig.json`) that nests too deeply. Paths are relative to the file's folder. */
-export function deepNesting(configFile: string): string[] {
-  const root = join(configFile, '..')
-  const api = new API({ cwd: root })
-  try {
-    const snapshot = api.updateSnapshot({ openProjects: [configFile] })
-    return snapshot.getProjects().flatMap((project) => findingsIn(project, `${root}/`))
-  } finally {
-    api.close()
-  }
-}
+export const deepNesting = (configFile: string): string[] =>
+  checkProjects(
+    configFile,
+    (path) => !notChecked.test(path),
+    (_project, files) => files.flatMap(findingsIn).toArray(),
+  )
 
-const findingsIn = ({ program }: Project, root: string): string[] =>
-  program
-    .getSourceFileNames()
-    .filter((name) => name.startsWith(root) && !notLookedAt.test(name.slice(root.length)))
-    .flatMap((name) => {
-      const file = program.getSourceFile(name) as SourceFile
-      return tooDeep(file)
-        .map((node) => ({ line: file.text.slice(0, node.getStart(file)).split('\n').length, node }))
-        .filter(({ line }) => !isExcused(file.text.split('\n')[line - 2]))
-        .map(({ line }) => `${name.slice(root.length)}:${line}: nests deeper than ${DEEPEST} levels`)
-    })
+const findingsIn = ({ path, file, lineOf }: ParsedFile): string[] =>
+  tooDeep(file)
+    .map(lineOf)
+    .filter((line) => !isExcused(file.text.split('\n')[line - 2]))
+    .map((line) => `${path}:${line}: nests deeper than ${DEEPEST} levels`)
 
 const isExcused = (above: string | undefined): boolean => /^\s*\/\/ nesting: \S/.test(above ?? '')
 

@@ -1,0 +1,38 @@
+import { join } from 'node:path'
+import type { Node, SourceFile } from 'typescript/unstable/ast'
+import { API, type Project } from 'typescript/unstable/sync'
+
+/** One file of a project, parsed. */
+export interface ParsedFile {
+  /** Relative to the folder of the project's `tsconfig.json`. */
+  readonly path: string
+  readonly file: SourceFile
+  /** The line at which a node begins, from 1. */
+  lineOf(node: Node): number
+}
+
+/** What `check` finds in each project of a `tsconfig.json`, given those of its own files whose paths `isChecked` takes. */
+export function checkProjects(
+  configFile: string,
+  isChecked: (path: string) => boolean,
+  check: (project: Project, files: IteratorObject<ParsedFile>) => string[],
+): string[] {
+  const root = `${join(configFile, '..')}/`
+  const api = new API({ cwd: root })
+  try {
+    const snapshot = api.updateSnapshot({ openProjects: [configFile] })
+    return snapshot.getProjects().flatMap((project) => check(project, filesOf(project, root, isChecked)))
+  } finally {
+    api.close()
+  }
+}
+
+/** One at a time: the compiler has no two of them in memory. */
+function* filesOf({ program }: Project, root: string, isChecked: (path: string) => boolean): Generator<ParsedFile> {
+  for (const name of program.getSourceFileNames()) {
+    const path = name.slice(root.length)
+    if (!name.startsWith(root) || path.startsWith('node_modules/') || !isChecked(path)) continue
+    const file = program.getSourceFile(name) as SourceFile
+    yield { path, file, lineOf: (node) => file.text.slice(0, node.getStart(file)).split('\n').length }
+  }
+}
