@@ -10,7 +10,7 @@ import { loadKubeConfig, type PooledKubeConfig } from '../operator/cluster/kuber
 import { OPERATOR_NAMESPACE } from '../operator/render/network/admin-peers.ts'
 import { VERSION } from '../operator/render/object/object.ts'
 import { type ControllerOptions, PorticoOperator } from '../operator/runtime/loop/controller.ts'
-import { askByAddress, askByProxy } from '../operator/runtime/pods/ask-pod.ts'
+import { readStatusByAddress, readStatusByProxy } from '../operator/runtime/pods/read-pod-status.ts'
 import { finalizerName, rightsFinalizerName } from '../operator/runtime/queue/keys.ts'
 import { clusterRights, namespacedRights, OwnRights } from '../operator/runtime/removal/own-rights.ts'
 import { releaseAll } from '../operator/runtime/removal/release.ts'
@@ -183,7 +183,7 @@ one works, the others wait.`,
       namespaces: given.texts('namespace'),
       workers: count,
       identity: `${ownName}_${randomUUID()}`,
-      ask: io.env['KUBERNETES_SERVICE_HOST'] ? () => askByAddress : askByProxy,
+      readStatus: io.env['KUBERNETES_SERVICE_HOST'] ? () => readStatusByAddress : readStatusByProxy,
       log,
       ...(await removalOf(io, group, kubeConfig, () => removed.abort())),
       ...(given.flag('leader-elect') ? { lease: { namespace: ownNamespace, name: LEASE } } : {}),

@@ -92,7 +92,7 @@ Default: ${quickstart()}.`,
     const missing = paths.filter((path) => !existsSync(path))
     for (const path of missing) io.err(`${path}: no such file or folder`)
     if (missing.length > 0) return 1
-    // It is the data planes that go by it: a wrong one is told before any of them starts.
+    // It is the data planes that go by it: a wrong one is refused before any of them starts.
     givenLogLevel(io)
     const host = given.text('host') ?? '127.0.0.1'
     const obstacle = await listenError(host, 0)

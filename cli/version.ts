@@ -14,11 +14,11 @@ export const command: Command = {
   mostOperands: 0,
   async run(given, io) {
     const group = apiGroup(given, io) ?? DEFAULT_GROUP
-    const told = { version, node: process.versions.node, apiGroup: group }
+    const versions = { version, node: process.versions.node, apiGroup: group }
     io.out(
       given.text('output') === 'json'
-        ? `${JSON.stringify(told)}\n`
-        : `portico ${told.version}\nnode ${told.node}\napi group ${told.apiGroup}\n`,
+        ? `${JSON.stringify(versions)}\n`
+        : `portico ${version}\nnode ${versions.node}\napi group ${group}\n`,
     )
     return 0
   },

@@ -44,7 +44,7 @@ export const oidc = Type.Object(
       Type.String({ description: 'Where the keys are; absent: found by discovery.', pattern: '^https?://' }),
     ),
     scopes: Type.Optional(
-      Type.Array(Type.String(), { description: 'Scopes told to clients in metadata and challenge.' }),
+      Type.Array(Type.String(), { description: 'Scopes named to clients in metadata and challenge.' }),
     ),
     caBundleFile: Type.Optional(file('PEM file of CAs trusted for the issuer, besides the system’s.')),
     bearerTokenFile: Type.Optional(

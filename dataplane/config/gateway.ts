@@ -149,7 +149,7 @@ const shaping = Type.Object({ workload: Type.String({ minLength: 1 }), ...toolSh
 
 export const gatewayConfigSchema = Type.Object(
   {
-    name: Type.String({ description: 'Name of the workload; told to clients as the server’s name.', minLength: 1 }),
+    name: Type.String({ description: 'Name of the workload; clients get it as the server’s name.', minLength: 1 }),
     namespace: Type.String({ minLength: 1 }),
     role: Type.Enum(['gateway', 'proxy'], {
       type: 'string',
@@ -165,14 +165,14 @@ export const gatewayConfigSchema = Type.Object(
     endpointPrefix: Type.Optional(
       Type.String({
         description:
-          'Path under which a proxy in front shows this listener; answered to with and without it, and told in URLs.',
+          'Path under which a proxy in front shows this listener; requests are served with and without it, and public URLs contain it.',
         pattern: ENDPOINT_PREFIX,
       }),
     ),
     trustProxyHeaders: Type.Optional(
       Type.Boolean({
         description:
-          'Public URLs are told by X-Forwarded-Host, -Proto, -Port and -Prefix, where the host is in allowedHosts; clients are told apart by the last address in X-Forwarded-For.',
+          'Public URLs come from X-Forwarded-Host, -Proto, -Port and -Prefix, where the host is in allowedHosts; clients are distinguished by the last address in X-Forwarded-For.',
         default: false,
       }),
     ),

@@ -77,7 +77,7 @@ export const authSchema = Type.Object(
     oauth: Type.Optional(
       Type.Object(
         {
-          resourceUrl: Type.Optional(url('Public URL of this server, told to clients.')),
+          resourceUrl: Type.Optional(url('Public URL of this server, as clients get it.')),
           realm: Type.Optional(
             Type.String({
               description: 'Realm in the challenge.',

@@ -125,7 +125,7 @@ export const sourceFields = {
   kubernetes: Type.Optional(kubernetes),
   syncPolicy: Type.Optional(
     Type.Object(
-      { interval: duration('registry', 'Time between two looks at the source.', { default: DEFAULT_INTERVAL }) },
+      { interval: duration('registry', 'Time between two syncs of the source.', { default: DEFAULT_INTERVAL }) },
       strict,
     ),
   ),

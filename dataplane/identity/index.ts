@@ -34,12 +34,16 @@ interface AuthenticateOptions {
   readonly tokenFolder?: string
 }
 
+async function closeNothing(): Promise<void> {
+  // Without an issuer there are no connections to end.
+}
+
 /** Makes the function that authenticates requests. `close` ends its connections to the issuer. */
 export function createAuthenticate(
   { oidc }: GatewayConfig['incomingAuth'],
   { directory = '.', tokenFolder = JWKS_TOKENS, ...options }: AuthenticateOptions,
 ): Verifier {
-  if (oidc === undefined) return Object.assign(() => anonymous, { issuers: () => [], close: async () => {} })
+  if (oidc === undefined) return Object.assign(() => anonymous, { issuers: () => [], close: closeNothing })
   const fileOf = (path: string | undefined) => (path === undefined ? undefined : resolve(directory, path))
   const provider = {
     ...oidc,

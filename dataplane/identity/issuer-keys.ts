@@ -86,7 +86,9 @@ export class IssuerKeys {
 
   /** Fetches the keys ahead of the first request. A failure is logged, nothing more. */
   prefetch(): void {
-    this.#load().catch(() => {})
+    this.#load().catch(() => {
+      // `#onFailure` has logged it; the next request that needs the keys tries again.
+    })
   }
 
   close(): Promise<void> {

@@ -189,7 +189,9 @@ const SYNCS_END_MS = 5_000
 /** Waits for what ends, and no longer than so many milliseconds. */
 async function within(ms: number, ending: Promise<unknown>): Promise<void> {
   const patience = new AbortController()
-  // The delay rejects when `ending` was first and it is aborted.
-  await Promise.race([ending, delay(ms, undefined, { signal: patience.signal }).catch(() => {})])
+  const timeout = delay(ms, undefined, { signal: patience.signal }).catch(() => {
+    // Aborted below, because `ending` was first.
+  })
+  await Promise.race([ending, timeout])
   patience.abort()
 }

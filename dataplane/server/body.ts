@@ -8,11 +8,15 @@ const PIECE_BYTES = 256
 /** Called with the bytes of memory that a body takes so far; where it throws, the body is read no further. */
 type HoldBytes = (bytes: number) => void
 
+const countNothing: HoldBytes = () => {
+  // A caller without a memory budget: `limit` alone bounds the body.
+}
+
 /**
  * Reads a request's body, at most `limit` bytes. What arrives is counted: Content-Length may only refuse early.
  * Throws a PublicError: `too_large`, or `invalid_request` where the client broke off; and what `hold` throws.
  */
-export async function readBody(c: Context, limit: number, hold: HoldBytes = () => {}): Promise<Buffer> {
+export async function readBody(c: Context, limit: number, hold: HoldBytes = countNothing): Promise<Buffer> {
   if (Number(c.req.header('content-length')) > limit) throw tooLarge(limit)
   const { incoming } = (c.env ?? {}) as { incoming?: IncomingMessage }
   if (incoming !== undefined) return collect(incoming, limit, hold)

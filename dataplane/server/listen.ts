@@ -84,7 +84,6 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
     (incoming, outgoing) => {
       unused.delete(incoming.socket)
       if (!incoming.complete) lingerBehind(incoming)
-      // What is written after the end, or to a client that has gone, must end no more than this response.
       outgoing.on('error', ignore)
       try {
         if (direct?.(incoming, outgoing) === true) return
@@ -113,7 +112,9 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
   }
 }
 
-const ignore = (): void => {}
+const ignore = (): void => {
+  // A write after the end, or to a client that has gone, fails this response only; unhandled it would end the process.
+}
 
 function bind(server: Server, host: string | undefined, port: number): Promise<void> {
   return new Promise((resolve, reject) => {

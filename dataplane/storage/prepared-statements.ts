@@ -41,8 +41,10 @@ export function poolWithPreparedStatements(pool: pg.Pool, connect: () => Promise
       client
         .query(text.startsWith(MARKER) ? { name: nameOf(text), text, values } : { text, values })
         .catch((error: Error) => {
-          // The query's own error is thrown, whatever closing the connection comes to.
-          if (error.message === 'Query read timeout') (client as pg.PoolClient & pg.Client).end().catch(() => {})
+          if (error.message === 'Query read timeout')
+            (client as pg.PoolClient & pg.Client).end().catch(() => {
+              // The query's own error is thrown below, however closing the connection ends.
+            })
           throw error
         })
     // Kysely uses the other form of `query` only where the dialect has a cursor.

@@ -20,7 +20,7 @@ export function redisConfigOf(settings: RedisSettings, directory: string): Redis
     ...(tls === undefined ? {} : { tls: tlsOf(tls) }),
     ...(sentinelTls === undefined ? {} : { sentinelTls: tlsOf(sentinelTls) }),
     dialTimeoutMs: parseTimer(dialTimeout ?? '5s'),
-    // One wait covers writing a command and reading its answer.
+    // One timeout for writing a command and reading its answer.
     commandTimeoutMs: Math.min(parseTimer(readTimeout ?? '3s') + parseTimer(writeTimeout ?? '3s'), parseTimer('596h')),
   }
 }

@@ -92,8 +92,10 @@ function connected(client: RedisClient): Promise<void> {
     client.on('ready', ready)
     client.on('close', away)
     client.on('error', settle)
-    // A failure comes by the `error` event too.
-    if (client.status === 'wait') client.connect().catch(() => {})
+    if (client.status === 'wait')
+      client.connect().catch(() => {
+        // `settle` gets the failure by the `error` event.
+      })
   })
 }
 

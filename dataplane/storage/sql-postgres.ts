@@ -64,8 +64,8 @@ export function postgresDialect({
       })
       // Without a listener an idle connection that is cut ends the process; the pool opens another one.
       pool.on('error', (error) => log?.warn({ err: error }, 'a connection to PostgreSQL was lost'))
-      // So does one that is cut in use, on which the pool does not listen. Whoever uses it sees that its query fails.
-      pool.on('connect', (client) => client.on('error', () => {}))
+      // So does a connection that is cut in use, on which the pool does not listen.
+      pool.on('connect', (client) => client.on('error', ignoreLoss))
       return poolWithPreparedStatements(pool, () =>
         connectInTurn(transports, (transport) => connectBy(pool, transport, transports[0])),
       )
@@ -173,8 +173,9 @@ export function listenPostgres(
     const end = (error: Error) => {
       if (over) return
       over = true
-      // The connection is broken already.
-      next.end().catch(() => {})
+      next.end().catch(() => {
+        // The connection is broken already.
+      })
       again(error)
     }
     next.on('error', end)
@@ -197,21 +198,27 @@ export function listenPostgres(
     async close() {
       closed = true
       clearTimeout(timer)
-      // A broken connection is closed already.
-      await client?.end().catch(() => {})
+      await client?.end().catch(() => {
+        // A broken connection is closed already.
+      })
     },
   }
 }
 
+function ignoreLoss(): void {
+  // Whoever uses the connection sees its query fail; without a listener the event would end the process.
+}
+
 /** A client that has connected; one that can't is ended. */
 async function connected(client: pg.Client): Promise<pg.Client> {
-  client.on('error', () => {})
+  client.on('error', ignoreLoss)
   try {
     await client.connect()
     return client
   } catch (error) {
-    // The reason is thrown; closing what never was open may fail.
-    client.end().catch(() => {})
+    client.end().catch(() => {
+      // The reason is thrown below; closing a connection that was never open may fail.
+    })
     throw error
   }
 }

@@ -20,7 +20,9 @@ export interface Outcome {
 export type End = (outcome: Outcome) => void
 export type Observe = (operation: Operation) => End
 
-const end: End = () => {}
+const end: End = () => {
+  // Nothing is observed.
+}
 
 /** Observes nothing. */
 export const observeNothing: Observe = () => end

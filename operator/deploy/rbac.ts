@@ -60,8 +60,8 @@ export const ownRightsRule = (name: string): PolicyRule => ({
 })
 
 /**
- * What the operator may do in its own namespace, wherever it works: leader election, a look at its own image, and at
- * whether it is being removed.
+ * What the operator may do in its own namespace, wherever it works: leader election, reading its own image, and whether
+ * it is being removed.
  */
 export const leaseRules: PolicyRule[] = [
   { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'create', 'update'] },

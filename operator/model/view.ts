@@ -84,7 +84,7 @@ export interface ClusterView {
   configMap(namespace: string, name: string): ConfigMapContent | undefined
   /** Absent offline and before the workload's first start. */
   observe(kind: string, namespace: string, name: string): WorkloadObservation | undefined
-  /** The sources of an MCPRegistry, by name; absent offline and until its pods have told. */
+  /** The sources of an MCPRegistry, by name; absent offline and until its pods have reported. */
   sources(namespace: string, name: string): readonly SourceObservation[] | undefined
 }
 

@@ -97,9 +97,13 @@ export class Backends {
     await Promise.all(
       members.map(async ({ backend }) => {
         const timer = setTimeout(() => {
-          backend.dispatcher.destroy().catch(() => {})
+          backend.dispatcher.destroy().catch(() => {
+            // The connections are dropped in any case, and `close` below settles.
+          })
         }, CLOSE_MS)
-        await backend.close().catch(() => {})
+        await backend.close().catch(() => {
+          // A backend that doesn't close must not keep the others, or the gateway, from closing.
+        })
         clearTimeout(timer)
       }),
     )

@@ -32,7 +32,7 @@ function checkKnownHost({ setup }: EndpointRequest, host: string | undefined, or
 function admitted(request: EndpointRequest, caller: Caller, next: Next): void {
   request.caller = caller
   request.binding = bindingOf(caller)
-  // Who says nothing of itself is told apart by its address alone.
+  // Anonymous callers are distinguished by their address alone.
   const holder = caller.kind === 'anonymous' ? request.setup.addressOf(request.req) : request.binding
   request.share = request.gateway.budget.shareOf(holder)
   request.run(next)

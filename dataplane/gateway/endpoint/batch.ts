@@ -68,13 +68,17 @@ class BatchedReply implements Reply, BatchPart {
     this.end()
   }
 
-  stream(): void {}
+  stream(): void {
+    // A batch is answered by one JSON array, never by a stream.
+  }
 
   message(): boolean {
     return true
   }
 
-  heartbeat(): void {}
+  heartbeat(): void {
+    // A JSON array has no place for heartbeats.
+  }
 
   part(bytes: Buffer): boolean {
     return this.#answers.part(this, bytes)

@@ -139,7 +139,7 @@ export class RequestContext extends Held {
   }
 
   /**
-   * Clients of the legacy era take every other status than 200 for a failure of the transport and look at no body;
+   * Clients of the legacy era take every other status than 200 for a failure of the transport and read no body;
    * so an error that belongs to a request of a living session comes with 200.
    */
   #statusOf(error: PublicError): number {

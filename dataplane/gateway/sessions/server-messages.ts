@@ -69,7 +69,11 @@ export class ServerMessages {
   opened(session: Session, backendSession: BackendSession): void {
     if (session.stream !== undefined) this.#subscribe(session, backendSession)
     else if (this.#bus !== undefined)
-      backendSession.waitFor(this.#subscribeElsewhere(session, backendSession, this.#bus).catch(() => {}))
+      backendSession.waitFor(
+        this.#subscribeElsewhere(session, backendSession, this.#bus).catch(() => {
+          // The session store can't be read: calls go out without the subscription instead of failing.
+        }),
+      )
   }
 
   async #subscribeElsewhere(session: Session, backendSession: BackendSession, bus: SessionBus): Promise<void> {

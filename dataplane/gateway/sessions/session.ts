@@ -230,10 +230,12 @@ export class Session {
     return [...this.#begun].some(isOf) || Object.keys(this.record.notes ?? {}).some(isOf)
   }
 
-  /** While the store is away nothing is noted. */
+  /** Writes a note that nobody waits for. */
   #noteAtLeisure(name: string, value: string | undefined): void {
     const note = async () => this.note(name, value)
-    note().catch(() => {})
+    note().catch(() => {
+      // While the store can't be reached, the note is known to this replica only, or lost.
+    })
   }
 
   #notedUnder(prefix: string): string[] {

@@ -55,7 +55,11 @@ interface InForce {
 
 const DEFAULT_REALM = 'mcp-registry'
 
-const admitAll: Verifier = Object.assign(() => anonymous, { close: async () => {} })
+const admitAll: Verifier = Object.assign(() => anonymous, {
+  close: async () => {
+    // It has no connections to end.
+  },
+})
 
 /** Nobody is authenticated before the first `apply`. */
 export function createIdentity({ log, observe }: IdentityOptions): Identity {

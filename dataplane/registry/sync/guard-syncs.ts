@@ -32,8 +32,9 @@ export function guardSyncs(sync: Sync, quarantine: Quarantine): Sync {
       call.signal.throwIfAborted()
       return run(source, call)
     })
-    // The next one waits for the end, well or not; the caller gets the error.
-    lastSuspect = running.catch(() => {})
+    lastSuspect = running.catch(() => {
+      // The caller gets the error; the next suspect only waits for the end.
+    })
     return running
   }
 }

@@ -29,12 +29,16 @@ export async function underLease<T>(
 ): Promise<T> {
   if (!isPostgres(database)) return work()
   while (!(await take(database, name, holder))) {
-    // The signal's own reason is thrown below.
-    await delay(AGAIN_MS, undefined, { signal }).catch(() => {})
+    await delay(AGAIN_MS, undefined, { signal }).catch(() => {
+      // Aborted: the signal's own reason is thrown below.
+    })
     signal.throwIfAborted()
   }
-  // A renewal that fails is tried again by the next; after three of them another replica may take over.
-  const heartbeat = setInterval(() => take(database, name, holder).catch(() => {}), HEARTBEAT_MS)
+  const renew = () =>
+    take(database, name, holder).catch(() => {
+      // The next renewal tries again; after three failed ones another replica may take over.
+    })
+  const heartbeat = setInterval(renew, HEARTBEAT_MS)
   try {
     return await work()
   } finally {
@@ -44,8 +48,9 @@ export async function underLease<T>(
       .where('name', '=', name)
       .where('holder', '=', holder)
       .execute()
-      // The lease expires by itself.
-      .catch(() => {})
+      .catch(() => {
+        // The lease expires by itself.
+      })
   }
 }
 

@@ -55,8 +55,9 @@ export async function openStore(options: StoreOptions, log: Logger): Promise<Sto
         outcome = await job(...args)
       } catch (error) {
         // It may have been written all the same, and the thread or the connection have gone before the answer came.
-        // Where the refresh fails too, the caller gets the first error.
-        await snapshot.refresh(changed).catch(() => {})
+        await snapshot.refresh(changed).catch(() => {
+          // The caller gets the first error, which is thrown below.
+        })
         throw error
       }
       await available(snapshot.refresh(changed))

@@ -2,8 +2,8 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 
 /**
- * A file in the state directory says that a source is being read. A pass takes it away when it ends, well or not; one that
- * is left behind is of a thread or a process that has ended in the middle.
+ * A file in the state directory marks a source as being read. A pass removes it when it ends, with success or not; one
+ * that is left behind is of a thread or a process that has ended in the middle.
  */
 
 interface Marker {
@@ -16,8 +16,8 @@ const folderOf = (stateDirectory: string) => join(stateDirectory, 'syncing')
 const self: Marker = { pid: process.pid, began: Math.round(performance.timeOrigin / 1000) }
 
 /**
- * Writes the marker of a source, which is removed when it is disposed of. Written synchronously, before anything is read. Where the folder can't be
- * written to there is no marker, and the source is synced all the same.
+ * Writes the marker of a source, which is removed when it is disposed of. Written synchronously, before anything is
+ * read. Where the folder can't be written to there is no marker, and the source is synced all the same.
  */
 export function writeSyncMarker(stateDirectory: string, source: string): Disposable {
   const folder = folderOf(stateDirectory)
@@ -26,7 +26,11 @@ export function writeSyncMarker(stateDirectory: string, source: string): Disposa
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     writeFileSync(file, JSON.stringify(self), { mode: 0o600 })
   } catch {
-    return { [Symbol.dispose]() {} }
+    return {
+      [Symbol.dispose]() {
+        // There is no marker to remove.
+      },
+    }
   }
   return { [Symbol.dispose]: () => rmSync(file, { force: true }) }
 }

@@ -121,8 +121,9 @@ async function apply(
       staging.finish({ settingsHash, cursor: content.cursor(), complete, problems: JSON.stringify(problems), now }),
     )
   } catch (error) {
-    // Where that fails too, the next pass begins with it.
-    await staging.drop().catch(() => {})
+    await staging.drop().catch(() => {
+      // The next pass begins with dropping what is staged.
+    })
     throw error
   }
 }

@@ -89,10 +89,12 @@ async function serve(call: Call): Promise<void> {
     controller.signal,
   ).then(
     async (result): Promise<Answer> => {
-      // A notification that is lost does no harm: the other replicas poll too.
       const scope = scopeOf(job, result)
       const notify = async (changed: ChangeScope) => notifyReplicas(await database(), replica, changed)
-      if (scope !== undefined) await notify(scope).catch(() => {})
+      if (scope !== undefined)
+        await notify(scope).catch(() => {
+          // A lost notification delays the other replicas only: they poll too.
+        })
       return { id, result }
     },
     (error: Error): Answer => ({ id, error: plainError(error) }),

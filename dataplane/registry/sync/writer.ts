@@ -38,7 +38,7 @@ export interface WriterOptions extends Omit<WorkerData, 'pulse'> {
   readonly onEnd?: (syncing: readonly SyncedSource[], what: string) => void
 }
 
-/** This spelling is what bundle.ts looks for; it puts the worker's own bundle in its place. */
+/** bundle.ts searches for this spelling; it puts the worker's own bundle in its place. */
 const ENTRY = new URL('./worker.ts', import.meta.url)
 
 /**
@@ -97,8 +97,9 @@ class WriterThread {
       return
     }
     const patience = setTimeout(() => {
-      // It resolves with the thread's exit code, and `exit` has its own listener.
-      thread.terminate().catch(() => {})
+      thread.terminate().catch(() => {
+        // The `exit` listener handles the end of the thread, however it ends.
+      })
     }, CLOSE_MS)
     await this.post('close').catch((error: Error) =>
       this.#log.warn({ err: error }, 'the store was not closed in order'),
@@ -112,9 +113,10 @@ class WriterThread {
     const worker = new Worker(ENTRY, { workerData: { ...data, pulse } satisfies WorkerData, resourceLimits: HEAP })
     let reason: string | undefined
     const unwatch = watchPulse(pulse, () => {
-      // How it ends is for the `exit` listener.
       reason = `the writing thread stood still for ${STALL_SECONDS} s`
-      worker.terminate().catch(() => {})
+      worker.terminate().catch(() => {
+        // The `exit` listener handles the end of the thread, however it ends.
+      })
     })
     worker.on('message', (answer: Answer) => this.#onAnswer(answer))
     worker.on('error', (error: NodeJS.ErrnoException) => {

@@ -11,7 +11,7 @@ const anySecret: SecretPresence = { keys: new AnyKey(), revision: '' }
 
 /**
  * A view in which every Secret is there: those that are not among the files are expected in the cluster, where good
- * practice keeps them. Each one that is asked for is told to `onAssumed`.
+ * practice keeps them. Each one that is asked for is reported to `onAssumed`.
  */
 export const assumeSecrets = (
   view: ClusterView,

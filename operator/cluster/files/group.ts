@@ -22,7 +22,7 @@ export const versionOf = (apiVersion: string): string => apiVersion.slice(apiVer
 
 /**
  * The API group of a set of manifests: the chosen one, or the one on which all objects of our kinds agree. When they
- * don't, it is the most frequent one (the first of several), and the others are told so.
+ * don't, it is the most frequent one (the first of several), and the others get a finding.
  */
 export function agreedGroup(
   objects: readonly Record<string, unknown>[],

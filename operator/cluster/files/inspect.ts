@@ -37,12 +37,12 @@ function assumedSecret(manifest: Manifest, namespace: string, name: string): Man
   }
 }
 
-/** What the conditions repeat of the fields without a reader, which are told at their own place. */
+/** Without what conditions repeat of fields that have no reader, which are findings of their own. */
 function withoutRepeats(findings: readonly ManifestFinding[], unsupported: readonly ManifestFinding[]) {
-  const told = new Set(unsupported.map(({ object, pointer }) => object && `${objectKey(object)} ${pointer}`))
+  const reported = new Set(unsupported.map(({ object, pointer }) => object && `${objectKey(object)} ${pointer}`))
   return findings.filter(({ reason, severity, object, pointer }) => {
     if (reason === 'NotYetSupported' && severity === 'warning') return false
-    return !(object && told.has(`${objectKey(object)} ${pointer}`))
+    return !(object && reported.has(`${objectKey(object)} ${pointer}`))
   })
 }
 
@@ -77,10 +77,10 @@ export function inspectManifests(
     },
     context,
   )
-  const told = withoutRepeats(planFindings(planned), unsupported)
+  const ofConditions = withoutRepeats(planFindings(planned), unsupported)
   return {
     set,
     planned,
-    findings: [...set.findings, ...findings, ...unsupported, ...told, ...assumed.values()].sort(byPlace),
+    findings: [...set.findings, ...findings, ...unsupported, ...ofConditions, ...assumed.values()].sort(byPlace),
   }
 }

@@ -9,7 +9,7 @@ export interface PlacedProblem {
   readonly pointer?: string
 }
 
-/** The problems of an object, each at its place; one without a place is told along with the one before it. */
+/** The problems of an object, each at its place; one without a place is appended to the one before it. */
 export function placedProblems(object: KubernetesObject, problems: readonly Problem[]): readonly PlacedProblem[] {
   const placed: { message: string; pointer?: string }[] = []
   for (const problem of problems.map(withoutSecrets)) {

@@ -5,7 +5,7 @@ import { findFiles } from './find.ts'
 interface WatchOptions {
   /** Wait after the last event, so that an editor's write and rename are seen as one (milliseconds). */
   readonly quietMs?: number
-  /** Time between two looks at the files themselves, for file systems that send no events (milliseconds). */
+  /** Time between two polls of the files themselves, for file systems that send no events (milliseconds). */
   readonly pollMs?: number
 }
 
@@ -60,11 +60,11 @@ export function watchManifests(
     }
   }
 
-  const look = (isTold: boolean) => {
+  const checkFiles = (afterEvent: boolean) => {
     follow()
     const now = fingerprint(paths)
     // An event is believed: two versions of the same length within one tick of the clock have the same fingerprint.
-    if (now === last && !isTold) return
+    if (now === last && !afterEvent) return
     last = now
     onChange()
   }
@@ -72,10 +72,10 @@ export function watchManifests(
   function schedule(_event: string, name: string | null) {
     if (name !== null && !mayMatter(name) && !named.has(name)) return
     clearTimeout(quiet)
-    quiet = setTimeout(look, quietMs, true)
+    quiet = setTimeout(checkFiles, quietMs, true)
   }
 
-  const poll = setInterval(look, pollMs, false)
+  const poll = setInterval(checkFiles, pollMs, false)
   follow()
   return {
     close() {

@@ -25,14 +25,18 @@ export class PooledKubeConfig extends KubeConfig {
     if (!fresh) return
     if (this.#pool && this.#poolMaterial === this.#latestMaterial) {
       context.setDispatcher(this.#pool)
-      fresh.destroy().catch(() => {})
+      fresh.destroy().catch(() => {
+        // Nothing was sent on it.
+      })
       return
     }
     const outdated = this.#pool
     this.#pool = fresh
     this.#poolMaterial = this.#latestMaterial
     // Requests in flight end on the old pool.
-    outdated?.close().catch(() => {})
+    outdated?.close().catch(() => {
+      // Their callers get their errors; nobody waits for the pool itself.
+    })
   }
 
   /** Ends all connections. */

@@ -70,8 +70,9 @@ async function open(config: KubeConfig, path: string, length: number): Promise<O
       resolve(response.statusCode ?? 0)
     })
   })
-  // Nobody waits for the others once one has failed.
-  answered.catch(() => {})
+  answered.catch(() => {
+    // Whoever waits for it gets the error; once one request has failed, nobody waits for the others.
+  })
   request.flushHeaders()
   return { request, answered, admitted }
 }

@@ -12,10 +12,10 @@ const LIST_BYTES = 1_000_000
 const OBJECT_BYTES = 1_500_000
 /** Bytes of the rest of a status: conditions and single values. */
 const STATUS_REST = 100_000
-/** Below this many entries in all there is nothing to look after. */
+/** Below this many entries in all nothing is cut. */
 const FEW = 500
 
-/** Where the true length of a list is told once it is cut; other kinds count at any time. */
+/** The field that has the true length of a list once that is cut; other kinds count at any time. */
 const COUNTS: Readonly<Record<string, string>> = {
   referencingWorkloads: 'referencingWorkloadCount',
   sources: 'sourceCount',

@@ -65,12 +65,12 @@ function checkMount(
   if (!taken.names.has(name)) invalid(`${at}/name`, `there is no volume ${JSON.stringify(name)}`)
   if (typeof mountPath !== 'string' || !mountPath.startsWith('/'))
     invalid(`${at}/mountPath`, 'must be an absolute path')
-  else if (taken.paths.some((path) => covers(mountPath, path) || covers(path, mountPath)))
+  else if (taken.paths.some((path) => isAtOrAbove(mountPath, path) || isAtOrAbove(path, mountPath)))
     invalid(`${at}/mountPath`, `${mountPath} would hide what the registry needs`)
 }
 
 /** Whether a path is another one or above it. */
-function covers(path: string, other: string): boolean {
+function isAtOrAbove(path: string, other: string): boolean {
   const folder = path.replace(/\/+$/, '')
   return other === folder || other.startsWith(`${folder}/`)
 }

@@ -216,7 +216,7 @@ export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, con
   const problems = startProblems()
   const { namespace, name } = object.metadata
   const assembly = assemble(object, startResolver(view, namespace, problems), context)
-  // Until its pods have told this operator, what they told the one before holds.
+  // Until its pods have reported to this operator, what they reported to the one before holds.
   const sources = view.sources(namespace, name) ?? object.status?.sources
   return planWorkload({
     object,

@@ -33,8 +33,8 @@ export function entryBackend(
 }
 
 /**
- * Everything that keeps an entry from being served. Without `credentials` what it says about them is not looked at: a
- * gateway that is told to send none to it doesn't need them.
+ * Everything that keeps an entry from being served. Without `credentials` what it says about them is not checked: a
+ * gateway that is configured to send none to it doesn't need them.
  */
 export function checkEntry(
   object: MCPServerEntry,

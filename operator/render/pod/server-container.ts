@@ -20,7 +20,7 @@ interface ServerOptions {
 const API_VOLUME = 'api-access'
 const API_PATH = '/var/run/secrets/kubernetes.io/serviceaccount'
 
-/** What a server that listens is told: under which names servers look for their port differs, so it gets both. */
+/** Servers differ in the variable that they read their port from, so one that listens gets both. */
 const listening = (port: number) => [
   { name: 'PORT', value: String(port) },
   { name: 'MCP_PORT', value: String(port) },

@@ -82,7 +82,10 @@ export abstract class BaseOperator extends Operator {
     const copy = structuredClone(object) as never
     const meta = ResourceMetaImpl.createWithId(object.metadata.uid ?? '', copy)
     const event: ResourceEvent = { meta, type: ResourceEventType.Modified, object: copy }
-    if (wanted || deletionTimestamp) await this.handleResourceFinalizer(event, this.#finalizer, async () => {})
+    const cleanUp = async () => {
+      // The plan no longer wants the finalizer because nothing is left to clean up.
+    }
+    if (wanted || deletionTimestamp) await this.handleResourceFinalizer(event, this.#finalizer, cleanUp)
     else await this.setResourceFinalizers(event.meta, [])
     // After it, not before: a process that ends in between leaves rights that go as ever.
     if (wanted) await this.#keeper?.keep()

@@ -13,8 +13,8 @@ import { Applier } from '../children/applier.ts'
 import { controllerOf } from '../children/child-cache.ts'
 import { isGoneOwner } from '../children/ownership.ts'
 import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
-import type { AskPod } from '../pods/ask-pod.ts'
 import { Observers } from '../pods/observers.ts'
+import type { ReadPodStatus } from '../pods/read-pod-status.ts'
 import { keyOf, partsOf } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 import type { Removal } from '../removal/removal.ts'
@@ -43,8 +43,8 @@ export interface ControllerOptions {
   readonly log: Logger
   readonly watchSettings?: WatchSettings
   readonly backoff?: Backoff
-  /** How the data plane of a pod is asked which configuration it has. */
-  readonly ask: (api: ApiServer) => AskPod
+  /** How the status of a pod's data plane is read. */
+  readonly readStatus: (api: ApiServer) => ReadPodStatus
   /** In a pod: how it is known that the installation goes. Absent: somebody may always follow. */
   readonly removal?: Removal
   /** Milliseconds to wait at a stop: for reconciles in flight, and for letting go. Both fit into the pod’s 20 s. */
@@ -82,7 +82,7 @@ export class PorticoOperator extends BaseOperator {
       api: this.api,
       world: this.#world,
       group: context.group,
-      ask: options.ask(this.api),
+      readStatus: options.readStatus(this.api),
       leading: () => this.leading,
       log,
       onChild: (child) => this.#childChanged(child),
@@ -133,7 +133,6 @@ export class PorticoOperator extends BaseOperator {
         identity,
         log,
         onStarted: () => this.#enqueueAll(),
-        onStopped: () => {},
       })
   }
 

@@ -31,7 +31,7 @@ export interface LeaseOptions {
   /** Milliseconds between two attempts. */
   readonly retryPeriod?: number
   readonly onStarted: () => void
-  readonly onStopped: () => void
+  readonly onStopped?: (() => void) | undefined
 }
 
 /** Milliseconds on a clock that nobody sets. */
@@ -44,7 +44,7 @@ const microTime = (): string => new Date().toISOString().replace('Z', '000Z')
  * it becomes a candidate again.
  */
 export class LeaderElection {
-  readonly #options: Required<Omit<LeaseOptions, 'log'>> & { log: Logger }
+  readonly #options: LeaseOptions & Required<Pick<LeaseOptions, 'duration' | 'renewDeadline' | 'retryPeriod'>>
   readonly #stopping = new AbortController()
   #leading = false
   #renewedAt = 0
@@ -110,7 +110,7 @@ export class LeaderElection {
     this.#leading = leading
     this.#options.log.info({ identity: this.#options.identity }, leading ? 'leading' : 'no longer leading')
     if (leading) this.#options.onStarted()
-    else this.#options.onStopped()
+    else this.#options.onStopped?.()
   }
 
   async #read(): Promise<Lease | undefined> {

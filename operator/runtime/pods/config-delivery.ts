@@ -3,8 +3,8 @@ import { backoffDelay, whole } from '../../../dataplane/retry/backoff.ts'
 import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { partsOf } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
-import { type AskPod, isPollable, PODS } from './ask-pod.ts'
 import type { Pod } from './observation.ts'
+import { isPollable, PODS, type ReadPodStatus } from './read-pod-status.ts'
 
 /** The configuration that a workload's pods should have. */
 export interface WantedConfig {
@@ -16,7 +16,7 @@ export interface WantedConfig {
 interface DeliveryOptions {
   readonly api: ApiServer
   readonly group: string
-  readonly ask: AskPod
+  readonly readStatus: ReadPodStatus
   /** Undefined while there is none. */
   readonly wanted: (kind: string, namespace: string, name: string) => WantedConfig | undefined
   readonly pods: (kind: string, namespace: string, name: string) => readonly Pod[]
@@ -131,7 +131,7 @@ export class ConfigDelivery {
     const { namespace, name } = pod.metadata
     const isDue = Date.now() >= state.next
     if (state.count === 0 && !this.#wasTouched(pod, wanted)) return this.#touchAgain(pod, state)
-    const answer = await this.#options.ask(pod).catch(() => undefined)
+    const answer = await this.#options.readStatus(pod).catch(() => undefined)
     if (answer?.config === wanted.hash) {
       this.#options.log.info({ pod: name, namespace, config: wanted.hash }, 'configuration is in force')
       return { ...state, has: true }

@@ -6,10 +6,10 @@ import { ChildCache } from '../children/child-cache.ts'
 import { lastApplied } from '../children/managed-fields.ts'
 import { keyOf } from '../queue/keys.ts'
 import type { Dependency } from '../watch/dependencies.ts'
-import type { AskPod } from './ask-pod.ts'
 import { ConfigDelivery, type WantedConfig } from './config-delivery.ts'
 import { PodAnswers } from './pod-answers.ts'
 import { PodCache } from './pod-cache.ts'
+import type { ReadPodStatus } from './read-pod-status.ts'
 import { StatusObserver } from './status-observer.ts'
 import { clashesReader, sourcesReader } from './status-readers.ts'
 import { WorkloadObserver } from './workload-observer.ts'
@@ -18,8 +18,8 @@ interface ObserversOptions {
   readonly api: ApiServer
   readonly world: World
   readonly group: string
-  /** How a pod's data plane is asked what it has in force. */
-  readonly ask: AskPod
+  /** How the status of a pod's data plane is read. */
+  readonly readStatus: ReadPodStatus
   readonly leading: () => boolean
   readonly log: Logger
   readonly onChild: (child: KubernetesObject) => void
@@ -39,23 +39,23 @@ export class Observers {
   readonly #answers: PodAnswers
   readonly #statuses: StatusObserver
 
-  constructor({ api, world, group, ask, leading, log, onChild, onChange }: ObserversOptions) {
+  constructor({ api, world, group, readStatus, leading, log, onChild, onChange }: ObserversOptions) {
     const children = new ChildCache(onChild)
     const pods = new PodCache((kind, namespace, name) => this.#podsChanged(kind, namespace, name))
     const clashes = new Map<string, readonly string[]>()
     const answers = new PodAnswers({
-      ask,
+      readStatus,
       onChange: ({ kind, namespace, name }) => workloads.observe(kind, namespace, name),
       log,
     })
-    const askCounted: AskPod = (pod) => answers.ask(pod)
+    const readCounted: ReadPodStatus = (pod) => answers.read(pod)
     const workloads = new WorkloadObserver({ world, clashes, answers, children, pods, onChange })
     this.#answers = answers
     this.#workloads = workloads
     this.#statuses = new StatusObserver({
       world,
       pods,
-      ask: askCounted,
+      readStatus: readCounted,
       leading,
       readers: {
         MCPRegistry: sourcesReader(world, onChange),
@@ -67,7 +67,7 @@ export class Observers {
     this.delivery = new ConfigDelivery({
       api,
       group,
-      ask: askCounted,
+      readStatus: readCounted,
       wanted(kind, namespace, name): WantedConfig | undefined {
         const configMap = children.get('ConfigMap', namespace, configMapName({ kind, metadata: { name, namespace } }))
         const hash = configMap?.metadata.annotations?.[`${group}/config-hash`]

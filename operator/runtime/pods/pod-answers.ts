@@ -2,8 +2,8 @@ import type { Logger } from 'pino'
 import type { ReportedStatus } from '../../../dataplane/config/status.ts'
 import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
 import { keyOf } from '../queue/keys.ts'
-import type { AskPod } from './ask-pod.ts'
 import type { Pod } from './observation.ts'
+import type { ReadPodStatus } from './read-pod-status.ts'
 
 /** Failed requests in a row to ready pods before their workload is reported. */
 const FAILURES_IN_A_ROW = 3
@@ -17,7 +17,7 @@ interface FailureStreak {
 }
 
 interface AnswersOptions {
-  readonly ask: AskPod
+  readonly readStatus: ReadPodStatus
   /** Called when a workload's pods can't be asked any more, and when they can again. */
   readonly onChange: (workload: WorkloadName) => void
   readonly log: Logger
@@ -40,9 +40,9 @@ export class PodAnswers {
   }
 
   /** Throws what the request failed with. */
-  async ask(pod: Pod): Promise<ReportedStatus> {
+  async read(pod: Pod): Promise<ReportedStatus> {
     try {
-      const status = await this.#options.ask(pod)
+      const status = await this.#options.readStatus(pod)
       this.#answered(pod)
       return status
     } catch (error) {

@@ -10,7 +10,7 @@ const STATUS_TIMEOUT_MS = 2_000
 const LARGEST_STATUS = 4 * 1024 * 1024
 
 /** Reads `/status` of a pod's data plane. Fails where the answer is none of ours. */
-export type AskPod = (pod: Pod) => Promise<ReportedStatus>
+export type ReadPodStatus = (pod: Pod) => Promise<ReportedStatus>
 
 function checked(answer: unknown): ReportedStatus {
   if (isReportedStatus(answer)) return answer
@@ -31,8 +31,8 @@ function adminPort(pod: Pod): number | undefined {
   return undefined
 }
 
-/** Asks the pod at its own address: for an operator inside the cluster. */
-export const askByAddress: AskPod = async (pod) => {
+/** Reads it at the pod's own address: for an operator inside the cluster. */
+export const readStatusByAddress: ReadPodStatus = async (pod) => {
   const { podIP = '' } = pod.status ?? {}
   const host = podIP.includes(':') ? `[${podIP}]` : podIP
   const { body } = await request(`http://${host}:${adminPort(pod)}/status`, {
@@ -50,9 +50,9 @@ export const askByAddress: AskPod = async (pod) => {
   return checked(JSON.parse(Buffer.concat(chunks).toString()))
 }
 
-/** Asks through the API server (`pods/proxy`): for an operator outside the cluster. */
-export const askByProxy =
-  (api: ApiServer): AskPod =>
+/** Reads it through the API server (`pods/proxy`): for an operator outside the cluster. */
+export const readStatusByProxy =
+  (api: ApiServer): ReadPodStatus =>
   async (pod) => {
     const { namespace, name } = pod.metadata
     const path = `${pathOf(PODS, namespace, `${name}:${adminPort(pod)}`, 'proxy')}/status`

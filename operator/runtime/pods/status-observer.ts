@@ -2,8 +2,8 @@ import type { ReportedStatus } from '../../../dataplane/config/status.ts'
 import type { World } from '../../model/index.ts'
 import { keyOf, partsOf } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
-import { type AskPod, isPollable } from './ask-pod.ts'
 import type { PodCache } from './pod-cache.ts'
+import { isPollable, type ReadPodStatus } from './read-pod-status.ts'
 
 /** How often a workload is polled: soon while its status is incomplete, later when it is complete. */
 const SOON_MS = 2_000
@@ -22,7 +22,7 @@ export interface StatusReader {
 interface ObserverOptions {
   readonly world: World
   readonly pods: PodCache
-  readonly ask: AskPod
+  readonly readStatus: ReadPodStatus
   readonly leading: () => boolean
   /** By kind; others are not polled. */
   readonly readers: Readonly<Record<string, StatusReader>>
@@ -68,7 +68,7 @@ export class StatusObserver {
 
   /** Gives the time until the next poll in milliseconds; undefined where a change of the pods starts the next one. */
   async #poll(key: string): Promise<number | undefined> {
-    const { world, pods, ask, leading, readers } = this.#options
+    const { world, pods, readStatus, leading, readers } = this.#options
     const { kind, namespace, name } = partsOf(key)
     const reader = readers[kind] as StatusReader
     const uid = world.objects.get(kind, namespace, name)?.metadata.uid
@@ -84,7 +84,7 @@ export class StatusObserver {
     if (!leading()) return LATER_MS
     const answers = await Promise.all(
       // PodAnswers reports a pod that can't be asked.
-      reachable.map((pod) => ask(pod).catch(() => undefined)),
+      reachable.map((pod) => readStatus(pod).catch(() => undefined)),
     )
     const progress = reader.take(
       namespace,

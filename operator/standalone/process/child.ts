@@ -142,7 +142,7 @@ export class Child {
   #onLine(line: string, isOwn: boolean): void {
     if (line !== '') this.#options.log(`${this.spec.title}: ${this.#options.redact(line)}`)
     const text = isOwn ? shortForm(line) : line.trimEnd()
-    // What a process says when it is told to go is no news.
+    // What a process prints after it was asked to stop is not of interest.
     if (text === undefined || text === '' || this.#stopped.signal.aborted) return
     const shown = this.#options.redact(text)
     this.#lastLines = [...this.#lastLines, shown].slice(-KEPT_LINES)

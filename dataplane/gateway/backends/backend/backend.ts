@@ -225,10 +225,12 @@ export class Backend implements SessionPeer {
     })
   }
 
-  /** Ends a session; whether that succeeds is of no consequence. */
+  /** Ends a session. */
   end(headers: string[]): void {
     const { dispatcher, path } = this
-    requestBackend({ dispatcher, path, method: 'DELETE', headers, timeoutMs: 5_000 }).catch(() => {})
+    requestBackend({ dispatcher, path, method: 'DELETE', headers, timeoutMs: 5_000 }).catch(() => {
+      // A backend that refuses or can't be reached ends the session by its own time limit.
+    })
   }
 
   /** Ends all sessions, waits for calls in flight and closes the connections. */

@@ -36,5 +36,8 @@ function watchLegacy(backend: Backend, uris: readonly string[], onUpdate: (uri: 
     })
     await Promise.allSettled(subscribed)
   }
-  return { active: begin().catch(() => {}), stop: () => backend.closeSession(session) }
+  const active = begin().catch(() => {
+    // Without a session there are no updates of these resources; the client's own requests to the backend report its error.
+  })
+  return { active, stop: () => backend.closeSession(session) }
 }

@@ -54,8 +54,9 @@ export function childChannel({ stdio, directory, log }: ChildChannelOptions): Op
       LONGEST_LOGGED * 8,
     )
     stderr.on('data', (chunk: Buffer) => errors.push(chunk))
-    // A server that is gone can't read; its exit says so.
-    stdin.on('error', () => {})
+    stdin.on('error', () => {
+      // A server that has exited can't read; its `close` event reports that.
+    })
     let timer: NodeJS.Timeout | undefined
     child.once('close', (code, signal) => {
       clearTimeout(timer)

@@ -199,7 +199,7 @@ export class AnswerReader implements Dispatcher.DispatchHandler, SseReceiver {
 
   /**
    * The stream is over before the answer: it is gone on with where it said behind what (2025-11-25, resumability).
-   * Of a part that the client has, the rest could not be told apart.
+   * Where the client has a part already, it could not be known which bytes of the answer follow it.
    */
   #brokenOff(failure: BackendFailure): boolean {
     const splitter = this.#splitter

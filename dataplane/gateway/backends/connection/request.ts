@@ -137,9 +137,13 @@ class OwnRequest implements AnswerOwner {
     return true
   }
 
-  requested(): void {}
+  requested(): void {
+    // The backend gets no answer to a request within one of our own: there is no client to relay it to.
+  }
 
-  ended(): void {}
+  ended(): void {
+    // `answered` has settled the request already, or the connection's failure does.
+  }
 
   #giveUp(failure: BackendFailure): void {
     this.#end()

@@ -181,7 +181,10 @@ export class BackendSession {
 
   /** Sends a message that needs no answer and may be lost. */
   send(body: string): void {
-    if (this.opened !== undefined) this.#notify(this.opened, body).catch(() => {})
+    if (this.opened !== undefined)
+      this.#notify(this.opened, body).catch(() => {
+        // Lost, as the caller allows; requests of the session report a backend that can't be reached.
+      })
   }
 
   /** Subscribes to the unsolicited messages of the backend in this session, from now on or from its opening on. */
@@ -219,7 +222,9 @@ export class BackendSession {
     if (isEnough || !LEVELS.includes(level) || !isObject(opened?.capabilities['logging'])) return undefined
     this.#logLevel = level
     const body = requestText(`portico-level-${this.nextId()}`, 'logging/setLevel', { level })
-    return backend.post({ headers: this.headers(), body, isInSession: true }).catch(() => {})
+    return backend.post({ headers: this.headers(), body, isInSession: true }).catch(() => {
+      // The request is sent all the same; at worst it gets fewer log messages than it asked for.
+    })
   }
 
   /** Sets the lowest level of the backend's log messages, where it has any. */

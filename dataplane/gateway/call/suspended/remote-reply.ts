@@ -49,7 +49,9 @@ class RemoteReply implements Reply {
     this.end()
   }
 
-  stream(): void {}
+  stream(): void {
+    // The replica that has the client begins the stream with the first message.
+  }
 
   message(text: string | Buffer): boolean {
     this.#begun = true

@@ -36,7 +36,7 @@ export class RelaySender implements EventSink {
   #seq = 0
   /** What goes with the next messages. */
   #waiting: Relayed[] = []
-  /** Whether the client could take more when the other replica told last. */
+  /** Whether the client could take more by the other replica's last report. */
   #hasRoom = true
   /** It breaks off: a client that reads nothing is to notice too. */
   #isLost = false
@@ -68,8 +68,9 @@ export class RelaySender implements EventSink {
     else this.#onDrained = next
   }
 
-  /** The replica that has the client sends it heartbeats by itself. */
-  heartbeat(): void {}
+  heartbeat(): void {
+    // The replica that has the client sends heartbeats itself.
+  }
 
   end(): void {
     this.#last({ what: 'end' })

@@ -48,7 +48,9 @@ export function createMemoryStore({ ttlMs }: { readonly ttlMs: number }): Sessio
     remove(id) {
       entries.delete(id)
     },
-    letGo() {},
+    letGo() {
+      // There is no copy besides the session itself.
+    },
     close() {
       clearInterval(sweep)
       entries.clear()

@@ -47,8 +47,9 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
     })
   }
   subscriber.on('ready', subscribe)
-  // What is refused now is tried again behind this, and told as an event.
-  subscriber.connect().catch(() => {})
+  subscriber.connect().catch(() => {
+    // ioredis emits the failure as an `error` event too, and goes on trying to connect.
+  })
 
   async function publish(message: BusMessage, to: string | undefined): Promise<boolean> {
     const receivers = await client.publish(to === undefined ? all : channelOf(to), JSON.stringify([replica, message]))
@@ -66,7 +67,9 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
     replica,
     send,
     notify: (message, to) => {
-      send(message, to).catch(() => {})
+      send(message, to).catch(() => {
+        // `send` resolves with false instead of rejecting.
+      })
     },
     on(kind, take) {
       takers.set(kind, take as (message: never) => void)

@@ -32,7 +32,10 @@ export function openSessionStorage(config: GatewayConfig, directory: string, log
   const redis = sessionStorage?.redis
   if (redis === undefined) {
     const store = createMemoryStore({ ttlMs: TTL_MS })
-    return { store, bus: undefined, agreeOnSecret: undefined, check: async () => {}, close: () => store.close() }
+    const check = async () => {
+      // The memory of this process is always available.
+    }
+    return { store, bus: undefined, agreeOnSecret: undefined, check, close: () => store.close() }
   }
   const prefix = sessionStorage?.keyPrefix ?? redisKeyPrefix({ kind: role ?? 'gateway', namespace, name })
   const settings = redisConfigOf(redis, directory)

@@ -35,7 +35,9 @@ export class Collected implements EventSink {
     next()
   }
 
-  heartbeat(): void {}
+  heartbeat(): void {
+    // Events are collected, not sent: no connection has to be kept open.
+  }
 
   end(): void {
     this.#resolve()

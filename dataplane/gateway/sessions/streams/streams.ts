@@ -48,7 +48,9 @@ export class Streams {
     const bus = this.#bus
     if (bus === undefined || replica === this.#replica) {
       sink.abort()
-      return () => {}
+      return () => {
+        // Nothing is followed, so there is nothing to end.
+      }
     }
     const receiver = this.#relays.receive(bus, replica, sink)
     const relay = receiver.name

@@ -37,7 +37,7 @@ const descriptions = {
     ...ofOne,
     id: 'getRegistry',
     method: 'get',
-    summary: 'Tells of a registry.',
+    summary: 'Gets a registry.',
     answers: { 200: { description: 'The registry.', schema: registryAnswer } },
     errors: ['not_found'],
   },

@@ -46,7 +46,7 @@ const descriptions = {
     ...ofOne,
     id: 'getSource',
     method: 'get',
-    summary: 'Tells of a source: how it is set and how its syncs stand.',
+    summary: 'Gets a source, with its settings and the state of its syncs.',
     answers: { 200: { description: 'The source.', schema: sourceDetailAnswer } },
     errors: ['not_found'],
   },

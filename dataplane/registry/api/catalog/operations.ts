@@ -41,7 +41,7 @@ export const catalogOperations: readonly Operation[] = [
     path: `${BASE}/x/portico/skills/{entry}`,
     parameters: { registry: registryParameter, entry: entryParameter },
     query: { include_deleted: includeDeleted },
-    summary: 'Tells of the latest version of a skill.',
+    summary: 'Gets the latest version of a skill.',
     answers: { 200: { description: 'The version.', schema: skillVersion } },
     errors: ['forbidden_claims', 'not_found', 'invalid_request'],
   },
@@ -82,7 +82,7 @@ function operationsOf(type: EntryType, base: string): readonly Operation[] {
       path: `${base}/{entry}/versions/{version}`,
       parameters: { ...entry, version: versionParameter },
       query: { include_deleted: includeDeleted },
-      summary: `Tells of one version of a ${type}.`,
+      summary: `Gets one version of a ${type}.`,
       answers: { 200: { description: 'The version.', schema: version } },
     },
   ]

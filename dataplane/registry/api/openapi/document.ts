@@ -106,7 +106,7 @@ const errorSchema = {
   type: 'object',
   required: ['error', 'message'],
   properties: {
-    error: { type: 'string', description: 'Stable; told apart by programs.' },
+    error: { type: 'string', description: 'Stable: programs distinguish errors by it.' },
     message: { type: 'string', description: 'For people.' },
     details: {
       type: 'array',

@@ -52,7 +52,7 @@ const OPEN_LIST = 0x5b
 const CLOSE_LIST = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
-/** Of a key so many characters are told; no member that is taken apart has a longer one. */
+/** So many characters of a key are kept; no member that is read by itself has a longer one. */
 const LONGEST_STEP = 64
 const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
 

@@ -47,6 +47,10 @@ export async function listObjects(
   }
 }
 
+function ignore(): void {
+  // Only the metadata of the list is read.
+}
+
 /** From where a watch on objects of one kind may begin; undefined where the API server has no such kind. */
 export async function listVersion(
   cluster: Cluster,
@@ -54,11 +58,7 @@ export async function listVersion(
 ): Promise<string | undefined> {
   const body = await cluster.get(plural, namespace, { limit: '1' }, { signal, idleMs: IDLE_MS })
   if (body === undefined) return undefined
-  const { resourceVersion } = await readList(
-    body,
-    () => {},
-    () => {},
-  )
+  const { resourceVersion } = await readList(body, ignore, ignore)
   if (resourceVersion === undefined) throw broken('has no resourceVersion')
   return resourceVersion
 }

@@ -33,14 +33,17 @@ export function watchKubernetes(location: LocationOf<'kubernetes'>, poll: () => 
     'abort',
     () => {
       clearTimeout(settle)
-      cluster[Symbol.asyncDispose]().then(undefined, () => {})
+      cluster[Symbol.asyncDispose]().then(undefined, () => {
+        // The watch has ended; connections that don't close in order are of no use to anybody.
+      })
     },
     { once: true },
   )
-  // It goes on until the signal, whatever fails: the polls of the source at intervals show what.
   for (const { plural } of EXPORTED_KINDS)
     for (const namespace of location.namespaces)
-      watchKind({ cluster, plural, namespace, changed, signal }).catch(() => {})
+      watchKind({ cluster, plural, namespace, changed, signal }).catch(() => {
+        // `watchKind` handles its own errors until the signal ends it.
+      })
 }
 
 /** Objects of one kind in one namespace, and whom to call when they change. */

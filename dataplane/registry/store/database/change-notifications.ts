@@ -29,6 +29,10 @@ interface ChangeSubscription {
   close(): Promise<void>
 }
 
+async function closeNothing(): Promise<void> {
+  // SQLite has one process: nobody else changes it.
+}
+
 /**
  * Calls `refresh` when another replica has written; notifications of this one (`replica`) are ignored. A file of SQLite
  * has no other writer.
@@ -39,7 +43,7 @@ export function subscribeToChanges(
   log: Logger,
   refresh: (changed?: 'entries') => Promise<void>,
 ): ChangeSubscription {
-  if (typeof location === 'string') return { away: () => undefined, close: async () => {} }
+  if (typeof location === 'string') return { away: () => undefined, close: closeNothing }
   let reason: string | undefined
   let polling = false
   const onLost = (error: Error) => {

@@ -54,8 +54,9 @@ export function createGroupCommit(database: () => Promise<Database>, replica: st
   }
 
   function begin(): void {
-    // It rejects for nobody: whoever has asked is answered by `reject`. What is left over goes with the next change.
-    writeQueued().catch(() => {})
+    writeQueued().catch(() => {
+      // `writeGroup` rejects the changes that fail, each to its caller. Those still queued go with the next change.
+    })
   }
 
   return function commitChange<K extends keyof AdminWriter>(

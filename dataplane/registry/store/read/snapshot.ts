@@ -66,8 +66,9 @@ export async function createSnapshot(database: Kysely<RegistryTables>, onSetting
     }
     // What runs may have begun before the change that is asked for.
     next ??= running
-      // Those who wait for that reading get its error.
-      .catch(() => {})
+      .catch(() => {
+        // The callers that wait for the running refresh get its error.
+      })
       .then(() => {
         next = undefined
         return refresh('entries')
