@@ -4,11 +4,14 @@ import { PublicError } from '../../server/errors.ts'
 /** Largest body of a POST in bytes. */
 export const LARGEST_BODY = 8 * 1024 * 1024
 
+/** What nearly all clients send: both SDKs do. */
+const USUAL_ACCEPT = 'application/json, text/event-stream'
+
 /** Checks that a POST brings JSON, not too much of it, and takes both forms of answer. Gives its length, where it says so. */
 export function checkPost({ headers }: IncomingMessage): number {
   if (!isJson(headers['content-type'])) throw new PublicError('unsupported_media_type')
   const { accept } = headers
-  if (!accepts(accept, 'application/json') || !accepts(accept, 'text/event-stream'))
+  if (accept !== USUAL_ACCEPT && !(accepts(accept, 'application/json') && accepts(accept, 'text/event-stream')))
     throw new PublicError('not_acceptable')
   const length = Number(headers['content-length'] ?? 0)
   if (length > LARGEST_BODY) throw tooLarge()

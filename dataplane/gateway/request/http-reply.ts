@@ -68,8 +68,12 @@ export class HttpReply implements Reply {
       return
     }
     const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
+    res.writeHead(200, ['content-type', 'application/json', 'content-length', String(length), ...NOSNIFF])
+    if (length <= ONE_WRITE) {
+      res.end(latin1Of(pieces), 'latin1')
+      return
+    }
     res.cork()
-    res.writeHead(200, ['content-type', 'application/json', 'content-length', String(length)])
     for (const piece of pieces) res.write(piece)
     res.end()
   }
@@ -148,4 +152,24 @@ export class HttpReply implements Reply {
     if (this.#events === undefined) this.#res.destroy()
     else this.#events.abort()
   }
+}
+
+/** Pieces that come again and again, as text: what is smaller is converted faster than it is found here. */
+const texts = new WeakMap<Buffer, string>()
+const SMALL = 512
+
+/** Bytes as Latin-1: Node sends head and body in one write where the body is a string. */
+function latin1Of(pieces: readonly Buffer[]): string {
+  let text = ''
+  for (const piece of pieces) text += piece.length < SMALL ? piece.toString('latin1') : keptText(piece)
+  return text
+}
+
+function keptText(piece: Buffer): string {
+  let text = texts.get(piece)
+  if (text === undefined) {
+    text = piece.toString('latin1')
+    texts.set(piece, text)
+  }
+  return text
 }

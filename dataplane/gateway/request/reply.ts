@@ -6,7 +6,7 @@ export interface Reply {
   readonly streaming: boolean
   /** A whole answer. `extra` is a flat list of headers. */
   json(status: number, body: string | Buffer, extra?: readonly string[]): void
-  /** A whole answer in pieces, which are not copied: a large one that many clients get is in memory once. */
+  /** A whole answer in pieces, of which those that many clients get are in memory once. */
   pieces(pieces: readonly Buffer[]): void
   /** An answer without a body. */
   empty(status: number, extra?: readonly string[]): void

@@ -100,18 +100,8 @@ export class RequestContext extends Held {
 
   /** Answers with a result that is there already serialized. */
   resultBytes(json: Buffer): void {
-    const head = `{"jsonrpc":"2.0","id":${this.message.id},"result":`
-    if (json.length > LARGE) {
-      this.reply.pieces([Buffer.from(head), json, CLOSING])
-      this.ended(OK)
-      return
-    }
-    const length = Buffer.byteLength(head)
-    const body = Buffer.allocUnsafe(length + json.length + 1)
-    body.write(head)
-    json.copy(body, length)
-    body[body.length - 1] = 0x7d
-    this.reply.json(200, body)
+    const head = Buffer.from(`{"jsonrpc":"2.0","id":${this.message.id},"result":`)
+    this.reply.pieces([head, json, CLOSING])
     this.ended(OK)
   }
 
@@ -158,8 +148,6 @@ export class RequestContext extends Held {
 const headersOf = ({ headers }: PublicError): readonly string[] =>
   headers === undefined ? [] : Object.entries(headers).flat()
 
-/** What is larger is not copied for each who asks. */
-const LARGE = 64 * 1024
 const CLOSING = Buffer.from('}')
 
 export const OK: Outcome = { result: 'ok' }

@@ -34,10 +34,11 @@ export async function underLease<T>(
     })
     signal.throwIfAborted()
   }
-  const renew = () =>
+  const renew = () => {
     take(database, name, holder).catch(() => {
       // The next renewal tries again; after three failed ones another replica may take over.
     })
+  }
   const heartbeat = setInterval(renew, HEARTBEAT_MS)
   try {
     return await work()

@@ -192,7 +192,7 @@ function renderGateway(
 }
 
 /** `BackendsReady`: who of the group isn't served, and why. One bad backend doesn't make the gateway unready. */
-function tellOfBackends({ served, leftOut }: Members, conditions: Conditions): void {
+function reportBackends({ served, leftOut }: Members, conditions: Conditions): void {
   const texts = leftOut.map(({ kind, name, message }) => `${kind} ${JSON.stringify(name)} is left out: ${message}`)
   if (texts.length > 0) conditions.set('BackendsReady', 'False', 'BackendsLeftOut', texts.join('; '))
   else if (served.length === 0) conditions.set('BackendsReady', 'False', 'NoBackends', 'the group has no members')
@@ -200,7 +200,11 @@ function tellOfBackends({ served, leftOut }: Members, conditions: Conditions): v
 }
 
 /** Settings for backends that the group doesn't have: a typing error, or a member that is yet to come. */
-function warnOfStrangers({ outgoingAuth, config }: Spec, { served, leftOut }: Members, conditions: Conditions): void {
+function warnOfUnknownBackends(
+  { outgoingAuth, config }: Spec,
+  { served, leftOut }: Members,
+  conditions: Conditions,
+): void {
   const members = new Set([...served.map(({ backend }) => backend.name), ...leftOut.map(({ name }) => name)])
   const settings: readonly (readonly [string, readonly string[]])[] = [
     ['outgoingAuth.backends', Object.keys(outgoingAuth?.backends ?? {})],
@@ -241,8 +245,8 @@ export function reconcileVirtualMcpServer(
     render: () => renderGateway(object, assembly, problems, context),
     replicas: spec.replicas,
     extra: (conditions) => {
-      tellOfBackends(assembly.members, conditions)
-      warnOfStrangers(spec, assembly.members, conditions)
+      reportBackends(assembly.members, conditions)
+      warnOfUnknownBackends(spec, assembly.members, conditions)
       warnOfClashes(clashes, conditions)
       warnOfTelemetry(assembly.telemetry, conditions)
       warnOfSessions({ ...spec, sessionStorage: storageOf(spec) }, conditions)
