@@ -56,7 +56,11 @@ export const oidcConfigRef = (readBy: Reader) =>
       }),
     ),
     scopes: Type.Optional(
-      list('Scopes told to clients.', text(readBy, 'A scope.', { min: 1, max: limits.name }), { type: 'atomic' }),
+      list(
+        'Scopes told to clients. Tokens that state their scopes must have them, but for those of OpenID Connect.',
+        text(readBy, 'A scope.', { min: 1, max: limits.name }),
+        { type: 'atomic' },
+      ),
     ),
     resourceUrl: Type.Optional(
       url(readBy, 'Public URL of the MCP endpoint, the `resource` of RFC 9728. Absent: the URL of the Service.'),

@@ -44,7 +44,10 @@ export const oidc = Type.Object(
       Type.String({ description: 'Where the keys are; absent: found by discovery.', pattern: '^https?://' }),
     ),
     scopes: Type.Optional(
-      Type.Array(Type.String(), { description: 'Scopes named to clients in metadata and challenge.' }),
+      Type.Array(Type.String(), {
+        description:
+          'Scopes named to clients in metadata and challenge. Tokens that state their scopes must have them, but for those of OpenID Connect (`openid`, `profile`, `email`, `address`, `phone`, `offline_access`).',
+      }),
     ),
     caBundleFile: Type.Optional(file('PEM file of CAs trusted for the issuer, besides the system’s.')),
     bearerTokenFile: Type.Optional(

@@ -1,10 +1,13 @@
 import { PublicError } from '../server/errors.ts'
+import { toldScopes } from './scopes.ts'
 
 interface ChallengeOptions {
   readonly realm: string
   readonly resourceMetadataUrl: string | undefined
   readonly scopes: readonly string[] | undefined
-  /** What is wrong with the token that was sent, in a fixed text; absent where none was sent. */
+  /** Absent where no token was sent. */
+  readonly error?: 'invalid_token' | 'insufficient_scope'
+  /** What is wrong with the token that was sent, in a fixed text. */
   readonly problem?: string
 }
 
@@ -12,12 +15,13 @@ interface ChallengeOptions {
  * The value of `WWW-Authenticate` (RFC 6750 section 3, RFC 9728 section 5.1). There is an `error` only where a token
  * was sent (RFC 6750 section 3.1).
  */
-export function challenge({ realm, resourceMetadataUrl, scopes, problem }: ChallengeOptions): string {
+export function challenge({ realm, resourceMetadataUrl, scopes, error, problem }: ChallengeOptions): string {
+  const told = toldScopes(scopes)
   const parameters = [
     ['realm', realm],
     ['resource_metadata', resourceMetadataUrl],
-    ['scope', scopes?.length ? scopes.join(' ') : undefined],
-    ['error', problem === undefined ? undefined : 'invalid_token'],
+    ['scope', told.length === 0 ? undefined : told.join(' ')],
+    ['error', error],
     ['error_description', problem],
   ] as const
   return `Bearer ${parameters
@@ -26,12 +30,26 @@ export function challenge({ realm, resourceMetadataUrl, scopes, problem }: Chall
     .join(', ')}`
 }
 
-/** The refusal that carries the challenge. */
-export function unauthenticated(options: ChallengeOptions, cause?: unknown): PublicError {
+/** The refusal of a caller without a valid token, with the challenge. `problem`: of the token that was sent. */
+export function unauthenticated(options: Omit<ChallengeOptions, 'error'>, cause?: unknown): PublicError {
+  const { problem } = options
   return new PublicError('unauthenticated', {
-    ...(options.problem === undefined ? {} : { message: options.problem }),
-    headers: { 'WWW-Authenticate': challenge(options) },
+    ...(problem === undefined ? {} : { message: problem }),
+    headers: {
+      'WWW-Authenticate': challenge(problem === undefined ? options : { ...options, error: 'invalid_token' }),
+    },
     cause,
+  })
+}
+
+/**
+ * The refusal of a valid token that lacks scopes. It names all that are needed, so that the client asks for all at once
+ * (RFC 6750 section 3.1; MCP authorization, scope challenge).
+ */
+export function insufficientScope(options: Omit<ChallengeOptions, 'error' | 'problem'>): PublicError {
+  const problem = 'The token lacks a scope that is needed here.'
+  return new PublicError('insufficient_scope', {
+    headers: { 'WWW-Authenticate': challenge({ ...options, error: 'insufficient_scope', problem }) },
   })
 }
 

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { PublicError } from '../server/errors.ts'
 import { networkOf } from '../server/network-of.ts'
-import type { Caller } from './caller.ts'
+import type { VerifiedToken } from './token-cache.ts'
 
 /** Introspection requests that run at a time; the others wait. */
 const MOST_AT_ONCE = 8
@@ -34,7 +34,7 @@ interface AddressBudget {
  * the same address have sent; a new one has to wait, like theirs, until the address has budget again.
  */
 export class IntrospectionThrottle {
-  readonly #pending = new Map<string, Promise<Caller | undefined>>()
+  readonly #pending = new Map<string, Promise<VerifiedToken | undefined>>()
   readonly #inactive = new LRUCache<string, number>({ max: MOST_INACTIVE })
   readonly #active = new LRUCache<string, true>({ max: MOST_ACTIVE })
   readonly #budgets = new LRUCache<string, AddressBudget>({ max: MOST_ADDRESSES })
@@ -42,15 +42,15 @@ export class IntrospectionThrottle {
   #running = 0
 
   /**
-   * The caller of a token by `request`; undefined where no issuer calls it active. `address`: where the request that
+   * What `request` tells of a token; undefined where no issuer calls it active. `address`: where the request that
    * carried the token came from; undefined for requests of our own. Rejects with `rate_limited` where that address has
    * sent too many inactive tokens, with `unavailable` where too many requests wait, and with what `request` rejects with.
    */
   introspect(
     token: string,
     address: string | undefined,
-    request: () => Promise<Caller | undefined>,
-  ): Promise<Caller | undefined> {
+    request: () => Promise<VerifiedToken | undefined>,
+  ): Promise<VerifiedToken | undefined> {
     const key = hash('sha256', token, 'base64')
     const pending = this.#pending.get(key)
     if (pending !== undefined) return pending
@@ -63,8 +63,8 @@ export class IntrospectionThrottle {
   async #throttled(
     key: string,
     address: string | undefined,
-    request: () => Promise<Caller | undefined>,
-  ): Promise<Caller | undefined> {
+    request: () => Promise<VerifiedToken | undefined>,
+  ): Promise<VerifiedToken | undefined> {
     const isExempt = address === undefined || this.#active.has(key)
     const budget = isExempt ? undefined : this.#budgetOf(networkOf(address))
     checkBudget(budget)
@@ -84,8 +84,8 @@ export class IntrospectionThrottle {
   async #run(
     key: string,
     budget: AddressBudget | undefined,
-    request: () => Promise<Caller | undefined>,
-  ): Promise<Caller | undefined> {
+    request: () => Promise<VerifiedToken | undefined>,
+  ): Promise<VerifiedToken | undefined> {
     this.#running++
     try {
       const answer = await request()

@@ -5,11 +5,14 @@ import { IntrospectionThrottle } from './introspection-throttle.ts'
 import { type Issuer, IssuerKeys } from './issuer-keys.ts'
 import type { Provider } from './provider.ts'
 import { RefCounted } from './ref-counted.ts'
+import { requiredScopes } from './scopes.ts'
 import { TokenCache } from './token-cache.ts'
 
 /** One provider of tokens, with its keys and its introspection client. */
 export interface OpenProvider {
   readonly provider: Provider
+  /** Scopes that its tokens must have. */
+  readonly requiredScopes: readonly string[]
   readonly keys: IssuerKeys
   /** Introspects its opaque tokens, where a client is configured for it. */
   readonly introspection: Introspection | undefined
@@ -33,6 +36,7 @@ export class Issuers {
   /** Opens a provider; what an open provider of the same issuer has loaded already is shared with it. */
   open(provider: Provider, log: Logger): OpenProvider {
     const { introspection: client, audience, serviceAccount } = provider
+    const scopes = requiredScopes(provider.scopes)
     const issuer = issuerOf(provider)
     const issuerKey = keyOf(issuer)
     const keys = this.#keys.acquire(issuerKey, () => {
@@ -54,7 +58,8 @@ export class Issuers {
         introspection && this.#introspections.release(introspectionKey),
       ])
     }
-    return { provider, keys, introspection, identity: keyOf({ issuer, audience, client, serviceAccount }), close }
+    const identity = keyOf({ issuer, audience, client, serviceAccount, scopes })
+    return { provider, requiredScopes: scopes, keys, introspection, identity, close }
   }
 }
 

@@ -1,3 +1,5 @@
+import { toldScopes } from './scopes.ts'
+
 /** What `/.well-known/oauth-protected-resource` says (RFC 9728 section 2). */
 export interface ProtectedResourceMetadata {
   readonly resource: string
@@ -16,11 +18,12 @@ interface Resource {
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 
 export function protectedResourceMetadata({ resource, issuers, scopes }: Resource): ProtectedResourceMetadata {
+  const told = toldScopes(scopes)
   return {
     resource,
     authorization_servers: issuers,
     bearer_methods_supported: ['header'],
-    ...(scopes === undefined || scopes.length === 0 ? {} : { scopes_supported: scopes }),
+    ...(told.length === 0 ? {} : { scopes_supported: told }),
   }
 }
 

@@ -8,8 +8,14 @@ const MOST_ENTRIES = 10_000
 /** Total size of the tokens or introspection responses of the entries: an issuer may answer 64 KiB for each token. */
 const MOST_BYTES = 32 * 1024 * 1024
 
-interface Entry {
+/** What is known of a token that its issuer has vouched for. */
+export interface VerifiedToken {
   readonly caller: Caller
+  /** It is valid, but lacks a scope that is required. */
+  readonly lacksScope: boolean
+}
+
+interface Entry extends VerifiedToken {
   readonly until: number
   /** Identity of the provider that accepted the token. */
   readonly provider: string
@@ -23,24 +29,28 @@ interface Entry {
 export class TokenCache {
   readonly #entries = new LRUCache<string, Entry>({ max: MOST_ENTRIES, maxSize: MOST_BYTES })
 
-  /** The caller of a token that one of these providers accepted. */
-  get(token: string, providers: ReadonlySet<string>): Caller | undefined {
+  /** What is known of a token that one of these providers vouched for. */
+  get(token: string, providers: ReadonlySet<string>): VerifiedToken | undefined {
     const key = hash('sha256', token, 'base64')
     const entry = this.#entries.peek(key)
     if (entry === undefined || !providers.has(entry.provider)) return undefined
-    if (entry.until > Date.now()) return this.#entries.get(key)?.caller
+    if (entry.until > Date.now()) return this.#entries.get(key)
     this.#entries.delete(key)
     return undefined
   }
 
   /**
-   * Caches a caller for a minute, but never beyond `expiresAt` (ms since 1970). `bytes`: length of the token or of the
+   * Keeps it for a minute, but never beyond `expiresAt` (ms since 1970). `bytes`: length of the token or of the
    * introspection response.
    */
-  set(token: string, caller: Caller, of: { readonly provider: string; expiresAt: number; bytes: number }): void {
+  set(
+    token: string,
+    verified: VerifiedToken,
+    of: { readonly provider: string; expiresAt: number; bytes: number },
+  ): void {
     const { provider, expiresAt, bytes } = of
     const key = hash('sha256', token, 'base64')
     const until = Math.min(Date.now() + LONGEST_MS, expiresAt)
-    this.#entries.set(key, { caller, until, provider }, { size: bytes })
+    this.#entries.set(key, { ...verified, until, provider }, { size: bytes })
   }
 }

@@ -1,19 +1,20 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyResult, jwtVerify } from 'jose'
 import type { Logger } from 'pino'
 import { PublicError } from '../server/errors.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import { type Authenticate, type Authenticated, type Caller, type CallerRequest, SKEW_S } from './caller.ts'
-import { unauthenticated } from './challenge.ts'
-import type { IssuerKeys } from './issuer-keys.ts'
+import { insufficientScope, unauthenticated } from './challenge.ts'
 import { Issuers, type OpenProvider } from './issuers.ts'
+import { callerOf, isAllowedSubject, isOpaque, issuerOf, problemOf, verifyJwt } from './jwt.ts'
 import type { Provider } from './provider.ts'
+import { hasScopes, statedScopes } from './scopes.ts'
+import type { VerifiedToken } from './token-cache.ts'
 
 interface VerifyOptions {
   /** Realm of the challenge. */
   readonly realm: string
-  /** Scopes named in the challenge. */
+  /** Scopes named in challenges. */
   readonly scopes?: readonly string[] | undefined
   resourceMetadataUrl(headers?: IncomingHttpHeaders): string | undefined
   /** The client address of a request; absent: the peer of its connection. */
@@ -30,17 +31,9 @@ export type Verifier = Authenticate & {
   close(): Promise<void>
 }
 
-/** Signatures by asymmetric keys alone: with a symmetric one, whoever can check can also forge. */
-const ALGORITHMS = [
-  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
-  ...['ES256', 'ES384', 'ES512', 'Ed25519', 'EdDSA'],
-]
-/**
- * `typ` of access tokens: `at+jwt` (RFC 9068), or the plain JWT that most issuers write. Tokens made for something else
- * (`logout+jwt`, `dpop+jwt`) name it here and are refused. ID tokens are plain JWTs; what refuses them is their
- * audience, the client's id, unless the configuration names just that.
- */
-const TYPES = new Set(['at+jwt', 'application/at+jwt', 'jwt', 'application/jwt'])
+/** Of these an issuer states the scopes that were asked for (RFC 9068 section 2.2.3): without the claim there are none. */
+const ACCESS_TOKEN_TYPES = new Set(['at+jwt', 'application/at+jwt'])
+const NO_SCOPES: ReadonlySet<string> = new Set()
 /** RFC 6750 section 2.1; the scheme's case doesn't matter (RFC 9110 section 11.1). */
 const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
 
@@ -55,7 +48,7 @@ export function verifyTokens(providers: readonly Provider[], options: VerifyOpti
     if (authorization === undefined || !/^bearer\b/i.test(authorization)) throw verifier.refusal(request)
     const token = BEARER.exec(authorization)?.[1]
     if (token === undefined) throw verifier.refusal(request, 'The token is malformed.')
-    return verifier.verified(token) ?? verifier.verify(token, request)
+    return verifier.verified(token, request) ?? verifier.verify(token, request)
   }
   return Object.assign(authenticate, {
     issuers: () => verifier.issuers(),
@@ -71,6 +64,7 @@ class TokenVerifier {
   readonly #accepted: ReadonlySet<string>
   /** Hash of the providers that introspect: an introspection result holds for the same providers only. */
   readonly #introspectingKey: string
+  #saidNoScopes = false
   readonly #addressOf: (request: CallerRequest) => string | undefined
 
   constructor(providers: readonly Provider[], options: VerifyOptions) {
@@ -88,21 +82,25 @@ class TokenVerifier {
     )
   }
 
-  /** The caller of a token that was verified a moment ago. */
-  verified(token: string): Caller | undefined {
-    return this.#issuers.verified.get(token, this.#accepted)
+  /** The caller of a token that was verified a moment ago. Throws a PublicError where it lacks a scope. */
+  verified(token: string, request?: CallerRequest): Caller | undefined {
+    const known = this.#issuers.verified.get(token, this.#accepted)
+    if (known?.lacksScope) throw this.#stepUp(request)
+    return known?.caller
   }
 
   /** The caller of a token. Rejects with a PublicError where it is not valid, or can't be checked now. */
   async verify(token: string, request?: CallerRequest): Promise<Caller> {
     const end = this.#options.observe({ kind: 'decision', name: 'authenticate' })
     try {
-      const caller = await (isOpaque(token) ? this.#verifyOpaque(token, request) : this.#verifyJwt(token, request))
+      const verify = isOpaque(token) ? this.#verifyOpaque(token, request) : this.#verifyJwt(token, request)
+      const { caller, lacksScope } = await verify
+      if (lacksScope) throw this.#stepUp(request)
       end({ result: 'ok' })
       return caller
     } catch (error) {
       const code = error instanceof PublicError ? error.code : 'internal'
-      end({ result: code === 'unauthenticated' ? 'denied' : 'error', code })
+      end({ result: code === 'unauthenticated' || code === 'insufficient_scope' ? 'denied' : 'error', code })
       throw error
     }
   }
@@ -113,6 +111,15 @@ class TokenVerifier {
     return unauthenticated({ realm, scopes, resourceMetadataUrl, ...(problem === undefined ? {} : { problem }) }, cause)
   }
 
+  #stepUp(request?: CallerRequest): PublicError {
+    const { realm, scopes } = this.#options
+    return insufficientScope({
+      realm,
+      scopes,
+      resourceMetadataUrl: this.#options.resourceMetadataUrl(request?.headers),
+    })
+  }
+
   issuers(): readonly string[] {
     return [...new Set(this.#known.flatMap(({ keys }) => keys.issuer ?? []))]
   }
@@ -121,8 +128,8 @@ class TokenVerifier {
     await Promise.all(this.#known.splice(0).map((provider) => provider.close()))
   }
 
-  async #verifyOpaque(token: string, request?: CallerRequest): Promise<Caller> {
-    const caller =
+  async #verifyOpaque(token: string, request?: CallerRequest): Promise<VerifiedToken> {
+    const verified =
       this.#introspecting.length === 0
         ? undefined
         : await this.#issuers.introspections.introspect(
@@ -130,20 +137,20 @@ class TokenVerifier {
             request && this.#addressOf(request),
             () => this.#introspect(token),
           )
-    if (caller === undefined) throw this.refusal(request, 'The token is not valid.')
-    return caller
+    if (verified === undefined) throw this.refusal(request, 'The token is not valid.')
+    return verified
   }
 
   /** Undefined where no issuer calls the token active; throws where one of them can't be reached and no other does. */
-  async #introspect(token: string): Promise<Caller | undefined> {
+  async #introspect(token: string): Promise<VerifiedToken | undefined> {
     let unavailable: unknown
-    for (const { provider, keys, introspection, identity } of this.#introspecting) {
+    for (const open of this.#introspecting) {
+      const { provider, keys, introspection } = open
       try {
         if (keys.issuer === undefined) await keys.rediscoverIssuer()
         const answer = await introspection?.introspect(token)
         if (answer === undefined || !isAllowedSubject(answer.caller.subject, provider)) continue
-        this.#cache(token, answer.caller, identity, answer.bytes)
-        return answer.caller
+        return this.#remember(token, answer.caller, open, { bytes: answer.bytes })
       } catch (error) {
         unavailable = error
       }
@@ -152,9 +159,31 @@ class TokenVerifier {
     return undefined
   }
 
-  #cache(token: string, caller: Authenticated, provider: string, bytes: number): void {
+  /** Keeps what is known of a token, also where a scope is missing: a client may go on sending it. */
+  #remember(
+    token: string,
+    caller: Authenticated,
+    open: OpenProvider,
+    { bytes, typ }: { readonly bytes: number; readonly typ?: string | undefined },
+  ): VerifiedToken {
+    const verified = { caller, lacksScope: this.#lacksScope(caller, open, typ) }
     const expiresAt = (caller.expiresAt + SKEW_S) * 1000
-    this.#issuers.verified.set(token, caller, { provider, expiresAt, bytes })
+    this.#issuers.verified.set(token, verified, { provider: open.identity, expiresAt, bytes })
+    return verified
+  }
+
+  /**
+   * Whether a token lacks a required scope. An issuer that writes no scopes into its tokens lets nobody state any:
+   * nothing is required of such tokens, and the log says so once.
+   */
+  #lacksScope({ claims }: Authenticated, { requiredScopes, provider, keys }: OpenProvider, typ?: string): boolean {
+    if (requiredScopes.length === 0) return false
+    const stated = statedScopes(claims) ?? (ACCESS_TOKEN_TYPES.has(typ ?? '') ? NO_SCOPES : undefined)
+    if (stated !== undefined) return !hasScopes(stated, requiredScopes, provider.audience)
+    if (!this.#saidNoScopes)
+      this.#options.log.warn({ issuer: keys.issuer }, 'tokens have neither scope nor scp: no scope is required of them')
+    this.#saidNoScopes = true
+    return false
   }
 
   async #candidatesOf(issuer: string | undefined): Promise<readonly OpenProvider[]> {
@@ -165,17 +194,18 @@ class TokenVerifier {
     return this.#known.filter(({ keys }) => keys.issuer === issuer)
   }
 
-  async #verifyJwt(token: string, request?: CallerRequest): Promise<Caller> {
+  async #verifyJwt(token: string, request?: CallerRequest): Promise<VerifiedToken> {
     const issuer = issuerOf(token)
     const candidates = await this.#candidatesOf(issuer)
     let failure: unknown = new Error('a token of an issuer that is not configured')
     let unavailable: PublicError | undefined
-    for (const { provider, keys, identity } of candidates) {
+    for (const open of candidates) {
+      const { provider, keys } = open
       try {
-        const { payload } = await verifyJwt(token, provider, keys)
+        const { payload, protectedHeader } = await verifyJwt(token, provider, keys)
         const caller = callerOf(payload, issuer as string, provider)
-        this.#cache(token, caller, identity, token.length)
-        return caller
+        const typ = protectedHeader.typ?.toLowerCase()
+        return this.#remember(token, caller, open, { bytes: token.length, typ })
       } catch (error) {
         // The issuer is unreachable; another provider of the same issuer may still accept the token.
         if (error instanceof PublicError) unavailable = error
@@ -184,77 +214,4 @@ class TokenVerifier {
     }
     throw unavailable ?? this.refusal(request, problemOf(failure), failure)
   }
-}
-
-/** Whether a token is not a JWT. Three parts of which the first is a JSON object make a JWT, valid or not. */
-function isOpaque(token: string): boolean {
-  if (token.split('.').length !== 3) return true
-  try {
-    decodeProtectedHeader(token)
-    return false
-  } catch {
-    return true
-  }
-}
-
-/** The issuer that a token claims, unverified. Undefined where the token is no JWT. */
-function issuerOf(token: string): string | undefined {
-  try {
-    return decodeJwt(token).iss
-  } catch {
-    return undefined
-  }
-}
-
-async function verifyJwt(token: string, provider: Provider, keys: IssuerKeys): Promise<JWTVerifyResult> {
-  const expected = {
-    issuer: keys.issuer as string,
-    audience: provider.audience,
-    algorithms: ALGORITHMS,
-    clockTolerance: SKEW_S,
-    requiredClaims: ['exp', 'sub'],
-  }
-  const result = await jwtVerify(token, keys.findKey, expected).catch(async (error: unknown) => {
-    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error
-    // A token without a key id: any key that fits its algorithm may have signed it.
-    for await (const key of error) {
-      const verified = await jwtVerify(token, key, expected).catch((failure: unknown) => {
-        if (failure instanceof errors.JWSSignatureVerificationFailed) return undefined
-        throw failure
-      })
-      if (verified !== undefined) return verified
-    }
-    throw new errors.JWSSignatureVerificationFailed()
-  })
-  const { typ } = result.protectedHeader
-  if (typ !== undefined && !TYPES.has(typ.toLowerCase())) throw new Error(`a token of type ${JSON.stringify(typ)}`)
-  return result
-}
-
-/** Whether a provider allows a subject; the API server names a ServiceAccount by namespace and name. */
-function isAllowedSubject(subject: string, { serviceAccount }: Provider): boolean {
-  if (serviceAccount === undefined) return true
-  const { namespace, name } = serviceAccount
-  const prefix = `system:serviceaccount:${namespace}:`
-  return name === undefined ? subject.startsWith(prefix) : subject === prefix + name
-}
-
-function callerOf(claims: JWTPayload, issuer: string, provider: Provider): Authenticated {
-  const { sub, exp } = claims
-  if (typeof sub !== 'string' || sub === '') throw new errors.JWTClaimValidationFailed('no subject', claims, 'sub')
-  if (!isAllowedSubject(sub, provider))
-    throw new errors.JWTClaimValidationFailed('another subject', claims, 'sub', 'not let in')
-  return { kind: 'authenticated', issuer, subject: sub, claims, expiresAt: exp as number }
-}
-
-/** The `error_description` for the client: enough to act on, without the values that were expected. */
-function problemOf(failure: unknown): string {
-  if (failure instanceof errors.JWTExpired) return 'The token has expired.'
-  if (failure instanceof errors.JWTClaimValidationFailed) {
-    if (failure.claim === 'aud') return 'The token is not meant for this server.'
-    if (failure.reason === 'not let in') return 'The token’s subject is not let in here.'
-    if (failure.claim === 'nbf') return 'The token is not valid yet.'
-    return 'The token lacks a claim that is needed here.'
-  }
-  return 'The token is not valid.'
 }

@@ -63,6 +63,8 @@ export function registryApp({
   app.use('/registry/*', crossOrigin(origins))
   app.route('/', resourceMetadataRoutes({ current: () => api.identity.metadata() }))
   app.route('/', openApiRoutes(operations, version))
+  // Clients look here for an authorization server before they have a token; that there is none is no secret.
+  app.get('/.well-known/*', () => errorResponse(new PublicError('not_found')))
   app.use(async function identify(c, next) {
     c.set(
       'actor',

@@ -30,6 +30,7 @@ export const errorTable = {
   source_not_managed: { http: 400, rpc: -32602, text: 'Entries can be published to a managed source only.' },
   unauthenticated: { http: 401, rpc: -32600, text: 'A valid bearer token is required.' },
   forbidden: { http: 403, rpc: 403, text: 'This is not allowed.' },
+  insufficient_scope: { http: 403, rpc: 403, text: 'The token lacks a scope that is needed here.' },
   forbidden_host: { http: 403, rpc: -32600, text: 'This Host or Origin is not served here.' },
   forbidden_role: { http: 403, rpc: 403, text: 'The caller lacks the role for this.' },
   forbidden_claims: { http: 403, rpc: 403, text: 'The caller’s claims do not allow this.' },

@@ -69,9 +69,9 @@ export class TokenWatch {
         else this.#end(holder)
       })
       .catch((error: unknown) => {
+        if (!(error instanceof PublicError)) this.#options.onFault(error)
         // An issuer that is away has refused nobody.
-        if (error instanceof PublicError && error.code === 'unauthenticated') this.#end(holder)
-        else if (!(error instanceof PublicError)) this.#options.onFault(error)
+        else if (error.code === 'unauthenticated' || error.code === 'insufficient_scope') this.#end(holder)
       })
   }
 

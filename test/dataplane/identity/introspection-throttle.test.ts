@@ -1,14 +1,14 @@
 /** How many introspection requests one address, and all of them together, can cause. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { Caller } from '../../../dataplane/identity/caller.ts'
 import { IntrospectionThrottle } from '../../../dataplane/identity/introspection-throttle.ts'
+import type { VerifiedToken } from '../../../dataplane/identity/token-cache.ts'
 import type { PublicError } from '../../../dataplane/server/errors.ts'
 
 /** Introspects so many tokens of an address at once; the requests end with `letGo`, and no token is active. */
 function throttled() {
   const throttle = new IntrospectionThrottle()
-  const { promise: isOver, resolve: letGo } = Promise.withResolvers<Caller | undefined>()
+  const { promise: isOver, resolve: letGo } = Promise.withResolvers<VerifiedToken | undefined>()
   let begun = 0
   const ask = (address: string, count: number) =>
     Array.from({ length: count }, (_, index) =>
@@ -18,7 +18,7 @@ function throttled() {
           return isOver
         })
         .then(
-          (caller) => (caller === undefined ? 'refused' : 'fine'),
+          (verified) => (verified === undefined ? 'refused' : 'fine'),
           ({ code }: PublicError) => code,
         ),
     )

@@ -168,9 +168,17 @@ export async function runRegistry(folder: RegistryFolder, observe?: Observe): Pr
   }
 }
 
-/** Runs a registry over these catalogs (source name: text of its file) and waits until it is ready. */
-export async function startRegistry(catalogs: Readonly<Record<string, string>>, rest: object = {}) {
+/**
+ * Runs a registry over these catalogs (source name: text of its file) and waits until it is ready. `files` are written
+ * beside the catalogs.
+ */
+export async function startRegistry(
+  catalogs: Readonly<Record<string, string>>,
+  rest: object = {},
+  files: Readonly<Record<string, string>> = {},
+) {
   const folder = await registryFolder()
+  for (const [name, text] of Object.entries(files)) await folder.write(name, text)
   for (const [name, text] of Object.entries(catalogs)) await folder.write(`${name}.json`, text)
   await folder.configure(
     configOf(Object.fromEntries(Object.keys(catalogs).map((name) => [name, `${name}.json`])), rest),

@@ -1,0 +1,89 @@
+import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyResult, jwtVerify } from 'jose'
+import { type Authenticated, SKEW_S } from './caller.ts'
+import type { IssuerKeys } from './issuer-keys.ts'
+import type { Provider } from './provider.ts'
+
+/** Signatures by asymmetric keys alone: with a symmetric one, whoever can check can also forge. */
+const ALGORITHMS = [
+  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
+  ...['ES256', 'ES384', 'ES512', 'Ed25519', 'EdDSA'],
+]
+/**
+ * `typ` of access tokens: `at+jwt` (RFC 9068), or the plain JWT that most issuers write. Tokens made for something else
+ * (`logout+jwt`, `dpop+jwt`) name it here and are refused. ID tokens are plain JWTs; what refuses them is their
+ * audience, the client's id, unless the configuration names just that.
+ */
+const TYPES = new Set(['at+jwt', 'application/at+jwt', 'jwt', 'application/jwt'])
+
+/** Whether a token is not a JWT. Three parts of which the first is a JSON object make a JWT, valid or not. */
+export function isOpaque(token: string): boolean {
+  if (token.split('.').length !== 3) return true
+  try {
+    decodeProtectedHeader(token)
+    return false
+  } catch {
+    return true
+  }
+}
+
+/** The issuer that a token claims, unverified. Undefined where the token is no JWT. */
+export function issuerOf(token: string): string | undefined {
+  try {
+    return decodeJwt(token).iss
+  } catch {
+    return undefined
+  }
+}
+
+export async function verifyJwt(token: string, provider: Provider, keys: IssuerKeys): Promise<JWTVerifyResult> {
+  const expected = {
+    issuer: keys.issuer as string,
+    audience: provider.audience,
+    algorithms: ALGORITHMS,
+    clockTolerance: SKEW_S,
+    requiredClaims: ['exp', 'sub'],
+  }
+  const result = await jwtVerify(token, keys.findKey, expected).catch(async (error: unknown) => {
+    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error
+    // A token without a key id: any key that fits its algorithm may have signed it.
+    for await (const key of error) {
+      const verified = await jwtVerify(token, key, expected).catch((failure: unknown) => {
+        if (failure instanceof errors.JWSSignatureVerificationFailed) return undefined
+        throw failure
+      })
+      if (verified !== undefined) return verified
+    }
+    throw new errors.JWSSignatureVerificationFailed()
+  })
+  const { typ } = result.protectedHeader
+  if (typ !== undefined && !TYPES.has(typ.toLowerCase())) throw new Error(`a token of type ${JSON.stringify(typ)}`)
+  return result
+}
+
+/** Whether a provider allows a subject; the API server names a ServiceAccount by namespace and name. */
+export function isAllowedSubject(subject: string, { serviceAccount }: Provider): boolean {
+  if (serviceAccount === undefined) return true
+  const { namespace, name } = serviceAccount
+  const prefix = `system:serviceaccount:${namespace}:`
+  return name === undefined ? subject.startsWith(prefix) : subject === prefix + name
+}
+
+export function callerOf(claims: JWTPayload, issuer: string, provider: Provider): Authenticated {
+  const { sub, exp } = claims
+  if (typeof sub !== 'string' || sub === '') throw new errors.JWTClaimValidationFailed('no subject', claims, 'sub')
+  if (!isAllowedSubject(sub, provider))
+    throw new errors.JWTClaimValidationFailed('another subject', claims, 'sub', 'not let in')
+  return { kind: 'authenticated', issuer, subject: sub, claims, expiresAt: exp as number }
+}
+
+/** The `error_description` for the client: enough to act on, without the values that were expected. */
+export function problemOf(failure: unknown): string {
+  if (failure instanceof errors.JWTExpired) return 'The token has expired.'
+  if (failure instanceof errors.JWTClaimValidationFailed) {
+    if (failure.claim === 'aud') return 'The token is not meant for this server.'
+    if (failure.reason === 'not let in') return 'The token’s subject is not let in here.'
+    if (failure.claim === 'nbf') return 'The token is not valid yet.'
+    return 'The token lacks a claim that is needed here.'
+  }
+  return 'The token is not valid.'
+}

@@ -1,0 +1,48 @@
+/**
+ * Scopes of OpenID Connect: they ask the issuer for a login, for claims or for a refresh token (OpenID Connect Core 1.0
+ * sections 3.1.2.1, 5.4 and 11) and allow nothing at a resource. Many issuers leave them out of access tokens.
+ */
+const OPENID_SCOPES = new Set(['openid', 'profile', 'email', 'address', 'phone', 'offline_access'])
+
+/** The scopes that a token must have: those of the configuration, without those that are the issuer's own affair. */
+export const requiredScopes = (configured: readonly string[] = []): readonly string[] =>
+  configured.flatMap((scope) => scope.split(' ')).filter((scope) => scope !== '' && !OPENID_SCOPES.has(scope))
+
+/**
+ * The scopes that clients are told. A refresh token is between client and issuer: `offline_access` appears neither in
+ * challenges nor in metadata (MCP authorization, scope selection).
+ */
+export const toldScopes = (configured: readonly string[] = []): readonly string[] =>
+  configured.filter((scope) => scope !== 'offline_access')
+
+interface ScopeClaims {
+  readonly scope?: unknown
+  readonly scp?: unknown
+}
+
+/**
+ * The scopes that a token states: `scope` (RFC 8693 section 4.2, RFC 7662) and `scp` (Okta, Entra ID), each a text with
+ * blanks or an array. Undefined where it has neither claim; a claim of another shape states none.
+ */
+export function statedScopes({ scope, scp }: ScopeClaims): ReadonlySet<string> | undefined {
+  if (scope === undefined && scp === undefined) return undefined
+  return new Set([...scopesIn(scope), ...scopesIn(scp)])
+}
+
+function scopesIn(claim: unknown): readonly string[] {
+  if (typeof claim === 'string') return claim.split(' ')
+  return Array.isArray(claim) ? claim.filter((scope) => typeof scope === 'string') : []
+}
+
+/**
+ * Whether all required scopes are among the stated ones. Entra ID is asked for `api://AUDIENCE/NAME` and states `NAME`:
+ * a required scope below the audience is there under its short name, too.
+ */
+export function hasScopes(stated: ReadonlySet<string>, required: readonly string[], audience: string): boolean {
+  const prefixes = [`${audience}/`, `api://${audience}/`]
+  return required.every((scope) => {
+    if (stated.has(scope)) return true
+    const prefix = prefixes.find((start) => scope.startsWith(start))
+    return prefix !== undefined && stated.has(scope.slice(prefix.length))
+  })
+}
