@@ -61,6 +61,12 @@ export class EventReader {
       this.events.push({ id, message: data === undefined || data === '' ? undefined : JSON.parse(data) })
   }
 
+  /** Breaks the connection after a test. */
+  leftBy(cleanups: (() => unknown)[]): this {
+    cleanups.push(() => this.leave())
+    return this
+  }
+
   /** Messages without the events that have none. */
   get messages(): readonly any[] {
     return this.events.flatMap(({ message }) => (message === undefined ? [] : [message]))

@@ -18,17 +18,22 @@ test.before.each(async () => {
 
 const twoReplicas = (): Promise<[GatewayUnderTest, GatewayUnderTest]> => replicas.twoReplicas({ role: 'proxy' })
 
-type Headers_ = Record<string, string>
-async function call(url: string, session: Headers_): Promise<EventReader> {
-  const reader = await stage.beginCall(url, session)
-  cleanups.push(() => reader.leave())
-  return reader
-}
+type SessionHeaders = Record<string, string>
+const call = async (url: string, session: SessionHeaders): Promise<EventReader> =>
+  (await stage.beginCall(url, session)).leftBy(cleanups)
+const listen = async (url: string, session: SessionHeaders, after?: string): Promise<EventReader> =>
+  (await EventReader.listen(url, session, after)).leftBy(cleanups)
 
-async function listen(url: string, session: Headers_, after?: string): Promise<EventReader> {
-  const reader = await EventReader.listen(url, session, after)
-  cleanups.push(() => reader.leave())
-  return reader
+/** A call at one of two processes whose client has come back to its answer at the other. */
+async function resumedElsewhere() {
+  const [one, two] = await replicas.twoProcesses({ role: 'proxy' })
+  const session = await openSession(one.url)
+  const broken = await call(one.url, session)
+  await broken.leave()
+  const back = await listen(two.url, session, broken.lastId)
+  stage.log('live')
+  await eventually('what comes', () => back.texts.includes('live'))
+  return { one, two, session, back }
 }
 
 test('another replica gives what was missed of an answer, and what still comes', async () => {
@@ -116,13 +121,7 @@ test('the answer that went with its replica is an error', async () => {
 })
 
 test('when the replica that has an answer is killed, the client that resumed it elsewhere learns that soon', async () => {
-  const [one, two] = await replicas.twoProcesses({ role: 'proxy' })
-  const session = await openSession(one.url)
-  const broken = await call(one.url, session)
-  await broken.leave()
-  const back = await listen(two.url, session, broken.lastId)
-  stage.log('live')
-  await eventually('what comes', () => back.texts.includes('live'))
+  const { one, two, session, back } = await resumedElsewhere()
   await one.end('SIGKILL')
   await eventually('the end', () => back.ended, 10_000)
   assert.equal(
@@ -136,13 +135,7 @@ test('when the replica that has an answer is killed, the client that resumed it 
 })
 
 test('when the replica that has the client is killed, the answer waits for that where it is made', async () => {
-  const [one, two] = await replicas.twoProcesses({ role: 'proxy' })
-  const session = await openSession(one.url)
-  const broken = await call(one.url, session)
-  await broken.leave()
-  const back = await listen(two.url, session, broken.lastId)
-  stage.log('live')
-  await eventually('what comes', () => back.texts.includes('live'))
+  const { one, two, session, back } = await resumedElsewhere()
   await two.end('SIGKILL')
   stage.answer()
   const home = await listen(one.url, session, back.lastId)

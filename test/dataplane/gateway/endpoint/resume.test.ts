@@ -29,18 +29,11 @@ async function serve(stage: Stage): Promise<GatewayUnderTest> {
   return gateway
 }
 
-type Headers_ = Record<string, string>
-async function call(stage: Stage, url: string, session: Headers_, id?: unknown): Promise<EventReader> {
-  const reader = await stage.beginCall(url, session, id)
-  cleanups.push(() => reader.leave())
-  return reader
-}
-
-async function listen(url: string, session: Headers_, after?: string): Promise<EventReader> {
-  const reader = await EventReader.listen(url, session, after)
-  cleanups.push(() => reader.leave())
-  return reader
-}
+type SessionHeaders = Record<string, string>
+const call = async (stage: Stage, url: string, session: SessionHeaders, id?: unknown): Promise<EventReader> =>
+  (await stage.beginCall(url, session, id)).leftBy(cleanups)
+const listen = async (url: string, session: SessionHeaders, after?: string): Promise<EventReader> =>
+  (await EventReader.listen(url, session, after)).leftBy(cleanups)
 
 test('what a client has missed of an answer it gets when it comes back, and what still comes', async () => {
   const stage = await startStage()
