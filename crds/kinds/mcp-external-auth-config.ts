@@ -28,7 +28,7 @@ const types = [
   'xaa',
 ] as const
 
-const notYet = types.filter((type) => type !== 'unauthenticated' && type !== 'obo')
+const notYet = ['tokenExchange', 'embeddedAuthServer', 'awsSts', 'upstreamInject', 'xaa'] as const
 
 const blocks = types.filter((type) => type !== 'unauthenticated')
 
@@ -44,8 +44,8 @@ export const mcpExternalAuthConfig = defineKind({
     {
       type: choice('gateway', 'Strategy.', types, { laterValues: notYet, refusedValues: { obo: OBO } }),
       tokenExchange: Type.Optional(tokenExchange('later')),
-      headerInjection: Type.Optional(headerInjection('later')),
-      bearerToken: Type.Optional(bearerToken('later')),
+      headerInjection: Type.Optional(headerInjection('gateway')),
+      bearerToken: Type.Optional(bearerToken('gateway')),
       embeddedAuthServer: Type.Optional(authServer('later')),
       awsSts: Type.Optional(awsSts('later')),
       upstreamInject: Type.Optional(upstreamInject('later')),

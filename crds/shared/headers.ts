@@ -10,6 +10,35 @@ export const HEADER_VALUE = '^[^\\r\\n\\x00]*$'
 export const headerName = (readBy: Reader, description: string) =>
   text(readBy, description, { min: 1, max: limits.headerName, pattern: HEADER_NAME })
 
+/** Headers that belong to the connection or to the protocol: the gateway sets them on each request to a backend. */
+export const gatewayHeaders = [
+  'connection',
+  'content-length',
+  'content-type',
+  'host',
+  'keep-alive',
+  'mcp-protocol-version',
+  'mcp-session-id',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+] as const
+
+/** Name of a header that carries a credential: none of those that the gateway itself sets. */
+export const credentialHeaderName = (readBy: Reader, description: string) =>
+  text(readBy, description, {
+    min: 1,
+    max: limits.headerName,
+    pattern: HEADER_NAME,
+    rules: [
+      {
+        rule: `!(self.lowerAscii() in [${gatewayHeaders.map((name) => `'${name}'`).join(', ')}])`,
+        message: 'this header is set by the gateway itself',
+      },
+    ],
+  })
+
 export const headerValue = (readBy: Reader, description: string) =>
   text(readBy, description, { max: limits.headerValue, pattern: HEADER_VALUE })
 

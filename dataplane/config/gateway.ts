@@ -81,7 +81,11 @@ const backend = Type.Object(
     headerFiles: Type.Optional(
       Type.Array(
         Type.Object(
-          { name: Type.String({ minLength: 1 }), file: file('The value; surrounding white space is dropped.') },
+          {
+            name: Type.String({ minLength: 1 }),
+            file: file('The value; surrounding white space is dropped.'),
+            prefix: Type.Optional(Type.String({ description: 'Text before the value, such as `Bearer `.' })),
+          },
           strict,
         ),
         { description: 'Headers whose values are in files.' },

@@ -1,5 +1,5 @@
 /** How a gateway or proxy gets the credential for a backend: the blocks of MCPExternalAuthConfig. */
-import { headerName } from '../headers.ts'
+import { credentialHeaderName } from '../headers.ts'
 import { limits } from '../limits.ts'
 import { secretKeyRef } from '../references.ts'
 import {
@@ -46,13 +46,13 @@ export const tokenExchange = (readBy: Reader) =>
       ]),
     ),
     externalTokenHeaderName: Type.Optional(
-      headerName(readBy, 'Header that carries the new token. Absent: it replaces Authorization.'),
+      credentialHeaderName(readBy, 'Header that carries the new token. Absent: it replaces Authorization.'),
     ),
   })
 
 export const headerInjection = (readBy: Reader) =>
   object('A header with a fixed value.', {
-    headerName: headerName(readBy, 'Name of the header.'),
+    headerName: credentialHeaderName(readBy, 'Name of the header.'),
     valueSecretRef: secretKeyRef(readBy, 'Where the value is.'),
   })
 

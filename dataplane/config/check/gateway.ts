@@ -1,5 +1,6 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import { failureDefaults } from '../../../crds/shared/gateway/failure-defaults.ts'
+import { gatewayHeaders } from '../../../crds/shared/headers.ts'
 import { escapeStep } from '../../../crds/shared/json.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
@@ -75,20 +76,7 @@ function incomingAuthFindings({ type, oidc }: GatewayConfig['incomingAuth']): re
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 /** Visible characters, spaces and tabs (RFC 9110 section 5.5); a line break would begin another header. */
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
-/** Headers that belong to the connection or to the protocol: the gateway sets them. */
-const RESERVED = new Set([
-  'connection',
-  'content-length',
-  'content-type',
-  'host',
-  'keep-alive',
-  'mcp-protocol-version',
-  'mcp-session-id',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-])
+const RESERVED: ReadonlySet<string> = new Set(gatewayHeaders)
 
 /** A backend is reached by its URL, or as stdio by a command or in a container: exactly one of these. */
 function reachFindings(backend: Backend, at: string): readonly Finding[] {

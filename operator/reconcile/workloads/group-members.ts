@@ -9,6 +9,12 @@ import {
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { ObjectName } from '../../model/view.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
+import {
+  type CredentialReference,
+  type OutgoingCredential,
+  outgoingCredential,
+  withCredential,
+} from '../backends/outgoing-credential.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import { joined, type Problems, startProblems } from '../outcome/problems.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
@@ -24,6 +30,8 @@ const memberKinds: ReadonlySet<string> = new Set(['MCPServer', 'MCPRemoteProxy',
 export interface Member {
   readonly kind: string
   readonly backend: BackendConfig
+  /** How the gateway gets the credential for it; undefined where it sends none. */
+  readonly credential: OutgoingCredential | undefined
 }
 
 /** A member that it can't, and why. */
@@ -44,8 +52,14 @@ interface MemberOptions {
   readonly resolver: Resolver
   readonly mounts: Mounts
   readonly context: ReconcileContext
-  /** Whether the gateway asks this member's own configuration which credential it wants. */
-  readonly credentialsOf: (name: string) => boolean
+  /** Which configuration of a credential is in force for the member of this name, whose own one is given. */
+  readonly credentialOf: (name: string, own: CredentialReference) => CredentialReference
+}
+
+/** A member without its credential, and what it says itself of that. */
+interface Plain {
+  readonly backend: BackendConfig
+  readonly own: CredentialReference
 }
 
 /** A server of ours behind its Service. What is wrong with it matters only while nothing of it runs yet. */
@@ -54,26 +68,29 @@ function workloadBackend(
   problems: Problems,
   assemble: () => void,
   { resolver, context }: MemberOptions,
-): BackendConfig | string {
+): Plain | string {
   const { name, namespace } = object.metadata
   assemble()
   if (!problems.none && resolver.view.observe(object.kind, namespace, name) === undefined) return joined(problems.all())
-  return { name, url: endpointOf(addressOf(object, object.spec.proxyPort, context)) }
+  const backend = { name, url: endpointOf(addressOf(object, object.spec.proxyPort, context)) }
+  return { backend, own: object.spec.externalAuthConfigRef }
 }
 
-/** The backend that a member gives, or why it can't be one. */
-function backendOf({ kind, name }: ObjectName, options: MemberOptions): BackendConfig | string | undefined {
+const goes = (object: { metadata: { deletionTimestamp?: string } } | undefined): boolean =>
+  object?.metadata.deletionTimestamp !== undefined
+
+/** The backend that a member gives, without its credential, or why it can't be one. */
+function plainBackend({ kind, name }: ObjectName, options: MemberOptions): Plain | string | undefined {
   const { resolver, context, mounts } = options
   const { view, namespace } = resolver
   const problems = startProblems()
   const inner = startResolver(view, namespace, problems)
-  const goes = (object: { metadata: { deletionTimestamp?: string } } | undefined) =>
-    object?.metadata.deletionTimestamp !== undefined
   if (kind === 'MCPServer') {
     const object = view.get(mcpServer, namespace, name)
     if (!object || goes(object)) return undefined
-    const { externalAuthConfigRef: _, ...others } = object.spec
-    const asked = options.credentialsOf(name) ? object : { ...object, spec: others }
+    const { externalAuthConfigRef: own, ...others } = object.spec
+    // A gateway that is configured otherwise doesn't need what the server says of credentials.
+    const asked = options.credentialOf(name, own) === own ? object : { ...object, spec: others }
     return workloadBackend(object, problems, () => assembleMcpServer(asked, inner, context), options)
   }
   if (kind === 'MCPRemoteProxy') {
@@ -83,8 +100,22 @@ function backendOf({ kind, name }: ObjectName, options: MemberOptions): BackendC
   }
   const object = kind === 'MCPServerEntry' ? view.get(mcpServerEntry, namespace, name) : undefined
   if (!object || goes(object)) return undefined
-  checkEntry(object, inner, context, { credentials: options.credentialsOf(name) })
-  return problems.none ? entryBackend(object, inner, mounts, context) : joined(problems.all())
+  const own = object.spec.externalAuthConfigRef
+  checkEntry(object, inner, context, { credentials: options.credentialOf(name, own) === own })
+  return problems.none ? { backend: entryBackend(object, inner, mounts, context), own } : joined(problems.all())
+}
+
+/** A member as the gateway calls it, with the credential that is in force for it, or why it can't be called. */
+function memberOf(member: ObjectName, options: MemberOptions): Member | string | undefined {
+  const plain = plainBackend(member, options)
+  if (typeof plain !== 'object') return plain
+  const { view, namespace } = options.resolver
+  const ref = options.credentialOf(member.name, plain.own)
+  const problems = startProblems()
+  const credential = outgoingCredential(ref, startResolver(view, namespace, problems), options.mounts)
+  // Never without the credential that it should have.
+  if (ref !== undefined && credential === undefined) return joined(problems.all())
+  return { kind: member.kind, backend: withCredential(plain.backend, credential), credential }
 }
 
 /**
@@ -99,9 +130,9 @@ export function membersOf(group: string, options: MemberOptions): Members {
     const { kind, name } = member
     if (!memberKinds.has(kind)) continue
     const other = served.get(name)
-    const backend = other ? `${other.kind} has the same name` : backendOf(member, options)
-    if (typeof backend === 'string') leftOut.push({ kind, name, message: backend })
-    else if (backend) served.set(name, { kind, backend })
+    const found = other ? `${other.kind} has the same name` : memberOf(member, options)
+    if (typeof found === 'string') leftOut.push({ kind, name, message: found })
+    else if (found) served.set(name, found)
   }
   const names = [...served.keys()].sort()
   return { served: names.map((name) => served.get(name) as Member), leftOut }

@@ -2,7 +2,7 @@ import { type MCPRemoteProxy, mcpGroup, mcpRemoteProxy } from '../../../crds/ind
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/http-backend.ts'
-import { checkCredential } from '../backends/outgoing-credential.ts'
+import { outgoingCredential, withCredential } from '../backends/outgoing-credential.ts'
 import { warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { startProblems } from '../outcome/problems.ts'
@@ -27,20 +27,20 @@ export function assembleMcpRemoteProxy(
   checkSupported(mcpRemoteProxy, object, problems)
   checkName(object, 'rolling', problems)
   checkRemoteUrl(spec, context, problems)
-  checkCredential(spec.externalAuthConfigRef, resolver)
   if (spec.groupRef) resolver.object(mcpGroup, spec.groupRef.name)
   for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
   const assembly = assembleProxy(
     object,
     (mounts) => {
       const ca = caBundleFile(spec.caBundleRef, '/spec/caBundleRef', resolver, mounts)
-      return {
+      const backend = {
         url: spec.remoteUrl,
         ...httpTransport(spec.transport),
         ...(ca === undefined ? {} : { caBundleFile: ca }),
         ...backendHeaders(spec.headerForward, resolver, mounts),
         allowPrivateIP: mayBePrivate(spec, context),
       }
+      return withCredential(backend, outgoingCredential(spec.externalAuthConfigRef, resolver, mounts))
     },
     resolver,
     context,

@@ -12,7 +12,7 @@ import { resourceDefaults } from '../../render/pod/resources.ts'
 import { serverContainer } from '../../render/pod/server-container.ts'
 import { attachRights } from '../../render/rights/attach-rights.ts'
 import { httpTransport } from '../backends/http-backend.ts'
-import { checkCredential } from '../backends/outgoing-credential.ts'
+import { type OutgoingCredential, outgoingCredential, withCredential } from '../backends/outgoing-credential.ts'
 import { stdioBackend } from '../backends/stdio-backend.ts'
 import { warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
@@ -53,6 +53,13 @@ function checkPorts({ spec }: MCPServer, problems: Problems): void {
     })
 }
 
+/** A credential is a header; a stdio server gets none, so that it would be lost on the way. */
+function checkHasHeaders({ spec }: MCPServer, credential: OutgoingCredential | undefined, problems: Problems): void {
+  if (spec.transport !== 'stdio' || credential === undefined || credential.type === 'unauthenticated') return
+  const message = 'a stdio server takes no headers; give it the credential by secrets'
+  problems.add('Valid', 'CredentialUnusable', { pointer: '/spec/externalAuthConfigRef', message })
+}
+
 /** The server as its proxy beside it reaches it. */
 function backendOf(object: MCPServer, mounts: Mounts, context: ReconcileContext): Omit<BackendConfig, 'name'> {
   const { spec, metadata } = object
@@ -70,11 +77,19 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
   checkSupported(mcpServer, object, problems)
   checkName(object, shapeOf(object), problems)
   checkPorts(object, problems)
-  checkCredential(spec.externalAuthConfigRef, resolver)
   if (spec.groupRef) resolver.object(mcpGroup, spec.groupRef.name)
   for (const secret of spec.imagePullSecrets ?? []) resolver.secret(secret.name)
   for (const { name, key } of spec.secrets ?? []) resolver.secretKey({ name, key })
-  const assembly = assembleProxy(object, (mounts) => backendOf(object, mounts, context), resolver, context)
+  const assembly = assembleProxy(
+    object,
+    (mounts) => {
+      const credential = outgoingCredential(spec.externalAuthConfigRef, resolver, mounts)
+      checkHasHeaders(object, credential, problems)
+      return withCredential(backendOf(object, mounts, context), spec.transport === 'stdio' ? undefined : credential)
+    },
+    resolver,
+    context,
+  )
   if (problems.none) noteFindings(checkGateway(assembly.config), problems)
   return assembly
 }

@@ -7,7 +7,7 @@ import { gatewayListeners } from '../../render/network/listeners.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import { configMapName } from '../../render/object/config-map.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
-import { checkCredential } from '../backends/outgoing-credential.ts'
+import { type CredentialReference, checkCredential } from '../backends/outgoing-credential.ts'
 import { oidcSettings } from '../configs/mcp-oidc-config.ts'
 import { mountTelemetry, warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { sharedShaping, type ToolShaping } from '../configs/mcp-tool-config.ts'
@@ -33,11 +33,16 @@ interface GatewayAssembly extends Assembly {
   readonly description: string | undefined
 }
 
-/** Whether a backend's own word on its credential counts (spec part B, outgoing rules 1 and 2). */
-function credentialsOf({ outgoingAuth }: Spec, name: string): boolean {
+/**
+ * Which credential a backend gets (spec part B, outgoing rules 1 and 2): what is listed for it by name; else under
+ * `discovered` what it names itself; else the default, and without one none.
+ */
+function credentialOf({ outgoingAuth }: Spec, name: string, own: CredentialReference): CredentialReference {
   const { source = 'discovered', backends, default: others } = outgoingAuth ?? {}
   const listed = backends !== undefined && Object.hasOwn(backends, name) ? backends[name] : undefined
-  return (listed ?? (source === 'inline' ? others : undefined) ?? { type: source }).type === 'discovered'
+  if (listed === undefined && source === 'discovered' && own !== undefined) return own
+  const auth = listed ?? others
+  return auth?.type === 'discovered' ? own : auth?.externalAuthConfigRef
 }
 
 /** Notes why a credential that the gateway itself names can't be had. */
@@ -150,7 +155,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     resolver,
     mounts,
     context,
-    credentialsOf: (name) => credentialsOf(spec, name),
+    credentialOf: (name, own) => credentialOf(spec, name, own),
   })
   const { timeouts, logLevel, failureHandling } = spec.config?.operational ?? {}
   const config: GatewayConfig = {
@@ -253,10 +258,11 @@ export function reconcileVirtualMcpServer(
     },
     status: {
       backendCount: assembly.members.served.length,
-      discoveredBackends: assembly.members.served.map(({ kind, backend: { name, url } }) => ({
+      discoveredBackends: assembly.members.served.map(({ kind, backend: { name, url }, credential }) => ({
         name,
         kind,
         url: url && withoutUrlSecrets(url),
+        ...(credential === undefined ? {} : { authConfigRef: credential.config, authType: credential.type }),
       })),
     },
   })

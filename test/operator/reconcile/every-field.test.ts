@@ -164,6 +164,26 @@ kind: MCPExternalAuthConfig
 metadata: {name: open}
 spec: {type: unauthenticated}
 ---
+kind: MCPExternalAuthConfig
+metadata: {name: header}
+spec: {type: headerInjection, headerInjection: {headerName: X-Key, valueSecretRef: {name: secret, key: key}}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: bearer}
+spec: {type: bearerToken, bearerToken: {tokenSecretRef: {name: secret, key: key}}}
+---
+kind: MCPServerEntry
+metadata: {name: with-header}
+spec:
+  remoteUrl: https://example.com/mcp
+  transport: streamable-http
+  groupRef: {name: tools}
+  externalAuthConfigRef: {name: header}
+---
+kind: MCPRemoteProxy
+metadata: {name: with-bearer}
+spec: {remoteUrl: "https://example.com/mcp", groupRef: {name: tools}, externalAuthConfigRef: {name: bearer}}
+---
 kind: MCPServerEntry
 metadata: {name: secured}
 spec:

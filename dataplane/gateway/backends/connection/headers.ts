@@ -12,12 +12,16 @@ interface HeaderList {
 /** The headers that the configuration adds to each request to a backend; those in files follow their files. */
 export class ConfiguredHeaders {
   readonly #fixed: readonly string[]
-  readonly #files: readonly { readonly name: string; readonly read: ReadSecretFile }[]
+  readonly #files: readonly { readonly name: string; readonly prefix: string; readonly read: ReadSecretFile }[]
   #current: HeaderList
 
   constructor({ headers = {}, headerFiles = [] }: BackendConfig, directory: string) {
     this.#fixed = Object.entries(headers).flat()
-    this.#files = headerFiles.map(({ name, file }) => ({ name, read: secretFile(resolve(directory, file)) }))
+    this.#files = headerFiles.map(({ name, file, prefix = '' }) => ({
+      name,
+      prefix,
+      read: secretFile(resolve(directory, file)),
+    }))
     this.#current = { version: 0, list: this.#fixed }
   }
 
@@ -29,8 +33,8 @@ export class ConfiguredHeaders {
     if (this.#files.length === 0) return this.#current
     const list = [...this.#fixed]
     let changed = this.#current.version === 0
-    for (const { name, read } of this.#files) {
-      const value = readValue(name, read)
+    for (const { name, prefix, read } of this.#files) {
+      const value = prefix + readValue(name, read)
       changed ||= this.#current.list[list.length + 1] !== value
       list.push(name, value)
     }

@@ -711,7 +711,8 @@ const entry = (name: string, spec = '') =>
   `kind: MCPServerEntry\nmetadata: {name: ${name}}\nspec: {remoteUrl: https://${name}.example.com/mcp, transport: streamable-http, groupRef: {name: tools}, ${spec}}`
 
 const secret = 'kind: Secret\nmetadata: {name: s}\nstringData: {k: v}'
-const injected = `${secret}\n---\nkind: MCPExternalAuthConfig\nmetadata: {name: x}\nspec: {type: bearerToken, bearerToken: {tokenSecretRef: {name: s, key: k}}}`
+const injected =
+  'kind: MCPExternalAuthConfig\nmetadata: {name: x}\nspec: {type: bearerToken, bearerToken: {tokenSecretRef: {name: s, key: k}}}'
 const unauthenticated = 'kind: MCPExternalAuthConfig\nmetadata: {name: u}\nspec: {type: unauthenticated}'
 
 const backends: readonly Case[] = [
@@ -735,7 +736,7 @@ const backends: readonly Case[] = [
     of: 'VirtualMCPServer/it',
     says: {
       BackendsReady:
-        'False BackendsLeftOut: MCPServerEntry "b" is left out: MCPExternalAuthConfig "x": /spec/bearerToken is not supported yet; MCPExternalAuthConfig "x": /spec/type is not supported yet',
+        'False BackendsLeftOut: MCPServerEntry "b" is left out: MCPExternalAuthConfig "x": Secret "s" is missing',
       Valid: 'True ConfigValid',
     },
     holds: false,
@@ -787,7 +788,30 @@ const backends: readonly Case[] = [
       entry('b'),
     ],
     of: 'VirtualMCPServer/it',
-    says: { Valid: 'False NotYetSupported: MCPExternalAuthConfig "x": …' },
+    says: { ReferencesResolved: 'False SecretNotFound: MCPExternalAuthConfig "x": …' },
+    holds: true,
+  },
+  {
+    what: 'a credential that waits for its key',
+    given: [
+      gateway(''),
+      group,
+      secret,
+      injected.replace('key: k', 'key: other'),
+      entry('b', 'externalAuthConfigRef: {name: x}'),
+    ],
+    of: 'VirtualMCPServer/it',
+    says: {
+      BackendsReady:
+        'False BackendsLeftOut: MCPServerEntry "b" is left out: MCPExternalAuthConfig "x": Secret "s" has no key "other"',
+    },
+    holds: false,
+  },
+  {
+    what: 'a header for a server that takes none',
+    given: [group, secret, injected, server('externalAuthConfigRef: {name: x}').replace('streamable-http', 'stdio')],
+    of: 'MCPServer/it',
+    says: { Valid: 'False CredentialUnusable: /spec/externalAuthConfigRef: a stdio server takes no headers…' },
     holds: true,
   },
   {

@@ -1,0 +1,150 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { childOf, configText, type Plans, plansOfText } from '../../support/operator/plans.ts'
+
+/** Servers and credentials for the outgoing rules 1 and 2 (spec part B); `own` is what the server `named` says of itself. */
+const plansFor = (outgoingAuth: string): Plans =>
+  plansOfText(`
+kind: MCPGroup
+metadata: {name: tools}
+---
+kind: VirtualMCPServer
+metadata: {name: gateway}
+spec:
+  groupRef: {name: tools}
+  incomingAuth: {type: anonymous}
+  outgoingAuth: ${outgoingAuth}
+---
+kind: MCPServer
+metadata: {name: named}
+spec: {image: x, transport: streamable-http, groupRef: {name: tools}, externalAuthConfigRef: {name: own}}
+---
+kind: MCPServer
+metadata: {name: silent}
+spec: {image: x, transport: streamable-http, groupRef: {name: tools}}
+---
+kind: MCPRemoteProxy
+metadata: {name: remote}
+spec: {remoteUrl: "https://a.example/mcp", groupRef: {name: tools}, externalAuthConfigRef: {name: token}}
+---
+kind: MCPServerEntry
+metadata: {name: entry}
+spec:
+  remoteUrl: https://b.example/mcp
+  transport: streamable-http
+  groupRef: {name: tools}
+  externalAuthConfigRef: {name: token}
+  headerForward: {addPlaintextHeaders: {authorization: mine, X-Other: o}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: own}
+spec: {type: headerInjection, headerInjection: {headerName: X-Own, valueSecretRef: {name: s, key: own}}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: token}
+spec: {type: bearerToken, bearerToken: {tokenSecretRef: {name: s, key: token}}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: listed}
+spec: {type: headerInjection, headerInjection: {headerName: X-Listed, valueSecretRef: {name: s, key: listed}}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: nothing}
+spec: {type: unauthenticated}
+---
+kind: Secret
+metadata: {name: s}
+stringData: {own: a, token: b, listed: c}
+`)
+
+const configOf = (plans: Plans, name: string) => parse(configText(plans.get(name))) as GatewayConfig
+
+/** Which headers each backend of the gateway gets from files. */
+const credentials = (outgoingAuth: string) =>
+  Object.fromEntries(
+    configOf(plansFor(outgoingAuth), 'VirtualMCPServer/gateway').backends.map(({ name, headerFiles = [] }) => [
+      name,
+      headerFiles.map(({ name: header, file, prefix = '' }) => `${header}: ${prefix}${file}`).join(),
+    ]),
+  )
+
+const OWN = 'X-Own: ../secrets/s/own'
+const TOKEN = 'Authorization: Bearer ../secrets/s/token'
+const LISTED = 'X-Listed: ../secrets/s/listed'
+const list = (name: string) => `{type: externalAuthConfigRef, externalAuthConfigRef: {name: ${name}}}`
+
+test('rule 1: discovered reads what each backend names, and none where it names none', () => {
+  assert.equal(credentials('{source: discovered}'), { entry: TOKEN, named: OWN, remote: TOKEN, silent: '' })
+})
+
+test('under discovered an entry overrides what was discovered, by another credential or by none', () => {
+  const backends = `{named: ${list('listed')}, entry: ${list('nothing')}, silent: ${list('listed')}}`
+  assert.equal(credentials(`{source: discovered, backends: ${backends}}`), {
+    entry: '',
+    named: LISTED,
+    remote: TOKEN,
+    silent: LISTED,
+  })
+})
+
+test('rule 2: inline gives listed backends theirs and all others none, whatever they name', () => {
+  assert.equal(credentials(`{source: inline, backends: {silent: ${list('listed')}}}`), {
+    entry: '',
+    named: '',
+    remote: '',
+    silent: LISTED,
+  })
+})
+
+test('a default is for those that nothing else is said of', () => {
+  assert.equal(credentials(`{source: inline, default: ${list('listed')}, backends: {named: {type: discovered}}}`), {
+    entry: LISTED,
+    named: OWN,
+    remote: LISTED,
+    silent: LISTED,
+  })
+  assert.is(credentials(`{source: discovered, default: ${list('listed')}}`)['silent'], LISTED)
+  assert.is(credentials(`{source: discovered, default: ${list('listed')}}`)['named'], OWN)
+})
+
+test('a credential replaces a configured header of its name, in any case', () => {
+  const { backends } = configOf(plansFor('{source: discovered}'), 'VirtualMCPServer/gateway')
+  assert.equal(backends.find(({ name }) => name === 'entry')?.headers, { 'X-Other': 'o' })
+})
+
+test('a proxy sends its server the credential that its own object names', () => {
+  const plans = plansFor('{source: discovered}')
+  const headersOf = (name: string) => configOf(plans, name).backends[0]?.headerFiles
+  assert.equal(headersOf('MCPServer/named'), [{ name: 'X-Own', file: '../secrets/s/own' }])
+  assert.equal(headersOf('MCPRemoteProxy/remote'), [
+    { name: 'Authorization', file: '../secrets/s/token', prefix: 'Bearer ' },
+  ])
+  assert.is(headersOf('MCPServer/silent'), undefined)
+})
+
+test('the gateway mounts the keys of Secrets that it reads, and no value is in what is rendered', () => {
+  const plans = plansFor('{source: discovered}')
+  const text = JSON.stringify(childOf(plans.get('VirtualMCPServer/gateway'), 'Deployment'))
+  for (const key of ['own', 'token']) assert.match(text, `{"key":"${key}","path":"${key}"}`)
+  assert.not.match(text, '"listed"')
+})
+
+test('the status says which credential is in force', () => {
+  const { status } = plansFor('{source: discovered}').get('VirtualMCPServer/gateway') ?? {}
+  const { discoveredBackends } = status as unknown as {
+    discoveredBackends: { name: string; authConfigRef?: string; authType?: string }[]
+  }
+  assert.equal(
+    discoveredBackends.map(({ name, authConfigRef, authType }) => [name, authConfigRef, authType]),
+    [
+      ['entry', 'token', 'bearerToken'],
+      ['named', 'own', 'headerInjection'],
+      ['remote', 'token', 'bearerToken'],
+      ['silent', undefined, undefined],
+    ],
+  )
+})
+
+test.run()
