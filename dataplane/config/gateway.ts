@@ -3,9 +3,11 @@ import { toolShaping } from '../../crds/shared/gateway/aggregation.ts'
 import { ENDPOINT_PREFIX } from '../../crds/shared/gateway/endpoint-prefix.ts'
 import { failureDefaults } from '../../crds/shared/gateway/failure-defaults.ts'
 import { duration } from '../../crds/shared/schema.ts'
+import { authz } from './gateway-authz.ts'
 import { oidc } from './gateway-oidc.ts'
 import { redisSettings } from './redis.ts'
 
+export type { AuthzConfig } from './gateway-authz.ts'
 export type { OidcConfig } from './gateway-oidc.ts'
 export { ENDPOINT_PREFIX }
 
@@ -189,6 +191,7 @@ export const gatewayConfigSchema = Type.Object(
       { type: Type.Enum(['anonymous', 'oidc'], { type: 'string' }), oidc: Type.Optional(oidc) },
       strict,
     ),
+    authz: Type.Optional(authz),
     backends: Type.Array(backend, { description: 'The backends, by name.' }),
     aggregation: Type.Optional(
       Type.Object(

@@ -4,6 +4,7 @@ import { gatewayHeaders } from '../../../crds/shared/headers.ts'
 import { escapeStep } from '../../../crds/shared/json.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
+import { authzFindings } from './authz.ts'
 import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
 import { passthroughFindings } from './passthrough.ts'
@@ -15,9 +16,10 @@ type Backend = GatewayConfig['backends'][number]
 
 /** Cross-field rules of the gateway's configuration; sees only what its schema has accepted. */
 export function checkGateway(config: GatewayConfig): readonly Finding[] {
-  const { incomingAuth, backends, aggregation, resourceUrl, role, sessionStorage, passthroughHeaders } = config
+  const { incomingAuth, authz, backends, aggregation, resourceUrl, role, sessionStorage, passthroughHeaders } = config
   return [
     ...incomingAuthFindings(incomingAuth),
+    ...(authz === undefined ? [] : authzFindings(authz, '/authz')),
     ...(resourceUrl === undefined ? [] : urlFindings(resourceUrl, '/resourceUrl')),
     ...(role === 'proxy' && backends.length !== 1
       ? [{ pointer: '/backends', message: 'a proxy has exactly one backend' }]

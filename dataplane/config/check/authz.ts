@@ -1,0 +1,7 @@
+import { policyProblems } from '../../policy/index.ts'
+import type { AuthzConfig } from '../gateway-authz.ts'
+import type { Finding } from '../load.ts'
+
+/** What is wrong with policies and entities, in the words of their parser. */
+export const authzFindings = (authz: AuthzConfig, at: string): readonly Finding[] =>
+  policyProblems(authz).map(({ pointer, message }) => ({ pointer: `${at}${pointer}`, message }))

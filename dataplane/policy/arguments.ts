@@ -1,0 +1,62 @@
+import { type CedarValue, cedarValueOf, Unjudgeable } from './values.ts'
+
+const ARGUMENT = 'arg_'
+const PRESENT = '_present'
+/** What the arguments that policies read may have together, as JSON: patterns are matched in time that grows with it. */
+const MOST_BYTES = 16 * 1024
+
+/** The arguments of a call, of which policies see what they read. */
+export type Arguments = Readonly<Record<string, unknown>>
+
+/** What the arguments of calls are to some policies. */
+export class ReadArguments {
+  readonly #values: readonly string[]
+  readonly #presences: readonly string[]
+  /** Names of the arguments that some policy reads in any way. */
+  readonly names: ReadonlySet<string>
+
+  constructor(attributes: ReadonlySet<string>) {
+    const read = [...attributes].filter((name) => name.startsWith(ARGUMENT)).map((name) => name.slice(ARGUMENT.length))
+    this.#values = read
+    this.#presences = read.filter((name) => name.endsWith(PRESENT)).map((name) => name.slice(0, -PRESENT.length))
+    this.names = new Set([...this.#values, ...this.#presences])
+  }
+
+  /**
+   * `arg_<name>` of scalars and of lists of scalars, and `arg_<name>_present` of whatever is there and is no scalar.
+   * Undefined where policies read none of these arguments. Throws Unjudgeable for an object under a name that is read:
+   * were it left out, a policy that forbids values of an argument would not see this one.
+   */
+  of(given: Arguments): Readonly<Record<string, CedarValue>> | undefined {
+    const values: Record<string, CedarValue> = {}
+    let isEmpty = true
+    const set = (name: string, value: CedarValue) => {
+      values[ARGUMENT + name] = value
+      isEmpty = false
+    }
+    for (const name of this.#presences)
+      if (Object.hasOwn(given, name) && !isScalar(given[name])) set(name + PRESENT, true)
+    for (const name of this.#values) {
+      if (!Object.hasOwn(given, name)) continue
+      const value = valueOf(name, given[name])
+      if (value !== undefined) set(name, value)
+    }
+    if (isEmpty) return undefined
+    if (JSON.stringify(values).length > MOST_BYTES) throw new Unjudgeable('the arguments that policies read are too large')
+    return values
+  }
+}
+
+const isScalar = (value: unknown): boolean =>
+  typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
+
+function valueOf(name: string, value: unknown): CedarValue | undefined {
+  const isPlain = value === null || isScalar(value) || (Array.isArray(value) && value.every(isScalar))
+  try {
+    if (!isPlain) throw new Unjudgeable('it is neither a scalar nor a list of scalars')
+    return cedarValueOf(value)
+  } catch (error) {
+    if (error instanceof Unjudgeable) throw new Unjudgeable(`argument ${JSON.stringify(name)}: ${error.message}`)
+    throw error
+  }
+}

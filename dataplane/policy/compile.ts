@@ -1,0 +1,130 @@
+import { createHash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { DeclaredEntities } from './entities.ts'
+import { EngineFault, engine } from './engine.ts'
+import { entityKey } from './expressions.ts'
+import { type PolicyText, readPolicies } from './policy-text.ts'
+import { actions, GROUP, listActions, PolicyError, type PolicyProblem, type PolicySource } from './source.ts'
+
+/** A source that was checked, and what is known of it. */
+export interface Compiled {
+  readonly policies: readonly PolicyText[]
+  readonly entities: DeclaredEntities
+  /** Names of all attributes that some policy reads. */
+  readonly attributes: ReadonlySet<string>
+  /** Declared entities that a policy names. */
+  readonly named: readonly string[]
+  /** Every entity that a policy or a declared entity names. */
+  readonly mentioned: ReadonlySet<string>
+  readonly groupEntityType: string
+}
+
+const MOST_POLICIES = 1000
+/** Characters of all policies together. */
+const MOST_TEXT = 256 * 1024
+/** Characters of a pattern: matching takes pattern times text. */
+const LONGEST_PATTERN = 512
+/** Steps of the JSON form, two for an operator; the engine's evaluator overflows its stack at twice as many. */
+const DEEPEST = 200
+const GROUP_TYPE = /^[A-Za-z_][A-Za-z0-9_]*$/
+const OWN_TYPES = new Set(['Client', 'Action', 'Tool', 'Prompt', 'Resource', 'MCP', 'Backend'])
+
+/** Compiles policies and entities. Throws a PolicyError with everything that is wrong. */
+export function compile(source: PolicySource): Compiled {
+  const problems: PolicyProblem[] = []
+  const entities = collect(problems, () => new DeclaredEntities(source.entitiesJson ?? '[]'))
+  const policies = collect(problems, () => policiesOf(source.policies)) ?? []
+  const { groupEntityType = GROUP } = source
+  if (!GROUP_TYPE.test(groupEntityType) || OWN_TYPES.has(groupEntityType))
+    problems.push({ pointer: '/groupEntityType', message: 'must be an entity type that has no other meaning here' })
+  problems.push(...policies.flatMap((policy) => problemsOf(policy, entities?.mentioned ?? new Set())))
+  if (problems.length > 0 || entities === undefined) throw new PolicyError(problems)
+  const inPolicies = new Set(policies.flatMap(({ mentions }) => [...mentions.entities]))
+  return {
+    policies,
+    entities,
+    attributes: new Set(policies.flatMap(({ mentions }) => [...mentions.attributes])),
+    named: [...inPolicies].filter((key) => entities.get(key) !== undefined),
+    mentioned: new Set([...entities.mentioned, ...inPolicies]),
+    groupEntityType,
+  }
+}
+
+function collect<T>(problems: PolicyProblem[], make: () => T): T | undefined {
+  try {
+    return make()
+  } catch (error) {
+    if (error instanceof PolicyError) problems.push(...error.problems)
+    else if (error instanceof EngineFault)
+      problems.push({ pointer: '/policies', message: 'the policy engine can’t take this: it is too deep or too large' })
+    else throw error
+    return undefined
+  }
+}
+
+function policiesOf(texts: readonly string[]): readonly PolicyText[] {
+  const length = texts.reduce((sum, text) => sum + text.length, 0)
+  if (length > MOST_TEXT)
+    throw new PolicyError([{ pointer: '/policies', message: `have more than ${MOST_TEXT} characters together` }])
+  const problems: PolicyProblem[] = []
+  const policies: PolicyText[] = []
+  for (const [index, text] of texts.entries()) {
+    const read = readPolicies(text, String(index))
+    if (typeof read === 'string') problems.push({ pointer: `/policies/${index}`, message: read })
+    else policies.push(...read)
+  }
+  if (policies.length === 0 && problems.length === 0)
+    problems.push({ pointer: '/policies', message: 'must hold at least one policy' })
+  if (policies.length > MOST_POLICIES)
+    problems.push({ pointer: '/policies', message: `hold more than ${MOST_POLICIES} policies` })
+  if (problems.length > 0) throw new PolicyError(problems)
+  return policies
+}
+
+/** What the language allows and nobody could act on. */
+function problemsOf({ name, effect, mentions }: PolicyText, declared: ReadonlySet<string>): readonly PolicyProblem[] {
+  const found: string[] = []
+  if (mentions.usesWholeContext) found.push('uses context as a whole; name its attributes instead')
+  if (mentions.depth > DEEPEST) found.push('is nested too deep, or chains too many operators; split it')
+  if (mentions.longestPattern > LONGEST_PATTERN) found.push(`has a pattern of more than ${LONGEST_PATTERN} characters`)
+  if (effect === 'forbid') found.push(...ineffective(mentions.entities, declared))
+  return found.map((message) => ({ pointer: `/policies/${name.split('.')[0]}`, message }))
+}
+
+/** Why a forbid would keep nobody from anything: it is of an action that is never asked about. */
+function* ineffective(entities: ReadonlySet<string>, declared: ReadonlySet<string>): Generator<string> {
+  const known = new Set(actions.map((action) => entityKey('Action', action)))
+  for (const key of entities) {
+    if (!key.startsWith('Action::') || known.has(key) || declared.has(key)) continue
+    if (listActions.some((action) => key === entityKey('Action', action)))
+      yield `forbids ${key}: lists are always given, filtered by ${actions.join(', ')}; forbid those`
+    else yield `forbids ${key}, which is no action here; there are ${actions.join(', ')}`
+  }
+}
+
+const checked = new LRUCache<string, readonly PolicyProblem[]>({ max: 64 })
+
+/** Everything that is wrong with a source. The same source is compiled once, however often it is asked about. */
+export function policyProblems(source: PolicySource): readonly PolicyProblem[] {
+  const key = createHash('sha256').update(JSON.stringify(source)).digest('base64')
+  const known = checked.get(key)
+  if (known !== undefined) return known
+  let problems: readonly PolicyProblem[] = []
+  try {
+    const { policies } = compile(source)
+    load('check', policies)
+  } catch (error) {
+    if (!(error instanceof PolicyError)) throw error
+    problems = error.problems
+  }
+  checked.set(key, problems)
+  return problems
+}
+
+/** Gives the engine a policy set under a name. Throws a PolicyError where it does not take it. */
+export function load(name: string, policies: readonly PolicyText[]): void {
+  const staticPolicies = Object.fromEntries(policies.map(({ name: id, text }) => [id, text]))
+  const answer = engine.run((cedar) => cedar.preparsePolicySet(name, { staticPolicies }))
+  if (answer.type === 'failure')
+    throw new PolicyError([{ pointer: '/policies', message: answer.errors.map(({ message }) => message).join('; ') }])
+}

@@ -1,0 +1,88 @@
+import type { EntityJson } from '@cedar-policy/cedar-wasm/nodejs'
+import { isObject } from '../../crds/shared/json.ts'
+import { engine } from './engine.ts'
+import { entityKey } from './expressions.ts'
+import { PolicyError } from './source.ts'
+
+const DEEPEST = 32
+const MOST_ENTITIES = 10_000
+
+/** The entities that a configuration declares, and what each of them names. */
+export class DeclaredEntities {
+  readonly #byKey = new Map<string, EntityJson>()
+  readonly #namedBy = new Map<string, readonly string[]>()
+  /** Every entity that is declared or named by one. */
+  readonly mentioned = new Set<string>()
+
+  /** Throws a PolicyError where they are no Cedar entities. */
+  constructor(text: string) {
+    for (const entity of parseEntities(text)) {
+      const { type, id } = uidOf(entity.uid)
+      const key = entityKey(type, id)
+      const named = namedIn([entity.attrs, entity.parents, entity.tags])
+      this.#byKey.set(key, entity)
+      this.#namedBy.set(key, named)
+      this.mentioned.add(key)
+      for (const other of named) this.mentioned.add(other)
+    }
+  }
+
+  get(key: string): EntityJson | undefined {
+    return this.#byKey.get(key)
+  }
+
+  /** What can be reached from some entities, those included where they are declared. */
+  reachedFrom(keys: Iterable<string>, reached = new Map<string, EntityJson>()): Map<string, EntityJson> {
+    const open = [...keys]
+    for (let key = open.pop(); key !== undefined; key = open.pop()) {
+      const entity = this.#byKey.get(key)
+      if (entity === undefined || reached.has(key)) continue
+      reached.set(key, entity)
+      for (const other of this.#namedBy.get(key) ?? []) open.push(other)
+    }
+    return reached
+  }
+}
+
+const uidOf = (uid: EntityJson['uid']): { type: string; id: string } => ('__entity' in uid ? uid.__entity : uid)
+
+/** Keys of all entities that a value names. */
+function namedIn(value: unknown): readonly string[] {
+  const found: string[] = []
+  const open = [value]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (!isObject(next) && !Array.isArray(next)) continue
+    const { type, id } = next as Record<string, unknown>
+    if (typeof type === 'string' && typeof id === 'string') found.push(entityKey(type, id))
+    for (const inner of Object.values(next)) open.push(inner)
+  }
+  return found
+}
+
+const invalid = (message: string): PolicyError => new PolicyError([{ pointer: '/entitiesJson', message }])
+
+function parseEntities(text: string): readonly EntityJson[] {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    throw invalid(`is no JSON: ${(error as Error).message}`)
+  }
+  if (!Array.isArray(value)) throw invalid('must be a JSON array of entities')
+  if (value.length > MOST_ENTITIES) throw invalid(`has more than ${MOST_ENTITIES} entities`)
+  if (isDeeperThan(value, DEEPEST)) throw invalid(`is nested deeper than ${DEEPEST}`)
+  const entities = value as readonly EntityJson[]
+  const answer = engine.run((cedar) => cedar.checkParseEntities({ entities: value as EntityJson[] }))
+  if (answer.type === 'failure') throw invalid(answer.errors.map(({ message }) => message).join('; '))
+  return entities
+}
+
+function isDeeperThan(value: unknown, most: number): boolean {
+  const open: (readonly [unknown, number])[] = [[value, 0]]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const [node, depth] = next
+    if (depth > most) return true
+    if (typeof node === 'object' && node !== null) for (const inner of Object.values(node)) open.push([inner, depth + 1])
+  }
+  return false
+}

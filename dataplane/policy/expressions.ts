@@ -1,0 +1,66 @@
+import type { PolicyJson } from '@cedar-policy/cedar-wasm/nodejs'
+import { isObject } from '../../crds/shared/json.ts'
+
+/** What a policy reads, found in its JSON form. */
+export interface Mentions {
+  /** Names of all attributes that are read or asked for with `has`. */
+  readonly attributes: Set<string>
+  /** Entities that are named, as `type::id`. */
+  readonly entities: Set<string>
+  /** Whether `context` is used as a whole: then nobody can tell what of it is read. */
+  usesWholeContext: boolean
+  /** Characters of the longest `like` pattern. */
+  longestPattern: number
+  /** Most expressions in one another. */
+  depth: number
+}
+
+export const entityKey = (type: unknown, id: unknown): string => `${type}::${JSON.stringify(id)}`
+
+const newMentions = (): Mentions => ({
+  attributes: new Set(),
+  entities: new Set(),
+  usesWholeContext: false,
+  longestPattern: 0,
+  depth: 0,
+})
+
+/** Walks without recursion: the policy may be nested as deep as its writer likes. */
+export function mentionsOf(policy: PolicyJson): Mentions {
+  const found = newMentions()
+  const { principal, action, resource, conditions } = policy
+  const open: (readonly [node: unknown, depth: number, isRead: boolean])[] = [
+    [[principal, action, resource], 0, false],
+    ...conditions.map(({ body }) => [body, 1, false] as const),
+  ]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const [node, depth, isRead] = next
+    found.depth = Math.max(found.depth, depth)
+    if (Array.isArray(node)) for (const item of node) open.push([item, depth + 1, false])
+    else if (isObject(node)) for (const child of visit(node, isRead, found)) open.push([child[0], depth + 1, child[1]])
+  }
+  return found
+}
+
+type Child = readonly [node: unknown, isRead: boolean]
+
+/** Notes what one node says and gives its children; `isRead`: an attribute of it is read. */
+function visit(node: Readonly<Record<string, unknown>>, isRead: boolean, found: Mentions): readonly Child[] {
+  const { type, id } = node
+  if (typeof type === 'string' && typeof id === 'string') {
+    found.entities.add(entityKey(type, id))
+    return []
+  }
+  if (node['Var'] === 'context' && !isRead) found.usesWholeContext = true
+  return Object.entries(node).map(([operator, operand]): Child => {
+    if ((operator === '.' || operator === 'has') && isObject(operand)) {
+      for (const name of [operand['attr']].flat()) if (typeof name === 'string') found.attributes.add(name)
+      return [operand['left'], true]
+    }
+    if (operator === 'like' && isObject(operand)) {
+      found.longestPattern = Math.max(found.longestPattern, JSON.stringify(operand['pattern']).length)
+      return [operand['left'], false]
+    }
+    return [operand, false]
+  })
+}

@@ -1,0 +1,5 @@
+/** Authorization by Cedar policies: compiled once, asked for each call. */
+export { policyProblems } from './compile.ts'
+export { type Explanation, Policies, type Subject } from './policies.ts'
+export type { Claims, Principal } from './principal.ts'
+export type { PolicySource } from './source.ts'

@@ -1,0 +1,69 @@
+import type { DetailedError, PolicyJson } from '@cedar-policy/cedar-wasm/nodejs'
+import { engine } from './engine.ts'
+import { type Mentions, mentionsOf } from './expressions.ts'
+
+/** One policy. */
+export interface PolicyText {
+  /** Place in the source: `3`, or `3.1` for the first of several in the fourth text. */
+  readonly name: string
+  readonly text: string
+  readonly effect: 'permit' | 'forbid'
+  /** Its `@id` annotation, where it has one. */
+  readonly id: string | undefined
+  readonly mentions: Mentions
+}
+
+/** Brackets in one another; the engine's parser overflows its stack somewhat beyond a hundred. */
+const DEEPEST_BRACKETS = 32
+
+/** The policies of one text. Gives a message, with line and column where the parser tells them, where it holds none. */
+export function readPolicies(text: string, name: string): readonly PolicyText[] | string {
+  if (bracketDepth(text) > DEEPEST_BRACKETS) return `has more than ${DEEPEST_BRACKETS} brackets in one another`
+  const parts = engine.run((cedar) => cedar.policySetTextToParts(text))
+  if (parts.type === 'failure') return parts.errors.map((error) => described(error, text)).join('; ')
+  if (parts.policy_templates.length > 0) return 'is a template, which nobody would fill in'
+  if (parts.policies.length === 0) return 'holds no policy'
+  const policies: PolicyText[] = []
+  for (const [index, part] of parts.policies.entries()) {
+    const answer = engine.run((cedar) => cedar.policyToJson(part))
+    if (answer.type === 'failure') return answer.errors.map((error) => described(error, part)).join('; ')
+    policies.push(policyOf(part, parts.policies.length === 1 ? name : `${name}.${index + 1}`, answer.json))
+  }
+  return policies
+}
+
+function policyOf(text: string, name: string, json: PolicyJson): PolicyText {
+  const { effect, annotations } = json
+  return { name, text, effect, id: annotations?.['id'], mentions: mentionsOf(json) }
+}
+
+/** The parser's message at its place; its offsets are in bytes. */
+function described({ message, sourceLocations: [place] = [] }: DetailedError, text: string): string {
+  const plain = message.replace(/^failed to parse polic(y|ies) from string: /, '')
+  if (place === undefined) return plain
+  const lines = Buffer.from(text).subarray(0, place.start).toString().split('\n')
+  const column = (lines.at(-1) ?? '').length + 1
+  const label = place.label ? `, ${place.label}` : ''
+  return `line ${lines.length}, column ${column}: ${plain}${label}`
+}
+
+/** Most brackets in one another, outside of strings and comments. */
+function bracketDepth(text: string): number {
+  let deepest = 0
+  let depth = 0
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|\/\/[^\n]*|[()[\]{}]/gs)) {
+    if (token.length > 1) continue
+    depth += '([{'.includes(token) ? 1 : -1
+    deepest = Math.max(deepest, depth)
+  }
+  return deepest
+}
+
+const LONGEST_LINE = 200
+
+/** A policy's first line, without its annotations where they stand on lines of their own. */
+export function firstLine(text: string): string {
+  const lines = text.split('\n').map((line) => line.trim())
+  const line = lines.find((one) => one !== '' && !one.startsWith('//') && !/^@\w+(\(".*"\))?$/.test(one)) ?? ''
+  return line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE - 1)}…` : line
+}

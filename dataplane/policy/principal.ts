@@ -1,0 +1,80 @@
+import { createHash } from 'node:crypto'
+import { isObject } from '../../crds/shared/json.ts'
+import type { Compiled } from './compile.ts'
+import { entityKey } from './expressions.ts'
+import type { PolicySource } from './source.ts'
+import { type CedarValue, cedarValueOf, Unjudgeable } from './values.ts'
+
+/** A caller as policies see it: of its claims only what some policy reads, of its groups only those that are named. */
+export interface Principal {
+  readonly id: string
+  readonly groups: readonly string[]
+  /** `claim_<name>`. */
+  readonly claims: Readonly<Record<string, CedarValue>>
+  /** Of all that decisions can depend on: callers with the same digest get the same decisions. */
+  readonly digest: string
+  /** Why nothing can be decided for it; undefined where it can. */
+  readonly unjudgeable: string | undefined
+}
+
+/** Claims that have been verified; none of an anonymous caller. */
+export type Claims = Readonly<Record<string, unknown>>
+
+const CLAIM = 'claim_'
+const GROUP_CLAIMS = ['groups', 'roles', 'cognito:groups']
+/** A token in a header has less; the answer of an introspection endpoint may have as much. */
+const MOST_BYTES = 64 * 1024
+
+type ClaimNames = Pick<PolicySource, 'groupClaimName' | 'roleClaimName'>
+
+/** Makes the function that gives a caller's principal. */
+export function principals({ attributes, mentioned, groupEntityType }: Compiled, names: ClaimNames) {
+  const wanted = [...attributes].filter((name) => name.startsWith(CLAIM))
+  // Where no single client is named anywhere, callers that differ in their subject alone are judged alike.
+  const dependsOnId = [...mentioned].some((key) => key.startsWith('Client::'))
+  const isNamed = (group: string) => mentioned.has(entityKey(groupEntityType, group))
+
+  return function principalOf(id: string, claims: Claims): Principal {
+    const groups = groupsOf(claims, names).filter(isNamed)
+    const values: Record<string, CedarValue> = {}
+    let unjudgeable: string | undefined
+    for (const name of wanted) {
+      const claim = name.slice(CLAIM.length)
+      if (!Object.hasOwn(claims, claim)) continue
+      try {
+        const value = cedarValueOf(claims[claim])
+        if (value !== undefined) values[name] = value
+      } catch (error) {
+        if (!(error instanceof Unjudgeable)) throw error
+        unjudgeable ??= `claim ${JSON.stringify(claim)} can’t be judged: ${error.message}`
+      }
+    }
+    const size = JSON.stringify([groups, values]).length
+    if (size > MOST_BYTES) unjudgeable ??= 'the claims that policies read are too large'
+    const text = JSON.stringify([dependsOnId ? id : '', groups, values, unjudgeable])
+    const digest = createHash('sha256').update(text).digest('base64')
+    return { id, groups, claims: values, digest, unjudgeable }
+  }
+}
+
+/** Groups and roles, sorted, each once. What is no array of texts counts as none. */
+function groupsOf(claims: Claims, { groupClaimName, roleClaimName }: ClaimNames): readonly string[] {
+  const first = GROUP_CLAIMS.find((name) => Object.hasOwn(claims, name))
+  const groups = groupClaimName === undefined ? first && claims[first] : claimAt(claims, groupClaimName)
+  const roles = roleClaimName === undefined ? undefined : claimAt(claims, roleClaimName)
+  return [...new Set([...textsOf(groups), ...textsOf(roles)])].sort()
+}
+
+const textsOf = (value: unknown): readonly string[] =>
+  Array.isArray(value) ? value.filter((item): item is string => typeof item === 'string') : []
+
+/** The claim of this very name, else the one at the end of the path of names that it is with its dots. */
+function claimAt(claims: Claims, name: string): unknown {
+  if (Object.hasOwn(claims, name)) return claims[name]
+  let value: unknown = claims
+  for (const step of name.split('.')) {
+    if (!isObject(value) || !Object.hasOwn(value, step)) return undefined
+    value = value[step]
+  }
+  return value
+}
