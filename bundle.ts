@@ -5,10 +5,12 @@
  *
  * Usage: bundle.ts [another folder than dist]
  *
+ * The policy engine is a CommonJS module that reads a file beside itself: both are copied as they are.
+ *
  * A worker is found by its spelling in the source, `new URL('./worker.ts', import.meta.url)`, and rewritten to the
  * name of its bundle.
  */
-import { globSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, globSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { build, type Plugin } from 'esbuild'
 
@@ -26,15 +28,20 @@ for (const file of globSync('{cli,operator,dataplane}/**/*.ts', { cwd: root })) 
   }
 }
 
+const ENGINE = '@cedar-policy/cedar-wasm/nodejs'
+const ENGINE_FILE = 'cedar_wasm.cjs'
+
 const pointToBundles: Plugin = {
   name: 'workers',
   setup(builder) {
     builder.onLoad({ filter: /\/(cli|operator|dataplane)\/.*\.ts$/ }, ({ path }) => ({
       loader: 'ts',
-      contents: readFileSync(path, 'utf8').replaceAll(
-        WORKER,
-        (_, target: string) => `new URL('./${bundleName(resolve(dirname(path), target))}.js', import.meta.url)`,
-      ),
+      contents: readFileSync(path, 'utf8')
+        .replaceAll(
+          WORKER,
+          (_, target: string) => `new URL('./${bundleName(resolve(dirname(path), target))}.js', import.meta.url)`,
+        )
+        .replaceAll(`const PACKAGE = '${ENGINE}'`, `const PACKAGE = './${ENGINE_FILE}'`),
     }))
   },
 }
@@ -60,5 +67,8 @@ const result = await build({
     js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
   },
 })
+const engine = join(root, 'node_modules', ENGINE, 'cedar_wasm')
+copyFileSync(`${engine}.js`, join(outdir, ENGINE_FILE))
+copyFileSync(`${engine}_bg.wasm`, join(outdir, 'cedar_wasm_bg.wasm'))
 const bytes = Object.values(result.metafile.outputs).reduce((sum, output) => sum + output.bytes, 0)
 console.log(`${outdir}: ${Object.keys(result.metafile.outputs).length} files, ${(bytes / 1e6).toFixed(1)} MB`)

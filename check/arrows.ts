@@ -54,6 +54,7 @@ export const rooms: readonly Room[] = [
     mayImport: [
       'crds/shared',
       'dataplane/config',
+      ...(path === 'dataplane/gateway' ? ['dataplane/policy'] : []),
       'dataplane/retry',
       'dataplane/telemetry',
       'dataplane/server',
@@ -76,6 +77,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
     'mcp',
     'backends',
     'aggregation',
+    'access',
     'sessions',
     'request',
     'call',

@@ -38,11 +38,12 @@ export class ReadArguments {
       if (Object.hasOwn(given, name) && !isScalar(given[name])) set(name + PRESENT, true)
     for (const name of this.#values) {
       if (!Object.hasOwn(given, name)) continue
-      const value = valueOf(name, given[name])
+      const value = argumentValue(name, given[name])
       if (value !== undefined) set(name, value)
     }
     if (isEmpty) return undefined
-    if (JSON.stringify(values).length > MOST_BYTES) throw new Unjudgeable('the arguments that policies read are too large')
+    if (JSON.stringify(values).length > MOST_BYTES)
+      throw new Unjudgeable('the arguments that policies read are too large')
     return values
   }
 }
@@ -50,7 +51,7 @@ export class ReadArguments {
 const isScalar = (value: unknown): boolean =>
   typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
 
-function valueOf(name: string, value: unknown): CedarValue | undefined {
+function argumentValue(name: string, value: unknown): CedarValue | undefined {
   const isPlain = value === null || isScalar(value) || (Array.isArray(value) && value.every(isScalar))
   try {
     if (!isPlain) throw new Unjudgeable('it is neither a scalar nor a list of scalars')

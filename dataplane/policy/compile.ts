@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { DeclaredEntities } from './entities.ts'
 import { EngineFault, engine } from './engine.ts'
+import { DeclaredEntities } from './entities.ts'
 import { entityKey } from './expressions.ts'
 import { type PolicyText, readPolicies } from './policy-text.ts'
 import { actions, GROUP, listActions, PolicyError, type PolicyProblem, type PolicySource } from './source.ts'

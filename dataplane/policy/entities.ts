@@ -82,7 +82,8 @@ function isDeeperThan(value: unknown, most: number): boolean {
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const [node, depth] = next
     if (depth > most) return true
-    if (typeof node === 'object' && node !== null) for (const inner of Object.values(node)) open.push([inner, depth + 1])
+    if (typeof node === 'object' && node !== null)
+      for (const inner of Object.values(node)) open.push([inner, depth + 1])
   }
   return false
 }

@@ -36,25 +36,30 @@ export function principals({ attributes, mentioned, groupEntityType }: Compiled,
 
   return function principalOf(id: string, claims: Claims): Principal {
     const groups = groupsOf(claims, names).filter(isNamed)
-    const values: Record<string, CedarValue> = {}
-    let unjudgeable: string | undefined
-    for (const name of wanted) {
-      const claim = name.slice(CLAIM.length)
-      if (!Object.hasOwn(claims, claim)) continue
-      try {
-        const value = cedarValueOf(claims[claim])
-        if (value !== undefined) values[name] = value
-      } catch (error) {
-        if (!(error instanceof Unjudgeable)) throw error
-        unjudgeable ??= `claim ${JSON.stringify(claim)} can’t be judged: ${error.message}`
-      }
-    }
-    const size = JSON.stringify([groups, values]).length
-    if (size > MOST_BYTES) unjudgeable ??= 'the claims that policies read are too large'
+    const { values, problem } = readClaims(wanted, claims)
+    const isTooLarge = JSON.stringify([groups, values]).length > MOST_BYTES
+    const unjudgeable = problem ?? (isTooLarge ? 'the claims that policies read are too large' : undefined)
     const text = JSON.stringify([dependsOnId ? id : '', groups, values, unjudgeable])
-    const digest = createHash('sha256').update(text).digest('base64')
-    return { id, groups, claims: values, digest, unjudgeable }
+    return { id, groups, claims: values, digest: createHash('sha256').update(text).digest('base64'), unjudgeable }
   }
+}
+
+/** The claims under the names of their attributes. */
+function readClaims(attributes: readonly string[], claims: Claims) {
+  const values: Record<string, CedarValue> = {}
+  let problem: string | undefined
+  for (const attribute of attributes) {
+    const claim = attribute.slice(CLAIM.length)
+    if (!Object.hasOwn(claims, claim)) continue
+    try {
+      const value = cedarValueOf(claims[claim])
+      if (value !== undefined) values[attribute] = value
+    } catch (error) {
+      if (!(error instanceof Unjudgeable)) throw error
+      problem ??= `claim ${JSON.stringify(claim)} can’t be judged: ${error.message}`
+    }
+  }
+  return { values, problem }
 }
 
 /** Groups and roles, sorted, each once. What is no array of texts counts as none. */

@@ -40,6 +40,7 @@ test.before(() => {
   })
   const [packed] = JSON.parse(output.slice(output.indexOf('[\n'))) as { filename: string; files: { path: string }[] }[]
   const paths = packed?.files.map(({ path }) => path) ?? []
+  assert.ok(paths.includes('dist/cedar_wasm_bg.wasm'), 'the policy engine')
   assert.ok(paths.includes('dist/portico.js') && paths.includes('bin/portico'), paths.join('\n'))
   assert.not(
     paths.some((path) => path.startsWith('test/') || path.startsWith('operator/')),

@@ -3,6 +3,7 @@ import { Lease } from '../../server/budget.ts'
 import type { AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure } from '../backends/connection/failure.ts'
 import { isListChanged } from '../backends/lists/list-kind.ts'
+import { updatedUri } from '../backends/session/resource-updates.ts'
 import { type AnswerEdits, AnswerScanner } from '../mcp/answer-scanner.ts'
 import { editObject } from '../mcp/json.ts'
 import { isId } from '../mcp/message.ts'
@@ -168,7 +169,7 @@ export class AnswerRelay implements AnswerOwner {
     const { services, context, backend, message } = this.#call
     if (isListChanged(method)) services.refreshTools(backend.name)
     else if (method === 'notifications/cancelled') this.#serverRequests?.cancel(params)
-    else if (isRelayed(notification, message, context.era)) {
+    else if (isRelayed(notification, message, context.era) && this.#mayHear(notification)) {
       const { tasks } = this.#upstream
       const shown = tasks === undefined ? bytes : tasks.messageForClient(bytes.toString('utf8'))
       if (shown !== undefined && !context.reply.message(shown)) {
@@ -177,6 +178,14 @@ export class AnswerRelay implements AnswerOwner {
       }
     }
     return true
+  }
+
+  /** Whether the client may know of what a notification is about. */
+  #mayHear(notification: unknown): boolean {
+    const { context, backend } = this.#call
+    const { judge } = context.host.setup
+    const uri = judge === undefined ? undefined : updatedUri(notification)
+    return judge === undefined || uri === undefined || judge.mayHearOf(context.caller, uri, backend.name)
   }
 
   /** The backend sends a request to the client, in the session with it; `id` is JSON text. */

@@ -22,9 +22,8 @@ import { relayUnsolicited } from '../call/input/unsolicited.ts'
 import { SuspendedCalls } from '../call/suspended/suspended-calls.ts'
 import { TaskIds } from '../call/tasks/task-ids.ts'
 import { budgetLimits, connectionLimit } from '../limits/memory-limits.ts'
-import { notificationText } from '../mcp/rpc-text.ts'
 import { InFlight } from '../request/in-flight.ts'
-import { type ChangedList, Listeners } from '../request/listeners.ts'
+import { Listeners } from '../request/listeners.ts'
 import { type Setup, type SetupOptions, setUp } from '../request/setup.ts'
 import { TokenWatch } from '../request/token-watch.ts'
 import { bindingOf } from '../sessions/binding.ts'
@@ -34,6 +33,7 @@ import { SharedKeys } from '../sessions/store/shared-keys.ts'
 import { openSessionStorage, type SessionStorage, storageKey } from '../sessions/store/storage.ts'
 import { StorageFollower } from '../sessions/store/storage-follower.ts'
 import { Streams } from '../sessions/streams/streams.ts'
+import { notifyOfChanges, type Shown } from './list-changes.ts'
 import { checkLists, isWaitingForServer } from './readiness.ts'
 import { statusOf } from './status.ts'
 
@@ -88,6 +88,8 @@ export class Gateway {
   readonly #sweep: NodeJS.Timeout
   readonly #closing = new AbortController()
   #conflicts: readonly string[] = []
+  /** What clients have been told of. */
+  #shown: Shown
 
   constructor(loaded: Loaded<GatewayConfig>, options: GatewayOptions) {
     this.log = options.log
@@ -121,6 +123,8 @@ export class Gateway {
     })
     this.catalog = buildCatalog(loaded.config, [])
     this.promptsAndResources = buildPromptResourceCatalog(loaded.config, [])
+    const { catalog, promptsAndResources } = this
+    this.#shown = { judge: this.setup.judge, catalog, promptsAndResources }
     this.#follow()
     this.#sweep = setInterval(() => this.#keep(), SWEEP_MS)
     this.#sweep.unref()
@@ -170,23 +174,22 @@ export class Gateway {
 
   /** Builds the lists anew from what the backends offer now, and notifies subscribed clients where they have changed. */
   #rebuildLists(): void {
-    const { catalog, promptsAndResources: before } = this
-    const { config } = this.setup
+    const before = this.#shown
+    const { config, judge } = this.setup
     this.promptsAndResources = buildPromptResourceCatalog(config, this.#backends.all)
     this.sessions.watchAgain()
     this.catalog = this.#goodOf(
       buildCatalog(config, this.#backends.all, (uri) => backendOfUri(this.promptsAndResources, uri)),
     )
-    if (!this.catalog.legacyList.equals(catalog.legacyList)) {
-      const { warnings, withheldPages } = this.catalog
-      if (warnings.length > 0) this.log.warn({ names: warnings }, 'tool names clash')
-      if (withheldPages.length > 0) this.log.warn({ tools: withheldPages }, 'pages of apps are withheld')
-      this.#changed('tools')
-    }
-    const { lists } = this.promptsAndResources
-    if (!lists.prompts.legacy.equals(before.lists.prompts.legacy)) this.#changed('prompts')
-    const same = (kind: 'resources' | 'templates') => lists[kind].legacy.equals(before.lists[kind].legacy)
-    if (!same('resources') || !same('templates')) this.#changed('resources')
+    const { catalog, promptsAndResources } = this
+    this.#shown = { judge, catalog, promptsAndResources }
+    if (!catalog.legacyList.equals(before.catalog.legacyList)) this.#warnOf(catalog)
+    notifyOfChanges(this, before, this.#shown)
+  }
+
+  #warnOf({ warnings, withheldPages }: Catalog): void {
+    if (warnings.length > 0) this.log.warn({ names: warnings }, 'tool names clash')
+    if (withheldPages.length > 0) this.log.warn({ tools: withheldPages }, 'pages of apps are withheld')
   }
 
   #goodOf(next: Catalog): Catalog {
@@ -194,11 +197,6 @@ export class Gateway {
     const good = goodCatalog(next, this.catalog, this.allListed ? this.#backends.all : [])
     if (good !== next) this.log.warn({ names: next.conflicts }, 'tool names clash, the last good set is shown')
     return good
-  }
-
-  #changed(list: ChangedList): void {
-    this.sessions.broadcast(notificationText(`notifications/${list}/list_changed`))
-    this.listeners.changed(list)
   }
 
   /** A fault in something that no request waits for: the log has it, and only `what` is not done. */

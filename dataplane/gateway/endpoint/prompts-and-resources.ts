@@ -11,6 +11,7 @@ import { editObject, memberText } from '../mcp/json.ts'
 import type { Message } from '../mcp/message.ts'
 import { withParams } from '../mcp/rewrite.ts'
 import type { Session } from '../sessions/sessions.ts'
+import { answerVisible, catalogsOf, checkMayGet, checkMayRead, checkMayRefer, unknown } from './caller-catalog.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 
 /** `prompts/list`, `resources/list` and `resources/templates/list`: what is there, serialized. */
@@ -19,8 +20,7 @@ export function listOf(request: EndpointRequest, kind: ItemKind): void {
   if (request.message.params?.['cursor'] !== undefined) throw invalid('params.cursor is not one of ours.')
   afterFirstLists(request, () => {
     request.gateway.checkLists()
-    const list = request.gateway.promptsAndResources.lists[kind]
-    request.resultBytes(request.era === 'modern' ? list.modern : list.legacy)
+    answerVisible(request, kind)
   })
 }
 
@@ -29,8 +29,9 @@ export function getPrompt(request: EndpointRequest): void {
   const name = request.message.parameter('name')
   if (name === undefined) throw invalid('params.name must be a string.')
   afterFirstLists(request, () => {
-    const route = request.gateway.promptsAndResources.prompts.get(name)
-    if (route === undefined) throw new PublicError('unknown_prompt')
+    checkMayGet(request, name)
+    const route = catalogsOf(request).promptsAndResources.prompts.get(name)
+    if (route === undefined) throw unknown(request, 'unknown_prompt')
     relayCall(request.gateway, request, route)
   })
 }
@@ -48,23 +49,20 @@ export function complete(request: EndpointRequest): void {
   const ref = request.message.params?.['ref']
   if (!isObject(ref)) throw invalid('params.ref must be an object.')
   afterFirstLists(request, () => {
-    const { prompts } = request.gateway.promptsAndResources
+    checkMayRefer(request, ref)
+    const { promptsAndResources } = catalogsOf(request)
     if (ref['type'] !== 'ref/prompt') {
       const { uri } = ref
-      const backend = typeof uri === 'string' ? backendOfUri(request.gateway.promptsAndResources, uri) : undefined
+      const backend = typeof uri === 'string' ? backendOfUri(promptsAndResources, uri) : undefined
       if (backend === undefined) throw unknownResource(request, uri)
-      relayCall(request.gateway, request, routeTo(backend))
+      relayCall(request.gateway, request, routeTo(backend), asJudged(request, ref))
       return
     }
-    const route = typeof ref['name'] === 'string' ? prompts.get(ref['name']) : undefined
-    if (route === undefined) throw new PublicError('unknown_prompt')
+    const route = typeof ref['name'] === 'string' ? promptsAndResources.prompts.get(ref['name']) : undefined
+    if (route === undefined) throw unknown(request, 'unknown_prompt')
     const { rename, backend } = route
-    relayCall(
-      request.gateway,
-      request,
-      routeTo(backend),
-      rename === undefined ? request.message : withPrompt(request.message, rename),
-    )
+    const message = asJudged(request, ref)
+    relayCall(request.gateway, request, routeTo(backend), rename === undefined ? message : withPrompt(message, rename))
   })
 }
 
@@ -101,13 +99,21 @@ async function watchAt(backend: Backend, uri: string, request: EndpointRequest):
 export function backendOfRequest(request: EndpointRequest): { readonly backend: Backend; readonly uri: string } {
   const uri = request.message.parameter('uri')
   if (uri === undefined) throw invalid('params.uri must be a string.')
-  const backend = backendOfUri(request.gateway.promptsAndResources, uri)
+  checkMayRead(request, uri)
+  const backend = backendOfUri(catalogsOf(request).promptsAndResources, uri)
   if (backend === undefined) throw unknownResource(request, uri)
   return { backend, uri }
 }
 
-const unknownResource = ({ era }: EndpointRequest, uri: unknown): PublicError =>
-  new PublicError(era === 'legacy' ? 'resource_not_found' : 'unknown_resource', { data: { uri } })
+const unknownResource = (request: EndpointRequest, uri: unknown): PublicError =>
+  unknown(request, request.era === 'legacy' ? 'resource_not_found' : 'unknown_resource', { uri })
+
+/** The request with its `ref` as it was judged: in another parser's eyes a name that stands there twice may be the other one. */
+function asJudged({ message, setup }: EndpointRequest, ref: Readonly<Record<string, unknown>>): Message {
+  if (setup.judge === undefined) return message
+  const params = message.text.slice(message.paramsStart, message.paramsEnd)
+  return withParams(message, editObject(params, { ref: JSON.stringify(ref) }))
+}
 
 /** A route on which nothing is renamed. */
 export const routeTo = (backend: Backend, nameHeader = '') => ({

@@ -1,3 +1,6 @@
+import type { Caller } from '../../identity/caller.ts'
+import { updatedUri } from '../backends/session/resource-updates.ts'
+import { parseJson } from '../mcp/parse.ts'
 import { EventWriter } from '../request/event-writer.ts'
 import { OK } from '../request/request-context.ts'
 import type { TokenHolder } from '../request/token-holder.ts'
@@ -22,9 +25,12 @@ export class SessionStream implements ClientStream {
   #connection: EventWriter | undefined
   #away: NodeJS.Timeout | undefined
   #isOver = false
+  /** The request on which the client reads now, or read last. */
+  #reader: EndpointRequest
 
   constructor(request: EndpointRequest, session: Session, writer: EventWriter) {
     this.#request = request
+    this.#reader = request
     this.#session = session
     this.#log = request.gateway.streams.open(session.record)
     this.#log.onTaken = () => this.end()
@@ -51,6 +57,7 @@ export class SessionStream implements ClientStream {
   #connect(request: EndpointRequest, writer: EventWriter): void {
     clearTimeout(this.#away)
     this.#connection = writer
+    this.#reader = request
     const { tokens } = request.gateway
     // The stream goes on: its client resumes it with another token.
     const holder: TokenHolder = { context: request, checkedAt: performance.now(), tokenEnded: () => writer.end() }
@@ -81,10 +88,23 @@ export class SessionStream implements ClientStream {
     this.#request.gateway.sessions.streamAbandoned(this.#session)
   }
 
+  get caller(): Caller {
+    return this.#reader.caller
+  }
+
   send(message: string): void {
+    if (!this.#mayHear(message)) return
     this.#log.event(Buffer.from(message))
     // What it has not read is kept: it may resume the stream.
     if ((this.#connection?.unread ?? 0) > MOST_UNREAD) this.#connection?.abort()
+  }
+
+  /** Whether the client may know of what a message is about: it has asked for that once, and may not any more. */
+  #mayHear(message: string): boolean {
+    const { setup, promptsAndResources } = this.#request.gateway
+    if (setup.judge === undefined || !message.includes('updated')) return true
+    const uri = updatedUri(parseJson(message))
+    return uri === undefined || setup.judge.mayRead(this.caller, promptsAndResources, uri)
   }
 
   heartbeat(): void {

@@ -1,4 +1,5 @@
 import { isObject } from '../../../crds/shared/json.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { PublicError } from '../../server/errors.ts'
 import { backendOfUri } from '../aggregation/prompt-resource-catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
@@ -8,6 +9,7 @@ import { notificationText } from '../mcp/rpc-text.ts'
 import type { ChangedList, Listening } from '../request/listeners.ts'
 import { OK } from '../request/request-context.ts'
 import type { TokenHolder } from '../request/token-holder.ts'
+import { catalogsOf } from './caller-catalog.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { afterFirstLists } from './prompts-and-resources.ts'
 
@@ -58,11 +60,21 @@ class Listener implements Listening, TokenHolder {
     const { resourceSubscriptions } = filter
     const uris = Array.isArray(resourceSubscriptions) ? resourceSubscriptions.slice(0, MOST_URIS) : []
     const named = checked(uris.filter((uri): uri is string => typeof uri === 'string'))
-    this.#uris = 'resources' in capabilities ? named : []
+    // What the caller may not read is left out as if it were not there.
+    this.#uris = 'resources' in capabilities ? named.filter((uri) => this.#mayRead(uri)) : []
     this.#meta = { [SUBSCRIPTION_KEY]: JSON.parse(request.message.id as string) }
     // It may go on for days: what else the request held is of no more use.
     request.forgetMessage()
     request.hold(LISTENER_BYTES + 4 * lengthOf(this.#uris))
+  }
+
+  get caller(): Caller {
+    return this.context.caller
+  }
+
+  #mayRead(uri: string): boolean {
+    const { judge } = this.context.gateway.setup
+    return judge === undefined || judge.mayRead(this.caller, catalogsOf(this.context).promptsAndResources, uri)
   }
 
   start(): void {
@@ -70,9 +82,13 @@ class Listener implements Listening, TokenHolder {
     gateway.listeners.add(this)
     gateway.tokens.add(this)
     this.context.onGone = this
-    const places = this.#uris.map((uri) => [backendOfUri(gateway.promptsAndResources, uri), uri] as const)
+    const { promptsAndResources } = catalogsOf(this.context)
+    const places = this.#uris.map((uri) => [backendOfUri(promptsAndResources, uri), uri] as const)
     this.#watchedAt = new Set(places.map(([backend]) => backend))
-    this.#watches = watchResources(places, (uri) => this.#notify('notifications/resources/updated', { uri }))
+    this.#watches = watchResources(places, (uri) => {
+      // The policies may have changed since.
+      if (this.#mayRead(uri)) this.#notify('notifications/resources/updated', { uri })
+    })
     if (this.#watches.length === 0) {
       this.#acknowledge()
       return

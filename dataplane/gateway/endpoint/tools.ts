@@ -4,6 +4,7 @@ import { relayCall } from '../call/relay-call.ts'
 import { showsApps } from '../mcp/apps.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { checkParamHeaders } from '../mcp/param-headers.ts'
+import { answerVisible, catalogsOf, checkMayCall, unknown } from './caller-catalog.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { asTaskCall } from './session-tasks.ts'
 
@@ -18,11 +19,9 @@ export function listTools(request: EndpointRequest): void {
 }
 
 function answerList(request: EndpointRequest): void {
-  const { catalog } = request.gateway
   // An empty list would be believed: a gateway in front of us keeps it for half a minute.
   request.gateway.checkLists()
-  const { legacyList, modernList } = clientShowsApps(request) ? catalog : catalog.plain
-  request.resultBytes(request.era === 'modern' ? modernList : legacyList)
+  answerVisible(request, 'tools', clientShowsApps(request))
 }
 
 const clientShowsApps = ({ era, session, message }: EndpointRequest): boolean =>
@@ -32,17 +31,18 @@ const clientShowsApps = ({ era, session, message }: EndpointRequest): boolean =>
 export function callTool(request: EndpointRequest): void {
   const name = request.message.parameter('name')
   if (name === undefined) throw new PublicError('invalid_params', { message: 'params.name must be a string.' })
-  if (request.gateway.catalog.routes.has(name) || request.gateway.allListed) relay(request, name)
+  if (catalogsOf(request).catalog.routes.has(name) || request.gateway.allListed) relay(request, name)
   else request.run(() => request.gateway.firstLists().then(() => relay(request, name)))
 }
 
 function relay(request: EndpointRequest, name: string): void {
-  const { routes, ownNames } = request.gateway.catalog
+  const { routes, ownNames } = catalogsOf(request).catalog
   const route = routes.get(name) ?? (clientShowsApps(request) ? ownNames.get(name) : undefined)
+  checkMayCall(request, name, route)
   if (route === undefined) {
     // A name that only a backend which never answered could have is not an unknown one.
     const silent = request.gateway.unlistedBackendsFor(name)
-    throw silent.length > 0 ? unreachable(silent) : new PublicError('unknown_tool')
+    throw silent.length > 0 ? unreachable(silent) : unknown(request, 'unknown_tool')
   }
   if (request.era === 'modern' && route.paramHeaders.length > 0)
     checkParamHeaders(request.req.headers, route.paramHeaders, request.message.params?.['arguments'])

@@ -27,6 +27,7 @@ const paramsNames = bits(
   'inputResponses',
   'task',
   'taskId',
+  'ref',
 )
 
 /** In characters of JSON text. */

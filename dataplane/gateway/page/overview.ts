@@ -10,7 +10,7 @@ export interface Overview {
   readonly name: string
   /** URL of the MCP endpoint. */
   readonly endpoint: string
-  readonly access: OpenAccess | LoginAccess
+  readonly access: OpenAccess | LoginAccess | PolicyAccess
 }
 
 /** Callers are anonymous: everybody may list the tools. */
@@ -20,6 +20,11 @@ export interface OpenAccess {
   readonly serverCount: number
   readonly tools: readonly ToolSummary[]
   readonly toolCount: number
+}
+
+/** Callers are anonymous, and policies decide what each of them sees: a page is no place to ask them. */
+interface PolicyAccess {
+  readonly kind: 'policy'
 }
 
 /** Callers need a token: what is behind the endpoint is nobody's business before that. */
@@ -45,6 +50,7 @@ export function overviewOf({ setup, catalog, backends }: Gateway, headers: Incom
   const { config } = setup
   const endpoint = endpointOf(setup, headers)
   if (config.incomingAuth.type !== 'anonymous') return { name: config.name, endpoint, access: loginOf(setup, headers) }
+  if (setup.judge !== undefined) return { name: config.name, endpoint, access: { kind: 'policy' } }
   const { tools, total, countOf } = toolSummaries(catalog)
   const servers = backends.slice(0, MOST_SERVERS).map((backend) => ({
     name: shortened(backend.name, LONGEST_NAME),

@@ -53,6 +53,7 @@ function programView({ name, endpoint, access }: Overview): object {
     const { metadata, authorizationServers, scopes } = access
     return { name, endpoint, login: { metadata, authorizationServers, scopes } }
   }
+  if (access.kind === 'policy') return { name, endpoint }
   const { servers, serverCount, tools, toolCount } = access
   return { name, endpoint, servers, serverCount, tools, toolCount }
 }

@@ -1,3 +1,4 @@
+import type { Caller } from '../../identity/caller.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 
 /** Lists whose changes are notified. */
@@ -5,6 +6,8 @@ export type ChangedList = 'tools' | 'prompts' | 'resources'
 
 /** The stream of a modern client that listens. */
 export interface Listening {
+  /** Who listens. */
+  readonly caller: Caller
   /** A list has changed: notifies the client where it has subscribed to that. */
   changed(list: ChangedList): void
   /** Whether it watches resources at this backend. */
@@ -26,8 +29,8 @@ export class Listeners {
     this.#open.delete(listener)
   }
 
-  changed(list: ChangedList): void {
-    for (const listener of this.#open) listener.changed(list)
+  get all(): readonly Listening[] {
+    return [...this.#open]
   }
 
   /** Ends those that watch resources at a backend that is gone: their clients ask anew, of the one in its place. */

@@ -11,6 +11,7 @@ import {
 import type { Issuers } from '../../identity/issuers.ts'
 import { type HostNames, hostNames } from '../../server/hosts.ts'
 import type { Observe } from '../../telemetry/observe.ts'
+import { type Judge, judgeOf } from '../access/judge.ts'
 import type { Implementation } from '../backends/session/session-peer.ts'
 import { type ClientAddressOf, forwardedAddress, peerAddress } from './client-address.ts'
 import { type PublicUrlOf, publicUrls } from './public-url.ts'
@@ -25,6 +26,8 @@ export interface Setup {
   /** Host headers that `hostNames` allows, as they came. */
   readonly knownHosts: Set<string>
   readonly authenticate: Verifier
+  /** Decides what callers may do; undefined where no policies are configured: then everything. */
+  readonly judge: Judge | undefined
   /** Where requests come from. */
   readonly addressOf: ClientAddressOf
   /** Where clients find the endpoint. */
@@ -72,6 +75,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
     publicUrlOf,
     knownHosts: new Set(),
     authenticate,
+    judge: judgeOf(config, before),
     addressOf,
     resourceMetadata: (headers) =>
       oidc === undefined

@@ -1,3 +1,4 @@
+import type { Caller } from '../../identity/caller.ts'
 import { Budget, Lease, type Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Backend } from '../backends/backend/backend.ts'
@@ -9,6 +10,8 @@ import type { SessionRecord } from './store/store.ts'
 
 /** The GET stream, on which the gateway sends a client messages that answer none of its requests. */
 export interface ClientStream {
+  /** Who reads it, or has read it last. */
+  readonly caller: Caller
   /** One JSON-RPC message. */
   send(message: string): void
   heartbeat(): void

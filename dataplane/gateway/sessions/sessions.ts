@@ -7,7 +7,7 @@ import { sameBinding } from './binding.ts'
 import { PendingServerRequests, replicaOf } from './pending-server-requests.ts'
 import { type SendMessage, type ServerRequestOptions, sendServerRequest } from './send-server-request.ts'
 import { ServerMessages, type ServerMessagesOptions, STREAM, type SubscribedSessions } from './server-messages.ts'
-import { type NoteKeeper, Session } from './session.ts'
+import { type ClientStream, type NoteKeeper, Session } from './session.ts'
 import { copySessions, settleSessions } from './storage-move.ts'
 import type { SessionStorage } from './store/storage.ts'
 import type { SessionRecord } from './store/store.ts'
@@ -205,9 +205,9 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     this.#storage.bus?.notify({ kind: 'cancel', session: session.record.id, request })
   }
 
-  /** Sends one message to every client whose GET stream is open here. */
-  broadcast(message: string): void {
-    for (const { stream } of this.#live.values()) stream?.send(message)
+  /** The GET streams that are open here. */
+  get openStreams(): readonly ClientStream[] {
+    return [...this.#live.values()].flatMap(({ stream }) => stream ?? [])
   }
 
   /** Sends a heartbeat on the GET streams that are open here. A session lives as long as its stream is open. */

@@ -234,6 +234,7 @@ async function listenAt(at: Sessions, id: string, answerAt?: Sessions): Promise<
   const heard: string[] = []
   const session = await at.find(id, 'anonymous')
   session.stream = {
+    caller: { kind: 'anonymous' },
     send(message) {
       heard.push(message)
       const { id: ask } = JSON.parse(message)

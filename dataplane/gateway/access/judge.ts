@@ -1,0 +1,88 @@
+import type { GatewayConfig } from '../../config/gateway.ts'
+import type { Caller } from '../../identity/caller.ts'
+import { type Claims, type Explanation, Policies, type Principal, type Subject } from '../../policy/index.ts'
+import type { Catalog, Route } from '../aggregation/catalog.ts'
+import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
+import type { Message } from '../mcp/message.ts'
+import { judgedArguments } from './arguments.ts'
+import { promptSubject, resourceAt, resourceSubject, toolSubject } from './subjects.ts'
+import { VisibleLists } from './visible-lists.ts'
+
+const NO_CLAIMS: Claims = {}
+
+/** Decides by the policies in force what a caller may do: the one place for every way that leads to a backend. */
+export class Judge {
+  readonly lists: VisibleLists
+  readonly #policies: Policies
+  /** A caller is one object for as long as its token is known. */
+  readonly #principals = new WeakMap<Caller, Principal>()
+
+  constructor(policies: Policies) {
+    this.#policies = policies
+    this.lists = new VisibleLists(policies)
+  }
+
+  principalOf(caller: Caller): Principal {
+    let principal = this.#principals.get(caller)
+    if (principal === undefined) this.#principals.set(caller, (principal = this.#newPrincipal(caller)))
+    return principal
+  }
+
+  #newPrincipal(caller: Caller): Principal {
+    if (caller.kind === 'anonymous') return this.#policies.principalOf('anonymous', NO_CLAIMS)
+    return this.#policies.principalOf(caller.subject, caller.claims)
+  }
+
+  /** `name`: as clients know the tool; `route` is undefined where there is none. */
+  mayCall(
+    caller: Caller,
+    tool: { catalog: Catalog; name: string; route: Route | undefined },
+    message: Message,
+  ): boolean {
+    return this.#mayWith(caller, toolSubject(tool.catalog, tool.name, tool.route), message)
+  }
+
+  mayGet(caller: Caller, catalog: PromptResourceCatalog, name: string, message: Message): boolean {
+    return this.#mayWith(caller, promptSubject(catalog, name), message)
+  }
+
+  /** Whether a prompt may be got without any arguments, for what only refers to it. */
+  mayGetPlain(caller: Caller, catalog: PromptResourceCatalog, name: string): boolean {
+    return this.#policies.allows(this.principalOf(caller), promptSubject(catalog, name))
+  }
+
+  /** The same for a tool, of a call that is under way. */
+  mayCallPlain(caller: Caller, catalog: Catalog, name: string): boolean {
+    const subject = toolSubject(catalog, name, catalog.routes.get(name))
+    return this.#policies.allows(this.principalOf(caller), subject)
+  }
+
+  mayRead(caller: Caller, catalog: PromptResourceCatalog, uri: string): boolean {
+    return this.#policies.allows(this.principalOf(caller), resourceSubject(catalog, uri))
+  }
+
+  /** The same for what a backend says of one of its resources. */
+  mayHearOf(caller: Caller, uri: string, backend: string): boolean {
+    return this.#policies.allows(this.principalOf(caller), resourceAt(uri, backend))
+  }
+
+  #mayWith(caller: Caller, subject: Subject, message: Message): boolean {
+    const given = judgedArguments(message, this.#policies.readArguments.names)
+    return given !== undefined && this.#policies.allows(this.principalOf(caller), subject, given)
+  }
+
+  explain(caller: Caller, subject: Subject, given: Readonly<Record<string, unknown>>): Explanation {
+    return this.#policies.explain(this.#newPrincipal(caller), subject, given)
+  }
+}
+
+/** The judge of a configuration; undefined where it has no policies. `before`: one that may still be right. */
+export function judgeOf(
+  { authz, name }: GatewayConfig,
+  before?: { readonly config: GatewayConfig; readonly judge: Judge | undefined },
+): Judge | undefined {
+  if (authz === undefined) return undefined
+  const key = (config: GatewayConfig) => JSON.stringify([config.name, config.authz])
+  if (before?.judge !== undefined && key(before.config) === key({ authz, name } as GatewayConfig)) return before.judge
+  return new Judge(new Policies(authz, name))
+}

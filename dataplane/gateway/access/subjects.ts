@@ -1,0 +1,106 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import type { Subject } from '../../policy/index.ts'
+import type { Catalog, Route } from '../aggregation/catalog.ts'
+import { backendOfUri, type PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
+import { type ItemKind, listForms } from '../backends/lists/list-kind.ts'
+import { Elements, memberText } from '../mcp/json.ts'
+
+/** What policies are asked about, for what catalogs show. */
+
+/** An item of a list, as it is shown. */
+export interface Listed {
+  readonly subject: Subject
+  /** JSON text. */
+  readonly text: string
+}
+
+const NO_HINTS = {}
+const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint']
+
+const keyed = (subject: Omit<Subject, 'key'>): Subject => {
+  const { action, id, backend, hints } = subject
+  return { ...subject, key: JSON.stringify([action, backend ?? null, Object.entries(hints), id]) }
+}
+
+const toolOf = (id: string, backend: string | undefined, hints: Readonly<Record<string, boolean>>): Subject =>
+  keyed({ action: 'call_tool', type: 'Tool', id, backend, hints })
+
+const promptOf = (id: string, backend: string | undefined): Subject =>
+  keyed({ action: 'get_prompt', type: 'Prompt', id, backend, hints: NO_HINTS })
+
+/** The resource of a URI, or what a template may give. */
+export const resourceSubject = (catalog: PromptResourceCatalog, uri: string): Subject =>
+  resourceAt(uri, backendOfUri(catalog, uri)?.name)
+
+export const resourceAt = (uri: string, backend: string | undefined): Subject =>
+  keyed({ action: 'read_resource', type: 'Resource', id: uri, backend, hints: NO_HINTS })
+
+/** The prompt of a name, whether or not there is one. */
+export const promptSubject = ({ prompts }: PromptResourceCatalog, name: string): Subject =>
+  promptOf(name, prompts.get(name)?.backend.name)
+
+/** The tools of a catalog, by their routes; read once for each catalog. */
+const toolsOf = memoized((catalog: Catalog) => {
+  const texts = textsIn(catalog.legacyList, 'tools')
+  const entries = [...catalog.routes].map(([name, route], index) => {
+    const text = texts[index] ?? ''
+    return [route, { subject: toolOf(name, route.backend.name, hintsIn(text)), text }] as const
+  })
+  return new Map<Route, Listed>(entries)
+})
+
+/** The tool of a name, or of its route where there is one. */
+export const toolSubject = (catalog: Catalog, name: string, route: Route | undefined): Subject =>
+  (route && toolsOf(catalog).get(route)?.subject) ?? toolOf(name, undefined, NO_HINTS)
+
+/** Every tool that is listed. */
+export const listedTools = (catalog: Catalog): readonly Listed[] => [...toolsOf(catalog).values()]
+
+const itemsOf = memoized((catalog: PromptResourceCatalog) => ({
+  prompts: itemsIn(catalog, 'prompts', (key) => promptSubject(catalog, key)),
+  resources: itemsIn(catalog, 'resources', (key) => resourceSubject(catalog, key)),
+  templates: itemsIn(catalog, 'templates', (key) => resourceSubject(catalog, key)),
+}))
+
+/** Every prompt, resource or template that is listed. */
+export const listedItems = (catalog: PromptResourceCatalog, kind: ItemKind): readonly Listed[] => itemsOf(catalog)[kind]
+
+function itemsIn(
+  catalog: PromptResourceCatalog,
+  kind: ItemKind,
+  subjectOf: (key: string) => Subject,
+): readonly Listed[] {
+  const { member, key } = listForms[kind]
+  return textsIn(catalog.lists[kind].legacy, member).map((text) => ({ subject: subjectOf(stringIn(text, key)), text }))
+}
+
+/** Texts of the items of a serialized list. */
+export function textsIn(list: Buffer, member: string): string[] {
+  const elements = new Elements(memberText(list.toString(), member) ?? '[]', 0)
+  const texts: string[] = []
+  while (elements.next()) texts.push(elements.value)
+  return texts
+}
+
+function stringIn(text: string, name: string): string {
+  const item = JSON.parse(text) as Record<string, unknown>
+  return item[name] as string
+}
+
+/** Annotations that say true or false; anything else in their place is as if it were not there. */
+function hintsIn(tool: string): Readonly<Record<string, boolean>> {
+  const text = tool.includes('Hint') ? memberText(tool, 'annotations') : undefined
+  const annotations: unknown = text === undefined ? undefined : JSON.parse(text)
+  if (!isObject(annotations)) return NO_HINTS
+  const isSaid = (hint: string) => Object.hasOwn(annotations, hint) && typeof annotations[hint] === 'boolean'
+  return Object.fromEntries(HINTS.filter(isSaid).map((hint) => [hint, annotations[hint] as boolean]))
+}
+
+function memoized<K extends object, V>(make: (key: K) => V): (key: K) => V {
+  const made = new WeakMap<K, V>()
+  return (key) => {
+    let value = made.get(key)
+    if (value === undefined) made.set(key, (value = make(key)))
+    return value
+  }
+}

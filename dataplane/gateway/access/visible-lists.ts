@@ -1,0 +1,111 @@
+import { setImmediate } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
+import type { Policies, Principal } from '../../policy/index.ts'
+import type { Catalog } from '../aggregation/catalog.ts'
+import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
+import { type ItemKind, type ListKind, listForms } from '../backends/lists/list-kind.ts'
+import { type Listed, listedItems, listedTools, textsIn } from './subjects.ts'
+
+/** What lists are made of. */
+export interface Catalogs {
+  readonly catalog: Catalog
+  readonly promptsAndResources: PromptResourceCatalog
+}
+
+/** The form in which a list is asked for. */
+export interface ListForm {
+  readonly era: 'modern' | 'legacy'
+  /** With tools that are for apps alone. */
+  readonly withApps: boolean
+}
+
+const MOST_BYTES = 32 * 1024 * 1024
+/** What an entry costs beside the list. */
+const ENTRY_BYTES = 300
+/** Decisions are made for so long before other requests have their turn. */
+const TURN_MS = 5
+
+/** All of a list is visible: it is answered as it is. */
+const EVERYTHING = Symbol('everything')
+
+/** Lists as callers may see them: filtered item by item, kept for callers whom policies judge alike. */
+export class VisibleLists {
+  readonly #policies: Policies
+  readonly #made = new LRUCache<string, Buffer | typeof EVERYTHING>({ maxSize: MOST_BYTES })
+  readonly #making = new Map<string, Promise<Buffer | typeof EVERYTHING>>()
+  /** Lists that are in force have a number each: the buffers themselves are not to be kept. */
+  readonly #numbers = new WeakMap<Buffer, number>()
+  #last = 0
+
+  constructor(policies: Policies) {
+    this.#policies = policies
+  }
+
+  /** The result of a list request, serialized. */
+  get(principal: Principal, kind: ListKind, catalogs: Catalogs, form: ListForm): Buffer | Promise<Buffer> {
+    const base = baseOf(kind, catalogs, form)
+    const key = `${this.#numberOf(base)} ${principal.digest}`
+    const made = this.#made.get(key)
+    if (made !== undefined) return made === EVERYTHING ? base : made
+    const making = this.#making.get(key) ?? this.#make(key, base, () => this.#shownOf(principal, kind, catalogs), kind)
+    return making.then((list) => (list === EVERYTHING ? base : list))
+  }
+
+  #make(key: string, base: Buffer, shown: () => Promise<ReadonlySet<string>>, kind: ListKind) {
+    const making = shown()
+      .then((texts) => filtered(base, listForms[kind].member, texts))
+      .then((list) => {
+        const size = ENTRY_BYTES + (list === EVERYTHING ? 0 : list.length)
+        if (size < MOST_BYTES) this.#made.set(key, list, { size })
+        return list
+      })
+      .finally(() => this.#making.delete(key))
+    this.#making.set(key, making)
+    return making
+  }
+
+  /** Texts of the items that the caller may see. */
+  async #shownOf(principal: Principal, kind: ListKind, catalogs: Catalogs): Promise<ReadonlySet<string>> {
+    const items = listedIn(kind, catalogs)
+    const shown = new Set<string>()
+    let since = performance.now()
+    for (const { subject, text } of items) {
+      if (performance.now() - since > TURN_MS) {
+        await setImmediate()
+        since = performance.now()
+      }
+      if (this.#policies.allows(principal, subject)) shown.add(text)
+    }
+    return shown
+  }
+
+  #numberOf(base: Buffer): number {
+    let number = this.#numbers.get(base)
+    if (number === undefined) this.#numbers.set(base, (number = ++this.#last))
+    return number
+  }
+}
+
+const listedIn = (kind: ListKind, { catalog, promptsAndResources }: Catalogs): readonly Listed[] =>
+  kind === 'tools' ? listedTools(catalog) : listedItems(promptsAndResources, kind as ItemKind)
+
+/** The list with everything in it. */
+export function baseOf(
+  kind: ListKind,
+  { catalog, promptsAndResources }: Catalogs,
+  { era, withApps }: ListForm,
+): Buffer {
+  if (kind !== 'tools') return promptsAndResources.lists[kind][era]
+  const { legacyList, modernList } = withApps ? catalog : catalog.plain
+  return era === 'modern' ? modernList : legacyList
+}
+
+/** The list without the items whose texts are not `shown`. */
+function filtered(base: Buffer, member: string, shown: ReadonlySet<string>): Buffer | typeof EVERYTHING {
+  const texts = textsIn(base, member)
+  const left = texts.filter((text) => shown.has(text))
+  if (left.length === texts.length) return EVERYTHING
+  const opening = `"${member}":[`
+  const head = base.subarray(0, base.indexOf(opening) + opening.length)
+  return Buffer.concat([head, Buffer.from(`${left.join(',')}]}`)])
+}

@@ -1,0 +1,68 @@
+import type { Caller } from '../../identity/caller.ts'
+import type { Judge } from '../access/judge.ts'
+import type { Catalogs } from '../access/visible-lists.ts'
+import type { ListKind } from '../backends/lists/list-kind.ts'
+import { notificationText } from '../mcp/rpc-text.ts'
+import type { ChangedList, Listeners } from '../request/listeners.ts'
+import type { Sessions } from '../sessions/sessions.ts'
+
+/** What is shown at one time: everything there is, and the policies by which callers see of it. */
+export interface Shown extends Catalogs {
+  readonly judge: Judge | undefined
+}
+
+const form = { era: 'legacy', withApps: true } as const
+const kindsOf: Readonly<Record<ChangedList, readonly ListKind[]>> = {
+  tools: ['tools'],
+  prompts: ['prompts'],
+  resources: ['resources', 'templates'],
+}
+
+const baseOf = ({ catalog, promptsAndResources }: Catalogs, kind: ListKind): Buffer =>
+  kind === 'tools' ? catalog.legacyList : promptsAndResources.lists[kind].legacy
+
+/** The lists that may look different to somebody. */
+function changedLists(before: Shown, after: Shown): readonly ChangedList[] {
+  const lists = Object.keys(kindsOf) as ChangedList[]
+  if (before.judge !== after.judge) return lists
+  return lists.filter((list) => kindsOf[list].some((kind) => !baseOf(before, kind).equals(baseOf(after, kind))))
+}
+
+/** Whether a list looks different to a caller: of what it may not see it learns nothing, not even that it changes. */
+async function looksDifferent(list: ChangedList, before: Shown, after: Shown, caller: Caller): Promise<boolean> {
+  const seen = async (shown: Shown, kind: ListKind): Promise<Buffer> =>
+    shown.judge === undefined
+      ? baseOf(shown, kind)
+      : shown.judge.lists.get(shown.judge.principalOf(caller), kind, shown, form)
+  for (const kind of kindsOf[list]) {
+    const [one, other] = await Promise.all([seen(before, kind), seen(after, kind)])
+    if (!one.equals(other)) return true
+  }
+  return false
+}
+
+/** Clients that want to know of changes. */
+interface Audience {
+  readonly sessions: Pick<Sessions, 'openStreams'>
+  readonly listeners: Listeners
+  faulted(error: unknown, what: string): void
+}
+
+/** Notifies the clients to whom a list looks different now. */
+export function notifyOfChanges(audience: Audience, before: Shown, after: Shown): void {
+  const { sessions, listeners } = audience
+  for (const list of changedLists(before, after)) {
+    const text = notificationText(`notifications/${list}/list_changed`)
+    const tell = (caller: Caller, notify: () => void): void => {
+      if (before.judge === undefined && after.judge === undefined) {
+        notify()
+        return
+      }
+      looksDifferent(list, before, after, caller)
+        .then((isDifferent) => isDifferent && notify())
+        .catch((error) => audience.faulted(error, 'a change of a list is not notified'))
+    }
+    for (const stream of sessions.openStreams) tell(stream.caller, () => stream.send(text))
+    for (const listener of listeners.all) tell(listener.caller, () => listener.changed(list))
+  }
+}

@@ -1,0 +1,69 @@
+import { type ErrorCode, PublicError } from '../../server/errors.ts'
+import { baseOf, type Catalogs } from '../access/visible-lists.ts'
+import type { Route } from '../aggregation/catalog.ts'
+import type { ListKind } from '../backends/lists/list-kind.ts'
+import type { EndpointRequest } from './endpoint-request.ts'
+
+/**
+ * What a caller is shown, and may ask for. Every way of the endpoint that leads to a backend asks here. Where policies
+ * are in force, what is denied and what is not there are one and the same to callers.
+ */
+
+/** The catalogs that a request is served from, before policies. */
+export const catalogsOf = ({ gateway }: EndpointRequest): Catalogs => gateway
+
+/** Answers with a list as the caller may see it. */
+export function answerVisible(request: EndpointRequest, kind: ListKind, withApps = true): void {
+  const { setup, era, caller } = request
+  const { judge } = setup
+  const form = { era, withApps }
+  if (judge === undefined) {
+    request.resultBytes(baseOf(kind, catalogsOf(request), form))
+    return
+  }
+  const list = judge.lists.get(judge.principalOf(caller), kind, catalogsOf(request), form)
+  if (list instanceof Promise) request.run(() => list.then((made) => request.resultBytes(made)))
+  else request.resultBytes(list)
+}
+
+/** Throws `forbidden` where the caller may not call the tool; `route` is undefined where there is none of this name. */
+export function checkMayCall(request: EndpointRequest, name: string, route: Route | undefined): void {
+  const { judge } = request.setup
+  if (judge === undefined) return
+  const { catalog } = catalogsOf(request)
+  if (!judge.mayCall(request.caller, { catalog, name, route }, request.message)) throw new PublicError('forbidden')
+}
+
+/** Throws `forbidden` where the caller may not get the prompt. */
+export function checkMayGet(request: EndpointRequest, name: string): void {
+  const { judge } = request.setup
+  if (judge === undefined) return
+  if (!judge.mayGet(request.caller, catalogsOf(request).promptsAndResources, name, request.message))
+    throw new PublicError('forbidden')
+}
+
+/** Throws `forbidden` where the caller may not read the resource. */
+export function checkMayRead(request: EndpointRequest, uri: string): void {
+  const { judge } = request.setup
+  if (judge !== undefined && !judge.mayRead(request.caller, catalogsOf(request).promptsAndResources, uri))
+    throw new PublicError('forbidden')
+}
+
+/** Throws `forbidden` where the caller may not get or read what a completion refers to. */
+export function checkMayRefer(request: EndpointRequest, ref: Readonly<Record<string, unknown>>): void {
+  const { judge } = request.setup
+  if (judge === undefined) return
+  const { promptsAndResources } = catalogsOf(request)
+  const isPrompt = ref['type'] === 'ref/prompt'
+  const id = ref[isPrompt ? 'name' : 'uri']
+  const isAllowed =
+    typeof id === 'string' &&
+    (isPrompt
+      ? judge.mayGetPlain(request.caller, promptsAndResources, id)
+      : judge.mayRead(request.caller, promptsAndResources, id))
+  if (!isAllowed) throw new PublicError('forbidden')
+}
+
+/** The error for what is not there. */
+export const unknown = ({ setup }: EndpointRequest, code: ErrorCode, data?: object): PublicError =>
+  setup.judge === undefined ? new PublicError(code, data === undefined ? {} : { data }) : new PublicError('forbidden')

@@ -1,0 +1,215 @@
+/** Cedar policies as callers meet them: over HTTP, with real tokens, in both eras. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { GuardedGateway } from '../../../support/gateway/guarded.ts'
+import { answerOf, BASE_HEADERS, openSession, post, rpc } from '../../../support/gateway/post.ts'
+import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
+import { type ReferenceServer, startReference } from '../../../support/servers/reference.ts'
+
+const policies = [
+  '@id("engineers") permit(principal in Group::"eng", action == Action::"call_tool", resource == Tool::"b_echo");',
+  'permit(principal in Group::"org", action == Action::"call_tool", resource in Backend::"b") when { resource has readOnlyHint && resource.readOnlyHint };',
+  'permit(principal, action, resource) when { principal has claim_dept && principal.claim_dept == "ops" };',
+  'forbid(principal, action == Action::"call_tool", resource == Tool::"b_throw");',
+  'permit(principal == Client::"vic", action == Action::"call_tool", resource == Tool::"b_slow");',
+  'permit(principal in Group::"readers", action == Action::"read_resource", resource) when { resource.uri like "test://static-*" };',
+  'permit(principal in Group::"readers", action == Action::"read_resource", resource == Resource::"test://template/1/data");',
+  'permit(principal in Group::"prompters", action == Action::"get_prompt", resource == Prompt::"ref_test_simple_prompt");',
+]
+const entitiesJson = JSON.stringify([
+  { uid: { type: 'Group', id: 'staff' }, attrs: {}, parents: [{ type: 'Group', id: 'org' }] },
+])
+
+let backend: McpTestServer
+let reference: ReferenceServer
+let guarded: GuardedGateway
+
+test.before(async () => {
+  backend = await startMcpServer({ name: 'b' })
+  reference = await startReference()
+  guarded = await GuardedGateway.start(
+    [
+      { name: 'b', url: backend.url },
+      { name: 'ref', url: reference.url },
+    ],
+    { policies, entitiesJson, roleClaimName: 'realm_access.roles' },
+  )
+})
+
+test.after(async () => {
+  await guarded.close()
+  await Promise.all([backend.close(), reference.close()])
+})
+
+const eng = { sub: 'eve', groups: ['eng'] }
+const staff = { sub: 'sam', groups: ['staff'] }
+const ops = { sub: 'olga', dept: 'ops' }
+const nobody = { sub: 'nina' }
+const readers = { sub: 'rita', groups: ['readers'] }
+const prompters = { sub: 'paul', groups: ['prompters'] }
+
+const echo = { name: 'b_echo', arguments: { message: 'hi' } }
+
+for (const era of ['modern', 'legacy'] as const) {
+  const ask: GuardedGateway['modern'] = (...given) => guarded[era](...given)
+  const names = async (claims: object, list = 'tools', member = list, key = 'name') => {
+    const { json } = await ask(claims as Record<string, unknown>, `${list}/list`)
+    return json.result[member].map((item: Record<string, string>) => item[key])
+  }
+  const denied = async (claims: object, method: string, params: Record<string, unknown>) => {
+    const { status, json } = await ask(claims as Record<string, unknown>, method, params)
+    assert.is(status, 403, `${method} ${JSON.stringify(params)}: ${JSON.stringify(json)}`)
+    return json.error
+  }
+  const allowed = async (claims: object, method: string, params: Record<string, unknown>) => {
+    const { status, json } = await ask(claims as Record<string, unknown>, method, params)
+    assert.is(status, 200, JSON.stringify(json))
+    assert.ok(json === undefined || json.result, JSON.stringify(json))
+    return json?.result
+  }
+
+  test(`${era}: a tool by group, by nested group, by role, by claim, by subject`, async () => {
+    await allowed(eng, 'tools/call', echo)
+    await allowed(staff, 'tools/call', echo)
+    await allowed({ sub: 'r', realm_access: { roles: ['eng'] } }, 'tools/call', echo)
+    await allowed(ops, 'tools/call', echo)
+    await allowed({ sub: 'vic' }, 'tools/call', { name: 'b_slow', arguments: { ms: 1 } })
+    await denied(nobody, 'tools/call', echo)
+    await denied(eng, 'tools/call', { name: 'b_slow', arguments: { ms: 1 } })
+    await denied({ sub: 'x', groups: 'eng' }, 'tools/call', echo)
+  })
+
+  test(`${era}: what is forbidden stays so, whatever permits it`, async () => {
+    await denied(ops, 'tools/call', { name: 'b_throw', arguments: {} })
+  })
+
+  test(`${era}: what is denied and what is not there are one answer, and no backend hears of either`, async () => {
+    const before = backend.calls('tools/call').length
+    const missing = await denied(eng, 'tools/call', { name: 'b_none', arguments: {} })
+    assert.equal(missing, await denied(eng, 'tools/call', { name: 'b_fail', arguments: {} }))
+    assert.equal(missing, await denied(eng, 'prompts/get', { name: 'ref_test_simple_prompt' }))
+    assert.equal(missing, await denied(eng, 'prompts/get', { name: 'none' }))
+    assert.equal(missing, await denied(eng, 'resources/read', { uri: 'test://static-text' }))
+    assert.equal(missing, await denied(eng, 'resources/read', { uri: 'test://none' }))
+    // Whoever may do anything learns no more of what is not there.
+    assert.equal(missing, await denied(ops, 'tools/call', { name: 'b_none', arguments: {} }))
+    assert.is(missing.code, 403)
+    assert.is(backend.calls('tools/call').length, before)
+  })
+
+  test(`${era}: lists hold what the caller may use, and nothing else`, async () => {
+    assert.equal(await names(eng), ['b_echo'])
+    assert.equal(await names(staff), ['b_echo'])
+    assert.equal(await names(nobody), [])
+    const all: string[] = await names(ops)
+    assert.ok(all.includes('b_echo') && !all.includes('b_throw') && all.length > 10, all.join())
+    assert.equal(await names(nobody, 'prompts'), [])
+    assert.equal(await names(prompters, 'prompts'), ['ref_test_simple_prompt'])
+    assert.equal(await names(readers, 'resources', 'resources', 'uri'), ['test://static-text', 'test://static-binary'])
+    assert.equal(await names(nobody, 'resources'), [])
+    assert.equal(await names(readers, 'resources/templates', 'resourceTemplates'), [])
+    assert.is((await names(ops, 'resources/templates', 'resourceTemplates')).length, 1)
+  })
+
+  test(`${era}: prompts and resources, concrete ones of templates too`, async () => {
+    await allowed(prompters, 'prompts/get', { name: 'ref_test_simple_prompt' })
+    await denied(prompters, 'prompts/get', { name: 'ref_test_prompt_with_image' })
+    await allowed(readers, 'resources/read', { uri: 'test://static-text' })
+    await denied(readers, 'resources/read', { uri: 'test://watched-resource' })
+    await allowed(readers, 'resources/read', { uri: 'test://template/1/data' })
+    await denied(readers, 'resources/read', { uri: 'test://template/2/data' })
+  })
+
+  test(`${era}: completion goes by what it refers to`, async () => {
+    const argument = { name: 'id', value: '1' }
+    const prompt = (name: string) => ({ ref: { type: 'ref/prompt', name }, argument })
+    const resource = (uri: string) => ({ ref: { type: 'ref/resource', uri }, argument })
+    await denied(nobody, 'completion/complete', prompt('ref_test_prompt_with_arguments'))
+    await denied(nobody, 'completion/complete', prompt('none'))
+    await denied(nobody, 'completion/complete', resource('test://template/{id}/data'))
+    await denied(nobody, 'completion/complete', { ref: { type: 'ref/resource' }, argument })
+    const { status } = await ask(ops, 'completion/complete', prompt('ref_test_prompt_with_arguments'))
+    assert.is(status, 200)
+  })
+}
+
+test('a batch is judged message by message', async () => {
+  const headers = await openSession(guarded.url, await guarded.bearer(eng), '2025-03-26')
+  const call = (id: number, name: string) => rpc('tools/call', { name, arguments: { message: 'hi' } }, id)
+  const { json } = await post(guarded.url, `[${call(1, 'b_echo')},${call(2, 'b_fail')},${call(3, 'b_none')}]`, headers)
+  const byId = new Map(json.map((answer: { id: number }) => [answer.id, answer]))
+  assert.ok((byId.get(1) as { result?: unknown }).result)
+  for (const id of [2, 3]) assert.is((byId.get(id) as { error: { code: number } }).error.code, 403)
+})
+
+test('a subscription of a session goes by the resource', async () => {
+  const headers = await openSession(guarded.url, await guarded.bearer(readers))
+  const subscribe = (uri: string) => post(guarded.url, rpc('resources/subscribe', { uri }), headers)
+  assert.is((await subscribe('test://static-text')).status, 200)
+  assert.is((await subscribe('test://watched-resource')).status, 403)
+})
+
+test('a listening client is told of what it may read alone', async () => {
+  const { body, headers } = {
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'subscriptions/listen',
+      params: {
+        _meta: {
+          'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+          'io.modelcontextprotocol/clientCapabilities': {},
+        },
+        notifications: { resourceSubscriptions: ['test://static-text', 'test://watched-resource', 'test://none'] },
+      },
+    }),
+    headers: { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'subscriptions/listen' },
+  }
+  const leave = new AbortController()
+  const response = await fetch(guarded.url, {
+    method: 'POST',
+    headers: { ...BASE_HEADERS, ...headers, ...(await guarded.bearer(readers)) },
+    body,
+    signal: leave.signal,
+  })
+  const reader = response.body?.getReader()
+  const first = new TextDecoder().decode((await reader?.read())?.value)
+  leave.abort()
+  assert.match(first, 'test://static-text')
+  assert.not.match(first, 'test://watched-resource')
+  assert.not.match(first, 'test://none')
+})
+
+test('policies are replaced live, and the last good ones stay where new ones are broken', async () => {
+  await guarded.enforce({ policies: ['permit(principal in Group::"eng", action, resource == Tool::"b_fail");'] })
+  assert.is((await guarded.modern(eng, 'tools/call', echo)).status, 403)
+  assert.is((await guarded.modern(eng, 'tools/call', { name: 'b_fail', arguments: {} })).status, 200)
+  await guarded.gateway.configure(brokenConfig())
+  await eventually('the refusal', async () => (await guarded.gateway.status()).refused.length > 0)
+  const { refused } = await guarded.gateway.status()
+  assert.is(refused[0]?.pointer, '/authz/policies/0')
+  assert.match(refused[0]?.message ?? '', /^line 2, column 1: /)
+  assert.is((await guarded.modern(eng, 'tools/call', echo)).status, 403)
+  await guarded.enforce({ policies, entitiesJson })
+})
+
+const brokenConfig = () => ({
+  backends: [{ name: 'b', url: backend.url }],
+  authz: { policies: ['permit(principal, action, resource)\nwhenever { true };'] },
+})
+
+test('without policies an unknown name is told from others', async () => {
+  await guarded.enforce(undefined)
+  const { status, json } = await guarded.modern(nobody, 'tools/call', { name: 'b_none', arguments: {} })
+  assert.is(status, 200)
+  assert.is(json.error.code, -32602)
+  await guarded.enforce({ policies, entitiesJson })
+})
+
+test('no token, no page: nothing of what is there', async () => {
+  const answer = await answerOf(await fetch(guarded.gateway.base, { headers: { accept: 'application/json' } }))
+  assert.not.match(answer.text, 'echo')
+})
+
+test.run()

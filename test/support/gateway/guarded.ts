@@ -1,0 +1,65 @@
+import type { AuthzConfig } from '../../../dataplane/config/gateway.ts'
+import { eventually } from '../eventually.ts'
+import { type IdentityProvider, startIdentityProvider } from '../network/identity-provider.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from './gateway.ts'
+import { openSession, post, postModern, type RpcAnswer, rpc } from './post.ts'
+
+export const AUDIENCE = 'https://gateway.example/mcp'
+
+export type Claims = Readonly<Record<string, unknown>>
+export type Ask = (claims: Claims, method: string, params?: Record<string, unknown>) => Promise<RpcAnswer>
+
+/** A gateway whose callers have tokens of a real issuer, with policies. */
+export class GuardedGateway {
+  readonly idp: IdentityProvider
+  readonly gateway: GatewayUnderTest
+  readonly #config: TestConfig
+
+  private constructor(idp: IdentityProvider, gateway: GatewayUnderTest, config: TestConfig) {
+    this.idp = idp
+    this.gateway = gateway
+    this.#config = config
+  }
+
+  static async start(backends: TestConfig['backends'], authz: AuthzConfig): Promise<GuardedGateway> {
+    const idp = await startIdentityProvider()
+    const config: TestConfig = {
+      backends,
+      resourceUrl: AUDIENCE,
+      incomingAuth: { type: 'oidc', oidc: { issuer: idp.issuer, audience: AUDIENCE, allowPrivateIP: true } },
+    }
+    return new GuardedGateway(idp, await startGateway({ ...config, authz }), config)
+  }
+
+  get url(): string {
+    return this.gateway.url
+  }
+
+  /** Replaces the policies, and waits until they are in force. */
+  async enforce(authz: AuthzConfig | undefined): Promise<void> {
+    const { config } = await this.gateway.status()
+    await this.gateway.configure(authz === undefined ? this.#config : { ...this.#config, authz })
+    await eventually('other policies', async () => (await this.gateway.status()).config !== config)
+  }
+
+  async bearer(claims: Claims): Promise<Record<string, string>> {
+    return { authorization: `Bearer ${await this.idp.mint({ aud: AUDIENCE, ...claims })}` }
+  }
+
+  /** One request of the modern era. */
+  readonly modern: Ask = async (claims, method, params = {}) =>
+    postModern(this.url, method, params, await this.bearer(claims))
+
+  /** One request in a session of its own. */
+  readonly legacy: Ask = async (claims, method, params = {}) =>
+    post(this.url, rpc(method, params), await openSession(this.url, await this.bearer(claims)))
+
+  get eras(): Readonly<Record<string, Ask>> {
+    return { modern: this.modern, legacy: this.legacy }
+  }
+
+  async close(): Promise<void> {
+    await this.gateway.close()
+    await this.idp.close()
+  }
+}
