@@ -11,10 +11,10 @@ export const mcpAuthzConfig = defineKind({
   role: 'config',
   columns: [{ name: 'Type', type: 'string', jsonPath: '.spec.type' }, ready, age],
   spec: object('Authorization policies.', {
-    type: choice('later', 'Engine.', ['cedarv1', 'httpv1'], {
+    type: choice('gateway', 'Engine.', ['cedarv1', 'httpv1'], {
       refusedValues: { httpv1: 'authorization by an HTTP service is not supported; use cedarv1' },
     }),
-    config: raw('later', 'Settings of the engine; of cedarv1: `policies`, `entitiesJson`, claim names.'),
+    config: raw('gateway', 'Settings of the engine; of cedarv1: `policies`, `entitiesJson`, claim names.'),
   }),
   status: configStatus(workloadKinds, {}),
 })

@@ -20,8 +20,8 @@ const incomingAuth = object(
     type: choice('gateway', 'No authentication at all (development), or tokens.', ['anonymous', 'oidc']),
     oidcConfigRef: Type.Optional(oidcConfigRef('gateway')),
     audience: Type.Optional(text('gateway', 'Audience that a token must carry.', { min: 1, max: limits.url })),
-    authzConfig: Type.Optional(authzConfig('later')),
-    authzConfigRef: Type.Optional(objectRef('later', 'MCPAuthzConfig', 'Authorization policies.')),
+    authzConfig: Type.Optional(authzConfig('gateway')),
+    authzConfigRef: Type.Optional(objectRef('gateway', 'MCPAuthzConfig', 'Authorization policies.')),
   },
   {
     rules: [

@@ -62,8 +62,8 @@ test('parts of a gateway’s own file are refused with the field to use instead'
 })
 
 test('a part that nobody reads is one finding', () => {
-  const authzConfig = { type: 'inline', inline: { policies: ['permit(principal, action, resource);'] } }
-  assert.equal(of('MCPServer', { ...server, authzConfig }), { '/spec/authzConfig': 'later' })
+  const rateLimiting = { shared: { maxTokens: 1, refillPeriod: '1s' } }
+  assert.equal(of('MCPServer', { ...server, rateLimiting }), { '/spec/rateLimiting': 'later' })
 })
 
 test('what equals its default, or is empty, is not set', () => {

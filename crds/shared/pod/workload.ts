@@ -22,8 +22,8 @@ export const proxySettings = {
     objectRef('gateway', 'MCPExternalAuthConfig', 'How the credential towards the server is got.'),
   ),
   authServerRef: Type.Optional(authServerRef('later')),
-  authzConfig: Type.Optional(authzConfig('later')),
-  authzConfigRef: Type.Optional(objectRef('later', 'MCPAuthzConfig', 'Authorization policies.')),
+  authzConfig: Type.Optional(authzConfig('proxy')),
+  authzConfigRef: Type.Optional(objectRef('proxy', 'MCPAuthzConfig', 'Authorization policies.')),
   audit: Type.Optional(audit('later')),
   endpointPrefix: Type.Optional(endpointPrefix('proxy')),
   trustProxyHeaders: defaulted(

@@ -1,17 +1,89 @@
 import { mcpAuthzConfig } from '../../../crds/index.ts'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import type { Conditions } from '../outcome/conditions.ts'
+import { joined, type ProblemDetail } from '../outcome/problems.ts'
 import { checkNotRefused } from '../outcome/supported.ts'
+import type { KeyRef, Resolver } from '../references/resolver.ts'
+import { cedarFile, cedarSettings } from './cedar.ts'
 import { type CheckConfig, planConfig } from './config.ts'
+import { referencedConfig } from './referenced-config.ts'
 
 const checkAuthzConfig: CheckConfig<typeof mcpAuthzConfig> = (object, { problems }) => {
   checkNotRefused(mcpAuthzConfig, object, problems)
-  const { policies } = object.spec.config
   if (object.spec.type !== 'cedarv1') return
-  if (!Array.isArray(policies) || policies.length === 0 || policies.some((policy) => typeof policy !== 'string'))
-    problems.add('Valid', 'ConfigInvalid', {
-      pointer: '/spec/config/policies',
-      joint: ' ',
-      message: 'must be a list of at least one policy',
-    })
+  const settings = cedarSettings(object.spec.config, '/spec/config')
+  for (const detail of settings.problems) problems.add('Valid', 'ConfigInvalid', detail)
+  for (const detail of settings.waiting) problems.add('Valid', 'NotYetSupported', detail)
 }
 
 export const reconcileMcpAuthzConfig = planConfig(mcpAuthzConfig, checkAuthzConfig)
+
+interface ClaimNames {
+  readonly groupClaimName?: string | undefined
+  readonly roleClaimName?: string | undefined
+  readonly groupEntityType?: string | undefined
+}
+
+/** What a workload says of policies. */
+export interface AuthzFields {
+  readonly authzConfig?:
+    | (ClaimNames & {
+        readonly type: 'configMap' | 'inline'
+        readonly configMap?: KeyRef | undefined
+        readonly inline?:
+          | {
+              readonly policies: readonly string[]
+              readonly entitiesJson: string
+            }
+          | undefined
+      })
+    | undefined
+  readonly authzConfigRef?: { readonly name: string } | undefined
+}
+
+/**
+ * The policies of a workload, whose fields are at the pointer `at`. What can't be had is a problem: then nothing is
+ * rendered, and what runs keeps the policies that it has. It is never a reason to serve without.
+ */
+export function authzSettings(fields: AuthzFields, at: string, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
+  const { authzConfig, authzConfigRef } = fields
+  if (authzConfigRef !== undefined) return sharedAuthz(authzConfigRef.name, resolver)
+  if (authzConfig === undefined) return {}
+  const { type, configMap, inline, groupClaimName, roleClaimName, groupEntityType } = authzConfig
+  const claims = definedOf({ groupClaimName, roleClaimName, groupEntityType })
+  if (type === 'configMap' && configMap !== undefined) return authzInConfigMap(configMap, claims, resolver)
+  const { policies, entitiesJson } = inline ?? { policies: [], entitiesJson: '[]' }
+  const { authz, problems } = cedarSettings({ policies, entitiesJson, ...claims }, `${at}/authzConfig/inline`)
+  for (const detail of problems) resolver.problems.add('Valid', 'ConfigInvalid', detail)
+  return authz === undefined ? {} : { authz }
+}
+
+const definedOf = (fields: ClaimNames): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(fields).filter((field): field is [string, string] => field[1] !== undefined))
+
+function sharedAuthz(name: string, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
+  const config = referencedConfig({ kind: mcpAuthzConfig, check: checkAuthzConfig }, name, resolver)
+  const authz = config && cedarSettings(config.spec.config, '/spec/config').authz
+  return authz === undefined ? {} : { authz }
+}
+
+function authzInConfigMap(ref: KeyRef, claims: object, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
+  const text = resolver.configMapKey(ref)
+  if (text === undefined) return {}
+  const { authz, problems, waiting } = cedarFile(text)
+  const about = { kind: 'ConfigMap', name: ref.name }
+  const note = (reason: string, details: readonly ProblemDetail[]) => {
+    const message = `ConfigMap ${JSON.stringify(ref.name)}, ${ref.key}: ${joined(details)}`
+    if (details.length > 0) resolver.problems.add('ReferencesResolved', reason, { about, message })
+  }
+  note('ReferenceInvalid', problems)
+  note('NotYetSupported', waiting)
+  return authz === undefined ? {} : { authz: { ...authz, ...claims } }
+}
+
+/** Policies on callers without names decide alike for all of them: somebody may have meant to authenticate them. */
+export function warnOfAuthz(fields: AuthzFields, isAnonymous: boolean, conditions: Conditions): void {
+  if (!isAnonymous || (fields.authzConfig ?? fields.authzConfigRef) === undefined) return
+  const message = 'callers are anonymous: to policies all are Client::"anonymous", without groups and claims'
+  conditions.set('AuthzWarning', 'True', 'AnonymousCallers', message)
+}

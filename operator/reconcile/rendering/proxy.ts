@@ -2,6 +2,7 @@ import type { BackendConfig, GatewayConfig } from '../../../dataplane/config/gat
 import { configMapName } from '../../render/object/config-map.ts'
 import { serviceName } from '../../render/object/names.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
+import { type AuthzFields, authzSettings } from '../configs/mcp-authz-config.ts'
 import { type OidcReference, oidcSettings } from '../configs/mcp-oidc-config.ts'
 import { mountTelemetry, type TelemetryReference, type WorkloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { sharedShaping } from '../configs/mcp-tool-config.ts'
@@ -43,7 +44,7 @@ export function serviceHosts({ kind, metadata }: Addressed, address: string): st
 }
 
 interface ProxyObject extends Addressed {
-  readonly spec: {
+  readonly spec: AuthzFields & {
     readonly proxyPort: number
     readonly oidcConfigRef?: OidcReference
     readonly telemetryConfigRef?: TelemetryReference
@@ -82,6 +83,7 @@ export function assembleProxy(
     allowedHosts: [...serviceHosts(object, address), ...allowedHosts],
     // Where oidc is asked for and can't be had there is a problem, and the configuration goes nowhere.
     incomingAuth: oidcConfigRef ? { type: 'oidc', ...(oidc ? { oidc } : {}) } : { type: 'anonymous' },
+    ...authzSettings(object.spec, '/spec', resolver),
     backends: [backend],
     ...(shaping === undefined ? {} : { aggregation: { tools: [{ workload: name, ...shaping }] } }),
     ...sessionStorageOf(object, object.spec.sessionStorage, resolver, mounts),

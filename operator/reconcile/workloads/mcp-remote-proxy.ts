@@ -3,6 +3,7 @@ import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/http-backend.ts'
 import { outgoingCredential, withCredential } from '../backends/outgoing-credential.ts'
+import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { startProblems } from '../outcome/problems.ts'
@@ -71,6 +72,7 @@ export function reconcileMcpRemoteProxy(
       warnOfTelemetry(assembly.telemetry, conditions)
       warnOfSessions(object.spec, conditions)
       warnOfProxyHeaders(object.spec, conditions)
+      warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)
     },
   })
 }

@@ -14,6 +14,7 @@ import { attachRights } from '../../render/rights/attach-rights.ts'
 import { httpTransport } from '../backends/http-backend.ts'
 import { type OutgoingCredential, outgoingCredential, withCredential } from '../backends/outgoing-credential.ts'
 import { stdioBackend } from '../backends/stdio-backend.ts'
+import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
@@ -171,6 +172,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
       warnOfTelemetry(assembly.telemetry, conditions)
       warnOfSessions({ ...object.spec, replicas }, conditions)
       warnOfProxyHeaders(object.spec, conditions)
+      warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)
     },
   })
 }

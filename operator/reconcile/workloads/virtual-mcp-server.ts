@@ -8,6 +8,7 @@ import { sortedKeys } from '../../render/object/canonical.ts'
 import { configMapName } from '../../render/object/config-map.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { type CredentialReference, checkCredential } from '../backends/outgoing-credential.ts'
+import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings } from '../configs/mcp-oidc-config.ts'
 import { mountTelemetry, warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { sharedShaping, type ToolShaping } from '../configs/mcp-tool-config.ts'
@@ -165,6 +166,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     resourceUrl: spec.incomingAuth.oidcConfigRef?.resourceUrl ?? endpointOf(address),
     allowedHosts: [...serviceHosts(object, address), ...(spec.allowedHosts ?? [])],
     incomingAuth: incomingAuthOf(spec, resolver, mounts),
+    ...authzSettings(spec.incomingAuth, '/spec/incomingAuth', resolver),
     backends: members.served.map(({ backend }) => {
       const timeout = timeouts?.perWorkload?.[backend.name]
       return timeout === undefined ? backend : { ...backend, timeout }
@@ -254,6 +256,7 @@ export function reconcileVirtualMcpServer(
       warnOfUnknownBackends(spec, assembly.members, conditions)
       warnOfClashes(clashes, conditions)
       warnOfTelemetry(assembly.telemetry, conditions)
+      warnOfAuthz(spec.incomingAuth, spec.incomingAuth.type === 'anonymous', conditions)
       warnOfSessions({ ...spec, sessionStorage: storageOf(spec) }, conditions)
     },
     status: {

@@ -564,9 +564,9 @@ const invalid: readonly Case[] = [
 const unsupported: readonly Case[] = [
   {
     what: 'a field without a reader',
-    given: [server('authzConfig: {type: inline, inline: {policies: [permit]}}')],
+    given: [server('rateLimiting: {shared: {maxTokens: 1, refillPeriod: 1s}}')],
     of: 'MCPServer/it',
-    says: { Ready: 'False NotYetSupported: /spec/authzConfig is not supported yet', Stalled: 'True NotYetSupported…' },
+    says: { Ready: 'False NotYetSupported: /spec/rateLimiting is not supported yet', Stalled: 'True NotYetSupported…' },
     holds: true,
   },
   {

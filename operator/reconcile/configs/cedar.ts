@@ -1,0 +1,98 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import { authzFindings } from '../../../dataplane/config/check/authz.ts'
+import type { AuthzConfig } from '../../../dataplane/config/gateway.ts'
+import type { ProblemDetail } from '../outcome/problems.ts'
+
+/** Settings of the engine, by the names that they may have: ours, and those in files of the widely used gateway. */
+const names: Readonly<Record<string, keyof AuthzConfig>> = {
+  policies: 'policies',
+  entitiesJson: 'entitiesJson',
+  entities_json: 'entitiesJson',
+  groupClaimName: 'groupClaimName',
+  group_claim_name: 'groupClaimName',
+  roleClaimName: 'roleClaimName',
+  role_claim_name: 'roleClaimName',
+  groupEntityType: 'groupEntityType',
+  group_entity_type: 'groupEntityType',
+}
+const UPSTREAM = new Set(['primaryUpstreamProvider', 'primary_upstream_provider'])
+
+export interface CedarSettings {
+  /** Undefined where something is wrong. */
+  readonly authz: AuthzConfig | undefined
+  readonly problems: readonly ProblemDetail[]
+  /** What is asked for and can't be done yet. */
+  readonly waiting: readonly ProblemDetail[]
+}
+
+/** Reads the engine's settings, a value of any shape, at the pointer `at`. */
+export function cedarSettings(value: unknown, at: string): CedarSettings {
+  if (!isObject(value)) return invalid([{ pointer: at, joint: ' ', message: 'must be an object' }])
+  const { settings, problems, waiting } = named(value, at)
+  problems.push(...shapeProblems(settings, at))
+  if (problems.length > 0) return { authz: undefined, problems, waiting }
+  const authz = authzOf(settings as unknown as AuthzConfig)
+  const found = authzFindings(authz, at)
+  return found.length > 0 ? { ...invalid(found), waiting } : { authz, problems: [], waiting }
+}
+
+/** The settings by our names. */
+function named(value: Readonly<Record<string, unknown>>, at: string) {
+  const problems: ProblemDetail[] = []
+  const waiting: ProblemDetail[] = []
+  const settings: Record<string, unknown> = {}
+  for (const [name, setting] of Object.entries(value)) {
+    const pointer = `${at}/${name}`
+    if (UPSTREAM.has(name)) {
+      if (setting !== '' && setting !== null) waiting.push({ pointer, joint: ' ', message: 'is not supported yet' })
+      continue
+    }
+    const known = Object.hasOwn(names, name) ? names[name] : undefined
+    if (known === undefined) problems.push({ pointer, joint: ' ', message: 'is no setting of cedarv1' })
+    else if (Object.hasOwn(settings, known)) problems.push({ pointer, joint: ' ', message: `says ${known} once more` })
+    else settings[known] = setting
+  }
+  return { settings, problems, waiting }
+}
+
+const invalid = (problems: readonly ProblemDetail[]): CedarSettings => ({ authz: undefined, problems, waiting: [] })
+
+function shapeProblems({ policies, ...texts }: Readonly<Record<string, unknown>>, at: string): ProblemDetail[] {
+  const isList = Array.isArray(policies) && policies.length > 0
+  const problems: ProblemDetail[] = []
+  if (!isList || policies.some((policy) => typeof policy !== 'string' || policy === ''))
+    problems.push({ pointer: `${at}/policies`, joint: ' ', message: 'must be a list of at least one policy' })
+  for (const [name, text] of Object.entries(texts))
+    if (typeof text !== 'string') problems.push({ pointer: `${at}/${name}`, joint: ' ', message: 'must be a text' })
+  return problems
+}
+
+/** The settings as the gateway's configuration has them, without what says nothing. */
+function authzOf(settings: AuthzConfig): AuthzConfig {
+  const { policies, entitiesJson, groupClaimName, roleClaimName, groupEntityType } = settings
+  return {
+    policies: [...policies],
+    ...(entitiesJson && entitiesJson !== '[]' ? { entitiesJson } : {}),
+    ...(groupClaimName ? { groupClaimName } : {}),
+    ...(roleClaimName ? { roleClaimName } : {}),
+    ...(groupEntityType ? { groupEntityType } : {}),
+  }
+}
+
+/** The settings in a file: themselves, or in the form of the widely used gateway (`version`, `type`, `cedar`). */
+export function cedarFile(text: string): CedarSettings {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    return invalid([{ message: `is no JSON: ${(error as Error).message}` }])
+  }
+  if (!isObject(value) || !('cedar' in value || 'type' in value || 'version' in value)) return cedarSettings(value, '')
+  const { version, type, cedar, ...others } = value
+  const [other] = Object.keys(others)
+  if (other !== undefined) return invalid([{ pointer: `/${other}`, joint: ' ', message: 'has no meaning here' }])
+  if (type !== 'cedarv1') return invalid([{ pointer: '/type', joint: ' ', message: 'must be cedarv1' }])
+  if (version !== undefined && version !== '1.0' && version !== 'v1' && version !== '1')
+    return invalid([{ pointer: '/version', joint: ' ', message: 'must be "1.0"' }])
+  return cedarSettings(cedar, '/cedar')
+}

@@ -1,0 +1,142 @@
+/** Policies of workloads in each form: what is served by them, and what a status says where they can't be had. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
+import { condition, configText, plansOfText } from '../../support/operator/plans.ts'
+
+const POLICY = 'permit(principal in Team::"eng", action, resource);'
+const BROKEN = 'permit(principal, action, resource)\\nwhenever { true };'
+
+const group = 'kind: MCPGroup\nmetadata: {name: tools}\nspec: {}'
+const kinds = {
+  MCPServer: (authz: string) => `kind: MCPServer
+metadata: {name: it}
+spec: {image: x, transport: streamable-http, ${authz}}`,
+  MCPRemoteProxy: (authz: string) => `kind: MCPRemoteProxy
+metadata: {name: it}
+spec: {remoteUrl: "https://example.com/mcp", ${authz}}`,
+  VirtualMCPServer: (authz: string) => `kind: VirtualMCPServer
+metadata: {name: it}
+spec: {groupRef: {name: tools}, incomingAuth: {type: anonymous, ${authz}}}`,
+}
+const configMap = (data: object) =>
+  `kind: ConfigMap\nmetadata: {name: policies}\ndata: {authz.json: ${JSON.stringify(JSON.stringify(data))}}`
+const shared = (config: object, type = 'cedarv1') =>
+  `kind: MCPAuthzConfig\nmetadata: {name: policies}\nspec: {type: ${type}, config: ${JSON.stringify(config)}}`
+
+const inline = (policy: string, more = '') =>
+  `authzConfig: {type: inline, inline: {policies: ["${policy.replaceAll('"', '\\"')}"]${more}}, groupEntityType: Team}`
+const IN_CONFIG_MAP = 'authzConfig: {configMap: {name: policies}}'
+const BY_REFERENCE = 'authzConfigRef: {name: policies}'
+
+for (const [kind, manifest] of Object.entries(kinds)) {
+  const planOf = (authz: string, ...others: string[]) =>
+    plansOfText([group, manifest(authz), ...others].join('\n---\n')).get(`${kind}/it`)
+
+  test(`${kind}: each form gives the data plane the same policies`, () => {
+    const settings = { policies: [POLICY], groupEntityType: 'Team' }
+    const wrapped = {
+      version: '1.0',
+      type: 'cedarv1',
+      cedar: { policies: [POLICY], entities_json: '[]', group_entity_type: 'Team' },
+    }
+    const plans = [
+      planOf(inline(POLICY)),
+      planOf(IN_CONFIG_MAP, configMap(settings)),
+      planOf(IN_CONFIG_MAP, configMap(wrapped)),
+      planOf(BY_REFERENCE, shared(settings)),
+    ]
+    for (const plan of plans) assert.equal((parse(configText(plan)) as { authz: unknown }).authz, settings)
+  })
+
+  test(`${kind}: a missing ConfigMap, key or MCPAuthzConfig holds what runs, and is named`, () => {
+    const cases: [ReturnType<typeof planOf>, string][] = [
+      [planOf(IN_CONFIG_MAP), 'False ConfigMapNotFound: ConfigMap "policies" is missing'],
+      [
+        planOf(IN_CONFIG_MAP, 'kind: ConfigMap\nmetadata: {name: policies}\ndata: {other: a}'),
+        'False ConfigMapKeyNotFound: ConfigMap "policies" has no key "authz.json"',
+      ],
+      [planOf(BY_REFERENCE), 'False ReferenceNotFound: MCPAuthzConfig "policies" is missing'],
+    ]
+    for (const [plan, says] of cases) {
+      assert.is(plan?.children, 'hold')
+      assert.is(condition(plan, 'ReferencesResolved'), says)
+    }
+  })
+
+  test(`${kind}: broken policies hold what runs, with the parser's message and line`, () => {
+    const broken = BROKEN.replace('\\n', '\n')
+    const cases: [ReturnType<typeof planOf>, string][] = [
+      [planOf(inline(BROKEN)), 'Valid'],
+      [planOf(IN_CONFIG_MAP, configMap({ policies: [broken] })), 'ReferencesResolved'],
+      [planOf(BY_REFERENCE, shared({ policies: [broken] })), 'ReferencesResolved'],
+    ]
+    for (const [plan, type] of cases) {
+      assert.is(plan?.children, 'hold')
+      assert.match(condition(plan, type) ?? '', /policies\/0: line 2, column 1: /)
+    }
+  })
+
+  test(`${kind}: a file that is no settings is never "no policies"`, () => {
+    const files = [
+      'rubbish',
+      '[]',
+      '{}',
+      '{"policies": []}',
+      '{"policies": "permit(principal, action, resource);"}',
+      '{"policies": [1]}',
+      '{"policy": ["permit(principal, action, resource);"]}',
+      '{"type": "httpv1", "cedar": {"policies": ["permit(principal, action, resource);"]}}',
+      '{"type": "cedarv1"}',
+      '{"policies": ["permit(principal, action, resource);"], "entitiesJson": "{"}',
+      '{"policies": ["permit(principal, action, resource);"], "primaryUpstreamProvider": "github"}',
+    ]
+    for (const text of files) {
+      const plan = planOf(
+        IN_CONFIG_MAP,
+        `kind: ConfigMap\nmetadata: {name: policies}\ndata: {authz.json: ${JSON.stringify(text)}}`,
+      )
+      assert.is(plan?.children, 'hold', text)
+      assert.match(condition(plan, 'ReferencesResolved') ?? '', /^False \w+: ConfigMap "policies", authz.json: /, text)
+    }
+  })
+
+  test(`${kind}: claims of an upstream provider wait for the authorization server`, () => {
+    const plan = planOf(inline(POLICY, ', primaryUpstreamProvider: github'))
+    assert.is(plan?.children, 'hold')
+    assert.match(condition(plan, 'Valid') ?? '', /NotYetSupported: .*primaryUpstreamProvider is not supported yet/)
+  })
+
+  test(`${kind}: policies on anonymous callers are served, with a warning`, () => {
+    assert.match(condition(planOf(inline(POLICY)), 'AuthzWarning') ?? '', /^True AnonymousCallers/)
+    assert.is(condition(planOf('allowedHosts: []'), 'AuthzWarning'), undefined)
+  })
+}
+
+const config = (spec: object, type?: string) => plansOfText(shared(spec, type)).get('MCPAuthzConfig/policies')
+
+test('MCPAuthzConfig: policies are compiled, whoever refers to it', () => {
+  assert.is(condition(config({ policies: [POLICY] }), 'Ready'), 'True Ready')
+  const problems = {
+    'policies must be a list': {},
+    'policies/1: line 1, column': { policies: [POLICY, 'permit('] },
+    'entitiesJson: ': { policies: [POLICY], entitiesJson: '[{}]' },
+    'policy is no setting': { policies: [POLICY], policy: 'x' },
+    'says entitiesJson once more': { policies: [POLICY], entitiesJson: '[]', entities_json: '[]' },
+    'groupEntityType: must be an entity type': { policies: [POLICY], groupEntityType: 'A::B' },
+    'primaryUpstreamProvider is not supported yet': { policies: [POLICY], primaryUpstreamProvider: 'a' },
+  }
+  for (const [text, spec] of Object.entries(problems)) {
+    const said = condition(config(spec), 'Valid') ?? ''
+    assert.match(said, /^False /, text)
+    assert.ok(said.includes(text), said)
+  }
+})
+
+test('MCPAuthzConfig: another engine is refused for the policies of a workload, too', () => {
+  const plan = plansOfText([kinds.MCPServer(BY_REFERENCE), shared({}, 'httpv1')].join('\n---\n')).get('MCPServer/it')
+  assert.is(plan?.children, 'hold')
+  assert.match(condition(plan, 'ReferencesResolved') ?? '', /HTTP service is not supported/)
+})
+
+test.run()
