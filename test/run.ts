@@ -5,11 +5,13 @@
  * Set-up comes first, so that the watchdog counts none of it.
  *
  * A file has passed only if uvu's summary came and passed equals total with nothing skipped: uvu ends with exit code 0
- * when a promise never settles. A watchdog ends the process group of a file that hangs.
+ * when a promise never settles. A watchdog ends the process group of a file that hangs. No secret that a file uses may be
+ * in its output or in that of the processes that it starts.
  */
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { relative } from 'node:path'
+import { leakLines, watchSecrets } from './secrets/scan.ts'
 import { setUp } from './setup/index.ts'
 import { needsOf } from './setup/needs.ts'
 import { testFiles } from './setup/test-files.ts'
@@ -18,6 +20,8 @@ const HANG_AFTER_MS = Number(process.env['TEST_HANG_MS'] ?? 420_000)
 const FILES = process.env['TEST_FILES'] ?? 'test/**/*.test.ts'
 const JOBS = Number(process.env['TEST_JOBS'] ?? availableParallelism())
 const root = new URL('..', import.meta.url).pathname
+const WATCH = new URL('secrets/watch.ts', import.meta.url).href
+const LEAKED = { passed: 0, failed: 1, verdict: 'a secret is in its output, which is therefore not shown' }
 
 interface Result {
   readonly file: string
@@ -47,12 +51,13 @@ function judge(output: string, exit: string): { passed: number; failed: number; 
 
 function runFile(file: string): Promise<Result> {
   const started = performance.now()
+  const secrets = watchSecrets()
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file], {
+    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', '--import', WATCH, file], {
       cwd: root,
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, NO_COLOR: '1', FORCE_COLOR: '0' },
+      env: { ...process.env, ...secrets.env, NO_COLOR: '1', FORCE_COLOR: '0' },
     })
     let output = ''
     let hung = false
@@ -76,7 +81,10 @@ function runFile(file: string): Promise<Result> {
       const exit = hung ? `none within ${HANG_AFTER_MS / 1000} s` : String(code ?? signal)
       child.stdout.destroy()
       child.stderr.destroy()
-      resolve({ file, ...judge(output, exit), seconds: (performance.now() - started) / 1000, output })
+      const leaks = leakLines(secrets.leaks(output))
+      const judged = leaks === '' ? judge(output, exit) : { ...judge(output, exit), ...LEAKED }
+      const shown = leaks === '' ? output : leaks
+      resolve({ file, ...judged, seconds: (performance.now() - started) / 1000, output: shown })
     })
   })
 }

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { createLog } from '../../dataplane/server/log.ts'
+import { outputWatch } from '../secrets/watch.ts'
 
 /** A real log whose lines are kept instead of written. */
 export function keptLog(): {
@@ -9,12 +10,14 @@ export function keptLog(): {
 } {
   const raw: string[] = []
   const lines: Record<string, unknown>[] = []
+  const watch = outputWatch('kept-log')
   const log = createLog({
     name: 'test',
     level: 'debug',
     destination: {
       write(line: string) {
         raw.push(line)
+        watch(line)
         lines.push(JSON.parse(line))
       },
     },

@@ -8,6 +8,7 @@ import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { secret } from '../../secrets/watch.ts'
 import { freePort } from '../../support/network/free-port.ts'
 import { type Component, kubernetes } from './binary.ts'
 
@@ -158,13 +159,15 @@ export async function startControlPlane(
 
   const kubectl: ControlPlane['kubectl'] = (args, call = {}) => {
     const [program, ...leading] = component('kubectl')
-    return execFileSync(program, [...leading, '--kubeconfig', call.kubeconfig ?? admin, ...args], {
+    const output = execFileSync(program, [...leading, '--kubeconfig', call.kubeconfig ?? admin, ...args], {
       encoding: 'utf8',
       cwd: directory,
       env: { ...process.env, HOME: directory },
       maxBuffer: 1 << 28,
       ...(call.input === undefined ? { stdio: ['ignore', 'pipe', 'pipe'] } : { input: call.input, stdio: 'pipe' }),
     })
+    if (args[0] === 'create' && args[1] === 'token') secret(output.trim())
+    return output
   }
 
   const startApiServer = async (issuers = options.issuers ?? ['https://kubernetes.default.svc']) => {

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair } from 'jose'
 // @ts-expect-error: it brings no types, and a package with them would bring thirty more.
 import Provider from 'oidc-provider'
+import { secret } from '../../secrets/watch.ts'
 
 /** The npm package `oidc-provider` on loopback: a certified OpenID provider of somebody else's hand. */
 export interface OidcProvider {
@@ -29,7 +30,7 @@ const LIFE_S = 300
 
 export async function startOidcProvider(options: OidcProviderOptions): Promise<OidcProvider> {
   const { formatOf, scopes = [] } = options
-  const client = { id: 'portico', secret: randomBytes(24).toString('base64url') }
+  const client = { id: 'portico', secret: secret<string>(randomBytes(24).toString('base64url')) }
   const { privateKey } = await generateKeyPair('RS256', { extractable: true })
   const server = createServer((request, response) => void listener(request, response))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -90,12 +91,12 @@ export async function startOidcProvider(options: OidcProviderOptions): Promise<O
         scope,
       })
       token.resourceServer = new provider.ResourceServer(resource, resourceServer(resource))
-      return token.save()
+      return secret<string>(await token.save())
     },
     async token(resource, scope = '') {
       const fields = { grant_type: 'client_credentials', resource, ...(scope === '' ? {} : { scope }) }
       const { access_token: token } = (await (await post('/token', fields)).json()) as { access_token: string }
-      return token
+      return secret(token)
     },
     revoke: async (token) => void (await post('/token/revocation', { token })),
     close: () =>

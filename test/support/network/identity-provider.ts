@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { exportJWK, type GenerateKeyPairResult, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose'
+import { secret } from '../../secrets/watch.ts'
 
 export interface IdentityProviderOptions {
   /** Path of the issuer, such as `/tenants/a`; default none. */
@@ -61,7 +62,7 @@ export interface IdentityProvider {
 }
 
 /** Has characters that must be form-encoded before they go into HTTP Basic. */
-export const introspectionClient = { id: 'the:registry', secret: 'p%ss w:rd+ü' } as const
+export const introspectionClient = { id: 'the:registry', secret: secret('p%ss w:rd+ü12') } as const
 
 export async function startIdentityProvider(options: IdentityProviderOptions = {}): Promise<IdentityProvider> {
   const { path = '', discovery = 'suffixed' } = options
@@ -108,7 +109,7 @@ export async function startIdentityProvider(options: IdentityProviderOptions = {
     jwksUrl: `${origin}${jwksPath}`,
     introspectionUrl: `${origin}${path}/introspect`,
     grant(claims = {}) {
-      const token = randomUUID()
+      const token = secret<string>(randomUUID())
       granted.set(token, {
         active: true,
         iss: issuer,
@@ -127,9 +128,11 @@ export async function startIdentityProvider(options: IdentityProviderOptions = {
       const key = signing.find((candidate) => candidate.algorithm === algorithm) as SigningKey
       const now = Math.floor(Date.now() / 1000)
       const payload = { iss: issuer, sub: 'alice', iat: now, exp: now + expiresIn, jti: randomUUID(), ...claims }
-      return new SignJWT(payload as JWTPayload)
+      const token = await new SignJWT(payload as JWTPayload)
         .setProtectedHeader({ alg: algorithm, kid: key.kid, typ: 'JWT', ...header } as { alg: string })
         .sign(key.privateKey)
+      secret(token.split('.')[2] as string)
+      return secret(token)
     },
     async rotate({ keepOld = false } = {}) {
       const fresh = await newKeys()

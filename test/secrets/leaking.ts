@@ -1,0 +1,43 @@
+/** Not a test of its own: a test file whose processes and logs tell a secret, as PORTICO_LEAK says (leaks.test.ts). */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { test } from 'uvu'
+import { keptLog } from '../support/kept-log.ts'
+import { secret } from './watch.ts'
+
+const made = secret(['made', 'by', 'a', 'helper', process.pid].join('-'))
+const sent = ['sent', 'in', 'a', 'header', process.pid].join('-')
+
+/** Sends a credential that no helper knows of. */
+async function send(): Promise<void> {
+  const server = createServer((_request, response) => response.end()).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  await (await fetch(`http://127.0.0.1:${port}`, { headers: { authorization: `Bearer ${sent}` } })).text()
+  server.close()
+  server.closeAllConnections()
+}
+
+async function child(text: string): Promise<void> {
+  const echo = spawn(process.execPath, ['-e', `process.stderr.write(${JSON.stringify(text)})`])
+  echo.stderr.resume()
+  await once(echo, 'close')
+}
+
+const ways: Readonly<Record<string, () => void | Promise<void>>> = {
+  nothing: () => console.log('all is well'),
+  printed: () => console.log(`it is ${made}`),
+  encoded: () => console.log(`it is ${Buffer.from(made).toString('base64')}`),
+  child: () => child(`the child says ${made}`),
+  log: () => keptLog().log.info({ what: made }, 'told'),
+  header: () => console.log(`it is ${sent}`),
+}
+
+test('tells a secret', async () => {
+  await send()
+  await ways[process.env['PORTICO_LEAK'] ?? 'nothing']?.()
+})
+
+test.run()

@@ -1,0 +1,64 @@
+/** A test whose output holds a secret fails, whichever way the secret got there. */
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { secretFinder } from './scan.ts'
+
+const root = join(import.meta.dirname, '../..')
+
+function run(leak: string) {
+  const env = { ...process.env, TEST_FILES: 'test/secrets/leaking.ts', PORTICO_LEAK: leak }
+  const { status, stdout } = spawnSync(process.execPath, ['test/run.ts'], { cwd: root, env, encoding: 'utf8' })
+  return { status, stdout }
+}
+
+test('a file that tells nothing passes', () => {
+  const { status, stdout } = run('nothing')
+  assert.is(status, 0, stdout)
+  assert.match(stdout, '1 passed, 0 failed')
+})
+
+for (const [leak, where] of [
+  ['printed', 'its own output, after it is'],
+  ['encoded', 'its own output, after it is'],
+  ['header', 'its own output, after it is'],
+  ['child', 'after the child says'],
+  ['log', 'kept-log'],
+] as const)
+  test(`a secret that is ${leak} fails the run, which says where and not what`, () => {
+    const { status, stdout } = run(leak)
+    assert.is(status, 1, stdout)
+    assert.match(stdout, where)
+    assert.match(stdout, '0 passed, 1 failed')
+    assert.not.match(stdout, 'by-a-helper')
+    assert.not.match(stdout, 'in-a-header')
+  })
+
+test('each form of a secret is found, at any place, and nothing else', () => {
+  const find = secretFinder(['p%ss "w:rd+ü and more', 'p%ss another one'])
+  const forms = [
+    'p%ss "w:rd+ü and more',
+    'p%25ss%20%22w%3Ard%2B%C3%BC%20and%20more',
+    'p%25ss+%22w%3Ard%2B%C3%BC+and+more',
+    'p%ss \\"w:rd+ü and more',
+    Buffer.from('p%ss "w:rd+ü and more').toString('base64'),
+    'p%ss another one',
+  ]
+  for (const form of forms)
+    for (const text of [form, `x${form}`, `é\n${form}y`, `p%ss ${form}`])
+      assert.is(find('it', Buffer.from(text)).length, 1, text)
+  for (const text of ['', 'p%ss', 'p%ss "w:rd+ü and mor', 'p%ss anothe', 'p%ss another on'])
+    assert.is(find('it', Buffer.from(text)).length, 0, text)
+})
+
+test('many secrets and much output cost little', () => {
+  const find = secretFinder(Array.from({ length: 10_000 }, (_, index) => `secret-number-${index}`))
+  const output = Buffer.alloc(16 * 1024 * 1024, 'nothing to be found here, and se is how one begins\n')
+  const before = process.cpuUsage()
+  assert.is(find('it', output).length, 0)
+  const { user } = process.cpuUsage(before)
+  assert.ok(user < 4_000_000, `${user / 1000} ms`)
+})
+
+test.run()
