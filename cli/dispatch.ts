@@ -7,6 +7,10 @@ const commands: Readonly<Record<string, { readonly summary: string; load(): Prom
   serve: { summary: 'serves one gateway or registry from its config file', load: () => import('./serve.ts') },
   render: { summary: 'prints what manifests become in a cluster, as YAML', load: () => import('./render.ts') },
   validate: { summary: 'checks manifests: schema, rules, references', load: () => import('./validate.ts') },
+  doctor: {
+    summary: 'asks identity providers whether all is well with them',
+    load: () => import('./doctor.ts'),
+  },
   operator: {
     summary: 'looks after a cluster: custom resources become what runs',
     load: () => import('./operator.ts'),

@@ -5,7 +5,7 @@ import type { GuardedFetch } from '../net/guarded-fetch.ts'
  * Where an issuer's metadata may be, most common first: OpenID Connect Discovery 1.0 section 4 (suffix), RFC 8414
  * section 3 (inserted between host and path), and the inserted form of the OpenID name (RFC 8414 section 5).
  */
-function discoveryUrls(issuer: string): readonly string[] {
+export function discoveryUrls(issuer: string): readonly string[] {
   const { origin, pathname } = new URL(issuer)
   const path = pathname.replace(/\/$/, '')
   return [

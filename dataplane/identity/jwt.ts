@@ -4,7 +4,7 @@ import type { IssuerKeys } from './issuer-keys.ts'
 import type { Provider } from './provider.ts'
 
 /** Signatures by asymmetric keys alone: with a symmetric one, whoever can check can also forge. */
-const ALGORITHMS = [
+export const ALGORITHMS: readonly string[] = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
   ...['ES256', 'ES384', 'ES512', 'Ed25519', 'EdDSA'],
 ]
@@ -39,7 +39,7 @@ export async function verifyJwt(token: string, provider: Provider, keys: IssuerK
   const expected = {
     issuer: keys.issuer as string,
     audience: provider.audience,
-    algorithms: ALGORITHMS,
+    algorithms: [...ALGORITHMS],
     clockTolerance: SKEW_S,
     requiredClaims: ['exp', 'sub'],
   }

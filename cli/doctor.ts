@@ -1,0 +1,60 @@
+import { apiGroup } from './api-group.ts'
+import { type Command, type Given, UsageError } from './command.ts'
+import { ISSUER_OPTION } from './doctor/audience.ts'
+import { checkProvider } from './doctor/check-provider.ts'
+import { reportText } from './doctor/report.ts'
+import { type Subject, subjectsIn } from './doctor/subjects.ts'
+import { groupOption } from './manifest-paths.ts'
+
+/** A provider that the command line names. With a redirect URI users log in there; else its tokens let callers in. */
+function subjectOf(issuer: string, given: Given): Subject {
+  const redirectUri = given.text('redirect-uri')
+  return {
+    where: ISSUER_OPTION,
+    use: redirectUri === undefined ? 'tokens' : 'login',
+    issuer,
+    allowedBy: 'jwksAllowPrivateIP',
+    scopes: given.texts('scope'),
+    audiences: given.texts('audience'),
+    redirectUri,
+  }
+}
+
+export const command: Command = {
+  name: 'doctor',
+  synopsis: 'idp DIR|FILE … [options]  or  idp --issuer URL [options]',
+  about: `Asks the identity providers of manifests, or one that is named: are they reached, are metadata, keys and algorithms
+right, do the clocks agree, can people log in, are the scopes there. Says what to do about what is wrong, and what to
+register at the provider. Uses no secret. Exits 1 when something would keep callers or users out.`,
+  options: {
+    issuer: { type: 'string', value: 'URL', description: 'A provider, in place of manifests.' },
+    audience: { type: 'string', value: 'TEXT', multiple: true, description: 'With --issuer: audience of the tokens.' },
+    scope: { type: 'string', value: 'SCOPE', multiple: true, description: 'With --issuer: a scope to ask for.' },
+    'redirect-uri': {
+      type: 'string',
+      value: 'URL',
+      description: 'With --issuer: users log in there and come back here; {issuer}/oauth/callback of a gateway.',
+    },
+    'ca-bundle': { type: 'string', value: 'FILE', description: 'PEM file of CAs trusted besides the system’s.' },
+    'allow-private-ip': {
+      type: 'boolean',
+      description: 'Providers may have private addresses, whatever is configured.',
+    },
+    output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
+    'api-group': groupOption,
+  },
+  async run(given, io) {
+    const [what, ...paths] = given.positionals
+    if (what !== 'idp') throw new UsageError('what to look at is missing: idp')
+    const issuer = given.text('issuer')
+    if ((issuer === undefined) === (paths.length === 0))
+      throw new UsageError('takes either files or folders of manifests, or --issuer')
+    const subjects = issuer === undefined ? subjectsIn(paths, apiGroup(given, io)) : [subjectOf(issuer, given)]
+    const options = { caBundleFile: given.text('ca-bundle'), allowPrivateIP: given.flag('allow-private-ip') }
+    const diagnoses = await Promise.all(subjects.map((subject) => checkProvider(subject, options)))
+    if (given.text('output') === 'json') io.out(`${JSON.stringify({ providers: diagnoses })}\n`)
+    else if (diagnoses.length === 0) io.out('These manifests name no identity provider by its issuer.\n')
+    else io.out(diagnoses.map(reportText).join('\n'))
+    return diagnoses.some(({ findings }) => findings.some(({ severity }) => severity === 'error')) ? 1 : 0
+  },
+}

@@ -1,0 +1,62 @@
+import { issuerFindings } from '../../dataplane/config/check/issuer.ts'
+import { isLoopback } from '../../dataplane/config/check/url.ts'
+import { createGuardedFetch } from '../../dataplane/net/guarded-fetch.ts'
+import { audienceFindings } from './audience.ts'
+import { introspectionFindings, loginFindings, scopeFindings } from './endpoints.ts'
+import { error, type Finding } from './finding.ts'
+import { algorithmFindings, checkKeys } from './keys.ts'
+import { readMetadata } from './metadata.ts'
+import type { Subject } from './subjects.ts'
+
+/** What to enter at the provider. */
+interface Registration {
+  readonly redirectUri?: string | undefined
+  readonly scopes: readonly string[]
+  readonly audiences: readonly string[]
+}
+
+export interface Diagnosis {
+  readonly where: string
+  readonly use: Subject['use']
+  readonly issuer: string
+  readonly findings: readonly Finding[]
+  readonly register: Registration
+}
+
+interface Options {
+  readonly caBundleFile?: string | undefined
+  readonly allowPrivateIP?: boolean | undefined
+}
+
+/** Checks one provider as a gateway would use it: by the same guarded requests, and without any secret. */
+export async function checkProvider(subject: Subject, options: Options): Promise<Diagnosis> {
+  const { where, use, issuer, scopes, audiences, redirectUri } = subject
+  const register = { redirectUri, scopes, audiences }
+  const diagnosis = (findings: readonly Finding[]): Diagnosis => ({ where, use, issuer, findings, register })
+  const allowPrivateIP = subject.allowPrivateIP || options.allowPrivateIP
+  const { insecureAllowHTTP = false } = subject
+  const wrong = issuerFindings({ issuer, insecureAllowHTTP, allowPrivateIP, allowedBy: subject.allowedBy }, '')
+  if (wrong.length > 0)
+    return diagnosis(wrong.map(({ message }) => error('issuer', `${issuer} ${message}`, 'correct the issuer')))
+  const fetch = createGuardedFetch({
+    caBundleFile: options.caBundleFile,
+    allowPrivateIP,
+    allowLoopback: isLoopback(new URL(issuer)),
+  })
+  try {
+    const { metadata, findings } = await readMetadata(subject, fetch)
+    const keys = await checkKeys(subject, metadata, fetch)
+    const ofMetadata =
+      metadata === undefined
+        ? []
+        : [
+            ...algorithmFindings(metadata),
+            ...introspectionFindings(metadata, subject),
+            ...loginFindings(metadata, subject),
+            ...scopeFindings(metadata, subject),
+          ]
+    return diagnosis([...findings, ...keys, ...ofMetadata, ...audienceFindings(subject)])
+  } finally {
+    await fetch.close()
+  }
+}

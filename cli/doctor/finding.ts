@@ -1,0 +1,30 @@
+/** One thing that was looked at. An `error` keeps callers out or users from logging in; a `warning` may. */
+export interface Finding {
+  readonly severity: 'ok' | 'note' | 'warning' | 'error'
+  /** What was looked at, in one or two words. */
+  readonly check: string
+  readonly message: string
+  /** What to do about it. */
+  readonly fix?: string
+}
+
+export const ok = (check: string, message: string): Finding => ({ severity: 'ok', check, message })
+export const note = (check: string, message: string): Finding => ({ severity: 'note', check, message })
+export const warning = (check: string, message: string, fix: string): Finding => ({
+  severity: 'warning',
+  check,
+  message,
+  fix,
+})
+export const error = (check: string, message: string, fix: string): Finding => ({
+  severity: 'error',
+  check,
+  message,
+  fix,
+})
+
+/** What a provider writes is shown as one short line of plain text. */
+export const shown = (value: unknown): string => {
+  const text = (JSON.stringify(value) ?? 'nothing').replace(/[^\x20-\x7e]/g, '�')
+  return text.length > 200 ? `${text.slice(0, 200)}…` : text
+}

@@ -1,0 +1,24 @@
+import type { Diagnosis } from './check-provider.ts'
+
+const USES = { tokens: 'its tokens let callers in', login: 'users log in there' } as const
+
+/** A diagnosis for people: one line a finding, what to do below it, and what to enter at the provider. */
+export function reportText({ where, use, issuer, findings, register }: Diagnosis): string {
+  const width = Math.max(...findings.map(({ check }) => check.length), 0)
+  const lines = findings.flatMap(({ severity, check, message, fix }) => [
+    `  ${severity.padEnd(7)}  ${check.padEnd(width)}  ${message}`,
+    ...(fix === undefined ? [] : [`  ${''.padEnd(7)}  ${''.padEnd(width)}  → ${fix}`]),
+  ])
+  const { redirectUri, scopes, audiences } = register
+  const entries = [
+    ...(redirectUri === undefined ? [] : [`    redirect URI  ${redirectUri}`]),
+    ...(scopes.length === 0 ? [] : [`    scopes        ${scopes.join(' ')}`]),
+    ...(audiences.length === 0 ? [] : [`    audience      ${audiences.join(' or ')}`]),
+  ]
+  return [
+    `${where}: ${issuer} (${USES[use]})`,
+    ...lines,
+    ...(entries.length === 0 ? [] : ['  to register there:', ...entries]),
+    '',
+  ].join('\n')
+}

@@ -1,0 +1,120 @@
+import { type Manifest, readManifests } from '../../operator/cluster/files/index.ts'
+
+/** A provider as one place of the manifests uses it. */
+export interface Subject {
+  /** Where it stands: the object, and the provider's name where it has one. */
+  readonly where: string
+  /** `tokens`: its tokens let callers in. `login`: the embedded authorization server logs users in there. */
+  readonly use: 'tokens' | 'login'
+  readonly issuer: string
+  readonly jwksUrl?: string | undefined
+  readonly introspectionUrl?: string | undefined
+  /** Opaque tokens are introspected. */
+  readonly introspects?: boolean | undefined
+  readonly allowPrivateIP?: boolean | undefined
+  readonly insecureAllowHTTP?: boolean | undefined
+  /** The setting that allows a private address. */
+  readonly allowedBy: string
+  readonly scopes: readonly string[]
+  readonly audiences: readonly string[]
+  readonly redirectUri?: string | undefined
+}
+
+/** A part of a manifest: not checked against its schema, so that each field may be anything. */
+type Fields = Readonly<Record<string, unknown>>
+
+const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null
+const fieldsOf = (parent: unknown, name: string): Fields => {
+  const value = isFields(parent) ? parent[name] : undefined
+  return isFields(value) ? value : {}
+}
+const textOf = (parent: Fields, name: string): string | undefined => {
+  const value = parent[name]
+  return typeof value === 'string' ? value : undefined
+}
+const textsOf = (parent: Fields, name: string): readonly string[] => {
+  const value = parent[name]
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : []
+}
+const distinct = (texts: readonly (string | undefined)[]) =>
+  [...new Set(texts.filter((text) => text !== undefined && text !== ''))] as string[]
+
+const specOf = ({ object }: Manifest): Fields => fieldsOf(object, 'spec')
+const whereOf = ({ id: { kind, namespace, name } }: Manifest) => `${kind} ${namespace}/${name}`
+
+/** The references of workloads to one MCPOIDCConfig, with the audience that may stand beside them. */
+function referencesTo(config: Manifest, manifests: readonly Manifest[]): readonly Fields[] {
+  return manifests.flatMap((manifest) => {
+    const spec = specOf(manifest)
+    return [spec, fieldsOf(spec, 'incomingAuth')].flatMap((parent) => {
+      const reference = fieldsOf(parent, 'oidcConfigRef')
+      if (textOf(reference, 'name') !== config.id.name || manifest.id.namespace !== config.id.namespace) return []
+      return [{ ...reference, audience: textOf(reference, 'audience') ?? textOf(parent, 'audience') }]
+    })
+  })
+}
+
+function tokenSubject(manifest: Manifest, manifests: readonly Manifest[]): readonly Subject[] {
+  const inline = fieldsOf(specOf(manifest), 'inline')
+  const issuer = textOf(inline, 'issuer')
+  if (issuer === undefined) return []
+  const references = referencesTo(manifest, manifests)
+  return [
+    {
+      where: whereOf(manifest),
+      use: 'tokens',
+      issuer,
+      jwksUrl: textOf(inline, 'jwksUrl'),
+      introspectionUrl: textOf(inline, 'introspectionUrl'),
+      introspects: inline['clientSecretRef'] !== undefined,
+      allowPrivateIP: inline['jwksAllowPrivateIP'] === true,
+      insecureAllowHTTP: inline['insecureAllowHTTP'] === true,
+      allowedBy: 'inline.jwksAllowPrivateIP',
+      scopes: distinct(references.flatMap((reference) => textsOf(reference, 'scopes'))),
+      audiences: distinct(references.map((reference) => textOf(reference, 'audience'))),
+    },
+  ]
+}
+
+/** The OpenID Connect providers of an embedded authorization server. */
+function loginSubjects(manifest: Manifest, server: Fields): readonly Subject[] {
+  const providers = server['upstreamProviders']
+  const issuer = textOf(server, 'issuer')
+  if (!Array.isArray(providers) || issuer === undefined) return []
+  return providers.filter(isFields).flatMap((provider) => {
+    const oidc = fieldsOf(provider, 'oidcConfig')
+    const at = textOf(oidc, 'issuerUrl')
+    if (at === undefined) return []
+    const scopes = textsOf(oidc, 'scopes')
+    return [
+      {
+        where: `${whereOf(manifest)}, provider ${textOf(provider, 'name') ?? '(without a name)'}`,
+        use: 'login' as const,
+        issuer: at,
+        allowPrivateIP: oidc['allowPrivateIPs'] === true,
+        insecureAllowHTTP: oidc['insecureAllowHTTP'] === true,
+        allowedBy: 'oidcConfig.allowPrivateIPs',
+        scopes: scopes.length === 0 ? ['openid', 'offline_access'] : scopes,
+        audiences: [],
+        redirectUri: textOf(oidc, 'redirectUri') ?? `${issuer}/oauth/callback`,
+      },
+    ]
+  })
+}
+
+/** All uses of providers in these manifests, in the order of the files. */
+export function subjectsIn(paths: readonly string[], group: string | undefined): readonly Subject[] {
+  const { manifests } = readManifests(paths, group)
+  return manifests.flatMap((manifest) => {
+    switch (manifest.id.kind) {
+      case 'MCPOIDCConfig':
+        return tokenSubject(manifest, manifests)
+      case 'VirtualMCPServer':
+        return loginSubjects(manifest, fieldsOf(specOf(manifest), 'authServerConfig'))
+      case 'MCPExternalAuthConfig':
+        return loginSubjects(manifest, fieldsOf(specOf(manifest), 'embeddedAuthServer'))
+      default:
+        return []
+    }
+  })
+}

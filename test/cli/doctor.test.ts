@@ -1,0 +1,190 @@
+/** `portico doctor idp`, with a real provider and with broken ones. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { dispatch } from '../../cli/dispatch.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { type OidcProvider, startOidcProvider } from '../support/identity/oidc-provider.ts'
+
+const CALLBACK = 'https://gateway.example/oauth/callback'
+
+let provider: OidcProvider
+
+test.before(async () => {
+  provider = await startOidcProvider({ formatOf: () => 'jwt', scopes: ['tools:call'], redirectUris: [CALLBACK] })
+})
+test.after(() => provider.close())
+
+interface Line {
+  readonly severity: string
+  readonly check: string
+  readonly message: string
+  readonly fix?: string
+}
+
+async function doctor(...args: string[]) {
+  let out = ''
+  let err = ''
+  const code = await dispatch(['doctor', ...args], {
+    out: (text) => void (out += text),
+    err: (line) => void (err += line),
+    env: {},
+    stop: new AbortController().signal,
+  })
+  return { code, out, err }
+}
+
+async function diagnose(...args: string[]) {
+  const { code, out } = await doctor('idp', ...args, '--output', 'json')
+  const { providers } = JSON.parse(out) as { providers: { findings: Line[]; register: Record<string, unknown> }[] }
+  return { code, providers, findings: providers.flatMap(({ findings }) => findings) }
+}
+
+const manifests = (issuer: string) => `
+apiVersion: portico.dev/v1beta1
+kind: MCPOIDCConfig
+metadata: {name: corp}
+spec:
+  type: inline
+  inline:
+    issuer: ${issuer}
+    clientId: portico
+    clientSecretRef: {name: corp, key: secret}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: corp}
+stringData: {secret: this-is-told-to-nobody}
+---
+apiVersion: portico.dev/v1beta1
+kind: VirtualMCPServer
+metadata: {name: tools}
+spec:
+  groupRef: {name: tools}
+  incomingAuth:
+    type: oidc
+    audience: https://gateway.example/mcp
+    oidcConfigRef: {name: corp, scopes: [tools:call]}
+  authServerConfig:
+    issuer: https://gateway.example
+    upstreamProviders:
+      - name: corp
+        type: oidc
+        oidcConfig:
+          issuerUrl: ${issuer}
+          clientId: portico
+          clientSecretRef: {name: corp, key: secret}
+          scopes: [openid, offline_access]
+`
+
+test('a provider that is in order: nothing to do, and what to register', async () => {
+  using folder = temporaryFolder({ 'all.yaml': manifests(provider.issuer) })
+  const { code, out, err } = await doctor('idp', folder.path)
+  assert.equal([code, err], [0, ''], out)
+  for (const text of [
+    `MCPOIDCConfig default/corp: ${provider.issuer}`,
+    'VirtualMCPServer default/tools, provider corp',
+    `redirect URI  ${CALLBACK}`,
+    'scopes        tools:call',
+    'audience      https://gateway.example/mcp',
+    'the provider’s clock agrees',
+    `are introspected at ${provider.issuer}/token/introspection`,
+    'signs with',
+  ])
+    assert.ok(out.includes(text), `${text} in:\n${out}`)
+  assert.not.match(out, 'error')
+  assert.not.match(out, 'told-to-nobody')
+})
+
+test('the same by --issuer, for callers and for users', async () => {
+  const callers = await diagnose('--issuer', provider.issuer, '--audience', 'x', '--scope', 'tools:call')
+  assert.is(callers.code, 0, JSON.stringify(callers.findings))
+  assert.equal(callers.providers[0]?.register, { scopes: ['tools:call'], audiences: ['x'] })
+  const users = await diagnose('--issuer', provider.issuer, '--redirect-uri', CALLBACK, '--scope', 'unheard-of')
+  assert.is(users.code, 0)
+  assert.is(users.providers[0]?.register['redirectUri'], CALLBACK)
+  assert.ok(users.findings.some(({ severity, check }) => severity === 'warning' && check === 'scopes'))
+})
+
+test('wrong usage', async () => {
+  for (const args of [[], ['idp'], ['teeth', 'x'], ['idp', 'x', '--issuer', 'https://a.example']])
+    assert.is((await doctor(...args)).code, 2, args.join(' '))
+})
+
+/** A provider of our own making: its metadata with changes, its keys, its headers. */
+async function broken(changes: object, keys: unknown = undefined, headers: Record<string, string> = {}) {
+  const metadata = async () =>
+    (await (await fetch(`${provider.issuer}/.well-known/openid-configuration`)).json()) as object
+  const own: { jwks: string; text: string } = { jwks: '', text: '' }
+  const server = createServer((request, response) => {
+    const text = request.url === '/jwks' ? own.jwks : own.text
+    response.writeHead(200, { 'content-type': 'application/json', ...headers }).end(text)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const given = keys ?? (await (await fetch(`${provider.issuer}/jwks`)).json())
+  own.jwks = typeof given === 'string' ? given : JSON.stringify(given)
+  own.text = JSON.stringify({ ...(await metadata()), issuer, jwks_uri: `${issuer}/jwks`, ...changes })
+  return { issuer, [Symbol.dispose]: () => void server.close() }
+}
+
+const late = (seconds: number) => ({ date: new Date(Date.now() + seconds * 1000).toUTCString() })
+const wrong: readonly (readonly [string, Parameters<typeof broken>, check: string, message: RegExp])[] = [
+  ['another issuer', [{ issuer: 'https://other.example' }], 'issuer', /other\.example/],
+  ['metadata whose issuer is no text', [{ issuer: { a: 1 } }], 'issuer', /\{"a":1\}/],
+  ['no jwks_uri', [{ jwks_uri: undefined }], 'keys', /jwks_uri is nothing/],
+  ['keys over plain http', [{ jwks_uri: 'http://192.0.2.1/jwks' }], 'keys', /not https/],
+  ['keys at an address that is never called', [{ jwks_uri: 'https://169.254.169.254/' }], 'keys', /link-local/],
+  ['keys at a private address', [{ jwks_uri: 'https://10.0.0.1/' }], 'keys', /private address/],
+  ['no keys', [{}, { keys: [] }], 'keys', /has no keys/],
+  ['keys that are no JSON', [{}, '<html>'], 'keys', /no set of keys/],
+  ['symmetric keys alone', [{}, { keys: [{ kty: 'oct', k: 'c2VjcmV0' }] }], 'keys', /can be used/],
+  ['a clock that is behind', [{}, undefined, late(-90)], 'clock', /[89]\d s behind/],
+  ['a clock that is ahead', [{}, undefined, late(90)], 'clock', /[89]\d s ahead/],
+  ['symmetric signatures', [{ id_token_signing_alg_values_supported: ['HS256'] }], 'algorithms', /HS256/],
+  ['no code flow', [{ response_types_supported: ['id_token'] }], 'login', /id_token/],
+]
+for (const [what, arguments_, check, message] of wrong)
+  test(`a provider with ${what} is found out, with a way out`, async () => {
+    using idp = await broken(...arguments_)
+    const { code, findings } = await diagnose('--issuer', idp.issuer, '--audience', 'x')
+    const found = findings.find((one) => one.severity === 'error' && one.check === check)
+    assert.is(code, 1, JSON.stringify(findings))
+    assert.match(found?.message ?? JSON.stringify(findings), message)
+    assert.ok(found?.fix)
+  })
+
+test('a private key that is published is found out, and not shown', async () => {
+  const key = { kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', d: 'nWGxne_9WmC6hEr0' }
+  using idp = await broken({}, { keys: [key] })
+  const { code, out } = await doctor('idp', '--issuer', idp.issuer)
+  assert.is(code, 1)
+  assert.match(out, 'a private key is published')
+  assert.not.match(out, key.d)
+})
+
+test('a provider that is not there, by an address that is not called, or no issuer at all', async () => {
+  for (const [issuer, message] of [
+    ['http://127.0.0.1:1', /nobody listens there/],
+    ['https://10.0.0.1', /private address/],
+    ['http://idp.example', /must be https/],
+    ['https://idp.example/?a=b', /must have no query/],
+    ['https://name.invalid', /name is not found|can’t be read/],
+    ['nonsense', /is not a URL/],
+  ] as const) {
+    const { code, findings } = await diagnose('--issuer', issuer)
+    assert.is(code, 1, issuer)
+    assert.match(findings[0]?.message ?? '', message)
+    assert.ok(findings[0]?.fix)
+  }
+})
+
+test('what a provider writes does not reach a terminal as it is', async () => {
+  using idp = await broken({ issuer: `\u001b[2J\n${'x'.repeat(10_000)}` })
+  const { out } = await doctor('idp', '--issuer', idp.issuer)
+  assert.not.match(out, '\u001b')
+  assert.ok(out.length < 5_000)
+})
+
+test.run()
