@@ -11,6 +11,10 @@ const commands: Readonly<Record<string, { readonly summary: string; load(): Prom
     summary: 'asks identity providers whether all is well with them',
     load: () => import('./doctor.ts'),
   },
+  explain: {
+    summary: 'says which policy allows or denies a call',
+    load: () => import('./explain.ts'),
+  },
   operator: {
     summary: 'looks after a cluster: custom resources become what runs',
     load: () => import('./operator.ts'),

@@ -11,6 +11,7 @@ import { adminApp } from '../server/admin.ts'
 import { type Listener, listen } from '../server/listen.ts'
 import { createLog } from '../server/log.ts'
 import { type Observe, observeNothing } from '../telemetry/observe.ts'
+import { addGatewayRoutes } from './admin-routes.ts'
 import { Gateway } from './core/gateway.ts'
 import { connectionLimit } from './limits/memory-limits.ts'
 import { isToEndpoint, publicApp, serveEndpoint } from './public-app.ts'
@@ -77,7 +78,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
     if (options.log === undefined) log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
     setLevel(loaded)
     app = publicApp(gateway)
-    listeners.push(await listen(probesAndStatus(running).fetch, options.adminListen))
+    listeners.push(await listen(addGatewayRoutes(probesAndStatus(running), running).fetch, options.adminListen))
   } catch (error) {
     await close()
     throw error

@@ -50,7 +50,8 @@ const uidOf = (uid: EntityJson['uid']): { type: string; id: string } => ('__enti
 function namedIn(value: unknown): readonly string[] {
   const found: string[] = []
   const open = [value]
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+  while (open.length > 0) {
+    const next = open.pop()
     if (!isObject(next) && !Array.isArray(next)) continue
     const { type, id } = next as Record<string, unknown>
     if (typeof type === 'string' && typeof id === 'string') found.push(entityKey(type, id))

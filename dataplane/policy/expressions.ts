@@ -58,7 +58,8 @@ function visit(node: Readonly<Record<string, unknown>>, isRead: boolean, found: 
       return [operand['left'], true]
     }
     if (operator === 'like' && isObject(operand)) {
-      found.longestPattern = Math.max(found.longestPattern, JSON.stringify(operand['pattern']).length)
+      // An element is a wildcard or a character.
+      found.longestPattern = Math.max(found.longestPattern, (operand['pattern'] as readonly unknown[]).length)
       return [operand['left'], false]
     }
     return [operand, false]

@@ -2,4 +2,5 @@
 export { policyProblems } from './compile.ts'
 export { type Explanation, Policies, type Subject } from './policies.ts'
 export type { Claims, Principal } from './principal.ts'
+export { isCaller, type Question, readQuestion } from './question.ts'
 export type { PolicySource } from './source.ts'

@@ -53,7 +53,7 @@ export class Judge {
 
   /** The same for a tool, of a call that is under way. */
   mayCallPlain(caller: Caller, catalog: Catalog, name: string): boolean {
-    const subject = toolSubject(catalog, name, catalog.routes.get(name))
+    const subject = toolSubject(catalog, name, catalog.routes.get(name) ?? catalog.ownNames.get(name))
     return this.#policies.allows(this.principalOf(caller), subject)
   }
 

@@ -37,10 +37,13 @@ export function translated(call: Call, upstream: UpstreamRequest, hasError: bool
 const modernForLegacy = ({ message }: Call, hasError: boolean, body: Buffer): Buffer =>
   hasError ? legacyError(body, message.method) : legacyAnswer(body)
 
-function modernForModern({ services, backend, message, context }: Call, hasError: boolean, body: Buffer): Buffer {
+function modernForModern(call: Call, hasError: boolean, body: Buffer): Buffer {
+  const { services, backend, message, context, route } = call
   if (hasError) return withCode(body, NOT_FOUND, INVALID_PARAMS)
   const hasTask = hasTasks(message.meta?.[CAPABILITIES_KEY])
-  return hasTask ? services.taskIds.inAnswer(body, backend.name, context.binding) : body
+  if (!hasTask) return body
+  const tool = message.method === 'tools/call' ? context.message.parameter('name') : route.tool
+  return services.taskIds.inAnswer(body, { backend: backend.name, tool }, context.binding)
 }
 
 /** A resource that isn't there has one code before 2026-07-28, and that of invalid params since; servers mix them up. */

@@ -34,6 +34,21 @@ export function checkMayCall(request: EndpointRequest, name: string, route: Rout
   if (!judge.mayCall(request.caller, { catalog, name, route }, request.message)) throw new PublicError('forbidden')
 }
 
+/**
+ * Whether the caller may still call the tool that a task of its own runs, which it called by this name. Its arguments
+ * are gone: what depends on them is judged as if there were none.
+ */
+export function mayCallPlain(request: EndpointRequest, name: string | undefined): boolean {
+  const { judge } = request.setup
+  if (judge === undefined) return true
+  return name !== undefined && judge.mayCallPlain(request.caller, catalogsOf(request).catalog, name)
+}
+
+/** Throws `forbidden` where the caller may not any more. */
+export function checkMayCallPlain(request: EndpointRequest, name: string | undefined): void {
+  if (!mayCallPlain(request, name)) throw new PublicError('forbidden')
+}
+
 /** Throws `forbidden` where the caller may not get the prompt. */
 export function checkMayGet(request: EndpointRequest, name: string): void {
   const { judge } = request.setup

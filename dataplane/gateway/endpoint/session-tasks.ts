@@ -12,6 +12,7 @@ import type { Message } from '../mcp/message.ts'
 import { withParams } from '../mcp/rewrite.ts'
 import { requestText } from '../mcp/rpc-text.ts'
 import type { Session } from '../sessions/sessions.ts'
+import { checkMayCallPlain, mayCallPlain } from './caller-catalog.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { routeTo } from './prompts-and-resources.ts'
 
@@ -39,11 +40,12 @@ export function asTaskCall(request: EndpointRequest, { backend }: Route): Messag
 /** `tasks/get`, `tasks/result` and `tasks/cancel`: relayed to the backend that runs the session's task. */
 export function relaySessionTask(request: EndpointRequest): void {
   const { message, gateway } = request
-  const { record } = sessionOf(request)
-  const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', taskBinding(record))
+  const session = sessionOf(request)
+  const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', taskBinding(session.record))
   const backend = task === undefined ? undefined : gateway.backendNamed(task.backend)
   if (task === undefined || backend === undefined)
     throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
+  checkMayCallPlain(request, session.toolOfTask(task.backend, task.id))
   relayCall(request.gateway, request, routeTo(backend), edited(message, { taskId: JSON.stringify(task.id) }))
 }
 
@@ -100,7 +102,7 @@ async function pageOf(request: EndpointRequest, session: Session, [name, cursor]
     const { items, nextCursor } = readListPage(await askPage(request, session, backend, cursor), TASK_LIST)
     const tasks = new SessionTasks(request.gateway.taskIds, session, name)
     const texts = items.flatMap(({ key, text }) => {
-      const taskId = tasks.clientId(key)
+      const taskId = mayCallPlain(request, session.toolOfTask(name, key)) ? tasks.clientId(key) : undefined
       return taskId === undefined ? [] : [editObject(text, { taskId: JSON.stringify(taskId) })]
     })
     return { texts, next: nextCursor === undefined || nextCursor === cursor ? undefined : [name, nextCursor] }

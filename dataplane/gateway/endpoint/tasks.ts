@@ -5,6 +5,7 @@ import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject } from '../mcp/json.ts'
 import { withParams } from '../mcp/rewrite.ts'
 import { hasTasks, TASKS_EXTENSION } from '../mcp/tasks.ts'
+import { checkMayCallPlain } from './caller-catalog.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { routeTo } from './prompts-and-resources.ts'
 
@@ -19,8 +20,10 @@ export function relayTask(request: EndpointRequest): void {
   const backend = task === undefined ? undefined : gateway.backendNamed(task.backend)
   if (task === undefined || backend === undefined)
     throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
+  checkMayCallPlain(request, task.tool)
   const { text, paramsStart, paramsEnd } = message
   const params = editObject(text.slice(paramsStart, paramsEnd), { taskId: JSON.stringify(task.id) })
   const relayed = withParams(message, params)
-  relayCall(request.gateway, request, routeTo(backend, encodeHeaderValue(task.id)), relayed)
+  const route = { ...routeTo(backend, encodeHeaderValue(task.id)), tool: task.tool ?? '' }
+  relayCall(request.gateway, request, route, relayed)
 }

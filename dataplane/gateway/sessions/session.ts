@@ -45,7 +45,7 @@ const LOG_LEVEL = 'log'
 /** Before the URI of a resource that is watched for the client; the note says at which replica. */
 export const WATCH = 'watch:'
 const MOST_WATCHES = 256
-/** Before the backend and the id of a task that the client has begun; the note says when, in milliseconds since 1970. */
+/** Before the backend and the id of a task that the client has begun; the note says when, in milliseconds since 1970, and by which tool. */
 const TASK = 'task:'
 const MOST_TASKS = 128
 const LONGEST_TASK_ID = 512
@@ -68,7 +68,7 @@ export class Session {
   #declared: string | undefined
   #showsApps: boolean | undefined
   /** Tasks that were begun here: their notes may be on their way still. */
-  readonly #begun = new Set<string>()
+  readonly #begun = new Map<string, string>()
   readonly #share: Share | undefined
   #lease: Lease | undefined
 
@@ -207,17 +207,19 @@ export class Session {
     return this.#notedUnder(BACKEND_SESSION)
   }
 
-  /** Notes a task that the client has begun at a backend. Of too many the oldest is forgotten. */
-  noteTask(backend: string, id: string): void {
+  /** Notes a task that the client has begun at a backend by calling `tool`. Of too many the oldest is forgotten. */
+  noteTask(backend: string, id: string, tool: string): void {
     if (id.length > LONGEST_TASK_ID) return
     const name = taskNote(backend, id)
-    this.#begun.add(name)
-    const [first] = this.#begun
+    const note = `${Date.now()} ${tool.length > LONGEST_TASK_ID ? '' : tool}`
+    this.#begun.set(name, note)
+    const [first] = this.#begun.keys()
     if (this.#begun.size > MOST_TASKS) this.#begun.delete(first as string)
     const noted = this.#notedUnder(TASK).map((task) => TASK + task)
-    noted.sort((a, b) => Number(this.noted(a)) - Number(this.noted(b)))
+    const begunAt = (task: string) => Number.parseInt(this.noted(task) ?? '', 10)
+    noted.sort((a, b) => begunAt(a) - begunAt(b))
     if (noted.length >= MOST_TASKS) this.#noteAtLeisure(noted[0] as string, undefined)
-    this.#noteAtLeisure(name, String(Date.now()))
+    this.#noteAtLeisure(name, note)
   }
 
   /** Whether the client has begun this task, at whichever replica. */
@@ -226,11 +228,18 @@ export class Session {
     return this.#begun.has(name) || this.noted(name) !== undefined
   }
 
+  /** The name of the tool by whose call the client has begun a task; undefined where that is not known. */
+  toolOfTask(backend: string, id: string): string | undefined {
+    const name = taskNote(backend, id)
+    const note = this.#begun.get(name) ?? this.noted(name)
+    return note?.slice(note.indexOf(' ') + 1) || undefined
+  }
+
   /** Whether the client has begun any task at a backend. */
   hasTasksAt(backend: string): boolean {
     const ofBackend = taskNote(backend, '').slice(0, -2)
     const isOf = (name: string) => name.startsWith(ofBackend)
-    return [...this.#begun].some(isOf) || Object.keys(this.record.notes ?? {}).some(isOf)
+    return [...this.#begun.keys()].some(isOf) || Object.keys(this.record.notes ?? {}).some(isOf)
   }
 
   /** Writes a note that nobody waits for. */

@@ -81,7 +81,11 @@ export class SessionTasks {
     const taskId = JSON.stringify(request.parameter('taskId'))
     const isStatus =
       (request.method === 'tasks/get' || request.method === 'tasks/cancel') && taskIdIn(result) !== undefined
-    const edited = isBegun ? this.#begun(result) : isStatus ? editObject(result, { taskId }) : result
+    const edited = isBegun
+      ? this.#begun(result, request.parameter('name') ?? '')
+      : isStatus
+        ? editObject(result, { taskId })
+        : result
     return withRelatedTask(edited, this.idInResultOf(request))
   }
 
@@ -91,11 +95,11 @@ export class SessionTasks {
   }
 
   /** The backend has begun a task for the client. */
-  #begun(result: string): string {
+  #begun(result: string, tool: string): string {
     const task = memberText(result, 'task')
     const id = task?.startsWith('{') ? taskIdIn(task) : undefined
     if (task === undefined || id === undefined) return result
-    this.#session.noteTask(this.#backend, id)
+    this.#session.noteTask(this.#backend, id, tool)
     return editObject(result, { task: editObject(task, { taskId: JSON.stringify(this.#wrap(id)) }) })
   }
 }

@@ -1,0 +1,117 @@
+import { readFileSync } from 'node:fs'
+import { parse } from 'yaml'
+import { isObject } from '../crds/shared/json.ts'
+import type { AuthzConfig, GatewayConfig } from '../dataplane/config/gateway.ts'
+import { type Explanation, isCaller, Policies, type Question, readQuestion } from '../dataplane/policy/index.ts'
+import { inspectManifests, type Planned } from '../operator/cluster/files/index.ts'
+import { apiGroup } from './api-group.ts'
+import { type Command, type Given, type Io, UsageError } from './command.ts'
+import { hasErrors, printFindings } from './findings.ts'
+import { groupOption, manifestPaths } from './manifest-paths.ts'
+import { defaultImage } from './package-info.ts'
+
+/** A workload with policies, as its data plane would be configured. */
+interface Guarded {
+  readonly name: string
+  readonly config: GatewayConfig & { readonly authz: AuthzConfig }
+}
+
+/** What a backend alone could tell of a tool. */
+interface Assumed {
+  readonly backend: string | undefined
+  readonly hints: Readonly<Record<string, boolean>>
+}
+
+const actionOf = { Tool: 'call_tool', Prompt: 'get_prompt', Resource: 'read_resource' } as const
+
+function guardedIn({ manifest, plan }: Planned): readonly Guarded[] {
+  const { kind, namespace, name } = manifest.id
+  const children = plan.children === 'hold' ? [] : plan.children
+  return children.flatMap((child) => {
+    const data = child.kind === 'ConfigMap' ? child['data'] : undefined
+    const text = isObject(data) ? data['gateway.yaml'] : undefined
+    const config = typeof text === 'string' ? (parse(text) as Guarded['config']) : undefined
+    return config?.authz === undefined ? [] : [{ name: `${kind} ${namespace}/${name}`, config }]
+  })
+}
+
+function readJson(option: string, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new UsageError(`--${option}: ${(error as Error).message}`)
+  }
+}
+
+function questionOf(given: Given): Question {
+  const file = given.text('caller')
+  const caller = file === undefined ? undefined : readJson('caller', readFileSync(file, 'utf8'))
+  if (file !== undefined && !isCaller(caller)) throw new UsageError('--caller: must hold claims, with a sub')
+  const asked = ['tool', 'prompt', 'resource'].map((name) => [name, given.text(name)] as const)
+  const question = readQuestion({
+    caller,
+    ...Object.fromEntries(asked),
+    arguments: readJson('arguments', given.text('arguments') ?? '{}'),
+  })
+  if (typeof question === 'string') throw new UsageError(question)
+  return question
+}
+
+function assumedOf(given: Given): Assumed {
+  const annotations = readJson('annotations', given.text('annotations') ?? '{}')
+  if (!isObject(annotations)) throw new UsageError('--annotations: must be an object')
+  const hints = Object.entries(annotations).filter((hint): hint is [string, boolean] => typeof hint[1] === 'boolean')
+  return { backend: given.text('backend'), hints: Object.fromEntries(hints) }
+}
+
+function explained({ config }: Guarded, question: Question, { backend, hints }: Assumed): Explanation {
+  const { caller, type, id } = question
+  const policies = new Policies(config.authz, config.name)
+  const principal = policies.principalOf(caller === undefined ? 'anonymous' : (caller['sub'] as string), caller ?? {})
+  const own = config.role === 'proxy' ? config.backends[0]?.name : undefined
+  const subject = { action: actionOf[type], type, id, backend: backend ?? own, hints, key: '' }
+  return policies.explain(principal, subject, question.arguments)
+}
+
+function print(name: string, { allowed, reason, policies, errors }: Explanation, io: Io): void {
+  io.out(`${name}: ${allowed ? 'allowed' : 'denied'}: ${reason}\n`)
+  for (const { policy, id, effect, text } of policies)
+    io.out(`  ${effect}: ${policy}${id === undefined ? '' : ` (${id})`}: ${text}\n`)
+  for (const { policy, id, message } of errors)
+    io.out(`  error: ${policy}${id === undefined ? '' : ` (${id})`}: ${message}\n`)
+}
+
+export const command: Command = {
+  name: 'explain',
+  synopsis: 'DIR|FILE … --tool NAME [--caller FILE] [options]',
+  about: `Says which policy allows or denies a call, for every workload in these manifests that has policies. Nothing is
+called: what only a backend could tell of a tool is said by --backend and --annotations. Exits 1 where it is denied. A
+gateway that runs says the same on its admin listener, of its own tools: POST /explain.`,
+  options: {
+    caller: { type: 'string', value: 'FILE', description: 'JSON file of the caller’s claims. Absent: anonymous.' },
+    tool: { type: 'string', value: 'NAME', description: 'The tool, as clients know it.' },
+    prompt: { type: 'string', value: 'NAME', description: 'The prompt, in place of a tool.' },
+    resource: { type: 'string', value: 'URI', description: 'The resource, in place of a tool.' },
+    arguments: { type: 'string', value: 'JSON', description: 'Arguments of the call.' },
+    backend: { type: 'string', value: 'NAME', description: 'The backend that has it.' },
+    annotations: { type: 'string', value: 'JSON', description: 'Annotations of the tool, such as readOnlyHint.' },
+    output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
+    'api-group': groupOption,
+  },
+  async run(given, io) {
+    const question = questionOf(given)
+    const assumed = assumedOf(given)
+    const paths = manifestPaths(given)
+    const { planned, findings } = inspectManifests(paths, { group: apiGroup(given, io), image: defaultImage })
+    if (hasErrors(findings)) {
+      printFindings(findings, io)
+      return 1
+    }
+    const guarded = planned.flatMap(guardedIn)
+    if (guarded.length === 0) throw new Error('nothing in these files has policies')
+    const all = guarded.map((one) => ({ workload: one.name, ...explained(one, question, assumed) }))
+    if (given.text('output') === 'json') io.out(`${JSON.stringify(all)}\n`)
+    else for (const { workload, ...explanation } of all) print(workload, explanation, io)
+    return all.every(({ allowed }) => allowed) ? 0 : 1
+  },
+}

@@ -1,0 +1,20 @@
+import type { Hono } from 'hono'
+import { readBody } from '../server/body.ts'
+import { PublicError } from '../server/errors.ts'
+import { explain } from './core/explain.ts'
+import type { Gateway } from './core/gateway.ts'
+
+const MOST_BYTES = 64 * 1024
+
+/** Adds what the admin listener serves of a gateway alone: `POST /explain`. */
+export function addGatewayRoutes(app: Hono, running: () => Gateway): Hono {
+  app.post('/explain', async (c) => {
+    // A page in somebody's browser can send other types without asking first.
+    if (c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase() !== 'application/json')
+      throw new PublicError('unsupported_media_type')
+    const body = await readBody(c, MOST_BYTES)
+    const { catalog, promptsAndResources, setup } = running()
+    return c.json(explain({ judge: setup.judge, catalog, promptsAndResources }, body.toString()))
+  })
+  return app
+}

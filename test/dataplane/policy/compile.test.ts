@@ -1,0 +1,117 @@
+/** Policies as people, and those who mean harm, write them: each is compiled within bounds, or refused with a reason. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { Policies, policyProblems } from '../../../dataplane/policy/index.ts'
+
+const when = (body: string) => `permit(principal, action, resource) when { ${body} };`
+const problemsOf = (policies: readonly string[], more: object = {}) =>
+  policyProblems({ policies, ...more }).map(({ pointer, message }) => `${pointer}: ${message}`)
+
+const fine: Readonly<Record<string, string>> = {
+  'several in one text': 'permit(principal, action, resource);\nforbid(principal, action, resource in Backend::"a");',
+  'attributes and tests for them': when(
+    'context has claim_a.b && context.arg_x like "a*" && principal["claim_x-y"] == 1',
+  ),
+  'extension types': when('context has arg_ip && ip(context.arg_ip).isInRange(ip("10.0.0.0/8"))'),
+  'permits of lists, as the widely used gateway needs them':
+    'permit(principal, action == Action::"list_tools", resource);',
+  'brackets in texts and comments': `${when(`context.arg_x == "${'('.repeat(100)}"`)} // ${'['.repeat(100)}`,
+}
+for (const [what, policy] of Object.entries(fine))
+  test(`compiled: ${what}`, () => assert.equal(problemsOf([policy]), []))
+
+const wrong: Readonly<Record<string, readonly [policy: string, says: RegExp]>> = {
+  'a syntax error': ['permit(principal, action, resource)\n  whatever;', /^\/policies\/0: line 2, column 11: /],
+  'an error behind characters of several bytes': ['// ä€😀\npermit(', /line 2, column \d+: /],
+  'an unknown variable': [when('user.name == "a"'), /policies\/0: line 1, column \d+: invalid/],
+  'an unknown function': [when('shell("ls")'), /^\/policies\/0: /],
+  'a template': ['permit(principal == ?principal, action, resource);', /template/],
+  nothing: ['// permit', /holds no policy/],
+  'two policies of which one is broken': ['permit(principal, action, resource); permit(x', /^\/policies\/0: line 1/],
+  'context as a whole': [when('context == {}'), /uses context as a whole/],
+  'a forbid of a list': ['forbid(principal, action == Action::"list_tools", resource);', /lists are always given/],
+  'a forbid of no action': ['forbid(principal, action == Action::"calltool", resource);', /no action here/],
+  'a forbid of no action in a condition': [
+    'forbid(principal, action, resource) when { action in [Action::"call_tool", Action::"delete"] };',
+    /no action here/,
+  ],
+  'brackets in one another': [when(`${'('.repeat(40)}true${')'.repeat(40)}`), /more than 32 brackets/],
+  'brackets without end': ['('.repeat(60_000), /more than 32 brackets/],
+  'a chain of operators': [when(`false${' || false'.repeat(150)}`), /nested too deep|too large/],
+  'a chain that overflows the engine': [when(`false${'|| false'.repeat(6_000)}`), /too deep or too large/],
+  'a chain of members': [when(`context${'.a'.repeat(5_000)} == 1`), /too deep/],
+  'a long pattern': [when(`context.arg_x like "${'*a'.repeat(300)}"`), /pattern of more than 512/],
+  'a text without end': [`// ${'x'.repeat(300_000)}`, /more than 262144 characters/],
+  'NUL and other rubbish': ['\0\u{ffff}permit', /policies\/0: /],
+}
+for (const [what, [policy, says]] of Object.entries(wrong))
+  test(`refused: ${what}`, () => {
+    const problems = problemsOf([policy])
+    assert.match(problems.join('\n'), says)
+    assert.ok(problems.join().length < 2_000, 'a message of bounded length')
+  })
+
+test('each broken policy is told, at its place', () => {
+  const problems = problemsOf(['permit(', 'permit(principal, action, resource);', 'forbid('])
+  assert.equal(
+    problems.map((text) => text.slice(0, 11)),
+    ['/policies/0', '/policies/2'],
+  )
+})
+
+test('thousands of policies are refused, and soon', () => {
+  const started = performance.now()
+  const text = 'permit(principal, action, resource);'
+  assert.match(problemsOf([text.repeat(3_000)]).join(), /more than 1000 policies/)
+  assert.ok(performance.now() - started < 20_000)
+})
+
+test('an engine that has overflowed is replaced: policies in force go on', () => {
+  const policies = new Policies({ policies: ['permit(principal == Client::"a", action, resource);'] }, 'gw')
+  const ask = (id: string) =>
+    policies.explain(policies.principalOf(id, {}), {
+      action: 'call_tool',
+      type: 'Tool',
+      id: 't',
+      backend: undefined,
+      hints: {},
+      key: 't',
+    }).allowed
+  assert.ok(ask('a'))
+  for (const depth of [2_000, 4_000])
+    assert.match(problemsOf([when(`false${'|| false'.repeat(depth)}`)]).join(), /too deep/)
+  assert.ok(ask('a'))
+  assert.not(ask('b'))
+})
+
+const entities: Readonly<Record<string, readonly [json: string, says: RegExp]>> = {
+  'no JSON': ['{', /is no JSON/],
+  'no array': ['{}', /must be a JSON array/],
+  'no entity': ['[1]', /^\/entitiesJson: /],
+  'a circle': [
+    JSON.stringify(
+      ['a', 'b'].map((id) => ({
+        uid: { type: 'Group', id },
+        attrs: {},
+        parents: [{ type: 'Group', id: id === 'a' ? 'b' : 'a' }],
+      })),
+    ),
+    /cycle/,
+  ],
+  'one of them twice': [
+    JSON.stringify([1, 2].map((value) => ({ uid: { type: 'A', id: 'x' }, attrs: { value }, parents: [] }))),
+    /duplicate/,
+  ],
+  'nested without end': [`${'['.repeat(50_000)}${']'.repeat(50_000)}`, /nested deeper|is no JSON/],
+  'too many': [`[${'{},'.repeat(10_001)}{}]`, /more than 10000/],
+}
+for (const [what, [json, says]] of Object.entries(entities))
+  test(`entities: ${what}`, () =>
+    assert.match(problemsOf(['permit(principal, action, resource);'], { entitiesJson: json }).join(), says))
+
+test('a group type that means something else is refused', () => {
+  for (const groupEntityType of ['Client', 'Tool', 'A::B', '', '1a'])
+    assert.match(problemsOf(['permit(principal, action, resource);'], { groupEntityType }).join(), /groupEntityType/)
+})
+
+test.run()
