@@ -11,7 +11,8 @@ import { checkMachine, runInSandbox } from './sandbox.ts'
 try {
   checkMachine()
   // In the sandbox there is no way out by which anything could be fetched.
-  await setUp(needsOf(['test/e2e/inside.ts', 'test/support/operator/e2e-cluster.ts']))
+  const files = ['test/e2e/inside.ts', 'test/support/operator/e2e-cluster.ts', 'test/support/identity/keycloak.ts']
+  await setUp(needsOf(files))
   process.exitCode = await runInSandbox(join(import.meta.dirname, 'inside.ts'), process.argv.slice(2))
 } catch (error) {
   console.error(`e2e: ${error instanceof Error ? error.message : String(error)}`)

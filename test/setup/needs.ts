@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { buildGoProgram, type GoProgram, goProgramPath, KUBERNETES } from './go-program.ts'
 import { withImports } from './imports.ts'
+import { hasKeycloak, makeKeycloak } from './keycloak.ts'
 import type { Need } from './need.ts'
 import { programPath } from './program.ts'
 import { hasPythonWith, makePythonWith, type PythonSet } from './python.ts'
@@ -87,6 +88,16 @@ const pythonPackages = (set: PythonSet): Need => ({
   by: [python],
 })
 
+const java = program('java', 'default-jre-headless', 'openjdk')
+const keycloak: Need = {
+  name: 'Keycloak, from the Maven repository',
+  present: hasKeycloak,
+  debian: [],
+  make: makeKeycloak,
+  minutes: 0.5,
+  by: [program('mvn', 'maven'), program('unzip'), java],
+}
+
 const containerNode: readonly Need[] = [
   program('containerd'),
   program('ctr', 'containerd'),
@@ -117,6 +128,7 @@ export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
   ],
   'test/e2e/sandbox.ts': containerNode,
   'test/support/browser.ts': [chromium],
+  'test/support/identity/keycloak.ts': [java, keycloak],
   'test/support/network/certificates.ts': [program('openssl')],
   'test/support/network/git-server.ts': [git],
   'test/dataplane/gateway/endpoint/page.test.ts': [program('curl')],

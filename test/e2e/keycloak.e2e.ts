@@ -1,0 +1,124 @@
+/** Keycloak as the issuer of callers' tokens, at a gateway and at a registry. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { decodeJwt, decodeProtectedHeader } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { dispatch } from '../../cli/dispatch.ts'
+import { Introspection } from '../../dataplane/identity/introspection.ts'
+import { PublicError } from '../../dataplane/server/errors.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { type Keycloak, startKeycloak } from '../support/identity/keycloak.ts'
+import { type ProtectedServer, protectedGateway, protectedRegistry } from '../support/identity/protected-servers.ts'
+import { keptLog } from '../support/kept-log.ts'
+
+const AUDIENCE = 'https://mcp.example'
+
+let keycloak: Keycloak
+let servers: readonly ProtectedServer[]
+
+test.before(async () => {
+  keycloak = await startKeycloak(AUDIENCE)
+  const { issuer, audience, client, scope } = keycloak
+  servers = [
+    await protectedGateway({ issuer, audience, client }, { scopes: ['openid', scope] }),
+    await protectedRegistry({ issuer, audience, client }),
+  ]
+})
+test.after(async () => {
+  await Promise.all((servers ?? []).map((server) => server.close()))
+  await keycloak?.close()
+})
+
+const asks = (token: string) => Promise.all(servers.map((server) => server.ask(`Bearer ${token}`)))
+const statuses = async (token: string) => (await asks(token)).map(({ status }) => status)
+
+test('JWTs of a user and of a client are let in', async () => {
+  for (const user of ['alice', undefined]) {
+    const token = await keycloak.token({ scope: keycloak.scope, ...(user === undefined ? {} : { user }) })
+    assert.equal(await statuses(token), [200, 200], `${user} ${JSON.stringify(decodeJwt(token).aud)}`)
+  }
+})
+
+test('a token without the scope has another audience, and is for nobody here', async () => {
+  const token = await keycloak.token({ user: 'alice' })
+  assert.not.equal([decodeJwt(token).aud].flat().includes(AUDIENCE), true)
+  assert.equal(await statuses(token), [401, 401])
+  for (const { challenge } of await asks(token)) assert.match(challenge, 'not meant for this server')
+})
+
+test('a token that was changed is refused', async () => {
+  const token = await keycloak.token({ scope: keycloak.scope })
+  const [header, payload, signature = ''] = token.split('.')
+  assert.equal(await statuses(`${header}.${payload}.${signature.slice(0, -6)}AAAAAA`), [401, 401])
+})
+
+test('after a rotation of the keys tokens of before and after are let in', async () => {
+  const before = await keycloak.token({ scope: keycloak.scope })
+  await keycloak.rotateKeys()
+  const after = await keycloak.token({ scope: keycloak.scope })
+  assert.is.not(decodeProtectedHeader(before).kid, decodeProtectedHeader(after).kid)
+  assert.equal(await statuses(after), [200, 200])
+  assert.equal(await statuses(before), [200, 200])
+})
+
+test('introspection gives the caller, and knows when a client or a token is wrong', async () => {
+  using folder = temporaryFolder({})
+  const { issuer, client } = keycloak
+  const asking = (secret: string, audience: string) => {
+    const clientSecretFile = join(folder.path, `secret-${secret.length}`)
+    writeFileSync(clientSecretFile, secret)
+    return new Introspection({
+      issuer: { issuer },
+      issuerName: () => issuer,
+      audience,
+      client: { clientId: client.id, clientSecretFile },
+      skewS: 30,
+      log: keptLog().log,
+    })
+  }
+  const introspections = [asking(client.secret, AUDIENCE), asking(client.secret, 'other'), asking('wrong', AUDIENCE)]
+  const [right, elsewhere, refused] = introspections as [Introspection, Introspection, Introspection]
+  const token = await keycloak.token({ user: 'alice', scope: keycloak.scope })
+  const active = await right.introspect(token)
+  assert.is(active?.caller.subject, decodeJwt(token).sub)
+  assert.match(String(active?.caller.claims['scope']), keycloak.scope)
+  assert.is(await elsewhere.introspect(token), undefined)
+  assert.is(await right.introspect('nobody-knows-this-token'), undefined)
+  const failure = await refused.introspect(token).catch((error: unknown) => error)
+  assert.instance(failure, PublicError)
+  await Promise.all(introspections.map((introspection) => introspection.close()))
+})
+
+test('it exchanges a token for one of another scope (RFC 8693)', async () => {
+  const subject = await keycloak.token({ user: 'alice', scope: keycloak.scope })
+  const response = await keycloak.post('token', {
+    grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+    subject_token: subject,
+    subject_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+    requested_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+    scope: keycloak.scope,
+  })
+  const answer = (await response.json()) as { access_token: string; issued_token_type: string }
+  assert.is(response.status, 200, JSON.stringify(answer))
+  assert.is(answer.issued_token_type, 'urn:ietf:params:oauth:token-type:access_token')
+  assert.is(decodeJwt(answer.access_token).sub, decodeJwt(subject).sub)
+})
+
+test('portico doctor finds nothing wrong', async () => {
+  let out = ''
+  const code = await dispatch(['doctor', 'idp', '--issuer', keycloak.issuer, '--audience', AUDIENCE], {
+    out: (text) => void (out += text),
+    err: (line) => void (out += line),
+    env: {},
+    stop: new AbortController().signal,
+  })
+  assert.is(code, 0, out)
+  assert.match(out, 'Keycloak: add a client scope with an audience mapper')
+})
+
+test('no secret is in a log', () => {
+  for (const server of servers) assert.not.ok(server.log().includes(keycloak.client.secret))
+})
+
+test.run()

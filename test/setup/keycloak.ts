@@ -1,0 +1,38 @@
+/** Keycloak, as its makers publish it in the Maven repository. */
+import { createHash } from 'node:crypto'
+import { createReadStream, existsSync, mkdirSync, renameSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { cacheFolder, workFolder } from './cache.ts'
+import { run } from './program.ts'
+
+const VERSION = '26.4.0'
+const SHA256 = '1b6a11a2726ac8a8dc9c91d5fafe989a75ce4f1622d7f7b45c21d5bc16629c0a'
+const COPY = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy'
+
+const folder = () => join(cacheFolder(), `keycloak-${VERSION}`)
+
+export const hasKeycloak = (): boolean => existsSync(folder())
+
+/** Its folder; to be copied before it is started, since it writes there. Throws where set-up has not run. */
+export function keycloakFolder(): string {
+  if (!hasKeycloak()) throw new Error(`no ${folder()}: \`make e2e\` fetches it`)
+  return folder()
+}
+
+/** Fetches and unpacks it, whole or not at all; to be called by the holder of the lock alone. */
+export async function makeKeycloak(progress: (state: string) => void): Promise<void> {
+  const work = workFolder()
+  const artifact = `-Dartifact=org.keycloak:keycloak-quarkus-dist:${VERSION}:zip`
+  progress('fetching')
+  await run({ program: 'mvn', args: ['-q', '-B', COPY, artifact, `-DoutputDirectory=${work}`], cwd: work })
+  const archive = join(work, `keycloak-quarkus-dist-${VERSION}.zip`)
+  const digest = createHash('sha256')
+  await pipeline(createReadStream(archive), digest)
+  const found = digest.digest('hex')
+  if (found !== SHA256) throw new Error(`${archive} has the SHA-256 ${found}, not ${SHA256}`)
+  progress('unpacking')
+  await run({ program: 'unzip', args: ['-q', archive, '-d', work] })
+  mkdirSync(dirname(folder()), { recursive: true })
+  renameSync(join(work, `keycloak-${VERSION}`), folder())
+}

@@ -1,0 +1,189 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { secret } from '../../secrets/watch.ts'
+import { keycloakFolder } from '../../setup/keycloak.ts'
+import { eventually } from '../eventually.ts'
+import { freePort } from '../network/free-port.ts'
+
+/** Where an entry asks for a client's own token, or for one of a user. */
+interface TokenRequest {
+  readonly user?: string
+  readonly scope?: string
+}
+
+/** Keycloak in development mode on loopback, with a realm of its own. */
+export interface Keycloak {
+  /** Of the realm. */
+  readonly issuer: string
+  /** A confidential client that may exchange tokens (RFC 8693). */
+  readonly client: { readonly id: string; readonly secret: string }
+  /** A scope that tokens can be asked for; it puts `audience` into them. */
+  readonly scope: string
+  readonly audience: string
+  token(request?: TokenRequest): Promise<string>
+  /** POSTs a form to an endpoint of the realm with the client's credentials. */
+  post(endpoint: string, fields: Readonly<Record<string, string>>): Promise<Response>
+  /** New signing keys; those of before stay published. */
+  rotateKeys(): Promise<void>
+  close(): Promise<void>
+}
+
+const REALM = 'corp'
+const USER = 'alice'
+const MOST_START_MS = 180_000
+const password = () => secret<string>(randomBytes(18).toString('base64url'))
+
+/** Starts it and makes its realm; takes half a minute. */
+export async function startKeycloak(audience: string): Promise<Keycloak> {
+  const directory = mkdtempSync(join(tmpdir(), 'portico-keycloak-'))
+  const home = join(directory, 'keycloak')
+  cpSync(keycloakFolder(), home, { recursive: true })
+  const port = await freePort()
+  const origin = `http://127.0.0.1:${port}`
+  const admin = { user: 'admin', password: password() }
+  const child = startProcess(home, port, admin)
+  const close = async () => {
+    await end(child)
+    rmSync(directory, { recursive: true, force: true, maxRetries: 5 })
+  }
+  try {
+    await eventually('Keycloak answers', () => answers(`${origin}/realms/master`, child), MOST_START_MS)
+    return { ...(await makeRealm({ origin, admin, audience })), close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+function startProcess(home: string, port: number, admin: { user: string; password: string }): ChildProcess {
+  const args = ['start-dev', '--db=dev-mem', '--http-host=127.0.0.1', `--http-port=${port}`]
+  const env = {
+    ...process.env,
+    KC_BOOTSTRAP_ADMIN_USERNAME: admin.user,
+    KC_BOOTSTRAP_ADMIN_PASSWORD: admin.password,
+    // It starts a third faster without the second compiler.
+    JAVA_OPTS_APPEND: '-XX:TieredStopAtLevel=1',
+  }
+  const child = spawn(join(home, 'bin/kc.sh'), args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  child.stdout.resume()
+  child.stderr.resume()
+  return child
+}
+
+async function answers(url: string, { exitCode }: ChildProcess): Promise<boolean> {
+  if (exitCode !== null) throw new Error(`Keycloak has ended with ${exitCode}`)
+  return fetch(url).then(
+    (response) => response.ok,
+    () => false,
+  )
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  child.kill('SIGKILL')
+  await ended
+}
+
+interface RealmOptions {
+  readonly origin: string
+  readonly admin: { readonly user: string; readonly password: string }
+  readonly audience: string
+}
+
+async function checked(response: Response): Promise<Response> {
+  if (!response.ok) throw new Error(`${response.url}: ${response.status} ${await response.text()}`)
+  return response
+}
+
+const tokenOf = async (response: Response) =>
+  secret(((await (await checked(response)).json()) as { access_token: string }).access_token)
+
+/** The administrator's way to the realm; each call with a token of its own, which lives for a minute. */
+function administration({ origin, admin }: RealmOptions) {
+  return async (path: string, body: object): Promise<void> => {
+    const fields = { grant_type: 'password', client_id: 'admin-cli', username: admin.user, password: admin.password }
+    const login = `${origin}/realms/master/protocol/openid-connect/token`
+    const token = await tokenOf(await fetch(login, { method: 'POST', body: new URLSearchParams(fields) }))
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+    await checked(await fetch(`${origin}/admin/realms${path}`, { method: 'POST', headers, body: JSON.stringify(body) }))
+  }
+}
+
+async function makeRealm(options: RealmOptions): Promise<Omit<Keycloak, 'close'>> {
+  const { origin, audience } = options
+  const administer = administration(options)
+  const issuer = `${origin}/realms/${REALM}`
+  const client = { id: 'agent', secret: password() }
+  const user = { name: USER, password: password() }
+  const scope = 'tools:call'
+  await administer('', { realm: REALM, enabled: true, sslRequired: 'none' })
+  await administer(`/${REALM}/client-scopes`, scopeWithAudience(scope, audience))
+  await administer(`/${REALM}/clients`, {
+    clientId: client.id,
+    secret: client.secret,
+    serviceAccountsEnabled: true,
+    directAccessGrantsEnabled: true,
+    redirectUris: ['https://gateway.example/oauth/callback'],
+    // Where optional ones are named, the usual ones must be too: without `basic` a token has no subject.
+    defaultClientScopes: ['basic', 'profile', 'email'],
+    optionalClientScopes: [scope],
+    attributes: { 'standard.token.exchange.enabled': 'true' },
+  })
+  await administer(`/${REALM}/users`, {
+    ...{ username: user.name, enabled: true, email: 'alice@corp.example', emailVerified: true },
+    ...{ firstName: 'Alice', lastName: 'A', credentials: [{ type: 'password', value: user.password }] },
+  })
+  const basic = Buffer.from(`${client.id}:${client.secret}`).toString('base64')
+  const post = (endpoint: string, fields: Readonly<Record<string, string>>) =>
+    fetch(`${issuer}/protocol/openid-connect/${endpoint}`, {
+      method: 'POST',
+      headers: { authorization: `Basic ${basic}` },
+      body: new URLSearchParams(fields),
+    })
+  let rotations = 0
+  return {
+    issuer,
+    client,
+    scope,
+    audience,
+    post,
+    async token({ user: name, scope: asked } = {}) {
+      const grant: Record<string, string> =
+        name === undefined
+          ? { grant_type: 'client_credentials' }
+          : { grant_type: 'password', username: name, password: user.password }
+      return tokenOf(await post('token', { ...grant, ...(asked === undefined ? {} : { scope: asked }) }))
+    },
+    rotateKeys: () => {
+      rotations += 1
+      return administer(`/${REALM}/components`, {
+        name: `rotated-${rotations}`,
+        providerId: 'rsa-generated',
+        providerType: 'org.keycloak.keys.KeyProvider',
+        config: { priority: [String(1000 + rotations)] },
+      })
+    },
+  }
+}
+
+const scopeWithAudience = (name: string, audience: string) => ({
+  name,
+  protocol: 'openid-connect',
+  attributes: { 'include.in.token.scope': 'true' },
+  protocolMappers: [
+    {
+      name: 'audience',
+      protocol: 'openid-connect',
+      protocolMapper: 'oidc-audience-mapper',
+      config: {
+        'included.custom.audience': audience,
+        'access.token.claim': 'true',
+        'introspection.token.claim': 'true',
+      },
+    },
+  ],
+})
