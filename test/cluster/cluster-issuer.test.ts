@@ -6,6 +6,7 @@ import * as assert from 'uvu/assert'
 import { createAuthenticate } from '../../dataplane/identity/index.ts'
 import type { PublicError } from '../../dataplane/server/errors.ts'
 import { observeNothing } from '../../dataplane/telemetry/observe.ts'
+import { type ProtectedServer, protectedGateway, protectedRegistry } from '../support/identity/protected-servers.ts'
 import { keptLog } from '../support/kept-log.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 
@@ -64,6 +65,41 @@ test('a token for another audience is refused, and so is who is not let in', asy
   const other = gateway({ serviceAccount: { namespace: 'default', name: 'other' } })
   assert.is(await outcome(token('agent', `--audience=${AUDIENCE}`), other), 'unauthenticated')
   await other.close()
+})
+
+/** A gateway goes by the API server itself, a registry by its keys, which everybody may read then. */
+async function servers(): Promise<readonly ProtectedServer[]> {
+  const readers = ['--clusterrole=system:service-account-issuer-discovery', '--group=system:unauthenticated']
+  plane.kubectl(['create', 'clusterrolebinding', 'everybody-reads-keys', ...readers])
+  const { caFile, ...cluster } = mount()
+  const issuer = { issuer: CLOUD, audience: AUDIENCE, allowPrivateIP: true }
+  return [
+    await protectedGateway(issuer, { cluster: { ...cluster, caFile }, serviceAccount: { namespace: 'default' } }),
+    await protectedRegistry({ ...issuer, caFile, jwksUrl: `${plane.server}/openid/v1/jwks` }),
+  ]
+}
+
+test('over HTTP, at a gateway and at a registry', async () => {
+  const open = await servers()
+  const jwt = token('agent', `--audience=${AUDIENCE}`)
+  const [header, payload, signature = ''] = jwt.split('.')
+  for (const server of open) {
+    const statusOf = async (text: string) => (await server.ask(`Bearer ${text}`)).status
+    assert.is(await statusOf(jwt), 200, `${server.kind} ${server.log()}`)
+    assert.is(await statusOf(token('agent')), 401, 'another audience')
+    assert.is(
+      await statusOf(`${header}.${payload}.${signature.slice(0, -6)}AAAAAA`),
+      401,
+      'a signature that was changed',
+    )
+  }
+  plane.kubectl(['create', 'namespace', 'elsewhere'])
+  plane.kubectl(['create', 'serviceaccount', 'agent', '--namespace=elsewhere'])
+  const stranger = token('agent', '--namespace=elsewhere', `--audience=${AUDIENCE}`)
+  const { status, challenge } = await (open[0] as ProtectedServer).ask(`Bearer ${stranger}`)
+  assert.is(status, 401)
+  assert.match(challenge, 'subject is not let in here')
+  await Promise.all(open.map((server) => server.close()))
 })
 
 test('another issuer of the API server is followed; of several the first signs', async () => {

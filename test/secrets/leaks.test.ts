@@ -7,14 +7,14 @@ import { secretFinder } from './scan.ts'
 
 const root = join(import.meta.dirname, '../..')
 
-function run(leak: string) {
+function runLeaking(leak: string) {
   const env = { ...process.env, TEST_FILES: 'test/secrets/leaking.ts', PORTICO_LEAK: leak }
   const { status, stdout } = spawnSync(process.execPath, ['test/run.ts'], { cwd: root, env, encoding: 'utf8' })
   return { status, stdout }
 }
 
 test('a file that tells nothing passes', () => {
-  const { status, stdout } = run('nothing')
+  const { status, stdout } = runLeaking('nothing')
   assert.is(status, 0, stdout)
   assert.match(stdout, '1 passed, 0 failed')
 })
@@ -27,7 +27,7 @@ for (const [leak, where] of [
   ['log', 'kept-log'],
 ] as const)
   test(`a secret that is ${leak} fails the run, which says where and not what`, () => {
-    const { status, stdout } = run(leak)
+    const { status, stdout } = runLeaking(leak)
     assert.is(status, 1, stdout)
     assert.match(stdout, where)
     assert.match(stdout, '0 passed, 1 failed')

@@ -32,6 +32,7 @@ export interface TestIssuer {
   readonly issuer: string
   readonly audience: string
   readonly jwksUrl?: string
+  readonly allowPrivateIP?: boolean
   /** PEM file of the CA of its endpoints. */
   readonly caFile?: string
   readonly client?: { readonly id: string; readonly secret: string; readonly url?: string }
@@ -47,7 +48,7 @@ async function answerOf(pending: Promise<Response>): Promise<Answer> {
 
 /** A gateway that has no backends and lets in callers of one issuer; `more` are settings of `incomingAuth.oidc`. */
 export async function protectedGateway(
-  { issuer, audience, jwksUrl, caFile, client }: TestIssuer,
+  { issuer, audience, jwksUrl, allowPrivateIP = false, caFile, client }: TestIssuer,
   more: Partial<OidcConfig> = {},
 ): Promise<ProtectedServer> {
   const resource = 'https://gateway.example/mcp'
@@ -59,6 +60,7 @@ export async function protectedGateway(
   const oidc = {
     issuer,
     audience,
+    allowPrivateIP,
     ...(jwksUrl === undefined ? {} : { jwksUrl }),
     ...(caFile === undefined ? {} : { caBundleFile: caFile }),
     ...(introspection === undefined ? {} : { introspection }),
@@ -87,11 +89,12 @@ export async function protectedGateway(
 /** A registry in auth-only mode that lets in callers of these issuers. */
 export async function protectedRegistry(...issuers: readonly TestIssuer[]): Promise<ProtectedServer> {
   const resource = 'https://registry.example/catalog'
-  const providers = issuers.map(({ issuer, audience, jwksUrl, caFile, client }, index) => ({
+  const providers = issuers.map(({ issuer, audience, jwksUrl, allowPrivateIP, caFile, client }, index) => ({
     name: `issuer-${index}`,
     issuerUrl: issuer,
     audience,
     jwksUrl,
+    allowPrivateIP,
     caCertPath: caFile,
     clientId: client?.id,
     clientSecretFile: client && `../${SECRET_FILE}`,
