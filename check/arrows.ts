@@ -48,6 +48,7 @@ export const rooms: readonly Room[] = [
     path: 'dataplane/identity',
     mayImport: ['dataplane/config', 'dataplane/retry', 'dataplane/server', 'dataplane/net', 'dataplane/telemetry'],
   },
+  { path: 'dataplane/credentials', mayImport: ['crds/shared', 'dataplane/config', 'dataplane/net'] },
   { path: 'dataplane/pages', mayImport: [] },
   ...['dataplane/gateway', 'dataplane/registry'].map((path) => ({
     path,
@@ -62,6 +63,7 @@ export const rooms: readonly Room[] = [
       'dataplane/storage',
       'dataplane/identity',
       'dataplane/pages',
+      ...(path === 'dataplane/gateway' ? ['dataplane/credentials'] : []),
     ],
   })),
 ]

@@ -28,7 +28,7 @@ const types = [
   'xaa',
 ] as const
 
-const notYet = ['tokenExchange', 'embeddedAuthServer', 'awsSts', 'upstreamInject', 'xaa'] as const
+const notYet = ['embeddedAuthServer', 'awsSts', 'upstreamInject', 'xaa'] as const
 
 const blocks = types.filter((type) => type !== 'unauthenticated')
 
@@ -43,7 +43,7 @@ export const mcpExternalAuthConfig = defineKind({
     'How the credential is got.',
     {
       type: choice('gateway', 'Strategy.', types, { laterValues: notYet, refusedValues: { obo: OBO } }),
-      tokenExchange: Type.Optional(tokenExchange('later')),
+      tokenExchange: Type.Optional(tokenExchange('gateway')),
       headerInjection: Type.Optional(headerInjection('gateway')),
       bearerToken: Type.Optional(bearerToken('gateway')),
       embeddedAuthServer: Type.Optional(authServer('later')),

@@ -3,6 +3,7 @@ import { toolShaping } from '../../crds/shared/gateway/aggregation.ts'
 import { ENDPOINT_PREFIX } from '../../crds/shared/gateway/endpoint-prefix.ts'
 import { failureDefaults } from '../../crds/shared/gateway/failure-defaults.ts'
 import { duration } from '../../crds/shared/schema.ts'
+import { credential } from './credential.ts'
 import { authz } from './gateway-authz.ts'
 import { oidc } from './gateway-oidc.ts'
 import { redisSettings } from './redis.ts'
@@ -93,6 +94,7 @@ const backend = Type.Object(
         { description: 'Headers whose values are in files.' },
       ),
     ),
+    credential: Type.Optional(credential),
     timeout: Type.Optional(duration('gateway', 'Longest wait for this backend’s answer.')),
     allowPrivateIP: Type.Optional(
       Type.Boolean({

@@ -6,6 +6,8 @@ interface GuardedFetchOptions extends ConnectOptions {
   readonly maxBytes?: number
   /** Longest wait for the whole answer; default 5 s. */
   readonly timeoutMs?: number
+  /** Most connections to one origin at a time; default 4. */
+  readonly connections?: number
 }
 
 interface GuardedAnswer {
@@ -29,8 +31,8 @@ const TIMEOUT_MS = 5_000
 
 /** Makes a function that fetches small documents (discovery, keys) within bounds of size and time. */
 export function createGuardedFetch(options: GuardedFetchOptions): GuardedFetch {
-  const { maxBytes = MAX_BYTES, timeoutMs = TIMEOUT_MS, ...connect } = options
-  const dispatcher = new Agent({ connect: guardedConnect(connect), connections: 4, pipelining: 1, maxOrigins: 16 })
+  const { maxBytes = MAX_BYTES, timeoutMs = TIMEOUT_MS, connections = 4, ...connect } = options
+  const dispatcher = new Agent({ connect: guardedConnect(connect), connections, pipelining: 1, maxOrigins: 16 })
 
   async function guardedFetch(
     url: string,

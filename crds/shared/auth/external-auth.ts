@@ -1,7 +1,8 @@
 /** How a gateway or proxy gets the credential for a backend: the blocks of MCPExternalAuthConfig. */
 import { credentialHeaderName } from '../headers.ts'
+import { httpsUnlessAllowed } from '../https.ts'
 import { limits } from '../limits.ts'
-import { secretKeyRef } from '../references.ts'
+import { caBundleRef, secretKeyRef } from '../references.ts'
 import {
   choice,
   defaulted,
@@ -28,27 +29,44 @@ const subjectProviderName = (readBy: Reader) =>
 const ID_TOKEN = 'urn:ietf:params:oauth:token-type:id_token'
 
 export const tokenExchange = (readBy: Reader) =>
-  object('Token exchange (RFC 8693).', {
-    tokenUrl: url(readBy, 'Token endpoint for the exchange.'),
-    audience: Type.Optional(text(readBy, 'Audience of the new token.', { min: 1, max: limits.url })),
-    clientId: Type.Optional(text(readBy, 'Client id.', { min: 1 })),
-    clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret.')),
-    scopes: scopes(readBy),
-    subjectProviderName: subjectProviderName(readBy),
-    subjectTokenType: Type.Optional(
-      choice(readBy, 'Type of the subject token; `access_token` when left out.', [
-        'access_token',
-        'id_token',
-        'jwt',
-        'urn:ietf:params:oauth:token-type:access_token',
-        ID_TOKEN,
-        'urn:ietf:params:oauth:token-type:jwt',
-      ]),
-    ),
-    externalTokenHeaderName: Type.Optional(
-      credentialHeaderName(readBy, 'Header that carries the new token. Absent: it replaces Authorization.'),
-    ),
-  })
+  object(
+    'Token exchange (RFC 8693).',
+    {
+      tokenUrl: url(readBy, 'Token endpoint for the exchange.'),
+      audience: Type.Optional(text(readBy, 'Audience of the new token.', { min: 1, max: limits.url })),
+      clientId: Type.Optional(text(readBy, 'Client id.', { min: 1 })),
+      clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret.')),
+      scopes: scopes(readBy),
+      subjectProviderName: subjectProviderName('later'),
+      subjectTokenType: Type.Optional(
+        choice(readBy, 'Type of the subject token; `access_token` when left out.', [
+          'access_token',
+          'id_token',
+          'jwt',
+          'urn:ietf:params:oauth:token-type:access_token',
+          ID_TOKEN,
+          'urn:ietf:params:oauth:token-type:jwt',
+        ]),
+      ),
+      externalTokenHeaderName: Type.Optional(
+        credentialHeaderName(readBy, 'Header that carries the new token. Absent: it replaces Authorization.'),
+      ),
+      caBundleRef: Type.Optional(caBundleRef(readBy, 'CA bundle for the token endpoint.')),
+      allowPrivateIP: defaulted(flag(readBy, 'The token endpoint may be at a private address.', { default: false })),
+      insecureAllowHTTP: defaulted(
+        flag(readBy, 'The token endpoint may be plain http beyond loopback.', { default: false }),
+      ),
+    },
+    {
+      rules: [
+        ...httpsUnlessAllowed({ name: 'tokenUrl' }),
+        {
+          rule: '!has(self.clientSecretRef) || has(self.clientId)',
+          message: 'clientId must be set with clientSecretRef',
+        },
+      ],
+    },
+  )
 
 export const headerInjection = (readBy: Reader) =>
   object('A header with a fixed value.', {

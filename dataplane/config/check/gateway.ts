@@ -5,6 +5,7 @@ import { escapeStep } from '../../../crds/shared/json.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
 import { authzFindings } from './authz.ts'
+import { credentialFindings } from './credential.ts'
 import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
 import { passthroughFindings } from './passthrough.ts'
@@ -26,6 +27,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
       : []),
     ...duplicates(backends, ({ name }) => name, '/backends', '/name'),
     ...backends.flatMap((backend, index) => backendFindings(backend, `/backends/${index}`)),
+    ...namelessFindings(config),
     ...passthroughFindings(passthroughHeaders ?? [], '/passthroughHeaders'),
     ...(sessionStorage?.redis === undefined ? [] : redisFindings(sessionStorage.redis, '/sessionStorage/redis')),
     ...failureFindings(config),
@@ -33,6 +35,21 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
     ...duplicates(aggregation?.tools ?? [], ({ workload }) => workload, '/aggregation/tools', '/workload'),
   ]
 }
+
+/** A credential for each caller needs to know who calls. */
+const namelessFindings = ({ incomingAuth, backends }: GatewayConfig): readonly Finding[] =>
+  incomingAuth.type === 'oidc'
+    ? []
+    : backends.flatMap(({ credential }, index) =>
+        credential === undefined
+          ? []
+          : [
+              {
+                pointer: `/backends/${index}/credential`,
+                message: 'needs callers with a name: incomingAuth.type oidc',
+              },
+            ],
+      )
 
 function priorityFindings({ aggregation = {} }: GatewayConfig): readonly Finding[] {
   const { conflictResolution, conflictResolutionConfig } = aggregation
@@ -102,18 +119,23 @@ function reachFindings(backend: Backend, at: string): readonly Finding[] {
 }
 
 /** Fields of a backend that is reached over HTTP; `allowPrivateIP` has a default and is always there. */
-const ofHttp: ReadonlySet<string> = new Set(['caBundleFile', 'headerFiles', 'headers', 'url'])
+const ofHttp: ReadonlySet<string> = new Set(['caBundleFile', 'credential', 'headerFiles', 'headers', 'url'])
 
 /** What is wrong with one backend, which stands at the pointer `at`. */
 export function backendFindings(backend: Backend, at: string): readonly Finding[] {
-  const { headers = {}, headerFiles = [] } = backend
+  const { headers = {}, headerFiles = [], credential } = backend
+  const credentialHeader = credential?.tokenExchange.headerName
   const named = [
     ...Object.keys(headers).map((name) => ({ name, pointer: `${at}/headers/${escapeStep(name)}` })),
     ...headerFiles.map(({ name }, index) => ({ name, pointer: `${at}/headerFiles/${index}/name` })),
+    ...(credentialHeader === undefined
+      ? []
+      : [{ name: credentialHeader, pointer: `${at}/credential/tokenExchange/headerName` }]),
   ]
   const seen = new Set<string>()
   return [
     ...reachFindings(backend, at),
+    ...(credential === undefined ? [] : credentialFindings(credential, `${at}/credential`)),
     ...named.flatMap(({ name, pointer }) => {
       const lower = name.toLowerCase()
       if (!HEADER_NAME.test(name)) return [{ pointer, message: 'is not a header name' }]

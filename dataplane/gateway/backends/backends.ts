@@ -4,6 +4,9 @@ import { Budget } from '../../server/budget.ts'
 import { backendLimits } from '../limits/memory-limits.ts'
 import { Backend, type BackendOptions } from './backend/backend.ts'
 import { type FailurePolicy, failurePolicy } from './health/failure-policy.ts'
+import { type PersonalBackend, personalBackend } from './personal-backend.ts'
+import type { Feed } from './refresh/feed.ts'
+import { ProbeFeed } from './refresh/probe-feed.ts'
 import { ToolFeed } from './refresh/tool-feed.ts'
 
 /** How long a client's first request may wait for a backend's first answer. */
@@ -11,11 +14,15 @@ const FIRST_ANSWER_MS = 3_000
 /** How long backends have to take the end of their sessions when the gateway stops; calls have been waited for before. */
 const CLOSE_MS = 1_000
 
+type Common = Omit<BackendOptions, 'config' | 'log' | 'share' | 'caller' | 'headers' | 'transport'>
+
 interface Member {
   /** Everything that makes another backend of it when it changes. */
   readonly key: string
   readonly backend: Backend
-  readonly feed: ToolFeed
+  readonly feed: Feed
+  /** Where each caller has a credential of their own. */
+  readonly personal: PersonalBackend | undefined
 }
 
 interface BackendsOptions {
@@ -33,6 +40,8 @@ export class Backends {
   #policy: FailurePolicy = failurePolicy({})
   readonly #untried = new Set<Promise<void>>()
   all: readonly Backend[] = []
+  /** Those for which each caller has a credential of their own; `all` has what nobody's credential is sent to. */
+  personal: readonly PersonalBackend[] = []
 
   readonly #budget: Budget
 
@@ -50,17 +59,8 @@ export class Backends {
     await Promise.all(this.#untried)
   }
 
-  /** Asks the backend of this name for its lists now. */
-  refresh(name: string): void {
-    this.#members.get(name)?.feed.refresh()
-  }
-
   /** Follows the configuration. Unchanged backends stay; gives those that are gone, which are to be closed. */
-  follow(
-    configs: readonly BackendConfig[],
-    common: Omit<BackendOptions, 'config' | 'log' | 'share'>,
-    policy: FailurePolicy,
-  ): readonly Backend[] {
+  follow(configs: readonly BackendConfig[], common: Common, policy: FailurePolicy): readonly Backend[] {
     const before = this.#members
     this.#members = new Map()
     this.#policy = policy
@@ -71,15 +71,32 @@ export class Backends {
       this.#members.set(config.name, known?.key === key ? known : this.#start(key, { config, ...common }))
     }
     for (const { feed } of this.#members.values()) feed.follow(policy)
-    this.all = [...this.#members.values()].map(({ backend }) => backend)
+    const members = [...this.#members.values()]
+    this.all = members.map(({ backend }) => backend)
+    this.personal = members.flatMap(({ personal }) => personal ?? [])
     for (const { feed } of before.values()) feed.stop()
     return [...before.values()].map(({ backend }) => backend)
   }
 
-  #start(key: string, options: Omit<BackendOptions, 'log' | 'share'>): Member {
-    const backend = new Backend({ ...options, log: this.#log, share: this.#budget.shareOf(options.config.name) })
+  #start(key: string, options: Common & Pick<BackendOptions, 'config'>): Member {
+    const share = this.#budget.shareOf(options.config.name)
+    const personal = personalBackend({ ...options, log: this.#log, share }, () => this.#policy)
+    const backend = personal?.shared ?? new Backend({ ...options, log: this.#log, share })
     backend.health.policy = this.#policy
-    const feed = new ToolFeed(backend, { onChange: this.#onChange, log: this.#log })
+    const feed = this.#feedOf(backend, personal)
+    backend.refreshLists = () => feed.refresh()
+    this.#awaitFirst(feed)
+    return { key, backend, feed, personal }
+  }
+
+  #feedOf(backend: Backend, personal: PersonalBackend | undefined): Feed {
+    const onChange = this.#onChange
+    return personal === undefined
+      ? new ToolFeed(backend, { onChange, log: this.#log })
+      : new ProbeFeed(backend, { onChange, authorize: personal.authorize })
+  }
+
+  #awaitFirst(feed: Feed): void {
     const { promise: late, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, FIRST_ANSWER_MS)
     const tried = Promise.race([feed.tried, late]).finally(() => {
@@ -87,7 +104,6 @@ export class Backends {
       this.#untried.delete(tried)
     })
     this.#untried.add(tried)
-    return { key, backend, feed }
   }
 
   /** Closes all; cuts what is still in flight after a while. */

@@ -166,8 +166,8 @@ export class AnswerRelay implements AnswerOwner {
     const notification = parseBytes(bytes)
     if (!isObject(notification)) return true
     const { method, params } = notification
-    const { services, context, backend, message } = this.#call
-    if (isListChanged(method)) services.refreshTools(backend.name)
+    const { context, backend, message } = this.#call
+    if (isListChanged(method)) backend.refreshLists()
     else if (method === 'notifications/cancelled') this.#serverRequests?.cancel(params)
     else if (isRelayed(notification, message, context.era) && this.#mayHear(notification)) {
       const { tasks } = this.#upstream

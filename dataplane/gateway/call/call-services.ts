@@ -17,8 +17,6 @@ export interface CallServices extends ServerRequestServices {
   readonly suspended: SuspendedCallStore
   readonly observe: Observe
   readonly log: Logger
-  /** The backend of this name has notified that its lists have changed. */
-  refreshTools(backend: string): void
   /** Logs a fault in something that no request waits for. */
   faulted(error: unknown, what: string): void
 }

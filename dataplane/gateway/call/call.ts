@@ -196,7 +196,7 @@ export class Call implements InFlightCall {
     if (flowed || (reply.begun && !reply.streaming)) {
       reply.abort()
       context.ended({ result: 'error', code: failure.code })
-    } else context.fail(new PublicError(failure.code))
+    } else context.fail(new PublicError(failure.code, failure.text === undefined ? {} : { message: failure.text }))
     this.#close('error', failure.code)
   }
 

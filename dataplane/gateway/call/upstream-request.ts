@@ -14,6 +14,9 @@ import { passHeaders } from './pass-headers.ts'
 import { refusalOf } from './refusal.ts'
 import { SessionTasks } from './tasks/session-tasks.ts'
 
+/** The HTTP status that refuses a credential. */
+const REFUSED = 401
+
 /** Takes what comes of the request (`AnswerRelay`). */
 interface Receiver extends AnswerOwner, UnsolicitedReceiver {
   /** The backend has answered with an error (JSON text) under a status of its own; `status` is the client's. */
@@ -37,6 +40,8 @@ export class UpstreamRequest {
   #receiver!: Receiver
   #reader: AnswerReader | undefined
   #opened: Opened | undefined
+  /** Of a caller who has one of their own: whether it was made sure of, and whether the backend has refused it once. */
+  #credential: 'unknown' | 'had' | 'renewed' = 'unknown'
 
   constructor(call: Call) {
     this.#call = call
@@ -72,7 +77,15 @@ export class UpstreamRequest {
   #send(): void {
     const call = this.#call
     try {
-      const { era } = call.backend
+      const { era, caller } = call.backend
+      if (caller !== undefined && this.#credential === 'unknown') {
+        this.#credential = 'had'
+        const needed = caller.needed()
+        if (needed !== undefined) {
+          this.#after(needed)
+          return
+        }
+      }
       if (era === undefined) this.#after(call.backend.detect())
       else if (era.era === 'modern' && !this.#isForSession) this.#sendModern()
       else if (call.message.params?.['requestState'] === undefined) this.#sendLegacy()
@@ -95,8 +108,26 @@ export class UpstreamRequest {
   #after(needed: Promise<unknown>): void {
     needed.then(
       () => this.#call.isOver || this.#send(),
-      (error) => this.#call.failed(connectionFailure(error)),
+      (error) => {
+        const failure = connectionFailure(error)
+        if (failure.status !== REFUSED || !this.#renews()) this.#call.failed(this.#named(failure))
+      },
     )
+  }
+
+  /** Whether it is sent again with another credential, since the backend has refused the one that the caller had: once. */
+  #renews(): boolean {
+    const { backend, isOver } = this.#call
+    if (backend.caller === undefined || this.#credential === 'renewed' || isOver) return false
+    this.#credential = 'renewed'
+    this.#after(backend.caller.renewed())
+    return true
+  }
+
+  /** The failure as its caller is told of it, where it is their credential that was refused. */
+  #named(failure: BackendFailure): BackendFailure {
+    const { caller } = this.#call.backend
+    return failure.status === REFUSED && caller !== undefined ? caller.refused(REFUSED) : failure
   }
 
   #sendModern(): void {
@@ -138,6 +169,8 @@ export class UpstreamRequest {
   /** An HTTP answer has come that holds no answer. */
   refused(status: number, text: string): void {
     const call = this.#call
+    // It was refused unread.
+    if (status === REFUSED && this.#renews()) return
     const sentIn = this.backendSession === undefined ? 'modern' : 'legacy'
     const refusal = refusalOf(status, text, sentIn, this.#opened?.sessionId !== undefined)
     if (typeof refusal === 'object') {
@@ -149,7 +182,7 @@ export class UpstreamRequest {
     const { era, legacySupport } = call.backend
     const isNoSession = refusal === 'session-lost' && this.attempts === 2 && era?.era === 'modern'
     if (refusal === 'failure' || (this.attempts > 1 && !isNoSession)) {
-      call.failed(new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status }))
+      call.failed(this.#named(new BackendFailure('backend_failed', `answered with HTTP ${status}`, { status })))
       return
     }
     if (refusal === 'session-lost' && this.#opened !== undefined) this.backendSession?.invalidate(this.#opened)

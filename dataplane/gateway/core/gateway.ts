@@ -14,7 +14,6 @@ import {
   buildPromptResourceCatalog,
   type PromptResourceCatalog,
 } from '../aggregation/prompt-resource-catalog.ts'
-import { shapeOf } from '../aggregation/shape.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { Backends } from '../backends/backends.ts'
 import { failurePolicy } from '../backends/health/failure-policy.ts'
@@ -33,9 +32,11 @@ import { SharedKeys } from '../sessions/store/shared-keys.ts'
 import { openSessionStorage, type SessionStorage, storageKey } from '../sessions/store/storage.ts'
 import { StorageFollower } from '../sessions/store/storage-follower.ts'
 import { Streams } from '../sessions/streams/streams.ts'
+import { CallerViews } from './caller-views.ts'
 import { notifyOfChanges, type Shown } from './list-changes.ts'
 import { checkLists, isWaitingForServer } from './readiness.ts'
 import { statusOf } from './status.ts'
+import type { View } from './view.ts'
 
 interface GatewayOptions {
   readonly listenerUrl: string
@@ -50,7 +51,7 @@ const SWEEP_MS = 20_000
 const DEFAULT_TIMEOUT = '30s'
 
 /** One gateway: what is in force, and what lives on while that changes. */
-export class Gateway {
+export class Gateway implements View {
   readonly log: Logger
   readonly observe: Observe
   /** What callers and backends make this process hold. */
@@ -76,6 +77,8 @@ export class Gateway {
   })
   /** Modern clients that listen. */
   readonly listeners = new Listeners()
+  /** What each caller sees: the one way to catalogs and backends for whoever serves a caller. */
+  readonly views: CallerViews
   setup: Setup
   /** What is wrong with a newer configuration that was refused; empty where the newest one is in force. */
   refused: readonly Finding[] = []
@@ -90,6 +93,8 @@ export class Gateway {
   #conflicts: readonly string[] = []
   /** What clients have been told of. */
   #shown: Shown
+  /** Of the lists that all callers see. */
+  #version = 0
 
   constructor(loaded: Loaded<GatewayConfig>, options: GatewayOptions) {
     this.log = options.log
@@ -97,6 +102,15 @@ export class Gateway {
     this.budget = new Budget(budgetLimits(options.memoryBytes))
     this.clientRequests = new ClientRequests(connectionLimit(options.memoryBytes) / 2)
     this.#backends = new Backends({ ...options, onChange: () => this.#rebuildLists() })
+    this.views = new CallerViews({
+      memoryBytes: options.memoryBytes,
+      ground: () => this.#ground,
+      onChange: (binding, before, after) =>
+        notifyOfChanges(this, { ...before, judge: this.setup.judge }, { ...after, judge: this.setup.judge }, binding),
+      busy: () =>
+        [this.inFlight.all.map(({ context }) => context), this.listeners.all, this.sessions.openStreams].flat(),
+      onGone: (backend) => this.#letGo(backend),
+    })
     this.#setupOptions = { ...options, issuers: new Issuers() }
     this.setup = setUp(loaded, this.#setupOptions)
     const storage = openSessionStorage(loaded.config, loaded.directory, options.log)
@@ -111,9 +125,9 @@ export class Gateway {
     this.#share(storage)
     this.sessions = new Sessions({
       storage,
-      backendNamed: (name) => this.backendNamed(name),
-      watch: (uri, onUpdate) => {
-        const backend = backendOfUri(this.promptsAndResources, uri)
+      backendNamed: ({ record }, name) => this.views.backendNamed(record.binding, name),
+      watch: ({ record }, uri, onUpdate) => {
+        const backend = backendOfUri(this.views.known(record.binding).promptsAndResources, uri)
         return backend?.era?.era === 'modern' ? backend.watched.add([uri], onUpdate) : undefined
       },
       onServerMessage: (session, backendSession, bytes) => relayUnsolicited(this, session, backendSession, bytes),
@@ -136,13 +150,9 @@ export class Gateway {
     this.refused = []
     this.setup = setUp(loaded, this.#setupOptions, before)
     if (before.authenticate !== this.setup.authenticate) this.#retired.add(before.authenticate)
-    this.#followStorage()
-    this.#follow()
-  }
-
-  #followStorage(): void {
-    const { config, directory } = this.setup
+    const { config, directory } = loaded
     this.#storage.follow(storageKey(config, directory), () => openSessionStorage(config, directory, this.log))
+    this.#follow()
   }
 
   /** Shares with other replicas the keys and calls that a client without a session may name at any of them. */
@@ -151,6 +161,10 @@ export class Gateway {
     this.relays.follow(bus)
     this.suspended.follow(bus)
     this.streams.follow(bus)
+  }
+
+  get #ground() {
+    return { config: this.setup.config, personal: this.#backends.personal, shared: this, version: this.#version }
   }
 
   /** Brings backends and catalog in line with the configuration. */
@@ -163,19 +177,22 @@ export class Gateway {
     }
     const gone = this.#backends.follow(config.backends, common, failurePolicy(config))
     this.#rebuildLists()
-    for (const backend of gone) {
-      this.sessions.forget(backend)
-      this.listeners.forget(backend)
-      // A server ends the calls of a session with it.
-      const closed = this.inFlight.without(backend).then(() => backend.close())
-      closed.catch((error) => this.log.debug({ backend: backend.name, err: error }, 'closing a backend'))
-    }
+    for (const backend of gone) this.#letGo(backend)
+  }
+
+  #letGo(backend: Backend): void {
+    this.sessions.forget(backend)
+    this.listeners.forget(backend)
+    // A server ends the calls of a session with it.
+    const closed = this.inFlight.without(backend).then(() => backend.close())
+    closed.catch((error) => this.log.debug({ backend: backend.name, err: error }, 'closing a backend'))
   }
 
   /** Builds the lists anew from what the backends offer now, and notifies subscribed clients where they have changed. */
   #rebuildLists(): void {
     const before = this.#shown
     const { config, judge } = this.setup
+    this.#version++
     this.promptsAndResources = buildPromptResourceCatalog(config, this.#backends.all)
     this.sessions.watchAgain()
     this.catalog = this.#goodOf(
@@ -217,6 +234,7 @@ export class Gateway {
     this.keys.renew().catch((error) => this.faulted(error, 'agreeing on a secret'))
     const now = Date.now()
     for (const backend of this.#backends.all) backend.callerSessions.sweep(now)
+    this.views.sweep(now)
   }
 
   /** Whether every backend has been asked for its lists, with or without success. */
@@ -249,19 +267,6 @@ export class Gateway {
     return this.#backends.all.find((backend) => backend.name === name)
   }
 
-  refreshTools(backend: string): void {
-    this.#backends.refresh(backend)
-  }
-
-  /** The backends that have never listed their tools and could have one of this name. */
-  unlistedBackendsFor(name: string): readonly Backend[] {
-    return this.#backends.all.filter((backend) => {
-      if (backend.tools !== undefined) return false
-      const { prefix, filter, hidden } = shapeOf(this.setup.config, backend.name)
-      return !hidden && name.startsWith(prefix) && (filter === undefined || filter.has(name.slice(prefix.length)))
-    })
-  }
-
   /** What the admin listener shows at /status. */
   status(): object {
     const { setup, refused, sessions, catalog, backends } = this
@@ -289,6 +294,7 @@ export class Gateway {
     this.relays.close()
     this.#storage.close()
     this.sessions.close()
+    await this.views.close()
     await Promise.all([this.#backends.close(), this.#retired.close(), this.setup.authenticate.close()])
   }
 }

@@ -48,8 +48,8 @@ interface Audience {
   faulted(error: unknown, what: string): void
 }
 
-/** Notifies the clients to whom a list looks different now. */
-export function notifyOfChanges(audience: Audience, before: Shown, after: Shown): void {
+/** Notifies the clients to whom a list looks different now; `binding`: those of one caller alone, whose own lists these are. */
+export function notifyOfChanges(audience: Audience, before: Shown, after: Shown, binding?: string): void {
   const { sessions, listeners } = audience
   for (const list of changedLists(before, after)) {
     const text = notificationText(`notifications/${list}/list_changed`)
@@ -62,7 +62,8 @@ export function notifyOfChanges(audience: Audience, before: Shown, after: Shown)
         .then((isDifferent) => isDifferent && notify())
         .catch((error) => audience.faulted(error, 'a change of a list is not notified'))
     }
-    for (const stream of sessions.openStreams) tell(stream.caller, () => stream.send(text))
-    for (const listener of listeners.all) tell(listener.caller, () => listener.changed(list))
+    const isMeant = (of: { readonly binding: string }) => binding === undefined || of.binding === binding
+    for (const stream of sessions.openStreams.filter(isMeant)) tell(stream.caller, () => stream.send(text))
+    for (const listener of listeners.all.filter(isMeant)) tell(listener.caller, () => listener.changed(list))
   }
 }

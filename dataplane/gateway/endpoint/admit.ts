@@ -35,5 +35,6 @@ function admitted(request: EndpointRequest, caller: Caller, next: Next): void {
   // Anonymous callers are distinguished by their address alone.
   const holder = caller.kind === 'anonymous' ? request.setup.addressOf(request.req) : request.binding
   request.share = request.gateway.budget.shareOf(holder)
+  request.view = request.gateway.views.of(caller, request.req.headers.authorization)
   request.run(next)
 }

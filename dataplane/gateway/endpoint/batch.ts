@@ -26,6 +26,7 @@ export async function serveBatch(request: EndpointRequest, texts: readonly strin
     const part = new EndpointRequest(request.gateway, request.req, res, new BatchedReply(answers))
     part.caller = request.caller
     part.binding = request.binding
+    part.view = request.view
     part.share = share
     part.session = session
     part.adopt(message)

@@ -1,5 +1,5 @@
 import { type ErrorCode, PublicError } from '../../server/errors.ts'
-import { baseOf, type Catalogs } from '../access/visible-lists.ts'
+import { baseOf } from '../access/visible-lists.ts'
 import type { Route } from '../aggregation/catalog.ts'
 import type { ListKind } from '../backends/lists/list-kind.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
@@ -9,19 +9,16 @@ import type { EndpointRequest } from './endpoint-request.ts'
  * are in force, what is denied and what is not there are one and the same to callers.
  */
 
-/** The catalogs that a request is served from, before policies. */
-export const catalogsOf = ({ gateway }: EndpointRequest): Catalogs => gateway
-
 /** Answers with a list as the caller may see it. */
 export function answerVisible(request: EndpointRequest, kind: ListKind, withApps = true): void {
   const { setup, era, caller } = request
   const { judge } = setup
   const form = { era, withApps }
   if (judge === undefined) {
-    request.resultBytes(baseOf(kind, catalogsOf(request), form))
+    request.resultBytes(baseOf(kind, request.view, form))
     return
   }
-  const list = judge.lists.get(judge.principalOf(caller), kind, catalogsOf(request), form)
+  const list = judge.lists.get(judge.principalOf(caller), kind, request.view, form)
   if (list instanceof Promise) request.run(() => list.then((made) => request.resultBytes(made)))
   else request.resultBytes(list)
 }
@@ -30,7 +27,7 @@ export function answerVisible(request: EndpointRequest, kind: ListKind, withApps
 export function checkMayCall(request: EndpointRequest, name: string, route: Route | undefined): void {
   const { judge } = request.setup
   if (judge === undefined) return
-  const { catalog } = catalogsOf(request)
+  const { catalog } = request.view
   if (!judge.mayCall(request.caller, { catalog, name, route }, request.message)) throw new PublicError('forbidden')
 }
 
@@ -41,7 +38,7 @@ export function checkMayCall(request: EndpointRequest, name: string, route: Rout
 export function mayCallPlain(request: EndpointRequest, name: string | undefined): boolean {
   const { judge } = request.setup
   if (judge === undefined) return true
-  return name !== undefined && judge.mayCallPlain(request.caller, catalogsOf(request).catalog, name)
+  return name !== undefined && judge.mayCallPlain(request.caller, request.view.catalog, name)
 }
 
 /** Throws `forbidden` where the caller may not any more. */
@@ -53,14 +50,14 @@ export function checkMayCallPlain(request: EndpointRequest, name: string | undef
 export function checkMayGet(request: EndpointRequest, name: string): void {
   const { judge } = request.setup
   if (judge === undefined) return
-  if (!judge.mayGet(request.caller, catalogsOf(request).promptsAndResources, name, request.message))
+  if (!judge.mayGet(request.caller, request.view.promptsAndResources, name, request.message))
     throw new PublicError('forbidden')
 }
 
 /** Throws `forbidden` where the caller may not read the resource. */
 export function checkMayRead(request: EndpointRequest, uri: string): void {
   const { judge } = request.setup
-  if (judge !== undefined && !judge.mayRead(request.caller, catalogsOf(request).promptsAndResources, uri))
+  if (judge !== undefined && !judge.mayRead(request.caller, request.view.promptsAndResources, uri))
     throw new PublicError('forbidden')
 }
 
@@ -68,7 +65,7 @@ export function checkMayRead(request: EndpointRequest, uri: string): void {
 export function checkMayRefer(request: EndpointRequest, ref: Readonly<Record<string, unknown>>): void {
   const { judge } = request.setup
   if (judge === undefined) return
-  const { promptsAndResources } = catalogsOf(request)
+  const { promptsAndResources } = request.view
   const isPrompt = ref['type'] === 'ref/prompt'
   const id = ref[isPrompt ? 'name' : 'uri']
   const isAllowed =

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Gateway } from '../core/gateway.ts'
+import type { View } from '../core/view.ts'
 import { COPIES } from '../mcp/message.ts'
 import { REQUEST_BYTES } from '../request/held.ts'
 import type { Reply } from '../request/reply.ts'
@@ -9,6 +10,8 @@ import { LARGEST_BODY, tooLarge } from './accept.ts'
 /** A request with the gateway that serves it, and its body while that is read. */
 export class EndpointRequest extends RequestContext {
   readonly gateway: Gateway
+  /** What the caller sees of the backends. */
+  view: View
   readonly res: ServerResponse
   #chunks: Buffer[] = []
   #size = 0
@@ -18,6 +21,7 @@ export class EndpointRequest extends RequestContext {
   constructor(gateway: Gateway, req: IncomingMessage, res: ServerResponse, reply: Reply) {
     super(gateway, req, reply)
     this.gateway = gateway
+    this.view = gateway
     this.res = res
   }
 

@@ -48,15 +48,15 @@ async function initialize(request: EndpointRequest): Promise<void> {
   const fields = { binding: request.binding, revision, capabilities: JSON.stringify(normalCapabilities(capabilities)) }
   const opened = request.gateway.sessions.open(fields, request.share)
   const session = opened instanceof Promise ? await opened : opened
-  if (!request.gateway.allListed) await request.gateway.firstLists()
+  if (!request.view.allListed) await request.view.firstLists()
   const result = {
     protocolVersion: revision,
     capabilities: {
-      ...request.gateway.promptsAndResources.capabilities,
-      ...(knowsTasks(session) ? request.gateway.promptsAndResources.tasks : {}),
+      ...request.view.promptsAndResources.capabilities,
+      ...(knowsTasks(session) ? request.view.promptsAndResources.tasks : {}),
     },
     serverInfo: request.setup.serverInfo,
-    instructions: request.gateway.promptsAndResources.instructions,
+    instructions: request.view.promptsAndResources.instructions,
   }
   request.result(JSON.stringify(result), ['mcp-session-id', session.record.id])
 }

@@ -20,10 +20,10 @@ function discover(request: EndpointRequest): void {
       resultType: 'complete',
       supportedVersions: [MODERN],
       capabilities: {
-        ...request.gateway.promptsAndResources.capabilities,
-        ...request.gateway.promptsAndResources.extensions,
+        ...request.view.promptsAndResources.capabilities,
+        ...request.view.promptsAndResources.extensions,
       },
-      instructions: request.gateway.promptsAndResources.instructions,
+      instructions: request.view.promptsAndResources.instructions,
       ttlMs: 0,
       cacheScope: 'private',
       _meta: { 'io.modelcontextprotocol/serverInfo': request.setup.serverInfo },

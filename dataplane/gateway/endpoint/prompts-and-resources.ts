@@ -11,7 +11,7 @@ import { editObject, memberText } from '../mcp/json.ts'
 import type { Message } from '../mcp/message.ts'
 import { withParams } from '../mcp/rewrite.ts'
 import type { Session } from '../sessions/sessions.ts'
-import { answerVisible, catalogsOf, checkMayGet, checkMayRead, checkMayRefer, unknown } from './caller-catalog.ts'
+import { answerVisible, checkMayGet, checkMayRead, checkMayRefer, unknown } from './caller-catalog.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 
 /** `prompts/list`, `resources/list` and `resources/templates/list`: what is there, serialized. */
@@ -19,7 +19,7 @@ export function listOf(request: EndpointRequest, kind: ItemKind): void {
   // A list has one page, so no cursor is ours.
   if (request.message.params?.['cursor'] !== undefined) throw invalid('params.cursor is not one of ours.')
   afterFirstLists(request, () => {
-    request.gateway.checkLists()
+    request.view.checkLists()
     answerVisible(request, kind)
   })
 }
@@ -30,7 +30,7 @@ export function getPrompt(request: EndpointRequest): void {
   if (name === undefined) throw invalid('params.name must be a string.')
   afterFirstLists(request, () => {
     checkMayGet(request, name)
-    const route = catalogsOf(request).promptsAndResources.prompts.get(name)
+    const route = request.view.promptsAndResources.prompts.get(name)
     if (route === undefined) throw unknown(request, 'unknown_prompt')
     relayCall(request.gateway, request, route)
   })
@@ -50,7 +50,7 @@ export function complete(request: EndpointRequest): void {
   if (!isObject(ref)) throw invalid('params.ref must be an object.')
   afterFirstLists(request, () => {
     checkMayRefer(request, ref)
-    const { promptsAndResources } = catalogsOf(request)
+    const { promptsAndResources } = request.view
     if (ref['type'] !== 'ref/prompt') {
       const { uri } = ref
       const backend = typeof uri === 'string' ? backendOfUri(promptsAndResources, uri) : undefined
@@ -100,7 +100,7 @@ export function backendOfRequest(request: EndpointRequest): { readonly backend: 
   const uri = request.message.parameter('uri')
   if (uri === undefined) throw invalid('params.uri must be a string.')
   checkMayRead(request, uri)
-  const backend = backendOfUri(catalogsOf(request).promptsAndResources, uri)
+  const backend = backendOfUri(request.view.promptsAndResources, uri)
   if (backend === undefined) throw unknownResource(request, uri)
   return { backend, uri }
 }
@@ -133,8 +133,8 @@ function withPrompt(message: Message, name: string): Message {
 
 /** Calls `next` when all backends have given their lists once, or have had their time. */
 export function afterFirstLists(request: EndpointRequest, next: () => void): void {
-  if (request.gateway.allListed) next()
-  else request.run(() => request.gateway.firstLists().then(next))
+  if (request.view.allListed) next()
+  else request.run(() => request.view.firstLists().then(next))
 }
 
 const invalid = (message: string): PublicError => new PublicError('invalid_params', { message })

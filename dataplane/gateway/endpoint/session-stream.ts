@@ -88,6 +88,10 @@ export class SessionStream implements ClientStream {
     this.#request.gateway.sessions.streamAbandoned(this.#session)
   }
 
+  get binding(): string {
+    return this.#reader.binding
+  }
+
   get caller(): Caller {
     return this.#reader.caller
   }
@@ -101,10 +105,10 @@ export class SessionStream implements ClientStream {
 
   /** Whether the client may know of what a message is about: it has asked for that once, and may not any more. */
   #mayHear(message: string): boolean {
-    const { setup, promptsAndResources } = this.#request.gateway
+    const { setup } = this.#request.gateway
     if (setup.judge === undefined || !message.includes('updated')) return true
     const uri = updatedUri(parseJson(message))
-    return uri === undefined || setup.judge.mayRead(this.caller, promptsAndResources, uri)
+    return uri === undefined || setup.judge.mayRead(this.caller, this.#reader.view.promptsAndResources, uri)
   }
 
   heartbeat(): void {

@@ -22,8 +22,8 @@ const WITH_TASKS = '2025-11-25'
 export const knowsTasks = ({ record }: Session): boolean => record.revision === WITH_TASKS
 
 /** Whether tasks are offered to the client. */
-const areOffered = ({ session, gateway }: EndpointRequest): boolean =>
-  session !== undefined && knowsTasks(session) && 'tasks' in gateway.promptsAndResources.tasks
+const areOffered = ({ session, view }: EndpointRequest): boolean =>
+  session !== undefined && knowsTasks(session) && 'tasks' in view.promptsAndResources.tasks
 
 /**
  * A call that is to be run as a task. Where no task was offered the wish is left out, for a backend that runs tasks
@@ -39,10 +39,10 @@ export function asTaskCall(request: EndpointRequest, { backend }: Route): Messag
 
 /** `tasks/get`, `tasks/result` and `tasks/cancel`: relayed to the backend that runs the session's task. */
 export function relaySessionTask(request: EndpointRequest): void {
-  const { message, gateway } = request
+  const { message, gateway, view } = request
   const session = sessionOf(request)
   const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', taskBinding(session.record))
-  const backend = task === undefined ? undefined : gateway.backendNamed(task.backend)
+  const backend = task === undefined ? undefined : view.backendNamed(task.backend)
   if (task === undefined || backend === undefined)
     throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
   checkMayCallPlain(request, session.toolOfTask(task.backend, task.id))
@@ -96,7 +96,7 @@ const NOTHING: Page = { texts: [], next: undefined }
 
 /** One backend that can't be asked costs its own tasks alone. */
 async function pageOf(request: EndpointRequest, session: Session, [name, cursor]: Position): Promise<Page> {
-  const backend = request.gateway.backendNamed(name)
+  const backend = request.view.backendNamed(name)
   if (backend === undefined) return NOTHING
   try {
     const { items, nextCursor } = readListPage(await askPage(request, session, backend, cursor), TASK_LIST)

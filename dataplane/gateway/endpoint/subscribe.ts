@@ -9,7 +9,6 @@ import { notificationText } from '../mcp/rpc-text.ts'
 import type { ChangedList, Listening } from '../request/listeners.ts'
 import { OK } from '../request/request-context.ts'
 import type { TokenHolder } from '../request/token-holder.ts'
-import { catalogsOf } from './caller-catalog.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { afterFirstLists } from './prompts-and-resources.ts'
 
@@ -55,7 +54,7 @@ class Listener implements Listening, TokenHolder {
   constructor(request: EndpointRequest, filter: Record<string, unknown>) {
     this.context = request
     const lists: ChangedList[] = ['tools', 'prompts', 'resources']
-    const { capabilities } = request.gateway.promptsAndResources
+    const { capabilities } = request.view.promptsAndResources
     this.#lists = new Set(lists.filter((list) => filter[`${list}ListChanged`] === true && list in capabilities))
     const { resourceSubscriptions } = filter
     const uris = Array.isArray(resourceSubscriptions) ? resourceSubscriptions.slice(0, MOST_URIS) : []
@@ -74,7 +73,7 @@ class Listener implements Listening, TokenHolder {
 
   #mayRead(uri: string): boolean {
     const { judge } = this.context.gateway.setup
-    return judge === undefined || judge.mayRead(this.caller, catalogsOf(this.context).promptsAndResources, uri)
+    return judge === undefined || judge.mayRead(this.caller, this.context.view.promptsAndResources, uri)
   }
 
   start(): void {
@@ -82,7 +81,7 @@ class Listener implements Listening, TokenHolder {
     gateway.listeners.add(this)
     gateway.tokens.add(this)
     this.context.onGone = this
-    const { promptsAndResources } = catalogsOf(this.context)
+    const { promptsAndResources } = this.context.view
     const places = this.#uris.map((uri) => [backendOfUri(promptsAndResources, uri), uri] as const)
     this.#watchedAt = new Set(places.map(([backend]) => backend))
     this.#watches = watchResources(places, (uri) => {
@@ -112,6 +111,10 @@ class Listener implements Listening, TokenHolder {
       ...Object.fromEntries([...this.#lists].map((list) => [`${list}ListChanged`, true])),
       ...(this.#uris.length === 0 ? {} : { resourceSubscriptions: this.#uris }),
     }
+  }
+
+  get binding(): string {
+    return this.context.binding
   }
 
   changed(list: ChangedList): void {

@@ -11,13 +11,13 @@ import { routeTo } from './prompts-and-resources.ts'
 
 /** `tasks/get`, `tasks/update` and `tasks/cancel` (SEP-2663): relayed to the backend that runs the caller's task. */
 export function relayTask(request: EndpointRequest): void {
-  const { message, gateway, binding } = request
+  const { message, gateway, view, binding } = request
   if (!hasTasks(message.meta?.[CAPABILITIES_KEY]))
     throw new PublicError('missing_capability', {
       data: { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } },
     })
   const task = gateway.taskIds.unwrap(message.parameter('taskId') ?? '', binding)
-  const backend = task === undefined ? undefined : gateway.backendNamed(task.backend)
+  const backend = task === undefined ? undefined : view.backendNamed(task.backend)
   if (task === undefined || backend === undefined)
     throw new PublicError('invalid_params', { message: 'There is no task of this id.' })
   checkMayCallPlain(request, task.tool)

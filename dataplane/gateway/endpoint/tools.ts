@@ -1,10 +1,11 @@
 import { PublicError } from '../../server/errors.ts'
 import { unreachable } from '../backends/backend/unreachable.ts'
 import { relayCall } from '../call/relay-call.ts'
+import { unlistedBackendsFor } from '../core/view.ts'
 import { showsApps } from '../mcp/apps.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { checkParamHeaders } from '../mcp/param-headers.ts'
-import { answerVisible, catalogsOf, checkMayCall, unknown } from './caller-catalog.ts'
+import { answerVisible, checkMayCall, unknown } from './caller-catalog.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { asTaskCall } from './session-tasks.ts'
 
@@ -14,13 +15,13 @@ export function listTools(request: EndpointRequest): void {
   // The list has one page, so no cursor is ours.
   if (params?.['cursor'] !== undefined)
     throw new PublicError('invalid_params', { message: 'params.cursor is not one of ours.' })
-  if (request.gateway.allListed) answerList(request)
-  else request.run(() => request.gateway.firstLists().then(() => answerList(request)))
+  if (request.view.allListed) answerList(request)
+  else request.run(() => request.view.firstLists().then(() => answerList(request)))
 }
 
 function answerList(request: EndpointRequest): void {
   // An empty list would be believed: a gateway in front of us keeps it for half a minute.
-  request.gateway.checkLists()
+  request.view.checkLists()
   answerVisible(request, 'tools', clientShowsApps(request))
 }
 
@@ -31,17 +32,17 @@ const clientShowsApps = ({ era, session, message }: EndpointRequest): boolean =>
 export function callTool(request: EndpointRequest): void {
   const name = request.message.parameter('name')
   if (name === undefined) throw new PublicError('invalid_params', { message: 'params.name must be a string.' })
-  if (catalogsOf(request).catalog.routes.has(name) || request.gateway.allListed) relay(request, name)
-  else request.run(() => request.gateway.firstLists().then(() => relay(request, name)))
+  if (request.view.catalog.routes.has(name) || request.view.allListed) relay(request, name)
+  else request.run(() => request.view.firstLists().then(() => relay(request, name)))
 }
 
 function relay(request: EndpointRequest, name: string): void {
-  const { routes, ownNames } = catalogsOf(request).catalog
+  const { routes, ownNames } = request.view.catalog
   const route = routes.get(name) ?? (clientShowsApps(request) ? ownNames.get(name) : undefined)
   checkMayCall(request, name, route)
   if (route === undefined) {
     // A name that only a backend which never answered could have is not an unknown one.
-    const silent = request.gateway.unlistedBackendsFor(name)
+    const silent = unlistedBackendsFor(request.setup.config, request.view.backends, name)
     throw silent.length > 0 ? unreachable(silent) : unknown(request, 'unknown_tool')
   }
   if (request.era === 'modern' && route.paramHeaders.length > 0)

@@ -8,6 +8,7 @@ export type ChangedList = 'tools' | 'prompts' | 'resources'
 export interface Listening {
   /** Who listens. */
   readonly caller: Caller
+  readonly binding: string
   /** A list has changed: notifies the client where it has subscribed to that. */
   changed(list: ChangedList): void
   /** Whether it watches resources at this backend. */

@@ -18,9 +18,10 @@ export interface SubscribedSessions {
 
 export interface ServerMessagesOptions {
   /** The backend of this name, where there is one. */
-  backendNamed(name: string): Backend | undefined
-  /** Begins to watch a resource; undefined where no backend has it. */
-  watch(uri: string, onUpdate: () => void): ResourceWatch | undefined
+  /** The backend of this name that a session's caller has. */
+  backendNamed(session: Session, name: string): Backend | undefined
+  /** Begins to watch a resource for a session; undefined where no backend of its caller has it. */
+  watch(session: Session, uri: string, onUpdate: () => void): ResourceWatch | undefined
   /** A backend has sent an unsolicited message in this session. */
   onServerMessage(session: Session, backendSession: BackendSession, bytes: Buffer): void
   /** Something failed that nobody waits for; `what` is then not done. */
@@ -112,7 +113,7 @@ export class ServerMessages {
     bus: SessionBus,
   ) {
     const session = this.#sessions.known(id)
-    const backend = this.#options.backendNamed(name)
+    const backend = session && this.#options.backendNamed(session, name)
     if (session?.stream !== undefined && backend !== undefined) {
       await this.#refresh(session)
       const backendSession = session.backendSession(backend)
@@ -130,7 +131,7 @@ export class ServerMessages {
     }
 
     for (const name of session.backendNames) {
-      const backend = this.#options.backendNamed(name)
+      const backend = this.#options.backendNamed(session, name)
       if (backend !== undefined) session.backendSession(backend).adopt()
     }
     for (const backendSession of session.openBackendSessions) this.#subscribe(session, backendSession)
@@ -149,14 +150,14 @@ export class ServerMessages {
 
   /** Watches a resource for a session's client, at this replica until the client has its stream at another. */
   async watch(session: Session, uri: string): Promise<void> {
-    session.watch(uri, () => this.#options.watch(uri, () => this.#onUpdated(session, uri)))
+    session.watch(uri, () => this.#options.watch(session, uri, () => this.#onUpdated(session, uri)))
     await this.#sessions.note(session, WATCH + uri, this.#replica)
   }
 
   /** Watches once more what its client still watches, at the backend that has it now; false where none is known yet. */
   watchAgain(session: Session, uri: string): boolean {
     if (session.noted(WATCH + uri) !== this.#replica) return true
-    session.watch(uri, () => this.#options.watch(uri, () => this.#onUpdated(session, uri)))
+    session.watch(uri, () => this.#options.watch(session, uri, () => this.#onUpdated(session, uri)))
     return session.watchesOf(uri).length > 0
   }
 

@@ -12,6 +12,7 @@ import type { SessionRecord } from './store/store.ts'
 export interface ClientStream {
   /** Who reads it, or has read it last. */
   readonly caller: Caller
+  readonly binding: string
   /** One JSON-RPC message. */
   send(message: string): void
   heartbeat(): void

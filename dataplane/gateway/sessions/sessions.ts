@@ -45,7 +45,6 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   get #store() {
     return this.#storage.store
   }
-
   get count(): number {
     return this.#store.size
   }
@@ -108,7 +107,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   async end(session: Session): Promise<void> {
     await this.#store.remove(session.record.id)
     for (const name of session.backendNames) {
-      const backend = this.#options.backendNamed(name)
+      const backend = this.#options.backendNamed(session, name)
       if (backend !== undefined) session.backendSession(backend).adopt()
     }
     this.#drop(session.record.id, true)

@@ -1,8 +1,9 @@
-import { type MCPExternalAuthConfig, mcpExternalAuthConfig } from '../../../crds/index.ts'
+import { type MCPExternalAuthConfig, mcpExternalAuthConfig, type VirtualMCPServer } from '../../../crds/index.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
 import { referencedConfig } from '../configs/referenced-config.ts'
+import { caBundleFile } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
 
 /** Names an MCPExternalAuthConfig, where any is to be used. */
@@ -14,11 +15,32 @@ export interface OutgoingCredential {
   readonly config: string
   readonly type: MCPExternalAuthConfig['spec']['type']
   /** What the backend's configuration gets of it; nothing where none is sent. */
-  readonly settings: Pick<BackendConfig, 'headerFiles'>
+  readonly settings: Pick<BackendConfig, 'headerFiles' | 'credential'>
+  /** Whether each caller has one of their own, so that callers need a name. */
+  readonly isPersonal: boolean
 }
+
+/** What is wrong where nobody knows who calls. */
+export const NEEDS_CALLERS = 'a credential of each caller needs callers with a name'
 
 const find = (ref: CredentialReference, resolver: Resolver): MCPExternalAuthConfig | undefined =>
   ref && referencedConfig({ kind: mcpExternalAuthConfig, check: checkExternalAuthConfig }, ref.name, resolver)
+
+/**
+ * Which credential a backend gets (spec part B, outgoing rules 1 and 2): what is listed for it by name; else under
+ * `discovered` what it names itself; else the default, and without one none.
+ */
+export function credentialInForce(
+  { outgoingAuth }: VirtualMCPServer['spec'],
+  name: string,
+  own: CredentialReference,
+): CredentialReference {
+  const { source = 'discovered', backends, default: others } = outgoingAuth ?? {}
+  const listed = backends !== undefined && Object.hasOwn(backends, name) ? backends[name] : undefined
+  if (listed === undefined && source === 'discovered' && own !== undefined) return own
+  const auth = listed ?? others
+  return auth?.type === 'discovered' ? own : auth?.externalAuthConfigRef
+}
 
 /** Notes why the credential that an MCPExternalAuthConfig describes can't be had. */
 export function checkCredential(ref: CredentialReference, resolver: Resolver): void {
@@ -37,11 +59,13 @@ export function outgoingCredential(
   const found = find(ref, resolver)
   if (found === undefined) return undefined
   const { type } = found.spec
-  return { config: found.metadata.name, type, settings: settingsOf(found.spec, mounts) }
+  const settings = settingsOf(found.spec, resolver, mounts)
+  return { config: found.metadata.name, type, settings, isPersonal: settings.credential !== undefined }
 }
 
 function settingsOf(
-  { type, headerInjection, bearerToken }: MCPExternalAuthConfig['spec'],
+  { type, headerInjection, bearerToken, tokenExchange }: MCPExternalAuthConfig['spec'],
+  resolver: Resolver,
   mounts: Mounts,
 ): OutgoingCredential['settings'] {
   if (type === 'headerInjection' && headerInjection) {
@@ -52,7 +76,26 @@ function settingsOf(
     const { name, key } = bearerToken.tokenSecretRef
     return { headerFiles: [{ name: 'Authorization', file: mounts.secretFile(name, key), prefix: 'Bearer ' }] }
   }
-  return {}
+  return type === 'tokenExchange' && tokenExchange
+    ? { credential: { type, tokenExchange: exchangeOf(tokenExchange, resolver, mounts) } }
+    : {}
+}
+
+type Exchange = NonNullable<MCPExternalAuthConfig['spec']['tokenExchange']>
+
+function exchangeOf(
+  { clientSecretRef, caBundleRef, externalTokenHeaderName, subjectProviderName: _, ...settings }: Exchange,
+  resolver: Resolver,
+  mounts: Mounts,
+): NonNullable<BackendConfig['credential']>['tokenExchange'] {
+  const caFile = caBundleFile(caBundleRef, '/spec/tokenExchange/caBundleRef', resolver, mounts)
+  const { name, key } = clientSecretRef ?? {}
+  return {
+    ...settings,
+    ...(name === undefined || key === undefined ? {} : { clientSecretFile: mounts.secretFile(name, key) }),
+    ...(externalTokenHeaderName === undefined ? {} : { headerName: externalTokenHeaderName }),
+    ...(caFile === undefined ? {} : { caBundleFile: caFile }),
+  }
 }
 
 /** A backend with its credential, which replaces configured headers of the same names. */
@@ -60,14 +103,45 @@ export function withCredential<B extends Omit<BackendConfig, 'name'>>(
   backend: B,
   credential: OutgoingCredential | undefined,
 ): B {
-  const { headerFiles: own = [] } = credential?.settings ?? {}
-  if (own.length === 0) return backend
-  const replaced = new Set(own.map(({ name }) => name.toLowerCase()))
+  const { headerFiles: own = [], credential: personal } = credential?.settings ?? {}
+  const sent = [
+    ...own.map(({ name }) => name),
+    ...(personal === undefined ? [] : [personal.tokenExchange.headerName ?? 'Authorization']),
+  ]
+  if (sent.length === 0) return backend
+  const replaced = new Set(sent.map((name) => name.toLowerCase()))
   const { headers, headerFiles = [], ...others } = backend
   const kept = Object.entries(headers ?? {}).filter(([name]) => !replaced.has(name.toLowerCase()))
+  const files = [...headerFiles.filter(({ name }) => !replaced.has(name.toLowerCase())), ...own]
   return {
     ...others,
     ...(kept.length === 0 ? {} : { headers: Object.fromEntries(kept) }),
-    headerFiles: [...headerFiles.filter(({ name }) => !replaced.has(name.toLowerCase())), ...own],
+    ...(files.length === 0 ? {} : { headerFiles: files }),
+    ...(personal === undefined ? {} : { credential: personal }),
   } as unknown as B
+}
+
+/**
+ * The credential that a proxy itself obtains for its server. One of each caller it obtains only where it knows who
+ * calls (`hasCallers`); in a group the gateways do, otherwise nobody would, which is noted.
+ */
+export function proxyCredential(
+  { externalAuthConfigRef, oidcConfigRef, groupRef }: ProxySpec,
+  resolver: Resolver,
+  mounts: Mounts,
+): OutgoingCredential | undefined {
+  const credential = outgoingCredential(externalAuthConfigRef, resolver, mounts)
+  if (!credential?.isPersonal || oidcConfigRef !== undefined) return credential
+  if (groupRef === undefined)
+    resolver.problems.add('Valid', 'CredentialUnusable', {
+      pointer: '/spec/externalAuthConfigRef',
+      message: `${NEEDS_CALLERS}: set oidcConfigRef`,
+    })
+  return undefined
+}
+
+interface ProxySpec {
+  readonly externalAuthConfigRef?: { readonly name: string }
+  readonly oidcConfigRef?: object
+  readonly groupRef?: object
 }

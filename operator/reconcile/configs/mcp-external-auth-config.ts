@@ -1,5 +1,8 @@
-import { mcpExternalAuthConfig } from '../../../crds/index.ts'
+import { type MCPExternalAuthConfig, mcpExternalAuthConfig } from '../../../crds/index.ts'
+import { tokenClientFindings } from '../../../dataplane/config/check/credential.ts'
 import { checkNotRefused } from '../outcome/supported.ts'
+import { caBundleFound } from '../references/ca-bundle.ts'
+import type { Resolver } from '../references/resolver.ts'
 import { checkSecrets } from '../references/secret-references.ts'
 import { type CheckConfig, planConfig } from './config.ts'
 
@@ -9,6 +12,18 @@ export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> 
   if (type !== 'unauthenticated' && object.spec[type] === undefined)
     resolver.problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/${type}`, joint: ' ', message: 'must be set' })
   checkSecrets(mcpExternalAuthConfig, object, resolver)
+  const { tokenExchange } = object.spec
+  if (type === 'tokenExchange' && tokenExchange) checkTokenExchange(tokenExchange, resolver)
+}
+
+function checkTokenExchange(
+  exchange: NonNullable<MCPExternalAuthConfig['spec']['tokenExchange']>,
+  resolver: Resolver,
+): void {
+  const at = '/spec/tokenExchange'
+  if (exchange.caBundleRef) caBundleFound(exchange.caBundleRef, `${at}/caBundleRef`, resolver)
+  for (const { pointer, message } of tokenClientFindings(exchange, at))
+    resolver.problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
 }
 
 export const reconcileMcpExternalAuthConfig = planConfig(mcpExternalAuthConfig, checkExternalAuthConfig)

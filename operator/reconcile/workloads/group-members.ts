@@ -11,6 +11,7 @@ import type { ObjectName } from '../../model/view.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import {
   type CredentialReference,
+  NEEDS_CALLERS,
   type OutgoingCredential,
   outgoingCredential,
   withCredential,
@@ -54,6 +55,8 @@ interface MemberOptions {
   readonly context: ReconcileContext
   /** Which configuration of a credential is in force for the member of this name, whose own one is given. */
   readonly credentialOf: (name: string, own: CredentialReference) => CredentialReference
+  /** Whether the gateway knows who calls. */
+  readonly hasCallers: boolean
 }
 
 /** A member without its credential, and what it says itself of that. */
@@ -115,6 +118,8 @@ function memberOf(member: ObjectName, options: MemberOptions): Member | string |
   const credential = outgoingCredential(ref, startResolver(view, namespace, problems), options.mounts)
   // Never without the credential that it should have.
   if (ref !== undefined && credential === undefined) return joined(problems.all())
+  if (credential?.isPersonal && !options.hasCallers)
+    return `MCPExternalAuthConfig ${JSON.stringify(credential.config)}: ${NEEDS_CALLERS}: incomingAuth.type oidc`
   return { kind: member.kind, backend: withCredential(plain.backend, credential), credential }
 }
 

@@ -2,7 +2,7 @@ import { type MCPRemoteProxy, mcpGroup, mcpRemoteProxy } from '../../../crds/ind
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/http-backend.ts'
-import { outgoingCredential, withCredential } from '../backends/outgoing-credential.ts'
+import { proxyCredential, withCredential } from '../backends/outgoing-credential.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
@@ -41,7 +41,7 @@ export function assembleMcpRemoteProxy(
         ...backendHeaders(spec.headerForward, resolver, mounts),
         allowPrivateIP: mayBePrivate(spec, context),
       }
-      return withCredential(backend, outgoingCredential(spec.externalAuthConfigRef, resolver, mounts))
+      return withCredential(backend, proxyCredential(spec, resolver, mounts))
     },
     resolver,
     context,

@@ -12,7 +12,7 @@ import { resourceDefaults } from '../../render/pod/resources.ts'
 import { serverContainer } from '../../render/pod/server-container.ts'
 import { attachRights } from '../../render/rights/attach-rights.ts'
 import { httpTransport } from '../backends/http-backend.ts'
-import { type OutgoingCredential, outgoingCredential, withCredential } from '../backends/outgoing-credential.ts'
+import { type OutgoingCredential, proxyCredential, withCredential } from '../backends/outgoing-credential.ts'
 import { stdioBackend } from '../backends/stdio-backend.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
@@ -84,7 +84,7 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
   const assembly = assembleProxy(
     object,
     (mounts) => {
-      const credential = outgoingCredential(spec.externalAuthConfigRef, resolver, mounts)
+      const credential = proxyCredential(spec, resolver, mounts)
       checkHasHeaders(object, credential, problems)
       return withCredential(backendOf(object, mounts, context), spec.transport === 'stdio' ? undefined : credential)
     },

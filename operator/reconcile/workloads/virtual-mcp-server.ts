@@ -7,7 +7,7 @@ import { gatewayListeners } from '../../render/network/listeners.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import { configMapName } from '../../render/object/config-map.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
-import { type CredentialReference, checkCredential } from '../backends/outgoing-credential.ts'
+import { checkCredential, credentialInForce } from '../backends/outgoing-credential.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings } from '../configs/mcp-oidc-config.ts'
 import { mountTelemetry, warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
@@ -32,18 +32,6 @@ interface GatewayAssembly extends Assembly {
   readonly members: Members
   /** What the group is for, where it says so. */
   readonly description: string | undefined
-}
-
-/**
- * Which credential a backend gets (spec part B, outgoing rules 1 and 2): what is listed for it by name; else under
- * `discovered` what it names itself; else the default, and without one none.
- */
-function credentialOf({ outgoingAuth }: Spec, name: string, own: CredentialReference): CredentialReference {
-  const { source = 'discovered', backends, default: others } = outgoingAuth ?? {}
-  const listed = backends !== undefined && Object.hasOwn(backends, name) ? backends[name] : undefined
-  if (listed === undefined && source === 'discovered' && own !== undefined) return own
-  const auth = listed ?? others
-  return auth?.type === 'discovered' ? own : auth?.externalAuthConfigRef
 }
 
 /** Notes why a credential that the gateway itself names can't be had. */
@@ -156,7 +144,8 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     resolver,
     mounts,
     context,
-    credentialOf: (name, own) => credentialOf(spec, name, own),
+    credentialOf: (name, own) => credentialInForce(spec, name, own),
+    hasCallers: spec.incomingAuth.type === 'oidc',
   })
   const { timeouts, logLevel, failureHandling } = spec.config?.operational ?? {}
   const config: GatewayConfig = {

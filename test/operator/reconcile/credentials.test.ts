@@ -147,4 +147,66 @@ test('the status says which credential is in force', () => {
   )
 })
 
+test('an exchange reaches the gateway with every field, and its secret as a file', () => {
+  const plans = plansOfText(`
+kind: MCPGroup
+metadata: {name: tools}
+---
+kind: VirtualMCPServer
+metadata: {name: gateway}
+spec: {groupRef: {name: tools}, incomingAuth: {type: oidc, audience: g, oidcConfigRef: {name: idp}}}
+---
+kind: MCPOIDCConfig
+metadata: {name: idp}
+spec: {type: inline, inline: {issuer: "https://idp.example"}}
+---
+kind: MCPServerEntry
+metadata: {name: entry}
+spec:
+  remoteUrl: https://b.example/mcp
+  transport: streamable-http
+  groupRef: {name: tools}
+  externalAuthConfigRef: {name: exchange}
+  headerForward: {addPlaintextHeaders: {x-token: mine}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: exchange}
+spec:
+  type: tokenExchange
+  tokenExchange:
+    tokenUrl: https://idp.example/token
+    audience: api
+    clientId: c
+    clientSecretRef: {name: s, key: secret}
+    scopes: [read]
+    subjectTokenType: jwt
+    externalTokenHeaderName: X-Token
+---
+kind: Secret
+metadata: {name: s}
+stringData: {secret: a}
+`)
+  assert.equal(configOf(plans, 'VirtualMCPServer/gateway').backends, [
+    {
+      name: 'entry',
+      url: 'https://b.example/mcp',
+      allowPrivateIP: false,
+      credential: {
+        type: 'tokenExchange',
+        tokenExchange: {
+          tokenUrl: 'https://idp.example/token',
+          audience: 'api',
+          clientId: 'c',
+          clientSecretFile: '../secrets/s/secret',
+          scopes: ['read'],
+          subjectTokenType: 'jwt',
+          headerName: 'X-Token',
+          allowPrivateIP: false,
+          insecureAllowHTTP: false,
+        },
+      },
+    },
+  ])
+})
+
 test.run()

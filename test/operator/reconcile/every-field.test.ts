@@ -200,6 +200,40 @@ metadata: {name: header}
 spec: {type: headerInjection, headerInjection: {headerName: X-Key, valueSecretRef: {name: secret, key: key}}}
 ---
 kind: MCPExternalAuthConfig
+metadata: {name: exchange}
+spec:
+  type: tokenExchange
+  tokenExchange:
+    tokenUrl: https://idp.example.com/token
+    audience: a
+    clientId: c
+    clientSecretRef: {name: secret, key: key}
+    scopes: [s]
+    subjectTokenType: jwt
+    externalTokenHeaderName: X-Token
+    caBundleRef: {configMapRef: {name: ca, key: bundle.pem, optional: true}}
+    allowPrivateIP: true
+    insecureAllowHTTP: true
+---
+kind: MCPRemoteProxy
+metadata: {name: with-exchange}
+spec:
+  remoteUrl: https://example.com/mcp
+  oidcConfigRef: {name: private, audience: a}
+  externalAuthConfigRef: {name: exchange}
+---
+kind: MCPRemoteProxy
+metadata: {name: privately}
+spec:
+  remoteUrl: https://example.com/mcp
+  oidcConfigRef: {name: private, audience: a}
+  externalAuthConfigRef: {name: private-exchange}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: private-exchange}
+spec: {type: tokenExchange, tokenExchange: {tokenUrl: "http://10.0.0.1/token", allowPrivateIP: true, insecureAllowHTTP: true}}
+---
+kind: MCPExternalAuthConfig
 metadata: {name: bearer}
 spec: {type: bearerToken, bearerToken: {tokenSecretRef: {name: secret, key: key}}}
 ---

@@ -6,8 +6,9 @@ import type { Operation } from '../../../telemetry/observe.ts'
 import { ALL_CAPABILITIES } from '../../mcp/client-capabilities.ts'
 import { MODERN } from '../../mcp/revisions.ts'
 import { declaresTasks } from '../../mcp/session-tasks.ts'
+import type { CallerHeaders } from '../connection/caller-headers.ts'
 import { connectionFailure } from '../connection/failure.ts'
-import { ConfiguredHeaders } from '../connection/headers.ts'
+import { type BackendHeaders, ConfiguredHeaders } from '../connection/headers.ts'
 import { type BackendAnswer, requestBackend } from '../connection/request.ts'
 import type { Transport } from '../connection/transport.ts'
 import { Health } from '../health/health.ts'
@@ -32,6 +33,12 @@ export interface BackendOptions {
   readonly log: Logger
   /** What it may make the gateway keep. */
   readonly share: Share
+  /** The one caller that it is for, where callers have credentials of their own; absent: all of them. */
+  readonly caller?: CallerHeaders | undefined
+  /** Headers of its requests in place of the configured ones. */
+  readonly headers?: BackendHeaders | undefined
+  /** Connections that it shares with others; absent: it has its own. */
+  readonly transport?: Transport | undefined
 }
 
 /** How long a known era is used without a probe: an upgraded server still answers `initialize`. Capabilities change as well. */
@@ -45,7 +52,9 @@ export class Backend implements SessionPeer {
   readonly timeoutMs: number
   readonly client: Implementation
   readonly log: Logger
-  readonly headers: ConfiguredHeaders
+  readonly headers: BackendHeaders
+  /** The credential of the one caller that it is for; undefined where it is for all. */
+  readonly caller: CallerHeaders | undefined
   readonly health = new Health()
   readonly dispatcher: Transport
   readonly callOperation: Operation
@@ -72,14 +81,20 @@ export class Backend implements SessionPeer {
   /** Its `instructions`, from when a session was opened or the era was probed. */
   instructions: string | undefined
   closed = false
+  /** Asks for its lists anew; set by whoever keeps them. */
+  refreshLists: () => void = () => {
+    // Until then nobody keeps any.
+  }
   #capabilities: Readonly<Record<string, unknown>> = {}
   #eraUntil = 0
   #detecting: Promise<Era> | undefined
   readonly #sessions = new Set<BackendSession>()
   /** One conversation serves everybody, in one era: that of a server on standard input and output. */
   readonly #hasOneEra: boolean
+  readonly #sharesTransport: boolean
 
-  constructor({ config, directory, defaultTimeout, client, log, share }: BackendOptions) {
+  constructor(options: BackendOptions) {
+    const { config, directory, defaultTimeout, client, log, share, caller, transport } = options
     this.name = config.name
     this.url = addressOf(config)
     this.path = this.url.pathname + this.url.search
@@ -88,11 +103,13 @@ export class Backend implements SessionPeer {
     this.share = share
     this.lists = new ListRooms(share)
     this.log = log.child({ backend: config.name })
-    this.headers = new ConfiguredHeaders(config, directory)
+    this.caller = caller
+    this.headers = caller ?? options.headers ?? new ConfiguredHeaders(config, directory)
     this.#hasOneEra = config.transport === 'stdio'
     this.legacySupport = new LegacySupport(!this.#hasOneEra)
     this.callOperation = { kind: 'backend-call', name: 'tools/call', attributes: { backend: config.name } }
-    this.dispatcher = createTransport({ config, directory, log: this.log, share })
+    this.dispatcher = transport ?? createTransport({ config, directory, log: this.log, share })
+    this.#sharesTransport = transport !== undefined
     this.ownSession = this.newSession(undefined, JSON.stringify(ALL_CAPABILITIES))
   }
 
@@ -240,6 +257,6 @@ export class Backend implements SessionPeer {
     this.watched.close()
     this.lists.release()
     for (const session of this.#sessions) this.closeSession(session)
-    await this.dispatcher.close()
+    if (!this.#sharesTransport) await this.dispatcher.close()
   }
 }

@@ -15,5 +15,6 @@ export function unreachable(backends: readonly Backend[]): PublicError {
     last === undefined
       ? `The backend ${first} can’t be reached.`
       : `The backends ${[first, ...rest].join(', ')} and ${last} can’t be reached.`
-  return new PublicError('backend_unavailable', { message })
+  const problems = backends.slice(0, MOST_NAMED).flatMap(({ caller }) => caller?.problem ?? [])
+  return new PublicError('backend_unavailable', { message: [message, ...problems].join(' ') })
 }

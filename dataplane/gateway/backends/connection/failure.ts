@@ -7,11 +7,18 @@ export class BackendFailure extends Error {
   readonly code: Extract<ErrorCode, 'backend_failed' | 'backend_unavailable' | 'backend_timeout'>
   /** HTTP status of its answer, where there was one. */
   readonly status: number | undefined
+  /** What callers are told in place of the usual text. */
+  readonly text: string | undefined
 
-  constructor(code: BackendFailure['code'], message: string, options: { status?: number; cause?: unknown } = {}) {
+  constructor(
+    code: BackendFailure['code'],
+    message: string,
+    options: { status?: number; cause?: unknown; text?: string } = {},
+  ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
     this.status = options.status
+    this.text = options.text
   }
 }
 

@@ -4,13 +4,19 @@ import { type ReadSecretFile, secretFile } from '../../../config/secret-file.ts'
 import { BackendFailure } from './failure.ts'
 
 /** Headers as a flat list of names and values; `version` changes with the values. */
-interface HeaderList {
+export interface HeaderList {
   readonly version: number
   readonly list: readonly string[]
 }
 
+/** The headers that requests to a backend carry beside those of the protocol. */
+export interface BackendHeaders {
+  /** As they are now. Throws a BackendFailure where they can't be had: a request without its credential is never sent. */
+  current(): HeaderList
+}
+
 /** The headers that the configuration adds to each request to a backend; those in files follow their files. */
-export class ConfiguredHeaders {
+export class ConfiguredHeaders implements BackendHeaders {
   readonly #fixed: readonly string[]
   readonly #files: readonly { readonly name: string; readonly prefix: string; readonly read: ReadSecretFile }[]
   #current: HeaderList

@@ -2,10 +2,11 @@ import type { Logger } from 'pino'
 import type { Backend } from '../backend/backend.ts'
 import { BackendFailure, connectionFailure } from '../connection/failure.ts'
 import type { FailurePolicy } from '../health/failure-policy.ts'
-import type { BackendTool } from '../lists/tool.ts'
 import { ChangeStream } from './change-stream.ts'
+import type { Feed } from './feed.ts'
 import { refreshPromptsAndResources } from './list-prompts-and-resources.ts'
 import { listTools } from './list-tools.ts'
+import { sameTools } from './same-tools.ts'
 
 const FIRST_RETRY_MS = 500
 const LONGEST_RETRY_MS = 30_000
@@ -20,7 +21,7 @@ const JITTER = 0.2
  * notifies that a list has changed; after a failure sooner, with growing pauses. No client's request ever waits for it,
  * except for the first answer.
  */
-export class ToolFeed {
+export class ToolFeed implements Feed {
   readonly backend: Backend
   /** Settles when the first attempt has ended, however it ended. */
   readonly tried: Promise<void>
@@ -139,9 +140,4 @@ export class ToolFeed {
     if (text !== this.#warned && text !== '') this.#log.warn({ backend: this.backend.name, warnings }, 'tools left out')
     this.#warned = text
   }
-}
-
-function sameTools(before: readonly BackendTool[] | undefined, after: readonly BackendTool[]): boolean {
-  if (before?.length !== after.length) return false
-  return after.every((tool, index) => tool.text === before[index]?.text)
 }

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Share } from '../../../server/budget.ts'
-import type { ConfiguredHeaders } from '../connection/headers.ts'
+import type { BackendHeaders } from '../connection/headers.ts'
 import type { BackendAnswer, BackendRequest } from '../connection/request.ts'
 import type { Transport } from '../connection/transport.ts'
 
@@ -33,7 +33,7 @@ export interface SessionPeer extends StreamPeer {
   readonly name: string
   readonly url: URL
   readonly client: Implementation
-  readonly headers: ConfiguredHeaders
+  readonly headers: BackendHeaders
   /** Whether it speaks the modern era, so that opening a session is a try. */
   readonly isModern: boolean
   /** Milliseconds that such a try may take. */
@@ -44,6 +44,8 @@ export interface SessionPeer extends StreamPeer {
   instructions: string | undefined
   /** Sends a message of our own. Rejects with a BackendFailure. */
   post(request: OwnPost): Promise<BackendAnswer>
+  /** It has notified that its lists have changed. */
+  refreshLists(): void
   /** Ends a session at the backend; whether that succeeds is of no consequence. */
   end(headers: string[]): void
 }

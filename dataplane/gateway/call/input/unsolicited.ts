@@ -19,8 +19,6 @@ interface UnsolicitedServices {
     recordOf(id: string): SessionRecord | undefined | Promise<SessionRecord | undefined>
   }
   readonly taskIds: TaskIds
-  /** The backend of this name has notified that its lists have changed. */
-  refreshTools(backend: string): void
   faulted(error: unknown, what: string): void
 }
 
@@ -47,7 +45,7 @@ export function relayUnsolicited(
     relayServerRequest({ services, session, backendSession }, JSON.stringify(id), bytes.toString('utf8')).catch(
       (error) => services.faulted(error, 'a request of a backend is not relayed'),
     )
-  else if (isListChanged(method)) services.refreshTools(backendSession.backend.name)
+  else if (isListChanged(method)) backendSession.backend.refreshLists()
   else if (RELAYED.has(method))
     say(services, session, backendSession, bytes).catch((error) =>
       services.faulted(error, 'a message of a backend is not relayed'),

@@ -214,7 +214,7 @@ function replicaOf(name: string): Sessions {
     onFault(error) {
       throw error
     },
-    watch(uri, onUpdate) {
+    watch(_session, uri, onUpdate) {
       const watch = { uri, onUpdate, at: sessions }
       watches.add(watch)
       return { active: Promise.resolve(), stop: () => void watches.delete(watch) }
@@ -235,6 +235,7 @@ async function listenAt(at: Sessions, id: string, answerAt?: Sessions): Promise<
   const session = await at.find(id, 'anonymous')
   session.stream = {
     caller: { kind: 'anonymous' },
+    binding: 'anonymous',
     send(message) {
       heard.push(message)
       const { id: ask } = JSON.parse(message)

@@ -713,6 +713,8 @@ const entry = (name: string, spec = '') =>
 const secret = 'kind: Secret\nmetadata: {name: s}\nstringData: {k: v}'
 const injected =
   'kind: MCPExternalAuthConfig\nmetadata: {name: x}\nspec: {type: bearerToken, bearerToken: {tokenSecretRef: {name: s, key: k}}}'
+const exchange =
+  'kind: MCPExternalAuthConfig\nmetadata: {name: x}\nspec: {type: tokenExchange, tokenExchange: {tokenUrl: "https://idp.example/token", audience: a}}'
 const unauthenticated = 'kind: MCPExternalAuthConfig\nmetadata: {name: u}\nspec: {type: unauthenticated}'
 
 const backends: readonly Case[] = [
@@ -805,6 +807,40 @@ const backends: readonly Case[] = [
       BackendsReady:
         'False BackendsLeftOut: MCPServerEntry "b" is left out: MCPExternalAuthConfig "x": Secret "s" has no key "other"',
     },
+    holds: false,
+  },
+  {
+    what: 'a credential of each caller where nobody knows who calls',
+    given: [gateway(''), group, exchange, entry('b', 'externalAuthConfigRef: {name: x}')],
+    of: 'VirtualMCPServer/it',
+    says: {
+      BackendsReady:
+        'False BackendsLeftOut: MCPServerEntry "b" is left out: MCPExternalAuthConfig "x": a credential of each caller needs callers with a name: incomingAuth.type oidc',
+    },
+    holds: false,
+  },
+  {
+    what: 'the same of a proxy that is in no group',
+    given: [exchange, server('externalAuthConfigRef: {name: x}')],
+    of: 'MCPServer/it',
+    says: {
+      Valid:
+        'False CredentialUnusable: /spec/externalAuthConfigRef: a credential of each caller needs callers with a name: set oidcConfigRef',
+    },
+    holds: true,
+  },
+  {
+    what: 'an exchange at a private address that is not allowed',
+    given: [exchange.replace('idp.example', '10.0.0.1')],
+    of: 'MCPExternalAuthConfig/x',
+    says: { Valid: 'False ConfigInvalid: /spec/tokenExchange/tokenUrl 10.0.0.1 is a private address…' },
+    holds: false,
+  },
+  {
+    what: 'an exchange whose client secret is missing',
+    given: [exchange.replace('audience: a', 'clientId: c, clientSecretRef: {name: s, key: k}')],
+    of: 'MCPExternalAuthConfig/x',
+    says: { ReferencesResolved: 'False SecretNotFound: Secret "s" is missing' },
     holds: false,
   },
   {

@@ -1,0 +1,56 @@
+import Type, { type Static } from 'typebox'
+
+const strict = { additionalProperties: false }
+const text = (description: string) => Type.String({ description, minLength: 1 })
+
+/** Types of a subject token, in the short form and as RFC 8693 (section 3) names them. */
+export const subjectTokenTypes = [
+  'access_token',
+  'id_token',
+  'jwt',
+  'urn:ietf:params:oauth:token-type:access_token',
+  'urn:ietf:params:oauth:token-type:id_token',
+  'urn:ietf:params:oauth:token-type:jwt',
+] as const
+
+const tokenExchange = Type.Object(
+  {
+    tokenUrl: Type.String({ description: 'Token endpoint for the exchange.', pattern: '^https?://' }),
+    clientId: Type.Optional(text('The gateway’s client id there.')),
+    clientSecretFile: Type.Optional(text('The client’s secret; read anew when it changes.')),
+    audience: Type.Optional(text('Audience of the new token.')),
+    scopes: Type.Optional(Type.Array(text('A scope.'), { description: 'Scopes of the new token.' })),
+    subjectTokenType: Type.Optional(
+      Type.Enum([...subjectTokenTypes], {
+        type: 'string',
+        description: 'Type of the token that is exchanged; absent: access_token.',
+      }),
+    ),
+    headerName: Type.Optional(
+      Type.String({
+        description: 'Header that carries the new token, as `Bearer` token; absent: Authorization.',
+        minLength: 1,
+      }),
+    ),
+    caBundleFile: Type.Optional(text('PEM file of CAs trusted for the token endpoint, besides the system’s.')),
+    allowPrivateIP: Type.Optional(
+      Type.Boolean({ description: 'The token endpoint may resolve to a private address.', default: false }),
+    ),
+    insecureAllowHTTP: Type.Optional(
+      Type.Boolean({ description: 'The token endpoint may be plain http beyond loopback.', default: false }),
+    ),
+  },
+  { ...strict, description: 'Token exchange (RFC 8693); the caller’s verified token is the subject.' },
+)
+
+/** How each caller's own credential for a backend is obtained. */
+export const credential = Type.Object(
+  { type: Type.Enum(['tokenExchange'], { type: 'string' }), tokenExchange },
+  {
+    ...strict,
+    description: 'Each caller’s own credential for this backend. Needs callers with a name: incomingAuth oidc.',
+  },
+)
+
+export type CredentialConfig = Static<typeof credential>
+export type TokenExchangeConfig = CredentialConfig['tokenExchange'] & { readonly subjectProviderName?: string }

@@ -1,0 +1,40 @@
+import { hash } from 'node:crypto'
+import type { Credential, Strategy, Subject } from './credential.ts'
+import type { CredentialCache } from './credential-cache.ts'
+
+/** The credential of one caller for one backend: what is in use now, and how another one is had. */
+export class CallerCredential {
+  /** The one that was obtained last; it may have ended. */
+  current: Credential | undefined
+  readonly #strategy: Strategy
+  readonly #cache: CredentialCache
+  /** The caller, with the newest token that it has come with. */
+  readonly #subject: () => Subject
+  readonly #key: string
+
+  constructor(strategy: Strategy, cache: CredentialCache, subject: () => Subject) {
+    this.#strategy = strategy
+    this.#cache = cache
+    this.#subject = subject
+    const { issuer, subject: name } = subject()
+    this.#key = hash('sha256', JSON.stringify([strategy.key, issuer, name]), 'base64url')
+  }
+
+  /** Undefined where there is one that lasts; else settles when there is. Rejects with a CredentialError. */
+  needed(): Promise<unknown> | undefined {
+    const kept = this.#cache.peek(this.#key)
+    if (kept === undefined) return this.#obtain()
+    this.current = kept
+    return undefined
+  }
+
+  /** Obtains another one in the place of `refused`, which the backend has not accepted. Rejects with a CredentialError. */
+  renewed(refused: Credential | undefined): Promise<unknown> {
+    if (refused !== undefined) this.#cache.drop(this.#key, refused)
+    return this.#obtain()
+  }
+
+  async #obtain(): Promise<void> {
+    this.current = await this.#cache.get(this.#key, () => this.#strategy.obtain(this.#subject()))
+  }
+}

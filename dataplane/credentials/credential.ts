@@ -1,0 +1,47 @@
+/** The authenticated caller for whom a credential is obtained, and the verified token that came with the call. */
+export interface Subject {
+  readonly issuer: string
+  readonly subject: string
+  readonly claims: Readonly<Record<string, unknown>>
+  /** Goes to the token endpoint of a strategy that needs it, and nowhere else. */
+  readonly token: string
+}
+
+/** What a backend gets for one caller. */
+export interface Credential {
+  /** Flat list of header names and values. */
+  readonly headers: readonly string[]
+  /** When it ends, in milliseconds since 1970; undefined where the provider does not say. */
+  readonly expiresAt: number | undefined
+}
+
+/** How the credentials for one backend are obtained. */
+export interface Strategy {
+  /** Identity of its settings: strategies with equal keys give the same caller the same credential. */
+  readonly key: string
+  /** Rejects with a CredentialError. */
+  obtain(subject: Subject): Promise<Credential>
+  /** A credential of the gateway itself, for probes; absent where there is none of that kind. */
+  readonly obtainOwn?: (() => Promise<Credential>) | undefined
+  close(): Promise<void>
+}
+
+/**
+ * Why there is no credential. `message` is for the log and holds nothing that a provider has said but registered error
+ * codes; `text` is a clause for the caller, of fixed words.
+ */
+export class CredentialError extends Error {
+  override readonly name = 'CredentialError'
+  readonly text: string
+  /** Whether the provider could not be asked, so that the next try may succeed. */
+  readonly isPassing: boolean
+
+  constructor(
+    message: string,
+    options: { readonly text: string; readonly isPassing: boolean; readonly cause?: unknown },
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.text = options.text
+    this.isPassing = options.isPassing
+  }
+}

@@ -1,0 +1,136 @@
+import { isObject } from '../../crds/shared/json.ts'
+import { isLoopback } from '../config/check/url.ts'
+import { type ReadSecretFile, secretFile } from '../config/secret-file.ts'
+import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
+import { CredentialError } from './credential.ts'
+
+/** Where tokens are obtained, and as which client. File paths are absolute. */
+export interface TokenEndpointSettings {
+  readonly tokenUrl: string
+  readonly clientId?: string | undefined
+  readonly clientSecretFile?: string | undefined
+  readonly caBundleFile?: string | undefined
+  readonly allowPrivateIP?: boolean | undefined
+}
+
+/** A token as its endpoint gave it. */
+export interface IssuedToken {
+  readonly token: string
+  /** Undefined where the answer has none. */
+  readonly issuedTokenType: string | undefined
+  readonly tokenType: string
+  /** In milliseconds since 1970; undefined where the answer does not say. */
+  readonly expiresAt: number | undefined
+}
+
+/** An answer is one token and a few words about it. */
+const MAX_BYTES = 64 * 1024
+const LONGEST_TOKEN = 32 * 1024
+const TIMEOUT_MS = 10_000
+const CONNECTIONS = 32
+/** What can stand in a header after `Bearer ` (RFC 6750 section 2.1 is narrower; opaque tokens in use are not). */
+const TOKEN = /^[\x21-\x7e]+$/
+/** Error codes of RFC 6749, 8693 and 8707: words that are ours to repeat in a log. */
+const ERRORS: ReadonlySet<unknown> = new Set([
+  ...['invalid_request', 'invalid_client', 'invalid_grant', 'invalid_scope', 'invalid_target'],
+  ...['unauthorized_client', 'unsupported_grant_type', 'server_error', 'temporarily_unavailable'],
+])
+
+/** One token endpoint (RFC 6749 section 3.2), with HTTP Basic authentication where there is a client secret. */
+export class TokenEndpoint {
+  readonly #url: string
+  readonly #clientId: string | undefined
+  readonly #readSecret: ReadSecretFile | undefined
+  readonly #fetch: GuardedFetch
+
+  constructor({ tokenUrl, clientId, clientSecretFile, caBundleFile, allowPrivateIP }: TokenEndpointSettings) {
+    this.#url = tokenUrl
+    this.#clientId = clientId
+    this.#readSecret = clientSecretFile === undefined ? undefined : secretFile(clientSecretFile)
+    this.#fetch = createGuardedFetch({
+      caBundleFile,
+      allowPrivateIP,
+      allowLoopback: isLoopback(new URL(tokenUrl)),
+      maxBytes: MAX_BYTES,
+      timeoutMs: TIMEOUT_MS,
+      connections: CONNECTIONS,
+    })
+  }
+
+  /** Whether the gateway can authenticate itself there. */
+  get hasClient(): boolean {
+    return this.#clientId !== undefined && this.#readSecret !== undefined
+  }
+
+  close(): Promise<void> {
+    return this.#fetch.close()
+  }
+
+  /** Asks for a token. Rejects with a CredentialError that repeats nothing of what was sent or answered. */
+  async request(form: Readonly<Record<string, string | undefined>>): Promise<IssuedToken> {
+    const { status, text } = await this.#post(form)
+    const answer = parse(text)
+    if (status === 200 && answer !== undefined) return issuedToken(answer)
+    if (status < 400 || status >= 500 || status === 429) throw unavailable(`answered HTTP ${status}`)
+    const code = ERRORS.has(answer?.['error']) ? ` (${String(answer?.['error'])})` : ''
+    throw new CredentialError(`the token endpoint refused the request with HTTP ${status}${code}`, {
+      text: 'its token endpoint refused the exchange',
+      isPassing: false,
+    })
+  }
+
+  async #post(form: Readonly<Record<string, string | undefined>>) {
+    const body = new URLSearchParams()
+    for (const [name, value] of Object.entries(form)) if (value !== undefined) body.append(name, value)
+    if (this.#clientId !== undefined && this.#readSecret === undefined) body.append('client_id', this.#clientId)
+    try {
+      const headers = { ...this.#authorization(), 'content-type': 'application/x-www-form-urlencoded' }
+      return await this.#fetch(this.#url, headers, body.toString())
+    } catch (cause) {
+      const { code, name, message } = cause as NodeJS.ErrnoException
+      throw unavailable(`can’t be asked: ${code ?? name}: ${message}`, cause)
+    }
+  }
+
+  /** Name and secret are form-encoded before they are joined (RFC 6749 section 2.3.1). */
+  #authorization(): Record<string, string> {
+    if (this.#clientId === undefined || this.#readSecret === undefined) return {}
+    const encoded = [this.#clientId, this.#readSecret()].map((part) =>
+      new URLSearchParams([['', part]]).toString().slice(1),
+    )
+    return { authorization: `Basic ${Buffer.from(encoded.join(':')).toString('base64')}` }
+  }
+}
+
+function parse(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function issuedToken(answer: Record<string, unknown>): IssuedToken {
+  const { access_token: token, token_type: tokenType, issued_token_type: issued, expires_in: expiresIn } = answer
+  if (typeof token !== 'string' || token.length > LONGEST_TOKEN || !TOKEN.test(token))
+    throw unavailable('gave no access_token that can stand in a header')
+  if (typeof tokenType !== 'string') throw unavailable('gave no token_type')
+  if (issued !== undefined && typeof issued !== 'string') throw unavailable('gave an issued_token_type that is no text')
+  if (expiresIn !== undefined && (typeof expiresIn !== 'number' || !Number.isFinite(expiresIn) || expiresIn <= 0))
+    throw unavailable('gave an expires_in that is no number of seconds')
+  return {
+    token,
+    tokenType,
+    issuedTokenType: issued,
+    expiresAt: expiresIn === undefined ? undefined : Date.now() + expiresIn * 1000,
+  }
+}
+
+/** The endpoint can't be used: it is away, or its answer is none. */
+export const unavailable = (what: string, cause?: unknown): CredentialError =>
+  new CredentialError(`the token endpoint ${what}`, {
+    text: 'its token endpoint does not answer as it should',
+    isPassing: true,
+    cause,
+  })

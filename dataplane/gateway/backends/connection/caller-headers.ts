@@ -1,0 +1,74 @@
+import { type CallerCredential, CredentialError } from '../../../credentials/index.ts'
+import { BackendFailure } from './failure.ts'
+import type { BackendHeaders, HeaderList } from './headers.ts'
+
+/**
+ * The headers of requests to a backend for one caller: the configured ones, and over them those of the caller's own
+ * credential.
+ */
+export class CallerHeaders implements BackendHeaders {
+  readonly #backend: string
+  readonly #configured: BackendHeaders
+  readonly #credential: CallerCredential
+  #configuredVersion = -1
+  #of: CallerCredential['current']
+  /** Why no credential could be had at the last try, for the caller; undefined where one was. */
+  problem: string | undefined
+  #current: HeaderList = { version: 0, list: [] }
+
+  constructor(backend: string, configured: BackendHeaders, credential: CallerCredential) {
+    this.#backend = backend
+    this.#configured = configured
+    this.#credential = credential
+  }
+
+  /** Throws a BackendFailure where there is no credential: a request without it is never sent. */
+  current(): HeaderList {
+    const configured = this.#configured.current()
+    const { current } = this.#credential
+    if (current === undefined || (current.expiresAt ?? Number.POSITIVE_INFINITY) <= Date.now())
+      throw new BackendFailure('backend_unavailable', 'there is no credential of the caller')
+    if (this.#of !== current || this.#configuredVersion !== configured.version) {
+      this.#of = current
+      this.#configuredVersion = configured.version
+      this.#current = { version: this.#current.version + 1, list: mergeHeaders(configured.list, current.headers) }
+    }
+    return this.#current
+  }
+
+  /** Undefined where there is a credential; else settles when there is. Rejects with a BackendFailure that callers are told of. */
+  needed(): Promise<unknown> | undefined {
+    return this.#credential.needed()?.then(this.#obtained, this.#failed)
+  }
+
+  /** Obtains another credential: the backend has refused the one there is. Rejects as `needed` does. */
+  renewed(): Promise<unknown> {
+    return this.#credential.renewed(this.#of).then(this.#obtained, this.#failed)
+  }
+
+  /** That the backend has refused a credential which was new. */
+  refused(status: number): BackendFailure {
+    return new BackendFailure('backend_failed', `refuses the caller’s credential with HTTP ${status}`, {
+      status,
+      text: `The backend ${JSON.stringify(this.#backend)} refuses your credential.`,
+    })
+  }
+
+  readonly #obtained = (): void => {
+    this.problem = undefined
+  }
+
+  readonly #failed = (error: unknown): never => {
+    if (!(error instanceof CredentialError)) throw error
+    const text = `The credential for the backend ${JSON.stringify(this.#backend)} can’t be had: ${error.text}.`
+    this.problem = text
+    throw new BackendFailure('backend_unavailable', error.message, { cause: error, text })
+  }
+}
+
+/** Two flat lists as one, in which the second one's values stand for names that both have. */
+export function mergeHeaders(list: readonly string[], over: readonly string[]): string[] {
+  const replaced = new Set(over.filter((_text, index) => index % 2 === 0).map((name) => name.toLowerCase()))
+  const kept = list.filter((_text, index) => !replaced.has((list[index - (index % 2)] as string).toLowerCase()))
+  return [...kept, ...over]
+}

@@ -1,0 +1,43 @@
+import { type CallerCredential, createStrategy, type Strategy } from '../../credentials/index.ts'
+import { Backend, type BackendOptions } from './backend/backend.ts'
+import { CallerHeaders } from './connection/caller-headers.ts'
+import { ConfiguredHeaders } from './connection/headers.ts'
+import { OwnHeaders } from './connection/own-headers.ts'
+import type { FailurePolicy } from './health/failure-policy.ts'
+
+/** A backend for which each caller has a credential of their own. */
+export interface PersonalBackend {
+  /** The backend as the gateway itself sees it, without anybody's credential. */
+  readonly shared: Backend
+  readonly strategy: Strategy
+  /** Obtains what the gateway's own probes carry. */
+  readonly authorize: () => Promise<unknown>
+  /**
+   * The backend for one caller: with sessions, streams, lists, era and health of its own, so that nothing of one caller
+   * can reach another. It shares connections, which carry no identity, where the transport is HTTP.
+   */
+  open(credential: CallerCredential): Backend
+}
+
+/** Undefined where the configuration names no credential of callers. */
+export function personalBackend(options: BackendOptions, policy: () => FailurePolicy): PersonalBackend | undefined {
+  const { config, directory } = options
+  if (config.credential === undefined) return undefined
+  const strategy = createStrategy(config.credential, { directory })
+  const configured = () => new ConfiguredHeaders(config, directory)
+  const own = new OwnHeaders(configured(), strategy)
+  const shared = new Backend({ ...options, headers: own })
+  return {
+    shared,
+    strategy,
+    authorize: () => own.authorize(),
+    open(credential) {
+      const caller = new CallerHeaders(config.name, configured(), credential)
+      // A stream of messages (HTTP+SSE) is one conversation: each caller has one.
+      const transport = config.transport === 'sse' ? undefined : shared.dispatcher
+      const backend = new Backend({ ...options, caller, transport })
+      backend.health.policy = policy()
+      return backend
+    },
+  }
+}

@@ -1,0 +1,102 @@
+import type { Backend } from '../backend/backend.ts'
+import { type BackendFailure, connectionFailure } from '../connection/failure.ts'
+import { refreshPromptsAndResources } from './list-prompts-and-resources.ts'
+import { listTools } from './list-tools.ts'
+import { sameTools } from './same-tools.ts'
+
+/** How long the first request of a caller waits for the caller's lists. */
+const FIRST_MS = 5_000
+/** After a failure the lists are asked for no sooner than this. */
+const PAUSE_MS = 2_000
+
+/**
+ * The lists of a backend as one caller sees them, asked for with the caller's credential. They are asked for when the
+ * caller comes, and again when they are older than the interval of the policy; nothing is asked for a caller who is away.
+ */
+export class CallerFeed {
+  readonly backend: Backend
+  readonly #onChange: () => void
+  #running: Promise<void> | undefined
+  #again = false
+  /** `performance.now()` from which on the lists are to be asked for again. */
+  #staleAt = 0
+  #isTried = false
+
+  constructor(backend: Backend, onChange: () => void) {
+    this.backend = backend
+    this.#onChange = onChange
+    backend.refreshLists = () => this.refresh()
+  }
+
+  /** Whether they have been asked for at all, with or without success. */
+  get isTried(): boolean {
+    return this.#isTried
+  }
+
+  /** The caller is here: stale lists are asked for. */
+  keepFresh(): void {
+    if (this.#running === undefined && performance.now() >= this.#staleAt) this.#start()
+  }
+
+  /** Asks for them now. */
+  refresh(): void {
+    if (this.#running === undefined) this.#start()
+    else this.#again = true
+  }
+
+  /** Settles when they have been asked for once, or have had their time. */
+  first(): Promise<void> {
+    if (this.#isTried) return Promise.resolve()
+    this.keepFresh()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, FIRST_MS)
+    return Promise.race([this.#running, promise]).finally(() => clearTimeout(timer))
+  }
+
+  #start(): void {
+    this.#running = this.#run()
+      .catch((error) => this.backend.log.error({ err: error }, 'asking for a caller’s lists failed'))
+      .finally(() => {
+        this.#running = undefined
+        this.#isTried = true
+      })
+  }
+
+  async #run(): Promise<void> {
+    const { backend } = this
+    do {
+      this.#again = false
+      const failure = await this.#list().catch((error) => connectionFailure(error))
+      this.#staleAt = performance.now() + (failure === undefined ? backend.health.policy.intervalMs : PAUSE_MS)
+      if (failure !== undefined && !backend.closed) this.#failed(failure)
+    } while (this.#again && !backend.closed)
+  }
+
+  async #list(): Promise<undefined> {
+    const { backend } = this
+    await backend.caller?.needed()
+    const start = performance.now()
+    const { tools } = await listTools(backend).catch(async (error) => {
+      if (connectionFailure(error).status !== 401) throw error
+      await backend.caller?.renewed()
+      return listTools(backend)
+    })
+    backend.health.listed(performance.now() - start)
+    const changed = await refreshPromptsAndResources(backend)
+    if (!changed && sameTools(backend.tools, tools)) return
+    backend.tools = tools
+    this.#onChange()
+  }
+
+  #failed(failure: BackendFailure): void {
+    const { backend } = this
+    backend.health.failed(failure)
+    backend.legacySupport.forget()
+    backend.log.debug({ code: failure.code, reason: failure.message }, 'no list of tools for a caller')
+    // What the backend has shown to a credential that it refuses now is not shown any more.
+    if (failure.status !== 401 && failure.status !== 403) return
+    if (backend.tools === undefined || backend.tools.length === 0) return
+    backend.tools = []
+    this.#onChange()
+  }
+}

@@ -1,0 +1,159 @@
+import type { LRUCache } from 'lru-cache'
+import type { GatewayConfig } from '../../config/gateway.ts'
+import { CallerCredential, type CredentialCache, type Subject } from '../../credentials/index.ts'
+import type { Catalogs } from '../access/visible-lists.ts'
+import { buildCatalog, type Catalog } from '../aggregation/catalog.ts'
+import {
+  backendOfUri,
+  buildPromptResourceCatalog,
+  type PromptResourceCatalog,
+} from '../aggregation/prompt-resource-catalog.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import type { PersonalBackend } from '../backends/personal-backend.ts'
+import { CallerFeed } from '../backends/refresh/caller-feed.ts'
+import { checkLists } from './readiness.ts'
+import type { View } from './view.ts'
+
+/** Both catalogs of a view, and when they were built. */
+export interface Built extends Catalogs {
+  /** Of the lists of the gateway that they were built from. */
+  readonly version: number
+}
+
+/** What all views of callers stand on. */
+export interface ViewGround {
+  readonly config: GatewayConfig
+  readonly personal: readonly PersonalBackend[]
+  /** What nobody's credential is sent for. */
+  readonly shared: View
+  /** Changes with the lists in `shared`. */
+  readonly version: number
+  readonly cache: CredentialCache
+  /** Catalogs of views: beyond a bound in bytes those that were not used for longest are built anew. */
+  readonly built: LRUCache<object, Built>
+  /** The lists of a view have changed. */
+  changed(view: CallerView, before: Catalogs): void
+}
+
+interface Own {
+  readonly of: PersonalBackend
+  readonly backend: Backend
+  readonly feed: CallerFeed
+}
+
+/**
+ * What one caller sees where backends get credentials of their callers: those backends are the caller's own, with
+ * everything that belongs to them; all others are the ones that everybody has.
+ */
+export class CallerView implements View {
+  /** `performance.now()` of the caller's last request. */
+  usedAt = 0
+  readonly #ground: ViewGround
+  #subject: Subject
+  #own = new Map<string, Own>()
+  #backends: readonly Backend[] = []
+  #version = -1
+
+  constructor(ground: ViewGround, subject: Subject) {
+    this.#ground = ground
+    this.#subject = subject
+  }
+
+  /** The caller is here with a token that has just been verified: it is the one that is exchanged from now on. */
+  arrived(subject: Subject): void {
+    this.#subject = subject
+    this.usedAt = performance.now()
+    for (const { feed } of this.#current()) feed.keepFresh()
+  }
+
+  get backends(): readonly Backend[] {
+    this.#current()
+    return this.#backends
+  }
+
+  get allListed(): boolean {
+    return this.#ground.shared.allListed && this.#current().every(({ feed }) => feed.isTried)
+  }
+
+  async firstLists(): Promise<void> {
+    await Promise.all([this.#ground.shared.firstLists(), ...this.#current().map(({ feed }) => feed.first())])
+  }
+
+  checkLists(): void {
+    checkLists(this.#ground.config, this.backends)
+  }
+
+  backendNamed(name: string): Backend | undefined {
+    return this.backends.find((backend) => backend.name === name)
+  }
+
+  get catalog(): Catalog {
+    return this.#built().catalog
+  }
+
+  get promptsAndResources(): PromptResourceCatalog {
+    return this.#built().promptsAndResources
+  }
+
+  /** Both as they are now. */
+  get catalogs(): Catalogs {
+    return this.#built()
+  }
+
+  /** Backends that are this caller's alone. */
+  get own(): readonly Backend[] {
+    return [...this.#own.values()].map(({ backend }) => backend)
+  }
+
+  /** The caller's own backends under the configuration in force; those that it has no more are let go of. */
+  #current(): readonly Own[] {
+    const { version, personal, shared } = this.#ground
+    if (this.#version !== version) {
+      this.#version = version
+      const before = this.#own
+      this.#own = new Map()
+      for (const of of personal) {
+        const known = before.get(of.shared.name)
+        this.#own.set(of.shared.name, known?.of === of ? known : this.#open(of))
+      }
+      this.#backends = shared.backends.map((backend) => this.#own.get(backend.name)?.backend ?? backend)
+    }
+    return [...this.#own.values()]
+  }
+
+  #open(of: PersonalBackend): Own {
+    const credential = new CallerCredential(of.strategy, this.#ground.cache, () => this.#subject)
+    const backend = of.open(credential)
+    return { of, backend, feed: new CallerFeed(backend, () => this.#changed()) }
+  }
+
+  #built(): Built {
+    const { built, version, config } = this.#ground
+    const kept = built.get(this)
+    if (kept !== undefined && kept.version === version) return kept
+    const promptsAndResources = buildPromptResourceCatalog(config, this.backends)
+    const catalog = buildCatalog(config, this.backends, (uri) => backendOfUri(promptsAndResources, uri))
+    const next: Built = { version, catalog, promptsAndResources }
+    built.set(this, next, { size: sizeOf(next) })
+    return next
+  }
+
+  #changed(): void {
+    const before = this.#ground.built.peek(this)
+    this.#ground.built.delete(this)
+    if (before !== undefined) this.#ground.changed(this, before)
+  }
+}
+
+/** What a tool or another item of a catalog costs beside its text. */
+const ITEM_BYTES = 512
+
+function sizeOf({ catalog, promptsAndResources }: Catalogs): number {
+  const { legacyList, modernList, plain, routes } = catalog
+  const { lists, prompts, uris } = promptsAndResources
+  const tools = legacyList.length + modernList.length
+  const plainTools = plain.legacyList === legacyList ? 0 : plain.legacyList.length + plain.modernList.length
+  const others = Object.values(lists).reduce((sum, { legacy, modern }) => sum + legacy.length + modern.length, 0)
+  // The texts of tools are held once more, as they were read.
+  return 2 * tools + plainTools + 2 * others + ITEM_BYTES * (routes.size + prompts.size + uris.size + 1)
+}

@@ -1,0 +1,143 @@
+import { LRUCache } from 'lru-cache'
+import { CredentialCache, type Subject } from '../../credentials/index.ts'
+import type { Caller } from '../../identity/caller.ts'
+import { PublicError } from '../../server/errors.ts'
+import type { Catalogs } from '../access/visible-lists.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import { bindingOf } from '../sessions/binding.ts'
+import { type Built, CallerView, type ViewGround } from './caller-view.ts'
+import type { View } from './view.ts'
+
+const MIB = 1024 * 1024
+const MOST_VIEWS = 4096
+/** A caller who has been away for so long is forgotten, with sessions at the caller's backends. */
+const IDLE_MS = 5 * 60_000
+
+interface CallerViewsOptions {
+  /** What is in force now. */
+  ground(): Pick<ViewGround, 'config' | 'personal' | 'shared' | 'version'>
+  /** What one caller sees has changed. */
+  onChange(binding: string, before: Catalogs, after: Catalogs): void
+  /** Everybody who waits for something. */
+  busy(): readonly { readonly binding: string }[]
+  /** A caller's own backend is let go of. */
+  onGone(backend: Backend): void
+  /** Memory of the container, where it has a limit. */
+  readonly memoryBytes?: number | undefined
+}
+
+/** What each caller sees, where some backend gets credentials of its callers. */
+export class CallerViews {
+  readonly #options: CallerViewsOptions
+  /** By binding, the one that was not used for longest first. */
+  readonly #views = new Map<string, CallerView>()
+  readonly #ground: ViewGround
+
+  constructor(options: CallerViewsOptions) {
+    this.#options = options
+    const { memoryBytes = 512 * MIB } = options
+    const fixed = {
+      cache: new CredentialCache(),
+      built: new LRUCache<object, Built>({ max: MOST_VIEWS, maxSize: Math.max(memoryBytes / 16, 16 * MIB) }),
+      changed: (view: CallerView, before: Catalogs) => this.#changed(view, before),
+    }
+    this.#ground = {
+      ...fixed,
+      get config() {
+        return options.ground().config
+      },
+      get personal() {
+        return options.ground().personal
+      },
+      get shared() {
+        return options.ground().shared
+      },
+      get version() {
+        return options.ground().version
+      },
+    }
+  }
+
+  /**
+   * The view of a caller whose token has just been verified. `authorization` is the header that it came in. Throws
+   * `unavailable` where there are too many callers.
+   */
+  of(caller: Caller, authorization: string | undefined): View {
+    const { personal, shared } = this.#ground
+    if (personal.length === 0 || caller.kind === 'anonymous') return shared
+    const subject: Subject = {
+      issuer: caller.issuer,
+      subject: caller.subject,
+      claims: caller.claims,
+      token: tokenIn(authorization),
+    }
+    const binding = bindingOf(caller)
+    const view = this.#views.get(binding) ?? this.#open(subject)
+    this.#views.delete(binding)
+    this.#views.set(binding, view)
+    view.arrived(subject)
+    return view
+  }
+
+  #open(subject: Subject): CallerView {
+    if (this.#views.size >= MOST_VIEWS) this.#forget(0, 1)
+    if (this.#views.size >= MOST_VIEWS)
+      throw new PublicError('unavailable', {
+        message: 'Too many callers are served at the moment; try again.',
+        headers: { 'retry-after': '10' },
+      })
+    return new CallerView(this.#ground, subject)
+  }
+
+  /** The caller's own backend of this name, or the one that is everybody's. Undefined where the caller is not known here. */
+  backendNamed(binding: string, name: string): Backend | undefined {
+    const view = this.#views.get(binding)
+    if (view !== undefined) return view.backendNamed(name)
+    const { personal, shared } = this.#ground
+    return personal.some(({ shared: { name: own } }) => own === name) ? undefined : shared.backendNamed(name)
+  }
+
+  /** What this caller sees, for what is not in a request; what all see where the caller is not known here. */
+  known(binding: string): View {
+    return this.#views.get(binding) ?? this.#ground.shared
+  }
+
+  #changed(view: CallerView, before: Catalogs): void {
+    for (const [binding, known] of this.#views)
+      if (known === view) this.#options.onChange(binding, before, view.catalogs)
+  }
+
+  /** Forgets callers who are away, and ends idle sessions of the others at their backends; `now` in milliseconds since 1970. */
+  sweep(now: number): void {
+    this.#forget(IDLE_MS, Number.POSITIVE_INFINITY)
+    for (const view of this.#views.values()) for (const { callerSessions } of view.own) callerSessions.sweep(now)
+  }
+
+  /** Forgets callers who have been away for so long and wait for nothing, at most so many. */
+  #forget(idleMs: number, most: number): void {
+    const busy = new Set(this.#views.size === 0 ? [] : this.#options.busy().map(({ binding }) => binding))
+    const before = performance.now() - idleMs
+    let left = most
+    for (const [binding, view] of this.#views) {
+      if (left === 0 || view.usedAt > before) return
+      if (busy.has(binding)) continue
+      this.#views.delete(binding)
+      this.#drop(view)
+      left--
+    }
+  }
+
+  #drop(view: CallerView): void {
+    for (const backend of view.own) this.#options.onGone(backend)
+  }
+
+  /** Ends all. */
+  async close(): Promise<void> {
+    const backends = [...this.#views.values()].flatMap(({ own }) => own)
+    this.#views.clear()
+    await Promise.all(backends.map((backend) => backend.close()))
+  }
+}
+
+/** The token in a header that was found good. */
+const tokenIn = (authorization = ''): string => authorization.slice(authorization.indexOf(' ')).trim()

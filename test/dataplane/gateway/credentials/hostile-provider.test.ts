@@ -1,0 +1,76 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import { exchanged, respond, type TestTokenEndpoint } from '../../../support/network/token-endpoint.ts'
+import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const SECRET = 'what-the-provider-says'
+const VALUES: readonly unknown[] = [null, true, 7, '', [], {}, [SECRET], { a: SECRET }]
+
+/** Bodies that are no answer to an exchange. */
+const bodies: readonly (readonly [what: string, body: unknown])[] = [
+  ...VALUES.map((value) => [`the body ${JSON.stringify(value)}`, JSON.stringify(value)] as const),
+  ['no JSON', `<html>${SECRET}`],
+  ...VALUES.map((value) => [`access_token ${JSON.stringify(value)}`, exchanged(value as string)] as const),
+  ['a token that breaks out of its header', exchanged(`${SECRET}\r\nx-injected: 1`)],
+  ['a token with a space', exchanged(`${SECRET} a`)],
+  ['a huge token', exchanged('x'.repeat(33 * 1024))],
+  ['a huge body', exchanged('x'.repeat(1024 * 1024))],
+  ...VALUES.map((value) => [`token_type ${JSON.stringify(value)}`, exchanged(SECRET, { token_type: value })] as const),
+  ['a token that is bound to a key', exchanged(SECRET, { token_type: 'DPoP' })],
+  ['a token that is none', exchanged(SECRET, { token_type: 'N_A' })],
+  ...VALUES.map(
+    (value) => [`issued_token_type ${JSON.stringify(value)}`, exchanged(SECRET, { issued_token_type: value })] as const,
+  ),
+  ['no issued_token_type', exchanged(SECRET, { issued_token_type: undefined })],
+  ['a refresh token', exchanged(SECRET, { issued_token_type: 'urn:ietf:params:oauth:token-type:refresh_token' })],
+  ...[null, true, '600', -1, 0, [], {}].map(
+    (value) => [`expires_in ${JSON.stringify(value)}`, exchanged(SECRET, { expires_in: value })] as const,
+  ),
+]
+
+async function callThrough(answerToken: TestTokenEndpoint['answer']) {
+  const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+  gateway.endpoint.answer = answerToken
+  const headers = await gateway.bearer('alice')
+  const { json, status } = await postModern(gateway.url, 'tools/call', { name: 'api_t' }, headers)
+  const said = JSON.stringify([json, gateway.lines, await gateway.status()])
+  const sent = raw.calls('tools/call').length
+  await gateway.close()
+  await raw.close()
+  return { json, status, said, sent, token: headers.authorization.slice('Bearer '.length) }
+}
+
+test('whatever a provider answers, no call goes out without a good token, and nothing of the answer is told', async () => {
+  for (const [what, body] of bodies) {
+    const { json, said, sent, token } = await callThrough((_request, response) => respond(response, 200, body))
+    assert.match(json.error?.message ?? '', /credential for the backend "api" can’t be had/, what)
+    assert.is(sent, 0, what)
+    assert.not.match(said, SECRET, what)
+    assert.not.ok(said.includes(token), what)
+  }
+})
+
+test('a redirect is not followed: it would take the token elsewhere', async () => {
+  const paths: string[] = []
+  const { json } = await callThrough(({ path }, response) => {
+    paths.push(path)
+    response.writeHead(307, { location: '/elsewhere' }).end()
+  })
+  assert.ok(json.error)
+  assert.equal([...new Set(paths)], ['/token'])
+})
+
+test('a refusal is told as such, and its code goes to the log alone where it is a known word', async () => {
+  for (const error of ['invalid_grant', SECRET, { [SECRET]: 1 }, null]) {
+    const { json, said } = await callThrough((_request, response) =>
+      respond(response, 400, { error, error_description: SECRET }),
+    )
+    assert.match(json.error?.message ?? '', /its token endpoint refused the exchange/)
+    assert.not.match(said, SECRET)
+  }
+})
+
+test.run()

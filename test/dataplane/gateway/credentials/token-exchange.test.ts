@@ -1,0 +1,215 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { connect, connectV1, textOf } from '../../../support/gateway/clients.ts'
+import { CLIENT, exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import { exchanged, respond } from '../../../support/network/token-endpoint.ts'
+import { answer, OK_RESULT, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+
+for (const era of ['modern', 'legacy', 'both'] as const) {
+  test(`a ${era} backend gets the exchanged token and never the caller’s`, async () => {
+    const result = '{"resultType":"complete","content":[{"type":"text","text":"ok"}]}'
+    const raw = await startRawServer({ era, call: (request) => answer(request, result) })
+    const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+    const headers = await gateway.bearer('alice')
+    for (const mode of ['modern', 'legacy'] as const) {
+      const { client } = await connect(gateway.url, mode, { headers })
+      assert.equal(
+        (await client.listTools()).tools.map(({ name }) => name),
+        ['api_t'],
+      )
+      assert.is(textOf(await client.callTool({ name: 'api_t', arguments: {} })), 'ok')
+      await client.close()
+    }
+    const { client } = await connectV1(gateway.url, { headers })
+    assert.is(textOf(await client.callTool({ name: 'api_t', arguments: {} })), 'ok')
+    await client.close()
+    const token = headers.authorization.slice('Bearer '.length)
+    for (const { headers: sent, body } of raw.seen) {
+      assert.match(sent.authorization ?? '', /^Bearer for-(alice|gateway)-at-api-\d+$/)
+      assert.not.ok(JSON.stringify([sent, body]).includes(token))
+    }
+    for (const { headers: sent } of raw.calls('tools/list')) assert.match(sent.authorization ?? '', /for-alice-at-api/)
+    const exchanges = gateway.endpoint.requests.filter(({ form }) => form['grant_type']?.endsWith('token-exchange'))
+    assert.is(exchanges.length, 1, 'it is kept for the next calls')
+    assert.is(exchanges[0]?.form['subject_token'], token)
+    assert.not.ok(JSON.stringify([gateway.lines, await gateway.status()]).includes(token))
+    assert.not.match(JSON.stringify([gateway.lines, await gateway.status()]), /for-alice|p%ss/)
+    await gateway.close()
+    await raw.close()
+  })
+}
+
+test('the form of the exchange, and the client’s authentication', async () => {
+  const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  const gateway = await startExchangingGateway((endpoint) => [
+    exchanging('api', raw.url, endpoint, { scopes: ['read', 'write'], subjectTokenType: 'jwt' }),
+    exchanging('long', raw.url, endpoint, {
+      subjectTokenType: 'urn:ietf:params:oauth:token-type:id_token',
+      headerName: 'X-Upstream-Token',
+    }),
+  ])
+  const headers = await gateway.bearer('alice')
+  await postModern(gateway.url, 'tools/call', { name: 'api_t' }, headers)
+  await postModern(gateway.url, 'tools/call', { name: 'long_t' }, headers)
+  const seen = raw.calls('tools/call').at(-1)?.headers
+  assert.match(String(seen?.['x-upstream-token']), /^Bearer for-alice-at-long/)
+  assert.is(seen?.authorization, undefined)
+  const of = (audience: string) =>
+    gateway.endpoint.requests.find(({ form }) => form['audience'] === audience && form['subject_token'] !== undefined)
+  assert.equal(of('api')?.form, {
+    grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+    requested_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+    subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
+    subject_token: headers.authorization.slice('Bearer '.length),
+    audience: 'api',
+    scope: 'read write',
+  })
+  assert.is(of('long')?.form['subject_token_type'], 'urn:ietf:params:oauth:token-type:id_token')
+  const encoded = [CLIENT.id, CLIENT.secret].map((part) => encodeURIComponent(part).replaceAll('%20', '+')).join(':')
+  for (const { headers: sent } of gateway.endpoint.requests)
+    assert.is(sent.authorization, `Basic ${Buffer.from(encoded).toString('base64')}`)
+  await gateway.close()
+  await raw.close()
+})
+
+test('the gateway’s own probes carry its own credential, and one that asks for a credential lives', async () => {
+  const raw = await startRawServer({
+    era: 'modern',
+    call: (request) => answer(request, OK_RESULT),
+    before: ({ headers }, res) => {
+      if (/^Bearer for-alice/.test(headers.authorization ?? '')) return false
+      res.writeHead(401).end()
+      return true
+    },
+  })
+  const gateway = await startExchangingGateway((endpoint) => [
+    exchanging('own', raw.url, endpoint),
+    { ...exchanging('bare', raw.url, endpoint), credential: withoutClient(endpoint.url) },
+  ])
+  await eventually('the probes', async () =>
+    (await gateway.status()).backends.every(({ health }) => health === 'healthy'),
+  )
+  assert.equal([...new Set(raw.seen.map(({ headers }) => headers.authorization?.replace(/\d+$/, '')))].sort(), [
+    'Bearer for-gateway-at-own-',
+    undefined,
+  ])
+  const { json } = await postModern(gateway.url, 'tools/call', { name: 'bare_t' }, await gateway.bearer('alice'))
+  assert.ok(json.result)
+  await gateway.close()
+  await raw.close()
+})
+
+const withoutClient = (tokenUrl: string) => ({ type: 'tokenExchange' as const, tokenExchange: { tokenUrl } })
+
+test('a token is kept until a minute before its end, and one at a time is obtained', async () => {
+  const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+  const headers = await gateway.bearer('alice')
+  const call = () => postModern(gateway.url, 'tools/call', { name: 'api_t' }, headers)
+  let life = 61
+  gateway.endpoint.answer = async ({ form }, response) => {
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    respond(response, 200, exchanged(`t${form['subject_token'] === undefined ? 'own' : ''}`, { expires_in: life }))
+  }
+  const exchanges = () => gateway.endpoint.requests.filter(({ form }) => form['subject_token'] !== undefined).length
+  await Promise.all(Array.from({ length: 20 }, call))
+  assert.is(exchanges(), 1)
+  await eventually('its last minute', async () => {
+    await call()
+    return exchanges() === 2
+  })
+  life = 30
+  await eventually('a short one', async () => {
+    await call()
+    return exchanges() === 3
+  })
+  await call()
+  assert.is(exchanges(), 4, 'a short one serves one call')
+  await gateway.close()
+  await raw.close()
+})
+
+test('a client that leaves cancels no exchange', async () => {
+  const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+  const headers = await gateway.bearer('alice')
+  const { promise, resolve } = Promise.withResolvers<void>()
+  gateway.endpoint.answer = async (_request, response) => {
+    await promise
+    respond(response, 200, exchanged('late'))
+  }
+  const leaving = new AbortController()
+  const left = fetch(gateway.url, { method: 'POST', signal: leaving.signal, headers: { ...headers } }).catch(
+    () => 'left',
+  )
+  const first = postModern(gateway.url, 'tools/list', {}, headers)
+  leaving.abort()
+  await left
+  resolve()
+  assert.ok((await first).json.result)
+  const exchanges = gateway.endpoint.requests.filter(({ form }) => form['subject_token'] !== undefined)
+  assert.is(exchanges.length, 1)
+  await gateway.close()
+  await raw.close()
+})
+
+test('a 401 of the backend obtains another token once and retries once, in both eras', async () => {
+  for (const era of ['modern', 'legacy'] as const) {
+    let refused = new Set<string | undefined>()
+    const raw = await startRawServer({
+      era,
+      tools: [tool('t')],
+      call: (request) => answer(request, OK_RESULT),
+      before: ({ headers }, res) => {
+        if (!refused.has(headers.authorization) && !refused.has('all')) return false
+        res.writeHead(401).end()
+        return true
+      },
+    })
+    const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
+    const headers = await gateway.bearer('alice')
+    const call = () => postModern(gateway.url, 'tools/call', { name: 'api_t' }, headers)
+    assert.ok((await call()).json.result)
+    const first = raw.calls('tools/call').at(-1)?.headers.authorization
+    refused = new Set([first])
+    assert.ok((await call()).json.result, `${era}: with another one`)
+    assert.is.not(raw.calls('tools/call').at(-1)?.headers.authorization, first)
+    const before = raw.calls('tools/call').length
+    refused = new Set(['all'])
+    const failed = await call()
+    assert.is(failed.json.error?.message, 'The backend "api" refuses your credential.')
+    assert.is(raw.calls('tools/call').length, before + 2, 'and no third time')
+    await gateway.close()
+    await raw.close()
+  }
+})
+
+test('a provider that is away takes down its own backends alone, and the caller learns which and why', async () => {
+  const raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  const gateway = await startExchangingGateway((endpoint) => [
+    exchanging('api', raw.url, endpoint),
+    { name: 'open', url: raw.url },
+  ])
+  const headers = await gateway.bearer('alice')
+  const call = (name: string) => postModern(gateway.url, 'tools/call', { name }, headers)
+  assert.ok((await call('api_t')).json.result)
+  gateway.endpoint.answer = (_request, response) => respond(response, 500, { error: 'secret detail of the provider' })
+  const bob = await gateway.bearer('bob')
+  const ofBob = await postModern(gateway.url, 'tools/call', { name: 'api_t' }, bob)
+  assert.ok(ofBob.json.error)
+  assert.ok((await postModern(gateway.url, 'tools/call', { name: 'open_t' }, bob)).json.result)
+  assert.is(
+    ofBob.json.error?.message,
+    'The backend "api" can’t be reached. The credential for the backend "api" can’t be had: its token endpoint does not answer as it should.',
+  )
+  const listed = await postModern(gateway.url, 'tools/list', {}, bob)
+  assert.match(JSON.stringify(listed.json.result), /open_t/)
+  assert.ok((await call('api_t')).json.result, 'who has a token already is served')
+  assert.not.match(JSON.stringify([ofBob.json, gateway.lines, await gateway.status()]), /secret detail/)
+  await gateway.close()
+  await raw.close()
+})
+
+test.run()

@@ -1,0 +1,72 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
+import { type IdentityProvider, startIdentityProvider } from '../network/identity-provider.ts'
+import { startTokenEndpoint, type TestTokenEndpoint } from '../network/token-endpoint.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from './gateway.ts'
+
+export const AUDIENCE = 'https://gateway.example/mcp'
+/** Has characters that must be form-encoded before they go into HTTP Basic. */
+export const CLIENT = { id: 'the:gateway', secret: 'p%ss w:rd+ü' } as const
+
+/** A gateway whose callers come with tokens of `idp`, and whose backends get tokens of `endpoint`. */
+export interface ExchangingGateway extends GatewayUnderTest {
+  readonly idp: IdentityProvider
+  readonly endpoint: TestTokenEndpoint
+  /** The header of a caller; one token a subject. */
+  bearer(subject: string): Promise<{ readonly authorization: string }>
+}
+
+type Exchange = NonNullable<BackendConfig['credential']>['tokenExchange']
+
+/** A backend that gets exchanged tokens; its name is their audience. */
+export const exchanging = (
+  name: string,
+  url: string,
+  endpoint: TestTokenEndpoint,
+  more: Partial<Exchange> = {},
+): BackendConfig => ({
+  name,
+  url,
+  credential: {
+    type: 'tokenExchange',
+    tokenExchange: {
+      tokenUrl: endpoint.url,
+      audience: name,
+      clientId: CLIENT.id,
+      clientSecretFile: 'client-secret',
+      ...more,
+    },
+  },
+})
+
+export async function startExchangingGateway(
+  backendsOf: (endpoint: TestTokenEndpoint) => readonly BackendConfig[],
+  config: Partial<TestConfig> = {},
+): Promise<ExchangingGateway> {
+  const idp = await startIdentityProvider()
+  const endpoint = await startTokenEndpoint()
+  const gateway = await startGateway(
+    {
+      incomingAuth: { type: 'oidc', oidc: { issuer: idp.issuer, audience: AUDIENCE } },
+      ...config,
+      backends: [...backendsOf(endpoint)],
+    },
+    (directory) => writeFile(join(directory, 'client-secret'), `${CLIENT.secret}\n`),
+  )
+  const tokens = new Map<string, Promise<string>>()
+  return {
+    ...gateway,
+    idp,
+    endpoint,
+    async bearer(subject) {
+      const token = tokens.get(subject) ?? idp.mint({ sub: subject, aud: AUDIENCE })
+      tokens.set(subject, token)
+      return { authorization: `Bearer ${await token}` }
+    },
+    async close() {
+      await gateway.close()
+      await Promise.all([endpoint.close(), idp.close()])
+    },
+  }
+}

@@ -1,0 +1,68 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { orFail } from '../or-fail.ts'
+
+/** What came to a token endpoint. */
+export interface TokenRequest {
+  readonly path: string
+  readonly headers: IncomingMessage['headers']
+  readonly form: Readonly<Record<string, string>>
+}
+
+/** A token endpoint that records what it is asked and answers as a test says. */
+export interface TestTokenEndpoint {
+  readonly url: string
+  readonly port: number
+  readonly requests: TokenRequest[]
+  /** Answers a request; the default exchanges a token, see `exchanged`. */
+  answer: (request: TokenRequest, response: ServerResponse) => void | Promise<void>
+  close(): Promise<void>
+}
+
+/** What an exchange answers, as RFC 8693 (section 2.2.1) has it. */
+export const exchanged = (token: string, more: Readonly<Record<string, unknown>> = {}): object => ({
+  access_token: token,
+  issued_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+  token_type: 'Bearer',
+  expires_in: 600,
+  ...more,
+})
+
+/** The subject of a JWT, unverified. */
+export const subjectOf = (token = ''): string =>
+  (JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString() || '{}') as { sub?: string }).sub ?? ''
+
+export function respond(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { 'content-type': 'application/json' })
+  response.end(typeof body === 'string' ? body : JSON.stringify(body))
+}
+
+/** By default each exchange gives a token that names its subject, the audience and how many there were before. */
+export async function startTokenEndpoint(port = 0): Promise<TestTokenEndpoint> {
+  const requests: TokenRequest[] = []
+  const endpoint = { requests } as unknown as TestTokenEndpoint
+  endpoint.answer = ({ form }, response) => {
+    const who = form['grant_type'] === 'client_credentials' ? 'gateway' : subjectOf(form['subject_token'])
+    respond(response, 200, exchanged(`for-${who}-at-${form['audience'] ?? 'any'}-${requests.length}`))
+  }
+  const server = createServer(
+    orFail(async (request: IncomingMessage, response: ServerResponse) => {
+      let body = ''
+      for await (const chunk of request) body += chunk
+      const form = Object.fromEntries(new URLSearchParams(body))
+      const recorded = { path: request.url ?? '', headers: request.headers, form }
+      requests.push(recorded)
+      await endpoint.answer(recorded, response)
+    }),
+  )
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  const { port: own } = server.address() as AddressInfo
+  return Object.assign(endpoint, {
+    url: `http://127.0.0.1:${own}/token`,
+    port: own,
+    close: async () => {
+      server.closeAllConnections()
+      await new Promise<void>((resolve) => server.close(() => resolve()))
+    },
+  })
+}
