@@ -35,12 +35,17 @@ export class Stage {
   }
 
   /** Calls the tool as a client of a session, and waits until its answer has begun with a log message, `first`. */
-  async beginCall(url: string, session: Readonly<Record<string, string>>, id: unknown = 'c1'): Promise<EventReader> {
+  async beginCall(
+    url: string,
+    session: Readonly<Record<string, string>>,
+    id: unknown = 'c1',
+    name = 't',
+  ): Promise<EventReader> {
     const before = this.calls.length
     const opening = EventReader.open(url, {
       method: 'POST',
       headers: { ...BASE_HEADERS, ...session },
-      body: rpc('tools/call', { name: 't', arguments: {} }, id),
+      body: rpc('tools/call', { name, arguments: {} }, id),
     })
     await eventually('the call', () => this.calls.length > before)
     this.log('first')

@@ -1,0 +1,127 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { dispatch } from '../../cli/dispatch.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { startGateway } from '../support/gateway/gateway.ts'
+import { startMcpServer } from '../support/servers/dual-server.ts'
+
+const POLICIES = [
+  '@id("engineers")\npermit(principal in Group::"eng", action == Action::"call_tool", resource);',
+  '@id("no-prod") forbid(principal, action, resource) when { context has arg_env && context.arg_env == "prod" };',
+  'permit(principal, action == Action::"read_resource", resource) when { resource.uri like "docs://*" };',
+]
+const { path: folder } = temporaryFolder()
+const manifests = join(folder, 'manifests.json')
+const caller = join(folder, 'caller.json')
+writeFileSync(caller, JSON.stringify({ sub: 'eve', groups: ['eng'] }))
+writeFileSync(
+  manifests,
+  JSON.stringify({
+    apiVersion: 'portico.dev/v1beta1',
+    kind: 'MCPServer',
+    metadata: { name: 'files', namespace: 'default' },
+    spec: {
+      image: 'x',
+      transport: 'streamable-http',
+      authzConfig: { type: 'inline', inline: { policies: POLICIES } },
+    },
+  }),
+)
+
+async function explain(...argv: string[]) {
+  let out = ''
+  let err = ''
+  const io = {
+    out: (text: string) => void (out += text),
+    err: (line: string) => void (err += `${line}\n`),
+    env: {},
+    stop: AbortSignal.abort(),
+  }
+  return { code: await dispatch(['explain', ...argv], io), out, err }
+}
+
+test('an allowed call names the policy that permits it', async () => {
+  const { code, out } = await explain(manifests, '--caller', caller, '--tool', 'read_file')
+  assert.is(
+    out,
+    `MCPServer default/files: allowed: a policy permits it, and none forbids it
+  permit: policies/0 (engineers): permit(principal in Group::"eng", action == Action::"call_tool", resource);
+`,
+  )
+  assert.is(code, 0)
+})
+
+test('a denied call names the policy that forbids it, or that none permits it', async () => {
+  const forbidden = await explain(manifests, '--caller', caller, '--tool', 'x', '--arguments', '{"env":"prod"}')
+  assert.is(forbidden.code, 1)
+  assert.match(forbidden.out, /denied: a policy forbids it\n {2}forbid: policies\/1 \(no-prod\): /)
+  const nobody = await explain(manifests, '--tool', 'x')
+  assert.is(nobody.code, 1)
+  assert.match(nobody.out, /denied: no policy permits it\n$/)
+})
+
+test('resources, and JSON', async () => {
+  const { out } = await explain(manifests, '--resource', 'docs://a', '--output', 'json')
+  const [found] = JSON.parse(out)
+  assert.is(found.allowed, true)
+  assert.is(found.policies[0].policy, 'policies/2')
+})
+
+test('wrong usage', async () => {
+  writeFileSync(join(folder, 'nobody.json'), '{"groups": []}')
+  const wrong = [
+    [manifests],
+    [manifests, '--tool', 'a', '--prompt', 'b'],
+    [manifests, '--tool', 'a', '--arguments', '{'],
+    [manifests, '--tool', 'a', '--arguments', '[]'],
+    [manifests, '--tool', 'a', '--caller', join(folder, 'nobody.json')],
+    ['--tool', 'a'],
+  ]
+  for (const argv of wrong) assert.is((await explain(...argv)).code, 2, argv.join(' '))
+  assert.is((await explain(manifests, '--tool', 'a', '--caller', join(folder, 'none.json'))).code, 1)
+})
+
+test('a running gateway explains on its admin listener', async () => {
+  const backend = await startMcpServer({ name: 'b' })
+  const gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }], authz: { policies: POLICIES } })
+  try {
+    await fetch(gateway.url)
+    const ask = async (body: string, type = 'application/json') => {
+      const init = { method: 'POST', headers: { 'content-type': type }, body }
+      const response = await fetch(`${gateway.adminUrl}/explain`, init)
+      return { status: response.status, json: (await response.json()) as any }
+    }
+    const allowed = await ask(JSON.stringify({ caller: { sub: 'eve', groups: ['eng'] }, tool: 'b_echo' }))
+    assert.is(allowed.json.allowed, true)
+    assert.is(allowed.json.policies[0].id, 'engineers')
+    const denied = await ask('{"tool":"none"}')
+    assert.equal(denied.json, {
+      allowed: false,
+      reason: 'no policy permits it',
+      policies: [],
+      errors: [],
+      exists: false,
+    })
+    const wrong = [
+      '{',
+      '[]',
+      '{}',
+      '{"tool":1}',
+      '{"tool":"a","prompt":"b"}',
+      '{"tool":"a","caller":{}}',
+      '{"tool":"a","caller":[]}',
+      '{"tool":"a","arguments":[]}',
+      '{"tool":"a","other":1}',
+    ]
+    for (const body of wrong) assert.is((await ask(body)).status, 400, body)
+    assert.is((await ask('{"tool":"a"}', 'text/plain')).status, 415)
+    assert.is((await ask(`{"tool":"${'a'.repeat(70_000)}"}`)).status, 413)
+  } finally {
+    await gateway.close()
+    await backend.close()
+  }
+})
+
+test.run()
