@@ -46,9 +46,13 @@ export function toolsList(era: Era, session: string | undefined): LoadRequest {
   }
 }
 
-/** Opens a session of the legacy era and gives its id. */
-export async function openSession(url: string): Promise<string> {
-  const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+/** Opens a session of the legacy era, of the token's caller where there is one, and gives its id. */
+export async function openSession(url: string, token?: string): Promise<string> {
+  const headers = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  }
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'bench', version: '1' } }
   const answer = await fetch(url, {
     method: 'POST',

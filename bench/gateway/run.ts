@@ -142,5 +142,8 @@ try {
   await rm(directory, { recursive: true })
 }
 
+spawnSync(process.execPath, [fileURLToPath(new URL('jwt.ts', import.meta.url)), ...process.argv.slice(2, 3)], {
+  stdio: 'inherit',
+})
 // In a process of its own, and after the others: what is measured here is memory.
 spawnSync(process.execPath, [fileURLToPath(new URL('sessions.ts', import.meta.url))], { stdio: 'inherit' })

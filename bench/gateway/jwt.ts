@@ -1,0 +1,101 @@
+/**
+ * What a JWT costs beside no authentication: the same calls through two gateways over the same backends, in turn, by 64
+ * callers with a token each. Goal: at least 90 % of the anonymous calls per CPU-second.
+ * Usage: jwt.ts [seconds a measurement]
+ */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { load } from './load.ts'
+import { cpuSeconds, endParts, type Part, start, tell } from './parts.ts'
+import { type Era, openSession, toolCall } from './requests.ts'
+
+const TURNS = Number(process.argv[2] ?? 10)
+const WARM_UP = { seconds: 60, each: 5_000 }
+const WORKERS = 16
+const CALLERS = 64
+const AUDIENCE = 'https://bench.example'
+const GOAL = 0.9
+const local = (script: string) => new URL(script, import.meta.url)
+
+/** An issuer on loopback and one token of each caller; its keys are read once, at the start. */
+async function startIssuer() {
+  const { publicKey, privateKey } = await generateKeyPair('RS256')
+  const keys = [{ ...(await exportJWK(publicKey)), kid: 'bench', alg: 'RS256', use: 'sig' }]
+  const server = createServer((request, response) => {
+    const metadata = { issuer, jwks_uri: `${issuer}/keys` }
+    response.end(JSON.stringify(request.url === '/keys' ? { keys } : metadata))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const mint = (subject: string) =>
+    new SignJWT({ scope: 'openid tools:call', groups: ['a', 'b', 'c'] })
+      .setProtectedHeader({ alg: 'RS256', kid: 'bench', typ: 'at+jwt' })
+      .setIssuer(issuer)
+      .setAudience(AUDIENCE)
+      .setSubject(subject)
+      .setIssuedAt()
+      .setExpirationTime('2h')
+      .sign(privateKey)
+  const tokens = await Promise.all(Array.from({ length: CALLERS }, (_, index) => mint(`caller-${index}`)))
+  return { issuer, tokens, close: () => void server.close() }
+}
+
+async function startGateway(file: string, incomingAuth: object, backends: readonly Part[]): Promise<Part> {
+  const named = backends.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp` }))
+  await writeFile(
+    file,
+    JSON.stringify({ name: 'bench', namespace: 'default', role: 'gateway', incomingAuth, backends: named }),
+  )
+  return start(local('gateway-process.ts'), file)
+}
+
+async function measure(era: Era, directory: string, { issuer, tokens }: Awaited<ReturnType<typeof startIssuer>>) {
+  const backends = [await start(local('bare-backend.ts'), era), await start(local('bare-backend.ts'), era)]
+  const oidc = { issuer, audience: AUDIENCE, scopes: ['tools:call'] }
+  const ways = [
+    { part: await startGateway(join(directory, `${era}-open.yaml`), { type: 'anonymous' }, backends), tokens: [] },
+    { part: await startGateway(join(directory, `${era}-jwt.yaml`), { type: 'oidc', oidc }, backends), tokens },
+  ].map((way) => ({ ...way, requests: 0, cpu: 0 }))
+
+  const send = async ({ part, tokens }: (typeof ways)[number], duration: { seconds: number; each?: number }) => {
+    const tokenOf = (worker: number, count: number) => tokens[(worker + count * WORKERS) % CALLERS]
+    // A session is its caller's: there a worker is one caller.
+    const callerOf = (worker: number, count: number) => tokenOf(worker, era === 'legacy' ? 0 : count)
+    const open = (_: unknown, worker: number) => openSession(`${part.origin}/mcp`, callerOf(worker, 0))
+    const sessions = era === 'legacy' ? await Promise.all(Array.from({ length: WORKERS }, open)) : []
+    const request = (worker: number, count: number) => {
+      const call = toolCall(era, sessions[worker], `b${(worker + count) % 2}_tool_${count % 20}`, worker, count)
+      const token = callerOf(worker, count)
+      return token === undefined ? call : { ...call, headers: [...call.headers, 'authorization', `Bearer ${token}`] }
+    }
+    return load({ origin: part.origin, workers: WORKERS, ...duration, request })
+  }
+  for (const way of ways) await send(way, WARM_UP)
+  for (let left = TURNS; left > 0; left--)
+    for (const way of ways) {
+      const before = await tell(way.part)
+      const { requests } = await send(way, { seconds: 1 })
+      way.requests += requests
+      way.cpu += cpuSeconds(await tell(way.part)) - cpuSeconds(before)
+    }
+  const [open = 0, jwt = 0] = ways.map(({ requests, cpu }) => requests / cpu)
+  const share = jwt / open
+  console.log(
+    `${era}: tools/call ×${WORKERS}, anonymous ${open.toFixed(0)}, JWT ${jwt.toFixed(0)} a CPU-second: ` +
+      `${(share * 100).toFixed(1)} % (goal ${GOAL * 100} %${share < GOAL ? ', missed' : ''})`,
+  )
+}
+
+const directory = await mkdtemp(join(tmpdir(), 'portico-bench-jwt-'))
+const issuer = await startIssuer()
+try {
+  for (const era of ['modern', 'legacy'] as const) await measure(era, directory, issuer)
+} finally {
+  endParts()
+  issuer.close()
+  await rm(directory, { recursive: true })
+}
