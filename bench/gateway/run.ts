@@ -142,8 +142,9 @@ try {
   await rm(directory, { recursive: true })
 }
 
-spawnSync(process.execPath, [fileURLToPath(new URL('jwt.ts', import.meta.url)), ...process.argv.slice(2, 3)], {
-  stdio: 'inherit',
-})
+for (const script of ['jwt.ts', 'policies.ts'])
+  spawnSync(process.execPath, [fileURLToPath(new URL(script, import.meta.url)), ...process.argv.slice(2, 3)], {
+    stdio: 'inherit',
+  })
 // In a process of its own, and after the others: what is measured here is memory.
 spawnSync(process.execPath, [fileURLToPath(new URL('sessions.ts', import.meta.url))], { stdio: 'inherit' })

@@ -45,6 +45,8 @@ async function looksDifferent(list: ChangedList, before: Shown, after: Shown, ca
 interface Audience {
   readonly sessions: Pick<Sessions, 'openStreams'>
   readonly listeners: Listeners
+  /** What a caller sees who has backends of its own. */
+  readonly views: { known(binding: string): Catalogs }
   faulted(error: unknown, what: string): void
 }
 
@@ -53,17 +55,29 @@ export function notifyOfChanges(audience: Audience, before: Shown, after: Shown,
   const { sessions, listeners } = audience
   for (const list of changedLists(before, after)) {
     const text = notificationText(`notifications/${list}/list_changed`)
-    const tell = (caller: Caller, notify: () => void): void => {
+    const tell = (of: { readonly caller: Caller; readonly binding: string }, notify: () => void): void => {
       if (before.judge === undefined && after.judge === undefined) {
         notify()
         return
       }
-      looksDifferent(list, before, after, caller)
+      const [one, other] = seenBy(audience, of.binding, before, after)
+      looksDifferent(list, one, other, of.caller)
         .then((isDifferent) => isDifferent && notify())
         .catch((error) => audience.faulted(error, 'a change of a list is not notified'))
     }
     const isMeant = (of: { readonly binding: string }) => binding === undefined || of.binding === binding
-    for (const stream of sessions.openStreams.filter(isMeant)) tell(stream.caller, () => stream.send(text))
-    for (const listener of listeners.all.filter(isMeant)) tell(listener.caller, () => listener.changed(list))
+    for (const stream of sessions.openStreams.filter(isMeant)) tell(stream, () => stream.send(text))
+    for (const listener of listeners.all.filter(isMeant)) tell(listener, () => listener.changed(list))
   }
+}
+
+/** Where policies change, a caller's own lists may look different though they are the same. */
+function seenBy({ views }: Audience, binding: string, before: Shown, after: Shown): readonly [Shown, Shown] {
+  if (before.judge === after.judge) return [before, after]
+  const { catalog, promptsAndResources } = views.known(binding)
+  if (catalog === after.catalog) return [before, after]
+  return [
+    { judge: before.judge, catalog, promptsAndResources },
+    { judge: after.judge, catalog, promptsAndResources },
+  ]
 }
