@@ -43,14 +43,35 @@ const tokenExchange = Type.Object(
   { ...strict, description: 'Token exchange (RFC 8693); the caller’s verified token is the subject.' },
 )
 
-/** How each caller's own credential for a backend is obtained. */
-export const credential = Type.Object(
-  { type: Type.Enum(['tokenExchange'], { type: 'string' }), tokenExchange },
+const forwarded = Type.Object(
+  {
+    headerNames: Type.Array(text('Name of a header.'), {
+      description: 'Headers of a request that are its credential at the server; they are handed on to it.',
+      minItems: 1,
+    }),
+  },
   {
     ...strict,
-    description: 'Each caller’s own credential for this backend. Needs callers with a name: incomingAuth oidc.',
+    description:
+      'What the caller itself brings for the server: a proxy that authenticates nobody hands it on. A request without it is served as if this were not configured.',
+  },
+)
+
+/** How each caller's own credential for a backend is obtained. */
+export const credential = Type.Object(
+  {
+    type: Type.Enum(['tokenExchange', 'forwarded'], { type: 'string' }),
+    tokenExchange: Type.Optional(tokenExchange),
+    forwarded: Type.Optional(forwarded),
+  },
+  {
+    ...strict,
+    description:
+      'Each caller’s own credential for this backend. All but forwarded need callers with a name: incomingAuth oidc.',
   },
 )
 
 export type CredentialConfig = Static<typeof credential>
-export type TokenExchangeConfig = CredentialConfig['tokenExchange'] & { readonly subjectProviderName?: string }
+export type TokenExchangeConfig = NonNullable<CredentialConfig['tokenExchange']> & {
+  readonly subjectProviderName?: string
+}

@@ -20,6 +20,11 @@ export class CallerCredential {
     this.#key = hash('sha256', JSON.stringify([strategy.key, issuer, name]), 'base64url')
   }
 
+  /** Whether there is never another one in the place of one that was refused. */
+  get isFinal(): boolean {
+    return this.#strategy.isFinal === true
+  }
+
   /** Undefined where there is one that lasts; else settles when there is. Rejects with a CredentialError. */
   needed(): Promise<unknown> | undefined {
     const kept = this.#cache.peek(this.#key)

@@ -5,6 +5,8 @@ export interface Subject {
   readonly claims: Readonly<Record<string, unknown>>
   /** Goes to the token endpoint of a strategy that needs it, and nowhere else. */
   readonly token: string
+  /** Flat list of the headers that the call brings for the server itself, where that is how it is configured. */
+  readonly forwarded?: readonly string[]
 }
 
 /** What a backend gets for one caller. */
@@ -19,6 +21,8 @@ export interface Credential {
 export interface Strategy {
   /** Identity of its settings: strategies with equal keys give the same caller the same credential. */
   readonly key: string
+  /** Whether there is never another credential in the place of one that was refused. */
+  readonly isFinal?: boolean
   /** Rejects with a CredentialError. */
   obtain(subject: Subject): Promise<Credential>
   /** A credential of the gateway itself, for probes; absent where there is none of that kind. */

@@ -1,5 +1,6 @@
 import type { CredentialConfig } from '../config/credential.ts'
 import type { Strategy } from './credential.ts'
+import { forwarded } from './forwarded.ts'
 import { tokenExchange } from './token-exchange.ts'
 import { noUpstreamTokens, type UpstreamTokens } from './upstream-tokens.ts'
 
@@ -14,4 +15,4 @@ interface StrategyOptions {
 export const createStrategy = (
   { tokenExchange: exchange }: CredentialConfig,
   { directory, upstreamTokens = noUpstreamTokens }: StrategyOptions,
-): Strategy => tokenExchange(exchange, { directory, upstreamTokens })
+): Strategy => (exchange === undefined ? forwarded() : tokenExchange(exchange, { directory, upstreamTokens }))

@@ -3,8 +3,30 @@ import type { Finding } from '../load.ts'
 import { addressFindings, isLoopback, urlFindings } from './url.ts'
 
 /** What is wrong with how a credential is obtained, which stands at the pointer `at`. */
-export const credentialFindings = ({ tokenExchange }: CredentialConfig, at: string): readonly Finding[] =>
-  tokenClientFindings(tokenExchange, `${at}/tokenExchange`)
+export function credentialFindings(credential: CredentialConfig, at: string): readonly Finding[] {
+  const blocks = ['tokenExchange', 'forwarded'] as const
+  const { type, tokenExchange } = credential
+  return [
+    ...blocks
+      .filter((block) => (block === type) !== (credential[block] !== undefined))
+      .map((block) => ({ pointer: `${at}/${block}`, message: `must be set when type is ${block}, and only then` })),
+    ...(tokenExchange === undefined ? [] : tokenClientFindings(tokenExchange, `${at}/tokenExchange`)),
+  ]
+}
+
+/** Names of the headers that a credential stands in, with where they are named. */
+export function credentialHeaders({ tokenExchange, forwarded }: CredentialConfig, at: string) {
+  const own = tokenExchange?.headerName
+  return [
+    ...(own === undefined ? [] : [{ name: own, pointer: `${at}/tokenExchange/headerName` }]),
+    ...(forwarded?.headerNames ?? []).map((name, index) => ({
+      name,
+      pointer: `${at}/forwarded/headerNames/${index}`,
+      // A request without it gets the configured one.
+      mayReplace: true,
+    })),
+  ]
+}
 
 interface TokenClient {
   readonly tokenUrl: string

@@ -5,7 +5,7 @@ import { escapeStep } from '../../../crds/shared/json.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
 import { authzFindings } from './authz.ts'
-import { credentialFindings } from './credential.ts'
+import { credentialFindings, credentialHeaders } from './credential.ts'
 import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
 import { passthroughFindings } from './passthrough.ts'
@@ -36,20 +36,22 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
   ]
 }
 
-/** A credential for each caller needs to know who calls. */
-const namelessFindings = ({ incomingAuth, backends }: GatewayConfig): readonly Finding[] =>
-  incomingAuth.type === 'oidc'
-    ? []
-    : backends.flatMap(({ credential }, index) =>
-        credential === undefined
-          ? []
-          : [
-              {
-                pointer: `/backends/${index}/credential`,
-                message: 'needs callers with a name: incomingAuth.type oidc',
-              },
-            ],
-      )
+/**
+ * A credential for each caller needs to know who calls. One that is forwarded is for a proxy that does not: whoever
+ * authenticates its callers consumes their tokens, and hands none on.
+ */
+const namelessFindings = ({ incomingAuth, backends, role }: GatewayConfig): readonly Finding[] =>
+  backends.flatMap(({ credential }, index) => {
+    const pointer = `/backends/${index}/credential`
+    if (credential === undefined) return []
+    if (credential.type === 'forwarded')
+      return role === 'proxy' && incomingAuth.type === 'anonymous'
+        ? []
+        : [{ pointer, message: 'is forwarded by a proxy alone that authenticates nobody' }]
+    return incomingAuth.type === 'oidc'
+      ? []
+      : [{ pointer, message: 'needs callers with a name: incomingAuth.type oidc' }]
+  })
 
 function priorityFindings({ aggregation = {} }: GatewayConfig): readonly Finding[] {
   const { conflictResolution, conflictResolutionConfig } = aggregation
@@ -121,26 +123,29 @@ function reachFindings(backend: Backend, at: string): readonly Finding[] {
 /** Fields of a backend that is reached over HTTP; `allowPrivateIP` has a default and is always there. */
 const ofHttp: ReadonlySet<string> = new Set(['caBundleFile', 'credential', 'headerFiles', 'headers', 'url'])
 
+interface Named {
+  readonly name: string
+  readonly pointer: string
+  readonly mayReplace?: boolean
+}
+
 /** What is wrong with one backend, which stands at the pointer `at`. */
 export function backendFindings(backend: Backend, at: string): readonly Finding[] {
   const { headers = {}, headerFiles = [], credential } = backend
-  const credentialHeader = credential?.tokenExchange.headerName
-  const named = [
+  const named: readonly Named[] = [
     ...Object.keys(headers).map((name) => ({ name, pointer: `${at}/headers/${escapeStep(name)}` })),
     ...headerFiles.map(({ name }, index) => ({ name, pointer: `${at}/headerFiles/${index}/name` })),
-    ...(credentialHeader === undefined
-      ? []
-      : [{ name: credentialHeader, pointer: `${at}/credential/tokenExchange/headerName` }]),
+    ...(credential === undefined ? [] : credentialHeaders(credential, `${at}/credential`)),
   ]
   const seen = new Set<string>()
   return [
     ...reachFindings(backend, at),
     ...(credential === undefined ? [] : credentialFindings(credential, `${at}/credential`)),
-    ...named.flatMap(({ name, pointer }) => {
+    ...named.flatMap(({ name, pointer, mayReplace }) => {
       const lower = name.toLowerCase()
       if (!HEADER_NAME.test(name)) return [{ pointer, message: 'is not a header name' }]
       if (RESERVED.has(lower)) return [{ pointer, message: 'this header is set by the gateway itself' }]
-      if (seen.has(lower)) return [{ pointer, message: 'this header is set twice' }]
+      if (seen.has(lower) && mayReplace !== true) return [{ pointer, message: 'this header is set twice' }]
       seen.add(lower)
       return []
     }),

@@ -91,7 +91,8 @@ export class Backends {
 
   #feedOf(backend: Backend, personal: PersonalBackend | undefined): Feed {
     const onChange = this.#onChange
-    return personal === undefined
+    // Those who bring no credential see what the gateway itself sees.
+    return personal === undefined || personal.forwards !== undefined
       ? new ToolFeed(backend, { onChange, log: this.#log })
       : new ProbeFeed(backend, { onChange, authorize: personal.authorize })
   }

@@ -10,6 +10,8 @@ export interface PersonalBackend {
   /** The backend as the gateway itself sees it, without anybody's credential. */
   readonly shared: Backend
   readonly strategy: Strategy
+  /** Headers, in lower case, in which a request brings the credential itself; undefined where the strategy obtains it. */
+  readonly forwards: readonly string[] | undefined
   /** Obtains what the gateway's own probes carry. */
   readonly authorize: () => Promise<unknown>
   /**
@@ -26,10 +28,12 @@ export function personalBackend(options: BackendOptions, policy: () => FailurePo
   const strategy = createStrategy(config.credential, { directory })
   const configured = () => new ConfiguredHeaders(config, directory)
   const own = new OwnHeaders(configured(), strategy)
+  const forwards = config.credential.forwarded?.headerNames.map((name) => name.toLowerCase())
   const shared = new Backend({ ...options, headers: own })
   return {
     shared,
     strategy,
+    forwards,
     authorize: () => own.authorize(),
     open(credential) {
       const caller = new CallerHeaders(config.name, configured(), credential)

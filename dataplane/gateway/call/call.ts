@@ -196,7 +196,7 @@ export class Call implements InFlightCall {
     if (flowed || (reply.begun && !reply.streaming)) {
       reply.abort()
       context.ended({ result: 'error', code: failure.code })
-    } else context.fail(new PublicError(failure.code, failure.text === undefined ? {} : { message: failure.text }))
+    } else context.fail(errorOf(failure, backend))
     this.#close('error', failure.code)
   }
 
@@ -218,4 +218,11 @@ export class Call implements InFlightCall {
     this.services.inFlight.delete(this)
     this.#upstream.stop()
   }
+}
+
+/** The failure as the client is told of it. */
+function errorOf({ code, status, text }: BackendFailure, { caller }: Backend): PublicError {
+  const options = text === undefined ? {} : { message: text }
+  // Who has brought the credential for the server has to bring another one.
+  return new PublicError(status === 401 && caller?.isFinal === true ? 'unauthenticated' : code, options)
 }

@@ -118,9 +118,10 @@ export class UpstreamRequest {
   /** Whether it is sent again with another credential, since the backend has refused the one that the caller had: once. */
   #renews(): boolean {
     const { backend, isOver } = this.#call
-    if (backend.caller === undefined || this.#credential === 'renewed' || isOver) return false
+    const { caller } = backend
+    if (caller === undefined || caller.isFinal || this.#credential === 'renewed' || isOver) return false
     this.#credential = 'renewed'
-    this.#after(backend.caller.renewed())
+    this.#after(caller.renewed())
     return true
   }
 

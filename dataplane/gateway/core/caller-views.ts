@@ -1,21 +1,26 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { LRUCache } from 'lru-cache'
-import { CredentialCache, type Subject } from '../../credentials/index.ts'
+import { bearerOf, CredentialCache, forwardedHeaders, type Subject } from '../../credentials/index.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import type { Backend } from '../backends/backend/backend.ts'
+import type { PersonalBackend } from '../backends/personal-backend.ts'
 import { bindingOf } from '../sessions/binding.ts'
 import { type Built, CallerView, type ViewGround } from './caller-view.ts'
 import type { View } from './view.ts'
 
 const MIB = 1024 * 1024
+const ANONYMOUS = bindingOf({ kind: 'anonymous' })
 const MOST_VIEWS = 4096
 /** A caller who has been away for so long is forgotten, with sessions at the caller's backends. */
 const IDLE_MS = 5 * 60_000
 
 interface CallerViewsOptions {
+  /** The backends for which each caller has a credential. */
+  personal(): readonly PersonalBackend[]
   /** What is in force now. */
-  ground(): Pick<ViewGround, 'config' | 'personal' | 'shared' | 'version'>
+  ground(): Pick<ViewGround, 'config' | 'shared' | 'version'>
   /** What one caller sees has changed. */
   onChange(binding: string, before: Catalogs, after: Catalogs): void
   /** Everybody who waits for something. */
@@ -47,7 +52,7 @@ export class CallerViews {
         return options.ground().config
       },
       get personal() {
-        return options.ground().personal
+        return options.personal()
       },
       get shared() {
         return options.ground().shared
@@ -58,25 +63,26 @@ export class CallerViews {
     }
   }
 
+  /** Whether callers see anything of their own at all. */
+  get arePersonal(): boolean {
+    return this.#options.personal().length > 0
+  }
+
   /**
-   * The view of a caller whose token has just been verified. `authorization` is the header that it came in. Throws
-   * `unavailable` where there are too many callers.
+   * The view of a caller who has been let in with a request with these headers, and by which name things of the caller
+   * are kept. Throws `unavailable` where there are too many callers.
    */
-  of(caller: Caller, authorization: string | undefined): View {
+  of(caller: Caller, headers: IncomingHttpHeaders): { readonly view: View; readonly binding: string } {
     const { personal, shared } = this.#ground
-    if (personal.length === 0 || caller.kind === 'anonymous') return shared
-    const subject: Subject = {
-      issuer: caller.issuer,
-      subject: caller.subject,
-      claims: caller.claims,
-      token: tokenIn(authorization),
-    }
-    const binding = bindingOf(caller)
+    const subject = personal.length === 0 ? undefined : subjectOf(caller, headers, personal)
+    if (subject === undefined) return { view: shared, binding: bindingOf(caller) }
+    // Who brings a credential for the server has nothing in common with whoever brings another one.
+    const binding = bindingOf({ kind: 'authenticated', expiresAt: 0, ...subject })
     const view = this.#views.get(binding) ?? this.#open(subject)
     this.#views.delete(binding)
     this.#views.set(binding, view)
     view.arrived(subject)
-    return view
+    return { view, binding }
   }
 
   #open(subject: Subject): CallerView {
@@ -94,7 +100,8 @@ export class CallerViews {
     const view = this.#views.get(binding)
     if (view !== undefined) return view.backendNamed(name)
     const { personal, shared } = this.#ground
-    return personal.some(({ shared: { name: own } }) => own === name) ? undefined : shared.backendNamed(name)
+    const isPersonal = binding !== ANONYMOUS && personal.some((one) => one.shared.name === name)
+    return isPersonal ? undefined : shared.backendNamed(name)
   }
 
   /** What this caller sees, for what is not in a request; what all see where the caller is not known here. */
@@ -137,6 +144,20 @@ export class CallerViews {
     this.#views.clear()
     await Promise.all(backends.map((backend) => backend.close()))
   }
+}
+
+function subjectOf(
+  caller: Caller,
+  headers: IncomingHttpHeaders,
+  personal: readonly PersonalBackend[],
+): Subject | undefined {
+  if (caller.kind === 'authenticated') {
+    const { issuer, subject, claims } = caller
+    return { issuer, subject, claims, token: tokenIn(headers.authorization) }
+  }
+  const names = personal.flatMap(({ forwards }) => forwards ?? [])
+  const forwarded = forwardedHeaders(names, headers)
+  return forwarded === undefined ? undefined : bearerOf(forwarded)
 }
 
 /** The token in a header that was found good. */

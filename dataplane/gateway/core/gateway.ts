@@ -104,7 +104,8 @@ export class Gateway implements View {
     this.#backends = new Backends({ ...options, onChange: () => this.#rebuildLists() })
     this.views = new CallerViews({
       memoryBytes: options.memoryBytes,
-      ground: () => this.#ground,
+      personal: () => this.#backends.personal,
+      ground: () => ({ config: this.setup.config, shared: this, version: this.#version }),
       onChange: (binding, before, after) =>
         notifyOfChanges(this, { ...before, judge: this.setup.judge }, { ...after, judge: this.setup.judge }, binding),
       busy: () =>
@@ -161,10 +162,6 @@ export class Gateway implements View {
     this.relays.follow(bus)
     this.suspended.follow(bus)
     this.streams.follow(bus)
-  }
-
-  get #ground() {
-    return { config: this.setup.config, personal: this.#backends.personal, shared: this, version: this.#version }
   }
 
   /** Brings backends and catalog in line with the configuration. */

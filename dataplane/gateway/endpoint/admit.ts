@@ -35,6 +35,7 @@ function admitted(request: EndpointRequest, caller: Caller, next: Next): void {
   // Anonymous callers are distinguished by their address alone.
   const holder = caller.kind === 'anonymous' ? request.setup.addressOf(request.req) : request.binding
   request.share = request.gateway.budget.shareOf(holder)
-  request.view = request.gateway.views.of(caller, request.req.headers.authorization)
+  const { views } = request.gateway
+  if (views.arePersonal) Object.assign(request, views.of(caller, request.req.headers))
   request.run(next)
 }

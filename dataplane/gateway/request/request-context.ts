@@ -134,7 +134,7 @@ export class RequestContext extends Held {
    */
   #statusOf(error: PublicError): number {
     const answersRequest = this.era === 'legacy' && this.session !== undefined && this.#message?.id !== undefined
-    return answersRequest && error.status < 500 && error.status !== 403 && error.status !== 429 ? 200 : error.status
+    return answersRequest && error.status < 500 && !TELLING.has(error.status) ? 200 : error.status
   }
 
   ended(outcome: Outcome): void {
@@ -149,5 +149,7 @@ const headersOf = ({ headers }: PublicError): readonly string[] =>
   headers === undefined ? [] : Object.entries(headers).flat()
 
 const CLOSING = Buffer.from('}')
+/** What a client of any era is to act on: another token, another scope, patience. */
+const TELLING: ReadonlySet<number> = new Set([401, 403, 429])
 
 export const OK: Outcome = { result: 'ok' }

@@ -1,4 +1,11 @@
-import { type MCPExternalAuthConfig, mcpExternalAuthConfig, type VirtualMCPServer } from '../../../crds/index.ts'
+import {
+  type MCPExternalAuthConfig,
+  type MCPServer,
+  mcpExternalAuthConfig,
+  mcpGroup,
+  type VirtualMCPServer,
+  virtualMcpServer,
+} from '../../../crds/index.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
@@ -19,6 +26,8 @@ export interface OutgoingCredential {
   /** Whether each caller has one of their own, so that callers need a name. */
   readonly isPersonal: boolean
 }
+
+const AUTHORIZATION = 'Authorization'
 
 /** What is wrong where nobody knows who calls. */
 export const NEEDS_CALLERS = 'a credential of each caller needs callers with a name'
@@ -87,7 +96,7 @@ function exchangeOf(
   { clientSecretRef, caBundleRef, externalTokenHeaderName, subjectProviderName: _, ...settings }: Exchange,
   resolver: Resolver,
   mounts: Mounts,
-): NonNullable<BackendConfig['credential']>['tokenExchange'] {
+): NonNullable<NonNullable<BackendConfig['credential']>['tokenExchange']> {
   const caFile = caBundleFile(caBundleRef, '/spec/tokenExchange/caBundleRef', resolver, mounts)
   const { name, key } = clientSecretRef ?? {}
   return {
@@ -106,18 +115,21 @@ export function withCredential<B extends Omit<BackendConfig, 'name'>>(
   const { headerFiles: own = [], credential: personal } = credential?.settings ?? {}
   const sent = [
     ...own.map(({ name }) => name),
-    ...(personal === undefined ? [] : [personal.tokenExchange.headerName ?? 'Authorization']),
+    ...(personal?.tokenExchange === undefined ? [] : [personal.tokenExchange.headerName ?? AUTHORIZATION]),
   ]
   if (sent.length === 0) return backend
   const replaced = new Set(sent.map((name) => name.toLowerCase()))
-  const { headers, headerFiles = [], ...others } = backend
+  const { headers, headerFiles = [], credential: before, ...others } = backend
+  const forwarded = before?.forwarded?.headerNames.filter((name) => !replaced.has(name.toLowerCase())) ?? []
+  const handedOn =
+    forwarded.length === 0 ? {} : { credential: { type: 'forwarded' as const, forwarded: { headerNames: forwarded } } }
   const kept = Object.entries(headers ?? {}).filter(([name]) => !replaced.has(name.toLowerCase()))
   const files = [...headerFiles.filter(({ name }) => !replaced.has(name.toLowerCase())), ...own]
   return {
     ...others,
     ...(kept.length === 0 ? {} : { headers: Object.fromEntries(kept) }),
     ...(files.length === 0 ? {} : { headerFiles: files }),
-    ...(personal === undefined ? {} : { credential: personal }),
+    ...(personal === undefined ? handedOn : { credential: personal }),
   } as unknown as B
 }
 
@@ -144,4 +156,32 @@ interface ProxySpec {
   readonly externalAuthConfigRef?: { readonly name: string }
   readonly oidcConfigRef?: object
   readonly groupRef?: object
+}
+
+/** The header that a credential stands in. */
+function headerOf({ type, headerInjection, tokenExchange }: MCPExternalAuthConfig['spec']): string {
+  if (type === 'headerInjection' && headerInjection) return headerInjection.headerName
+  return (type === 'tokenExchange' ? tokenExchange?.externalTokenHeaderName : undefined) ?? AUTHORIZATION
+}
+
+/**
+ * What the proxy beside a server hands on to it: credentials that gateways of its group send for it, and, of whoever
+ * comes to it directly, the Authorization that is the server's to judge. Undefined where the proxy authenticates its
+ * callers itself: it consumes their tokens.
+ */
+export function forwardedCredential(
+  { spec, metadata }: MCPServer,
+  { view, namespace }: Resolver,
+): Pick<BackendConfig, 'credential'> {
+  const { oidcConfigRef, transport, groupRef, externalAuthConfigRef: own } = spec
+  if (oidcConfigRef !== undefined || transport === 'stdio') return {}
+  const gateways = groupRef === undefined ? [] : view.referrers(mcpGroup, namespace, groupRef.name)
+  const refs = gateways.flatMap(({ kind, name }) => {
+    const gateway = kind === 'VirtualMCPServer' ? view.get(virtualMcpServer, namespace, name) : undefined
+    return (gateway && credentialInForce(gateway.spec, metadata.name, own)) ?? []
+  })
+  const configs = refs.flatMap(({ name }) => view.get(mcpExternalAuthConfig, namespace, name) ?? [])
+  const names = new Map([[AUTHORIZATION.toLowerCase(), AUTHORIZATION]])
+  for (const config of configs) names.set(headerOf(config.spec).toLowerCase(), headerOf(config.spec))
+  return { credential: { type: 'forwarded', forwarded: { headerNames: [...names.values()].sort() } } }
 }

@@ -12,7 +12,12 @@ import { resourceDefaults } from '../../render/pod/resources.ts'
 import { serverContainer } from '../../render/pod/server-container.ts'
 import { attachRights } from '../../render/rights/attach-rights.ts'
 import { httpTransport } from '../backends/http-backend.ts'
-import { type OutgoingCredential, proxyCredential, withCredential } from '../backends/outgoing-credential.ts'
+import {
+  forwardedCredential,
+  type OutgoingCredential,
+  proxyCredential,
+  withCredential,
+} from '../backends/outgoing-credential.ts'
 import { stdioBackend } from '../backends/stdio-backend.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
@@ -86,7 +91,10 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
     (mounts) => {
       const credential = proxyCredential(spec, resolver, mounts)
       checkHasHeaders(object, credential, problems)
-      return withCredential(backendOf(object, mounts, context), spec.transport === 'stdio' ? undefined : credential)
+      const backend = { ...backendOf(object, mounts, context), ...forwardedCredential(object, resolver) }
+      // In a group the gateways send it, as each of them is configured.
+      const isOwn = spec.transport !== 'stdio' && (spec.groupRef === undefined || credential?.isPersonal === true)
+      return isOwn ? withCredential(backend, credential) : backend
     },
     resolver,
     context,

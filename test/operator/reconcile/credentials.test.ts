@@ -114,14 +114,53 @@ test('a credential replaces a configured header of its name, in any case', () =>
   assert.equal(backends.find(({ name }) => name === 'entry')?.headers, { 'X-Other': 'o' })
 })
 
-test('a proxy sends its server the credential that its own object names', () => {
-  const plans = plansFor('{source: discovered}')
-  const headersOf = (name: string) => configOf(plans, name).backends[0]?.headerFiles
-  assert.equal(headersOf('MCPServer/named'), [{ name: 'X-Own', file: '../secrets/s/own' }])
-  assert.equal(headersOf('MCPRemoteProxy/remote'), [
+test('a proxy hands on to its server what the gateways of its group send, and sends its own where it is in none', () => {
+  const plans = plansFor('{source: inline, backends: {silent: LISTED}}'.replace('LISTED', list('listed')))
+  const backendOf = (name: string) => configOf(plans, name).backends[0]
+  const forwarded = (...headerNames: string[]) => ({ type: 'forwarded', forwarded: { headerNames } })
+  assert.equal(backendOf('MCPServer/silent')?.credential, forwarded('Authorization', 'X-Listed'))
+  assert.equal(backendOf('MCPServer/named')?.credential, forwarded('Authorization'))
+  assert.is(backendOf('MCPServer/named')?.headerFiles, undefined)
+  const discovered = configOf(plansFor('{source: discovered}'), 'MCPServer/named').backends[0]
+  assert.equal(discovered?.credential, forwarded('Authorization', 'X-Own'))
+  assert.equal(backendOf('MCPRemoteProxy/remote')?.headerFiles, [
     { name: 'Authorization', file: '../secrets/s/token', prefix: 'Bearer ' },
   ])
-  assert.is(headersOf('MCPServer/silent'), undefined)
+  assert.is(backendOf('MCPRemoteProxy/remote')?.credential, undefined)
+})
+
+test('a proxy in no group sends the credential that its own object names; one that authenticates hands nothing on', () => {
+  const plans = plansOfText(`
+kind: MCPServer
+metadata: {name: alone}
+spec: {image: x, transport: streamable-http, externalAuthConfigRef: {name: token}}
+---
+kind: MCPServer
+metadata: {name: guarded}
+spec: {image: x, transport: streamable-http, oidcConfigRef: {name: idp, audience: a}}
+---
+kind: MCPServer
+metadata: {name: speaking}
+spec: {image: x, transport: stdio}
+---
+kind: MCPOIDCConfig
+metadata: {name: idp}
+spec: {type: inline, inline: {issuer: "https://idp.example"}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: token}
+spec: {type: bearerToken, bearerToken: {tokenSecretRef: {name: s, key: token}}}
+---
+kind: Secret
+metadata: {name: s}
+stringData: {token: a}
+`)
+  const backendOf = (name: string) => configOf(plans, name).backends[0]
+  assert.equal(backendOf('MCPServer/alone')?.headerFiles, [
+    { name: 'Authorization', file: '../secrets/s/token', prefix: 'Bearer ' },
+  ])
+  for (const name of ['alone', 'guarded', 'speaking'])
+    assert.is(backendOf(`MCPServer/${name}`)?.credential, undefined, name)
 })
 
 test('the gateway mounts the keys of Secrets that it reads, and no value is in what is rendered', () => {

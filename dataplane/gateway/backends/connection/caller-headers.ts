@@ -41,6 +41,11 @@ export class CallerHeaders implements BackendHeaders {
     return this.#credential.needed()?.then(this.#obtained, this.#failed)
   }
 
+  /** Whether the caller has to bring another credential where this one is refused: there is none to be obtained. */
+  get isFinal(): boolean {
+    return this.#credential.isFinal
+  }
+
   /** Obtains another credential: the backend has refused the one there is. Rejects as `needed` does. */
   renewed(): Promise<unknown> {
     return this.#credential.renewed(this.#of).then(this.#obtained, this.#failed)

@@ -77,8 +77,8 @@ export class CallerFeed {
     await backend.caller?.needed()
     const start = performance.now()
     const { tools } = await listTools(backend).catch(async (error) => {
-      if (connectionFailure(error).status !== 401) throw error
-      await backend.caller?.renewed()
+      if (connectionFailure(error).status !== 401 || backend.caller?.isFinal !== false) throw error
+      await backend.caller.renewed()
       return listTools(backend)
     })
     backend.health.listed(performance.now() - start)
