@@ -64,19 +64,31 @@ export class VisibleLists {
     return making
   }
 
+  /** Names of the backends of which the caller may see anything. */
+  async backends(principal: Principal, catalogs: Catalogs): Promise<ReadonlySet<string | undefined>> {
+    const seen = new Set<string | undefined>()
+    for (const kind of Object.keys(listForms) as ListKind[])
+      for (const { subject } of await this.#allowed(principal, listedIn(kind, catalogs))) seen.add(subject.backend)
+    return seen
+  }
+
   /** Texts of the items that the caller may see. */
   async #shownOf(principal: Principal, kind: ListKind, catalogs: Catalogs): Promise<ReadonlySet<string>> {
-    const items = listedIn(kind, catalogs)
-    const shown = new Set<string>()
+    const allowed = await this.#allowed(principal, listedIn(kind, catalogs))
+    return new Set(allowed.map(({ text }) => text))
+  }
+
+  async #allowed(principal: Principal, items: readonly Listed[]): Promise<readonly Listed[]> {
+    const allowed: Listed[] = []
     let since = performance.now()
-    for (const { subject, text } of items) {
+    for (const item of items) {
       if (performance.now() - since > TURN_MS) {
         await setImmediate()
         since = performance.now()
       }
-      if (this.#policies.allows(principal, subject)) shown.add(text)
+      if (this.#policies.allows(principal, item.subject)) allowed.push(item)
     }
-    return shown
+    return allowed
   }
 
   #numberOf(base: Buffer): number {

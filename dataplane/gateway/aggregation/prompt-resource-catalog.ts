@@ -140,7 +140,7 @@ function capabilitiesOf(backends: readonly Backend[]): Record<string, object> {
 const LONGEST_INSTRUCTIONS = 4096
 
 /** The instructions of one backend as they are; those of several under their names. */
-function instructionsOf(backends: readonly Backend[]): string | undefined {
+export function instructionsOf(backends: readonly Backend[]): string | undefined {
   if (backends.length === 1) return backends[0]?.instructions
   const parts = backends.flatMap(({ name, instructions }) =>
     instructions === undefined ? [] : [`# ${name}\n\n${instructions.slice(0, LONGEST_INSTRUCTIONS)}`],

@@ -1,6 +1,7 @@
 import { type ErrorCode, PublicError } from '../../server/errors.ts'
 import { baseOf } from '../access/visible-lists.ts'
 import type { Route } from '../aggregation/catalog.ts'
+import { instructionsOf } from '../aggregation/prompt-resource-catalog.ts'
 import type { ListKind } from '../backends/lists/list-kind.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 
@@ -21,6 +22,19 @@ export function answerVisible(request: EndpointRequest, kind: ListKind, withApps
   const list = judge.lists.get(judge.principalOf(caller), kind, request.view, form)
   if (list instanceof Promise) request.run(() => list.then((made) => request.resultBytes(made)))
   else request.resultBytes(list)
+}
+
+/** How all of this is to be used: what the backends say of which the caller sees anything. */
+export function instructionsFor({
+  setup,
+  caller,
+  view,
+}: EndpointRequest): undefined | string | Promise<undefined | string> {
+  const { judge } = setup
+  if (judge === undefined) return view.promptsAndResources.instructions
+  return judge.lists
+    .backends(judge.principalOf(caller), view)
+    .then((seen) => instructionsOf(view.backends.filter(({ name }) => seen.has(name))))
 }
 
 /** Throws `forbidden` where the caller may not call the tool; `route` is undefined where there is none of this name. */

@@ -4,6 +4,7 @@ import { normalCapabilities } from '../mcp/client-capabilities.ts'
 import { memberText } from '../mcp/json.ts'
 import { isLegacyRevision, negotiateLegacy } from '../mcp/revisions.ts'
 import type { Session } from '../sessions/sessions.ts'
+import { instructionsFor } from './caller-catalog.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { setLogLevel } from './log-level.ts'
 import { serveMethods } from './methods.ts'
@@ -56,7 +57,7 @@ async function initialize(request: EndpointRequest): Promise<void> {
       ...(knowsTasks(session) ? request.view.promptsAndResources.tasks : {}),
     },
     serverInfo: request.setup.serverInfo,
-    instructions: request.view.promptsAndResources.instructions,
+    instructions: await instructionsFor(request),
   }
   request.result(JSON.stringify(result), ['mcp-session-id', session.record.id])
 }

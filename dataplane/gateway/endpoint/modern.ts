@@ -1,5 +1,6 @@
 import { checkModern } from '../mcp/classify.ts'
 import { MODERN } from '../mcp/revisions.ts'
+import { instructionsFor } from './caller-catalog.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { serveMethods } from './methods.ts'
 import { afterFirstLists } from './prompts-and-resources.ts'
@@ -11,10 +12,16 @@ const serveRequest = serveMethods({
   'tasks/get': relayTask,
   'tasks/update': relayTask,
   'tasks/cancel': relayTask,
-  'server/discover': (request) => afterFirstLists(request, () => discover(request)),
+  'server/discover': (request) => afterFirstLists(request, () => discoverWith(request)),
 })
 
-function discover(request: EndpointRequest): void {
+function discoverWith(request: EndpointRequest): void {
+  const instructions = instructionsFor(request)
+  if (instructions instanceof Promise) request.run(() => instructions.then((text) => discover(request, text)))
+  else discover(request, instructions)
+}
+
+function discover(request: EndpointRequest, instructions: string | undefined): void {
   request.result(
     JSON.stringify({
       resultType: 'complete',
@@ -23,7 +30,7 @@ function discover(request: EndpointRequest): void {
         ...request.view.promptsAndResources.capabilities,
         ...request.view.promptsAndResources.extensions,
       },
-      instructions: request.view.promptsAndResources.instructions,
+      instructions,
       ttlMs: 0,
       cacheScope: 'private',
       _meta: { 'io.modelcontextprotocol/serverInfo': request.setup.serverInfo },

@@ -5,6 +5,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { GuardedGateway } from '../../../support/gateway/guarded.ts'
 import { answerOf, BASE_HEADERS, openSession, post, rpc } from '../../../support/gateway/post.ts'
 import { type McpTestServer, startMcpServer } from '../../../support/servers/dual-server.ts'
+import { answer, OK_RESULT, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 import { type ReferenceServer, startReference } from '../../../support/servers/reference.ts'
 
 const policies = [
@@ -205,6 +206,41 @@ test('without policies an unknown name is told from others', async () => {
   assert.is(status, 200)
   assert.is(json.error.code, -32602)
   await guarded.enforce({ policies, entitiesJson })
+})
+
+test('how to use a server is told to those who may use something of it', async () => {
+  const raw = await startRawServer({
+    era: 'both',
+    tools: [tool('t')],
+    call: (request) => answer(request, OK_RESULT),
+    before(request, res) {
+      if (request.message.method !== 'server/discover') return false
+      const capabilities = '"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"'
+      const result = `{"resultType":"complete","supportedVersions":["2026-07-28"],${capabilities},"instructions":"the vault"}`
+      res.writeHead(200, { 'content-type': 'application/json' }).end(answer(request, result))
+      return true
+    },
+  })
+  const other = await GuardedGateway.start(
+    [
+      { name: 'secret', url: raw.url },
+      { name: 'b', url: backend.url },
+    ],
+    { policies: ['permit(principal in Group::"eng", action, resource in Backend::"secret");'] },
+  )
+  try {
+    const told = async (claims: Record<string, unknown>) => {
+      const { json } = await other.modern(claims, 'server/discover')
+      const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } }
+      const opened = await post(other.url, rpc('initialize', params), await other.bearer(claims))
+      return [json.result.instructions, opened.json.result.instructions]
+    }
+    assert.equal(await told(eng), ['the vault', 'the vault'])
+    assert.equal(await told(nobody), [undefined, undefined])
+  } finally {
+    await other.close()
+    await raw.close()
+  }
 })
 
 test('no token, no page: nothing of what is there', async () => {
