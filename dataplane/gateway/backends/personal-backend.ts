@@ -29,7 +29,7 @@ export function personalBackend(options: BackendOptions, policy: () => FailurePo
   const configured = () => new ConfiguredHeaders(config, directory)
   const own = new OwnHeaders(configured(), strategy)
   const forwards = config.credential.forwarded?.headerNames.map((name) => name.toLowerCase())
-  const shared = new Backend({ ...options, headers: own })
+  const shared = new Backend({ ...options, headers: own, release: () => strategy.close() })
   return {
     shared,
     strategy,

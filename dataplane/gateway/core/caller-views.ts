@@ -16,6 +16,14 @@ const MOST_VIEWS = 4096
 /** A caller who has been away for so long is forgotten, with sessions at the caller's backends. */
 const IDLE_MS = 5 * 60_000
 
+/** A request whose caller is known. */
+interface Admitted {
+  readonly caller: Caller
+  readonly req: { readonly headers: IncomingHttpHeaders }
+  view: View
+  binding: string
+}
+
 interface CallerViewsOptions {
   /** The backends for which each caller has a credential. */
   personal(): readonly PersonalBackend[]
@@ -63,26 +71,25 @@ export class CallerViews {
     }
   }
 
-  /** Whether callers see anything of their own at all. */
-  get arePersonal(): boolean {
-    return this.#options.personal().length > 0
-  }
-
   /**
-   * The view of a caller who has been let in with a request with these headers, and by which name things of the caller
-   * are kept. Throws `unavailable` where there are too many callers.
+   * Gives a request that has been let in the view of its caller, and the name by which things of the caller are kept;
+   * leaves both as they are where the caller sees what all see. Throws `unavailable` where there are too many callers.
    */
-  of(caller: Caller, headers: IncomingHttpHeaders): { readonly view: View; readonly binding: string } {
-    const { personal, shared } = this.#ground
-    const subject = personal.length === 0 ? undefined : subjectOf(caller, headers, personal)
-    if (subject === undefined) return { view: shared, binding: bindingOf(caller) }
+  admit(request: Admitted): void {
+    const personal = this.#options.personal()
+    if (personal.length === 0) return
+    const { caller, req } = request
+    if (caller.kind === 'anonymous' && !bringsCredential(personal, req.headers)) return
+    const subject = subjectOf(caller, req.headers, personal)
+    if (subject === undefined) return
     // Who brings a credential for the server has nothing in common with whoever brings another one.
     const binding = bindingOf({ kind: 'authenticated', expiresAt: 0, ...subject })
     const view = this.#views.get(binding) ?? this.#open(subject)
     this.#views.delete(binding)
     this.#views.set(binding, view)
     view.arrived(subject)
-    return { view, binding }
+    request.view = view
+    request.binding = binding
   }
 
   #open(subject: Subject): CallerView {
@@ -144,6 +151,13 @@ export class CallerViews {
     this.#views.clear()
     await Promise.all(backends.map((backend) => backend.close()))
   }
+}
+
+/** Whether a request has any of the headers that are handed on. Asked of each request: it allocates nothing. */
+function bringsCredential(personal: readonly PersonalBackend[], headers: IncomingHttpHeaders): boolean {
+  for (const { forwards } of personal)
+    if (forwards !== undefined) for (const name of forwards) if (headers[name] !== undefined) return true
+  return false
 }
 
 function subjectOf(

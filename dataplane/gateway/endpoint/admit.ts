@@ -35,7 +35,6 @@ function admitted(request: EndpointRequest, caller: Caller, next: Next): void {
   // Anonymous callers are distinguished by their address alone.
   const holder = caller.kind === 'anonymous' ? request.setup.addressOf(request.req) : request.binding
   request.share = request.gateway.budget.shareOf(holder)
-  const { views } = request.gateway
-  if (views.arePersonal) Object.assign(request, views.of(caller, request.req.headers))
+  request.gateway.views.admit(request)
   request.run(next)
 }

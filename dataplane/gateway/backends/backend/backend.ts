@@ -37,6 +37,8 @@ export interface BackendOptions {
   readonly caller?: CallerHeaders | undefined
   /** Headers of its requests in place of the configured ones. */
   readonly headers?: BackendHeaders | undefined
+  /** Ends what belongs to it alone, when it is closed. */
+  readonly release?: (() => Promise<void>) | undefined
   /** Connections that it shares with others; absent: it has its own. */
   readonly transport?: Transport | undefined
 }
@@ -92,6 +94,7 @@ export class Backend implements SessionPeer {
   /** One conversation serves everybody, in one era: that of a server on standard input and output. */
   readonly #hasOneEra: boolean
   readonly #sharesTransport: boolean
+  readonly #release: BackendOptions['release']
 
   constructor(options: BackendOptions) {
     const { config, directory, defaultTimeout, client, log, share, caller, transport } = options
@@ -110,6 +113,7 @@ export class Backend implements SessionPeer {
     this.callOperation = { kind: 'backend-call', name: 'tools/call', attributes: { backend: config.name } }
     this.dispatcher = transport ?? createTransport({ config, directory, log: this.log, share })
     this.#sharesTransport = transport !== undefined
+    this.#release = options.release
     this.ownSession = this.newSession(undefined, JSON.stringify(ALL_CAPABILITIES))
   }
 
@@ -258,5 +262,6 @@ export class Backend implements SessionPeer {
     this.lists.release()
     for (const session of this.#sessions) this.closeSession(session)
     if (!this.#sharesTransport) await this.dispatcher.close()
+    await this.#release?.()
   }
 }
