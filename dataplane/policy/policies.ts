@@ -92,11 +92,6 @@ export class Policies {
     return allowed
   }
 
-  /** Whether it is known already that, or that not, without arguments. */
-  hasDecided(principal: Principal, subject: Subject): boolean {
-    return this.#decisions.has(`${principal.digest}${subject.key}`)
-  }
-
   /** Which policies allow or deny. */
   explain(principal: Principal, subject: Subject, given: Arguments = NO_ARGUMENTS): Explanation {
     const { allowed, reasons, errors, unjudgeable } = this.#explained(principal, subject, given)
