@@ -56,8 +56,12 @@ function watchStream(name: string, stream: Readable): void {
   }
 }
 
+/** It repeats the URL that it was given to whoever started it; what becomes of that is output, and is looked at. */
+const TELLS_ITS_STARTER = 'git'
+
 function watchProcess(child: ChildProcess): void {
   const name = child.spawnfile?.split('/').at(-1) ?? 'process'
+  if (name === TELLS_ITS_STARTER) return
   if (child.stdout) watchStream(`${name}-stdout`, child.stdout)
   if (child.stderr) watchStream(`${name}-stderr`, child.stderr)
 }
