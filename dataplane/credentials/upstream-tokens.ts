@@ -19,8 +19,6 @@ export interface UpstreamToken {
 export interface UpstreamTokens {
   /** Rejects with a CredentialError where the caller has none that can be used. */
   accessToken(caller: TokenHolder, provider: string): Promise<UpstreamToken>
-  /** The same for one that the backend has refused, which is not given again. */
-  refreshed(caller: TokenHolder, provider: string, refused: string): Promise<UpstreamToken>
 }
 
 export const noUpstreamToken = (provider: string): CredentialError =>
@@ -32,5 +30,4 @@ export const noUpstreamToken = (provider: string): CredentialError =>
 /** There is no authorization server: nobody has logged in anywhere. */
 export const noUpstreamTokens: UpstreamTokens = {
   accessToken: (_caller, provider) => Promise.reject(noUpstreamToken(provider)),
-  refreshed: (_caller, provider) => Promise.reject(noUpstreamToken(provider)),
 }

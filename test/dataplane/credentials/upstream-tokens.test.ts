@@ -1,0 +1,46 @@
+/** The subject of an exchange where it is a token that an upstream provider gave at login, against a store in memory. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { tokenExchange } from '../../../dataplane/credentials/token-exchange.ts'
+import {
+  noUpstreamToken,
+  noUpstreamTokens,
+  type UpstreamTokens,
+} from '../../../dataplane/credentials/upstream-tokens.ts'
+import { startTokenEndpoint } from '../../support/network/token-endpoint.ts'
+
+const caller = (subject: string) => ({ issuer: 'https://i.example', subject, claims: {}, token: `jwt-of-${subject}` })
+
+const store: UpstreamTokens = {
+  accessToken: ({ subject, ...rest }, provider) =>
+    subject === 'alice' && provider === 'github' && !('token' in rest)
+      ? Promise.resolve({ token: 'raw-of-alice', expiresAt: undefined })
+      : Promise.reject(noUpstreamToken(provider)),
+}
+
+test('with subjectProviderName the subject is that provider’s token of the same caller, never the caller’s own', async () => {
+  const endpoint = await startTokenEndpoint()
+  const strategy = tokenExchange(
+    { tokenUrl: endpoint.url, subjectProviderName: 'github' },
+    { directory: '/', upstreamTokens: store },
+  )
+  await strategy.obtain(caller('alice'))
+  assert.is(endpoint.requests[0]?.form['subject_token'], 'raw-of-alice')
+  await assertRejects(strategy.obtain(caller('bob')), 'you have to log in at the provider "github" again')
+  assert.is(endpoint.requests.length, 1, 'nothing is asked for a caller without one')
+  await strategy.close()
+  await endpoint.close()
+})
+
+test('without an authorization server nobody has such a token', async () => {
+  await assertRejects(noUpstreamTokens.accessToken(caller('alice'), 'github'), 'you have to log in')
+})
+
+async function assertRejects(promise: Promise<unknown>, text: string): Promise<void> {
+  await promise.then(
+    () => assert.unreachable(),
+    (error: { text: string }) => assert.match(error.text, text),
+  )
+}
+
+test.run()
