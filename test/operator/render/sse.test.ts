@@ -28,7 +28,8 @@ spec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}}
 const backendOf = (name: string) => (parse(configText(plans.get(name))) as GatewayConfig).backends[0]
 
 test('a server that speaks HTTP+SSE is asked where such servers listen', () => {
-  assert.equal(backendOf('MCPServer/server'), { name: 'server', url: 'http://127.0.0.1:9000/sse', transport: 'sse' })
+  const { name, url, transport } = backendOf('MCPServer/server') ?? {}
+  assert.equal([name, url, transport], ['server', 'http://127.0.0.1:9000/sse', 'sse'])
 })
 
 for (const [owner, backend] of [
