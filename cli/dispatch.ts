@@ -9,7 +9,7 @@ const commands: Readonly<Record<string, { readonly summary: string; load(): Prom
   validate: { summary: 'checks manifests: schema, rules, references', load: () => import('./validate.ts') },
   doctor: {
     summary: 'asks identity providers whether all is well with them',
-    load: () => import('./doctor.ts'),
+    load: () => import('./doctor/index.ts'),
   },
   explain: {
     summary: 'says which policy allows or denies a call',

@@ -1,10 +1,10 @@
-import { apiGroup } from './api-group.ts'
-import { type Command, type Given, UsageError } from './command.ts'
-import { ISSUER_OPTION } from './doctor/audience.ts'
-import { checkProvider } from './doctor/check-provider.ts'
-import { reportText } from './doctor/report.ts'
-import { type Subject, subjectsIn } from './doctor/subjects.ts'
-import { groupOption } from './manifest-paths.ts'
+import { apiGroup } from '../api-group.ts'
+import { type Command, type Given, UsageError } from '../command.ts'
+import { groupOption } from '../manifest-paths.ts'
+import { ISSUER_OPTION } from './audience.ts'
+import { checkProvider } from './check-provider.ts'
+import { reportText } from './report.ts'
+import { type Subject, subjectsIn } from './subjects.ts'
 
 /** A provider that the command line names. With a redirect URI users log in there; else its tokens let callers in. */
 function subjectOf(issuer: string, given: Given): Subject {
