@@ -44,6 +44,7 @@ export const rooms: readonly Room[] = [
     path: 'dataplane/storage',
     mayImport: ['crds/shared', 'dataplane/config', 'dataplane/retry', 'dataplane/server'],
   },
+  { path: 'dataplane/upstream-tokens', mayImport: ['crds/shared', 'dataplane/storage'] },
   {
     path: 'dataplane/identity',
     mayImport: ['dataplane/config', 'dataplane/retry', 'dataplane/server', 'dataplane/net', 'dataplane/telemetry'],

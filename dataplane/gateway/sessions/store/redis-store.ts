@@ -1,6 +1,6 @@
 import { isObject } from '../../../../crds/shared/json.ts'
-import { PublicError } from '../../../server/errors.ts'
-import { type RedisClient, withRedis } from '../../../storage/redis.ts'
+import { PromptRedis } from '../../../storage/prompt-redis.ts'
+import type { RedisClient } from '../../../storage/redis.ts'
 import { isLegacyRevision } from '../../mcp/revisions.ts'
 import type { SessionBus } from './bus.ts'
 import type { SessionRecord, SessionStore } from './store.ts'
@@ -17,8 +17,6 @@ interface RedisStoreOptions {
 
 /** How long a session may be served without asking Redis. A replica that no bus message reaches learns by then what ended. */
 const TRUST_MS = 1_000
-/** After Redis has not answered in time, how long no command is sent to it: callers must not queue up behind silence. */
-const SILENCE_MS = 1_000
 const SWEEP_MS = 30_000
 
 /** What is known here of a session. */
@@ -51,19 +49,13 @@ class RedisStore implements SessionStore {
   readonly #known = new Map<string, Known>()
   readonly #trustMs: number
   readonly #sweeping: NodeJS.Timeout
-  #away = false
-  #silentUntil = 0
+  readonly #redis: PromptRedis
 
   constructor(options: RedisStoreOptions) {
     const { client, bus, ttlMs } = options
     this.#options = options
+    this.#redis = new PromptRedis(client)
     this.#trustMs = Math.min(TRUST_MS, ttlMs / 4)
-    client.on('close', () => {
-      this.#away = true
-    })
-    client.on('ready', () => {
-      this.#away = false
-    })
     bus.on('ended', ({ session }) => this.#forget(session, false))
     bus.on('changed', ({ session }) => {
       const entry = this.#known.get(session)
@@ -84,12 +76,12 @@ class RedisStore implements SessionStore {
 
   async add(record: SessionRecord): Promise<void> {
     const key = this.#keyOf(record.id)
-    await this.#ask((redis) => redis.multi().hset(key, fieldsOf(record)).pexpire(key, this.#options.ttlMs).exec())
+    await this.#redis.ask((redis) => redis.multi().hset(key, fieldsOf(record)).pexpire(key, this.#options.ttlMs).exec())
     this.#keep(record)
   }
 
   find(id: string): SessionRecord | Promise<SessionRecord | undefined> {
-    if (this.#isAway) throw unavailable()
+    this.#redis.checkHere()
     const entry = this.#known.get(id)
     const now = performance.now()
     if (entry === undefined) return this.#load(id)
@@ -118,7 +110,7 @@ class RedisStore implements SessionStore {
   }
 
   async remove(id: string): Promise<void> {
-    await this.#ask((redis) => redis.del(this.#keyOf(id)))
+    await this.#redis.ask((redis) => redis.del(this.#keyOf(id)))
     this.#known.delete(id)
     this.#options.bus.notify({ kind: 'ended', session: id })
   }
@@ -136,24 +128,9 @@ class RedisStore implements SessionStore {
     return `${this.#options.prefix}session:${id}`
   }
 
-  get #isAway(): boolean {
-    return (this.#away && this.#options.client.status !== 'ready') || performance.now() < this.#silentUntil
-  }
-
-  /** Fails at once while Redis is known to be away: only the very first connection is waited for. */
-  async #ask<T>(run: (redis: RedisClient) => Promise<T>): Promise<T> {
-    if (this.#isAway) throw unavailable()
-    try {
-      return await withRedis(this.#options.client, run)
-    } catch (error) {
-      if (/timed out/i.test(String((error as Error).cause))) this.#silentUntil = performance.now() + SILENCE_MS
-      throw error
-    }
-  }
-
   async #load(id: string): Promise<SessionRecord | undefined> {
     const key = this.#keyOf(id)
-    const fields = await this.#ask(async (redis) => {
+    const fields = await this.#redis.ask(async (redis) => {
       const answers = await redis.pipeline().hgetall(key).pexpire(key, this.#options.ttlMs).exec()
       const [error, found] = answers?.[0] ?? []
       if (error) throw error
@@ -171,7 +148,7 @@ class RedisStore implements SessionStore {
     name: string,
     [over, expected, value]: readonly [over: 'any' | 'free', expected: string, value: string],
   ): Promise<string | null> {
-    const written = await this.#ask((redis) =>
+    const written = await this.#redis.ask((redis) =>
       redis.eval(NOTE, 1, this.#keyOf(id), NOTED + name, over, expected, value),
     )
     this.#options.bus.notify({ kind: 'changed', session: id })
@@ -194,14 +171,11 @@ class RedisStore implements SessionStore {
     const oldest = performance.now() - this.#options.ttlMs
     for (const [id, { usedAt }] of this.#known) {
       if (usedAt > oldest) continue
-      const there = await this.#ask((redis) => redis.exists(this.#keyOf(id)))
+      const there = await this.#redis.ask((redis) => redis.exists(this.#keyOf(id)))
       if ((this.#known.get(id)?.usedAt ?? Number.POSITIVE_INFINITY) <= oldest) this.#forget(id, there === 0)
     }
   }
 }
-
-const unavailable = (cause?: unknown) =>
-  new PublicError('unavailable', { headers: { 'Retry-After': '1' }, ...(cause === undefined ? {} : { cause }) })
 
 /** Characters of all fields of a session: far more than replicas write. What is larger is none. */
 const LARGEST = 8 * 1024 * 1024

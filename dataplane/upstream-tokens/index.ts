@@ -1,0 +1,12 @@
+export { createMemoryTokenStore } from './memory-store.ts'
+export { createRedisTokenStore } from './redis-store.ts'
+export {
+  LOGIN_CLAIM,
+  type Lock,
+  loginOf,
+  type Place,
+  type PutOptions,
+  type StoredTokenSet,
+  type UpstreamTokenSet,
+  type UpstreamTokenStore,
+} from './store.ts'

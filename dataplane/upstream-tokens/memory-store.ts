@@ -1,0 +1,61 @@
+import { randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { type StoredTokenSet, textOfSet, type UpstreamTokenStore } from './store.ts'
+
+interface MemoryStoreOptions {
+  /** Of all logins; beyond it those go that were not used for longest. */
+  readonly mostBytes?: number
+}
+
+const MIB = 1024 * 1024
+/** What a login costs besides its tokens. */
+const LOGIN_BYTES = 512
+
+interface Entry {
+  readonly set: StoredTokenSet
+  readonly size: number
+}
+
+/** Keeps upstream tokens in this process: a restart forgets them, and other replicas don't know them. */
+export function createMemoryTokenStore({ mostBytes = 64 * MIB }: MemoryStoreOptions = {}): UpstreamTokenStore {
+  const logins = new LRUCache<string, ReadonlyMap<string, Entry>>({ maxSize: mostBytes })
+  const locks = new Map<string, { readonly until: number }>()
+
+  function freeLocks(now: number): void {
+    for (const [name, { until }] of locks) if (until <= now) locks.delete(name)
+  }
+
+  return {
+    async get({ login, provider }) {
+      return logins.get(login)?.get(provider)?.set
+    },
+    async put({ login, provider }, set, { replaces, ttlMs }) {
+      const before = logins.get(login)
+      if (replaces !== undefined && before?.get(provider)?.set.version !== replaces) return undefined
+      // Two bytes a character, at most.
+      const size = 2 * textOfSet(set).length
+      const version = randomBytes(12).toString('base64url')
+      const entries = new Map(before).set(provider, { set: Object.freeze({ ...set, version }), size })
+      const total = [...entries.values()].reduce((sum, entry) => sum + entry.size, LOGIN_BYTES + 2 * login.length)
+      const ttl = Math.max(before === undefined ? 0 : logins.getRemainingTTL(login), ttlMs)
+      logins.set(login, entries, { size: total, ttl })
+      return version
+    },
+    async removeLogin(login) {
+      logins.delete(login)
+    },
+    async lock({ login, provider }, milliseconds) {
+      const name = JSON.stringify([login, provider])
+      const now = performance.now()
+      freeLocks(now)
+      if (locks.has(name)) return undefined
+      const mine = { until: now + milliseconds }
+      locks.set(name, mine)
+      return {
+        async release() {
+          if (locks.get(name) === mine) locks.delete(name)
+        },
+      }
+    },
+  }
+}

@@ -1,0 +1,78 @@
+import { hash, randomBytes } from 'node:crypto'
+import { isObject } from '../../crds/shared/json.ts'
+import { PromptRedis } from '../storage/prompt-redis.ts'
+import type { RedisClient } from '../storage/redis.ts'
+import { createSealer, versionOf } from './seal.ts'
+import { LARGEST_SET, type StoredTokenSet, textOfSet, type UpstreamTokenStore } from './store.ts'
+
+interface RedisTokenStoreOptions {
+  readonly client: RedisClient
+  /** Of all keys; see `redisKeyPrefix`. */
+  readonly prefix: string
+  /** Each of 32 bytes at least: the first one seals, all of them open. Asked for each time. */
+  secrets(): readonly string[]
+}
+
+/** Writes one provider's tokens over any (`''`) or over one version, and has the login live as long as the longest says. */
+const PUT = `
+local now = redis.call('HGET', KEYS[1], ARGV[1])
+if ARGV[2] ~= '' and (not now or string.sub(now, 1, #ARGV[2]) ~= ARGV[2]) then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[4]) then redis.call('PEXPIRE', KEYS[1], ARGV[4]) end
+return 1`
+
+const RELEASE = `
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return 1`
+
+/** What a set may be once it is sealed: base64 of it, with nonce, key id and tag. */
+const LARGEST_SEALED = Math.ceil((LARGEST_SET * 4) / 3) + 128
+
+/** Keeps upstream tokens in Redis, for all replicas: a hash for each login, with a sealed set for each provider. */
+export function createRedisTokenStore({ client, prefix, secrets }: RedisTokenStoreOptions): UpstreamTokenStore {
+  const redis = new PromptRedis(client)
+  const sealer = createSealer(secrets, prefix)
+  // By its digest: the name of a key is shown to whoever watches Redis, and has a bound.
+  const keyOf = (login: string) => `${prefix}upstream:${hash('sha256', login, 'base64url')}`
+  const nameOf = (login: string, provider: string) => `${keyOf(login)}#${provider}`
+
+  return {
+    async get({ login, provider }) {
+      const sealed = await redis.ask((commands) => commands.hget(keyOf(login), provider))
+      if (sealed === null || sealed.length > LARGEST_SEALED) return undefined
+      const text = sealer.open(sealed, nameOf(login, provider))
+      return text === undefined ? undefined : setOf(text, versionOf(sealed))
+    },
+    async put({ login, provider }, set, { replaces = '', ttlMs }) {
+      const sealed = sealer.seal(textOfSet(set), nameOf(login, provider))
+      const ttl = Math.ceil(ttlMs)
+      const written = await redis.ask((commands) =>
+        commands.eval(PUT, 1, keyOf(login), provider, replaces, sealed, ttl),
+      )
+      return written === 1 ? versionOf(sealed) : undefined
+    },
+    async removeLogin(login) {
+      await redis.ask((commands) => commands.del(keyOf(login)))
+    },
+    async lock({ login, provider }, milliseconds) {
+      const key = `${keyOf(login)}:lock:${provider}`
+      const mine = randomBytes(16).toString('base64url')
+      const got = await redis.ask((commands) => commands.set(key, mine, 'PX', Math.ceil(milliseconds), 'NX'))
+      if (got !== 'OK') return undefined
+      return {
+        async release() {
+          await redis.ask((commands) => commands.eval(RELEASE, 1, key, mine))
+        },
+      }
+    },
+  }
+}
+
+/** What was sealed by one of our replicas, if of another release: a set that lacks what this one needs is none. */
+function setOf(text: string, version: string): StoredTokenSet | undefined {
+  const set: unknown = JSON.parse(text)
+  if (!isObject(set)) return undefined
+  const { owner, subject, accessToken } = set
+  const isSet = [owner, subject, accessToken].every((part) => typeof part === 'string')
+  return isSet ? ({ ...set, version } as unknown as StoredTokenSet) : undefined
+}
