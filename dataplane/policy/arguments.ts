@@ -15,8 +15,9 @@ export class ReadArguments {
   /** Names of the arguments that some policy reads in any way. */
   readonly names: ReadonlySet<string>
 
-  constructor(attributes: ReadonlySet<string>) {
-    const read = [...attributes].filter((name) => name.startsWith(ARGUMENT)).map((name) => name.slice(ARGUMENT.length))
+  constructor(attributes: readonly string[]) {
+    const own = new Set(attributes.filter((name) => name.startsWith(ARGUMENT)))
+    const read = [...own].map((name) => name.slice(ARGUMENT.length))
     this.#values = read
     this.#presences = read.filter((name) => name.endsWith(PRESENT)).map((name) => name.slice(0, -PRESENT.length))
     this.names = new Set([...this.#values, ...this.#presences])

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { EngineFault, engine } from './engine.ts'
 import { DeclaredEntities } from './entities.ts'
-import { entityKey } from './expressions.ts'
+import { entityKey, readsOf } from './expressions.ts'
 import { type PolicyText, readPolicies } from './policy-text.ts'
 import { actions, GROUP, listActions, PolicyError, type PolicyProblem, type PolicySource } from './source.ts'
 
@@ -10,8 +10,8 @@ import { actions, GROUP, listActions, PolicyError, type PolicyProblem, type Poli
 export interface Compiled {
   readonly policies: readonly PolicyText[]
   readonly entities: DeclaredEntities
-  /** Names of all attributes that some policy reads. */
-  readonly attributes: ReadonlySet<string>
+  /** Names of all attributes that some policy reads and that hold a claim, `claim_<name>`. */
+  readonly claims: ReadonlySet<string>
   /** Declared entities that a policy names. */
   readonly named: readonly string[]
   /** Every entity that a policy or a declared entity names. */
@@ -19,6 +19,8 @@ export interface Compiled {
   readonly groupEntityType: string
 }
 
+/** What the name of an attribute begins with that holds a claim of the caller. */
+export const CLAIM = 'claim_'
 const MOST_POLICIES = 1000
 /** Characters of all policies together. */
 const MOST_TEXT = 256 * 1024
@@ -38,12 +40,14 @@ export function compile(source: PolicySource): Compiled {
   if (!GROUP_TYPE.test(groupEntityType) || OWN_TYPES.has(groupEntityType))
     problems.push({ pointer: '/groupEntityType', message: 'must be an entity type that has no other meaning here' })
   problems.push(...policies.flatMap((policy) => problemsOf(policy, entities?.mentioned ?? new Set())))
+  if (problems.length === 0) collect(problems, () => load('check', policies))
   if (problems.length > 0 || entities === undefined) throw new PolicyError(problems)
+  const reads = readsOf(policies.map(({ mentions }) => mentions))
   const inPolicies = new Set(policies.flatMap(({ mentions }) => [...mentions.entities]))
   return {
     policies,
     entities,
-    attributes: new Set(policies.flatMap(({ mentions }) => [...mentions.attributes])),
+    claims: new Set([...reads.principal, ...reads.context].filter((name) => name.startsWith(CLAIM))),
     named: [...inPolicies].filter((key) => entities.get(key) !== undefined),
     mentioned: new Set([...entities.mentioned, ...inPolicies]),
     groupEntityType,
@@ -111,8 +115,7 @@ export function policyProblems(source: PolicySource): readonly PolicyProblem[] {
   if (known !== undefined) return known
   let problems: readonly PolicyProblem[] = []
   try {
-    const { policies } = compile(source)
-    load('check', policies)
+    compile(source)
   } catch (error) {
     if (!(error instanceof PolicyError)) throw error
     problems = error.problems

@@ -1,10 +1,16 @@
 import type { PolicyJson } from '@cedar-policy/cedar-wasm/nodejs'
 import { isObject } from '../../crds/shared/json.ts'
 
+/** What has attributes that a policy can read. */
+const variables = ['principal', 'resource', 'context'] as const
+type Variable = (typeof variables)[number]
+
+/** Names of the attributes that are read or asked for with `has`, by what has them. */
+export type Reads = Readonly<Record<Variable, ReadonlySet<string>>>
+
 /** What a policy reads, found in its JSON form. */
 export interface Mentions {
-  /** Names of all attributes that are read or asked for with `has`. */
-  readonly attributes: Set<string>
+  readonly reads: Readonly<Record<Variable, Set<string>>>
   /** Entities that are named, as `type::id`. */
   readonly entities: Set<string>
   /** Whether `context` is used as a whole: then nobody can tell what of it is read. */
@@ -18,7 +24,7 @@ export interface Mentions {
 export const entityKey = (type: unknown, id: unknown): string => `${type}::${JSON.stringify(id)}`
 
 const newMentions = (): Mentions => ({
-  attributes: new Set(),
+  reads: { principal: new Set(), resource: new Set(), context: new Set() },
   entities: new Set(),
   usesWholeContext: false,
   longestPattern: 0,
@@ -54,7 +60,9 @@ function visit(node: Readonly<Record<string, unknown>>, isRead: boolean, found: 
   if (node['Var'] === 'context' && !isRead) found.usesWholeContext = true
   return Object.entries(node).map(([operator, operand]): Child => {
     if ((operator === '.' || operator === 'has') && isObject(operand)) {
-      for (const name of [operand['attr']].flat()) if (typeof name === 'string') found.attributes.add(name)
+      const names = [operand['attr']].flat().filter((name) => typeof name === 'string')
+      for (const variable of variablesOf(operand['left'], names))
+        for (const name of names) found.reads[variable].add(name)
       return [operand['left'], true]
     }
     if (operator === 'like' && isObject(operand)) {
@@ -64,4 +72,16 @@ function visit(node: Readonly<Record<string, unknown>>, isRead: boolean, found: 
     }
     return [operand, false]
   })
+}
+
+/** Whose attributes these may be: of the variable that they stand at, or of whatever another attribute leads to. */
+function variablesOf(left: unknown, names: readonly string[]): readonly Variable[] {
+  const variable = isObject(left) && names.length === 1 ? variables.find((one) => one === left['Var']) : undefined
+  return variable === undefined ? variables : [variable]
+}
+
+/** What several policies read together. */
+export const readsOf = (all: readonly Mentions[]): Reads => {
+  const joined = (variable: Variable) => new Set(all.flatMap(({ reads }) => [...reads[variable]]))
+  return { principal: joined('principal'), resource: joined('resource'), context: joined('context') }
 }

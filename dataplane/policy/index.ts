@@ -1,6 +1,9 @@
 /** Authorization by Cedar policies: compiled once, asked for each call. */
+
+export type { ReadArguments } from './arguments.ts'
 export { policyProblems } from './compile.ts'
-export { type Explanation, Policies, type Subject } from './policies.ts'
+export { type Explanation, Policies } from './policies.ts'
 export type { Claims, Principal } from './principal.ts'
 export { isCaller, type Question, readQuestion } from './question.ts'
 export type { PolicySource } from './source.ts'
+export type { Subject } from './subject.ts'

@@ -1,6 +1,7 @@
 import type { DetailedError, PolicyJson } from '@cedar-policy/cedar-wasm/nodejs'
+import { isObject } from '../../crds/shared/json.ts'
 import { engine } from './engine.ts'
-import { type Mentions, mentionsOf } from './expressions.ts'
+import { entityKey, type Mentions, mentionsOf } from './expressions.ts'
 
 /** One policy. */
 export interface PolicyText {
@@ -11,6 +12,8 @@ export interface PolicyText {
   /** Its `@id` annotation, where it has one. */
   readonly id: string | undefined
   readonly mentions: Mentions
+  /** The one action and the one resource that it applies to, as `type::id`; undefined where there may be several. */
+  readonly only: { readonly action: string | undefined; readonly resource: string | undefined }
 }
 
 /** Brackets in one another; the engine's parser overflows its stack somewhat beyond a hundred. */
@@ -33,8 +36,17 @@ export function readPolicies(text: string, name: string): readonly PolicyText[] 
 }
 
 function policyOf(text: string, name: string, json: PolicyJson): PolicyText {
-  const { effect, annotations } = json
-  return { name, text, effect, id: annotations?.['id'], mentions: mentionsOf(json) }
+  const { effect, annotations, action, resource } = json
+  const only = { action: onlyOne(action), resource: onlyOne(resource) }
+  return { name, text, effect, id: annotations?.['id'], mentions: mentionsOf(json), only }
+}
+
+/** The entity of a scope that is `== entity`. */
+function onlyOne(scope: object): string | undefined {
+  const { op, entity } = scope as Readonly<Record<string, unknown>>
+  if (op !== '==' || !isObject(entity)) return undefined
+  const { type, id } = isObject(entity['__entity']) ? entity['__entity'] : entity
+  return typeof type === 'string' && typeof id === 'string' ? entityKey(type, id) : undefined
 }
 
 /** The parser's message at its place; its offsets are in bytes. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { isObject } from '../../crds/shared/json.ts'
-import type { Compiled } from './compile.ts'
+import { CLAIM, type Compiled } from './compile.ts'
 import { entityKey } from './expressions.ts'
 import type { PolicySource } from './source.ts'
 import { type CedarValue, cedarValueOf, Unjudgeable } from './values.ts'
@@ -20,7 +20,6 @@ export interface Principal {
 /** Claims that have been verified; none of an anonymous caller. */
 export type Claims = Readonly<Record<string, unknown>>
 
-const CLAIM = 'claim_'
 const GROUP_CLAIMS = ['groups', 'roles', 'cognito:groups']
 /** A token in a header has less; the answer of an introspection endpoint may have as much. */
 const MOST_BYTES = 64 * 1024
@@ -28,8 +27,8 @@ const MOST_BYTES = 64 * 1024
 type ClaimNames = Pick<PolicySource, 'groupClaimName' | 'roleClaimName'>
 
 /** Makes the function that gives a caller's principal. */
-export function principals({ attributes, mentioned, groupEntityType }: Compiled, names: ClaimNames) {
-  const wanted = [...attributes].filter((name) => name.startsWith(CLAIM))
+export function principals({ claims: read, mentioned, groupEntityType }: Compiled, names: ClaimNames) {
+  const wanted = [...read]
   // Where no single client is named anywhere, callers that differ in their subject alone are judged alike.
   const dependsOnId = [...mentioned].some((key) => key.startsWith('Client::'))
   const isNamed = (group: string) => mentioned.has(entityKey(groupEntityType, group))

@@ -1,6 +1,6 @@
 import { isObject } from '../../crds/shared/json.ts'
-import type { Subject } from './policies.ts'
 import type { Claims } from './principal.ts'
+import type { Subject } from './subject.ts'
 
 /** Who asks, and for what: what an explanation is about. */
 export interface Question {

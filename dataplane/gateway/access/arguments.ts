@@ -1,22 +1,22 @@
 import { isObject } from '../../../crds/shared/json.ts'
+import type { ReadArguments } from '../../policy/index.ts'
 import { foldName, Members } from '../mcp/json.ts'
 import type { Message } from '../mcp/message.ts'
+import { memoized } from './memoized.ts'
 
 const NONE = {}
 
 /**
- * The arguments of a request, for policies that read some of them (`names`). Undefined where a parser other than ours
+ * The arguments of a request, for policies that read some of them. Undefined where a parser other than ours
  * may read another value than we do: a name that stands there twice, or in another spelling by case, which some parsers
  * take for the same.
  */
-export function judgedArguments(
-  message: Message,
-  names: ReadonlySet<string>,
-): Readonly<Record<string, unknown>> | undefined {
+export function judgedArguments(message: Message, read: ReadArguments): Readonly<Record<string, unknown>> | undefined {
   const given = message.params?.['arguments']
+  const { names } = read
   if (names.size === 0 || given === undefined || given === null) return NONE
   if (!isObject(given)) return undefined
-  const folded = new Set([...names].map(foldName))
+  const folded = foldedNames(read)
   const seen = new Set<string>()
   const members = new Members(message.text, message.argumentsStart)
   while (members.next()) {
@@ -27,3 +27,5 @@ export function judgedArguments(
   }
   return given
 }
+
+const foldedNames = memoized((read: ReadArguments) => new Set([...read.names].map(foldName)))

@@ -67,7 +67,7 @@ export class Judge {
   }
 
   #mayWith(caller: Caller, subject: Subject, message: Message): boolean {
-    const given = judgedArguments(message, this.#policies.readArguments.names)
+    const given = judgedArguments(message, this.#policies.argumentsOf(subject))
     return given !== undefined && this.#policies.allows(this.principalOf(caller), subject, given)
   }
 

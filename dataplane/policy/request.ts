@@ -1,0 +1,108 @@
+import type { EntityJson, StatefulAuthorizationCall } from '@cedar-policy/cedar-wasm/nodejs'
+import type { Compiled } from './compile.ts'
+import { entityKey, type Reads } from './expressions.ts'
+import type { Principal } from './principal.ts'
+import type { Subject } from './subject.ts'
+import type { CedarValue } from './values.ts'
+
+type Values = Readonly<Record<string, CedarValue>>
+
+/** Who asks for what, with which arguments. */
+interface Asked {
+  readonly principal: Principal
+  readonly subject: Subject
+  /** `arg_<name>`. */
+  readonly given: Values
+  /** The parent of all that is asked for. */
+  readonly server: string
+}
+
+/**
+ * What the engine is asked. The time that it takes grows with all that it is told, so it is told what policies read
+ * and no more: an attribute that none reads, and a parent that none names, change no decision.
+ */
+export function authorizationRequest(
+  { principal: { id, groups, claims }, subject, given, server }: Asked,
+  reads: Reads,
+  compiled: Compiled,
+): Omit<StatefulAuthorizationCall, 'preparsedPolicySetId'> {
+  const principal = { type: 'Client', id: id.toWellFormed() }
+  const resource = { type: subject.type, id: subject.id.toWellFormed() }
+  const action = { type: 'Action', id: subject.action }
+  const own = [
+    {
+      uid: principal,
+      attrs: read(claims, reads.principal),
+      parents: groups.map((group) => ({ type: compiled.groupEntityType, id: group })),
+    },
+    {
+      uid: resource,
+      attrs: { ...read(attributesOf(subject), reads.resource), ...read(given, reads.resource) },
+      parents: parentsOf(subject, server).filter(({ type, id: name }) => compiled.mentioned.has(entityKey(type, name))),
+    },
+  ] as EntityJson[]
+  return {
+    principal,
+    action,
+    resource,
+    context: { ...read(claims, reads.context), ...read(given, reads.context) } as StatefulAuthorizationCall['context'],
+    entities: withDeclared(own, entityKey('Action', subject.action), compiled),
+  }
+}
+
+/** Those of some values that are read. */
+function read(values: Values, names: ReadonlySet<string>): Values {
+  const found: Record<string, CedarValue> = {}
+  for (const name in values) if (names.has(name)) found[name] = values[name] as CedarValue
+  return found
+}
+
+function parentsOf({ backend }: Subject, server: string) {
+  const parents = [{ type: 'MCP', id: server }]
+  return backend === undefined ? parents : [...parents, { type: 'Backend', id: backend }]
+}
+
+const featureOf = { Tool: 'tool', Prompt: 'prompt', Resource: 'resource' } as const
+const operationOf = { call_tool: 'call', get_prompt: 'get', read_resource: 'read' } as const
+
+const attributesOf = ({ action, type, id, backend, hints }: Subject) => ({
+  ...hints,
+  name: id.toWellFormed(),
+  ...(type === 'Resource' ? { uri: id.toWellFormed() } : {}),
+  ...(backend === undefined ? {} : { backend }),
+  feature: featureOf[type],
+  operation: operationOf[action],
+})
+
+/**
+ * Our entities, together with those of the configuration that can be reached from them. One that both have is one: with
+ * the parents of both, and our attributes, which nobody declares away. One of which nothing is said is not there: for
+ * the engine that is the same.
+ */
+function withDeclared(own: readonly EntityJson[], action: string, compiled: Compiled): EntityJson[] {
+  const { entities: declared, named } = compiled
+  if (declared.mentioned.size === 0) return own.filter(isSaid)
+  const keyOf = (uid: EntityJson['uid']) => {
+    const { type, id } = '__entity' in uid ? uid.__entity : uid
+    return entityKey(type, id)
+  }
+  const starts = own.flatMap(({ uid, parents }) => [keyOf(uid), ...parents.map(keyOf)])
+  const reached = declared.reachedFrom([action, ...named, ...starts])
+  const merged = own.map((entity) => {
+    const key = keyOf(entity.uid)
+    const other = declared.get(key)
+    reached.delete(key)
+    if (other === undefined) return entity
+    return {
+      ...other,
+      uid: entity.uid,
+      attrs: { ...other.attrs, ...entity.attrs },
+      parents: [...entity.parents, ...other.parents],
+    }
+  })
+  return [...merged, ...reached.values()]
+}
+
+function isSaid({ attrs, parents }: EntityJson): boolean {
+  return parents.length > 0 || Object.keys(attrs).length > 0
+}

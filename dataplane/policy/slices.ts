@@ -1,0 +1,71 @@
+import type { StatefulAuthorizationCall } from '@cedar-policy/cedar-wasm/nodejs'
+import { ReadArguments } from './arguments.ts'
+import { type Compiled, load } from './compile.ts'
+import { engine } from './engine.ts'
+import { entityKey, type Reads, readsOf } from './expressions.ts'
+import type { PolicyText } from './policy-text.ts'
+import type { Subject } from './subject.ts'
+
+/** A policy stands in every slice that it applies to: more of them together than these are not worth their memory. */
+const MOST_SLICED = 4000
+
+/**
+ * Those of the policies that can apply to a resource. The others can neither permit nor forbid nor fail: a scope that
+ * does not match ends the evaluation of a policy before its conditions (Cedar, authorization semantics).
+ */
+export class Slice {
+  /** What these policies read, and nothing else need be said of caller and resource. */
+  readonly reads: Reads
+  readonly arguments: ReadArguments
+  readonly #policies: readonly PolicyText[]
+  readonly #set: string
+  #generation = -1
+
+  constructor(policies: readonly PolicyText[]) {
+    this.#policies = policies
+    this.#set = engine.nameFor(this)
+    this.reads = readsOf(policies.map(({ mentions }) => mentions))
+    this.arguments = new ReadArguments([...this.reads.resource, ...this.reads.context])
+  }
+
+  /** Asks the engine. Throws an EngineFault. */
+  authorize(call: Omit<StatefulAuthorizationCall, 'preparsedPolicySetId'>) {
+    if (this.#generation !== engine.generation) {
+      load(this.#set, this.#policies)
+      this.#generation = engine.generation
+    }
+    return engine.run((cedar) => cedar.statefulIsAuthorized({ ...call, preparsedPolicySetId: this.#set }))
+  }
+}
+
+/** The policies of a configuration by what they can apply to. Each slice is made when it is first asked for. */
+export class Slices {
+  readonly #policies: readonly PolicyText[]
+  /** Resources that have policies of their own; undefined where all policies are one slice. */
+  readonly #resources: ReadonlySet<string> | undefined
+  readonly #made = new Map<string, Slice>()
+
+  constructor({ policies }: Compiled) {
+    this.#policies = policies
+    const resources = new Set(policies.flatMap(({ only }) => only.resource ?? []))
+    const shared = policies.filter(({ only }) => only.resource === undefined).length
+    const isWorthIt = policies.length + shared * resources.size <= MOST_SLICED
+    this.#resources = isWorthIt ? resources : undefined
+  }
+
+  of({ action, type, id }: Subject): Slice {
+    if (this.#resources === undefined) return this.#slice('', () => true)
+    const resource = this.#resources.size === 0 ? '' : entityKey(type, id.toWellFormed())
+    const own = this.#resources.has(resource) ? resource : ''
+    return this.#slice(action + own, ({ only }) => {
+      const isOfAction = only.action === undefined || only.action === entityKey('Action', action)
+      return isOfAction && (only.resource === undefined || only.resource === own)
+    })
+  }
+
+  #slice(key: string, isIn: (policy: PolicyText) => boolean): Slice {
+    let slice = this.#made.get(key)
+    if (slice === undefined) this.#made.set(key, (slice = new Slice(this.#policies.filter(isIn))))
+    return slice
+  }
+}
