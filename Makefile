@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.package-lock.json
 LOCKED := $(if $(shell command -v flock),flock package.json)
 
-.PHONY: help run test check generate bench bundle image e2e cluster chaos soak pair clean
+.PHONY: help run test check generate bench bundle image e2e cluster chaos soak isolation pair clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -47,6 +47,9 @@ cluster: $(INSTALLED) ## A real Kubernetes control plane for development; prints
 
 chaos: $(INSTALLED) ## Two minutes of cut connections under changes on a real control plane
 	@CHAOS_SECONDS=120 TEST_HANG_MS=600000 node test/run.ts cluster/chaos
+
+isolation: $(INSTALLED) ## Three minutes in which two hundred users, each with credentials of their own, must not meet (SEEDS="1 2 3")
+	@for seed in $(or $(SEEDS),1 2 3); do ISOLATION_SECONDS=60 ISOLATION_SEED=$$seed node test/run.ts credentials/isolation || exit 1; done
 
 soak: $(INSTALLED) ## Ten minutes of use of a gateway, then attacks on it and on a registry; fails unless memory stays and others are served
 	@node test/soak/soak.ts $(ARGS)

@@ -28,9 +28,12 @@ export const exchanged = (token: string, more: Readonly<Record<string, unknown>>
   ...more,
 })
 
+/** The claims of a JWT, unverified. */
+export const claimsOf = (token = ''): { readonly iss?: string; readonly sub?: string } =>
+  JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString() || '{}')
+
 /** The subject of a JWT, unverified. */
-export const subjectOf = (token = ''): string =>
-  (JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString() || '{}') as { sub?: string }).sub ?? ''
+export const subjectOf = (token = ''): string => claimsOf(token).sub ?? ''
 
 export function respond(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { 'content-type': 'application/json' })

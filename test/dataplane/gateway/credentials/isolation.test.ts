@@ -1,136 +1,282 @@
-/** Many callers with a credential each, at random: none gets another's call, list, stream or session. */
+/**
+ * Many callers with a credential each, at random: none gets another's call, list, prompt, resource, stream or session,
+ * not even where another issuer calls somebody by the same name. `ISOLATION_SEED` and `ISOLATION_SECONDS` choose the run.
+ */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
-import { BASE_HEADERS, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
-import { exchanged, respond, subjectOf } from '../../../support/network/token-endpoint.ts'
-import { answer, type RawRequest, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { EventReader } from '../../../support/gateway/event-reader.ts'
+import { AUDIENCE, exchanging, startExchangingGateway } from '../../../support/gateway/exchanging-gateway.ts'
+import {
+  BASE_HEADERS,
+  modern,
+  openSession,
+  post,
+  postModern,
+  type RpcAnswer,
+  rpc,
+} from '../../../support/gateway/post.ts'
+import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
+import { claimsOf, exchanged, respond } from '../../../support/network/token-endpoint.ts'
+import { randomOf } from '../../../support/random.ts'
+import { startPersonalServer } from '../../../support/servers/personal-server.ts'
 
 const SEED = Number(process.env['ISOLATION_SEED'] ?? 15)
-const SECONDS = Number(process.env['ISOLATION_SECONDS'] ?? 4)
-const USERS = 200
+const SECONDS = Number(process.env['ISOLATION_SECONDS'] ?? 6)
+/** Of each of two issuers. */
+const SUBJECTS = 100
+const WORKERS = 16
+/** How long one issuer's callers are let in. */
+const TERM_MS = 1_200
 
-/** Mulberry32: the same numbers for the same seed. */
-function randomOf(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
+const random = randomOf(SEED)
+const oneOf = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)] as T
+
+type Label = 'a' | 'b'
+
+/** A subject of an issuer; `a_user7` and `b_user7` have the same subject. */
+interface User {
+  readonly issuer: Label
+  readonly subject: string
+  readonly name: string
 }
 
-/** Whose credential a request carries. */
-const ownerOf = ({ headers }: Pick<RawRequest, 'headers'>): string =>
-  /^Bearer of-(\w+)-for-\w+$/.exec(headers.authorization ?? '')?.[1] ?? 'nobody'
+const faults: string[] = []
+const issuers = new Map<Label, IdentityProvider>()
+for (const label of ['a', 'b'] as const) issuers.set(label, await startIdentityProvider())
+const urlOf = (label: Label) => (issuers.get(label) as IdentityProvider).issuer
+const labelOf = (issuer: unknown): string => [...issuers].find(([, idp]) => idp.issuer === issuer)?.[0] ?? 'unknown'
 
-/** A backend that shows each caller a tool named after them, and whose sessions have one owner each. */
-async function startPersonalServer(era: 'modern' | 'legacy', faults: string[]): Promise<RawServer> {
-  const owners = new Map<string, string>()
-  let sessions = 0
-  return startRawServer({
-    era,
-    call: (request) => {
-      const { name = '', arguments: args } = request.message.params as { name?: string; arguments?: { who?: string } }
-      const owner = ownerOf(request)
-      if (name !== `t-${owner}` || args?.who !== owner) faults.push(`${owner} called ${name} for ${args?.who}`)
-      return answer(request, JSON.stringify({ resultType: 'complete', content: [{ type: 'text', text: owner }] }))
-    },
-    before: (request, res) => {
-      const owner = ownerOf(request)
-      const { method } = request.message
-      const session = request.headers['mcp-session-id']
-      if (typeof session === 'string' && owners.get(session) !== owner)
-        faults.push(`${owner} is in the session of ${owners.get(session)}`)
-      const json = (text: string, more = {}) =>
-        res.writeHead(200, { 'content-type': 'application/json', ...more }).end(text)
-      if (method === 'tools/list') {
-        json(answer(request, `{"resultType":"complete","tools":[${tool(`t-${owner}`)}]}`))
-        return true
-      }
-      if (method === 'initialize' && era === 'legacy') {
-        const id = `session-${++sessions}`
-        owners.set(id, owner)
-        json(
-          answer(
-            request,
-            '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}',
-          ),
-          { 'mcp-session-id': id },
-        )
-        return true
-      }
-      return false
-    },
+const users = [...issuers.keys()].flatMap((issuer) =>
+  Array.from({ length: SUBJECTS }, (_, index) => ({ issuer, subject: `user${index}`, name: `${issuer}_user${index}` })),
+)
+
+const modernServer = await startPersonalServer({ name: 'm', era: 'modern', faults })
+const legacyServer = await startPersonalServer({ name: 'l', era: 'legacy', faults })
+const ownSecret = { clientSecretFile: undefined as never, clientId: undefined as never }
+/** What one issuer's callers may is forbidden to the other's, of the same subjects. */
+const authz = {
+  policies: [
+    'permit(principal, action, resource);',
+    `forbid(principal, action, resource == Tool::"m_common") when { principal.claim_iss == "${urlOf('b')}" };`,
+    `forbid(principal, action, resource == Prompt::"m_common") when { principal.claim_iss == "${urlOf('a')}" };`,
+  ],
+}
+const configOf = (issuer: Label) => ({
+  incomingAuth: { type: 'oidc' as const, oidc: { issuer: urlOf(issuer), audience: AUDIENCE } },
+  authz,
+})
+const backendsOf = (endpoint: Parameters<typeof exchanging>[2]) => [
+  exchanging('m', modernServer.url, endpoint, ownSecret),
+  exchanging('l', legacyServer.url, endpoint, ownSecret),
+]
+const gateway = await startExchangingGateway(backendsOf, configOf('a'))
+gateway.endpoint.answer = async ({ form }, response) => {
+  await new Promise((resolve) => setTimeout(resolve, random() * 20))
+  const { iss, sub } = claimsOf(form['subject_token'])
+  // Some end soon, so that they are exchanged again amid the calls.
+  const life = random() < 0.3 ? 61 : 600
+  const token = `of-${labelOf(iss)}_${sub}-for-${form['audience']}`
+  respond(response, 200, exchanged(token, { expires_in: life }))
+}
+
+test.after(async () => {
+  await gateway.close()
+  await Promise.all([modernServer.close(), legacyServer.close(), ...[...issuers.values()].map((idp) => idp.close())])
+})
+
+/** Whose callers are let in now, and how often that has changed. */
+let inForce: Label = 'a'
+let terms = 0
+
+async function changeIssuer(): Promise<void> {
+  terms++
+  const { config } = await gateway.status()
+  const next = inForce === 'a' ? 'b' : 'a'
+  await gateway.configure({ ...configOf(next), backends: backendsOf(gateway.endpoint) })
+  await eventually('the other issuer is in force', async () => (await gateway.status()).config !== config)
+  inForce = next
+  terms++
+}
+
+const tokens = new Map<User, Promise<string>>()
+async function bearer(user: User): Promise<{ readonly authorization: string }> {
+  const idp = issuers.get(user.issuer) as IdentityProvider
+  const token = tokens.get(user) ?? idp.mint({ sub: user.subject, aud: AUDIENCE }, { expiresIn: SECONDS + 300 })
+  tokens.set(user, token)
+  return { authorization: `Bearer ${await token}` }
+}
+
+/** What was done, by kind. */
+const done = new Map<string, number>()
+const count = (what: string) => done.set(what, (done.get(what) ?? 0) + 1)
+/** Sessions by their users, to be tried by others. */
+const sessions = new Map<User, Record<string, string>>()
+
+/** A user who does things, without a session (modern) or in one (legacy). */
+interface Client {
+  readonly user: User
+  readonly headers: Record<string, string>
+  readonly isLegacy: boolean
+}
+
+async function clientOf(user: User): Promise<Client> {
+  const own = await bearer(user)
+  if (random() < 0.6) return { user, headers: own, isLegacy: false }
+  const headers = await openSession(gateway.url, own)
+  sessions.set(user, headers)
+  return { user, headers, isLegacy: true }
+}
+
+const ask = ({ headers, isLegacy }: Client, method: string, params: Record<string, unknown>): Promise<RpcAnswer> =>
+  isLegacy
+    ? post(gateway.url, rpc(method, params), { ...BASE_HEADERS, ...headers })
+    : postModern(gateway.url, method, params, headers)
+
+/** The issuer of a user is not in force. */
+class Refused extends Error {}
+
+/** Does something of whose result `said` has to give the user's name. */
+async function use(client: Client, method: string, params: Record<string, unknown>, said: (result: any) => unknown) {
+  const { name } = client.user
+  const { json, status } = await ask(client, method, params)
+  if (status === 401) throw new Refused()
+  if (json?.result === undefined || said(json.result) !== name)
+    faults.push(`${name} did ${method} ${JSON.stringify(params)} and got ${status} ${JSON.stringify(json)}`)
+  count(method)
+}
+
+const listsOf = ({ name, issuer }: User): Readonly<Record<string, readonly [string, string]>> => ({
+  'tools/list': ['tools', [`l_t-${name}`, 'l_common', `m_t-${name}`, ...(issuer === 'a' ? ['m_common'] : [])].join()],
+  'prompts/list': [
+    'prompts',
+    [`l_p-${name}`, 'l_common', `m_p-${name}`, ...(issuer === 'b' ? ['m_common'] : [])].join(),
+  ],
+  'resources/list': ['resources', [name, 'common', name, 'common'].join()],
+})
+
+async function list(client: Client): Promise<void> {
+  const [method, [member, expected]] = oneOf(Object.entries(listsOf(client.user)))
+  await use(client, method, {}, (result) => {
+    const names = result[member].map(({ name }: { name: string }) => name)
+    return names.sort().join() === expected.split(',').sort().join() ? client.user.name : names
   })
 }
 
-test(`${USERS} users call at random for ${SECONDS} s (seed ${SEED}), and none meets another`, async () => {
-  const random = randomOf(SEED)
-  const faults: string[] = []
-  const modern = await startPersonalServer('modern', faults)
-  const legacy = await startPersonalServer('legacy', faults)
-  const gateway = await startExchangingGateway((endpoint) => [
-    exchanging('m', modern.url, endpoint, { clientSecretFile: undefined as never, clientId: undefined as never }),
-    exchanging('l', legacy.url, endpoint, { clientSecretFile: undefined as never, clientId: undefined as never }),
-  ])
-  gateway.endpoint.answer = async ({ form }, response) => {
-    await new Promise((resolve) => setTimeout(resolve, random() * 20))
-    // Some end soon, so that they are exchanged again amid the calls.
-    const life = random() < 0.3 ? 61 : 600
-    respond(
-      response,
-      200,
-      exchanged(`of-${subjectOf(form['subject_token'])}-for-${form['audience']}`, { expires_in: life }),
-    )
-  }
-  const users = Array.from({ length: USERS }, (_one, index) => `user${index}`)
-  let calls = 0
-  let lists = 0
-  const until = performance.now() + SECONDS * 1_000
+const textOf = (result: any) => result.content[0].text
 
-  async function act(user: string, session: Record<string, string> | undefined): Promise<void> {
-    const own = await gateway.bearer(user)
-    const ask = (method: string, params: Record<string, unknown>) =>
-      session === undefined
-        ? postModern(gateway.url, method, params, own)
-        : post(gateway.url, rpc(method, params), { ...BASE_HEADERS, ...session, ...own })
-    if (random() < 0.3) {
-      const { json } = await ask('tools/list', {})
-      const names = ((json.result as { tools: { name: string }[] }).tools ?? []).map(({ name }) => name)
-      if (names.join() !== `l_t-${user},m_t-${user}`) faults.push(`${user} is shown ${names.join()}`)
-      lists++
-      return
-    }
-    const backend = random() < 0.5 ? 'm' : 'l'
-    const { json } = await ask('tools/call', { name: `${backend}_t-${user}`, arguments: { who: user } })
-    const said = (json.result as { content?: { text: string }[] } | undefined)?.content?.[0]?.text
-    if (said !== user) faults.push(`${user} got ${JSON.stringify(json)}`)
-    calls++
-    // A name of another's is unknown.
-    if (random() < 0.1) {
-      const other = users[Math.floor(random() * USERS)]
-      const stolen = await ask('tools/call', { name: `m_t-${other}`, arguments: { who: user } })
-      if (other !== user && stolen.json.error === undefined) faults.push(`${user} called a tool of ${other}`)
-    }
-  }
+const call = (client: Client, tool: string) =>
+  use(client, 'tools/call', { name: tool, arguments: { who: client.user.name } }, textOf)
+const get = (client: Client, name: string) =>
+  use(client, 'prompts/get', { name }, ({ messages }) => messages[0].content.text)
+const read = (client: Client, uri: string) => use(client, 'resources/read', { uri }, ({ contents }) => contents[0].text)
 
-  async function worker(): Promise<void> {
-    while (performance.now() < until) {
-      const user = users[Math.floor(random() * USERS)] as string
-      const session = random() < 0.3 ? await openSession(gateway.url, await gateway.bearer(user)) : undefined
-      await act(user, session)
+/** What clients do, each up to its share. */
+const acts: readonly (readonly [share: number, act: (client: Client) => Promise<void>])[] = [
+  [0.3, list],
+  [0.65, (client) => call(client, `${oneOf(['m', 'l'])}_t-${client.user.name}`)],
+  [0.7, (client) => call(client, 'l_common')],
+  [0.8, (client) => get(client, oneOf([`m_p-${client.user.name}`, 'l_common']))],
+  [0.9, (client) => read(client, oneOf([`m://${client.user.name}`, 'l://common']))],
+  [0.94, stream],
+  [1, steal],
+]
+
+/** Listens to resources of all, reads one's own, and hears of that alone. */
+async function stream(client: Client): Promise<void> {
+  const { user, headers, isLegacy } = client
+  const backend = oneOf(['m', 'l'])
+  const own = `${backend}://${user.name}`
+  const stranger = `${backend}://${oneOf(users).name}`
+  const open = (): Promise<EventReader> => {
+    if (isLegacy) return EventReader.listen(gateway.url, headers)
+    const request = modern('subscriptions/listen', { notifications: { resourceSubscriptions: [own, stranger] } })
+    const init = { method: 'POST', headers: { ...BASE_HEADERS, ...request.headers, ...headers }, body: request.body }
+    return EventReader.open(gateway.url, init)
+  }
+  if (isLegacy) await ask(client, 'resources/subscribe', { uri: own })
+  const reader = await open()
+  try {
+    if (reader.status === 401) throw new Refused()
+    const hasUpdate = () => reader.messages.some(({ method }) => method === 'notifications/resources/updated')
+    for (let turn = 0; turn < 5 && !hasUpdate(); turn++) {
+      await read(client, own)
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    for (const { params } of reader.messages)
+      if (params?.uri !== undefined && params.uri !== own) faults.push(`${user.name} hears of ${params.uri}`)
+    if (hasUpdate()) count(`${isLegacy ? 'legacy' : 'modern'} stream from ${backend}`)
+  } finally {
+    await reader.leave()
+  }
+}
+
+/** What is another's, or the other issuer's alone, is not there. */
+async function steal(client: Client): Promise<void> {
+  const { user, headers } = client
+  const other = oneOf(users)
+  if (other === user) return
+  const forbidden = user.issuer === 'b' ? 'm_common' : `m_t-${other.name}`
+  const session = sessions.get(other)
+  const tries: (() => Promise<RpcAnswer>)[] = [
+    () => ask(client, 'tools/call', { name: `m_t-${other.name}`, arguments: { who: user.name } }),
+    () => ask(client, 'tools/call', { name: forbidden, arguments: { who: user.name } }),
+    () => ask(client, 'prompts/get', { name: `l_p-${other.name}` }),
+    () => ask(client, 'resources/read', { uri: `l://${other.name}` }),
+    ...(session === undefined
+      ? []
+      : [() => post(gateway.url, rpc('tools/list'), { ...session, authorization: headers['authorization'] ?? '' })]),
+  ]
+  const { status, text } = await oneOf(tries)()
+  if (status === 401) throw new Refused()
+  if (status !== 403 && status !== 404) faults.push(`${user.name} took what is ${other.name}’s: ${status} ${text}`)
+  count('theft')
+}
+
+/** What has to have happened for a run to say anything; a slow machine takes longer for it. */
+const LEAST = {
+  'tools/call': 100,
+  'tools/list': 20,
+  'prompts/list': 10,
+  'prompts/get': 10,
+  'resources/read': 20,
+  theft: 8,
+}
+const streamed = (era: string) => [...done.keys()].some((what) => what.startsWith(`${era} stream`))
+const isEnough = () =>
+  terms >= 6 &&
+  Object.entries(LEAST).every(([what, times]) => (done.get(what) ?? 0) >= times) &&
+  ['modern', 'legacy'].every(streamed)
+
+const until = performance.now() + SECONDS * 1_000
+const goesOn = () => faults.length === 0 && (performance.now() < until || !isEnough())
+
+async function worker(): Promise<void> {
+  while (goesOn()) {
+    const term = terms
+    const user = oneOf(users.filter(({ issuer }) => issuer === inForce))
+    try {
+      const client = await clientOf(user)
+      const share = random()
+      await acts.find(([most]) => share < most)?.[1](client)
+    } catch (error) {
+      const isRefused = error instanceof Refused || /no session: 401/.test(String(error))
+      if (!isRefused || (term === terms && terms % 2 === 0)) faults.push(`${user.name}: ${error}`)
     }
   }
-  await Promise.all(Array.from({ length: 16 }, worker))
+}
+
+test(`${users.length} users do things at random for ${SECONDS} s (seed ${SEED}), and none meets another`, async () => {
+  const working = Promise.all(Array.from({ length: WORKERS }, worker))
+  while (goesOn()) {
+    await new Promise((resolve) => setTimeout(resolve, TERM_MS))
+    await changeIssuer()
+  }
+  await working
   assert.equal(faults.slice(0, 5), [])
-  assert.ok(calls > USERS, `${calls} calls`)
-  assert.ok(lists > 50, `${lists} lists`)
-  for (const { headers } of [...modern.seen, ...legacy.seen])
-    if (headers.authorization !== undefined) assert.match(headers.authorization, /^Bearer of-user\d+-for-(m|l)$/)
-  await gateway.close()
-  await Promise.all([modern.close(), legacy.close()])
+  console.log(Object.fromEntries(done))
+  for (const { headers } of [...modernServer.seen, ...legacyServer.seen])
+    if (headers.authorization !== undefined) assert.match(headers.authorization, /^Bearer of-[ab]_user\d+-for-(m|l)$/)
 })
 
 test.run()
