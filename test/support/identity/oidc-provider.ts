@@ -5,10 +5,13 @@ import { exportJWK, generateKeyPair } from 'jose'
 // @ts-expect-error: it brings no types, and a package with them would bring thirty more.
 import Provider from 'oidc-provider'
 import { secret } from '../../secrets/watch.ts'
+import { exchangeGrant } from './oidc-exchange.ts'
 
 /** The npm package `oidc-provider` on loopback: a certified OpenID provider of somebody else's hand. */
 export interface OidcProvider {
   readonly issuer: string
+  readonly tokenUrl: string
+  /** May exchange tokens that are meant for a server into ones for another (RFC 8693). */
   readonly client: { readonly id: string; readonly secret: string }
   /** A token of a person who has logged in, for a resource. */
   userToken(subject: string, resource: string, scope?: string): Promise<string>
@@ -31,7 +34,7 @@ const LIFE_S = 300
 export async function startOidcProvider(options: OidcProviderOptions): Promise<OidcProvider> {
   const { formatOf, scopes = [] } = options
   const client = { id: 'portico', secret: secret<string>(randomBytes(24).toString('base64url')) }
-  const { privateKey } = await generateKeyPair('RS256', { extractable: true })
+  const { privateKey, publicKey } = await generateKeyPair('RS256', { extractable: true })
   const server = createServer((request, response) => void listener(request, response))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -48,7 +51,7 @@ export async function startOidcProvider(options: OidcProviderOptions): Promise<O
       {
         client_id: client.id,
         client_secret: client.secret,
-        grant_types: ['client_credentials', 'authorization_code'],
+        grant_types: ['client_credentials', 'authorization_code', exchangeGrant.name],
         response_types: ['code'],
         redirect_uris: [...(options.redirectUris ?? ['https://gateway.example/oauth/callback'])],
       },
@@ -68,6 +71,8 @@ export async function startOidcProvider(options: OidcProviderOptions): Promise<O
       },
     },
   })
+  const { name, parameters, handle } = exchangeGrant
+  provider.registerGrantType(name, handle({ provider, publicKey, resourceServer }), parameters)
   const listener = provider.callback()
 
   const basic = Buffer.from(`${client.id}:${client.secret}`).toString('base64')
@@ -79,6 +84,7 @@ export async function startOidcProvider(options: OidcProviderOptions): Promise<O
   }
   return {
     issuer,
+    tokenUrl: `${issuer}/token`,
     client,
     async userToken(subject, resource, scope = '') {
       const grant = new provider.Grant({ accountId: subject, clientId: client.id })

@@ -35,7 +35,7 @@ export interface RawServerOptions {
   /** Answers a call; a string is sent as the whole JSON body. */
   call(request: RawRequest, res: ServerResponse): RawAnswer
   /** Answers anything before the usual; true where it has. */
-  before?(request: RawRequest, res: ServerResponse): boolean
+  before?(request: RawRequest, res: ServerResponse): boolean | Promise<boolean>
   readonly port?: number
 }
 
@@ -51,7 +51,7 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
       const message = body === '' ? {} : JSON.parse(body)
       const request = { method: req.method ?? '', headers: req.headers, rawHeaders: req.rawHeaders, body, message }
       seen.push(request)
-      if (options.before?.(request, res)) return
+      if (await options.before?.(request, res)) return
       if (req.method !== 'POST') {
         res.writeHead(req.method === 'DELETE' ? 204 : 405).end()
         return
