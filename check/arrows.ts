@@ -51,6 +51,7 @@ export const rooms: readonly Room[] = [
   },
   { path: 'dataplane/credentials', mayImport: ['crds/shared', 'dataplane/config', 'dataplane/net'] },
   { path: 'dataplane/pages', mayImport: [] },
+  { path: 'dataplane/authserver', mayImport: ['dataplane/pages'] },
   ...['dataplane/gateway', 'dataplane/registry'].map((path) => ({
     path,
     mayImport: [

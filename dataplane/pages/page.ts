@@ -16,6 +16,11 @@ export interface Page {
   readonly body: Markup
   /** Below everything else. */
   readonly footer: Markup
+  /**
+   * Where forms may lead; `self`, the page's own origin, unless given. Browsers hold every redirect behind a form
+   * against this: a form whose answer redirects to another site, which may redirect further, needs `anywhere`.
+   */
+  readonly formsLead?: 'self' | 'anywhere'
 }
 
 /**
@@ -25,14 +30,15 @@ export interface Page {
 const POLICY = [
   "default-src 'none'",
   `style-src 'sha256-${hash('sha256', STYLE, 'base64')}'`,
-  "form-action 'self'",
   "base-uri 'none'",
   "frame-ancestors 'none'",
 ].join('; ')
 
+const policyFor = ({ formsLead = 'self' }: Page): string =>
+  formsLead === 'self' ? `${POLICY}; form-action 'self'` : POLICY
+
 const HEADERS = {
   'content-type': 'text/html; charset=utf-8',
-  'content-security-policy': POLICY,
   'referrer-policy': 'no-referrer',
   'cross-origin-opener-policy': 'same-origin',
   // What is shown depends on the caller, and on what it takes.
@@ -46,11 +52,8 @@ const MARK = raw(
 )
 
 /** Answers with a page that works without JavaScript. */
-export async function renderPage(
-  c: Context,
-  { title, place, home = '/', body, footer }: Page,
-  status: 200 | 400 | 401 | 403 | 404 | 503 = 200,
-) {
+export async function renderPage(c: Context, page: Page, status: 200 | 400 | 401 | 403 | 404 | 429 | 502 | 503 = 200) {
+  const { title, place, home = '/', body, footer } = page
   const text = await html`<!doctype html>
 <html lang="en">
 <head>
@@ -65,5 +68,5 @@ export async function renderPage(
 <footer>${footer}</footer>
 </body>
 </html>`
-  return c.body(String(text), status, HEADERS)
+  return c.body(String(text), status, { ...HEADERS, 'content-security-policy': policyFor(page) })
 }

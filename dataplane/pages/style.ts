@@ -57,5 +57,13 @@ tr:first-child th[scope=row],tbody:first-child tr:first-child td{border-top:0}
 li.card{list-style:none}
 .card b.name{color:inherit;font-size:.875rem}
 th{border-top:0;color:var(--soft);font-weight:600;font-size:.8rem}
+form.choices{display:flex;flex-wrap:wrap;gap:.75rem;margin:1.5rem 0}
+form.choices button{flex:0 1 10rem;padding:.75rem 1.25rem}
+button.quiet{background:var(--card);border-color:var(--line);color:var(--ink)}
+table.facts{max-width:46rem;margin:1.25rem 0}
+table.facts th{white-space:normal;width:10rem;vertical-align:top;font-size:.875rem}
+ul.plain{list-style:none;margin:0;padding:0}
+.note{max-width:46rem;border-left:3px solid var(--line);padding:.1rem 0 .1rem .9rem;margin:1rem 0}
+.note.warn{border-color:var(--warn);background:var(--warn-tint);padding:.6rem .9rem}
 footer{color:var(--soft);font-size:.85rem;padding-top:3rem;padding-bottom:2.5rem}
 `

@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { type Browser, launch } from 'puppeteer-core'
 import { BROWSERS } from '../setup/needs.ts'
 import { programPath } from '../setup/program.ts'
 
@@ -46,7 +47,7 @@ export async function look(
     more,
     url,
   ]
-  const browser = BROWSERS.find(programPath) ?? 'chromium'
+  const browser = browserPath()
   const limits = { timeout: 60_000, maxBuffer: 1 << 26 }
   try {
     const dom = await run(browser, options('first', '--dump-dom'), limits)
@@ -63,3 +64,13 @@ export async function look(
     await rm(folder, { recursive: true, force: true })
   }
 }
+
+const browserPath = (): string => BROWSERS.map(programPath).find((path) => path !== undefined) ?? 'chromium'
+
+/** Starts a Chromium that a test drives. What it keeps is gone when it is closed. */
+export const startBrowser = (): Promise<Browser> =>
+  launch({
+    executablePath: browserPath(),
+    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking'],
+    timeout: 60_000,
+  })

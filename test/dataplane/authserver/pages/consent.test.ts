@@ -1,0 +1,181 @@
+/** The page that asks whether a client may act for the user, in Chromium: what it says, whom it lets in, where it leads. */
+
+import type { AddressInfo } from 'node:net'
+import { serve } from '@hono/node-server'
+import { type Context, Hono } from 'hono'
+import type { Browser, Page, SerializedAXNode } from 'puppeteer-core'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type ConsentQuestion, consentPage } from '../../../../dataplane/authserver/pages/consent-page.ts'
+import { messagePage } from '../../../../dataplane/authserver/pages/message-page.ts'
+import { renderPage } from '../../../../dataplane/pages/page.ts'
+import { look, startBrowser } from '../../../support/browser.ts'
+
+const QUESTION: ConsentQuestion = {
+  gateway: 'acme-tools',
+  client: { name: 'Claude Code', document: undefined },
+  redirectUri: 'http://localhost:51234/callback',
+  scopes: ['openid', 'offline_access', 'tools:call'],
+  providers: ['login.example.com', 'github.com'],
+  token: 'one-time-token',
+}
+
+interface Site {
+  readonly origin: string
+  readonly app: Hono
+  close(): void
+}
+
+/** A site of its own: browsers take another port for another origin. */
+async function startSite(): Promise<Site> {
+  const app = new Hono()
+  const server = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' })
+  await new Promise((resolve) => server.once('listening', resolve))
+  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, app, close: () => void server.close() }
+}
+
+const test = suite('consent')
+let browser: Browser
+let page: Page
+let site: Site
+let provider: Site
+let federated: Site
+/** What the form sent, as text of a form. */
+let posted: string[] = []
+let shown: ConsentQuestion = QUESTION
+let formsLead: 'self' | 'anywhere' | undefined
+
+test.before(async () => {
+  browser = await startBrowser()
+  site = await startSite()
+  provider = await startSite()
+  federated = await startSite()
+  site.app.get('/consent', (c) => {
+    const { formsLead: own = 'self', ...rest } = consentPage(shown)
+    return renderPage(c, { ...rest, formsLead: formsLead ?? own })
+  })
+  site.app.post('/consent', async (c) => {
+    posted.push(await c.req.text())
+    return c.redirect(`${provider.origin}/authorize`, 303)
+  })
+  site.app.get('/failed', (c) => {
+    const advice = 'Go back to your program and connect again.'
+    return renderPage(
+      c,
+      messagePage('acme-tools', { title: 'This login has ended', text: 'It is too old.', advice }),
+      400,
+    )
+  })
+  provider.app.get('/authorize', (c) => c.redirect(`${federated.origin}/login`))
+  federated.app.get('/login', (c: Context) => c.html('<h1>Log in</h1>'))
+  federated.app.get('/frame', (c) => c.html(`<iframe src="${site.origin}/consent" name="inner"></iframe>`))
+})
+test.before.each(async () => {
+  posted = []
+  shown = QUESTION
+  formsLead = undefined
+  page = await browser.newPage()
+  await page.setJavaScriptEnabled(false)
+})
+test.after.each(() => page.close())
+test.after(async () => {
+  await browser?.close()
+  for (const one of [site, provider, federated]) one?.close()
+})
+
+const open = () => page.goto(`${site.origin}/consent`)
+const evaluated = async (expression: string): Promise<string> => String(await page.evaluate(expression))
+const text = async () => (await evaluated("document.querySelector('main').innerText")).replace(/\s+/g, ' ')
+
+test('names the client, where its answer goes, the providers and what it asks for', async () => {
+  await open()
+  const said = await text()
+  assert.match(said, 'Allow Claude Code to use acme-tools?')
+  assert.match(said, 'registered itself under this name, which nobody has checked')
+  assert.match(said, 'a program on this computer localhost:51234')
+  assert.match(said, 'login.example.com, then github.com')
+  assert.match(said, 'know who you are openid')
+  assert.match(said, 'stay logged in while you are away offline_access')
+  assert.match(said, 'tools:call')
+})
+
+test('an answer leads through the redirects of providers, without scripts', async () => {
+  await open()
+  await Promise.all([page.waitForNavigation(), page.click('button[value=allow]')])
+  assert.is(page.url(), `${federated.origin}/login`)
+  assert.equal(posted, ['token=one-time-token&decision=allow'])
+})
+
+test('what providers redirect to would be refused if forms led to the page’s own origin only', async () => {
+  formsLead = 'self'
+  await open()
+  const failed = new Promise<string>((resolve) => page.once('requestfailed', (request) => resolve(request.url())))
+  await page.click('button[value=allow]')
+  assert.match(await failed, 'http://127.0.0.1:')
+  assert.not.match(page.url(), '/login')
+})
+
+test('denies by keyboard', async () => {
+  await open()
+  const focused = () => evaluated('document.activeElement.textContent')
+  for (let tabs = 0; tabs < 5 && (await focused()) !== 'Deny'; tabs++) await page.keyboard.press('Tab')
+  assert.is(await focused(), 'Deny')
+  await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')])
+  assert.equal(posted, ['token=one-time-token&decision=deny'])
+})
+
+test('has a heading and two buttons with names for those who don’t see it', async () => {
+  await open()
+  const tree = await page.accessibility.snapshot()
+  const all = (node: SerializedAXNode): readonly SerializedAXNode[] => [node, ...(node.children ?? []).flatMap(all)]
+  const named = (role: string) => all(tree as SerializedAXNode).flatMap((node) => (node.role === role ? node.name : []))
+  assert.equal(named('button'), ['Allow', 'Deny'])
+  assert.equal(named('heading'), ['Allow Claude Code to use acme-tools?'])
+  assert.is(tree?.name, 'Allow Claude Code? · Portico')
+})
+
+test('is shown in no frame', async () => {
+  await page.goto(`${federated.origin}/frame`)
+  const [inner] = page.mainFrame().childFrames()
+  assert.is(inner?.url(), 'chrome-error://chromewebdata/')
+})
+
+test('what clients call themselves stays text', async () => {
+  shown = {
+    ...QUESTION,
+    client: { name: '</title><script>alert(1)</script><b>x', document: 'https://client.example.com/meta.json' },
+    redirectUri: 'https://exämple.com/cb?a="><script>alert(2)</script>',
+    scopes: ['"><script>alert(3)</script>'],
+    providers: ['<b>idp</b>'],
+    token: '"><script>alert(4)</script>',
+  }
+  await open()
+  assert.is(await page.$('script'), null)
+  assert.is(await evaluated("document.querySelector('input[name=token]').value"), shown.token)
+  const said = await text()
+  assert.match(said, 'Allow </title><script>alert(1)</script><b>x to use')
+  assert.match(said, 'It is known by its address at client.example.com')
+  assert.match(said, 'The answer goes to xn--exmple-cua.com, not to client.example.com')
+})
+
+test('an app’s own scheme is named as such', async () => {
+  shown = { ...QUESTION, client: { name: undefined, document: undefined }, redirectUri: 'cursor://anysphere.mcp/cb' }
+  await open()
+  const said = await text()
+  assert.match(said, 'Allow A program to use acme-tools?')
+  assert.match(said, 'the app that opens cursor: links')
+})
+
+test('looks as it should at every size; a failure is a page of the same make', async () => {
+  for (const [path, options] of [
+    ['/consent', {}],
+    ['/consent', { width: 380, dark: true }],
+    ['/failed', {}],
+  ] as const) {
+    const { console: said, dom } = await look(site.origin + path, options)
+    assert.is(said, '')
+    assert.match(dom, '<h1>')
+  }
+})
+
+test.run()
