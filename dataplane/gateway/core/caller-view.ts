@@ -11,7 +11,7 @@ import {
 import type { Backend } from '../backends/backend/backend.ts'
 import type { PersonalBackend } from '../backends/personal-backend.ts'
 import { CallerFeed } from '../backends/refresh/caller-feed.ts'
-import { checkLists } from './readiness.ts'
+import { missingBackends } from './readiness.ts'
 import type { View } from './view.ts'
 
 /** Both catalogs of a view, and when they were built. */
@@ -79,8 +79,8 @@ export class CallerView implements View {
     await Promise.all([this.#ground.shared.firstLists(), ...this.#current().map(({ feed }) => feed.first())])
   }
 
-  checkLists(): void {
-    checkLists(this.#ground.config, this.backends)
+  get missing(): readonly Backend[] {
+    return missingBackends(this.#ground.config, this.backends)
   }
 
   backendNamed(name: string): Backend | undefined {

@@ -34,7 +34,7 @@ import { StorageFollower } from '../sessions/store/storage-follower.ts'
 import { Streams } from '../sessions/streams/streams.ts'
 import { CallerViews } from './caller-views.ts'
 import { notifyOfChanges, type Shown } from './list-changes.ts'
-import { checkLists, isWaitingForServer } from './readiness.ts'
+import { isWaitingForServer, missingBackends } from './readiness.ts'
 import { statusOf } from './status.ts'
 import type { View } from './view.ts'
 
@@ -246,9 +246,8 @@ export class Gateway implements View {
     return isWaitingForServer(this.setup.config, this.#backends.all) ? 'the server has not started yet' : undefined
   }
 
-  /** Throws `backend_unavailable`, which names the backends, where lists fail now. */
-  checkLists(): void {
-    checkLists(this.setup.config, this.#backends.all)
+  get missing(): readonly Backend[] {
+    return missingBackends(this.setup.config, this.#backends.all)
   }
 
   /** Settles when every backend has given its lists, or has had its time. */

@@ -1,7 +1,6 @@
 import { isLoopback } from '../../config/check/url.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Backend } from '../backends/backend/backend.ts'
-import { unreachable } from '../backends/backend/unreachable.ts'
 
 /** Whether this is a proxy whose server has never been reached: nothing is known of its tools, not even that it has none. */
 const isNeverReached = ({ role }: GatewayConfig, backends: readonly Backend[]): boolean =>
@@ -17,12 +16,11 @@ export function isWaitingForServer(config: GatewayConfig, backends: readonly Bac
 }
 
 /**
- * Throws `backend_unavailable`, which names the backends, where lists fail now: there is nothing to show, or a part is
- * missing and only the whole is wanted.
+ * The backends for want of which lists fail now: there is nothing to show, or a part is missing and only the whole is
+ * wanted.
  */
-export function checkLists(config: GatewayConfig, backends: readonly Backend[]): void {
-  if (isNeverReached(config, backends)) throw unreachable(backends)
-  if (config.failureHandling?.partialFailureMode !== 'fail') return
-  const away = backends.filter(({ tools, health }) => tools === undefined || health.state === 'unhealthy')
-  if (away.length > 0) throw unreachable(away)
+export function missingBackends(config: GatewayConfig, backends: readonly Backend[]): readonly Backend[] {
+  if (isNeverReached(config, backends)) return backends
+  if (config.failureHandling?.partialFailureMode !== 'fail') return []
+  return backends.filter(({ tools, health }) => tools === undefined || health.state === 'unhealthy')
 }

@@ -13,8 +13,8 @@ export interface View extends Catalogs {
   readonly allListed: boolean
   /** Settles when every backend has given its lists, or has had its time. */
   firstLists(): Promise<void>
-  /** Throws `backend_unavailable`, which names the backends, where lists fail now. */
-  checkLists(): void
+  /** The backends for want of which lists fail now. */
+  readonly missing: readonly Backend[]
   backendNamed(name: string): Backend | undefined
 }
 

@@ -1,7 +1,9 @@
 import { type ErrorCode, PublicError } from '../../server/errors.ts'
+import type { Judge } from '../access/judge.ts'
 import { baseOf } from '../access/visible-lists.ts'
 import type { Route } from '../aggregation/catalog.ts'
 import { instructionsOf } from '../aggregation/prompt-resource-catalog.ts'
+import { unreachable } from '../backends/backend/unreachable.ts'
 import type { ListKind } from '../backends/lists/list-kind.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 
@@ -10,18 +12,37 @@ import type { EndpointRequest } from './endpoint-request.ts'
  * are in force, what is denied and what is not there are one and the same to callers.
  */
 
-/** Answers with a list as the caller may see it. */
+/**
+ * Answers with a list as the caller may see it. Throws `backend_unavailable` where a part is missing that has to be
+ * there: what is less than the whole would be believed, and a gateway in front of us keeps it for half a minute.
+ */
 export function answerVisible(request: EndpointRequest, kind: ListKind, withApps = true): void {
-  const { setup, era, caller } = request
+  const { setup, view } = request
+  const { missing } = view
   const { judge } = setup
-  const form = { era, withApps }
   if (judge === undefined) {
-    request.resultBytes(baseOf(kind, request.view, form))
-    return
-  }
-  const list = judge.lists.get(judge.principalOf(caller), kind, request.view, form)
+    if (missing.length > 0) throw unreachable(missing)
+    request.resultBytes(baseOf(kind, view, { era: request.era, withApps }))
+  } else if (missing.length === 0) answerJudged(request, judge, kind, withApps)
+  else request.run(() => checkMissing(request, judge).then(() => answerJudged(request, judge, kind, withApps)))
+}
+
+function answerJudged(request: EndpointRequest, judge: Judge, kind: ListKind, withApps: boolean): void {
+  const form = { era: request.era, withApps }
+  const list = judge.lists.get(judge.principalOf(request.caller), kind, request.view, form)
   if (list instanceof Promise) request.run(() => list.then((made) => request.resultBytes(made)))
   else request.resultBytes(list)
+}
+
+/**
+ * A backend is missing to those who may use something of it, and its name is told to them alone; to everybody, without
+ * its name, as long as nobody knows what it has.
+ */
+async function checkMissing({ caller, view }: EndpointRequest, judge: Judge): Promise<void> {
+  const { missing } = view
+  const seen = await judge.lists.backends(judge.principalOf(caller), view)
+  const known = missing.filter(({ name }) => seen.has(name))
+  if (known.length > 0 || missing.some(({ tools }) => tools === undefined)) throw unreachable(known)
 }
 
 /** How all of this is to be used: what the backends say of which the caller sees anything. */
@@ -37,12 +58,16 @@ export function instructionsFor({
     .then((seen) => instructionsOf(view.backends.filter(({ name }) => seen.has(name))))
 }
 
-/** Throws `forbidden` where the caller may not call the tool; `route` is undefined where there is none of this name. */
-export function checkMayCall(request: EndpointRequest, name: string, route: Route | undefined): void {
+/** Whether the caller may call the tool; `route` is undefined where there is none of this name. */
+export function mayCall(request: EndpointRequest, name: string, route: Route | undefined): boolean {
   const { judge } = request.setup
-  if (judge === undefined) return
   const { catalog } = request.view
-  if (!judge.mayCall(request.caller, { catalog, name, route }, request.message)) throw new PublicError('forbidden')
+  return judge === undefined || judge.mayCall(request.caller, { catalog, name, route }, request.message)
+}
+
+/** Throws `forbidden` where the caller may not. */
+export function checkMayCall(request: EndpointRequest, name: string, route: Route | undefined): void {
+  if (!mayCall(request, name, route)) throw new PublicError('forbidden')
 }
 
 /**

@@ -18,10 +18,7 @@ import type { EndpointRequest } from './endpoint-request.ts'
 export function listOf(request: EndpointRequest, kind: ItemKind): void {
   // A list has one page, so no cursor is ours.
   if (request.message.params?.['cursor'] !== undefined) throw invalid('params.cursor is not one of ours.')
-  afterFirstLists(request, () => {
-    request.view.checkLists()
-    answerVisible(request, kind)
-  })
+  afterFirstLists(request, () => answerVisible(request, kind))
 }
 
 /** `prompts/get`: found by its shown name and relayed. */

@@ -5,7 +5,7 @@ import { unlistedBackendsFor } from '../core/view.ts'
 import { showsApps } from '../mcp/apps.ts'
 import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { checkParamHeaders } from '../mcp/param-headers.ts'
-import { answerVisible, checkMayCall, unknown } from './caller-catalog.ts'
+import { answerVisible, checkMayCall, mayCall, unknown } from './caller-catalog.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { asTaskCall } from './session-tasks.ts'
 
@@ -19,11 +19,7 @@ export function listTools(request: EndpointRequest): void {
   else request.run(() => request.view.firstLists().then(() => answerList(request)))
 }
 
-function answerList(request: EndpointRequest): void {
-  // An empty list would be believed: a gateway in front of us keeps it for half a minute.
-  request.view.checkLists()
-  answerVisible(request, 'tools', clientShowsApps(request))
-}
+const answerList = (request: EndpointRequest): void => answerVisible(request, 'tools', clientShowsApps(request))
 
 const clientShowsApps = ({ era, session, message }: EndpointRequest): boolean =>
   era === 'modern' ? showsApps(message.meta?.[CAPABILITIES_KEY]) : session?.showsApps === true
@@ -32,8 +28,17 @@ const clientShowsApps = ({ era, session, message }: EndpointRequest): boolean =>
 export function callTool(request: EndpointRequest): void {
   const name = request.message.parameter('name')
   if (name === undefined) throw new PublicError('invalid_params', { message: 'params.name must be a string.' })
-  if (request.view.catalog.routes.has(name) || request.view.allListed) relay(request, name)
+  if (request.view.allListed || isReady(request, name)) relay(request, name)
   else request.run(() => request.view.firstLists().then(() => relay(request, name)))
+}
+
+/**
+ * Whether a call need not wait for backends that have not been asked yet: its tool is known, and may be called. One that
+ * is denied takes as long as one that is not there.
+ */
+function isReady(request: EndpointRequest, name: string): boolean {
+  const route = request.view.catalog.routes.get(name)
+  return route !== undefined && mayCall(request, name, route)
 }
 
 function relay(request: EndpointRequest, name: string): void {

@@ -21,9 +21,14 @@ export class GuardedGateway {
     this.#config = config
   }
 
-  static async start(backends: TestConfig['backends'], authz: AuthzConfig): Promise<GuardedGateway> {
+  static async start(
+    backends: TestConfig['backends'],
+    authz: AuthzConfig,
+    more: Partial<TestConfig> = {},
+  ): Promise<GuardedGateway> {
     const idp = await startIdentityProvider()
     const config: TestConfig = {
+      ...more,
       backends,
       resourceUrl: AUDIENCE,
       incomingAuth: { type: 'oidc', oidc: { issuer: idp.issuer, audience: AUDIENCE, allowPrivateIP: true } },

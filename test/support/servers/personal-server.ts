@@ -15,8 +15,13 @@ interface PersonalServerOptions {
   readonly faults: string[]
 }
 
-/** Nobody's credential: what the gateway itself asks. */
-const NOBODY = 'nobody'
+export interface PersonalServer extends RawServer {
+  /** Notifies an owner's streams of a resource that has changed; gives how many these are. */
+  notify(owner: string, uri: string): number
+}
+
+/** Whose credential is none: what the gateway itself asks, and what all do where no credential is sent. */
+export const NOBODY = 'nobody'
 
 /** Whose credential a request carries: `of-OWNER-for-…`. */
 const ownerOf = ({ headers }: Pick<RawRequest, 'headers'>): string =>
@@ -26,7 +31,7 @@ const ownerOf = ({ headers }: Pick<RawRequest, 'headers'>): string =>
  * A backend that shows each owner a tool, a prompt and a resource named after the owner, beside `common` ones that answer
  * with the owner's name, and whose sessions and streams have one owner each. A read notifies the owner's streams.
  */
-export async function startPersonalServer({ name, era, faults }: PersonalServerOptions): Promise<RawServer> {
+export async function startPersonalServer({ name, era, faults }: PersonalServerOptions): Promise<PersonalServer> {
   const owners = new Map<string, string>()
   const streams = new Set<Stream>()
   let sessions = 0
@@ -55,6 +60,12 @@ export async function startPersonalServer({ name, era, faults }: PersonalServerO
     res.once('close', () => streams.delete(opened))
   }
 
+  function notify(owner: string, uri: string): number {
+    const own = [...streams].filter((one) => one.owner === owner)
+    for (const { res } of own) res.write(event('notifications/resources/updated', { uri }))
+    return own.length
+  }
+
   function listen(owner: string, request: RawRequest, res: ServerResponse): void {
     const notifications = request.message.params?.['notifications'] as { resourceSubscriptions?: string[] }
     for (const uri of notifications.resourceSubscriptions ?? [])
@@ -71,7 +82,7 @@ export async function startPersonalServer({ name, era, faults }: PersonalServerO
       faults.push(`${owner} does ${method} of ${of} for ${who}`)
   }
 
-  return startRawServer({
+  const server = await startRawServer({
     era,
     call: () => undefined,
     before(request, res) {
@@ -94,15 +105,14 @@ export async function startPersonalServer({ name, era, faults }: PersonalServerO
       } else if (uses[method] !== undefined) {
         checkUse(owner, request)
         json(uses[method](owner))
-        if (method === 'resources/read')
-          for (const { owner: of, res: to } of streams)
-            if (of === owner) to.write(event('notifications/resources/updated', { uri: `${name}://${owner}` }))
+        if (method === 'resources/read') notify(owner, `${name}://${owner}`)
       } else if (lists[method] !== undefined && !(method === 'server/discover' && era === 'legacy'))
         json(lists[method](owner))
       else return false
       return true
     },
   })
+  return Object.assign(server, { notify })
 }
 
 const named = (kind: string, owner: string) => [{ name: `${kind}-${owner}` }, { name: 'common' }]

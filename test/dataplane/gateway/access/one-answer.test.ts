@@ -1,0 +1,151 @@
+/**
+ * What is denied and what is not there can't be told apart: not by a byte of the answer, nor by the work that is done for
+ * it, of which the time that it takes is made.
+ */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { engine } from '../../../../dataplane/policy/engine.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { GuardedGateway } from '../../../support/gateway/guarded.ts'
+import { openSession, post, postModern, type RpcAnswer, rpc } from '../../../support/gateway/post.ts'
+import { NOBODY, type PersonalServer, startPersonalServer } from '../../../support/servers/personal-server.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+
+const eras = ['modern', 'legacy'] as const
+const alice = { sub: 'alice' }
+/** Each is there, of either backend, and is denied; the one behind it is as long, and is not there. */
+const pairs = (era: string): readonly (readonly [string, Record<string, unknown>, Record<string, unknown>])[] => [
+  ['tools/call', { name: `${era}_t-${NOBODY}` }, { name: `${era}_t-nothing` }],
+  ['tools/call', { name: `${era}_common`, arguments: { a: 1 } }, { name: `${era}_absent`, arguments: { a: 1 } }],
+  ['prompts/get', { name: `${era}_p-${NOBODY}` }, { name: `${era}_p-nothing` }],
+  ['resources/read', { uri: `${era}://${NOBODY}` }, { uri: `${era}://nothing` }],
+  [
+    'completion/complete',
+    completing({ type: 'ref/prompt', name: `${era}_common` }),
+    completing({ type: 'ref/prompt', name: `${era}_absent` }),
+  ],
+  [
+    'completion/complete',
+    completing({ type: 'ref/resource', uri: `${era}://common` }),
+    completing({ type: 'ref/resource', uri: `${era}://absent` }),
+  ],
+  ...['resources/subscribe', 'resources/unsubscribe'].map(
+    (method) => [method, { uri: `${era}://${NOBODY}` }, { uri: `${era}://nothing` }] as const,
+  ),
+]
+function completing(ref: object) {
+  return { ref, argument: { name: 'a', value: 'b' } }
+}
+
+/** Decisions that the engine has been asked for. */
+let decisions = 0
+const run = engine.run.bind(engine)
+engine.run = (use) =>
+  run((cedar) =>
+    use(
+      new Proxy(cedar, {
+        get(of, name: keyof typeof cedar) {
+          if (name === 'statefulIsAuthorized') decisions++
+          return of[name]
+        },
+      }),
+    ),
+  )
+
+let servers: readonly PersonalServer[]
+let guarded: GuardedGateway
+
+test.before(async () => {
+  servers = await Promise.all(eras.map((era) => startPersonalServer({ name: era, era, faults: [] })))
+  guarded = await GuardedGateway.start(
+    eras.map((era, index) => ({ name: era, url: (servers[index] as PersonalServer).url })),
+    { policies: ['permit(principal, action, resource == Tool::"else");'] },
+  )
+  const isListed = async () => (await guarded.gateway.status()).backends.every(({ tools }) => tools > 0)
+  await eventually('the lists', isListed)
+})
+test.after(async () => {
+  await guarded.close()
+  await Promise.all(servers.map((server) => server.close()))
+})
+
+/** All of an answer but for what is the answer's own: its time. */
+const shownOf = ({ status, headers, text }: RpcAnswer) => ({
+  status,
+  headers: [...headers].filter(([name]) => name !== 'date'),
+  text,
+})
+
+const asked = () => servers.reduce((sum, { seen }) => sum + seen.length, 0)
+
+for (const client of eras)
+  test(`${client} clients: the same bytes, the same decisions, and no backend is asked`, async () => {
+    const bearer = await guarded.bearer(alice)
+    const session = client === 'legacy' ? await openSession(guarded.url, bearer) : bearer
+    const ask = (method: string, params: Record<string, unknown>) =>
+      client === 'legacy'
+        ? post(guarded.url, rpc(method, params), session)
+        : postModern(guarded.url, method, params, session)
+    const measured = async (method: string, params: Record<string, unknown>) => {
+      const before = { asked: asked(), decisions }
+      const shown = shownOf(await ask(method, params))
+      return { shown, asked: asked() - before.asked, decisions: decisions - before.decisions }
+    }
+    for (const backend of eras)
+      for (const [method, there, missing] of pairs(backend)) {
+        if (client === 'modern' && method.includes('subscribe')) continue
+        // The first time each is judged, from then on the decision is kept.
+        for (const most of [1, 0]) {
+          const denied = await measured(method, there)
+          const unknown = await measured(method, missing)
+          assert.equal(denied, unknown, `${method} ${JSON.stringify(there)}`)
+          assert.is(denied.shown.status, 403)
+          assert.ok(denied.decisions <= most, 'nothing else is decided')
+        }
+      }
+  })
+
+test('while a backend has not been asked yet, what is denied waits as what is not there does', async () => {
+  const known = await startRawServer({
+    era: 'modern',
+    tools: [tool('allowed'), tool('denied')],
+    call: (request) => answer(request, OK_RESULT),
+  })
+  const release: (() => void)[] = []
+  const slow: RawServer = await startRawServer({
+    era: 'modern',
+    call: () => undefined,
+    before: ({ message }) =>
+      message.method === 'tools/list' && new Promise((resolve) => release.push(() => resolve(false))),
+  })
+  const policies = ['permit(principal, action, resource == Tool::"known_allowed");']
+  const starting = await GuardedGateway.start(
+    [
+      { name: 'known', url: known.url },
+      { name: 'slow', url: slow.url },
+    ],
+    { policies },
+  )
+  try {
+    const backends = async () => (await starting.gateway.status()).backends
+    await eventually(
+      'one list, and not the other',
+      async () => (await backends())[0]?.tools === 2 && release.length > 0,
+    )
+    const ended: string[] = []
+    const call = (name: string) =>
+      starting.modern(alice, 'tools/call', { name }).then(({ status }) => ended.push(`${name} ${status}`))
+    const waiting = [call('known_denied'), call('known_absent')]
+    await call('known_allowed')
+    assert.equal(ended, ['known_allowed 200'])
+    for (const go of release) go()
+    await Promise.all(waiting)
+    assert.equal(ended.slice(1).sort(), ['known_absent 403', 'known_denied 403'])
+  } finally {
+    for (const go of release) go()
+    await starting.close()
+    await Promise.all([known.close(), slow.close()])
+  }
+})
+
+test.run()

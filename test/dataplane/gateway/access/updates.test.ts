@@ -1,0 +1,127 @@
+/** Updates of resources are judged when they come, by the policies and claims of then, whichever eras meet. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { EventReader } from '../../../support/gateway/event-reader.ts'
+import { type Claims, GuardedGateway } from '../../../support/gateway/guarded.ts'
+import { BASE_HEADERS, modern, openSession, post, rpc } from '../../../support/gateway/post.ts'
+import { NOBODY, type PersonalServer, startPersonalServer } from '../../../support/servers/personal-server.ts'
+
+const ALL = 'permit(principal, action, resource);'
+const eras = ['modern', 'legacy'] as const
+type Era = (typeof eras)[number]
+
+let servers: Readonly<Record<Era, PersonalServer>>
+let guarded: GuardedGateway
+
+test.before(async () => {
+  const start = (era: Era) => startPersonalServer({ name: era, era, faults: [] })
+  servers = { modern: await start('modern'), legacy: await start('legacy') }
+  guarded = await GuardedGateway.start(
+    eras.map((era) => ({ name: era, url: servers[era].url })),
+    { policies: [ALL] },
+  )
+  const isListed = async () => (await guarded.gateway.status()).backends.every(({ tools }) => tools > 0)
+  await eventually('the lists', isListed)
+})
+test.after(async () => {
+  await guarded.close()
+  await Promise.all(eras.map((era) => servers[era].close()))
+})
+
+const cleanups: (() => unknown)[] = []
+test.before.each(() => guarded.enforce({ policies: [`${ALL}${' '.repeat(Math.random() * 1000)}`] }))
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+const urisOf = ({ messages }: EventReader): string[] =>
+  messages.flatMap(({ method, params }) => (method === 'notifications/resources/updated' ? [params.uri] : []))
+
+/** A client's stream that watches these resources, and how to open another one in its place. */
+async function watch(era: Era, claims: Claims, uris: readonly string[]) {
+  const headers = await guarded.bearer(claims)
+  if (era === 'modern') {
+    const request = modern('subscriptions/listen', { notifications: { resourceSubscriptions: uris } })
+    const open = (bearer: Record<string, string>) =>
+      EventReader.open(guarded.url, {
+        method: 'POST',
+        headers: { ...BASE_HEADERS, ...request.headers, ...bearer },
+        body: request.body,
+      })
+    return { reader: (await open(headers)).leftBy(cleanups), again: open }
+  }
+  const session = await openSession(guarded.url, headers)
+  for (const uri of uris) assert.is((await post(guarded.url, rpc('resources/subscribe', { uri }), session)).status, 200)
+  const reader = (await EventReader.listen(guarded.url, session)).leftBy(cleanups)
+  return {
+    reader,
+    again: (bearer: Record<string, string>) => EventReader.listen(guarded.url, { ...session, ...bearer }),
+  }
+}
+
+for (const client of eras)
+  for (const backend of eras) {
+    const common = `${backend}://common`
+    /** Allowed throughout: what comes before it on the stream has come, or never will. */
+    const other = `${backend}://${NOBODY}`
+
+    /** Both resources change; gives what a stream has brought by then. */
+    async function change(reader: EventReader): Promise<readonly string[]> {
+      const before = urisOf(reader).length
+      // A stream of the backend may open late, or be another one by now.
+      await eventually('an update', () => {
+        servers[backend].notify(NOBODY, common)
+        servers[backend].notify(NOBODY, other)
+        return urisOf(reader).slice(before).includes(other)
+      })
+      return [...new Set(urisOf(reader).slice(before))].sort()
+    }
+
+    async function bothCome(reader: EventReader): Promise<void> {
+      const seen = new Set<string>()
+      await eventually('updates of both', async () => {
+        for (const uri of await change(reader)) seen.add(uri)
+        return seen.size === 2
+      })
+    }
+
+    test(`${client} client, ${backend} backend: policies that are replaced count for streams that are open`, async () => {
+      const { reader } = await watch(client, { sub: 'alice' }, [common, other])
+      await bothCome(reader)
+      await guarded.enforce({ policies: [ALL, `forbid(principal, action, resource == Resource::"${common}");`] })
+      await settled(reader)
+      assert.equal(await change(reader), [other])
+      assert.not.ok(reader.ended)
+      await guarded.enforce({ policies: [ALL] })
+      await bothCome(reader)
+    })
+
+    test(`${client} client, ${backend} backend: a stream that is opened with other claims is judged by these`, async () => {
+      const policies = [
+        ALL,
+        `forbid(principal, action, resource == Resource::"${common}") unless { principal has claim_level };`,
+      ]
+      await guarded.enforce({ policies })
+      const { reader, again } = await watch(client, { sub: 'alice', level: 2 }, [common, other])
+      await bothCome(reader)
+      await reader.leave()
+      const lesser = (await again(await guarded.bearer({ sub: 'alice' }))).leftBy(cleanups)
+      assert.is(lesser.status, 200)
+      assert.equal(await change(lesser), [other])
+    })
+  }
+
+/** What was on its way before has come. */
+async function settled(reader: EventReader): Promise<void> {
+  let before = -1
+  await eventually('quiet', async () => {
+    const now = urisOf(reader).length
+    const isQuiet = now === before
+    before = now
+    if (!isQuiet) await new Promise((resolve) => setTimeout(resolve, 100))
+    return isQuiet
+  })
+}
+
+test.run()
