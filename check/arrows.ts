@@ -49,7 +49,10 @@ export const rooms: readonly Room[] = [
     path: 'dataplane/identity',
     mayImport: ['dataplane/config', 'dataplane/retry', 'dataplane/server', 'dataplane/net', 'dataplane/telemetry'],
   },
-  { path: 'dataplane/credentials', mayImport: ['crds/shared', 'dataplane/config', 'dataplane/net'] },
+  {
+    path: 'dataplane/credentials',
+    mayImport: ['crds/shared', 'dataplane/config', 'dataplane/net', 'dataplane/server', 'dataplane/upstream-tokens'],
+  },
   { path: 'dataplane/pages', mayImport: [] },
   { path: 'dataplane/authserver', mayImport: ['dataplane/pages'] },
   ...['dataplane/gateway', 'dataplane/registry'].map((path) => ({
@@ -65,7 +68,7 @@ export const rooms: readonly Room[] = [
       'dataplane/storage',
       'dataplane/identity',
       'dataplane/pages',
-      ...(path === 'dataplane/gateway' ? ['dataplane/credentials'] : []),
+      ...(path === 'dataplane/gateway' ? ['dataplane/credentials', 'dataplane/upstream-tokens'] : []),
     ],
   })),
 ]

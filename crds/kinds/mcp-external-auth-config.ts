@@ -28,7 +28,7 @@ const types = [
   'xaa',
 ] as const
 
-const notYet = ['embeddedAuthServer', 'awsSts', 'upstreamInject', 'xaa'] as const
+const notYet = ['embeddedAuthServer', 'awsSts', 'xaa'] as const
 
 const blocks = types.filter((type) => type !== 'unauthenticated')
 
@@ -48,7 +48,7 @@ export const mcpExternalAuthConfig = defineKind({
       bearerToken: Type.Optional(bearerToken('gateway')),
       embeddedAuthServer: Type.Optional(authServer('later')),
       awsSts: Type.Optional(awsSts('later')),
-      upstreamInject: Type.Optional(upstreamInject('later')),
+      upstreamInject: Type.Optional(upstreamInject('gateway')),
       obo: Type.Optional(onBehalfOf({ refused: OBO })),
       xaa: Type.Optional(crossAppAccess('later')),
     },

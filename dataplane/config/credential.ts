@@ -3,6 +3,10 @@ import Type, { type Static } from 'typebox'
 const strict = { additionalProperties: false }
 const text = (description: string) => Type.String({ description, minLength: 1 })
 
+/** The name of an upstream provider: a DNS label. */
+const provider = (description: string) =>
+  Type.String({ description, maxLength: 63, pattern: '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$' })
+
 /** Types of a subject token, in the short form and as RFC 8693 (section 3) names them. */
 export const subjectTokenTypes = [
   'access_token',
@@ -20,6 +24,9 @@ const tokenExchange = Type.Object(
     clientSecretFile: Type.Optional(text('The client’s secret; read anew when it changes.')),
     audience: Type.Optional(text('Audience of the new token.')),
     scopes: Type.Optional(Type.Array(text('A scope.'), { description: 'Scopes of the new token.' })),
+    subjectProviderName: Type.Optional(
+      provider('Upstream provider whose access token is the subject; absent: the caller’s verified token is.'),
+    ),
     subjectTokenType: Type.Optional(
       Type.Enum([...subjectTokenTypes], {
         type: 'string',
@@ -40,7 +47,12 @@ const tokenExchange = Type.Object(
       Type.Boolean({ description: 'The token endpoint may be plain http beyond loopback.', default: false }),
     ),
   },
-  { ...strict, description: 'Token exchange (RFC 8693); the caller’s verified token is the subject.' },
+  { ...strict, description: 'Token exchange (RFC 8693).' },
+)
+
+const upstreamInject = Type.Object(
+  { providerName: provider('Upstream provider whose access token is sent.') },
+  { ...strict, description: 'The access token that an upstream provider gave the caller at login.' },
 )
 
 const forwarded = Type.Object(
@@ -60,8 +72,9 @@ const forwarded = Type.Object(
 /** How each caller's own credential for a backend is obtained. */
 export const credential = Type.Object(
   {
-    type: Type.Enum(['tokenExchange', 'forwarded'], { type: 'string' }),
+    type: Type.Enum(['tokenExchange', 'upstreamInject', 'forwarded'], { type: 'string' }),
     tokenExchange: Type.Optional(tokenExchange),
+    upstreamInject: Type.Optional(upstreamInject),
     forwarded: Type.Optional(forwarded),
   },
   {
@@ -72,6 +85,5 @@ export const credential = Type.Object(
 )
 
 export type CredentialConfig = Static<typeof credential>
-export type TokenExchangeConfig = NonNullable<CredentialConfig['tokenExchange']> & {
-  readonly subjectProviderName?: string
-}
+export type TokenExchangeConfig = NonNullable<CredentialConfig['tokenExchange']>
+export type UpstreamInjectConfig = NonNullable<CredentialConfig['upstreamInject']>

@@ -16,8 +16,9 @@ export class CallerCredential {
     this.#strategy = strategy
     this.#cache = cache
     this.#subject = subject
-    const { issuer, subject: name } = subject()
-    this.#key = hash('sha256', JSON.stringify([strategy.key, issuer, name]), 'base64url')
+    const { issuer, subject: name, login } = subject()
+    const of = strategy.isOfLogin === true ? [issuer, name, login ?? null] : [issuer, name]
+    this.#key = hash('sha256', JSON.stringify([strategy.key, ...of]), 'base64url')
   }
 
   /** Whether there is never another one in the place of one that was refused. */
@@ -36,10 +37,10 @@ export class CallerCredential {
   /** Obtains another one in the place of `refused`, which the backend has not accepted. Rejects with a CredentialError. */
   renewed(refused: Credential | undefined): Promise<unknown> {
     if (refused !== undefined) this.#cache.drop(this.#key, refused)
-    return this.#obtain()
+    return this.#obtain(refused)
   }
 
-  async #obtain(): Promise<void> {
-    this.current = await this.#cache.get(this.#key, () => this.#strategy.obtain(this.#subject()))
+  async #obtain(refused?: Credential): Promise<void> {
+    this.current = await this.#cache.get(this.#key, () => this.#strategy.obtain(this.#subject(), refused))
   }
 }

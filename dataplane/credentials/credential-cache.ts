@@ -55,7 +55,8 @@ export class CredentialCache {
 
   #keep(key: string, credential: Credential): void {
     // How long one lasts that does not say it is not known: it serves those who wait for it, and no one after them.
-    const lasts = Math.min((credential.expiresAt ?? 0) - Date.now() - MARGIN_MS, LONGEST_MS)
+    const { keepMs, expiresAt = keepMs === undefined ? 0 : Number.POSITIVE_INFINITY } = credential
+    const lasts = Math.min(expiresAt - Date.now() - MARGIN_MS, keepMs ?? LONGEST_MS)
     if (lasts <= 0) return
     const size = credential.headers.reduce((sum, text) => sum + text.length, ENTRY_BYTES + key.length)
     this.#kept.set(key, credential, { ttl: lasts, size })

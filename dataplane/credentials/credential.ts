@@ -5,6 +5,8 @@ export interface Subject {
   readonly claims: Readonly<Record<string, unknown>>
   /** Goes to the token endpoint of a strategy that needs it, and nowhere else. */
   readonly token: string
+  /** The login that the token belongs to, where the gateway's own authorization server has issued it. */
+  readonly login?: string | undefined
   /** Flat list of the headers that the call brings for the server itself, where that is how it is configured. */
   readonly forwarded?: readonly string[]
 }
@@ -15,6 +17,8 @@ export interface Credential {
   readonly headers: readonly string[]
   /** When it ends, in milliseconds since 1970; undefined where the provider does not say. */
   readonly expiresAt: number | undefined
+  /** How long it is used before it is asked for again, in milliseconds; absent: until its end. */
+  readonly keepMs?: number
 }
 
 /** How the credentials for one backend are obtained. */
@@ -23,8 +27,10 @@ export interface Strategy {
   readonly key: string
   /** Whether there is never another credential in the place of one that was refused. */
   readonly isFinal?: boolean
-  /** Rejects with a CredentialError. */
-  obtain(subject: Subject): Promise<Credential>
+  /** Whether it gives each login of a caller a credential of its own. */
+  readonly isOfLogin?: boolean
+  /** `refused`: what the backend has not accepted. Rejects with a CredentialError. */
+  obtain(subject: Subject, refused?: Credential): Promise<Credential>
   /** A credential of the gateway itself, for probes; absent where there is none of that kind. */
   readonly obtainOwn?: (() => Promise<Credential>) | undefined
   close(): Promise<void>

@@ -2,6 +2,7 @@ import type { CredentialConfig } from '../config/credential.ts'
 import type { Strategy } from './credential.ts'
 import { forwarded } from './forwarded.ts'
 import { tokenExchange } from './token-exchange.ts'
+import { upstreamInject } from './upstream-inject.ts'
 import { noUpstreamTokens, type UpstreamTokens } from './upstream-tokens.ts'
 
 interface StrategyOptions {
@@ -12,7 +13,10 @@ interface StrategyOptions {
 }
 
 /** The strategy that a configuration asks for. */
-export const createStrategy = (
-  { tokenExchange: exchange }: CredentialConfig,
+export function createStrategy(
+  { tokenExchange: exchange, upstreamInject: inject }: CredentialConfig,
   { directory, upstreamTokens = noUpstreamTokens }: StrategyOptions,
-): Strategy => (exchange === undefined ? forwarded() : tokenExchange(exchange, { directory, upstreamTokens }))
+): Strategy {
+  if (exchange !== undefined) return tokenExchange(exchange, { directory, upstreamTokens })
+  return inject === undefined ? forwarded() : upstreamInject(inject, upstreamTokens)
+}

@@ -43,6 +43,7 @@ export function tokenExchange(
 
   return {
     key: JSON.stringify(['tokenExchange', config]),
+    isOfLogin: subjectProviderName !== undefined,
     async obtain(subject) {
       const issued = await endpoint.request({ ...ofExchange, subject_token: await subjectToken(subject) })
       if (!BEARERS.has(issued.issuedTokenType)) throw unavailable('gave a token of another type, or of none')

@@ -4,8 +4,8 @@ import { CredentialError } from './credential.ts'
 export interface TokenHolder {
   readonly issuer: string
   readonly subject: string
-  /** Verified claims of the caller's token: the authorization server finds by them the login that it belongs to. */
-  readonly claims: Readonly<Record<string, unknown>>
+  /** The login that the caller's token belongs to. */
+  readonly login?: string | undefined
 }
 
 /** A token that an upstream provider has given a user at login. */
@@ -15,10 +15,13 @@ export interface UpstreamToken {
   readonly expiresAt: number | undefined
 }
 
-/** Tokens of upstream providers, by caller and provider; kept and refreshed by the authorization server. */
+/** Tokens of upstream providers, by login and provider; put there and refreshed by the authorization server. */
 export interface UpstreamTokens {
-  /** Rejects with a CredentialError where the caller has none that can be used. */
-  accessToken(caller: TokenHolder, provider: string): Promise<UpstreamToken>
+  /**
+   * `refused`: the token that a server has not accepted; it is not given again. Rejects with a CredentialError where the
+   * caller's login has none that can be used.
+   */
+  accessToken(caller: TokenHolder, provider: string, refused?: string): Promise<UpstreamToken>
 }
 
 export const noUpstreamToken = (provider: string): CredentialError =>

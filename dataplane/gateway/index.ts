@@ -7,6 +7,7 @@ import { checkGateway } from '../config/check/gateway.ts'
 import { type GatewayConfig, gatewayConfigSchema } from '../config/gateway.ts'
 import { findingLine, type Loaded } from '../config/load.ts'
 import { watchConfig } from '../config/watch.ts'
+import type { UpstreamTokens } from '../credentials/index.ts'
 import { adminApp } from '../server/admin.ts'
 import { type Listener, listen } from '../server/listen.ts'
 import { createLog } from '../server/log.ts'
@@ -27,6 +28,8 @@ interface ServeGatewayOptions {
   readonly observe?: Observe
   /** Memory that this process may take, in bytes, where it is limited; what callers may hold follows from it. */
   readonly memoryBytes?: number | undefined
+  /** Tokens that upstream providers gave callers at login; absent: nobody logs in here. */
+  readonly upstreamTokens?: UpstreamTokens | undefined
 }
 
 export interface ServedGateway {
@@ -49,7 +52,7 @@ const ADMIN_GRACE_MS = 1_000
  * won't do is logged, and what was in force stays so.
  */
 export async function serveGateway(options: ServeGatewayOptions): Promise<ServedGateway> {
-  const { configFile, observe = observeNothing, memoryBytes } = options
+  const { configFile, observe = observeNothing, memoryBytes, upstreamTokens } = options
   const log = options.log ?? createLog({ name: 'gateway', level: 'info' })
   const stop = new AbortController()
   // Listeners come first: what a configuration puts in force names the address that is really listened on.
@@ -74,7 +77,8 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
       isProxied: () => gateway?.setup.config.trustProxyHeaders === true,
     })
     listeners.push(listener)
-    gateway = new Gateway(loaded, { listenerUrl: listener.url, version: manifest.version, log, observe, memoryBytes })
+    const told = { listenerUrl: listener.url, version: manifest.version, log, observe, memoryBytes, upstreamTokens }
+    gateway = new Gateway(loaded, told)
     if (options.log === undefined) log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
     setLevel(loaded)
     app = publicApp(gateway)

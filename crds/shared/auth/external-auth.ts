@@ -37,7 +37,7 @@ export const tokenExchange = (readBy: Reader) =>
       clientId: Type.Optional(text(readBy, 'Client id.', { min: 1 })),
       clientSecretRef: Type.Optional(secretKeyRef(readBy, 'Client secret.')),
       scopes: scopes(readBy),
-      subjectProviderName: subjectProviderName('later'),
+      subjectProviderName: subjectProviderName(readBy),
       subjectTokenType: Type.Optional(
         choice(readBy, 'Type of the subject token; `access_token` when left out.', [
           'access_token',
@@ -79,7 +79,7 @@ export const bearerToken = (readBy: Reader) =>
 
 export const upstreamInject = (readBy: Reader) =>
   object('The upstream access token stored at login.', {
-    providerName: text(readBy, 'Name of an entry of `upstreamProviders`.', { min: 1, max: limits.label }),
+    providerName: label(readBy, 'Name of an entry of `upstreamProviders`.'),
   })
 
 const roleArn = (readBy: Reader, description: string) =>

@@ -4,7 +4,7 @@ import { addressFindings, isLoopback, urlFindings } from './url.ts'
 
 /** What is wrong with how a credential is obtained, which stands at the pointer `at`. */
 export function credentialFindings(credential: CredentialConfig, at: string): readonly Finding[] {
-  const blocks = ['tokenExchange', 'forwarded'] as const
+  const blocks = ['tokenExchange', 'upstreamInject', 'forwarded'] as const
   const { type, tokenExchange } = credential
   return [
     ...blocks

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { BackendConfig } from '../../config/gateway.ts'
+import type { UpstreamTokens } from '../../credentials/index.ts'
 import { Budget } from '../../server/budget.ts'
 import { backendLimits } from '../limits/memory-limits.ts'
 import { Backend, type BackendOptions } from './backend/backend.ts'
@@ -30,6 +31,8 @@ interface BackendsOptions {
   readonly onChange: () => void
   /** Memory of the container, where it has a limit. */
   readonly memoryBytes?: number | undefined
+  /** Tokens that upstream providers gave callers at login, for backends that get these. */
+  readonly upstreamTokens?: UpstreamTokens | undefined
 }
 
 /** The backends of one gateway, in the order of the configuration. */
@@ -44,9 +47,11 @@ export class Backends {
   personal: readonly PersonalBackend[] = []
 
   readonly #budget: Budget
+  readonly #upstreamTokens: UpstreamTokens | undefined
 
-  constructor({ log, onChange, memoryBytes }: BackendsOptions) {
+  constructor({ log, onChange, memoryBytes, upstreamTokens }: BackendsOptions) {
     this.#log = log
+    this.#upstreamTokens = upstreamTokens
     this.#budget = new Budget(backendLimits(memoryBytes))
     this.#onChange = onChange
   }
@@ -80,7 +85,10 @@ export class Backends {
 
   #start(key: string, options: Common & Pick<BackendOptions, 'config'>): Member {
     const share = this.#budget.shareOf(options.config.name)
-    const personal = personalBackend({ ...options, log: this.#log, share }, () => this.#policy)
+    const personal = personalBackend(
+      { ...options, log: this.#log, share },
+      { policy: () => this.#policy, upstreamTokens: this.#upstreamTokens },
+    )
     const backend = personal?.shared ?? new Backend({ ...options, log: this.#log, share })
     backend.health.policy = this.#policy
     const feed = this.#feedOf(backend, personal)

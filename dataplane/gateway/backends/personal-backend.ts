@@ -1,4 +1,4 @@
-import { type CallerCredential, createStrategy, type Strategy } from '../../credentials/index.ts'
+import { type CallerCredential, createStrategy, type Strategy, type UpstreamTokens } from '../../credentials/index.ts'
 import { Backend, type BackendOptions } from './backend/backend.ts'
 import { CallerHeaders } from './connection/caller-headers.ts'
 import { ConfiguredHeaders } from './connection/headers.ts'
@@ -21,11 +21,19 @@ export interface PersonalBackend {
   open(credential: CallerCredential): Backend
 }
 
+interface PersonalOptions {
+  policy(): FailurePolicy
+  readonly upstreamTokens: UpstreamTokens | undefined
+}
+
 /** Undefined where the configuration names no credential of callers. */
-export function personalBackend(options: BackendOptions, policy: () => FailurePolicy): PersonalBackend | undefined {
+export function personalBackend(
+  options: BackendOptions,
+  { policy, upstreamTokens }: PersonalOptions,
+): PersonalBackend | undefined {
   const { config, directory } = options
   if (config.credential === undefined) return undefined
-  const strategy = createStrategy(config.credential, { directory })
+  const strategy = createStrategy(config.credential, { directory, upstreamTokens })
   const configured = () => new ConfiguredHeaders(config, directory)
   const own = new OwnHeaders(configured(), strategy)
   const forwards = config.credential.forwarded?.headerNames.map((name) => name.toLowerCase())

@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache'
 import { bearerOf, CredentialCache, forwardedHeaders, type Subject } from '../../credentials/index.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { PublicError } from '../../server/errors.ts'
+import { loginOf } from '../../upstream-tokens/index.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { PersonalBackend } from '../backends/personal-backend.ts'
@@ -37,6 +38,8 @@ interface CallerViewsOptions {
   onGone(backend: Backend): void
   /** Memory of the container, where it has a limit. */
   readonly memoryBytes?: number | undefined
+  /** Whether logins of one caller are kept apart: each of them has tokens of upstream providers of its own. */
+  readonly hasLogins: boolean
 }
 
 /** What each caller sees, where some backend gets credentials of its callers. */
@@ -80,16 +83,35 @@ export class CallerViews {
     if (personal.length === 0) return
     const { caller, req } = request
     if (caller.kind === 'anonymous' && !bringsCredential(personal, req.headers)) return
-    const subject = subjectOf(caller, req.headers, personal)
+    const subject = this.#subjectOf(caller, req.headers, personal)
     if (subject === undefined) return
     // Who brings a credential for the server has nothing in common with whoever brings another one.
-    const binding = bindingOf({ kind: 'authenticated', expiresAt: 0, ...subject })
+    const binding = bindingOf({ kind: 'authenticated', expiresAt: 0, ...subject }, subject.login)
     const view = this.#views.get(binding) ?? this.#open(subject)
     this.#views.delete(binding)
     this.#views.set(binding, view)
     view.arrived(subject)
     request.view = view
     request.binding = binding
+  }
+
+  /** The name by which things of a caller are kept. */
+  bindingOf(caller: Caller): string {
+    return bindingOf(caller, this.#loginOf(caller))
+  }
+
+  #loginOf(caller: Caller): string | undefined {
+    return this.#options.hasLogins && caller.kind === 'authenticated' ? loginOf(caller.claims) : undefined
+  }
+
+  #subjectOf(caller: Caller, headers: IncomingHttpHeaders, personal: readonly PersonalBackend[]): Subject | undefined {
+    if (caller.kind === 'authenticated') {
+      const { issuer, subject, claims } = caller
+      return { issuer, subject, claims, login: this.#loginOf(caller), token: tokenIn(headers.authorization) }
+    }
+    const names = personal.flatMap(({ forwards }) => forwards ?? [])
+    const forwarded = forwardedHeaders(names, headers)
+    return forwarded === undefined ? undefined : bearerOf(forwarded)
   }
 
   #open(subject: Subject): CallerView {
@@ -158,20 +180,6 @@ function bringsCredential(personal: readonly PersonalBackend[], headers: Incomin
   for (const { forwards } of personal)
     if (forwards !== undefined) for (const name of forwards) if (headers[name] !== undefined) return true
   return false
-}
-
-function subjectOf(
-  caller: Caller,
-  headers: IncomingHttpHeaders,
-  personal: readonly PersonalBackend[],
-): Subject | undefined {
-  if (caller.kind === 'authenticated') {
-    const { issuer, subject, claims } = caller
-    return { issuer, subject, claims, token: tokenIn(headers.authorization) }
-  }
-  const names = personal.flatMap(({ forwards }) => forwards ?? [])
-  const forwarded = forwardedHeaders(names, headers)
-  return forwarded === undefined ? undefined : bearerOf(forwarded)
 }
 
 /** The token in a header that was found good. */

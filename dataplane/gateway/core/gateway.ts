@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Finding, Loaded } from '../../config/load.ts'
+import type { UpstreamTokens } from '../../credentials/index.ts'
 import { Issuers } from '../../identity/issuers.ts'
 import { Retired } from '../../identity/retired.ts'
 import { Budget } from '../../server/budget.ts'
@@ -25,7 +26,6 @@ import { InFlight } from '../request/in-flight.ts'
 import { Listeners } from '../request/listeners.ts'
 import { type Setup, type SetupOptions, setUp } from '../request/setup.ts'
 import { TokenWatch } from '../request/token-watch.ts'
-import { bindingOf } from '../sessions/binding.ts'
 import { Relays } from '../sessions/relay/relays.ts'
 import { Sessions } from '../sessions/sessions.ts'
 import { SharedKeys } from '../sessions/store/shared-keys.ts'
@@ -45,6 +45,8 @@ interface GatewayOptions {
   readonly observe: Observe
   /** Memory that this process may take; absent: what is rendered for a gateway's container. */
   readonly memoryBytes?: number | undefined
+  /** Tokens that upstream providers gave callers at login; absent: nobody logs in here. */
+  readonly upstreamTokens?: UpstreamTokens | undefined
 }
 
 const SWEEP_MS = 20_000
@@ -72,7 +74,7 @@ export class Gateway implements View {
   readonly tokens = new TokenWatch({
     authenticate: () => this.setup.authenticate,
     others: () => this.inFlight.all.filter(({ context }) => !context.isRemote),
-    bindingOf,
+    bindingOf: (caller) => this.views.bindingOf(caller),
     onFault: (error) => this.faulted(error, 'checking a token'),
   })
   /** Modern clients that listen. */
@@ -104,6 +106,7 @@ export class Gateway implements View {
     this.#backends = new Backends({ ...options, onChange: () => this.#rebuildLists() })
     this.views = new CallerViews({
       memoryBytes: options.memoryBytes,
+      hasLogins: options.upstreamTokens !== undefined,
       personal: () => this.#backends.personal,
       ground: () => ({ config: this.setup.config, shared: this, version: this.#version }),
       onChange: (binding, before, after) =>

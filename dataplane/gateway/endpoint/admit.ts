@@ -31,9 +31,9 @@ function checkKnownHost({ setup }: EndpointRequest, host: string | undefined, or
 
 function admitted(request: EndpointRequest, caller: Caller, next: Next): void {
   request.caller = caller
-  request.binding = bindingOf(caller)
-  // Anonymous callers are distinguished by their address alone.
-  const holder = caller.kind === 'anonymous' ? request.setup.addressOf(request.req) : request.binding
+  request.binding = request.gateway.views.bindingOf(caller)
+  // Anonymous callers are distinguished by their address alone; all logins of a user have one share.
+  const holder = caller.kind === 'anonymous' ? request.setup.addressOf(request.req) : bindingOf(caller)
   request.share = request.gateway.budget.shareOf(holder)
   request.gateway.views.admit(request)
   request.run(next)

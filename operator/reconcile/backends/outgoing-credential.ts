@@ -12,6 +12,7 @@ import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
 import { referencedConfig } from '../configs/referenced-config.ts'
 import { caBundleFile } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
+import { providerProblem } from './upstream-providers.ts'
 
 /** Names an MCPExternalAuthConfig, where any is to be used. */
 export type CredentialReference = { readonly name: string } | undefined
@@ -25,6 +26,8 @@ export interface OutgoingCredential {
   readonly settings: Pick<BackendConfig, 'headerFiles' | 'credential'>
   /** Whether each caller has one of their own, so that callers need a name. */
   readonly isPersonal: boolean
+  /** The upstream provider whose token it is, or is obtained with. */
+  readonly provider: string | undefined
 }
 
 const AUTHORIZATION = 'Authorization'
@@ -69,11 +72,18 @@ export function outgoingCredential(
   if (found === undefined) return undefined
   const { type } = found.spec
   const settings = settingsOf(found.spec, resolver, mounts)
-  return { config: found.metadata.name, type, settings, isPersonal: settings.credential !== undefined }
+  const { credential } = settings
+  return {
+    config: found.metadata.name,
+    type,
+    settings,
+    isPersonal: credential !== undefined,
+    provider: credential?.upstreamInject?.providerName ?? credential?.tokenExchange?.subjectProviderName,
+  }
 }
 
 function settingsOf(
-  { type, headerInjection, bearerToken, tokenExchange }: MCPExternalAuthConfig['spec'],
+  { type, headerInjection, bearerToken, tokenExchange, upstreamInject }: MCPExternalAuthConfig['spec'],
   resolver: Resolver,
   mounts: Mounts,
 ): OutgoingCredential['settings'] {
@@ -85,6 +95,7 @@ function settingsOf(
     const { name, key } = bearerToken.tokenSecretRef
     return { headerFiles: [{ name: 'Authorization', file: mounts.secretFile(name, key), prefix: 'Bearer ' }] }
   }
+  if (type === 'upstreamInject' && upstreamInject) return { credential: { type, upstreamInject } }
   return type === 'tokenExchange' && tokenExchange
     ? { credential: { type, tokenExchange: exchangeOf(tokenExchange, resolver, mounts) } }
     : {}
@@ -93,7 +104,7 @@ function settingsOf(
 type Exchange = NonNullable<MCPExternalAuthConfig['spec']['tokenExchange']>
 
 function exchangeOf(
-  { clientSecretRef, caBundleRef, externalTokenHeaderName, subjectProviderName: _, ...settings }: Exchange,
+  { clientSecretRef, caBundleRef, externalTokenHeaderName, ...settings }: Exchange,
   resolver: Resolver,
   mounts: Mounts,
 ): NonNullable<NonNullable<BackendConfig['credential']>['tokenExchange']> {
@@ -115,7 +126,7 @@ export function withCredential<B extends Omit<BackendConfig, 'name'>>(
   const { headerFiles: own = [], credential: personal } = credential?.settings ?? {}
   const sent = [
     ...own.map(({ name }) => name),
-    ...(personal?.tokenExchange === undefined ? [] : [personal.tokenExchange.headerName ?? AUTHORIZATION]),
+    ...(personal === undefined ? [] : [personal.tokenExchange?.headerName ?? AUTHORIZATION]),
   ]
   if (sent.length === 0) return backend
   const replaced = new Set(sent.map((name) => name.toLowerCase()))
@@ -143,12 +154,14 @@ export function proxyCredential(
   mounts: Mounts,
 ): OutgoingCredential | undefined {
   const credential = outgoingCredential(externalAuthConfigRef, resolver, mounts)
-  if (!credential?.isPersonal || oidcConfigRef !== undefined) return credential
-  if (groupRef === undefined)
-    resolver.problems.add('Valid', 'CredentialUnusable', {
-      pointer: '/spec/externalAuthConfigRef',
-      message: `${NEEDS_CALLERS}: set oidcConfigRef`,
-    })
+  if (!credential?.isPersonal) return credential
+  if (oidcConfigRef === undefined && groupRef !== undefined) return undefined
+  const problem =
+    oidcConfigRef === undefined
+      ? `${NEEDS_CALLERS}: set oidcConfigRef`
+      : credential.provider && providerProblem(credential.provider, undefined)
+  if (!problem) return credential
+  resolver.problems.add('Valid', 'CredentialUnusable', { pointer: '/spec/externalAuthConfigRef', message: problem })
   return undefined
 }
 

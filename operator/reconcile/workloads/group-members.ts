@@ -16,6 +16,7 @@ import {
   outgoingCredential,
   withCredential,
 } from '../backends/outgoing-credential.ts'
+import { providerProblem } from '../backends/upstream-providers.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import { joined, type Problems, startProblems } from '../outcome/problems.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
@@ -57,6 +58,8 @@ interface MemberOptions {
   readonly credentialOf: (name: string, own: CredentialReference) => CredentialReference
   /** Whether the gateway knows who calls. */
   readonly hasCallers: boolean
+  /** Where the gateway logs users in; undefined where it logs nobody in. */
+  readonly upstreamProviders: readonly string[] | undefined
 }
 
 /** A member without its credential, and what it says itself of that. */
@@ -118,9 +121,19 @@ function memberOf(member: ObjectName, options: MemberOptions): Member | string |
   const credential = outgoingCredential(ref, startResolver(view, namespace, problems), options.mounts)
   // Never without the credential that it should have.
   if (ref !== undefined && credential === undefined) return joined(problems.all())
-  if (credential?.isPersonal && !options.hasCallers)
-    return `MCPExternalAuthConfig ${JSON.stringify(credential.config)}: ${NEEDS_CALLERS}: incomingAuth.type oidc`
+  const problem = credential && credentialProblem(credential, options)
+  if (problem !== undefined) return `MCPExternalAuthConfig ${JSON.stringify(credential?.config)}: ${problem}`
   return { kind: member.kind, backend: withCredential(plain.backend, credential), credential }
+}
+
+/** Why this gateway can't get the credential, though what describes it is right. */
+function credentialProblem(
+  { isPersonal, provider }: OutgoingCredential,
+  { hasCallers, upstreamProviders }: MemberOptions,
+): string | undefined {
+  const problem = provider === undefined ? undefined : providerProblem(provider, upstreamProviders)
+  if (problem !== undefined) return problem
+  return isPersonal && !hasCallers ? `${NEEDS_CALLERS}: incomingAuth.type oidc` : undefined
 }
 
 /**

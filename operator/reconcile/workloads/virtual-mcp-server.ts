@@ -8,6 +8,7 @@ import { sortedKeys } from '../../render/object/canonical.ts'
 import { configMapName } from '../../render/object/config-map.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { checkCredential, credentialInForce } from '../backends/outgoing-credential.ts'
+import { upstreamProvidersOf } from '../backends/upstream-providers.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings } from '../configs/mcp-oidc-config.ts'
 import { mountTelemetry, warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
@@ -146,6 +147,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     context,
     credentialOf: (name, own) => credentialInForce(spec, name, own),
     hasCallers: spec.incomingAuth.type === 'oidc',
+    upstreamProviders: upstreamProvidersOf(spec),
   })
   const { timeouts, logLevel, failureHandling } = spec.config?.operational ?? {}
   const config: GatewayConfig = {

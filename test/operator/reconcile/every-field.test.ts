@@ -188,7 +188,7 @@ metadata: {name: inline}
 spec:
   groupRef: {name: tools}
   incomingAuth: {type: anonymous}
-  outgoingAuth: {source: inline, backends: {secured: {type: discovered}}}
+  outgoingAuth: {source: inline, backends: {secured: {type: discovered}, with-injected: {type: discovered}, with-named-subject: {type: discovered}}}
   config: {sessionStorage: {provider: redis, address: "redis:6379", db: 1, keyPrefix: x}}
 ---
 kind: MCPExternalAuthConfig
@@ -248,6 +248,30 @@ spec:
 kind: MCPRemoteProxy
 metadata: {name: with-bearer}
 spec: {remoteUrl: "https://example.com/mcp", groupRef: {name: tools}, externalAuthConfigRef: {name: bearer}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: injected}
+spec: {type: upstreamInject, upstreamInject: {providerName: github}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: named-subject}
+spec: {type: tokenExchange, tokenExchange: {tokenUrl: "https://idp.example.com/token", subjectProviderName: github}}
+---
+kind: MCPServerEntry
+metadata: {name: with-injected}
+spec:
+  remoteUrl: https://example.com/mcp
+  transport: streamable-http
+  groupRef: {name: tools}
+  externalAuthConfigRef: {name: injected}
+---
+kind: MCPServerEntry
+metadata: {name: with-named-subject}
+spec:
+  remoteUrl: https://example.com/mcp
+  transport: streamable-http
+  groupRef: {name: tools}
+  externalAuthConfigRef: {name: named-subject}
 ---
 kind: MCPServerEntry
 metadata: {name: secured}

@@ -2,6 +2,7 @@ import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import type { UpstreamTokens } from '../../../dataplane/credentials/index.ts'
 import { serveGateway } from '../../../dataplane/gateway/index.ts'
 import { keptLog } from '../kept-log.ts'
 
@@ -41,13 +42,15 @@ export type TestConfig = Partial<GatewayConfig> & Pick<GatewayConfig, 'backends'
 export async function startGateway(
   config: TestConfig,
   prepare?: (directory: string) => Promise<void>,
+  upstreamTokens?: UpstreamTokens,
 ): Promise<GatewayUnderTest> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-gateway-'))
   const configFile = join(directory, 'gateway.yaml')
   await prepare?.(directory)
   await writeFile(configFile, textOf(config))
   const { log, lines } = keptLog()
-  const served = await serveGateway({ configFile, listen: '127.0.0.1:0', adminListen: '127.0.0.1:0', log })
+  const listeners = { listen: '127.0.0.1:0', adminListen: '127.0.0.1:0' }
+  const served = await serveGateway({ configFile, ...listeners, log, upstreamTokens })
   return {
     url: `${served.url}/mcp`,
     base: served.url,
