@@ -54,7 +54,18 @@ export const rooms: readonly Room[] = [
     mayImport: ['crds/shared', 'dataplane/config', 'dataplane/net', 'dataplane/server', 'dataplane/upstream-tokens'],
   },
   { path: 'dataplane/pages', mayImport: [] },
-  { path: 'dataplane/authserver', mayImport: ['dataplane/pages'] },
+  {
+    path: 'dataplane/authserver',
+    mayImport: [
+      'crds/shared',
+      'dataplane/config',
+      'dataplane/server',
+      'dataplane/net',
+      'dataplane/storage',
+      'dataplane/identity',
+      'dataplane/pages',
+    ],
+  },
   ...['dataplane/gateway', 'dataplane/registry'].map((path) => ({
     path,
     mayImport: [
@@ -68,7 +79,9 @@ export const rooms: readonly Room[] = [
       'dataplane/storage',
       'dataplane/identity',
       'dataplane/pages',
-      ...(path === 'dataplane/gateway' ? ['dataplane/credentials', 'dataplane/upstream-tokens'] : []),
+      ...(path === 'dataplane/gateway'
+        ? ['dataplane/credentials', 'dataplane/upstream-tokens', 'dataplane/authserver']
+        : []),
     ],
   })),
 ]
@@ -79,6 +92,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
   'operator/render': ['object', 'network', 'pod', 'rights'],
   'operator/runtime': ['queue', 'watch', 'children', 'pods', 'report', 'removal', 'loop'],
   'operator/standalone': ['process', 'status', 'ports', 'pod'],
+  'dataplane/authserver': ['keys', 'store', 'clients', 'provider', 'pages', 'login', 'endpoint'],
   'dataplane/gateway': [
     'limits',
     'mcp',

@@ -3,6 +3,7 @@ import { toolShaping } from '../../crds/shared/gateway/aggregation.ts'
 import { ENDPOINT_PREFIX } from '../../crds/shared/gateway/endpoint-prefix.ts'
 import { failureDefaults } from '../../crds/shared/gateway/failure-defaults.ts'
 import { duration } from '../../crds/shared/schema.ts'
+import { authServer } from './auth-server.ts'
 import { credential } from './credential.ts'
 import { authz } from './gateway-authz.ts'
 import { oidc } from './gateway-oidc.ts'
@@ -193,6 +194,7 @@ export const gatewayConfigSchema = Type.Object(
       { type: Type.Enum(['anonymous', 'oidc'], { type: 'string' }), oidc: Type.Optional(oidc) },
       strict,
     ),
+    authServer: Type.Optional(authServer),
     authz: Type.Optional(authz),
     backends: Type.Array(backend, { description: 'The backends, by name.' }),
     aggregation: Type.Optional(

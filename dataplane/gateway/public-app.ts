@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpBindings } from '@hono/node-server'
-import { Hono } from 'hono'
+import { Hono, type MiddlewareHandler } from 'hono'
 import { resourceMetadataRoutes } from '../identity/index.ts'
 import { errorResponse } from '../server/answer.ts'
 import { PublicError } from '../server/errors.ts'
-import { guardHosts } from '../server/hosts.ts'
+import { checkHost, guardHosts } from '../server/hosts.ts'
 import type { Gateway } from './core/gateway.ts'
 import { EndpointRequest } from './endpoint/endpoint-request.ts'
 import { get, remove } from './endpoint/listen.ts'
@@ -56,10 +56,21 @@ export function publicApp(gateway: Gateway): Hono<{ Bindings: HttpBindings }> {
       paths: (resource) => metadataPaths(resource, gateway.setup.config),
     }),
   )
+  app.use(ownIssuerRoutes(gateway))
   app.route('/', rootRoutes(gateway))
   app.notFound(() => errorResponse(new PublicError('not_found')))
   app.onError((error) => errorResponse(error, gateway.log))
   return app
+}
+
+/** Answers what is for the gateway's own authorization server, where it has one. */
+function ownIssuerRoutes(gateway: Gateway): MiddlewareHandler<{ Bindings: HttpBindings }> {
+  return async function ownIssuer(c, next) {
+    const server = await gateway.setup.ownIssuer.current()
+    if (server === undefined || !server.serves(c.req.path)) return next()
+    checkHost(gateway.setup.hostNames, c.req.header('host'), undefined)
+    return server.fetch(c.req.raw, c.env)
+  }
 }
 
 function refuseOneMore(request: EndpointRequest): void {

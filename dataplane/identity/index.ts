@@ -6,9 +6,11 @@ import type { GatewayConfig } from '../config/gateway.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import { anonymous, type CallerRequest } from './caller.ts'
 import type { Issuers } from './issuers.ts'
+import type { LocalIssuer } from './provider.ts'
 import { type Verifier, verifyTokens } from './verify.ts'
 
 export { type Authenticate, type Caller, type CallerRequest, isExpired } from './caller.ts'
+export type { LocalIssuer } from './provider.ts'
 export {
   type ProtectedResourceMetadata,
   protectedResourceMetadata,
@@ -16,7 +18,6 @@ export {
   resourceMetadataUrl,
 } from './resource-metadata.ts'
 export { resourceMetadataRoutes } from './resource-metadata-routes.ts'
-
 export type { Verifier } from './verify.ts'
 
 interface AuthenticateOptions {
@@ -30,6 +31,8 @@ interface AuthenticateOptions {
   readonly issuers?: Issuers
   /** Folder that file paths of the configuration are relative to. */
   readonly directory?: string
+  /** The issuer that is in this process; its tokens are checked by its own keys. */
+  readonly local?: LocalIssuer | undefined
   /** Folder of the tokens for key endpoints; absent: the mount path in pods. */
   readonly tokenFolder?: string
 }
@@ -41,12 +44,13 @@ async function closeNothing(): Promise<void> {
 /** Makes the function that authenticates requests. `close` ends its connections to the issuer. */
 export function createAuthenticate(
   { oidc }: GatewayConfig['incomingAuth'],
-  { directory = '.', tokenFolder = JWKS_TOKENS, ...options }: AuthenticateOptions,
+  { directory = '.', tokenFolder = JWKS_TOKENS, local, ...options }: AuthenticateOptions,
 ): Verifier {
   if (oidc === undefined) return Object.assign(() => anonymous, { issuers: () => [], close: closeNothing })
   const fileOf = (path: string | undefined) => (path === undefined ? undefined : resolve(directory, path))
   const provider = {
     ...oidc,
+    local: local?.issuer === oidc.issuer ? local : undefined,
     caBundleFile: fileOf(oidc.caBundleFile),
     bearerTokenFile: fileOf(oidc.bearerTokenFile),
     tokenFolder,

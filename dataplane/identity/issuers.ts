@@ -3,17 +3,20 @@ import { SKEW_S } from './caller.ts'
 import { Introspection } from './introspection.ts'
 import { IntrospectionThrottle } from './introspection-throttle.ts'
 import { type Issuer, IssuerKeys } from './issuer-keys.ts'
-import type { Provider } from './provider.ts'
+import type { LocalIssuer, Provider } from './provider.ts'
 import { RefCounted } from './ref-counted.ts'
 import { requiredScopes } from './scopes.ts'
 import { TokenCache } from './token-cache.ts'
+
+/** What is asked of an issuer's keys. */
+type Keys = Pick<IssuerKeys, 'issuer' | 'findKey' | 'rediscoverIssuer'>
 
 /** One provider of tokens, with its keys and its introspection client. */
 export interface OpenProvider {
   readonly provider: Provider
   /** Scopes that its tokens must have. */
   readonly requiredScopes: readonly string[]
-  readonly keys: IssuerKeys
+  readonly keys: Keys
   /** Introspects its opaque tokens, where a client is configured for it. */
   readonly introspection: Introspection | undefined
   /** A key of everything that it is made from. */
@@ -35,8 +38,9 @@ export class Issuers {
 
   /** Opens a provider; what an open provider of the same issuer has loaded already is shared with it. */
   open(provider: Provider, log: Logger): OpenProvider {
-    const { introspection: client, audience, serviceAccount } = provider
+    const { introspection: client, audience, serviceAccount, local } = provider
     const scopes = requiredScopes(provider.scopes)
+    if (local !== undefined) return openLocal(provider, local, scopes)
     const issuer = issuerOf(provider)
     const issuerKey = keyOf(issuer)
     const keys = this.#keys.acquire(issuerKey, () => {
@@ -60,6 +64,21 @@ export class Issuers {
     }
     const identity = keyOf({ issuer, audience, client, serviceAccount, scopes })
     return { provider, requiredScopes: scopes, keys, introspection, identity, close }
+  }
+}
+
+/** A provider in this process: there is nothing to fetch, and nothing to close. */
+function openLocal(provider: Provider, local: LocalIssuer, scopes: readonly string[]): OpenProvider {
+  const nothing = async () => {
+    // Its name and its keys are known.
+  }
+  return {
+    provider,
+    requiredScopes: scopes,
+    keys: { issuer: local.issuer, findKey: local.findKey, rediscoverIssuer: nothing },
+    introspection: undefined,
+    identity: keyOf({ local: local.issuer, audience: provider.audience, scopes }),
+    close: nothing,
   }
 }
 

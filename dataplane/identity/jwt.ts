@@ -1,6 +1,6 @@
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyResult, jwtVerify } from 'jose'
 import { type Authenticated, SKEW_S } from './caller.ts'
-import type { IssuerKeys } from './issuer-keys.ts'
+import type { OpenProvider } from './issuers.ts'
 import type { Provider } from './provider.ts'
 
 /** Signatures by asymmetric keys alone: with a symmetric one, whoever can check can also forge. */
@@ -35,7 +35,11 @@ export function issuerOf(token: string): string | undefined {
   }
 }
 
-export async function verifyJwt(token: string, provider: Provider, keys: IssuerKeys): Promise<JWTVerifyResult> {
+export async function verifyJwt(
+  token: string,
+  provider: Provider,
+  keys: OpenProvider['keys'],
+): Promise<JWTVerifyResult> {
   const expected = {
     issuer: keys.issuer as string,
     audience: provider.audience,

@@ -85,8 +85,18 @@ class TokenVerifier {
   /** The caller of a token that was verified a moment ago. Throws a PublicError where it lacks a scope. */
   verified(token: string, request?: CallerRequest): Caller | undefined {
     const known = this.#issuers.verified.get(token, this.#accepted)
+    if (known !== undefined) this.#checkRevoked(known.caller, request)
     if (known?.lacksScope) throw this.#stepUp(request)
     return known?.caller
+  }
+
+  /** Throws where an issuer in this process has revoked the token of a caller. */
+  #checkRevoked(caller: Caller, request?: CallerRequest): void {
+    if (caller.kind !== 'authenticated') return
+    const isRevoked = this.#known.some(
+      ({ provider: { local } }) => local?.issuer === caller.issuer && local.isRevoked(caller.claims),
+    )
+    if (isRevoked) throw this.refusal(request, 'The token has been revoked.')
   }
 
   /** The caller of a token. Rejects with a PublicError where it is not valid, or can't be checked now. */
@@ -95,6 +105,7 @@ class TokenVerifier {
     try {
       const verify = isOpaque(token) ? this.#verifyOpaque(token, request) : this.#verifyJwt(token, request)
       const { caller, lacksScope } = await verify
+      this.#checkRevoked(caller, request)
       if (lacksScope) throw this.#stepUp(request)
       end({ result: 'ok' })
       return caller

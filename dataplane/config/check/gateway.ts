@@ -4,6 +4,7 @@ import { gatewayHeaders } from '../../../crds/shared/headers.ts'
 import { escapeStep } from '../../../crds/shared/json.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
+import { authServerFindings, ownIssuerFindings } from './auth-server.ts'
 import { authzFindings } from './authz.ts'
 import { credentialFindings, credentialHeaders } from './credential.ts'
 import { duplicates } from './duplicates.ts'
@@ -17,9 +18,10 @@ type Backend = GatewayConfig['backends'][number]
 
 /** Cross-field rules of the gateway's configuration; sees only what its schema has accepted. */
 export function checkGateway(config: GatewayConfig): readonly Finding[] {
-  const { incomingAuth, authz, backends, aggregation, resourceUrl, role, sessionStorage, passthroughHeaders } = config
+  const { authz, backends, aggregation, resourceUrl, role, sessionStorage, passthroughHeaders } = config
   return [
-    ...incomingAuthFindings(incomingAuth),
+    ...incomingAuthFindings(config),
+    ...authServerFindings(config),
     ...(authz === undefined ? [] : authzFindings(authz, '/authz')),
     ...(resourceUrl === undefined ? [] : urlFindings(resourceUrl, '/resourceUrl')),
     ...(role === 'proxy' && backends.length !== 1
@@ -86,10 +88,13 @@ function failureFindings({ failureHandling = {} }: GatewayConfig): readonly Find
   return findings
 }
 
-function incomingAuthFindings({ type, oidc }: GatewayConfig['incomingAuth']): readonly Finding[] {
+function incomingAuthFindings({ incomingAuth, authServer }: GatewayConfig): readonly Finding[] {
+  const { type, oidc } = incomingAuth
   if (type === 'anonymous')
     return oidc === undefined ? [] : [{ pointer: '/incomingAuth/oidc', message: 'has no place under type anonymous' }]
   if (oidc === undefined) return [{ pointer: '/incomingAuth/oidc', message: 'is required under type oidc' }]
+  if (authServer !== undefined && authServer.issuer === oidc.issuer)
+    return ownIssuerFindings(oidc, '/incomingAuth/oidc')
   return [...issuerFindings(oidc, '/incomingAuth/oidc'), ...tokenFindings(oidc, '/incomingAuth/oidc')]
 }
 

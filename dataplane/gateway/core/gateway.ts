@@ -24,6 +24,7 @@ import { TaskIds } from '../call/tasks/task-ids.ts'
 import { budgetLimits, connectionLimit } from '../limits/memory-limits.ts'
 import { InFlight } from '../request/in-flight.ts'
 import { Listeners } from '../request/listeners.ts'
+import { OwnIssuer } from '../request/own-issuer.ts'
 import { type Setup, type SetupOptions, setUp } from '../request/setup.ts'
 import { TokenWatch } from '../request/token-watch.ts'
 import { Relays } from '../sessions/relay/relays.ts'
@@ -115,7 +116,7 @@ export class Gateway implements View {
         [this.inFlight.all.map(({ context }) => context), this.listeners.all, this.sessions.openStreams].flat(),
       onGone: (backend) => this.#letGo(backend),
     })
-    this.#setupOptions = { ...options, issuers: new Issuers() }
+    this.#setupOptions = { ...options, issuers: new Issuers(), ownIssuer: new OwnIssuer(options.log) }
     this.setup = setUp(loaded, this.#setupOptions)
     const storage = openSessionStorage(loaded.config, loaded.directory, options.log)
     this.#storage = new StorageFollower({
@@ -293,7 +294,7 @@ export class Gateway implements View {
     this.relays.close()
     this.#storage.close()
     this.sessions.close()
-    await this.views.close()
+    await Promise.all([this.views.close(), this.setup.ownIssuer.close()])
     await Promise.all([this.#backends.close(), this.#retired.close(), this.setup.authenticate.close()])
   }
 }

@@ -14,6 +14,7 @@ import type { Observe } from '../../telemetry/observe.ts'
 import { type Judge, judgeOf } from '../access/judge.ts'
 import type { Implementation } from '../backends/session/session-peer.ts'
 import { type ClientAddressOf, forwardedAddress, peerAddress } from './client-address.ts'
+import type { OwnIssuer } from './own-issuer.ts'
 import { type PublicUrlOf, publicUrls } from './public-url.ts'
 
 /** Everything that one configuration puts in force, apart from the backends; never changed, only replaced. */
@@ -26,6 +27,8 @@ export interface Setup {
   /** Host headers that `hostNames` allows, as they came. */
   readonly knownHosts: Set<string>
   readonly authenticate: Verifier
+  /** The gateway's own authorization server, where it has one. */
+  readonly ownIssuer: OwnIssuer
   /** Decides what callers may do; undefined where no policies are configured: then everything. */
   readonly judge: Judge | undefined
   /** Where requests come from. */
@@ -47,15 +50,19 @@ export interface SetupOptions {
   readonly observe: Observe
   /** What is known of issuers, whatever the configuration. */
   readonly issuers: Issuers
+  readonly ownIssuer: OwnIssuer
 }
 
 /** Puts a configuration in force; `before` gives what need not be built anew. */
 export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, before?: Setup): Setup {
   const { config, hash, directory } = loaded
-  const names = hostNames([config.resourceUrl, options.listenerUrl], config.allowedHosts)
+  const { issuer, authorizationEndpointBaseUrl } = config.authServer ?? {}
+  const urls = [config.resourceUrl, options.listenerUrl, issuer, authorizationEndpointBaseUrl]
+  const names = hostNames(urls, config.allowedHosts)
   const publicUrlOf = publicUrls(config, options.listenerUrl, names)
   const { oidc } = config.incomingAuth
   const addressOf = config.trustProxyHeaders === true ? forwardedAddress : peerAddress
+  options.ownIssuer.follow(loaded, ownResource(config, options.listenerUrl), addressOf)
   const authenticate = sameAuthentication(loaded, before)
     ? before.authenticate
     : createAuthenticate(config.incomingAuth, {
@@ -65,6 +72,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
         issuers: options.issuers,
         addressOf,
         directory,
+        local: options.ownIssuer.local,
       })
   const serverInfo = { name: config.name, version: options.version }
   return {
@@ -75,6 +83,7 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
     publicUrlOf,
     knownHosts: new Set(),
     authenticate,
+    ownIssuer: options.ownIssuer,
     judge: judgeOf(config, before),
     addressOf,
     resourceMetadata: (headers) =>
@@ -90,9 +99,19 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
   }
 }
 
+/** What tokens of the gateway's own authorization server are for; nothing of it comes from a request. */
+export function ownResource(config: GatewayConfig, listenerUrl: string) {
+  const { resourceUrl, endpointPrefix, incomingAuth } = config
+  const { resource } = publicUrls({ resourceUrl, endpointPrefix }, listenerUrl, new Set())({})
+  return { resource, audience: incomingAuth.oidc?.audience ?? resource, scopes: incomingAuth.oidc?.scopes ?? [] }
+}
+
 /** Keys that are known and tokens that were checked stay where nothing about them changes. */
 function sameAuthentication({ config, directory }: Loaded<GatewayConfig>, before?: Setup): before is Setup {
-  const key = ({ incomingAuth, resourceUrl, endpointPrefix, trustProxyHeaders, allowedHosts }: GatewayConfig) =>
-    JSON.stringify([incomingAuth, resourceUrl, endpointPrefix, trustProxyHeaders && [allowedHosts]])
+  const key = (config: GatewayConfig) => {
+    const { incomingAuth, resourceUrl, endpointPrefix, trustProxyHeaders, allowedHosts, authServer } = config
+    const ownIssuer = authServer?.issuer
+    return JSON.stringify([incomingAuth, resourceUrl, endpointPrefix, ownIssuer, trustProxyHeaders && [allowedHosts]])
+  }
   return before !== undefined && before.directory === directory && key(before.config) === key(config)
 }

@@ -38,18 +38,22 @@ export interface GatewayStatus {
 /** A configuration without what a test need not say. */
 export type TestConfig = Partial<GatewayConfig> & Pick<GatewayConfig, 'backends'>
 
-/** Serves a gateway in this process. `prepare` may put files beside the configuration before it starts. */
+/**
+ * Serves a gateway in this process. `prepare` may put files beside the configuration before it starts; `listen` is the
+ * address of its MCP endpoint.
+ */
 export async function startGateway(
   config: TestConfig,
   prepare?: (directory: string) => Promise<void>,
   upstreamTokens?: UpstreamTokens,
+  listen = '127.0.0.1:0',
 ): Promise<GatewayUnderTest> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-gateway-'))
   const configFile = join(directory, 'gateway.yaml')
   await prepare?.(directory)
   await writeFile(configFile, textOf(config))
   const { log, lines } = keptLog()
-  const listeners = { listen: '127.0.0.1:0', adminListen: '127.0.0.1:0' }
+  const listeners = { listen, adminListen: '127.0.0.1:0' }
   const served = await serveGateway({ configFile, ...listeners, log, upstreamTokens })
   return {
     url: `${served.url}/mcp`,

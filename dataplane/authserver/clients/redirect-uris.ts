@@ -1,0 +1,61 @@
+/** Schemes that a browser runs or reads itself: nothing that a client could own. */
+const FORBIDDEN_SCHEMES: ReadonlySet<string> = new Set([
+  ...['javascript:', 'vbscript:', 'data:', 'blob:', 'file:', 'filesystem:', 'about:', 'view-source:'],
+  ...['ws:', 'wss:', 'ftp:', 'mailto:', 'tel:', 'sms:', 'intent:', 'ms-appx:', 'chrome:', 'resource:'],
+])
+const LONGEST_URI = 2048
+/** Printable ASCII without blanks, quotes, angle brackets and backslashes: what a URI is written in (RFC 3986). */
+const URI_CHARACTERS = /^[!#-;=?-[\]_a-z~]+$/i
+/** The host as it is written, with its port; browsers agree about these forms. */
+const LOOPBACK = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(?::(\d{1,5}))?(?=[/?]|$)/i
+
+/**
+ * What is wrong with a redirect URI that a client wants to register; undefined where nothing is. Public clients may have
+ * https, http on loopback, and schemes of their own (RFC 8252 section 7); confidential ones https elsewhere than on
+ * loopback.
+ */
+export function redirectProblem(uri: unknown, isPublic: boolean): string | undefined {
+  if (typeof uri !== 'string' || uri.length > LONGEST_URI) return `must be a text of at most ${LONGEST_URI} characters`
+  const url = URI_CHARACTERS.test(uri) ? URL.parse(uri) : null
+  if (url === null) return 'must be an absolute URI'
+  if (uri.includes('#')) return 'must have no fragment'
+  if (url.username !== '' || url.password !== '' || CREDENTIALS.test(uri)) return 'must hold no credentials'
+  return isPublic ? publicProblem(uri, url) : confidentialProblem(url)
+}
+
+/** An authority with an `@`, whatever stands before it. */
+const CREDENTIALS = /^[a-z][a-z\d+.-]*:\/\/[^/?]*@/i
+
+function publicProblem(uri: string, { protocol }: URL): string | undefined {
+  if (protocol === 'https:') return undefined
+  if (protocol === 'http:')
+    return LOOPBACK.test(uri) ? undefined : 'must be https; plain http is for localhost, 127.0.0.1 and [::1]'
+  return FORBIDDEN_SCHEMES.has(protocol) ? 'must not use this scheme' : undefined
+}
+
+function confidentialProblem({ protocol, hostname }: URL): string | undefined {
+  if (protocol !== 'https:') return 'must be https for a client with a secret'
+  return isLoopbackHost(hostname) ? 'must not be on loopback for a client with a secret' : undefined
+}
+
+const isLoopbackHost = (host: string): boolean =>
+  host === 'localhost' || host.endsWith('.localhost') || host.startsWith('127.') || host === '[::1]'
+
+/**
+ * Whether a client may be answered at a URI: one that it has registered, byte for byte. A public client may take any port
+ * of a loopback address that it has registered with http (RFC 8252 section 7.3); host (the case of `localhost` aside),
+ * path and query are the same.
+ */
+export function isRedirectAllowed(registered: readonly string[], asked: string, isPublic: boolean): boolean {
+  if (registered.includes(asked)) return true
+  if (!isPublic || redirectProblem(asked, true) !== undefined) return false
+  const wanted = withoutPort(asked)
+  return wanted !== undefined && registered.some((uri) => withoutPort(uri) === wanted)
+}
+
+/** A loopback URI without its port; undefined for every other. */
+function withoutPort(uri: string): string | undefined {
+  const match = LOOPBACK.exec(uri)
+  if (match === null || Number(match[2] ?? 0) > 65_535) return undefined
+  return `${(match[1] as string).toLowerCase()}${uri.slice(match[0].length)}`
+}

@@ -1,0 +1,140 @@
+import { redirectProblem } from './redirect-uris.ts'
+
+/** What a client is known by: what it registered, in the words of RFC 7591 section 2. */
+export interface ClientRecord {
+  readonly client_id: string
+  /** Seconds since 1970. */
+  readonly client_id_issued_at: number
+  readonly client_name?: string
+  readonly software_id?: string
+  readonly redirect_uris: readonly string[]
+  readonly grant_types: readonly string[]
+  readonly response_types: readonly ['code']
+  readonly token_endpoint_auth_method: AuthMethod
+  readonly application_type: 'native' | 'web'
+  /** Separated by blanks. */
+  readonly scope: string
+  /** SHA-256 of the secret, base64url. */
+  readonly client_secret?: string
+  readonly client_secret_expires_at?: 0
+}
+
+export type AuthMethod = 'none' | 'client_secret_basic' | 'client_secret_post'
+
+export interface RegistrationRules {
+  /** Scopes that there are. */
+  readonly scopes: readonly string[]
+  /** Scopes that every client gets. */
+  readonly baselineScopes: readonly string[]
+  readonly allowConfidential: boolean
+  /** Clients with one of these are confidential, whatever they ask for. */
+  readonly forceConfidential: readonly string[]
+}
+
+/** Why a registration is refused (RFC 7591 section 3.2.2). The text names what is wrong and repeats nothing. */
+export class RegistrationRefused extends Error {
+  override readonly name = 'RegistrationRefused'
+  readonly code: 'invalid_redirect_uri' | 'invalid_client_metadata'
+
+  constructor(code: RegistrationRefused['code'], message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+const GRANT_TYPES: ReadonlySet<unknown> = new Set(['authorization_code', 'refresh_token'])
+const AUTH_METHODS: ReadonlySet<unknown> = new Set(['none', 'client_secret_basic', 'client_secret_post'])
+const MOST_REDIRECT_URIS = 10
+const MOST_SCOPES = 100
+/** Names are shown to people: characters that look like others, or turn the direction of the text, deceive them. */
+const SHOWN = /^[\x20-\x7e]{1,256}$/
+
+/** Reads what a client asks to be registered with. Throws a RegistrationRefused. */
+export function readRegistration(
+  document: unknown,
+  rules: RegistrationRules,
+): Omit<ClientRecord, 'client_id' | 'client_id_issued_at' | 'client_secret' | 'client_secret_expires_at'> {
+  if (!isRecord(document)) throw new RegistrationRefused('invalid_client_metadata', 'the body must be a JSON object')
+  const method = authMethodOf(document, rules)
+  const redirectUris = redirectUrisOf(document['redirect_uris'], method === 'none')
+  const name = shown(document, 'client_name')
+  const software = shown(document, 'software_id')
+  const responseTypes = document['response_types'] ?? ['code']
+  if (!Array.isArray(responseTypes) || responseTypes.length === 0 || responseTypes.some((type) => type !== 'code'))
+    throw refuse('response_types must be ["code"]')
+  return {
+    ...(name !== undefined && { client_name: name }),
+    ...(software !== undefined && { software_id: software }),
+    redirect_uris: redirectUris,
+    grant_types: grantTypesOf(document['grant_types']),
+    response_types: ['code'],
+    token_endpoint_auth_method: method,
+    application_type: applicationTypeOf(document['application_type'], redirectUris),
+    scope: scopeOf(document['scope'], rules),
+  }
+}
+
+const refuse = (message: string) => new RegistrationRefused('invalid_client_metadata', message)
+
+function authMethodOf(document: Record<string, unknown>, rules: RegistrationRules): AuthMethod {
+  const { token_endpoint_auth_method: asked = 'none', redirect_uris: uris } = document
+  if (!AUTH_METHODS.has(asked)) throw refuse('this token_endpoint_auth_method is not supported')
+  const isForced = Array.isArray(uris) && uris.some((uri) => rules.forceConfidential.includes(uri as string))
+  const method = isForced && asked === 'none' ? 'client_secret_post' : (asked as AuthMethod)
+  if (method !== 'none' && !rules.allowConfidential) throw refuse('token_endpoint_auth_method must be none')
+  return method
+}
+
+function redirectUrisOf(uris: unknown, isPublic: boolean): readonly string[] {
+  if (!Array.isArray(uris) || uris.length === 0 || uris.length > MOST_REDIRECT_URIS)
+    throw new RegistrationRefused('invalid_redirect_uri', `redirect_uris must be 1 to ${MOST_REDIRECT_URIS} URIs`)
+  for (const uri of uris) {
+    const problem = redirectProblem(uri, isPublic)
+    if (problem !== undefined) throw new RegistrationRefused('invalid_redirect_uri', `a redirect URI ${problem}`)
+  }
+  return [...new Set(uris as string[])]
+}
+
+function shown(document: Record<string, unknown>, field: 'client_name' | 'software_id'): string | undefined {
+  const value = document[field]
+  if (value === undefined || value === '') return undefined
+  if (typeof value !== 'string' || !SHOWN.test(value))
+    throw refuse(`${field} must be at most 256 printable ASCII characters`)
+  return value
+}
+
+function grantTypesOf(types: unknown): readonly string[] {
+  if (types === undefined) return ['authorization_code', 'refresh_token']
+  if (!Array.isArray(types) || !types.includes('authorization_code') || !types.every((type) => GRANT_TYPES.has(type)))
+    throw refuse('grant_types must hold authorization_code, and may hold refresh_token')
+  return [...new Set(types as string[])]
+}
+
+function applicationTypeOf(asked: unknown, redirectUris: readonly string[]): 'native' | 'web' {
+  if (asked !== undefined && asked !== 'native' && asked !== 'web')
+    throw refuse('application_type must be native or web')
+  // The library knows schemes of one's own for native clients only; its further rules for either are not stricter than ours.
+  const hasOwnScheme = redirectUris.some((uri) => !/^https?:/i.test(uri))
+  if (!hasOwnScheme) return 'web'
+  if (redirectUris.some((uri) => /^https:\/\/(localhost|127\.0\.0\.1|\[::1\])(?=[:/?]|$)/i.test(uri)))
+    throw new RegistrationRefused(
+      'invalid_redirect_uri',
+      'https on loopback and a scheme of one’s own exclude each other',
+    )
+  return 'native'
+}
+
+function scopeOf(asked: unknown, { scopes, baselineScopes }: RegistrationRules): string {
+  const wanted = asked === undefined || asked === '' ? scopes : Array.isArray(asked) ? asked : splitScope(asked)
+  if (wanted.length > MOST_SCOPES || !wanted.every((scope) => scopes.includes(scope as string)))
+    throw refuse('scope holds a scope that is not supported')
+  return [...new Set([...(wanted as string[]), ...baselineScopes])].join(' ')
+}
+
+function splitScope(text: unknown): readonly string[] {
+  if (typeof text !== 'string') throw refuse('scope must be a text')
+  return text.split(' ').filter((scope) => scope !== '')
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

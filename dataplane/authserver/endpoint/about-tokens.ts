@@ -1,0 +1,38 @@
+import { readForm, requireClient } from './form.ts'
+import type { Front, FrontContext } from './front.ts'
+import { readIssued } from './issued-token.ts'
+import { jsonAnswer, NO_STORE, OAuthError } from './oauth-error.ts'
+
+/**
+ * Revocation (RFC 7009). Any token of a login ends the login: its refresh tokens, its access tokens, which the gateway
+ * refuses from then on, and what providers have given. A text that is no token is answered alike (section 2.2).
+ */
+export async function revoke(front: Front, c: FrontContext): Promise<Response> {
+  const form = await readForm(c)
+  const client = await requireClient(front, c, form)
+  const issued = await readIssued(front, presented(form))
+  if (issued !== undefined) {
+    if (issued.clientId !== client.client_id)
+      throw new OAuthError('invalid_grant', 'The token was issued to another client.')
+    await front.grants.end(issued.grant)
+  }
+  return new Response(null, { status: 200, headers: NO_STORE })
+}
+
+/**
+ * Introspection (RFC 7662): of any token for clients with a secret, of its own tokens for a public one, which proves
+ * nothing but to hold them.
+ */
+export async function introspect(front: Front, c: FrontContext): Promise<Response> {
+  const form = await readForm(c)
+  const client = await requireClient(front, c, form)
+  const issued = await readIssued(front, presented(form))
+  const mayAsk = client.token_endpoint_auth_method !== 'none' || issued?.clientId === client.client_id
+  return jsonAnswer(mayAsk && issued?.claims !== undefined ? { active: true, ...issued.claims } : { active: false })
+}
+
+function presented(form: ReadonlyMap<string, string>): string {
+  const token = form.get('token')
+  if (token === undefined) throw new OAuthError('invalid_request', 'token is missing.')
+  return token
+}

@@ -1,0 +1,84 @@
+import type { HttpBindings } from '@hono/node-server'
+import { Hono } from 'hono'
+import { publicError } from '../../server/answer.ts'
+import { allowOrigins } from '../../server/cross-origin.ts'
+import { PublicError } from '../../server/errors.ts'
+import { introspect, revoke } from './about-tokens.ts'
+import { authorize } from './authorize.ts'
+import { callback } from './callback.ts'
+import { keySet, metadata, metadataPaths } from './discovery.ts'
+import type { Front, FrontContext } from './front.ts'
+import { oauthErrorAnswer } from './oauth-error.ts'
+import { problemPage } from './problem-page.ts'
+import { register } from './register.ts'
+import { token } from './token.ts'
+
+type Endpoint = (front: Front, c: FrontContext) => Response | Promise<Response>
+
+/** Read by clients in pages of every origin. */
+const DOCUMENTS: Readonly<Record<string, Endpoint>> = { '/.well-known/jwks.json': keySet }
+
+/** Called by clients, with JSON answers. None of them looks at a cookie, so pages of every origin may call them. */
+const CALLED: Readonly<Record<string, Endpoint>> = {
+  '/oauth/token': token,
+  '/oauth/register': register,
+  '/oauth/revoke': revoke,
+  '/oauth/introspect': introspect,
+}
+
+/** Visited by people, in their browser. */
+const VISITED: Readonly<Record<string, Endpoint>> = {
+  '/oauth/authorize': authorize,
+  '/oauth/callback': callback,
+}
+
+/** What an authorization server serves: everything below its issuer, and bare, where a proxy has taken its path off. */
+export function authServerApp(front: Front): Hono<{ Bindings: HttpBindings }> {
+  const app = new Hono<{ Bindings: HttpBindings }>()
+  const { issuerPath } = front.settings
+  const below = (path: string) => [...new Set([path, issuerPath + path])]
+
+  for (const path of metadataPaths(front.settings)) get(path, metadata)
+  for (const [path, endpoint] of Object.entries(DOCUMENTS)) for (const place of below(path)) get(place, endpoint)
+  for (const [path, endpoint] of Object.entries(CALLED))
+    for (const place of below(path)) {
+      app.use(place, allowOrigins(['*'], ['POST']))
+      app.post(place, (c) => answered(c, endpoint))
+      app.all(place, () =>
+        oauthErrorAnswer(new PublicError('method_not_allowed', { headers: { allow: 'POST' } }), front.log),
+      )
+    }
+  for (const [path, endpoint] of Object.entries(VISITED))
+    for (const place of below(path)) app.get(place, (c) => shown(c, endpoint))
+
+  function get(path: string, endpoint: Endpoint): void {
+    app.use(path, allowOrigins(['*']))
+    app.get(path, (c) => answered(c, endpoint))
+  }
+
+  async function answered(c: FrontContext, endpoint: Endpoint): Promise<Response> {
+    try {
+      return await endpoint(front, c)
+    } catch (error) {
+      return oauthErrorAnswer(error, front.log)
+    }
+  }
+
+  async function shown(c: FrontContext, endpoint: Endpoint): Promise<Response> {
+    try {
+      return await endpoint(front, c)
+    } catch (error) {
+      publicError(error, front.log)
+      return problemPage(front, c, 'unavailable')
+    }
+  }
+
+  return app
+}
+
+/** Whether a path is one of the authorization server with this issuer path. */
+export function isServed(settings: Front['settings'], path: string): boolean {
+  const own = path.startsWith(`${settings.issuerPath}/`) ? path.slice(settings.issuerPath.length) : path
+  const isEndpoint = [DOCUMENTS, CALLED, VISITED].some((part) => Object.hasOwn(part, path) || Object.hasOwn(part, own))
+  return isEndpoint || metadataPaths(settings).includes(path)
+}

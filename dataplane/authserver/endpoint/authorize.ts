@@ -1,0 +1,84 @@
+import { isRedirectAllowed } from '../clients/redirect-uris.ts'
+import type { ClientRecord } from '../clients/registration.ts'
+import { loginUidOf } from '../provider/provider.ts'
+import { browserOf } from './browser.ts'
+import { proceed } from './callback.ts'
+import { singleParameters } from './form.ts'
+import type { Front, FrontContext } from './front.ts'
+import { OAuthError } from './oauth-error.ts'
+import { problemPage } from './problem-page.ts'
+import { redirect } from './redirect.ts'
+
+/** More than any client needs; the library parses it all. */
+const LONGEST_QUERY = 16 * 1024
+
+/**
+ * The authorization endpoint. Client and redirect URI come first: where one of them is wrong, nobody is redirected
+ * (RFC 6749 section 4.1.2.1). What else is wrong is told to the client by the library.
+ */
+export async function authorize(front: Front, c: FrontContext): Promise<Response> {
+  const query = new URL(c.req.url).searchParams
+  if (c.req.url.length > LONGEST_QUERY) return problemPage(front, c, 'parameters')
+  const [clientId, redirectUri] = [query.getAll('client_id'), query.getAll('redirect_uri')]
+  if (clientId.length !== 1 || redirectUri.length !== 1) return problemPage(front, c, 'parameters')
+  const client = await front.clients.find(clientId[0] as string)
+  if (client === undefined) return problemPage(front, c, 'client')
+  const isPublic = client.token_endpoint_auth_method === 'none'
+  if (!isRedirectAllowed(client.redirect_uris, redirectUri[0] as string, isPublic))
+    return problemPage(front, c, 'redirect')
+
+  const parameters = normalized(front, query, client)
+  if (parameters instanceof OAuthError) return redirectError(front, query, parameters)
+  const inner = await front.provider().send({ method: 'GET', path: `/oauth/authorize?${parameters}` })
+  const uid = loginUidOf(inner.location)
+  if (uid === undefined)
+    return inner.location === undefined ? problemPage(front, c, 'parameters') : redirect(inner.location)
+  return begin(front, c, uid, client)
+}
+
+/** The parameters as the library gets them: each once, and with scopes that there are. */
+function normalized({ settings }: Front, query: URLSearchParams, client: ClientRecord): URLSearchParams | OAuthError {
+  try {
+    const found = singleParameters(query)
+    if ((found.get('response_mode') ?? 'query') !== 'query')
+      return new OAuthError('invalid_request', 'response_mode must be query')
+    const asked = (found.get('scope') ?? '').split(' ').filter((scope) => scope !== '')
+    const known = asked.filter((scope) => settings.scopes.includes(scope))
+    if (asked.length > 0 && known.length === 0)
+      return new OAuthError('invalid_scope', 'none of the scopes is known here')
+    const own = client.scope.split(' ')
+    const usual = settings.defaultScope.split(' ').filter((scope) => own.includes(scope))
+    found.set('scope', (known.length > 0 ? known : usual.length > 0 ? usual : own).join(' '))
+    return new URLSearchParams([...found])
+  } catch (error) {
+    if (error instanceof OAuthError) return error
+    throw error
+  }
+}
+
+async function begin(front: Front, c: FrontContext, uid: string, client: ClientRecord): Promise<Response> {
+  const { params = {} } = (await front.provider().interaction(uid)) ?? {}
+  const step = await front.login.begin(
+    {
+      uid,
+      clientId: client.client_id,
+      clientName: client.client_name,
+      redirectUri: String(params['redirect_uri']),
+      scope: String(params['scope']),
+      resource: String(params['resource']),
+    },
+    browserOf(front, c),
+  )
+  return proceed(front, c, step)
+}
+
+/** Tells the client of an error, with our issuer (RFC 9207 section 2). Its redirect URI has been checked. */
+function redirectError({ settings }: Front, query: URLSearchParams, { code, message }: OAuthError): Response {
+  const url = new URL(query.get('redirect_uri') as string)
+  const state = query.getAll('state')
+  url.searchParams.set('error', code)
+  url.searchParams.set('error_description', message)
+  if (state.length === 1) url.searchParams.set('state', state[0] as string)
+  url.searchParams.set('iss', settings.issuer)
+  return redirect(url.href)
+}

@@ -1,0 +1,76 @@
+import type { LoginStep } from '../login/login.ts'
+import { knownBrowser } from './browser.ts'
+import type { Front, FrontContext } from './front.ts'
+import { problemPage } from './problem-page.ts'
+import { PRIVATE, redirect } from './redirect.ts'
+
+/** Parameters of a provider's answer that are read (RFC 6749 section 4.1.2, RFC 9207). */
+const PARAMETERS = ['state', 'code', 'error', 'iss', 'error_description', 'error_uri', 'session_state', 'scope']
+
+/** Where providers send browsers back to. */
+export async function callback(front: Front, c: FrontContext): Promise<Response> {
+  const query = new URL(c.req.url).searchParams
+  if (PARAMETERS.some((name) => query.getAll(name).length > 1)) return problemPage(front, c, 'parameters')
+  return proceed(front, c, await front.login.callback(query, knownBrowser(front, c)))
+}
+
+/** Does what comes next in a login. */
+export async function proceed(front: Front, c: FrontContext, step: LoginStep): Promise<Response> {
+  switch (step.kind) {
+    case 'respond':
+      for (const [name, value] of Object.entries(PRIVATE)) step.response.headers.set(name, value)
+      return withCookies(c, step.response)
+    case 'refused':
+      return problemPage(front, c, 'login')
+    case 'failed':
+      return finish(front, c, step.uid, { error: step.error, error_description: FAILED[step.error] })
+    case 'done':
+      return grant(front, c, step)
+  }
+}
+
+const FAILED = {
+  access_denied: 'the user or the identity provider has refused',
+  server_error: 'the login could not be completed',
+} as const
+
+/** The user is known: the grant is kept, and the client gets its code. */
+async function grant(front: Front, c: FrontContext, step: Extract<LoginStep, { kind: 'done' }>): Promise<Response> {
+  const { uid, login, user } = step
+  const { subject, ...claims } = user
+  try {
+    const { params } = (await front.provider().interaction(uid)) ?? {}
+    if (params === undefined) {
+      await front.sink.forget(login)
+      return problemPage(front, c, 'login')
+    }
+    await front.grants.describe(login, claims)
+    await front.provider().grant({
+      login,
+      subject,
+      clientId: String(params['client_id']),
+      resource: String(params['resource']),
+      scope: String(params['scope']),
+    })
+    return await finish(front, c, uid, { login: { accountId: subject, remember: false }, consent: { grantId: login } })
+  } catch (error) {
+    await front.grants.end(login).catch((cause: unknown) => front.log.warn({ err: cause }, 'a login is not forgotten'))
+    throw error
+  }
+}
+
+/** Saves the result of an authorization request, and lets the library answer its client. */
+async function finish(front: Front, c: FrontContext, uid: string, result: object): Promise<Response> {
+  const interaction = await front.provider().interaction(uid)
+  if (interaction === undefined) return problemPage(front, c, 'login')
+  interaction.result = result
+  await interaction.save(interaction.exp - Math.floor(Date.now() / 1000))
+  const { location } = await front.provider().resume(uid)
+  return location === undefined ? problemPage(front, c, 'login') : redirect(location)
+}
+
+/** The response with the cookies that were set for this request. */
+function withCookies(c: FrontContext, response: Response): Response {
+  for (const cookie of c.res.headers.getSetCookie()) response.headers.append('set-cookie', cookie)
+  return response
+}

@@ -1,0 +1,56 @@
+import type { Front, FrontContext } from './front.ts'
+
+/** Where the metadata may be looked for: of the authorization server (RFC 8414), and of the OpenID provider. */
+const DOCUMENTS = ['oauth-authorization-server', 'openid-configuration'] as const
+
+/**
+ * The paths of the metadata: the well-known name before the issuer's path (RFC 8414 section 3.1), after it (OpenID Connect
+ * Discovery 1.0 section 4), and bare, where clients of 2025-03-26 look.
+ */
+export function metadataPaths({ issuerPath }: Pick<Front['settings'], 'issuerPath'>): readonly string[] {
+  return [
+    ...new Set(
+      DOCUMENTS.flatMap((name) => [
+        `/.well-known/${name}`,
+        `/.well-known/${name}${issuerPath}`,
+        `${issuerPath}/.well-known/${name}`,
+      ]),
+    ),
+  ]
+}
+
+const PUBLIC = { 'cache-control': 'public, max-age=3600' }
+
+/** The metadata; everything in it comes from the configuration. */
+export function metadata({ settings, provider }: Front, c: FrontContext): Response {
+  const { issuer, scopes, authorizationEndpoint, allowConfidential } = settings
+  const methods = ['none', ...(allowConfidential ? ['client_secret_basic', 'client_secret_post'] : [])]
+  const document = {
+    issuer,
+    authorization_endpoint: authorizationEndpoint,
+    token_endpoint: `${issuer}/oauth/token`,
+    registration_endpoint: `${issuer}/oauth/register`,
+    revocation_endpoint: `${issuer}/oauth/revoke`,
+    introspection_endpoint: `${issuer}/oauth/introspect`,
+    jwks_uri: `${issuer}/.well-known/jwks.json`,
+    scopes_supported: scopes,
+    response_types_supported: ['code'],
+    response_modes_supported: ['query'],
+    grant_types_supported: ['authorization_code', 'refresh_token'],
+    code_challenge_methods_supported: ['S256'],
+    token_endpoint_auth_methods_supported: methods,
+    revocation_endpoint_auth_methods_supported: methods,
+    introspection_endpoint_auth_methods_supported: methods,
+    authorization_response_iss_parameter_supported: true,
+    ...(c.req.path.includes('openid-configuration') && {
+      subject_types_supported: ['public'],
+      id_token_signing_alg_values_supported: [provider().keys.alg],
+      claims_supported: ['iss', 'sub', 'aud', 'exp', 'iat'],
+    }),
+  }
+  return c.json(document, 200, PUBLIC)
+}
+
+/** The public keys (RFC 7517): of all keys, so that tokens by an earlier one are good until they end. */
+export const keySet = ({ provider }: Front, c: FrontContext): Response =>
+  c.json({ keys: provider().keys.publicKeys }, 200, PUBLIC)

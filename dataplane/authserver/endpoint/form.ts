@@ -1,0 +1,65 @@
+import { readBody } from '../../server/body.ts'
+import { authenticateClient, type ClientCredentials } from '../clients/clients.ts'
+import type { ClientRecord } from '../clients/registration.ts'
+import type { Front, FrontContext } from './front.ts'
+import { OAuthError } from './oauth-error.ts'
+
+/** Largest body of any endpoint. */
+export const BODY_BYTES = 64 * 1024
+
+/** The form of a request, each parameter once (RFC 6749 section 3.2). An empty parameter counts as absent. */
+export async function readForm(c: FrontContext): Promise<Map<string, string>> {
+  const type = c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase()
+  if (type !== 'application/x-www-form-urlencoded')
+    throw new OAuthError('invalid_request', 'The body must be a form (application/x-www-form-urlencoded).')
+  const body = await readBody(c, BODY_BYTES)
+  return singleParameters(new URLSearchParams(body.toString('utf8')))
+}
+
+/** Parameters by name. Throws an OAuthError where one comes twice. */
+export function singleParameters(parameters: URLSearchParams): Map<string, string> {
+  const found = new Map<string, string>()
+  for (const [name, value] of parameters) {
+    if (found.has(name)) throw new OAuthError('invalid_request', 'A parameter must not be given twice.')
+    found.set(name, value)
+  }
+  for (const [name, value] of found) if (value === '') found.delete(name)
+  return found
+}
+
+/**
+ * The client that sends a request, authenticated as it was registered (RFC 6749 section 2.3). Throws an OAuthError
+ * `invalid_client`, or `invalid_request` where it identifies itself in two ways.
+ */
+export async function requireClient(
+  front: Front,
+  c: FrontContext,
+  form: ReadonlyMap<string, string>,
+): Promise<ClientRecord> {
+  const authorization = c.req.header('authorization')
+  const credentials = authorization === undefined ? inForm(form) : inHeader(authorization, form)
+  const client = credentials && (await authenticateClient(front.clients, credentials))
+  if (client === undefined) {
+    const challenge = { 'WWW-Authenticate': `Basic realm="${front.settings.issuer}"` }
+    throw new OAuthError('invalid_client', 'The client is not known, or its credentials are wrong.', 401, challenge)
+  }
+  return client
+}
+
+function inForm(form: ReadonlyMap<string, string>): ClientCredentials | undefined {
+  const id = form.get('client_id')
+  return id === undefined ? undefined : { id, secret: form.get('client_secret') }
+}
+
+/** HTTP Basic, both parts form-encoded (RFC 6749 section 2.3.1). */
+function inHeader(authorization: string, form: ReadonlyMap<string, string>): ClientCredentials | undefined {
+  const encoded = /^basic +([\w+/-]+={0,2})$/i.exec(authorization)?.[1]
+  if (encoded === undefined) return undefined
+  const [id, ...rest] = Buffer.from(encoded, 'base64').toString('utf8').split(':')
+  const decode = (text: string) => new URLSearchParams(`x=${text.replaceAll('&', '%26')}`).get('x') ?? ''
+  const credentials = { id: decode(id ?? ''), secret: decode(rest.join(':')) }
+  const named = form.get('client_id')
+  if (form.has('client_secret') || (named !== undefined && named !== credentials.id))
+    throw new OAuthError('invalid_request', 'The client must identify itself in one way.')
+  return credentials
+}

@@ -1,0 +1,33 @@
+import type { IncomingMessage } from 'node:http'
+import type { HttpBindings } from '@hono/node-server'
+import type { Context } from 'hono'
+import type { Logger } from 'pino'
+import type { Clients } from '../clients/clients.ts'
+import type { RegistrationLimit } from '../clients/registration-limit.ts'
+import type { Login, LoginSink } from '../login/login.ts'
+import type { Grants } from '../provider/grants.ts'
+import type { Provider } from '../provider/provider.ts'
+import type { Revocations } from '../provider/revocations.ts'
+import type { Settings } from '../provider/settings.ts'
+import type { RecordStore } from '../store/record-store.ts'
+
+/** What the endpoints of an authorization server work with. */
+export interface Front {
+  /** Name of the gateway, for people. */
+  readonly title: string
+  readonly settings: Settings
+  /** With the keys as they are now. Throws a PublicError `unavailable` while there are none. */
+  provider(): Provider
+  readonly store: RecordStore
+  readonly clients: Clients
+  readonly grants: Grants
+  readonly revocations: Revocations
+  readonly registrations: RegistrationLimit
+  readonly login: Login
+  readonly sink: LoginSink
+  /** Where a request comes from; undefined where its client has gone. */
+  addressOf(request: IncomingMessage): string | undefined
+  readonly log: Logger
+}
+
+export type FrontContext = Context<{ Bindings: HttpBindings }>

@@ -1,0 +1,62 @@
+import { createLocalJWKSet, type JWTPayload, jwtVerify } from 'jose'
+import { LOGIN_CLAIM } from '../provider/provider.ts'
+import type { Front } from './front.ts'
+
+/** A token that was issued here. */
+export interface IssuedToken {
+  readonly kind: 'access_token' | 'refresh_token'
+  /** The grant that it comes from. */
+  readonly grant: string
+  readonly clientId: string
+  /** What introspection says of it; undefined where it is of no use any more. */
+  readonly claims: Readonly<Record<string, unknown>> | undefined
+}
+
+/** A token that was issued here, whether it is good or has ended; undefined for every other text. */
+export async function readIssued(front: Front, token: string): Promise<IssuedToken | undefined> {
+  const grant = front.provider().refresh.grantOf(token)
+  return grant === undefined ? readAccessToken(front, token) : readRefreshToken(front, token, grant)
+}
+
+async function readRefreshToken(front: Front, token: string, grant: string): Promise<IssuedToken | undefined> {
+  const found = await front.provider().refresh.find(token)
+  if (found === undefined) return undefined
+  const { clientId, accountId, scope, exp, iat, consumed } = found
+  const isGood = consumed === undefined && Number(exp) * 1000 > Date.now() && !front.revocations.has(grant)
+  return {
+    kind: 'refresh_token',
+    grant,
+    clientId: String(clientId),
+    claims: isGood ? { iss: front.settings.issuer, client_id: clientId, sub: accountId, scope, exp, iat } : undefined,
+  }
+}
+
+async function readAccessToken(front: Front, token: string): Promise<IssuedToken | undefined> {
+  const { publicKeys } = front.provider().keys
+  const claims = await verified(token, front.settings.issuer, createLocalJWKSet({ keys: [...publicKeys] }))
+  if (claims === undefined) return undefined
+  const { [LOGIN_CLAIM]: grant, client_id: clientId, exp = 0 } = claims
+  if (typeof grant !== 'string' || typeof clientId !== 'string') return undefined
+  const isGood = exp * 1000 > Date.now() && !front.revocations.has(grant)
+  const { iss, sub, aud, iat, jti, scope } = claims
+  return {
+    kind: 'access_token',
+    grant,
+    clientId,
+    claims: isGood ? { iss, sub, aud, exp, iat, jti, scope, client_id: clientId, token_type: 'Bearer' } : undefined,
+  }
+}
+
+async function verified(
+  token: string,
+  issuer: string,
+  keys: ReturnType<typeof createLocalJWKSet>,
+): Promise<JWTPayload | undefined> {
+  try {
+    // An access token that has expired still names its grant, which may be ended by it.
+    const { payload } = await jwtVerify(token, keys, { issuer, typ: 'at+jwt', currentDate: new Date(0) })
+    return payload
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,58 @@
+import type { Logger } from 'pino'
+import { PublicError } from '../../server/errors.ts'
+
+/** Codes of RFC 6749 section 5.2, RFC 7009 section 2.2.1, RFC 7591 section 3.2.2 and RFC 8707 section 2. */
+type OAuthErrorCode =
+  | 'invalid_request'
+  | 'invalid_client'
+  | 'invalid_grant'
+  | 'invalid_scope'
+  | 'invalid_client_metadata'
+  | 'invalid_redirect_uri'
+  | 'unsupported_grant_type'
+  | 'temporarily_unavailable'
+  | 'server_error'
+
+/** What a client is told that has asked for something that it can't have. `message` is told; it repeats nothing. */
+export class OAuthError extends Error {
+  override readonly name = 'OAuthError'
+  readonly code: OAuthErrorCode
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(code: OAuthErrorCode, message: string, status = 400, headers: Readonly<Record<string, string>> = {}) {
+    super(message)
+    this.code = code
+    this.status = status
+    this.headers = headers
+  }
+}
+
+/** What no cache may keep: tokens, and answers about them (RFC 6749 section 5.1). */
+export const NO_STORE = { 'cache-control': 'no-store', pragma: 'no-cache' } as const
+
+/** A JSON answer that no cache keeps. */
+export function jsonAnswer(body: object, status = 200, headers: Readonly<Record<string, string>> = {}): Response {
+  return new Response(JSON.stringify(body), {
+    status,
+    headers: { 'content-type': 'application/json', ...NO_STORE, ...headers },
+  })
+}
+
+/** The answer for anything thrown, in the form of RFC 6749 section 5.2. What is no OAuthError is for the log alone. */
+export function oauthErrorAnswer(thrown: unknown, log: Pick<Logger, 'debug' | 'error'>): Response {
+  const error = thrown instanceof OAuthError ? thrown : oauthErrorOf(thrown, log)
+  log.debug({ code: error.code }, 'refused')
+  return jsonAnswer({ error: error.code, error_description: error.message }, error.status, error.headers)
+}
+
+function oauthErrorOf(thrown: unknown, log: Pick<Logger, 'error' | 'debug'>): OAuthError {
+  if (!(thrown instanceof PublicError)) {
+    log.error({ err: thrown }, 'a request to the authorization server failed')
+    return new OAuthError('server_error', 'Something went wrong here.', 500)
+  }
+  if (thrown.cause !== undefined) log.debug({ err: thrown.cause }, 'refused')
+  if (thrown.code === 'unavailable')
+    return new OAuthError('temporarily_unavailable', 'Try again later.', 503, { 'Retry-After': '1', ...thrown.headers })
+  return new OAuthError('invalid_request', thrown.message, thrown.status, thrown.headers)
+}

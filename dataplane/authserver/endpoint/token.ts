@@ -1,0 +1,65 @@
+import type { ClientRecord } from '../clients/registration.ts'
+import type { InnerResponse } from '../provider/bridge.ts'
+import { readForm, requireClient } from './form.ts'
+import type { Front, FrontContext } from './front.ts'
+import { jsonAnswer, OAuthError } from './oauth-error.ts'
+import { exchangeOnce } from './repeated-refresh.ts'
+
+const GRANT_TYPES: ReadonlySet<string> = new Set(['authorization_code', 'refresh_token'])
+
+/** The token endpoint (RFC 6749 section 3.2). */
+export async function token(front: Front, c: FrontContext): Promise<Response> {
+  const form = await readForm(c)
+  const grantType = form.get('grant_type')
+  if (grantType === undefined) throw new OAuthError('invalid_request', 'grant_type is missing.')
+  if (!GRANT_TYPES.has(grantType)) throw new OAuthError('unsupported_grant_type', 'This grant_type is not supported.')
+  const client = await requireClient(front, c, form)
+  const response = await (grantType === 'refresh_token' ? refresh(front, client, form) : exchange(front, client, form))
+  if (response.status === 200) await front.clients.renew(client.client_id)
+  return response
+}
+
+async function exchange(front: Front, client: ClientRecord, form: ReadonlyMap<string, string>): Promise<Response> {
+  return answerOf(await send(front, client, form))
+}
+
+async function refresh(front: Front, client: ClientRecord, form: ReadonlyMap<string, string>): Promise<Response> {
+  const presented = form.get('refresh_token')
+  if (presented === undefined) throw new OAuthError('invalid_request', 'refresh_token is missing.')
+  let refused: InnerResponse | undefined
+  const body = await exchangeOnce(front, { token: presented, clientId: client.client_id }, async () => {
+    const inner = await send(front, client, form)
+    if (inner.status === 200) return inner.body
+    refused = inner
+    return undefined
+  })
+  return answerOf(refused ?? { status: 200, body: body as string })
+}
+
+/** Hands the request to the library, with the client as it was authenticated here. */
+function send(front: Front, client: ClientRecord, form: ReadonlyMap<string, string>): Promise<InnerResponse> {
+  const parameters = new URLSearchParams([...form])
+  parameters.set('client_id', client.client_id)
+  const secret = client.client_secret
+  if (secret === undefined) parameters.delete('client_secret')
+  // The library has the digest for the secret, so the digest is what it compares.
+  else parameters.set('client_secret', secret)
+  return front.provider().send({ method: 'POST', path: '/oauth/token', body: parameters.toString() })
+}
+
+/** The library's answer. Its errors are told by their code and a fixed text. */
+function answerOf({ status, body }: Pick<InnerResponse, 'status' | 'body'>): Response {
+  const document = JSON.parse(body) as { error?: string; error_description?: string }
+  if (document.error === undefined) return jsonAnswer(document, status)
+  return jsonAnswer(
+    { error: document.error, error_description: TEXTS[document.error] ?? 'The request is not valid.' },
+    status,
+  )
+}
+
+const TEXTS: Readonly<Record<string, string>> = {
+  invalid_grant: 'The code or refresh token is not valid, has ended, or was issued for another request.',
+  invalid_scope: 'The scope is wider than what was granted.',
+  invalid_target: 'The resource is not one that was granted.',
+  server_error: 'Something went wrong here.',
+}

@@ -1,0 +1,184 @@
+import type { IncomingMessage } from 'node:http'
+import { resolve } from 'node:path'
+import type { HttpBindings } from '@hono/node-server'
+import { createLocalJWKSet } from 'jose'
+import type { Logger } from 'pino'
+import type { AuthServerConfig, UpstreamProviderConfig } from '../config/auth-server.ts'
+import { redisKeyPrefix } from '../config/redis.ts'
+import type { LocalIssuer } from '../identity/index.ts'
+import { PublicError } from '../server/errors.ts'
+import { connectRedis } from '../storage/redis.ts'
+import { redisConfigOf } from '../storage/redis-config.ts'
+import { createClients } from './clients/clients.ts'
+import { RegistrationLimit } from './clients/registration-limit.ts'
+import { authServerApp, isServed } from './endpoint/app.ts'
+import type { Front } from './endpoint/front.ts'
+import { type KeyMaterial, keyFiles } from './keys/key-files.ts'
+import type { KeyedHash } from './keys/keyed-hash.ts'
+import { type Login, type LoginSink, noSink } from './login/login.ts'
+import { oidcUpstream } from './login/oidc-upstream.ts'
+import { singleLogin } from './login/single-login.ts'
+import { createGrants } from './provider/grants.ts'
+import { createProvider, LOGIN_CLAIM, LOGIN_TIME_S, type Provider } from './provider/provider.ts'
+import { Revocations } from './provider/revocations.ts'
+import { type OwnResource, type Settings, settingsOf } from './provider/settings.ts'
+import { createMemoryStore } from './store/memory-store.ts'
+import type { RecordStore } from './store/record-store.ts'
+import { createRedisStore } from './store/redis-store.ts'
+
+export type { LoginSink, ProviderTokens } from './login/login.ts'
+export { LOGIN_CLAIM } from './provider/provider.ts'
+export type { OwnResource } from './provider/settings.ts'
+
+/** Clocks of those who check access tokens differ by so much at most. */
+const SKEW_S = 60
+
+export interface AuthServerOptions {
+  readonly config: AuthServerConfig
+  /** Folder that file paths of the configuration are relative to. */
+  readonly directory: string
+  /** The workload that it belongs to; names its keys in Redis. */
+  readonly workload: { readonly kind: string; readonly namespace: string; readonly name: string }
+  readonly own: OwnResource
+  addressOf(request: IncomingMessage): string | undefined
+  /** Takes what providers give; absent: nobody does. */
+  readonly sink?: LoginSink
+  readonly log: Logger
+}
+
+/** The embedded authorization server of one gateway. */
+export interface AuthServer {
+  /** Checks its tokens in this process. */
+  readonly local: LocalIssuer
+  /** Whether a path is one of its own. */
+  serves(path: string): boolean
+  /** Answers a request to such a path. */
+  fetch(request: Request, env: HttpBindings): Response | Promise<Response>
+  /** What another configuration may go on with. */
+  readonly ground: Ground
+  /** Ends connections to storage and providers; `next` is the server that takes its place. */
+  close(next?: AuthServer): Promise<void>
+}
+
+/** Storage and keys. In memory they are all that there is: a change of another setting must not lose them. */
+interface Ground {
+  readonly storeKey: string
+  readonly store: RecordStore
+  readonly keysKey: string
+  readonly material: () => KeyMaterial
+}
+
+/**
+ * Makes the server that a checked configuration describes. Nothing is connected or read before it is needed. `before` is
+ * the one of an earlier configuration: its storage and keys go on where nothing about them has changed.
+ */
+export function createAuthServer(options: AuthServerOptions, before?: AuthServer): AuthServer {
+  const { config, own, log, sink = noSink } = options
+  const settings = settingsOf(config, own)
+  const ground = groundOf(options, before?.ground)
+  const { store, material } = ground
+  const clients = createClients(store, {
+    scopes: settings.scopes,
+    baselineScopes: config.baselineClientScopes ?? [],
+    allowConfidential: settings.allowConfidential,
+    forceConfidential: config.forceConfidentialRedirectUris ?? [],
+  })
+  const revocations = new Revocations(store, settings.accessTokenS + SKEW_S, log)
+  const grants = createGrants({
+    store,
+    revocations,
+    ttlS: settings.grantS,
+    forgetTokens: (login) => sink.forget(login),
+    log,
+  })
+
+  let provider: Provider | undefined
+  let keySet: ReturnType<typeof createLocalJWKSet>
+  /** The provider with the keys as they are now: another one, over the same store, once they have changed. */
+  function currentProvider(): Provider {
+    try {
+      const { keys, keyed } = material()
+      if (provider?.keys !== keys || provider.keyed !== keyed) {
+        provider = createProvider({ settings, keys, keyed, store, clients, grants, log })
+        keySet = createLocalJWKSet({ keys: [...keys.publicKeys] })
+      }
+      return provider
+    } catch (cause) {
+      throw new PublicError('unavailable', { headers: { 'Retry-After': '1' }, cause })
+    }
+  }
+
+  const login = openLogin(options, { settings, store, sink, keyed: () => currentProvider().keyed })
+  const front: Front = {
+    title: options.workload.name,
+    settings,
+    provider: currentProvider,
+    store,
+    clients,
+    grants,
+    revocations,
+    registrations: new RegistrationLimit(),
+    login,
+    sink,
+    addressOf: options.addressOf,
+    log,
+  }
+  const app = authServerApp(front)
+  return {
+    local: {
+      issuer: settings.issuer,
+      async findKey(header, token) {
+        currentProvider()
+        await revocations.ready()
+        return keySet(header, token)
+      },
+      isRevoked: ({ [LOGIN_CLAIM]: grant }) => typeof grant === 'string' && revocations.has(grant),
+    },
+    ground,
+    serves: (path) => isServed(settings, path),
+    fetch: (request, env) => app.fetch(request, env),
+    async close(next) {
+      revocations.close()
+      await login.close()
+      if (next?.ground.store !== store) store.close()
+    },
+  }
+}
+
+interface LoginParts {
+  readonly settings: Settings
+  readonly store: RecordStore
+  readonly sink: LoginSink
+  keyed(): KeyedHash
+}
+
+function openLogin({ config, directory, log }: AuthServerOptions, { settings, ...parts }: LoginParts): Login {
+  const { issuer, grantS } = settings
+  const [{ name, oidcConfig }] = config.upstreamProviders as [UpstreamProviderConfig]
+  const redirectUri = oidcConfig.redirectUri ?? `${issuer}/oauth/callback`
+  const upstream = oidcUpstream({ name, config: oidcConfig, directory, redirectUri })
+  return singleLogin({ ...parts, issuer, upstream, loginS: LOGIN_TIME_S, keepS: grantS, log })
+}
+
+function groundOf(options: AuthServerOptions, before?: Ground): Ground {
+  const { config, directory, workload, log } = options
+  const { signingKeyFiles, hmacSecretFiles, storage } = config
+  const storeKey = JSON.stringify([storage?.redis === undefined ? undefined : [storage, workload, directory]])
+  const keysKey = JSON.stringify([signingKeyFiles, hmacSecretFiles, directory])
+  const files = (paths: readonly string[] | undefined) => paths?.map((path) => resolve(directory, path))
+  return {
+    storeKey,
+    store: before?.storeKey === storeKey ? before.store : openStore(options),
+    keysKey,
+    material:
+      before?.keysKey === keysKey
+        ? before.material
+        : keyFiles({ signingKeyFiles: files(signingKeyFiles), hmacSecretFiles: files(hmacSecretFiles), log }),
+  }
+}
+
+function openStore({ config, directory, workload, log }: AuthServerOptions): RecordStore {
+  const { redis, keyPrefix = redisKeyPrefix(workload) } = config.storage ?? {}
+  if (redis === undefined) return createMemoryStore()
+  return createRedisStore({ client: connectRedis(redisConfigOf(redis, directory), log), prefix: keyPrefix })
+}

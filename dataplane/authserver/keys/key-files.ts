@@ -1,0 +1,71 @@
+import type { Logger } from 'pino'
+import { type ReadSecretFile, secretFile } from '../../config/secret-file.ts'
+import { ephemeralSecret, type KeyedHash, keyedHash } from './keyed-hash.ts'
+import { ephemeralSigningKeys, readSigningKeys, type SigningKeys } from './signing-keys.ts'
+
+/** Keys and secrets as they are at one moment; another object once a file has changed. */
+export interface KeyMaterial {
+  readonly keys: SigningKeys
+  readonly keyed: KeyedHash
+}
+
+interface KeyFilesOptions {
+  /** Absolute; undefined: a key that is lost at a restart. */
+  readonly signingKeyFiles: readonly string[] | undefined
+  readonly hmacSecretFiles: readonly string[] | undefined
+  readonly log: Logger
+}
+
+/**
+ * Makes the function that gives keys and secrets, read anew where a file has changed. What can't be read or used is
+ * logged, and what was in force stays so; the function throws an Error for the log where nothing was.
+ */
+export function keyFiles({ signingKeyFiles, hmacSecretFiles, log }: KeyFilesOptions): () => KeyMaterial {
+  if (signingKeyFiles === undefined)
+    log.warn('ephemeral signing keys: tokens end with this process, and no other replica knows them')
+  if (hmacSecretFiles === undefined)
+    log.warn('ephemeral secrets: codes and refresh tokens end with this process, and no other replica knows them')
+  const keys = followed(signingKeyFiles, readSigningKeys, ephemeralSigningKeys)
+  const secrets = followed(hmacSecretFiles, keyedHash, () => keyedHash([ephemeralSecret()]))
+  let current: KeyMaterial | undefined
+  let problem: string | undefined
+  return function keyMaterial() {
+    try {
+      const next = { keys: keys(), keyed: secrets() }
+      if (next.keys !== current?.keys || next.keyed !== current.keyed) {
+        if (current !== undefined) log.info({ kid: next.keys.kid }, 'keys of the authorization server were read anew')
+        current = next
+      }
+      problem = undefined
+    } catch (error) {
+      const { message } = error as Error
+      if (message !== problem) log.error({ err: error }, 'keys of the authorization server won’t do')
+      problem = message
+      if (current === undefined) throw error
+    }
+    return current
+  }
+}
+
+/** What is made of some files, and made again where the text of one has changed. */
+function followed<T>(
+  files: readonly string[] | undefined,
+  make: (texts: readonly string[]) => T,
+  ephemeral: () => T,
+): () => T {
+  if (files === undefined) {
+    const made = ephemeral()
+    return () => made
+  }
+  const read: readonly ReadSecretFile[] = files.map(secretFile)
+  let texts: readonly string[] = []
+  let made: T | undefined
+  return () => {
+    const found = read.map((file) => file())
+    if (made === undefined || found.some((text, index) => text !== texts[index])) {
+      made = make(found)
+      texts = found
+    }
+    return made
+  }
+}

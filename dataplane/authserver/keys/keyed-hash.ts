@@ -1,0 +1,44 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+
+/** Names things by secrets without keeping the secrets: HMAC-SHA256, one domain for each purpose. */
+export interface KeyedHash {
+  /** The digest by the secret in force, base64url. */
+  of(purpose: string, text: string): string
+  /** The digests by all secrets, the one in force first: for looking up what an earlier one has named. */
+  all(purpose: string, text: string): readonly string[]
+  /** Whether a digest is one of them; compared in constant time. */
+  matches(purpose: string, text: string, digest: string): boolean
+}
+
+const SHORTEST_SECRET_BYTES = 32
+
+/**
+ * Makes the hash. The first secret is in force, digests by the others are accepted. Throws an Error that says which
+ * secret is too short, and nothing of its content.
+ */
+export function keyedHash(secrets: readonly (string | Buffer)[]): KeyedHash {
+  const keys = secrets.map((secret, index) => {
+    const key = Buffer.from(secret as string)
+    if (key.length < SHORTEST_SECRET_BYTES)
+      throw new Error(`hmac secret ${index + 1} is shorter than ${SHORTEST_SECRET_BYTES} bytes`)
+    return key
+  })
+  const [first] = keys
+  if (first === undefined) throw new Error('there is no hmac secret')
+  const digest = (key: Buffer, purpose: string, text: string) =>
+    createHmac('sha256', key).update(`${purpose}\0${text}`).digest('base64url')
+  return {
+    of: (purpose, text) => digest(first, purpose, text),
+    all: (purpose, text) => keys.map((key) => digest(key, purpose, text)),
+    matches: (purpose, text, given) => keys.some((key) => isEqual(digest(key, purpose, text), given)),
+  }
+}
+
+/** A secret that is lost at a restart. */
+export const ephemeralSecret = (): Buffer => randomBytes(SHORTEST_SECRET_BYTES)
+
+/** Compares two texts in a time that tells nothing of where they differ. */
+export function isEqual(a: string, b: string): boolean {
+  const [left, right] = [Buffer.from(a), Buffer.from(b)]
+  return left.length === right.length && timingSafeEqual(left, right)
+}

@@ -1,0 +1,69 @@
+/** An authorization request that waits for its user. */
+export interface PendingAuthorization {
+  /** Names it towards the authorization server; a secret. */
+  readonly uid: string
+  readonly clientId: string
+  readonly clientName: string | undefined
+  readonly redirectUri: string
+  readonly scope: string
+  readonly resource: string
+}
+
+/** Who has logged in. */
+export interface LoggedInUser {
+  /** The user's name in our tokens: one for each user of each provider. */
+  readonly subject: string
+  readonly name?: string
+  readonly email?: string
+}
+
+/** What comes next in a login. */
+export type LoginStep =
+  /** The browser goes on elsewhere, or is shown a page. */
+  | { readonly kind: 'respond'; readonly response: Response }
+  /** The user is known: the client gets its code. `login` names what the providers have given. */
+  | { readonly kind: 'done'; readonly uid: string; readonly login: string; readonly user: LoggedInUser }
+  /** The client is told that it failed. */
+  | { readonly kind: 'failed'; readonly uid: string; readonly error: 'access_denied' | 'server_error' }
+  /** There is no request that this belongs to: nobody but the person at the browser can be told. */
+  | { readonly kind: 'refused' }
+
+/** The browser at the other end. */
+export interface Browser {
+  /** A secret that this browser alone holds, in a cookie. */
+  readonly id: string
+}
+
+/** Finds out who the user is: what lies between an authorization request and its code. */
+export interface Login {
+  begin(authorization: PendingAuthorization, browser: Browser): Promise<LoginStep>
+  /** What a provider has sent a browser back with; parameters that came more than once are not among them. */
+  callback(parameters: URLSearchParams, browser: Browser | undefined): Promise<LoginStep>
+  close(): Promise<void>
+}
+
+/** Tokens that a provider has given for a user. */
+export interface ProviderTokens {
+  readonly accessToken: string
+  readonly refreshToken?: string
+  readonly idToken?: string
+  /** End of the access token, in milliseconds since 1970; undefined where the provider does not say. */
+  readonly expiresAt: number | undefined
+  readonly scope?: string
+  /** The user's name at the provider. */
+  readonly subject: string
+}
+
+/** Takes what providers give at logins. */
+export interface LoginSink {
+  /** Keeps the tokens of a login, under the name of the provider, for `ttlS` seconds at most. */
+  keep(login: string, provider: string, tokens: ProviderTokens, ttlS: number): Promise<void>
+  /** The login has ended, or has come to nothing. */
+  forget(login: string): Promise<void>
+}
+
+/** No backend uses what providers give. */
+export const noSink: LoginSink = {
+  keep: async () => undefined,
+  forget: async () => undefined,
+}

@@ -1,0 +1,172 @@
+import { resolve } from 'node:path'
+import * as client from 'openid-client'
+import type { OidcUpstreamConfig } from '../../config/auth-server.ts'
+import { isLoopback } from '../../config/check/url.ts'
+import { secretFile } from '../../config/secret-file.ts'
+import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.ts'
+import { type Upstream, type UpstreamChecks, UpstreamDenied, type UpstreamLogin } from './upstream.ts'
+
+interface OidcUpstreamOptions {
+  readonly name: string
+  readonly config: OidcUpstreamConfig
+  readonly directory: string
+  /** Where this provider sends browsers back to. */
+  readonly redirectUri: string
+}
+
+const USUAL_SCOPES = ['openid', 'offline_access']
+/** Metadata and keys are found again after this time. */
+const DISCOVERED_MS = 60 * 60_000
+/** A name that is longer is none. */
+const LONGEST_CLAIM = 256
+
+/** An OpenID Connect provider, by the npm package openid-client; all its requests go through the address check. */
+export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstreamOptions): Upstream {
+  const { issuerUrl, scopes = USUAL_SCOPES, additionalAuthorizationParams = {}, subjectClaim = 'sub' } = config
+  const fetch = createGuardedFetch({
+    caBundleFile: config.caBundleFile === undefined ? undefined : resolve(directory, config.caBundleFile),
+    allowPrivateIP: config.allowPrivateIPs,
+    allowLoopback: isLoopback(new URL(issuerUrl)),
+  })
+  let discovered: { readonly at: number; readonly config: Promise<client.Configuration> } | undefined
+
+  /** One discovery for all who wait; one that failed is tried again by the next login. */
+  function configuration(): Promise<client.Configuration> {
+    const now = performance.now()
+    if (discovered !== undefined && now - discovered.at < DISCOVERED_MS) return discovered.config
+    const found = discover(config, directory, fetch)
+    discovered = { at: now, config: found }
+    found.catch(() => {
+      discovered = undefined
+    })
+    return found
+  }
+
+  async function authorizationUrl({ state, nonce, verifier }: UpstreamChecks): Promise<string> {
+    const url = client.buildAuthorizationUrl(await configuration(), {
+      ...additionalAuthorizationParams,
+      redirect_uri: redirectUri,
+      scope: [...new Set(['openid', ...scopes])].join(' '),
+      state,
+      nonce,
+      code_challenge: await client.calculatePKCECodeChallenge(verifier),
+      code_challenge_method: 'S256',
+    })
+    return url.href
+  }
+
+  async function exchange(callback: URLSearchParams, checks: UpstreamChecks): Promise<UpstreamLogin> {
+    const url = new URL(redirectUri)
+    url.search = callback.toString()
+    try {
+      const answer = await client.authorizationCodeGrant(await configuration(), url, {
+        pkceCodeVerifier: checks.verifier,
+        expectedState: checks.state,
+        expectedNonce: checks.nonce,
+        idTokenExpected: true,
+      })
+      return loginOf(answer, issuerUrl, subjectClaim)
+    } catch (error) {
+      if (error instanceof client.AuthorizationResponseError) throw new UpstreamDenied('the provider has refused')
+      throw scrubbed(error)
+    }
+  }
+
+  return { name, authorizationUrl, exchange, close: () => fetch.close() }
+}
+
+/** Finds the provider's endpoints. Throws where one is neither https nor, as the issuer itself may be, plain http. */
+async function discover(
+  { issuerUrl, clientId, clientSecretFile, insecureAllowHTTP }: OidcUpstreamConfig,
+  directory: string,
+  guarded: GuardedFetch,
+): Promise<client.Configuration> {
+  const isPlain = issuerUrl.startsWith('http:')
+  const found = await client
+    .discovery(
+      new URL(issuerUrl),
+      clientId,
+      undefined,
+      clientAuth(clientSecretFile && resolve(directory, clientSecretFile)),
+      {
+        [client.customFetch]: webFetch(guarded),
+        execute: isPlain ? [client.allowInsecureRequests] : [],
+      },
+    )
+    .catch((error: unknown) => {
+      throw scrubbed(error)
+    })
+  const metadata = found.serverMetadata()
+  for (const endpoint of [metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri]) {
+    const url = URL.parse(endpoint ?? '')
+    const mayBePlain = isPlain && url !== null && (insecureAllowHTTP === true || isLoopback(url))
+    if (url?.protocol !== 'https:' && !(url?.protocol === 'http:' && mayBePlain))
+      throw new Error(`an endpoint in the metadata of ${issuerUrl} is missing, or not https`)
+  }
+  // Signatures of ID tokens are checked although they come from the token endpoint itself: it costs little.
+  client.enableNonRepudiationChecks(found)
+  return found
+}
+
+/** How we authenticate at the provider: with the secret as it is in the file now, in the way that the provider knows. */
+function clientAuth(file: string | undefined): client.ClientAuth {
+  if (file === undefined) return client.None()
+  const read = secretFile(file)
+  return (server, metadata, body, headers) => {
+    const methods = server.token_endpoint_auth_methods_supported ?? ['client_secret_basic']
+    const auth = methods.includes('client_secret_basic') ? client.ClientSecretBasic : client.ClientSecretPost
+    return auth(read())(server, metadata, body, headers)
+  }
+}
+
+/** The guarded fetch in the form that the library calls. */
+function webFetch(guarded: GuardedFetch): client.CustomFetch {
+  return async (url, { method, headers, body }) => {
+    if (method !== 'GET' && method !== 'POST') throw new Error('a request of another method')
+    const text = body === undefined || body === null ? undefined : body.toString()
+    const answer = await guarded(url, headers, method === 'POST' ? (text ?? '') : undefined)
+    const contentType = answer.headers['content-type']
+    return new Response(answer.status === 204 ? null : answer.text, {
+      status: answer.status,
+      headers: typeof contentType === 'string' ? { 'content-type': contentType } : {},
+    })
+  }
+}
+
+function loginOf(
+  answer: Awaited<ReturnType<typeof client.authorizationCodeGrant>>,
+  issuer: string,
+  subjectClaim: string,
+): UpstreamLogin {
+  const claims: Readonly<Record<string, unknown>> = answer.claims() ?? {}
+  const subject = claims[subjectClaim]
+  if (typeof subject !== 'string' || subject === '' || subject.length > LONGEST_CLAIM)
+    throw new Error('the ID token holds no usable subject')
+  const { access_token: accessToken, refresh_token: refreshToken, id_token: idToken, scope } = answer
+  const expiresIn = answer.expiresIn()
+  const [name, email] = [shown(claims['name']), shown(claims['email'])]
+  return {
+    issuer,
+    subject,
+    ...(name !== undefined && { name }),
+    ...(email !== undefined && { email }),
+    tokens: {
+      accessToken,
+      ...(refreshToken !== undefined && { refreshToken }),
+      ...(idToken !== undefined && { idToken }),
+      ...(scope !== undefined && { scope }),
+      expiresAt: expiresIn === undefined ? undefined : Date.now() + expiresIn * 1000,
+      subject,
+    },
+  }
+}
+
+const shown = (claim: unknown): string | undefined =>
+  typeof claim === 'string' && claim !== '' && claim.length <= LONGEST_CLAIM ? claim : undefined
+
+/** An error without what the provider has said: its texts, and answers that the library attaches, may hold anything. */
+function scrubbed(error: unknown): Error {
+  const { name, code, cause } = error as { name?: string; code?: string; cause?: { code?: unknown } }
+  const reason = typeof cause?.code === 'string' && /^[\w-]{1,40}$/.test(cause.code) ? ` (${cause.code})` : ''
+  return new Error(`the provider’s answer won’t do: ${code ?? name ?? 'error'}${reason}`)
+}

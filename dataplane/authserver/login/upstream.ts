@@ -1,0 +1,36 @@
+import type { ProviderTokens } from './login.ts'
+
+/** What is checked of the answer to one authorization request at a provider. */
+export interface UpstreamChecks {
+  readonly state: string
+  readonly nonce: string
+  /** PKCE (RFC 7636). */
+  readonly verifier: string
+}
+
+export interface UpstreamLogin {
+  /** Names the user's home: two providers may call different people alike. */
+  readonly issuer: string
+  readonly subject: string
+  readonly name?: string
+  readonly email?: string
+  readonly tokens: ProviderTokens
+}
+
+/** The provider, or the person there, has said no. */
+export class UpstreamDenied extends Error {
+  override readonly name = 'UpstreamDenied'
+}
+
+/** An identity provider at which users log in. */
+export interface Upstream {
+  readonly name: string
+  /** Where a browser is sent to log in. Rejects with an Error for the log where the provider is away. */
+  authorizationUrl(checks: UpstreamChecks): Promise<string>
+  /**
+   * Makes tokens of what a browser came back with. Rejects with UpstreamDenied, or with an Error for the log that holds
+   * nothing of what the provider has said.
+   */
+  exchange(callback: URLSearchParams, checks: UpstreamChecks): Promise<UpstreamLogin>
+  close(): Promise<void>
+}

@@ -1,0 +1,133 @@
+import { hash } from 'node:crypto'
+import type { Clients } from '../clients/clients.ts'
+import type { KeyedHash } from '../keys/keyed-hash.ts'
+import type { RecordStore } from '../store/record-store.ts'
+import type { Grants } from './grants.ts'
+import { InvalidGrant, type LibraryAdapter, type Payload } from './library.ts'
+import type { RefreshTokens } from './refresh-tokens.ts'
+
+interface AdapterOptions {
+  readonly store: RecordStore
+  readonly keyed: KeyedHash
+  readonly clients: Clients
+  readonly grants: Grants
+  readonly refresh: RefreshTokens
+}
+
+/** Gives the library what keeps each of its models. A model that has no place here is an error: nothing is kept by chance. */
+export function adapters(options: AdapterOptions): (model: string) => LibraryAdapter {
+  const made: Readonly<Record<string, LibraryAdapter>> = {
+    Client: clientAdapter(options),
+    Session: kept('Session', {
+      // Nobody stays logged in here: each authorization request logs in at the providers.
+      upsert: nothing,
+      find: nothing,
+      destroy: nothing,
+    }),
+    Interaction: secretAdapter('Interaction', 'interaction', options),
+    AuthorizationCode: codeAdapter(options),
+    RefreshToken: refreshAdapter(options),
+    Grant: grantAdapter(options),
+    // Access tokens are JWTs and not kept.
+    AccessToken: kept('AccessToken', { revokeByGrantId: nothing, find: nothing }),
+  }
+  return (model) => made[model] ?? kept(model, {})
+}
+
+const nothing = async () => undefined
+
+/** An adapter that refuses everything but what is given. */
+function kept(model: string, operations: Partial<LibraryAdapter>): LibraryAdapter {
+  const refuse = (operation: string) => async () => {
+    throw new Error(`${operation} of ${model} is not served`)
+  }
+  return {
+    upsert: refuse('upsert'),
+    find: refuse('find'),
+    findByUid: nothing,
+    findByUserCode: nothing,
+    consume: refuse('consume'),
+    destroy: refuse('destroy'),
+    revokeByGrantId: refuse('revokeByGrantId'),
+    ...operations,
+  }
+}
+
+const clientAdapter = ({ clients }: AdapterOptions) =>
+  kept('Client', { find: async (id) => (await clients.find(id)) as Payload | undefined })
+
+/** What is found by a secret that somebody brings: kept under its digest. */
+function secretAdapter(
+  model: string,
+  kind: 'interaction' | 'code',
+  { store, keyed }: Pick<AdapterOptions, 'store' | 'keyed'>,
+) {
+  return kept(model, {
+    upsert: (id, payload, expiresIn) =>
+      store.set(kind, keyed.of(kind, id), JSON.stringify({ ...payload, jti: undefined }), seconds(expiresIn)),
+    async find(id) {
+      for (const name of keyed.all(kind, id)) {
+        const text = await store.get(kind, name)
+        if (text !== undefined) return { ...(JSON.parse(text) as Payload), jti: id }
+      }
+      return undefined
+    },
+    async destroy(id) {
+      for (const name of keyed.all(kind, id)) await store.delete(kind, name)
+    },
+  })
+}
+
+/** Codes: used once, and whoever brings one again ends what it was exchanged for (RFC 6749 section 4.1.2). */
+function codeAdapter(options: AdapterOptions): LibraryAdapter {
+  const { store, grants } = options
+  const codes = secretAdapter('AuthorizationCode', 'code', options)
+  // Of the code alone, so that a rotated secret opens no second use.
+  const markOf = (id: string) => hash('sha256', `used-code\0${id}`, 'base64url')
+  return {
+    ...codes,
+    revokeByGrantId: nothing,
+    async find(id) {
+      const payload = await codes.find(id)
+      if (payload === undefined || (await store.get('usedCode', markOf(id))) === undefined) return payload
+      return { ...payload, consumed: Math.floor(Date.now() / 1000) }
+    },
+    async consume(id) {
+      const payload = await codes.find(id)
+      const left = Number(payload?.['exp'] ?? 0) - Math.floor(Date.now() / 1000)
+      if (await store.add('usedCode', markOf(id), '1', seconds(left + CLOCK_S))) return
+      if (typeof payload?.['grantId'] === 'string') await grants.end(payload['grantId'])
+      throw new InvalidGrant('authorization code already consumed')
+    },
+  }
+}
+
+/** Replaced by the one that follows it, in one write: until then it is good, so a crash in between loses nothing. */
+const refreshAdapter = ({ refresh, grants }: AdapterOptions) =>
+  kept('RefreshToken', {
+    async upsert(id, payload, expiresIn) {
+      await refresh.keep(id, payload, seconds(expiresIn))
+      await grants.renew(refresh.grantOf(id) as string)
+    },
+    find: (id) => refresh.find(id),
+    consume: nothing,
+    destroy: nothing,
+    revokeByGrantId: (grantId) => refresh.forget(grantId),
+  })
+
+/** A grant lives as long as the store keeps it: each rotation of its refresh token renews it. */
+const grantAdapter = ({ grants }: AdapterOptions) =>
+  kept('Grant', {
+    upsert: (id, payload) => grants.keep(id, { ...payload, exp: undefined, jti: undefined }),
+    async find(id) {
+      const payload = await grants.find(id)
+      return payload && { ...payload, jti: id }
+    },
+    destroy: (id) => grants.end(id),
+  })
+
+/** Tolerance of clocks. */
+const CLOCK_S = 30
+
+/** Whole seconds, of which stores take no fewer than one. */
+const seconds = (value: number | undefined): number => Math.max(1, Math.ceil(value ?? 0))

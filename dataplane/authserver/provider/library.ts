@@ -1,0 +1,89 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+// @ts-expect-error: it brings no types; those that are used here are below.
+import OidcProvider, { errors as oidcErrors } from 'oidc-provider'
+
+/** What is used of the npm package `oidc-provider`, as its documentation describes it. */
+
+/** Metadata of a client (RFC 7591 section 2), as it is stored. */
+export type ClientMetadata = Readonly<Record<string, unknown>>
+
+export interface LibraryClient {
+  readonly clientId: string
+  readonly clientName?: string
+  readonly redirectUris: readonly string[]
+  readonly clientAuthMethod: string
+  readonly scope?: string
+  grantTypeAllowed(type: string): boolean
+  redirectUriAllowed(uri: string): boolean
+}
+
+export interface LibraryGrant {
+  addOIDCScope(scope: string): void
+  addResourceScope(resource: string, scope: string): void
+  save(): Promise<string>
+}
+
+export interface LibraryInteraction {
+  readonly uid: string
+  readonly exp: number
+  readonly params: Readonly<Record<string, unknown>>
+  result?: object
+  save(ttlS: number): Promise<void>
+}
+
+export interface LibraryToken {
+  readonly kind: string
+  readonly grantId?: string
+  readonly rotations?: number
+}
+
+/** Koa's context with what the library has put into it. */
+export interface LibraryContext {
+  type: string
+  body: unknown
+  readonly oidc: {
+    readonly params: Readonly<Record<string, unknown>>
+    readonly entities: { readonly Interaction?: LibraryInteraction }
+  }
+}
+
+/** Keeps what the library has of one model. Times are in seconds. */
+export interface LibraryAdapter {
+  upsert(id: string, payload: Payload, expiresIn?: number): Promise<void>
+  find(id: string): Promise<Payload | undefined>
+  findByUid(uid: string): Promise<undefined>
+  findByUserCode(code: string): Promise<undefined>
+  consume(id: string): Promise<void>
+  destroy(id: string): Promise<void>
+  revokeByGrantId(grantId: string): Promise<void>
+}
+
+/** What the library keeps of a model; it reads the members itself. */
+export type Payload = Record<string, unknown>
+
+export interface Library {
+  /** Whether X-Forwarded headers count; here they are always ours. */
+  proxy: boolean
+  callback(): (request: IncomingMessage, response: ServerResponse) => Promise<void>
+  on(event: 'server_error', listener: (context: unknown, error: Error) => void): void
+  readonly Client: {
+    find(id: string): Promise<LibraryClient | undefined>
+    validate(metadata: ClientMetadata): Promise<void>
+    readonly prototype: { redirectUriAllowed(this: LibraryClient, uri: string): boolean }
+  }
+  readonly Grant: {
+    new (properties: { jti: string; accountId: string; clientId: string }): LibraryGrant
+    readonly adapter: LibraryAdapter
+  }
+  readonly Interaction: { find(uid: string): Promise<LibraryInteraction | undefined> }
+  readonly RefreshToken: { readonly prototype: { generateTokenId(this: LibraryToken): string } }
+}
+
+/** Makes the library's server. Throws where the settings won't do. */
+export const createLibrary = OidcProvider as unknown as { new (issuer: string, settings: object): Library }
+
+/** The library's errors: thrown by what it calls, they become the answer's `error`. */
+export const { InvalidGrant, InvalidTarget } = oidcErrors as {
+  readonly InvalidGrant: new (detail?: string) => Error
+  readonly InvalidTarget: new (description?: string) => Error
+}

@@ -1,0 +1,187 @@
+import type { Logger } from 'pino'
+import type { Clients } from '../clients/clients.ts'
+import { isRedirectAllowed } from '../clients/redirect-uris.ts'
+import type { KeyedHash } from '../keys/keyed-hash.ts'
+import type { SigningKeys } from '../keys/signing-keys.ts'
+import type { RecordStore } from '../store/record-store.ts'
+import { adapters } from './adapter.ts'
+import { bridgeTo, type InnerRequest, type InnerResponse } from './bridge.ts'
+import type { Grants } from './grants.ts'
+import {
+  createLibrary,
+  InvalidTarget,
+  type Library,
+  type LibraryClient,
+  type LibraryContext,
+  type LibraryInteraction,
+  type LibraryToken,
+} from './library.ts'
+import { type RefreshTokens, refreshTokens } from './refresh-tokens.ts'
+import type { Settings } from './settings.ts'
+
+/** The claim of an access token that names the login it comes from: by it the providers' tokens of that login are found. */
+export const LOGIN_CLAIM = 'tsid'
+
+/** How long a user has for logging in, in seconds. */
+export const LOGIN_TIME_S = 600
+
+/** Names of the library's cookies; they never leave this process. */
+const COOKIES = { session: '_session', interaction: '_interaction', resume: '_resume' }
+
+export interface ProviderOptions {
+  readonly settings: Settings
+  readonly keys: SigningKeys
+  readonly keyed: KeyedHash
+  readonly store: RecordStore
+  readonly clients: Clients
+  readonly grants: Grants
+  readonly log: Logger
+}
+
+/** The npm package `oidc-provider` as it is set up here: codes, refresh tokens and JWTs; no page, no session, no cookie. */
+export interface Provider {
+  readonly refresh: RefreshTokens
+  readonly keys: SigningKeys
+  readonly keyed: KeyedHash
+  /** Hands it a request. An authorization request that needs a login is answered with a redirect to `loginUidOf`. */
+  send(request: InnerRequest): Promise<InnerResponse>
+  interaction(uid: string): Promise<LibraryInteraction | undefined>
+  /** Keeps what a user grants to a client at a login. */
+  grant(login: GrantedLogin): Promise<void>
+  /** Goes on with an authorization request whose result was saved: the redirect to the client. */
+  resume(uid: string): Promise<InnerResponse>
+}
+
+export interface GrantedLogin {
+  readonly login: string
+  readonly subject: string
+  readonly clientId: string
+  readonly resource: string
+  readonly scope: string
+}
+
+/** The authorization request that waits for a login, from where the library redirects to. */
+export const loginUidOf = (location: string | undefined): string | undefined =>
+  location?.startsWith(LOGIN_PATH) ? location.slice(LOGIN_PATH.length) : undefined
+
+const LOGIN_PATH = '/login/'
+
+export function createProvider(options: ProviderOptions): Provider {
+  const { settings, keys, keyed, store, clients, grants, log } = options
+  const refresh = refreshTokens(store, keyed)
+  const adapter = adapters({ store, keyed, clients, grants, refresh })
+  const library = new createLibrary(settings.issuer, configuration(options, adapter))
+  library.proxy = true
+  library.on('server_error', (_context, error) => log.error({ err: error }, 'the authorization server failed'))
+  adapt(library, refresh)
+  const send = bridgeTo(library, settings.issuer)
+  return {
+    refresh,
+    keys,
+    keyed,
+    send,
+    interaction: (uid) => library.Interaction.find(uid),
+    async grant({ login, subject, clientId, resource, scope }) {
+      const grant = new library.Grant({ jti: login, accountId: subject, clientId })
+      // The library takes scopes that are configured for those of OpenID Connect: granted in both senses, they are granted.
+      grant.addOIDCScope(scope)
+      grant.addResourceScope(resource, scope)
+      await grant.save()
+    },
+    resume: (uid) => send({ method: 'GET', path: `/oauth/authorize/${uid}`, cookie: `${COOKIES.resume}=${uid}` }),
+  }
+}
+
+/** Two places where the library is told otherwise by its prototypes, as its documentation does for redirect URIs. */
+function adapt(library: Library, refresh: RefreshTokens): void {
+  library.Client.prototype.redirectUriAllowed = function redirectUriAllowed(this: LibraryClient, uri: string) {
+    return isRedirectAllowed(this.redirectUris, uri, this.clientAuthMethod === 'none')
+  }
+  library.RefreshToken.prototype.generateTokenId = function generateTokenId(this: LibraryToken) {
+    return refresh.make(this.grantId as string, this.rotations ?? 0)
+  }
+}
+
+function configuration({ settings, keys, grants }: ProviderOptions, adapter: unknown): object {
+  const { scopes, accessTokenS, refreshTokenS, codeS, grantS } = settings
+  const off = { enabled: false }
+  return {
+    adapter,
+    jwks: { keys: keys.privateKeys },
+    scopes,
+    claims: { openid: ['sub'] },
+    responseTypes: ['code'],
+    clientDefaults: {
+      grant_types: ['authorization_code'],
+      response_types: ['code'],
+      token_endpoint_auth_method: 'none',
+      id_token_signed_response_alg: keys.alg,
+    },
+    enabledJWA: { idTokenSigningAlgValues: [...new Set(keys.publicKeys.map(({ alg }) => alg))] },
+    clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post'],
+    pkce: { required: () => true },
+    allowOmittingSingleRegisteredRedirectUri: false,
+    clientBasedCORS: () => true,
+    cookies: { names: COOKIES, long: { signed: false }, short: { signed: false } },
+    routes: { authorization: '/oauth/authorize', token: '/oauth/token', jwks: '/.well-known/jwks.json' },
+    interactions: { url: (_context: unknown, { uid }: LibraryInteraction) => `${LOGIN_PATH}${uid}` },
+    findAccount: (_context: unknown, subject: string) => ({
+      accountId: subject,
+      claims: () => ({ sub: subject }),
+    }),
+    renderError(context: LibraryContext, out: object) {
+      context.type = 'json'
+      context.body = out
+    },
+    extraTokenClaims: async (_context: unknown, { kind, grantId }: LibraryToken) =>
+      kind === 'AccessToken' && grantId !== undefined
+        ? { ...(await grants.userOf(grantId)), [LOGIN_CLAIM]: grantId }
+        : undefined,
+    expiresWithSession: () => false,
+    issueRefreshToken: (_context: unknown, client: LibraryClient) => client.grantTypeAllowed('refresh_token'),
+    rotateRefreshToken: true,
+    revokeGrantPolicy: () => true,
+    ttl: {
+      AccessToken: accessTokenS,
+      AuthorizationCode: codeS,
+      RefreshToken: refreshTokenS,
+      IdToken: accessTokenS,
+      Grant: grantS,
+      Interaction: LOGIN_TIME_S,
+      Session: LOGIN_TIME_S,
+    },
+    features: {
+      devInteractions: off,
+      dPoP: off,
+      pushedAuthorizationRequests: off,
+      rpInitiatedLogout: off,
+      userinfo: off,
+      resourceIndicators: resourceIndicators(settings, keys),
+    },
+  }
+}
+
+function resourceIndicators({ audiences, defaultResource, scopes, accessTokenS }: Settings, keys: SigningKeys) {
+  return {
+    enabled: true,
+    defaultResource(_context: unknown, _client: unknown, oneOf?: readonly string[]) {
+      const resource = oneOf === undefined ? defaultResource : undefined
+      if (resource === undefined)
+        throw new InvalidTarget('resource must name one of the servers that tokens are issued for')
+      return resource
+    },
+    getResourceServerInfo({ oidc }: LibraryContext, resource: string) {
+      const audience = audiences.get(resource)
+      if (audience === undefined || Array.isArray(oidc.params['resource']))
+        throw new InvalidTarget('resource must name exactly one of the servers that tokens are issued for')
+      return {
+        scope: scopes.join(' '),
+        audience,
+        accessTokenFormat: 'jwt',
+        accessTokenTTL: accessTokenS,
+        jwt: { sign: { alg: keys.alg, kid: keys.kid } },
+      }
+    },
+    useGrantedResource: () => true,
+  }
+}

@@ -1,0 +1,83 @@
+import { randomBytes } from 'node:crypto'
+import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
+import type { RecordStore } from '../store/record-store.ts'
+import type { Payload } from './library.ts'
+
+/**
+ * A refresh token is `GRANT.ROTATION.RANDOM.MAC`. By its MAC a token that was once issued is known for one without being
+ * kept: a grant takes one record, however often its token is rotated, and still every earlier token is noticed when it is
+ * used again (RFC 9700 section 4.14.2).
+ */
+const TOKEN = /^([\w-]{43})\.(\d{1,9})\.([\w-]{43})\.([\w-]{43})$/
+const PURPOSE = 'refresh-token'
+
+/** How long an exchange is answered alike when it is repeated: a client may have lost the answer. */
+export const GRACE_MS = 10_000
+
+/** The record of a grant's refresh tokens. */
+interface Rotations {
+  /** Digest of the token that is good now. */
+  readonly current: string
+  /** Digest of the one before, and when it was replaced (ms since 1970). */
+  readonly previous?: string
+  readonly replacedAt?: number
+  readonly payload: Payload
+}
+
+export interface RefreshTokens {
+  /** A new token of a grant. */
+  make(grantId: string, rotation: number): string
+  /** The grant that a token was issued for; undefined where it was not issued here. */
+  grantOf(token: string): string | undefined
+  keep(token: string, payload: Payload, ttlS: number): Promise<void>
+  /** What is known of a token that was issued here; `consumed` where it has been replaced. */
+  find(token: string): Promise<Payload | undefined>
+  forget(grantId: string): Promise<void>
+}
+
+export function refreshTokens(store: RecordStore, keyed: KeyedHash, now: () => number = Date.now): RefreshTokens {
+  async function read(grantId: string): Promise<Rotations | undefined> {
+    const text = await store.get('refresh', grantId)
+    return text === undefined ? undefined : (JSON.parse(text) as Rotations)
+  }
+
+  function grantOf(token: string): string | undefined {
+    const [, grantId, rotation, random, mac] = TOKEN.exec(token) ?? []
+    if (grantId === undefined || mac === undefined) return undefined
+    return keyed.matches(PURPOSE, `${grantId}.${rotation}.${random}`, mac) ? grantId : undefined
+  }
+
+  const isToken = (token: string, digest: string | undefined) =>
+    digest !== undefined && keyed.all('refresh', token).some((own) => isEqual(own, digest))
+
+  return {
+    grantOf,
+    make(grantId, rotation) {
+      const body = `${grantId}.${rotation}.${randomBytes(32).toString('base64url')}`
+      return `${body}.${keyed.of(PURPOSE, body)}`
+    },
+    async keep(token, payload, ttlS) {
+      const grantId = grantOf(token) as string
+      const before = await read(grantId)
+      const record: Rotations = {
+        current: keyed.of('refresh', token),
+        ...(before !== undefined && { previous: before.current, replacedAt: now() }),
+        payload: { ...payload, jti: undefined },
+      }
+      await store.set('refresh', grantId, JSON.stringify(record), ttlS)
+    },
+    async find(token) {
+      const grantId = grantOf(token)
+      const record = grantId === undefined ? undefined : await read(grantId)
+      if (record === undefined) return undefined
+      const payload = { ...record.payload, jti: token }
+      if (isToken(token, record.current)) return payload
+      // Replaced a moment ago, and no answer to that was kept: the process ended in between. The one that was to replace it
+      // has reached nobody.
+      const isRecent = record.replacedAt !== undefined && now() - record.replacedAt < GRACE_MS
+      if (isRecent && isToken(token, record.previous)) return payload
+      return { ...payload, consumed: Math.floor(now() / 1000) }
+    },
+    forget: (grantId) => store.delete('refresh', grantId),
+  }
+}

@@ -1,0 +1,83 @@
+import type { Logger } from 'pino'
+import type { RecordStore } from '../store/record-store.ts'
+
+/** Other replicas hear of a grant's end within this time. */
+const POLL_MS = 2_000
+/** Clocks of replicas differ, and a write may take a while to be seen. */
+const OVERLAP_MS = 60_000
+const MOST_ENDED = 200_000
+
+/**
+ * Grants that have ended while access tokens of theirs may be out. Whoever checks a token asks here, in memory; what ends
+ * at another replica is read from the store.
+ */
+export class Revocations {
+  readonly #store: RecordStore
+  readonly #ttlS: number
+  readonly #log: Logger
+  readonly #ended = new Map<string, number>()
+  readonly #timer: NodeJS.Timeout
+  #askedAt = 0
+  #first: Promise<void> | undefined
+  #failed = false
+
+  /** @param ttlS how long access tokens may be accepted after they were issued */
+  constructor(store: RecordStore, ttlS: number, log: Logger) {
+    this.#store = store
+    this.#ttlS = ttlS
+    this.#log = log
+    this.#timer = setInterval(() => this.#poll().catch(() => undefined), POLL_MS)
+    this.#timer.unref()
+  }
+
+  /** Whether the grant of a token has ended. */
+  has(grant: string): boolean {
+    return this.#ended.has(grant)
+  }
+
+  /** Ends a grant here at once, and at other replicas with their next question. */
+  async add(grant: string): Promise<void> {
+    this.#remember(grant)
+    await this.#store.revoke(grant, this.#ttlS)
+  }
+
+  /** Settles once what has ended before is known; rejects where the store is away. */
+  async ready(): Promise<void> {
+    if (this.#askedAt !== 0) return
+    this.#first ??= this.#poll().finally(() => {
+      this.#first = undefined
+    })
+    await this.#first
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  #remember(grant: string): void {
+    if (this.#ended.has(grant)) return
+    const [oldest] = this.#ended.keys()
+    if (this.#ended.size >= MOST_ENDED && oldest !== undefined) this.#ended.delete(oldest)
+    this.#ended.set(grant, Date.now() + this.#ttlS * 1000)
+  }
+
+  async #poll(): Promise<void> {
+    const now = Date.now()
+    // Entries stand in the order in which they end.
+    for (const [grant, until] of this.#ended) {
+      if (until > now) break
+      this.#ended.delete(grant)
+    }
+    const since = this.#askedAt === 0 ? now - this.#ttlS * 1000 : this.#askedAt - OVERLAP_MS
+    try {
+      for (const grant of await this.#store.revokedSince(since)) this.#remember(grant)
+      this.#askedAt = now
+      if (this.#failed) this.#log.info('ended logins of other replicas are known again')
+      this.#failed = false
+    } catch (error) {
+      if (!this.#failed) this.#log.warn({ err: error }, 'ended logins of other replicas can’t be read')
+      this.#failed = true
+      throw error
+    }
+  }
+}

@@ -1,0 +1,72 @@
+import { parseDuration } from '../../../crds/shared/duration.ts'
+import type { AuthServerConfig } from '../../config/auth-server.ts'
+import { lifespanBounds } from '../../config/check/auth-server.ts'
+
+/** Scopes of OpenID Connect that every client may ask for. */
+const OPENID_SCOPES = ['openid', 'profile', 'email', 'offline_access']
+
+/** What the server is told of the gateway that it belongs to. */
+export interface OwnResource {
+  /** Public URL of the MCP endpoint, which clients ask tokens for. */
+  readonly resource: string
+  /** What the gateway requires in `aud`. */
+  readonly audience: string
+  /** Scopes that the gateway tells clients of. */
+  readonly scopes: readonly string[]
+}
+
+/** The configuration as the server works with it; times in seconds. */
+export interface Settings {
+  readonly issuer: string
+  /** Path of the issuer, without a slash at the end; empty for most. */
+  readonly issuerPath: string
+  readonly authorizationEndpoint: string
+  readonly isSecure: boolean
+  readonly accessTokenS: number
+  readonly refreshTokenS: number
+  readonly codeS: number
+  /** How long a grant lives without a refresh: as long as anything that was issued by it may be used. */
+  readonly grantS: number
+  readonly scopes: readonly string[]
+  /** Scopes of a request that names none. */
+  readonly defaultScope: string
+  /** From resources to the audience of tokens for them. */
+  readonly audiences: ReadonlyMap<string, string>
+  /** What is meant by a request without `resource`; undefined where there is a choice. */
+  readonly defaultResource: string | undefined
+  readonly allowConfidential: boolean
+}
+
+export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings {
+  const { issuer, authorizationEndpointBaseUrl: base = issuer, tokenLifespans = {}, allowedAudiences = [] } = config
+  const seconds = (name: keyof typeof lifespanBounds) =>
+    Math.floor(parseDuration(tokenLifespans[name] ?? lifespanBounds[name].usual) / 1000)
+  const [accessTokenS, refreshTokenS, codeS] = [
+    seconds('accessTokenLifespan'),
+    seconds('refreshTokenLifespan'),
+    seconds('authCodeLifespan'),
+  ]
+  const ownScopes = (config.scopes ?? own.scopes).flatMap((scope) => scope.split(' ')).filter((scope) => scope !== '')
+  const scopes = [...new Set([...OPENID_SCOPES, ...ownScopes, ...(config.baselineClientScopes ?? [])])]
+  const audiences = new Map([
+    ...allowedAudiences.map((audience) => [audience, audience] as const),
+    [own.audience, own.audience],
+    [own.resource, own.audience],
+  ])
+  const isOnlyOwn = new Set(audiences.values()).size === 1
+  return {
+    issuer,
+    issuerPath: new URL(issuer).pathname.replace(/\/$/, ''),
+    authorizationEndpoint: `${base}/oauth/authorize`,
+    isSecure: issuer.startsWith('https:'),
+    accessTokenS,
+    refreshTokenS,
+    codeS,
+    grantS: codeS + Math.max(accessTokenS, refreshTokenS),
+    scopes,
+    defaultScope: (ownScopes.length === 0 ? ['openid'] : ownScopes).join(' '),
+    audiences,
+    defaultResource: isOnlyOwn ? own.resource : undefined,
+    allowConfidential: config.allowConfidentialClientRegistration === true,
+  }
+}

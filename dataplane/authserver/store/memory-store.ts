@@ -1,0 +1,106 @@
+import { LRUCache } from 'lru-cache'
+import { PublicError } from '../../server/errors.ts'
+import { type Kind, kinds, type Pool, type RecordStore } from './record-store.ts'
+
+/** Bytes that each part may take; what was not used for longest goes first. */
+const MOST_BYTES: Readonly<Record<Pool, number>> = {
+  clients: 64 * 1024 * 1024,
+  pending: 32 * 1024 * 1024,
+  grants: 128 * 1024 * 1024,
+}
+const MOST_CLIENTS = 10_000
+/** A client that has just registered is about to be used: it makes no room for others. */
+const YOUNGEST_EVICTED_MS = 60 * 60_000
+/** Of an entry besides its texts. */
+const ENTRY_BYTES = 200
+
+interface Entry {
+  readonly text: string
+  readonly addedAt: number
+}
+
+interface MemoryStoreOptions {
+  readonly mostBytes?: Partial<Readonly<Record<Pool, number>>>
+  readonly mostClients?: number
+  /** Milliseconds since 1970. */
+  readonly now?: () => number
+}
+
+/** A store in the memory of this process: bounded, and lost with it. */
+export function createMemoryStore({
+  mostBytes,
+  mostClients = MOST_CLIENTS,
+  now = Date.now,
+}: MemoryStoreOptions = {}): RecordStore {
+  const pools = Object.fromEntries(
+    Object.entries({ ...MOST_BYTES, ...mostBytes }).map(([pool, maxSize]) => [
+      pool,
+      new LRUCache<string, Entry>({ maxSize, perf: { now }, ttlResolution: 0 }),
+    ]),
+  ) as Record<Pool, LRUCache<string, Entry>>
+  const ended = new LRUCache<string, number>({ max: 100_000, perf: { now }, ttlResolution: 0 })
+
+  const poolOf = (kind: Kind) => pools[kinds[kind]]
+  const keyOf = (kind: Kind, name: string) => `${kind}:${name}`
+
+  /** Refuses a new client while all that would make room for it are young. */
+  function checkRoom(kind: Kind, size: number): void {
+    const pool = poolOf(kind)
+    if (kind !== 'client') return
+    const isFull = pool.size >= mostClients || pool.calculatedSize + size > pool.maxSize
+    if (!isFull) return
+    pool.purgeStale()
+    if (pool.size < mostClients && pool.calculatedSize + size <= pool.maxSize) return
+    const oldest = pool.rkeys().next().value
+    const entry = oldest === undefined ? undefined : pool.peek(oldest)
+    if (oldest === undefined || entry === undefined || now() - entry.addedAt < YOUNGEST_EVICTED_MS) throw full()
+    pool.delete(oldest)
+  }
+
+  function set(kind: Kind, name: string, text: string, ttlS: number): void {
+    const key = keyOf(kind, name)
+    const pool = poolOf(kind)
+    const size = key.length + text.length + ENTRY_BYTES
+    const before = pool.peek(key)
+    if (before === undefined) checkRoom(kind, size)
+    pool.set(key, { text, addedAt: before?.addedAt ?? now() }, { ttl: ttlS * 1000, size })
+  }
+
+  function get(kind: Kind, name: string): string | undefined {
+    return poolOf(kind).get(keyOf(kind, name))?.text
+  }
+
+  return {
+    get: async (kind, name) => get(kind, name),
+    set: async (kind, name, text, ttlS) => set(kind, name, text, ttlS),
+    async add(kind, name, text, ttlS) {
+      if (get(kind, name) !== undefined) return false
+      set(kind, name, text, ttlS)
+      return true
+    },
+    async take(kind, name) {
+      const text = get(kind, name)
+      poolOf(kind).delete(keyOf(kind, name))
+      return text
+    },
+    async delete(kind, name) {
+      poolOf(kind).delete(keyOf(kind, name))
+    },
+    async extend(kind, name, ttlS) {
+      const text = get(kind, name)
+      if (text !== undefined) set(kind, name, text, ttlS)
+    },
+    async revoke(grant, ttlS) {
+      ended.set(grant, now(), { ttl: ttlS * 1000 })
+    },
+    async revokedSince(sinceMs) {
+      return [...ended.entries()].filter(([, at]) => at >= sinceMs).map(([grant]) => grant)
+    },
+    close() {
+      for (const pool of Object.values(pools)) pool.clear()
+    },
+  }
+}
+
+const full = () =>
+  new PublicError('unavailable', { headers: { 'Retry-After': '60' }, cause: new Error('the store of clients is full') })

@@ -1,0 +1,47 @@
+/** What is kept, by kind; a kind decides in which part of the memory it counts. */
+export const kinds = {
+  /** Clients that have registered themselves. */
+  client: 'clients',
+  /** Authorization requests whose user is logging in. */
+  interaction: 'pending',
+  /** Logins that are under way at an upstream provider. */
+  login: 'pending',
+  /** What users have granted to clients, one for each login. */
+  grant: 'grants',
+  code: 'grants',
+  usedCode: 'grants',
+  /** The refresh tokens of a grant: one record, whatever their number. */
+  refresh: 'grants',
+  /** A refresh token is being exchanged at this moment. */
+  rotating: 'grants',
+  /** What the exchange of a refresh token was answered, sealed. */
+  rotated: 'grants',
+  /** Grants that have ended before their access tokens. */
+  revoked: 'grants',
+} as const
+
+export type Kind = keyof typeof kinds
+export type Pool = (typeof kinds)[Kind]
+
+/**
+ * Keeps texts for a time. Everything that must happen once happens by one of these operations, each of which is atomic.
+ * Names are of `A-Z a-z 0-9 _ -` and of bounded length; whoever has a name from outside hashes it. Where the store is
+ * away everything rejects with a PublicError `unavailable`.
+ */
+export interface RecordStore {
+  get(kind: Kind, name: string): Promise<string | undefined>
+  /** Keeps it for `ttlS` seconds, in place of what was there. Rejects with `unavailable` where there is no room. */
+  set(kind: Kind, name: string, text: string, ttlS: number): Promise<void>
+  /** The same where there is nothing yet; false where there is. */
+  add(kind: Kind, name: string, text: string, ttlS: number): Promise<boolean>
+  /** Gives it and removes it: of several callers one gets it. */
+  take(kind: Kind, name: string): Promise<string | undefined>
+  delete(kind: Kind, name: string): Promise<void>
+  /** Keeps what is there for `ttlS` seconds from now. */
+  extend(kind: Kind, name: string, ttlS: number): Promise<void>
+  /** Adds a grant to those that have ended, for `ttlS` seconds. */
+  revoke(grant: string, ttlS: number): Promise<void>
+  /** Grants that have ended since `sinceMs` (ms since 1970), and are remembered still. */
+  revokedSince(sinceMs: number): Promise<readonly string[]>
+  close(): void
+}

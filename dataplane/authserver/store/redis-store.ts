@@ -1,0 +1,43 @@
+import { type RedisClient, withRedis } from '../../storage/redis.ts'
+import type { Kind, RecordStore } from './record-store.ts'
+
+interface RedisStoreOptions {
+  readonly client: RedisClient
+  /** Before all keys; its part in braces puts them in one slot of a Cluster. */
+  readonly prefix: string
+}
+
+/** A store in Redis, shared by all replicas of a gateway. It uses no command newer than Redis 6.2. */
+export function createRedisStore({ client, prefix }: RedisStoreOptions): RecordStore {
+  const keyOf = (kind: Kind, name: string) => `${prefix}as:${kind}:${name}`
+  const ended = `${prefix}as:revoked`
+  const text = (value: string | null) => value ?? undefined
+  return {
+    get: (kind, name) => withRedis(client, async (redis) => text(await redis.get(keyOf(kind, name)))),
+    set: (kind, name, value, ttlS) =>
+      withRedis(client, async (redis) => void (await redis.set(keyOf(kind, name), value, 'EX', ttlS))),
+    add: (kind, name, value, ttlS) =>
+      withRedis(client, async (redis) => (await redis.set(keyOf(kind, name), value, 'EX', ttlS, 'NX')) === 'OK'),
+    take: (kind, name) => withRedis(client, async (redis) => text(await redis.getdel(keyOf(kind, name)))),
+    delete: (kind, name) => withRedis(client, async (redis) => void (await redis.del(keyOf(kind, name)))),
+    extend: (kind, name, ttlS) =>
+      withRedis(client, async (redis) => void (await redis.expire(keyOf(kind, name), ttlS))),
+    revoke: (grant, ttlS) =>
+      withRedis(client, async (redis) => {
+        // Members are sorted by when they were added; those that ended a longest lifespan ago are of no use any more.
+        const now = Date.now()
+        const results = await redis
+          .multi()
+          .zadd(ended, now, grant)
+          .zremrangebyscore(ended, '-inf', now - LONGEST_KEPT_MS)
+          .expire(ended, Math.max(ttlS, LONGEST_KEPT_MS / 1000))
+          .exec()
+        for (const [error] of results ?? []) if (error !== null) throw error
+      }),
+    revokedSince: (sinceMs) => withRedis(client, (redis) => redis.zrangebyscore(ended, sinceMs, '+inf')),
+    close: () => client.disconnect(),
+  }
+}
+
+/** Access tokens live for a day at most, and clocks differ. */
+const LONGEST_KEPT_MS = 25 * 60 * 60_000

@@ -1,0 +1,143 @@
+import { parseDuration } from '../../../crds/shared/duration.ts'
+import type { AuthServerConfig, OidcUpstreamConfig } from '../auth-server.ts'
+import type { GatewayConfig } from '../gateway.ts'
+import type { OidcConfig } from '../gateway-oidc.ts'
+import type { Finding } from '../load.ts'
+import { duplicates } from './duplicates.ts'
+import { issuerFindings } from './issuer.ts'
+import { redisFindings } from './redis.ts'
+import { isLoopback, urlFindings } from './url.ts'
+
+/** Bounds of lifespans, and what they are where nothing is configured. */
+export const lifespanBounds = {
+  accessTokenLifespan: { from: '1m', to: '24h', usual: '1h' },
+  refreshTokenLifespan: { from: '1h', to: '720h', usual: '168h' },
+  authCodeLifespan: { from: '30s', to: '10m', usual: '10m' },
+} as const
+
+/** Parameters of an authorization request that the server sets itself. */
+const RESERVED_PARAMS: ReadonlySet<string> = new Set([
+  ...['response_type', 'response_mode', 'client_id', 'redirect_uri', 'scope', 'state', 'nonce'],
+  ...['code_challenge', 'code_challenge_method', 'request', 'request_uri'],
+])
+
+/** Settings of an issuer that is elsewhere. The keys of the embedded one are in this process, and nothing is called. */
+const OF_OTHER_ISSUERS = ['cluster', 'serviceAccount', 'jwksUrl', 'introspection', 'bearerTokenFile'] as const
+
+/** What is wrong with `incomingAuth.oidc` where its issuer is the authorization server of the same gateway. */
+export const ownIssuerFindings = (oidc: OidcConfig, at: string): readonly Finding[] =>
+  OF_OTHER_ISSUERS.filter((field) => oidc[field] !== undefined).map((field) => ({
+    pointer: `${at}/${field}`,
+    message: 'has no place: the issuer is the authorization server of this gateway',
+  }))
+
+/** What is wrong with the authorization server of a gateway. */
+export function authServerFindings(config: GatewayConfig): readonly Finding[] {
+  const { authServer, incomingAuth } = config
+  if (authServer === undefined) return []
+  const at = '/authServer'
+  const { issuer, authorizationEndpointBaseUrl: base, storage, upstreamProviders } = authServer
+  return [
+    ...issuerUrlFindings(issuer, `${at}/issuer`, authServer),
+    ...(base === undefined ? [] : issuerUrlFindings(base, `${at}/authorizationEndpointBaseUrl`, authServer)),
+    ...(incomingAuth.oidc?.issuer === issuer
+      ? []
+      : [{ pointer: `${at}/issuer`, message: 'must be the issuer of incomingAuth.oidc, which checks its tokens' }]),
+    ...lifespanFindings(authServer, `${at}/tokenLifespans`),
+    ...(authServer.allowedAudiences ?? []).flatMap((url, index) => urlFindings(url, `${at}/allowedAudiences/${index}`)),
+    ...duplicates(upstreamProviders, ({ name }) => name, `${at}/upstreamProviders`, '/name'),
+    ...upstreamProviders.flatMap(({ oidcConfig }, index) =>
+      upstreamFindings(oidcConfig, `${at}/upstreamProviders/${index}/oidcConfig`, authServer),
+    ),
+    ...storageFindings(storage, `${at}/storage`),
+    ...confidentialFindings(authServer, at),
+  ]
+}
+
+/**
+ * An issuer is https, or http on loopback; it has no query, no fragment (RFC 8414 section 2), and here no slash at the
+ * end: endpoints are made from it by appending.
+ */
+function issuerUrlFindings(text: string, pointer: string, { insecureAllowHTTP }: AuthServerConfig): readonly Finding[] {
+  const url = URL.parse(text)
+  const findings = [...urlFindings(text, pointer)]
+  if (url === null) return findings
+  if (url.protocol === 'http:' && !isLoopback(url) && insecureAllowHTTP !== true)
+    findings.push({ pointer, message: 'must be https; plain http is for loopback, or needs insecureAllowHTTP: true' })
+  if (text.includes('?')) findings.push({ pointer, message: 'must have no query' })
+  if (text.endsWith('/')) findings.push({ pointer, message: 'must not end with a slash' })
+  else if (url.href.replace(/\/$/, '') !== text)
+    findings.push({ pointer, message: `must be written as ${url.href.replace(/\/$/, '')}` })
+  return findings
+}
+
+function lifespanFindings({ tokenLifespans = {} }: AuthServerConfig, at: string): readonly Finding[] {
+  return Object.entries(lifespanBounds).flatMap(([name, { from, to, usual }]) => {
+    const value = parseDuration(tokenLifespans[name as keyof typeof lifespanBounds] ?? usual)
+    return value >= parseDuration(from) && value <= parseDuration(to)
+      ? []
+      : [{ pointer: `${at}/${name}`, message: `must be from ${from} to ${to}` }]
+  })
+}
+
+function upstreamFindings(
+  { issuerUrl, redirectUri, additionalAuthorizationParams = {}, ...rest }: OidcUpstreamConfig,
+  at: string,
+  { issuer }: AuthServerConfig,
+): readonly Finding[] {
+  const callback = redirectUri === undefined ? null : URL.parse(redirectUri)
+  return [
+    ...issuerFindings(
+      { ...rest, issuer: issuerUrl, allowPrivateIP: rest.allowPrivateIPs, allowedBy: 'allowPrivateIPs' },
+      at,
+      'issuerUrl',
+    ),
+    ...(redirectUri === undefined ? [] : urlFindings(redirectUri, `${at}/redirectUri`)),
+    ...(callback !== null && !callback.pathname.endsWith('/oauth/callback')
+      ? [
+          {
+            pointer: `${at}/redirectUri`,
+            message: 'its path must end with /oauth/callback, where callbacks are served',
+          },
+        ]
+      : []),
+    // The cookie that binds a login to its browser is one of the issuer's host.
+    ...(callback !== null && callback.host !== URL.parse(issuer)?.host
+      ? [{ pointer: `${at}/redirectUri`, message: 'must be at the host of the issuer' }]
+      : []),
+    ...Object.keys(additionalAuthorizationParams)
+      .filter((name) => RESERVED_PARAMS.has(name))
+      .map((name) => ({
+        pointer: `${at}/additionalAuthorizationParams/${name}`,
+        message: 'is set by the server itself',
+      })),
+  ]
+}
+
+function storageFindings(storage: AuthServerConfig['storage'], at: string): readonly Finding[] {
+  if (storage === undefined) return []
+  const { type, redis, keyPrefix } = storage
+  if ((type === 'redis') !== (redis !== undefined))
+    return [{ pointer: `${at}/redis`, message: 'must be set when type is redis, and only then' }]
+  return [
+    ...(redis === undefined ? [] : redisFindings(redis, `${at}/redis`)),
+    ...(type === 'memory' && keyPrefix !== undefined
+      ? [{ pointer: `${at}/keyPrefix`, message: 'is for type redis' }]
+      : []),
+  ]
+}
+
+function confidentialFindings(config: AuthServerConfig, at: string): readonly Finding[] {
+  const { issuer, allowConfidentialClientRegistration: allowed, forceConfidentialRedirectUris: forced } = config
+  const url = URL.parse(issuer)
+  const isPlain = url?.protocol === 'http:'
+  const pointer = `${at}/allowConfidentialClientRegistration`
+  return [
+    ...(forced !== undefined && allowed !== true
+      ? [{ pointer: `${at}/forceConfidentialRedirectUris`, message: 'needs allowConfidentialClientRegistration' }]
+      : []),
+    ...(allowed === true && isPlain && !(isLoopback(url) && config.insecureAllowConfidentialOverLoopbackHTTP === true)
+      ? [{ pointer, message: 'needs an https issuer: secrets would travel in the clear' }]
+      : []),
+  ]
+}

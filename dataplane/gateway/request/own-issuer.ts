@@ -1,0 +1,95 @@
+import type { Logger } from 'pino'
+import type { AuthServer, OwnResource } from '../../authserver/index.ts'
+import type { GatewayConfig } from '../../config/gateway.ts'
+import type { Loaded } from '../../config/load.ts'
+import type { LocalIssuer } from '../../identity/index.ts'
+import { PublicError } from '../../server/errors.ts'
+import { type ClientAddressOf, peerAddress } from './client-address.ts'
+
+/**
+ * The authorization server of a gateway, where its configuration has one. The code for it is loaded with the first
+ * configuration that does: other gateways need none of it.
+ */
+export class OwnIssuer {
+  readonly #log: Logger
+  #addressOf: ClientAddressOf = peerAddress
+  #key = ''
+  #issuer: string | undefined
+  #loading: Promise<AuthServer> | undefined
+  #server: AuthServer | undefined
+
+  constructor(log: Logger) {
+    this.#log = log
+  }
+
+  /** Puts a configuration in force; `own` is what the gateway's tokens are for. */
+  follow({ config, directory }: Loaded<GatewayConfig>, own: OwnResource, addressOf: ClientAddressOf): void {
+    this.#addressOf = addressOf
+    const { authServer, name, namespace, role = 'gateway' } = config
+    const workload = { kind: role, namespace, name }
+    const key = authServer === undefined ? '' : JSON.stringify([authServer, directory, own, workload])
+    if (key === this.#key) return
+    const before = this.#loading
+    this.#key = key
+    this.#issuer = authServer?.issuer
+    this.#loading = undefined
+    if (authServer !== undefined) {
+      const log = this.#log
+      const options = { config: authServer, directory, workload, own, log }
+      const loading = load(before, { ...options, addressOf: (request) => this.#addressOf(request) })
+      this.#loading = loading
+      loading.then(
+        (server) => {
+          if (this.#loading === loading) this.#server = server
+        },
+        (error: unknown) => log.error({ err: error }, 'the authorization server can’t be loaded'),
+      )
+    } else this.#server = undefined
+    before
+      ?.then((server) => this.#retire(server))
+      .catch((error: unknown) => this.#log.warn({ err: error }, 'closing an authorization server'))
+  }
+
+  /** Closes a server once the one that takes its place has what it goes on with. */
+  async #retire(server: AuthServer): Promise<void> {
+    const next = await this.#loading?.catch(() => undefined)
+    await server.close(next)
+  }
+
+  /** The server in force; undefined where none is configured. Rejects with a PublicError where it could not be loaded. */
+  async current(): Promise<AuthServer | undefined> {
+    try {
+      return await this.#loading
+    } catch (cause) {
+      throw new PublicError('unavailable', { cause })
+    }
+  }
+
+  /** What checks its tokens, whichever server is in force; undefined where none is configured. */
+  get local(): LocalIssuer | undefined {
+    const issuer = this.#issuer
+    if (issuer === undefined) return undefined
+    return {
+      issuer,
+      findKey: async (...lookup) => {
+        const server = await this.current()
+        if (server === undefined) throw new PublicError('unavailable')
+        return server.local.findKey(...lookup)
+      },
+      isRevoked: (claims) => this.#server?.local.isRevoked(claims) === true,
+    }
+  }
+
+  async close(): Promise<void> {
+    const server = await this.#loading?.catch(() => undefined)
+    await server?.close()
+  }
+}
+
+async function load(
+  before: Promise<AuthServer> | undefined,
+  options: Parameters<typeof import('../../authserver/index.ts').createAuthServer>[0],
+): Promise<AuthServer> {
+  const { createAuthServer } = await import('../../authserver/index.ts')
+  return createAuthServer(options, await before?.catch(() => undefined))
+}

@@ -1,0 +1,193 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
+import { secret } from '../../secrets/watch.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from '../gateway/gateway.ts'
+import { freePort } from '../network/free-port.ts'
+import { type LoginProvider, startLoginProvider } from './login-provider.ts'
+import { UserAgent } from './user-agent.ts'
+
+/** A gateway with an authorization server, and the provider that its users log in at. */
+export interface AuthServerUnderTest {
+  readonly issuer: string
+  readonly resource: string
+  readonly gateway: GatewayUnderTest
+  readonly upstream: LoginProvider
+  /** Its configuration with changes. */
+  config(more?: Partial<AuthServerConfig>, gateway?: Partial<TestConfig>): TestConfig
+  close(): Promise<void>
+}
+
+export const SCOPES = ['tools:call', 'tools:read']
+export const REDIRECT = 'http://127.0.0.1:7777/callback'
+
+interface StartOptions {
+  readonly authServer?: Partial<AuthServerConfig>
+  readonly gateway?: Partial<TestConfig>
+  /** Path of the issuer. */
+  readonly path?: string
+  prepare?(directory: string): Promise<void>
+}
+
+export async function startAuthServer(options: StartOptions = {}): Promise<AuthServerUnderTest> {
+  const port = await freePort()
+  const issuer = `http://127.0.0.1:${port}${options.path ?? ''}`
+  const resource = `http://127.0.0.1:${port}/mcp`
+  const upstream = await startLoginProvider([`${issuer}/oauth/callback`])
+  const config = (more: Partial<AuthServerConfig> = {}, gateway: Partial<TestConfig> = {}): TestConfig => ({
+    backends: [],
+    resourceUrl: resource,
+    incomingAuth: { type: 'oidc', oidc: { issuer, audience: resource, scopes: ['tools:call'] } },
+    authServer: {
+      issuer,
+      scopes: SCOPES,
+      upstreamProviders: [
+        {
+          name: 'corp',
+          type: 'oidc',
+          oidcConfig: {
+            issuerUrl: upstream.issuer,
+            clientId: upstream.client.id,
+            clientSecretFile: 'upstream-secret',
+            scopes: ['openid', 'profile', 'email'],
+          },
+        },
+      ],
+      ...options.authServer,
+      ...more,
+    },
+    ...options.gateway,
+    ...gateway,
+  })
+  const prepare = async (directory: string) => {
+    await writeFile(join(directory, 'upstream-secret'), upstream.client.secret)
+    await options.prepare?.(directory)
+  }
+  const gateway = await startGateway(config(), prepare, undefined, `127.0.0.1:${port}`)
+  return {
+    issuer,
+    resource,
+    gateway,
+    upstream,
+    config,
+    async close() {
+      await gateway.close()
+      await upstream.close()
+    },
+  }
+}
+
+/** The answer of a token endpoint. */
+export interface Tokens {
+  readonly access_token: string
+  readonly refresh_token: string
+  readonly scope: string
+  readonly expires_in: number
+  readonly id_token?: string
+}
+
+/** A client of an authorization server that says exactly what a test wants. */
+export class TestClient {
+  readonly issuer: string
+  readonly agent = new UserAgent()
+  verifier = secret(randomBytes(32).toString('base64url'))
+  id = ''
+  secret: string | undefined
+
+  constructor(issuer: string) {
+    this.issuer = issuer
+  }
+
+  static async register(issuer: string, metadata: object = {}): Promise<TestClient> {
+    const client = new TestClient(issuer)
+    const response = await client.post('register', JSON.stringify({ redirect_uris: [REDIRECT], ...metadata }))
+    const answer = (await response.json()) as { client_id: string; client_secret?: string }
+    if (response.status !== 201) throw new Error(`registration: ${response.status} ${JSON.stringify(answer)}`)
+    client.id = answer.client_id
+    client.secret = answer.client_secret === undefined ? undefined : secret(answer.client_secret)
+    return client
+  }
+
+  /** Posts to an endpoint: a text as JSON, fields as a form. */
+  post(
+    endpoint: string,
+    body: string | Record<string, string> | [string, string][],
+    headers: Record<string, string> = {},
+  ) {
+    const isJson = typeof body === 'string'
+    return fetch(`${this.issuer}/oauth/${endpoint}`, {
+      method: 'POST',
+      headers: isJson ? { 'content-type': 'application/json', ...headers } : headers,
+      body: isJson ? body : new URLSearchParams(body),
+    })
+  }
+
+  /** An authorization request; undefined takes a parameter out. */
+  authorizeUrl(changes: Record<string, string | undefined> = {}): string {
+    const url = new URL(`${this.issuer}/oauth/authorize`)
+    const parameters = {
+      response_type: 'code',
+      client_id: this.id,
+      redirect_uri: REDIRECT,
+      code_challenge: createHash('sha256').update(this.verifier).digest('base64url'),
+      code_challenge_method: 'S256',
+      scope: SCOPES.join(' '),
+      state: 'the-state',
+      ...changes,
+    }
+    for (const [name, value] of Object.entries(parameters)) if (value !== undefined) url.searchParams.set(name, value)
+    return url.href
+  }
+
+  /** Logs in; gives the parameters that the client was answered with. */
+  async authorize(changes: Record<string, string | undefined> = {}): Promise<URLSearchParams> {
+    const target = changes['redirect_uri'] ?? REDIRECT
+    const url = this.authorizeUrl(changes)
+    const end = await this.agent.follow(url, (at) => at.startsWith(target))
+    if (end.response !== undefined)
+      throw new Error(`the login ended at ${end.url}: ${end.response.status} ${await end.response.text()}`)
+    const { searchParams } = new URL(end.url)
+    const code = searchParams.get('code')
+    if (code !== null) secret(code)
+    return searchParams
+  }
+
+  /** Asks the token endpoint, with the client's own credentials. */
+  token(fields: Record<string, string>): Promise<Response> {
+    const own = { client_id: this.id, ...(this.secret === undefined ? {} : { client_secret: this.secret }) }
+    return this.post('token', { ...own, ...fields })
+  }
+
+  exchange(code: string, changes: Record<string, string> = {}): Promise<Response> {
+    const fields = { grant_type: 'authorization_code', code, redirect_uri: REDIRECT, code_verifier: this.verifier }
+    return this.token({ ...fields, ...changes })
+  }
+
+  refresh(token: string, more: Record<string, string> = {}): Promise<Response> {
+    return this.token({ grant_type: 'refresh_token', refresh_token: token, ...more })
+  }
+
+  /** Logs in and exchanges the code. */
+  async login(changes: Record<string, string | undefined> = {}): Promise<Tokens> {
+    const code = (await this.authorize(changes)).get('code') as string
+    const redirect = changes['redirect_uri']
+    return tokensOf(await this.exchange(code, redirect === undefined ? {} : { redirect_uri: redirect }))
+  }
+}
+
+/** The tokens of an answer; throws where it is none. */
+export async function tokensOf(response: Response): Promise<Tokens> {
+  const answer = (await response.json()) as Tokens
+  if (response.status !== 200) throw new Error(`the token endpoint: ${response.status} ${JSON.stringify(answer)}`)
+  for (const token of [answer.access_token, answer.refresh_token, answer.id_token])
+    if (token !== undefined) secret(token)
+  return answer
+}
+
+/** Status and `error` of an answer. */
+export async function refusal(pending: Response | Promise<Response>): Promise<string> {
+  const response = await pending
+  const { error } = (await response.json()) as { error?: string }
+  return `${response.status} ${error}`
+}

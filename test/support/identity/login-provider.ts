@@ -1,0 +1,83 @@
+import { randomBytes } from 'node:crypto'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { exportJWK, generateKeyPair } from 'jose'
+// @ts-expect-error: it brings no types, and a package with them would bring thirty more.
+import Provider from 'oidc-provider'
+import { secret } from '../../secrets/watch.ts'
+
+/** The npm package `oidc-provider` on loopback, where a browser logs in without being asked. */
+export interface LoginProvider {
+  readonly issuer: string
+  readonly client: { readonly id: string; readonly secret: string }
+  /** Who logs in from now on; undefined: the person refuses. */
+  user: string | undefined
+  /** Requests so far, as `METHOD path`. */
+  readonly requests: string[]
+  /** The authorization requests so far. */
+  readonly authorizations: URLSearchParams[]
+  /** Changes what a request is answered; true where it has answered itself. */
+  before: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined
+  close(): Promise<void>
+}
+
+export async function startLoginProvider(redirectUris: readonly string[]): Promise<LoginProvider> {
+  const { privateKey } = await generateKeyPair('RS256', { extractable: true })
+  const server = createServer((request, response) => {
+    serve(request, response).catch(() => response.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const client = { id: 'gateway', secret: secret<string>(randomBytes(24).toString('base64url')) }
+  const provider = new Provider(issuer, {
+    clients: [
+      {
+        client_id: client.id,
+        client_secret: client.secret,
+        grant_types: ['authorization_code', 'refresh_token'],
+        redirect_uris: [...redirectUris],
+      },
+    ],
+    jwks: { keys: [{ ...(await exportJWK(privateKey)), alg: 'RS256', use: 'sig', kid: 'first' }] },
+    cookies: { keys: [randomBytes(16).toString('hex')] },
+    features: { devInteractions: { enabled: false } },
+    interactions: { url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
+    claims: { openid: ['sub'], profile: ['name'], email: ['email'] },
+    conformIdTokenClaims: false,
+    issueRefreshToken: () => true,
+    findAccount: (_context: unknown, id: string) => ({
+      accountId: id,
+      claims: () => ({ sub: id, name: `Person ${id}`, email: `${id}@example.com` }),
+    }),
+  })
+  const handle = provider.callback()
+  const found: LoginProvider = {
+    issuer,
+    client,
+    user: 'alice',
+    requests: [],
+    authorizations: [],
+    before: undefined,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? '/', issuer)
+    found.requests.push(`${request.method} ${url.pathname}`)
+    if (url.pathname === '/auth') found.authorizations.push(url.searchParams)
+    if (found.before?.(request, response)) return
+    if (!url.pathname.startsWith('/interaction/')) return handle(request, response)
+    const { params } = await provider.interactionDetails(request, response)
+    if (found.user === undefined)
+      return provider.interactionFinished(request, response, { error: 'access_denied', error_description: 'no' })
+    const grant = new provider.Grant({ accountId: found.user, clientId: client.id })
+    grant.addOIDCScope(params.scope)
+    const result = { login: { accountId: found.user, remember: false }, consent: { grantId: await grant.save() } }
+    return provider.interactionFinished(request, response, result)
+  }
+  return found
+}
