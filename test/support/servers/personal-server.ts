@@ -18,6 +18,10 @@ interface PersonalServerOptions {
 export interface PersonalServer extends RawServer {
   /** Notifies an owner's streams of a resource that has changed; gives how many these are. */
   notify(owner: string, uri: string): number
+  /** Values of `Authorization` that it does not take any more. */
+  readonly revoked: Set<string>
+  /** Ends an owner's streams. */
+  cut(owner: string): void
 }
 
 /** Whose credential is none: what the gateway itself asks, and what all do where no credential is sent. */
@@ -34,6 +38,7 @@ const ownerOf = ({ headers }: Pick<RawRequest, 'headers'>): string =>
 export async function startPersonalServer({ name, era, faults }: PersonalServerOptions): Promise<PersonalServer> {
   const owners = new Map<string, string>()
   const streams = new Set<Stream>()
+  const revoked = new Set<string>()
   let sessions = 0
 
   const capabilities = { tools: {}, prompts: {}, resources: { subscribe: true } }
@@ -91,6 +96,10 @@ export async function startPersonalServer({ name, era, faults }: PersonalServerO
       const session = request.headers['mcp-session-id']
       if (typeof session === 'string' && owners.get(session) !== owner)
         faults.push(`${owner} is in the session of ${owners.get(session)}`)
+      if (revoked.has(request.headers.authorization ?? '')) {
+        res.writeHead(401).end()
+        return true
+      }
       const json = (result: object, more = {}) => {
         res.writeHead(200, { 'content-type': 'application/json', ...more })
         res.end(answer(request, JSON.stringify({ resultType: 'complete', ...result })))
@@ -112,7 +121,14 @@ export async function startPersonalServer({ name, era, faults }: PersonalServerO
       return true
     },
   })
-  return Object.assign(server, { notify })
+  const cut = (owner: string) => {
+    for (const one of streams) {
+      if (one.owner !== owner) continue
+      streams.delete(one)
+      one.res.end()
+    }
+  }
+  return Object.assign(server, { notify, revoked, cut })
 }
 
 const named = (kind: string, owner: string) => [{ name: `${kind}-${owner}` }, { name: 'common' }]

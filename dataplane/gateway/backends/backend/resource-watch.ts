@@ -24,6 +24,7 @@ export function watchResources(
 function watchLegacy(backend: Backend, uris: readonly string[], onUpdate: (uri: string) => void): ResourceWatch {
   const session = backend.newSession()
   const begin = async () => {
+    await backend.caller?.needed()
     await session.open()
     session.subscribe((bytes) => {
       const uri = updatedUri(parseBytes(bytes))

@@ -4,6 +4,7 @@ import { MessageStream } from '../connection/message-stream.ts'
 import { pauseBeforeRest } from '../connection/resumption.ts'
 import type { Opened } from './opened.ts'
 import type { StreamPeer } from './session-peer.ts'
+import { StreamCredential } from './stream-credential.ts'
 
 /** The session that the stream is of. */
 interface StreamedSession {
@@ -26,6 +27,7 @@ const BEGIN_MS = 1_000
 export class BackendSessionStream {
   readonly #session: StreamedSession
   readonly #onMessage: (bytes: Buffer) => void
+  readonly #credential: StreamCredential
   #stream: MessageStream | undefined
   /** The session that the stream is or was of. */
   #of: Opened | undefined
@@ -41,6 +43,7 @@ export class BackendSessionStream {
   constructor(session: StreamedSession, onMessage: (bytes: Buffer) => void) {
     this.#session = session
     this.#onMessage = onMessage
+    this.#credential = new StreamCredential(session.backend)
   }
 
   /**
@@ -84,6 +87,7 @@ export class BackendSessionStream {
       onMessage: this.#onMessage,
       onBegin: () => {
         this.#failures = 0
+        this.#credential.begun()
         resolve()
       },
       onEnd: (refused) => {
@@ -93,12 +97,30 @@ export class BackendSessionStream {
       },
     })
     this.#stream = stream
+    const failed = () => {
+      if (this.#stream !== stream) return
+      this.#stream = undefined
+      resolve()
+      this.#ended(stream, 0)
+    }
+    const needed = this.#credential.needed()
+    if (needed === undefined) this.#request(stream, failed)
+    else needed.then(() => this.#request(stream, failed)).catch(failed)
+  }
+
+  #request(stream: MessageStream, failed: () => void): void {
+    const { backend, opened } = this.#session
+    // It may have been stopped, or its session lost, while its credential was obtained.
+    if (this.#stream !== stream || this.#stopped) return
+    if (this.#of !== opened) {
+      failed()
+      return
+    }
     try {
       const headers = this.#session.streamHeaders(this.#after)
       backend.dispatcher.stream({ path: backend.path, method: 'GET', headers }, stream)
     } catch {
-      this.#stream = undefined
-      resolve()
+      failed()
     }
   }
 
@@ -106,9 +128,10 @@ export class BackendSessionStream {
     if (this.#stopped || this.#session.backend.closed) return
     this.#after = stream.lastEventId ?? this.#after
     this.#retryMs = stream.retryMs ?? this.#retryMs
-    if (refused === undefined) this.#againIn(this.#retryMs)
-    else if (isPassing(refused))
-      this.#againIn(backoffDelay(this.#failures++, { first: this.#retryMs, longest: LATEST_RETRY_MS, random: whole }))
+    const renewed = this.#credential.renewed(refused)
+    if (renewed !== undefined) renewed.then(() => this.keep()).catch(() => this.#againLater())
+    else if (refused === undefined) this.#againIn(this.#retryMs)
+    else if (isPassing(refused)) this.#againLater()
     else if (this.#after === undefined) this.#isRefused = true
     else {
       // It knows nothing of the event any more: what it says from now on is better than nothing.
@@ -117,7 +140,12 @@ export class BackendSessionStream {
     }
   }
 
+  #againLater(): void {
+    this.#againIn(backoffDelay(this.#failures++, { first: this.#retryMs, longest: LATEST_RETRY_MS, random: whole }))
+  }
+
   #againIn(ms: number): void {
+    if (this.#stopped) return
     this.#timer = setTimeout(() => this.keep(), Math.min(pauseBeforeRest(ms), LATEST_RETRY_MS))
     this.#timer.unref()
   }

@@ -17,6 +17,13 @@ export type OwnPost = Pick<BackendRequest, 'headers' | 'onHead' | 'isAnswerless'
   readonly timeoutMs?: number
 }
 
+/** The credential of the one caller that a backend is for. */
+interface PeerCredential {
+  readonly isFinal: boolean
+  needed(): Promise<unknown> | undefined
+  renewed(): Promise<unknown>
+}
+
 /** What streams to a backend need of it. */
 export interface StreamPeer {
   readonly path: string
@@ -26,6 +33,8 @@ export interface StreamPeer {
   readonly share: Share
   /** For good. */
   readonly closed: boolean
+  /** Undefined where it is for all callers. */
+  readonly caller?: PeerCredential | undefined
 }
 
 /** What a session with a backend needs of it. */

@@ -6,6 +6,7 @@ import { MessageStream } from '../connection/message-stream.ts'
 import { ownMeta } from './era.ts'
 import { type ResourceWatch, updatedUri } from './resource-updates.ts'
 import type { Implementation, StreamPeer } from './session-peer.ts'
+import { StreamCredential } from './stream-credential.ts'
 
 /** The backend whose resources are watched. */
 interface WatchedBackend extends StreamPeer {
@@ -46,6 +47,7 @@ interface Subscription {
  */
 export class SharedWatch {
   readonly #backend: WatchedBackend
+  readonly #credential: StreamCredential
   readonly #watched = new Map<string, Set<UpdateListener>>()
   /** The one that notifications are taken from. */
   #live: Subscription | undefined
@@ -66,6 +68,7 @@ export class SharedWatch {
 
   constructor(backend: WatchedBackend) {
     this.#backend = backend
+    this.#credential = new StreamCredential(backend)
   }
 
   /** Watches some resources; `onUpdate` is called with each that has changed. */
@@ -149,7 +152,7 @@ export class SharedWatch {
   }
 
   #subscribe(added: readonly string[]): void {
-    const { dispatcher, path, client, log, share } = this.#backend
+    const { log, share } = this.#backend
     const kept = [...(this.#live?.uris ?? [])].filter((uri) => this.#watched.has(uri))
     const uris = [...kept, ...added]
     const stream = new MessageStream({
@@ -161,11 +164,20 @@ export class SharedWatch {
     })
     const subscription: Subscription = { stream, uris: new Set(uris), added, isRefused: false }
     this.#next = subscription
-    const params = { notifications: { resourceSubscriptions: uris }, _meta: ownMeta(client) }
-    const body = requestText(ID, 'subscriptions/listen', params)
+    const needed = this.#credential.needed()
+    if (needed === undefined) this.#request(subscription)
+    else needed.then(() => this.#request(subscription)).catch(() => this.#ended(subscription, 0))
+  }
+
+  #request(subscription: Subscription): void {
+    // It may have been stopped while its credential was obtained.
+    if (subscription !== this.#next) return
+    const { dispatcher, path, client } = this.#backend
+    const notifications = { resourceSubscriptions: [...subscription.uris] }
+    const body = requestText(ID, 'subscriptions/listen', { notifications, _meta: ownMeta(client) })
     try {
       const headers = this.#backend.modernHeaders('subscriptions/listen')
-      dispatcher.stream({ path, method: 'POST', headers, body }, stream)
+      dispatcher.stream({ path, method: 'POST', headers, body }, subscription.stream)
     } catch {
       this.#ended(subscription, 0)
     }
@@ -173,6 +185,7 @@ export class SharedWatch {
 
   /** It works, as far as is known: the one before is ended when this one has held for a while. */
   #begun(subscription: Subscription): void {
+    this.#credential.begun()
     this.#before = this.#live
     this.#live = subscription
     this.#next = undefined
@@ -198,7 +211,9 @@ export class SharedWatch {
     const isForGood = subscription.isRefused || (refused !== undefined && !isPassing(refused))
     if (subscription === this.#next) {
       this.#next = undefined
-      if (isForGood) this.#narrow(subscription.added)
+      const renewed = this.#credential.renewed(refused)
+      if (renewed !== undefined) renewed.then(() => this.#openIn(0)).catch(() => this.#openIn(RETRY_MS))
+      else if (isForGood) this.#narrow(subscription.added)
       else this.#openIn(RETRY_MS)
     } else if (subscription === this.#live) {
       // One that ends as soon as it has begun has replaced nothing.

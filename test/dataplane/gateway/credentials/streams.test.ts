@@ -1,0 +1,106 @@
+/** Streams of backends outlive the credentials that they were opened with. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { EventReader } from '../../../support/gateway/event-reader.ts'
+import {
+  type ExchangingGateway,
+  exchanging,
+  startExchangingGateway,
+} from '../../../support/gateway/exchanging-gateway.ts'
+import { BASE_HEADERS, modern, openSession, post, rpc } from '../../../support/gateway/post.ts'
+import { exchanged, respond, subjectOf } from '../../../support/network/token-endpoint.ts'
+import { type PersonalServer, startPersonalServer } from '../../../support/servers/personal-server.ts'
+
+const eras = ['modern', 'legacy'] as const
+type Era = (typeof eras)[number]
+
+const cleanups: (() => unknown)[] = []
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+/** A client of Alice's that hears of its resource; tokens last for so many seconds. */
+async function listening(client: Era, backend: Era, life: number) {
+  const faults: string[] = []
+  const server = await startPersonalServer({ name: 'own', era: backend, faults })
+  const gateway = await startExchangingGateway((endpoint) => [
+    exchanging('own', server.url, endpoint, { clientId: undefined as never, clientSecretFile: undefined as never }),
+  ])
+  cleanups.push(
+    () => server.close(),
+    () => gateway.close(),
+    () => assert.equal(faults, []),
+  )
+  const setting = { life }
+  gateway.endpoint.answer = ({ form }, response) => {
+    const token = `of-${subjectOf(form['subject_token'])}-for-own_${gateway.endpoint.requests.length}`
+    respond(response, 200, exchanged(token, { expires_in: setting.life }))
+  }
+  const reader = (await listen(client, gateway)).leftBy(cleanups)
+  const heard = () => reader.messages.filter(({ params }) => params?.uri === 'own://alice').length
+  /** An update comes that was sent after now. */
+  const hears = async () => {
+    const before = heard()
+    await eventually('an update', () => server.notify('alice', 'own://alice') > 0 && heard() > before)
+  }
+  await hears()
+  return { server, gateway, setting, hears }
+}
+
+async function listen(client: Era, gateway: ExchangingGateway): Promise<EventReader> {
+  const own = await gateway.bearer('alice')
+  if (client === 'modern') {
+    const { headers, body } = modern('subscriptions/listen', {
+      notifications: { resourceSubscriptions: ['own://alice'] },
+    })
+    return EventReader.open(gateway.url, { method: 'POST', headers: { ...BASE_HEADERS, ...headers, ...own }, body })
+  }
+  const session = await openSession(gateway.url, own)
+  assert.ok((await post(gateway.url, rpc('resources/subscribe', { uri: 'own://alice' }), session)).json.result)
+  return EventReader.listen(gateway.url, session)
+}
+
+const lastCredential = ({ seen }: PersonalServer) => seen.at(-1)?.headers.authorization ?? ''
+
+for (const client of eras)
+  for (const backend of eras) {
+    test(`${client} client, ${backend} backend: a stream that ends after its credential opens again with another one`, async () => {
+      const { server, gateway, setting, hears } = await listening(client, backend, 1)
+      const exchanges = gateway.endpoint.requests.length
+      setting.life = 600
+      await new Promise((resolve) => setTimeout(resolve, 1_100))
+      server.cut('alice')
+      await hears()
+      assert.ok(gateway.endpoint.requests.length > exchanges)
+    })
+
+    test(`${client} client, ${backend} backend: one that is refused opens again with another one, once`, async () => {
+      const { server, gateway, hears } = await listening(client, backend, 600)
+      const exchanges = gateway.endpoint.requests.length
+      const used = new Set(server.seen.map(({ headers }) => headers.authorization ?? ''))
+      for (const credential of used) server.revoked.add(credential)
+      server.cut('alice')
+      await hears()
+      assert.is(gateway.endpoint.requests.length, exchanges + 1)
+      assert.not.ok(used.has(lastCredential(server)))
+    })
+  }
+
+test('a stream whose credential can’t be had at the moment opens when it can', async () => {
+  const { server, gateway, setting, hears } = await listening('legacy', 'legacy', 1)
+  const { answer } = gateway.endpoint
+  let refusals = 0
+  gateway.endpoint.answer = (_request, response) => {
+    refusals++
+    respond(response, 503, {})
+  }
+  await new Promise((resolve) => setTimeout(resolve, 1_100))
+  server.cut('alice')
+  await eventually('the refusals', () => refusals > 0)
+  setting.life = 600
+  gateway.endpoint.answer = answer
+  await hears()
+})
+
+test.run()
