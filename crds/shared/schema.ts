@@ -83,10 +83,13 @@ export const integer = (
 ) => Type.Integer({ description, readBy, format: 'int32', ...options })
 
 /** A whole number, or a string such as `25%`. */
-export const intOrString = (readBy: Reader, description: string) =>
+/** A number of things or a percentage of them, as Kubernetes writes it: `2`, `50%`. */
+export const countOrPercentage = (readBy: Reader, description: string) =>
   Type.Unsafe<number | string>({
     description,
     readBy,
+    minimum: 0,
+    pattern: '^(100|[1-9]?[0-9])%$',
     'x-kubernetes-int-or-string': true,
     anyOf: [{ type: 'integer' }, { type: 'string' }],
   })

@@ -85,11 +85,13 @@ test.before(async () => {
   operator = await startOperator(operatorKubeconfig(plane))
   await operator.ready()
   const several = ['', '-2', '-3', '-4'].flatMap((suffix) => [server(`web${suffix}`, 'main'), stdio(`desk${suffix}`)])
-  apply(group(), telemetry('main'), gateway('front', 'main'), ...several)
+  const pair = manifest('MCPServer', 'pair', { image: 'time:test', transport: 'streamable-http', replicas: 2 })
+  apply(group(), telemetry('main'), gateway('front', 'main'), ...several, pair)
   for (const [kind, name] of [
     ['Deployment', 'front-vmcp'],
     ['Deployment', 'web-4-mcp'],
     ['StatefulSet', 'desk-4-mcp'],
+    ['PodDisruptionBudget', 'pair-mcp'],
   ] as const)
     await eventually(() => get(kind, name).catch(() => undefined), `${kind} ${name}`)
   await quiet()
@@ -104,6 +106,7 @@ for (const [kind, ...names] of [
   ['Service', 'vmcp-front'],
   ['ConfigMap', 'front-vmcp-config'],
   ['NetworkPolicy', 'front-vmcp'],
+  ['PodDisruptionBudget', 'pair-mcp'],
   // Several, each of which has its share: the edits of one child are bounded in number.
   ['Deployment', 'web-mcp', 'web-2-mcp', 'web-3-mcp', 'web-4-mcp'],
   ['StatefulSet', 'desk-mcp', 'desk-2-mcp', 'desk-3-mcp', 'desk-4-mcp'],

@@ -2,10 +2,10 @@
 import { limits } from '../limits.ts'
 import {
   choice,
+  countOrPercentage,
   defaulted,
   flag,
   integer,
-  intOrString,
   list,
   map,
   object,
@@ -144,10 +144,14 @@ const httpRoute = Type.Optional(
 
 const disruption = Type.Optional(
   object(
-    'The PodDisruptionBudget. Absent: one pod may be away when there are several.',
+    'The PodDisruptionBudget. Absent: one pod may be away where `replicas` is above 1, and there is none where it is not; with neither field the same as `maxUnavailable: 1`.',
     {
-      maxUnavailable: Type.Optional(intOrString('later', 'Pods that may be away, as a number or percentage.')),
-      minAvailable: Type.Optional(intOrString('later', 'Pods that must stay, as a number or percentage.')),
+      maxUnavailable: Type.Optional(
+        countOrPercentage('operator', 'Pods that may be away when nodes are drained, as a number or percentage.'),
+      ),
+      minAvailable: Type.Optional(
+        countOrPercentage('operator', 'Pods that must stay when nodes are drained, as a number or percentage.'),
+      ),
     },
     {
       rules: [

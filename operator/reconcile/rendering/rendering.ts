@@ -5,6 +5,7 @@ import { peerProblems } from '../../render/network/network-peers.ts'
 import { renderNetworkPolicy } from '../../render/network/network-policy.ts'
 import { renderService, type ServiceOptions } from '../../render/network/service.ts'
 import { nameProblem, type Workload } from '../../render/object/names.ts'
+import { renderDisruptionBudget } from '../../render/pod/disruption-budget.ts'
 import { baselineViolations } from '../../render/pod/pod-security.ts'
 import { fromSettings, type PodSettings } from '../../render/pod/pod-settings.ts'
 import type { PodTemplate } from '../../render/pod/pod-template.ts'
@@ -90,5 +91,6 @@ export function renderChildren(
   for (const problem of peerProblems(ingressFrom)) problems.add('Valid', 'ConfigInvalid', { ...problem, joint: ' ' })
   const peers = { admin: adminPeers, public: ingressFrom }
   const policy = enabled ? [renderNetworkPolicy(workload, group, listeners, peers)] : []
-  return [options.configMap, service, ...policy, pods]
+  const budget = renderDisruptionBudget(workload, group, settings.disruption, options.replicas)
+  return [options.configMap, service, ...policy, ...(budget ? [budget] : []), pods]
 }

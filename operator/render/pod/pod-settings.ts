@@ -1,4 +1,5 @@
 import type { NetworkPeers } from '../network/network-peers.ts'
+import type { Disruption } from './disruption-budget.ts'
 import type { PodOptions, WorkloadOptions } from './workload.ts'
 
 /** The spec's shape of settings that every kind with pods has, after defaults. */
@@ -10,6 +11,7 @@ export interface PodSettings {
   readonly serviceType: 'ClusterIP' | 'NodePort' | 'LoadBalancer'
   readonly sessionAffinity: 'ClientIP' | 'None'
   readonly networkPolicy?: { readonly enabled: boolean; readonly ingressFrom?: NetworkPeers }
+  readonly disruption?: Disruption
   readonly resourceOverrides?: ResourceOverrides
 }
 

@@ -19,6 +19,7 @@ const pods = `
   replicas: 1
   serviceType: NodePort
   sessionAffinity: None
+  disruption: {maxUnavailable: 2}
   networkPolicy:
     enabled: true
     ingressFrom:
@@ -77,6 +78,21 @@ spec: {${required}, sessionStorage: {provider: redis, redis: ${redis}}}
   )
   .join('')
 
+const budgets = Object.entries({
+  MCPServer: 'image: x, transport: streamable-http',
+  MCPRemoteProxy: 'remoteUrl: "https://example.com/mcp"',
+  VirtualMCPServer: 'groupRef: {name: tools}, incomingAuth: {type: anonymous}',
+  MCPRegistry: 'sources: [], registries: []',
+})
+  .map(
+    ([kind, required]) => `
+kind: ${kind}
+metadata: {name: budget}
+spec: {${required}, disruption: {minAvailable: 50%}}
+---`,
+  )
+  .join('')
+
 const failures =
   '{healthCheckInterval: 20s, healthCheckTimeout: 5s, unhealthyThreshold: 2, partialFailureMode: fail, circuitBreaker: {enabled: true, failureThreshold: 2, timeout: 10s}}'
 
@@ -103,7 +119,7 @@ spec: {${required}, ${opening}${form}${opening && '}'}}
   })
   .join('')
 
-const corpus = `${onRedis}${guarded}
+const corpus = `${onRedis}${guarded}${budgets}
 kind: MCPAuthzConfig
 metadata: {name: policies}
 spec: {type: cedarv1, config: {policies: ["permit(principal, action, resource);"]}}

@@ -1,0 +1,68 @@
+/** PodDisruptionBudgets on a real API server: when there is one, what it says, and which values are refused. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { manifest, yaml } from './support/manifests.ts'
+import {
+  eventually,
+  installOperator,
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+} from './support/operator-process.ts'
+
+let plane: ControlPlane
+let operator: OperatorProcess
+
+const server = (more: object) =>
+  manifest('MCPServer', 'web', { image: 'time:test', transport: 'streamable-http', ...more })
+const apply = (more: object) => plane.kubectl(['apply', '-f', '-'], { input: yaml(server(more)) })
+
+/** What the budget of the server says; undefined where there is none. */
+function budget(): Record<string, unknown> | undefined {
+  const { items } = JSON.parse(plane.kubectl(['get', 'poddisruptionbudgets', '-o', 'json']))
+  return items.find((item: { metadata: { name: string } }) => item.metadata.name === 'web-mcp')?.spec
+}
+
+test.before(async () => {
+  plane = await startControlPlane()
+  await installOperator(plane)
+  operator = await startOperator(operatorKubeconfig(plane))
+  await operator.ready()
+})
+
+test.after(async () => {
+  await operator?.stop()
+  await plane?.stop()
+})
+
+test('several pods may lose one at a time; a single pod may be moved', async () => {
+  apply({ replicas: 2 })
+  const made = await eventually(() => budget(), 'a budget')
+  assert.is(made['maxUnavailable'], 1)
+  assert.is(made['unhealthyPodEvictionPolicy'], 'AlwaysAllow')
+  apply({ replicas: 1 })
+  await eventually(() => budget() === undefined, 'no budget for a single pod')
+})
+
+test('what the spec asks for is in force, also where somebody else scales', async () => {
+  apply({ disruption: { minAvailable: '50%' } })
+  await eventually(() => budget()?.['minAvailable'] === '50%', 'half of the pods stay')
+  assert.is(budget()?.['maxUnavailable'], undefined)
+  apply({ disruption: { maxUnavailable: 0 } })
+  await eventually(() => budget()?.['maxUnavailable'] === 0, 'no pod goes')
+  assert.is(budget()?.['minAvailable'], undefined)
+})
+
+test('values that mean nothing are refused when they are applied', () => {
+  for (const disruption of [
+    { maxUnavailable: '150%' },
+    { maxUnavailable: -1 },
+    { maxUnavailable: 'one' },
+    { minAvailable: '5' },
+    { minAvailable: 1, maxUnavailable: 1 },
+  ])
+    assert.throws(() => apply({ disruption }), /invalid|Invalid/, JSON.stringify(disruption))
+})
+
+test.run()
