@@ -63,6 +63,7 @@ export const rooms: readonly Room[] = [
       'dataplane/net',
       'dataplane/storage',
       'dataplane/identity',
+      'dataplane/upstream-tokens',
       'dataplane/pages',
     ],
   },

@@ -9,25 +9,29 @@ import type { LocalIssuer } from '../identity/index.ts'
 import { PublicError } from '../server/errors.ts'
 import { connectRedis } from '../storage/redis.ts'
 import { redisConfigOf } from '../storage/redis-config.ts'
+import {
+  createMemoryTokenStore,
+  createRedisTokenStore,
+  LOGIN_CLAIM,
+  type UpstreamTokenStore,
+} from '../upstream-tokens/index.ts'
 import { createClients } from './clients/clients.ts'
 import { RegistrationLimit } from './clients/registration-limit.ts'
 import { authServerApp, isServed } from './endpoint/app.ts'
 import type { Front } from './endpoint/front.ts'
 import { type KeyMaterial, keyFiles } from './keys/key-files.ts'
 import type { KeyedHash } from './keys/keyed-hash.ts'
-import { type Login, type LoginSink, noSink } from './login/login.ts'
+import type { Login } from './login/login.ts'
 import { oidcUpstream } from './login/oidc-upstream.ts'
 import { singleLogin } from './login/single-login.ts'
 import { createGrants } from './provider/grants.ts'
-import { createProvider, LOGIN_CLAIM, LOGIN_TIME_S, type Provider } from './provider/provider.ts'
+import { createProvider, LOGIN_TIME_S, type Provider } from './provider/provider.ts'
 import { Revocations } from './provider/revocations.ts'
 import { type OwnResource, type Settings, settingsOf } from './provider/settings.ts'
 import { createMemoryStore } from './store/memory-store.ts'
 import type { RecordStore } from './store/record-store.ts'
 import { createRedisStore } from './store/redis-store.ts'
 
-export type { LoginSink, ProviderTokens } from './login/login.ts'
-export { LOGIN_CLAIM } from './provider/provider.ts'
 export type { OwnResource } from './provider/settings.ts'
 
 /** Clocks of those who check access tokens differ by so much at most. */
@@ -41,8 +45,6 @@ export interface AuthServerOptions {
   readonly workload: { readonly kind: string; readonly namespace: string; readonly name: string }
   readonly own: OwnResource
   addressOf(request: IncomingMessage): string | undefined
-  /** Takes what providers give; absent: nobody does. */
-  readonly sink?: LoginSink
   readonly log: Logger
 }
 
@@ -50,6 +52,8 @@ export interface AuthServerOptions {
 export interface AuthServer {
   /** Checks its tokens in this process. */
   readonly local: LocalIssuer
+  /** What providers gave users at login. */
+  readonly tokens: UpstreamTokenStore
   /** Whether a path is one of its own. */
   serves(path: string): boolean
   /** Answers a request to such a path. */
@@ -64,6 +68,7 @@ export interface AuthServer {
 interface Ground {
   readonly storeKey: string
   readonly store: RecordStore
+  readonly tokens: UpstreamTokenStore
   readonly keysKey: string
   readonly material: () => KeyMaterial
 }
@@ -73,10 +78,10 @@ interface Ground {
  * the one of an earlier configuration: its storage and keys go on where nothing about them has changed.
  */
 export function createAuthServer(options: AuthServerOptions, before?: AuthServer): AuthServer {
-  const { config, own, log, sink = noSink } = options
+  const { config, own, log } = options
   const settings = settingsOf(config, own)
   const ground = groundOf(options, before?.ground)
-  const { store, material } = ground
+  const { store, tokens, material } = ground
   const clients = createClients(store, {
     scopes: settings.scopes,
     baselineScopes: config.baselineClientScopes ?? [],
@@ -88,27 +93,14 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     store,
     revocations,
     ttlS: settings.grantS,
-    forgetTokens: (login) => sink.forget(login),
+    tokens,
+    providers: config.upstreamProviders.map(({ name }) => name),
     log,
   })
 
-  let provider: Provider | undefined
-  let keySet: ReturnType<typeof createLocalJWKSet>
-  /** The provider with the keys as they are now: another one, over the same store, once they have changed. */
-  function currentProvider(): Provider {
-    try {
-      const { keys, keyed } = material()
-      if (provider?.keys !== keys || provider.keyed !== keyed) {
-        provider = createProvider({ settings, keys, keyed, store, clients, grants, log })
-        keySet = createLocalJWKSet({ keys: [...keys.publicKeys] })
-      }
-      return provider
-    } catch (cause) {
-      throw new PublicError('unavailable', { headers: { 'Retry-After': '1' }, cause })
-    }
-  }
-
-  const login = openLogin(options, { settings, store, sink, keyed: () => currentProvider().keyed })
+  const current = followKeys(material, (parts) => createProvider({ ...parts, settings, store, clients, grants, log }))
+  const currentProvider = () => current().provider
+  const login = openLogin(options, { settings, store, tokens, keyed: () => currentProvider().keyed })
   const front: Front = {
     title: options.workload.name,
     settings,
@@ -119,7 +111,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     revocations,
     registrations: new RegistrationLimit(),
     login,
-    sink,
+    tokens,
     addressOf: options.addressOf,
     log,
   }
@@ -128,12 +120,12 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     local: {
       issuer: settings.issuer,
       async findKey(header, token) {
-        currentProvider()
         await revocations.ready()
-        return keySet(header, token)
+        return current().findKey(header, token)
       },
       isRevoked: ({ [LOGIN_CLAIM]: grant }) => typeof grant === 'string' && revocations.has(grant),
     },
+    tokens,
     ground,
     serves: (path) => isServed(settings, path),
     fetch: (request, env) => app.fetch(request, env),
@@ -145,10 +137,32 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   }
 }
 
+/**
+ * Makes the function that gives the provider with the keys as they are now: another one, over the same store, once they
+ * have changed. It throws a PublicError `unavailable` while there are no keys.
+ */
+function followKeys(material: () => KeyMaterial, make: (parts: KeyMaterial) => Provider) {
+  let current: { readonly material: KeyMaterial; readonly provider: Provider; readonly findKey: LocalKeys } | undefined
+  return function currentKeys() {
+    try {
+      const now = material()
+      if (current?.material !== now) {
+        const findKey = createLocalJWKSet({ keys: [...now.keys.publicKeys] })
+        current = { material: now, provider: make(now), findKey }
+      }
+      return current
+    } catch (cause) {
+      throw new PublicError('unavailable', { headers: { 'Retry-After': '1' }, cause })
+    }
+  }
+}
+
+type LocalKeys = ReturnType<typeof createLocalJWKSet>
+
 interface LoginParts {
   readonly settings: Settings
   readonly store: RecordStore
-  readonly sink: LoginSink
+  readonly tokens: UpstreamTokenStore
   keyed(): KeyedHash
 }
 
@@ -163,22 +177,25 @@ function openLogin({ config, directory, log }: AuthServerOptions, { settings, ..
 function groundOf(options: AuthServerOptions, before?: Ground): Ground {
   const { config, directory, workload, log } = options
   const { signingKeyFiles, hmacSecretFiles, storage } = config
-  const storeKey = JSON.stringify([storage?.redis === undefined ? undefined : [storage, workload, directory]])
   const keysKey = JSON.stringify([signingKeyFiles, hmacSecretFiles, directory])
   const files = (paths: readonly string[] | undefined) => paths?.map((path) => resolve(directory, path))
-  return {
-    storeKey,
-    store: before?.storeKey === storeKey ? before.store : openStore(options),
-    keysKey,
-    material:
-      before?.keysKey === keysKey
-        ? before.material
-        : keyFiles({ signingKeyFiles: files(signingKeyFiles), hmacSecretFiles: files(hmacSecretFiles), log }),
-  }
+  const material =
+    before?.keysKey === keysKey
+      ? before.material
+      : keyFiles({ signingKeyFiles: files(signingKeyFiles), hmacSecretFiles: files(hmacSecretFiles), log })
+  const isShared = storage?.redis !== undefined
+  // What is sealed in Redis is opened by the secrets; in memory it is not sealed.
+  const storeKey = JSON.stringify(isShared ? [storage, workload, directory, keysKey] : 'memory')
+  const stores = before?.storeKey === storeKey ? before : openStores(options, () => material().secrets)
+  return { storeKey, store: stores.store, tokens: stores.tokens, keysKey, material }
 }
 
-function openStore({ config, directory, workload, log }: AuthServerOptions): RecordStore {
-  const { redis, keyPrefix = redisKeyPrefix(workload) } = config.storage ?? {}
-  if (redis === undefined) return createMemoryStore()
-  return createRedisStore({ client: connectRedis(redisConfigOf(redis, directory), log), prefix: keyPrefix })
+function openStores(
+  { config, directory, workload, log }: AuthServerOptions,
+  secrets: () => readonly string[],
+): Pick<Ground, 'store' | 'tokens'> {
+  const { redis, keyPrefix: prefix = redisKeyPrefix(workload) } = config.storage ?? {}
+  if (redis === undefined) return { store: createMemoryStore(), tokens: createMemoryTokenStore() }
+  const client = connectRedis(redisConfigOf(redis, directory), log)
+  return { store: createRedisStore({ client, prefix }), tokens: createRedisTokenStore({ client, prefix, secrets }) }
 }

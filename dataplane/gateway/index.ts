@@ -16,6 +16,7 @@ import { addGatewayRoutes } from './admin-routes.ts'
 import { Gateway } from './core/gateway.ts'
 import { connectionLimit } from './limits/memory-limits.ts'
 import { isToEndpoint, publicApp, serveEndpoint } from './public-app.ts'
+import { OwnIssuer } from './request/own-issuer.ts'
 
 interface ServeGatewayOptions {
   readonly configFile: string
@@ -28,7 +29,7 @@ interface ServeGatewayOptions {
   readonly observe?: Observe
   /** Memory that this process may take, in bytes, where it is limited; what callers may hold follows from it. */
   readonly memoryBytes?: number | undefined
-  /** Tokens that upstream providers gave callers at login; absent: nobody logs in here. */
+  /** Tokens that upstream providers gave callers at login; absent: those of its own authorization server. */
   readonly upstreamTokens?: UpstreamTokens | undefined
 }
 
@@ -54,6 +55,7 @@ const ADMIN_GRACE_MS = 1_000
 export async function serveGateway(options: ServeGatewayOptions): Promise<ServedGateway> {
   const { configFile, observe = observeNothing, memoryBytes, upstreamTokens } = options
   const log = options.log ?? createLog({ name: 'gateway', level: 'info' })
+  const own = { version: manifest.version, log, observe, memoryBytes, ownIssuer: new OwnIssuer(log, upstreamTokens) }
   const stop = new AbortController()
   // Listeners come first: what a configuration puts in force names the address that is really listened on.
   let gateway: Gateway | undefined
@@ -77,8 +79,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
       isProxied: () => gateway?.setup.config.trustProxyHeaders === true,
     })
     listeners.push(listener)
-    const told = { listenerUrl: listener.url, version: manifest.version, log, observe, memoryBytes, upstreamTokens }
-    gateway = new Gateway(loaded, told)
+    gateway = new Gateway(loaded, { ...own, listenerUrl: listener.url })
     if (options.log === undefined) log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
     setLevel(loaded)
     app = publicApp(gateway)

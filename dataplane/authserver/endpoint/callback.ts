@@ -41,7 +41,7 @@ async function grant(front: Front, c: FrontContext, step: Extract<LoginStep, { k
   try {
     const { params } = (await front.provider().interaction(uid)) ?? {}
     if (params === undefined) {
-      await front.sink.forget(login)
+      await front.tokens.removeLogin(login)
       return problemPage(front, c, 'login')
     }
     await front.grants.describe(login, claims)

@@ -2,9 +2,10 @@ import type { IncomingMessage } from 'node:http'
 import type { HttpBindings } from '@hono/node-server'
 import type { Context } from 'hono'
 import type { Logger } from 'pino'
+import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { Clients } from '../clients/clients.ts'
 import type { RegistrationLimit } from '../clients/registration-limit.ts'
-import type { Login, LoginSink } from '../login/login.ts'
+import type { Login } from '../login/login.ts'
 import type { Grants } from '../provider/grants.ts'
 import type { Provider } from '../provider/provider.ts'
 import type { Revocations } from '../provider/revocations.ts'
@@ -24,7 +25,8 @@ export interface Front {
   readonly revocations: Revocations
   readonly registrations: RegistrationLimit
   readonly login: Login
-  readonly sink: LoginSink
+  /** What providers gave at logins. */
+  readonly tokens: UpstreamTokenStore
   /** Where a request comes from; undefined where its client has gone. */
   addressOf(request: IncomingMessage): string | undefined
   readonly log: Logger

@@ -1,5 +1,5 @@
 import { createLocalJWKSet, type JWTPayload, jwtVerify } from 'jose'
-import { LOGIN_CLAIM } from '../provider/provider.ts'
+import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
 import type { Front } from './front.ts'
 
 /** A token that was issued here. */

@@ -7,6 +7,8 @@ import { ephemeralSigningKeys, readSigningKeys, type SigningKeys } from './signi
 export interface KeyMaterial {
   readonly keys: SigningKeys
   readonly keyed: KeyedHash
+  /** The secrets themselves, the one in force first. */
+  readonly secrets: readonly string[]
 }
 
 interface KeyFilesOptions {
@@ -26,12 +28,12 @@ export function keyFiles({ signingKeyFiles, hmacSecretFiles, log }: KeyFilesOpti
   if (hmacSecretFiles === undefined)
     log.warn('ephemeral secrets: codes and refresh tokens end with this process, and no other replica knows them')
   const keys = followed(signingKeyFiles, readSigningKeys, ephemeralSigningKeys)
-  const secrets = followed(hmacSecretFiles, keyedHash, () => keyedHash([ephemeralSecret()]))
+  const secrets = followed(hmacSecretFiles, hashing, () => hashing([ephemeralSecret()]))
   let current: KeyMaterial | undefined
   let problem: string | undefined
   return function keyMaterial() {
     try {
-      const next = { keys: keys(), keyed: secrets() }
+      const next = { keys: keys(), ...secrets() }
       if (next.keys !== current?.keys || next.keyed !== current.keyed) {
         if (current !== undefined) log.info({ kid: next.keys.kid }, 'keys of the authorization server were read anew')
         current = next
@@ -46,6 +48,8 @@ export function keyFiles({ signingKeyFiles, hmacSecretFiles, log }: KeyFilesOpti
     return current
   }
 }
+
+const hashing = (secrets: readonly string[]) => ({ keyed: keyedHash(secrets), secrets })
 
 /** What is made of some files, and made again where the text of one has changed. */
 function followed<T>(

@@ -16,9 +16,9 @@ const SHORTEST_SECRET_BYTES = 32
  * Makes the hash. The first secret is in force, digests by the others are accepted. Throws an Error that says which
  * secret is too short, and nothing of its content.
  */
-export function keyedHash(secrets: readonly (string | Buffer)[]): KeyedHash {
+export function keyedHash(secrets: readonly string[]): KeyedHash {
   const keys = secrets.map((secret, index) => {
-    const key = Buffer.from(secret as string)
+    const key = Buffer.from(secret)
     if (key.length < SHORTEST_SECRET_BYTES)
       throw new Error(`hmac secret ${index + 1} is shorter than ${SHORTEST_SECRET_BYTES} bytes`)
     return key
@@ -35,7 +35,7 @@ export function keyedHash(secrets: readonly (string | Buffer)[]): KeyedHash {
 }
 
 /** A secret that is lost at a restart. */
-export const ephemeralSecret = (): Buffer => randomBytes(SHORTEST_SECRET_BYTES)
+export const ephemeralSecret = (): string => randomBytes(SHORTEST_SECRET_BYTES).toString('base64url')
 
 /** Compares two texts in a time that tells nothing of where they differ. */
 export function isEqual(a: string, b: string): boolean {

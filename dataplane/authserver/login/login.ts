@@ -41,29 +41,3 @@ export interface Login {
   callback(parameters: URLSearchParams, browser: Browser | undefined): Promise<LoginStep>
   close(): Promise<void>
 }
-
-/** Tokens that a provider has given for a user. */
-export interface ProviderTokens {
-  readonly accessToken: string
-  readonly refreshToken?: string
-  readonly idToken?: string
-  /** End of the access token, in milliseconds since 1970; undefined where the provider does not say. */
-  readonly expiresAt: number | undefined
-  readonly scope?: string
-  /** The user's name at the provider. */
-  readonly subject: string
-}
-
-/** Takes what providers give at logins. */
-export interface LoginSink {
-  /** Keeps the tokens of a login, under the name of the provider, for `ttlS` seconds at most. */
-  keep(login: string, provider: string, tokens: ProviderTokens, ttlS: number): Promise<void>
-  /** The login has ended, or has come to nothing. */
-  forget(login: string): Promise<void>
-}
-
-/** No backend uses what providers give. */
-export const noSink: LoginSink = {
-  keep: async () => undefined,
-  forget: async () => undefined,
-}

@@ -147,16 +147,15 @@ function loginOf(
   const [name, email] = [shown(claims['name']), shown(claims['email'])]
   return {
     issuer,
-    subject,
     ...(name !== undefined && { name }),
     ...(email !== undefined && { email }),
     tokens: {
+      subject,
       accessToken,
       ...(refreshToken !== undefined && { refreshToken }),
       ...(idToken !== undefined && { idToken }),
-      ...(scope !== undefined && { scope }),
-      expiresAt: expiresIn === undefined ? undefined : Date.now() + expiresIn * 1000,
-      subject,
+      ...(scope !== undefined && { scopes: scope.split(' ') }),
+      ...(expiresIn !== undefined && { expiresAt: Date.now() + expiresIn * 1000 }),
     },
   }
 }

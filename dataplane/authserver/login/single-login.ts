@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
+import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
 import type { RecordStore } from '../store/record-store.ts'
-import type { Browser, Login, LoginSink, LoginStep, PendingAuthorization } from './login.ts'
+import type { Browser, Login, LoginStep, PendingAuthorization } from './login.ts'
 import { subjectOf } from './subject.ts'
 import { type Upstream, UpstreamDenied } from './upstream.ts'
 
@@ -11,7 +12,7 @@ interface SingleLoginOptions {
   readonly upstream: Upstream
   readonly store: RecordStore
   readonly keyed: () => KeyedHash
-  readonly sink: LoginSink
+  readonly tokens: UpstreamTokenStore
   /** How long a user may take, and how long what a provider gives is kept; in seconds. */
   readonly loginS: number
   readonly keepS: number
@@ -36,7 +37,7 @@ const respond = (location: string): LoginStep => ({
 
 /** Users log in at one provider. */
 export function singleLogin(options: SingleLoginOptions): Login {
-  const { issuer, upstream, store, keyed, sink, log } = options
+  const { issuer, upstream, store, keyed, tokens, log } = options
 
   async function begin({ uid }: PendingAuthorization, { id }: Browser): Promise<LoginStep> {
     const [state, nonce, verifier] = [secret(), secret(), secret()]
@@ -78,9 +79,10 @@ export function singleLogin(options: SingleLoginOptions): Login {
     const { uid, nonce, verifier } = underway
     if (underway.upstream !== upstream.name) throw new Error('a login that began at another provider')
     const { name, email, ...found } = await upstream.exchange(parameters, { state, nonce, verifier })
+    const subject = subjectOf(issuer, upstream.name, found.issuer, found.tokens.subject)
     const login = secret()
-    await sink.keep(login, upstream.name, found.tokens, options.keepS)
-    const subject = subjectOf(issuer, upstream.name, found.issuer, found.subject)
+    const place = { login, provider: upstream.name }
+    await tokens.put(place, { ...found.tokens, owner: subject }, { ttlMs: options.keepS * 1000 })
     const user = { subject, ...(name !== undefined && { name }), ...(email !== undefined && { email }) }
     return { kind: 'done', uid, login, user }
   }

@@ -1,4 +1,4 @@
-import type { ProviderTokens } from './login.ts'
+import type { UpstreamTokenSet } from '../../upstream-tokens/index.ts'
 
 /** What is checked of the answer to one authorization request at a provider. */
 export interface UpstreamChecks {
@@ -11,10 +11,10 @@ export interface UpstreamChecks {
 export interface UpstreamLogin {
   /** Names the user's home: two providers may call different people alike. */
   readonly issuer: string
-  readonly subject: string
   readonly name?: string
   readonly email?: string
-  readonly tokens: ProviderTokens
+  /** Tokens, and the user's name at the provider. */
+  readonly tokens: Omit<UpstreamTokenSet, 'owner'>
 }
 
 /** The provider, or the person there, has said no. */

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { Place, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { Payload } from './library.ts'
 import type { Revocations } from './revocations.ts'
@@ -32,29 +33,41 @@ interface GrantsOptions {
   readonly revocations: Revocations
   /** Seconds that a grant lives without being renewed. */
   readonly ttlS: number
-  /** Forgets what providers have given at a login. */
-  forgetTokens(login: string): Promise<void>
+  /** What providers gave at logins, and their names. */
+  readonly tokens: UpstreamTokenStore
+  readonly providers: readonly string[]
   readonly log: Logger
 }
 
-export function createGrants({ store, revocations, ttlS, forgetTokens, log }: GrantsOptions): Grants {
+export function createGrants({ store, revocations, ttlS, tokens, providers, log }: GrantsOptions): Grants {
   async function read(id: string): Promise<GrantRecord | undefined> {
     const text = await store.get('grant', id)
     return text === undefined ? undefined : (JSON.parse(text) as GrantRecord)
   }
   const write = (id: string, record: Partial<GrantRecord>) => store.set('grant', id, JSON.stringify(record), ttlS)
 
+  /** What a provider gave lives as long as the grant. A write of somebody else meanwhile has seen to that itself. */
+  async function keepTokens(place: Place): Promise<void> {
+    const set = await tokens.get(place)
+    if (set !== undefined) await tokens.put(place, set, { replaces: set.version, ttlMs: ttlS * 1000 })
+  }
+
   return {
     describe: (id, user) => write(id, { user }),
     keep: async (id, payload) => write(id, { ...(await read(id)), payload }),
     find: async (id) => (await read(id))?.payload,
     userOf: async (id) => (await read(id))?.user ?? {},
-    renew: (id) => store.extend('grant', id, ttlS),
+    async renew(id) {
+      await store.extend('grant', id, ttlS)
+      for (const provider of providers) await keepTokens({ login: id, provider })
+    },
     async end(id) {
       // Tokens that are out come first: what follows only frees memory.
       await revocations.add(id)
       await Promise.all([store.delete('grant', id), store.delete('refresh', id)])
-      await forgetTokens(id).catch((error: unknown) => log.warn({ err: error }, 'tokens of a login are not forgotten'))
+      await tokens
+        .removeLogin(id)
+        .catch((error: unknown) => log.warn({ err: error }, 'tokens of a login are not forgotten'))
     },
   }
 }

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
 import type { Clients } from '../clients/clients.ts'
 import { isRedirectAllowed } from '../clients/redirect-uris.ts'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
@@ -18,9 +19,6 @@ import {
 } from './library.ts'
 import { type RefreshTokens, refreshTokens } from './refresh-tokens.ts'
 import type { Settings } from './settings.ts'
-
-/** The claim of an access token that names the login it comes from: by it the providers' tokens of that login are found. */
-export const LOGIN_CLAIM = 'tsid'
 
 /** How long a user has for logging in, in seconds. */
 export const LOGIN_TIME_S = 600

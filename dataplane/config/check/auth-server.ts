@@ -49,6 +49,7 @@ export function authServerFindings(config: GatewayConfig): readonly Finding[] {
     ...upstreamProviders.flatMap(({ oidcConfig }, index) =>
       upstreamFindings(oidcConfig, `${at}/upstreamProviders/${index}/oidcConfig`, authServer),
     ),
+    ...providerNameFindings(config),
     ...storageFindings(storage, `${at}/storage`),
     ...confidentialFindings(authServer, at),
   ]
@@ -112,6 +113,23 @@ function upstreamFindings(
         message: 'is set by the server itself',
       })),
   ]
+}
+
+/** Credentials that name a provider: it has to be one at which users log in here. */
+function providerNameFindings({ authServer, backends }: GatewayConfig): readonly Finding[] {
+  const names = new Set(authServer?.upstreamProviders.map(({ name }) => name))
+  return backends.flatMap(({ credential }, index) => {
+    const named = {
+      'upstreamInject/providerName': credential?.upstreamInject?.providerName,
+      'tokenExchange/subjectProviderName': credential?.tokenExchange?.subjectProviderName,
+    }
+    return Object.entries(named)
+      .filter(([, name]) => name !== undefined && !names.has(name))
+      .map(([field]) => ({
+        pointer: `/backends/${index}/credential/${field}`,
+        message: 'must name one of authServer.upstreamProviders',
+      }))
+  })
 }
 
 function storageFindings(storage: AuthServerConfig['storage'], at: string): readonly Finding[] {

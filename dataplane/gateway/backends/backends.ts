@@ -31,8 +31,8 @@ interface BackendsOptions {
   readonly onChange: () => void
   /** Memory of the container, where it has a limit. */
   readonly memoryBytes?: number | undefined
-  /** Tokens that upstream providers gave callers at login, for backends that get these. */
-  readonly upstreamTokens?: UpstreamTokens | undefined
+  /** Where callers log in: what upstream providers gave them there, for backends that get these. */
+  readonly ownIssuer: { readonly upstreamTokens: UpstreamTokens }
 }
 
 /** The backends of one gateway, in the order of the configuration. */
@@ -47,11 +47,11 @@ export class Backends {
   personal: readonly PersonalBackend[] = []
 
   readonly #budget: Budget
-  readonly #upstreamTokens: UpstreamTokens | undefined
+  readonly #upstreamTokens: UpstreamTokens
 
-  constructor({ log, onChange, memoryBytes, upstreamTokens }: BackendsOptions) {
+  constructor({ log, onChange, memoryBytes, ownIssuer }: BackendsOptions) {
     this.#log = log
-    this.#upstreamTokens = upstreamTokens
+    this.#upstreamTokens = ownIssuer.upstreamTokens
     this.#budget = new Budget(backendLimits(memoryBytes))
     this.#onChange = onChange
   }

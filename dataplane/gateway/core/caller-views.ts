@@ -39,7 +39,7 @@ interface CallerViewsOptions {
   /** Memory of the container, where it has a limit. */
   readonly memoryBytes?: number | undefined
   /** Whether logins of one caller are kept apart: each of them has tokens of upstream providers of its own. */
-  readonly hasLogins: boolean
+  hasLogins(): boolean
 }
 
 /** What each caller sees, where some backend gets credentials of its callers. */
@@ -101,7 +101,7 @@ export class CallerViews {
   }
 
   #loginOf(caller: Caller): string | undefined {
-    return this.#options.hasLogins && caller.kind === 'authenticated' ? loginOf(caller.claims) : undefined
+    return this.#options.hasLogins() && caller.kind === 'authenticated' ? loginOf(caller.claims) : undefined
   }
 
   #subjectOf(caller: Caller, headers: IncomingHttpHeaders, personal: readonly PersonalBackend[]): Subject | undefined {

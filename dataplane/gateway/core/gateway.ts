@@ -1,7 +1,6 @@
 import type { Logger } from 'pino'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Finding, Loaded } from '../../config/load.ts'
-import type { UpstreamTokens } from '../../credentials/index.ts'
 import { Issuers } from '../../identity/issuers.ts'
 import { Retired } from '../../identity/retired.ts'
 import { Budget } from '../../server/budget.ts'
@@ -24,7 +23,7 @@ import { TaskIds } from '../call/tasks/task-ids.ts'
 import { budgetLimits, connectionLimit } from '../limits/memory-limits.ts'
 import { InFlight } from '../request/in-flight.ts'
 import { Listeners } from '../request/listeners.ts'
-import { OwnIssuer } from '../request/own-issuer.ts'
+import type { OwnIssuer } from '../request/own-issuer.ts'
 import { type Setup, type SetupOptions, setUp } from '../request/setup.ts'
 import { TokenWatch } from '../request/token-watch.ts'
 import { Relays } from '../sessions/relay/relays.ts'
@@ -46,8 +45,8 @@ interface GatewayOptions {
   readonly observe: Observe
   /** Memory that this process may take; absent: what is rendered for a gateway's container. */
   readonly memoryBytes?: number | undefined
-  /** Tokens that upstream providers gave callers at login; absent: nobody logs in here. */
-  readonly upstreamTokens?: UpstreamTokens | undefined
+  /** Its own authorization server, where it has one. */
+  readonly ownIssuer: OwnIssuer
 }
 
 const SWEEP_MS = 20_000
@@ -107,7 +106,7 @@ export class Gateway implements View {
     this.#backends = new Backends({ ...options, onChange: () => this.#rebuildLists() })
     this.views = new CallerViews({
       memoryBytes: options.memoryBytes,
-      hasLogins: options.upstreamTokens !== undefined,
+      hasLogins: () => options.ownIssuer.hasLogins,
       personal: () => this.#backends.personal,
       ground: () => ({ config: this.setup.config, shared: this, version: this.#version }),
       onChange: (binding, before, after) =>
@@ -116,7 +115,7 @@ export class Gateway implements View {
         [this.inFlight.all.map(({ context }) => context), this.listeners.all, this.sessions.openStreams].flat(),
       onGone: (backend) => this.#letGo(backend),
     })
-    this.#setupOptions = { ...options, issuers: new Issuers(), ownIssuer: new OwnIssuer(options.log) }
+    this.#setupOptions = { ...options, issuers: new Issuers() }
     this.setup = setUp(loaded, this.#setupOptions)
     const storage = openSessionStorage(loaded.config, loaded.directory, options.log)
     this.#storage = new StorageFollower({

@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import type { AuthServer, OwnResource } from '../../authserver/index.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Loaded } from '../../config/load.ts'
+import { noUpstreamTokens, storedUpstreamTokens, type UpstreamTokens } from '../../credentials/index.ts'
 import type { LocalIssuer } from '../../identity/index.ts'
 import { PublicError } from '../../server/errors.ts'
 import { type ClientAddressOf, peerAddress } from './client-address.ts'
@@ -11,15 +12,26 @@ import { type ClientAddressOf, peerAddress } from './client-address.ts'
  * configuration that does: other gateways need none of it.
  */
 export class OwnIssuer {
+  /** What providers gave callers at login. */
+  readonly upstreamTokens: UpstreamTokens
   readonly #log: Logger
+  readonly #hasOthers: boolean
   #addressOf: ClientAddressOf = peerAddress
   #key = ''
   #issuer: string | undefined
   #loading: Promise<AuthServer> | undefined
   #server: AuthServer | undefined
 
-  constructor(log: Logger) {
+  /** @param upstreamTokens in place of those that users get here at login; for tests */
+  constructor(log: Logger, upstreamTokens?: UpstreamTokens) {
     this.#log = log
+    this.#hasOthers = upstreamTokens !== undefined
+    this.upstreamTokens = upstreamTokens ?? this.#ownTokens()
+  }
+
+  /** Whether callers have logins, each with tokens of its own. */
+  get hasLogins(): boolean {
+    return this.#hasOthers || this.#issuer !== undefined
   }
 
   /** Puts a configuration in force; `own` is what the gateway's tokens are for. */
@@ -78,6 +90,14 @@ export class OwnIssuer {
       },
       isRevoked: (claims) => this.#server?.local.isRevoked(claims) === true,
     }
+  }
+
+  #ownTokens(): UpstreamTokens {
+    const tokens = async () => {
+      const server = await this.current()
+      return server === undefined ? noUpstreamTokens : storedUpstreamTokens(server.tokens, server.local)
+    }
+    return { accessToken: async (...asked) => (await tokens()).accessToken(...asked) }
   }
 
   async close(): Promise<void> {

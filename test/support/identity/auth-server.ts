@@ -92,11 +92,12 @@ export class TestClient {
   readonly issuer: string
   readonly agent = new UserAgent()
   verifier = secret(randomBytes(32).toString('base64url'))
-  id = ''
+  id: string
   secret: string | undefined
 
-  constructor(issuer: string) {
+  constructor(issuer: string, id = '') {
     this.issuer = issuer
+    this.id = id
   }
 
   static async register(issuer: string, metadata: object = {}): Promise<TestClient> {
