@@ -163,16 +163,25 @@ class PromiseTypes {
     return signatures.map((signature) => this.#checker.getReturnTypeOfSignature(signature))
   }
 
-  #isPromise(type: Type | undefined): boolean {
-    return (
-      type !== undefined && once(this.#known, type, () => partsOf(type).some((part) => this.#isPromiseItself(part)))
-    )
+  /** `seen`: the types in which this one was found. */
+  #isPromise(type: Type | undefined, seen = new Set<number>()): boolean {
+    if (type === undefined) return false
+    const answer = this.#known.get(type.id)
+    if (answer !== undefined) return answer
+    // A type may hold itself: what it holds is being looked at.
+    if (seen.has(type.id)) return false
+    const isOutermost = seen.size === 0
+    seen.add(type.id)
+    const found = partsOf(type).some((part) => this.#isPromiseItself(part, seen))
+    // That nothing was found within another type may only be for want of what that one is being looked at for.
+    if (found || isOutermost) this.#known.set(type.id, found)
+    return found
   }
 
-  #isPromiseItself(type: Type): boolean {
+  #isPromiseItself(type: Type, seen: Set<number>): boolean {
     if ((type.flags & (TypeFlags.Object | TypeFlags.Intersection)) === 0) return false
     if (this.#checker.isArrayLikeType(type) && type.isTypeReference())
-      return this.#checker.getTypeArguments(type).some((item) => this.#isPromise(item))
+      return this.#checker.getTypeArguments(type).some((item) => this.#isPromise(item, seen))
     return this.#checker.getPropertyOfType(type, 'then') !== undefined
   }
 }
@@ -198,8 +207,6 @@ const partsOf = (type: Type): readonly Type[] => (type.isUnionType() ? (type.get
 function once(known: Map<number, boolean>, type: Type, find: () => boolean): boolean {
   const answer = known.get(type.id)
   if (answer !== undefined) return answer
-  // A type may hold itself.
-  known.set(type.id, false)
   const found = find()
   known.set(type.id, found)
   return found

@@ -57,7 +57,8 @@ declare let told: () => void
 export const used = [once, wait, work, maybe, bus, yes, told]
 `
 
-test('a promise that nobody waits for is found, in whatever form it stands', async () => {
+/** Findings in a project of one file of each of these names. */
+async function findingsOf(files: Readonly<Record<string, string>>): Promise<string[]> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-floating-'))
   try {
     const config = {
@@ -66,19 +67,46 @@ test('a promise that nobody waits for is found, in whatever form it stands', asy
       include: ['*.ts'],
     }
     await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config))
-    for (const [index, [source]] of statements.entries())
-      await writeFile(join(directory, `s${index}.ts`), `${HEAD};${source}\n`)
-    const found = floatingPromises(join(directory, 'tsconfig.json'))
-    const line = HEAD.split('\n').length
-    for (const [index, [source, floats]] of statements.entries())
-      assert.is(
-        found.some((finding) => finding.startsWith(`s${index}.ts:${line}: `)),
-        floats,
-        source,
-      )
+    for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text)
+    return floatingPromises(join(directory, 'tsconfig.json'))
   } finally {
     await rm(directory, { recursive: true })
   }
+}
+
+test('a type that holds itself is judged alike whatever was judged before it', async () => {
+  const types = `type One = readonly Two[] | readonly Holds[] | readonly Three[]
+type Two = readonly One[] | string
+type Three = readonly One[] | number
+type Holds = readonly Promise<void>[]
+declare const one: One
+declare const two: Two
+declare const three: Three
+`
+  for (const names of [
+    ['one', 'two', 'three'],
+    ['three', 'two', 'one'],
+    ['two', 'one', 'three'],
+  ]) {
+    const found = await findingsOf({ 'a.ts': `${types}${names.join('\n')}\nexport {}\n` })
+    assert.equal(
+      found.map((line) => line.split(':')[1]),
+      ['8', '9', '10'],
+      names.join(),
+    )
+  }
+})
+
+test('a promise that nobody waits for is found, in whatever form it stands', async () => {
+  const files = statements.map(([source], index) => [`s${index}.ts`, `${HEAD};${source}\n`] as const)
+  const found = await findingsOf(Object.fromEntries(files))
+  const line = HEAD.split('\n').length
+  for (const [index, [source, floats]] of statements.entries())
+    assert.is(
+      found.some((finding) => finding.startsWith(`s${index}.ts:${line}: `)),
+      floats,
+      source,
+    )
 })
 
 test.run()
