@@ -1,5 +1,6 @@
 /** Keycloak as the issuer of callers' tokens, at a gateway and at a registry. */
 import { writeFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { test } from 'uvu'
@@ -8,8 +9,11 @@ import { dispatch } from '../../cli/dispatch.ts'
 import { Introspection } from '../../dataplane/identity/introspection.ts'
 import { PublicError } from '../../dataplane/server/errors.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { startGateway } from '../support/gateway/gateway.ts'
+import { postModern } from '../support/gateway/post.ts'
 import { type Keycloak, startKeycloak } from '../support/identity/keycloak.ts'
 import { type ProtectedServer, protectedGateway, protectedRegistry } from '../support/identity/protected-servers.ts'
+import { startVerifyingServer } from '../support/identity/verifying-server.ts'
 import { keptLog } from '../support/kept-log.ts'
 
 const AUDIENCE = 'https://mcp.example'
@@ -103,6 +107,56 @@ test('it exchanges a token for one of another scope (RFC 8693)', async () => {
   assert.is(response.status, 200, JSON.stringify(answer))
   assert.is(answer.issued_token_type, 'urn:ietf:params:oauth:token-type:access_token')
   assert.is(decodeJwt(answer.access_token).sub, decodeJwt(subject).sub)
+})
+
+test('the gateway exchanges there: backends of both eras get tokens for themselves, in the name of who calls', async () => {
+  const { issuer, client, backend, scope } = keycloak
+  const endpoint = `${issuer}/protocol/openid-connect`
+  const backends = await Promise.all(
+    (['modern', 'legacy'] as const).map((era) =>
+      startVerifyingServer({ era, issuer, jwksUrl: `${endpoint}/certs`, audience: backend.audience }),
+    ),
+  )
+  const tokenExchange = {
+    tokenUrl: `${endpoint}/token`,
+    clientId: client.id,
+    clientSecretFile: 'client-secret',
+    audience: backend.audience,
+    scopes: [backend.scope],
+  }
+  const gateway = await startGateway(
+    {
+      incomingAuth: { type: 'oidc', oidc: { issuer, audience: AUDIENCE } },
+      backends: backends.map(({ url }, index) => ({
+        name: `b${index}`,
+        url,
+        credential: { type: 'tokenExchange', tokenExchange },
+      })),
+    },
+    (directory) => writeFile(join(directory, 'client-secret'), client.secret),
+  )
+  try {
+    for (const user of ['alice', undefined]) {
+      const token = await keycloak.token({ scope, ...(user === undefined ? {} : { user }) })
+      const { sub } = decodeJwt(token)
+      for (const [index, { admitted }] of backends.entries()) {
+        const call = { name: `b${index}_t`, arguments: {} }
+        const { json } = await postModern(gateway.url, 'tools/call', call, { authorization: `Bearer ${token}` })
+        assert.is(json.result?.content[0].text, sub, JSON.stringify(json))
+        assert.match(String(admitted.at(-1)?.['scope']), backend.scope)
+        assert.is(admitted.at(-1)?.['azp'], client.id)
+        assert.not.ok([admitted.at(-1)?.aud].flat().includes(AUDIENCE), 'it is for the backend alone')
+      }
+    }
+    for (const { seen } of backends)
+      for (const { headers } of seen) {
+        const [, sent = ''] = (headers.authorization ?? '').split(' ')
+        if (sent !== '') assert.equal([decodeJwt(sent).aud].flat(), [backend.audience])
+      }
+  } finally {
+    await gateway.close()
+    await Promise.all(backends.map((server) => server.close()))
+  }
 })
 
 test('portico doctor finds nothing wrong', async () => {

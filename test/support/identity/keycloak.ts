@@ -23,6 +23,8 @@ export interface Keycloak {
   /** A scope that tokens can be asked for; it puts `audience` into them. */
   readonly scope: string
   readonly audience: string
+  /** Another server, for which the client may exchange tokens: its audience, and the scope that gives it. */
+  readonly backend: { readonly audience: string; readonly scope: string }
   token(request?: TokenRequest): Promise<string>
   /** POSTs a form to an endpoint of the realm with the client's credentials. */
   post(endpoint: string, fields: Readonly<Record<string, string>>): Promise<Response>
@@ -120,8 +122,12 @@ async function makeRealm(options: RealmOptions): Promise<Omit<Keycloak, 'close'>
   const client = { id: 'agent', secret: password() }
   const user = { name: USER, password: password() }
   const scope = 'tools:call'
+  const backend = { audience: 'orders', scope: 'orders:read' }
   await administer('', { realm: REALM, enabled: true, sslRequired: 'none' })
   await administer(`/${REALM}/client-scopes`, scopeWithAudience(scope, audience))
+  await administer(`/${REALM}/client-scopes`, scopeWithAudience(backend.scope, backend.audience))
+  // An audience that is asked for has to be a client.
+  await administer(`/${REALM}/clients`, { clientId: backend.audience, bearerOnly: true })
   await administer(`/${REALM}/clients`, {
     clientId: client.id,
     secret: client.secret,
@@ -130,7 +136,7 @@ async function makeRealm(options: RealmOptions): Promise<Omit<Keycloak, 'close'>
     redirectUris: ['https://gateway.example/oauth/callback'],
     // Where optional ones are named, the usual ones must be too: without `basic` a token has no subject.
     defaultClientScopes: ['basic', 'profile', 'email'],
-    optionalClientScopes: [scope],
+    optionalClientScopes: [scope, backend.scope],
     attributes: { 'standard.token.exchange.enabled': 'true' },
   })
   await administer(`/${REALM}/users`, {
@@ -150,6 +156,7 @@ async function makeRealm(options: RealmOptions): Promise<Omit<Keycloak, 'close'>
     client,
     scope,
     audience,
+    backend,
     post,
     async token({ user: name, scope: asked } = {}) {
       const grant: Record<string, string> =
