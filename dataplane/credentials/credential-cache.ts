@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { type Credential, CredentialError } from './credential.ts'
 
 /** A credential is not handed out any more in its last minute: it has to last for the request. */
-const MARGIN_MS = 60_000
+export const MARGIN_MS = 60_000
 /** None is kept for longer, whatever its provider says. */
 const LONGEST_MS = 24 * 60 * 60_000
 const MOST_ENTRIES = 20_000

@@ -1,6 +1,6 @@
 export { CallerCredential } from './caller-credential.ts'
 export { type Credential, CredentialError, type Strategy, type Subject } from './credential.ts'
-export { CredentialCache } from './credential-cache.ts'
+export { CredentialCache, MARGIN_MS } from './credential-cache.ts'
 export { bearerOf, forwardedHeaders } from './forwarded.ts'
 export { storedUpstreamTokens } from './stored-upstream-tokens.ts'
 export { createStrategy } from './strategy.ts'

@@ -1,6 +1,7 @@
 import { PublicError } from '../server/errors.ts'
 import type { Place, StoredTokenSet, UpstreamTokenStore } from '../upstream-tokens/index.ts'
 import { CredentialError } from './credential.ts'
+import { MARGIN_MS } from './credential-cache.ts'
 import { noUpstreamToken, type TokenHolder, type UpstreamTokens } from './upstream-tokens.ts'
 
 interface StoredUpstreamTokensOptions {
@@ -13,8 +14,6 @@ interface StoredUpstreamTokensOptions {
   refresh?(place: Place, before: StoredTokenSet): Promise<StoredTokenSet | undefined>
 }
 
-/** A token is refreshed this long before its end: it has to last for the request. */
-const MARGIN_MS = 60_000
 /** What can stand in a header after `Bearer `. */
 const TOKEN = /^[\x21-\x7e]+$/
 

@@ -1,5 +1,5 @@
 import { PublicError } from '../server/errors.ts'
-import { toldScopes } from './scopes.ts'
+import { advertisedScopes } from './scopes.ts'
 
 interface ChallengeOptions {
   readonly realm: string
@@ -16,11 +16,11 @@ interface ChallengeOptions {
  * was sent (RFC 6750 section 3.1).
  */
 export function challenge({ realm, resourceMetadataUrl, scopes, error, problem }: ChallengeOptions): string {
-  const told = toldScopes(scopes)
+  const advertised = advertisedScopes(scopes)
   const parameters = [
     ['realm', realm],
     ['resource_metadata', resourceMetadataUrl],
-    ['scope', told.length === 0 ? undefined : told.join(' ')],
+    ['scope', advertised.length === 0 ? undefined : advertised.join(' ')],
     ['error', error],
     ['error_description', problem],
   ] as const

@@ -1,4 +1,4 @@
-import { toldScopes } from './scopes.ts'
+import { advertisedScopes } from './scopes.ts'
 
 /** What `/.well-known/oauth-protected-resource` says (RFC 9728 section 2). */
 export interface ProtectedResourceMetadata {
@@ -18,12 +18,12 @@ interface Resource {
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 
 export function protectedResourceMetadata({ resource, issuers, scopes }: Resource): ProtectedResourceMetadata {
-  const told = toldScopes(scopes)
+  const advertised = advertisedScopes(scopes)
   return {
     resource,
     authorization_servers: issuers,
     bearer_methods_supported: ['header'],
-    ...(told.length === 0 ? {} : { scopes_supported: told }),
+    ...(advertised.length === 0 ? {} : { scopes_supported: advertised }),
   }
 }
 

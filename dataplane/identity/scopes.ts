@@ -9,10 +9,10 @@ export const requiredScopes = (configured: readonly string[] = []): readonly str
   configured.flatMap((scope) => scope.split(' ')).filter((scope) => scope !== '' && !OPENID_SCOPES.has(scope))
 
 /**
- * The scopes that clients are told. A refresh token is between client and issuer: `offline_access` appears neither in
- * challenges nor in metadata (MCP authorization, scope selection).
+ * The scopes that challenges (RFC 6750 section 3) and metadata (`scopes_supported`, RFC 9728 section 2) advertise. A
+ * refresh token is between client and issuer: `offline_access` is in neither (MCP authorization, scope selection).
  */
-export const toldScopes = (configured: readonly string[] = []): readonly string[] =>
+export const advertisedScopes = (configured: readonly string[] = []): readonly string[] =>
   configured.filter((scope) => scope !== 'offline_access')
 
 interface ScopeClaims {

@@ -1,8 +1,6 @@
-import type { Credential, Strategy } from '../../../credentials/index.ts'
+import { type Credential, MARGIN_MS, type Strategy } from '../../../credentials/index.ts'
 import { mergeHeaders } from './caller-headers.ts'
 import type { BackendHeaders, HeaderList } from './headers.ts'
-
-const MARGIN_MS = 60_000
 
 /**
  * The headers of the gateway's own probes to a backend for which each caller has a credential of their own: never one of
