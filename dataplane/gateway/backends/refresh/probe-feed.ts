@@ -2,9 +2,8 @@ import type { Backend } from '../backend/backend.ts'
 import { connectionFailure } from '../connection/failure.ts'
 import type { FailurePolicy } from '../health/failure-policy.ts'
 import type { Feed } from './feed.ts'
+import { Schedule } from './schedule.ts'
 
-/** Share of a wait that is left to chance, so that replicas don't probe in step. */
-const JITTER = 0.2
 const RETRY_MS = 2_000
 
 /**
@@ -13,12 +12,10 @@ const RETRY_MS = 2_000
  */
 export class ProbeFeed implements Feed {
   readonly backend: Backend
-  readonly tried: Promise<void>
   readonly #onChange: () => void
   /** Gets the gateway a credential of its own, where there is one of that kind. */
   readonly #authorize: () => Promise<unknown>
-  #timer: NodeJS.Timeout | undefined
-  #stopped = false
+  readonly #schedule: Schedule
 
   constructor(
     backend: Backend,
@@ -27,29 +24,30 @@ export class ProbeFeed implements Feed {
     this.backend = backend
     this.#onChange = options.onChange
     this.#authorize = options.authorize
-    this.tried = this.#probe()
+    this.#schedule = new Schedule(backend, () => this.#probe())
+  }
+
+  get tried(): Promise<void> {
+    return this.#schedule.tried
   }
 
   refresh(): void {
-    this.#againIn(0)
+    this.#schedule.refresh()
   }
 
   follow(policy: FailurePolicy): void {
-    const { health } = this.backend
-    const sooner = policy.intervalMs < health.policy.intervalMs
-    health.policy = policy
-    if (sooner) this.refresh()
+    this.#schedule.follow(policy)
   }
 
   stop(): void {
-    this.#stopped = true
-    clearTimeout(this.#timer)
+    this.#schedule.stop()
   }
 
-  async #probe(): Promise<void> {
+  /** Gives the milliseconds to the next probe. */
+  async #probe(): Promise<number> {
     const { backend } = this
     const start = performance.now()
-    const wait = await this.#ask().then(
+    return this.#ask().then(
       () => {
         this.#lives(performance.now() - start)
         return backend.health.policy.intervalMs
@@ -61,7 +59,6 @@ export class ProbeFeed implements Feed {
         return Math.min(RETRY_MS, backend.health.policy.intervalMs)
       },
     )
-    if (!backend.closed) this.#againIn(wait)
   }
 
   async #ask(): Promise<void> {
@@ -79,20 +76,5 @@ export class ProbeFeed implements Feed {
     if (backend.tools !== undefined) return
     backend.tools = []
     this.#onChange()
-  }
-
-  #againIn(ms: number): void {
-    if (this.#stopped) return
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(
-      () => {
-        this.#probe().catch((error) => {
-          this.backend.log.error({ err: error }, 'a probe of a backend failed')
-          this.#againIn(this.backend.health.policy.intervalMs)
-        })
-      },
-      ms * (1 - JITTER * Math.random()),
-    )
-    this.#timer.unref()
   }
 }

@@ -7,14 +7,13 @@ import type { Feed } from './feed.ts'
 import { refreshPromptsAndResources } from './list-prompts-and-resources.ts'
 import { listTools } from './list-tools.ts'
 import { sameTools } from './same-tools.ts'
+import { Schedule } from './schedule.ts'
 
 const FIRST_RETRY_MS = 500
 const LONGEST_RETRY_MS = 30_000
 /** What is started together comes up one after the other: a backend that has not answered yet is polled often at first. */
 const START_MS = 60_000
 const LONGEST_START_RETRY_MS = 2_000
-/** Share of a wait that is left to chance, so that replicas don't poll in step. */
-const JITTER = 0.2
 
 /**
  * Keeps a backend's lists up to date: polls at once, then at the interval of the policy (30 s) and whenever the backend
@@ -23,17 +22,12 @@ const JITTER = 0.2
  */
 export class ToolFeed implements Feed {
   readonly backend: Backend
-  /** Settles when the first attempt has ended, however it ended. */
-  readonly tried: Promise<void>
-  isTried = false
   readonly #onChange: () => void
   readonly #log: Logger
   readonly #changes: ChangeStream
-  #timer: NodeJS.Timeout | undefined
+  readonly #schedule: Schedule
   #retryMs = FIRST_RETRY_MS
   readonly #began = performance.now()
-  #running = false
-  #again = false
   #warned = ''
   #reported = ''
 
@@ -42,56 +36,31 @@ export class ToolFeed implements Feed {
     this.#onChange = options.onChange
     this.#log = options.log
     this.#changes = new ChangeStream(backend, () => this.refresh())
-    this.tried = this.#run().catch((error) => this.#faulted(error))
+    this.#schedule = new Schedule(backend, () => this.#poll())
+  }
+
+  get tried(): Promise<void> {
+    return this.#schedule.tried
   }
 
   /** Polls now. */
   refresh(): void {
-    if (this.#running) this.#again = true
-    else this.#start()
+    this.#schedule.refresh()
   }
 
-  /** Takes another policy; its interval counts from now on. */
   follow(policy: FailurePolicy): void {
-    const { health } = this.backend
-    const sooner = policy.intervalMs < health.policy.intervalMs
-    health.policy = policy
-    if (sooner && this.isTried) this.refresh()
+    this.#schedule.follow(policy)
   }
 
   stop(): void {
-    clearTimeout(this.#timer)
+    this.#schedule.stop()
     this.#changes.stop()
   }
 
-  #start(): void {
-    this.#run().catch((error) => this.#faulted(error))
-  }
-
-  /** A fault of our own: the next poll comes all the same. */
-  #faulted(error: unknown): void {
-    this.#log.error({ backend: this.backend.name, err: error }, 'a poll of a backend failed')
-    this.#running = false
-    this.isTried = true
-    this.#again = false
-    if (!this.backend.closed) this.#againIn(this.backend.health.policy.intervalMs)
-  }
-
-  async #run(): Promise<void> {
-    clearTimeout(this.#timer)
-    this.#running = true
-    do {
-      this.#again = false
-      await this.#poll()
-    } while (this.#again && !this.backend.closed)
-    this.#running = false
-    this.isTried = true
-  }
-
-  async #poll(): Promise<void> {
+  /** Gives the milliseconds to the next poll. */
+  async #poll(): Promise<number> {
     const { backend } = this
     const start = performance.now()
-    let wait: number | undefined
     try {
       const { tools, warnings } = await listTools(backend)
       backend.health.listed(performance.now() - start)
@@ -104,23 +73,21 @@ export class ToolFeed implements Feed {
         this.#onChange()
       }
       this.#changes.keep()
+      return backend.health.policy.intervalMs
     } catch (error) {
-      if (backend.closed) return
-      const failure = error instanceof BackendFailure ? error : connectionFailure(error)
-      backend.health.failed(failure)
-      backend.legacySupport.forget()
-      this.#report(failure)
-      wait = this.#retryMs
-      this.#retryMs = Math.min(this.#retryMs * 2, this.#longestRetryMs, backend.health.policy.intervalMs)
+      return backend.closed ? 0 : this.#failed(error)
     }
-    if (backend.closed) return
-    this.#againIn(wait ?? backend.health.policy.intervalMs)
   }
 
-  #againIn(ms: number): void {
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#start(), ms * (1 - JITTER * Math.random()))
-    this.#timer.unref()
+  #failed(error: unknown): number {
+    const { backend } = this
+    const failure = error instanceof BackendFailure ? error : connectionFailure(error)
+    backend.health.failed(failure)
+    backend.legacySupport.forget()
+    this.#report(failure)
+    const wait = this.#retryMs
+    this.#retryMs = Math.min(this.#retryMs * 2, this.#longestRetryMs, backend.health.policy.intervalMs)
+    return wait
   }
 
   get #longestRetryMs(): number {

@@ -1,0 +1,81 @@
+import type { Backend } from '../backend/backend.ts'
+import type { FailurePolicy } from '../health/failure-policy.ts'
+
+/** Share of a wait that is left to chance, so that replicas don't ask in step. */
+const JITTER = 0.2
+
+/** Asks a backend at once, then again and again, once at a time, until it is stopped. */
+export class Schedule {
+  /** Settles when the first time is over, however it ended. */
+  readonly tried: Promise<void>
+  readonly #backend: Backend
+  readonly #ask: () => Promise<number>
+  #timer: NodeJS.Timeout | undefined
+  #isTried = false
+  #running = false
+  #again = false
+  #stopped = false
+
+  /** `ask` settles with the milliseconds to the next time; what it throws is a fault of our own. */
+  constructor(backend: Backend, ask: () => Promise<number>) {
+    this.#backend = backend
+    this.#ask = ask
+    this.tried = this.#run()
+  }
+
+  /** Asks now, or once more after what is under way. */
+  refresh(): void {
+    this.#again = true
+    if (!this.#running) this.#againIn(0)
+  }
+
+  /** Takes another policy; its interval counts from now on. */
+  follow(policy: FailurePolicy): void {
+    const { health } = this.#backend
+    const sooner = policy.intervalMs < health.policy.intervalMs
+    health.policy = policy
+    if (sooner && this.#isTried) this.refresh()
+  }
+
+  stop(): void {
+    this.#stopped = true
+    clearTimeout(this.#timer)
+  }
+
+  /** Never rejects. */
+  async #run(): Promise<void> {
+    this.#running = true
+    let wait = 0
+    do {
+      this.#again = false
+      wait = await this.#ask().catch((error) => this.#faulted(error))
+    } while (this.#again && !this.#isOver)
+    this.#running = false
+    this.#isTried = true
+    this.#againIn(wait)
+  }
+
+  /** The next time comes all the same. */
+  #faulted(error: unknown): number {
+    const { log, health } = this.#backend
+    log.error({ err: error }, 'a poll of a backend failed')
+    this.#again = false
+    return health.policy.intervalMs
+  }
+
+  get #isOver(): boolean {
+    return this.#stopped || this.#backend.closed
+  }
+
+  #againIn(ms: number): void {
+    clearTimeout(this.#timer)
+    if (this.#isOver) return
+    this.#timer = setTimeout(
+      () => {
+        this.#run().catch((error) => this.#faulted(error))
+      },
+      ms * (1 - JITTER * Math.random()),
+    )
+    this.#timer.unref()
+  }
+}
