@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import type { Policies, Principal } from '../../policy/index.ts'
+import { keptBytes } from '../../server/kept-text.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import { type ItemKind, type ListKind, listForms } from '../backends/lists/list-kind.ts'
@@ -55,7 +56,7 @@ export class VisibleLists {
     const making = shown()
       .then((texts) => filtered(base, listForms[kind].member, texts))
       .then((list) => {
-        const size = ENTRY_BYTES + (list === EVERYTHING ? 0 : list.length)
+        const size = ENTRY_BYTES + (list === EVERYTHING ? 0 : keptBytes(list))
         if (size < MOST_BYTES) this.#made.set(key, list, { size })
         return list
       })

@@ -1,6 +1,7 @@
 import type { LRUCache } from 'lru-cache'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import { CallerCredential, type CredentialCache, type Subject } from '../../credentials/index.ts'
+import { keptBytes } from '../../server/kept-text.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import { buildCatalog, type Catalog } from '../aggregation/catalog.ts'
 import {
@@ -148,12 +149,14 @@ export class CallerView implements View {
 /** What a tool or another item of a catalog costs beside its text. */
 const ITEM_BYTES = 512
 
-function sizeOf({ catalog, promptsAndResources }: Catalogs): number {
+/** Bytes that catalogs take, with what is kept of their lists once these were sent. */
+export function sizeOf({ catalog, promptsAndResources }: Catalogs): number {
   const { legacyList, modernList, plain, routes } = catalog
   const { lists, prompts, uris } = promptsAndResources
-  const tools = legacyList.length + modernList.length
-  const plainTools = plain.legacyList === legacyList ? 0 : plain.legacyList.length + plain.modernList.length
-  const others = Object.values(lists).reduce((sum, { legacy, modern }) => sum + legacy.length + modern.length, 0)
-  // The texts of tools are held once more, as they were read.
-  return 2 * tools + plainTools + 2 * others + ITEM_BYTES * (routes.size + prompts.size + uris.size + 1)
+  const plainTools = plain.legacyList === legacyList ? [] : [plain.legacyList, plain.modernList]
+  const others = Object.values(lists).flatMap(({ legacy, modern }) => [legacy, modern])
+  const shown = [legacyList, modernList, ...plainTools, ...others].reduce((sum, list) => sum + keptBytes(list), 0)
+  // The texts of items are held once more, as they were read.
+  const read = [legacyList, modernList, ...others].reduce((sum, { length }) => sum + length, 0)
+  return shown + read + ITEM_BYTES * (routes.size + prompts.size + uris.size + 1)
 }

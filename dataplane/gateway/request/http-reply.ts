@@ -1,13 +1,11 @@
 import type { ServerResponse } from 'node:http'
 import type { Share } from '../../server/budget.ts'
+import { latin1, ONE_WRITE } from '../../server/kept-text.ts'
 import { NOSNIFF } from '../../server/nosniff-response.ts'
 import { EventLog } from '../sessions/streams/event-log.ts'
 import { EventWriter } from './event-writer.ts'
 import type { Reply } from './reply.ts'
 import { Unread } from './unread.ts'
-
-/** Largest body that is copied so that it goes out together with the head. */
-const ONE_WRITE = 16 * 1024
 
 /** The request that is answered. */
 interface Answered {
@@ -154,22 +152,9 @@ export class HttpReply implements Reply {
   }
 }
 
-/** Pieces that come again and again, as text: what is smaller is converted faster than it is found here. */
-const texts = new WeakMap<Buffer, string>()
-const SMALL = 512
-
 /** Bytes as Latin-1: Node sends head and body in one write where the body is a string. */
 function latin1Of(pieces: readonly Buffer[]): string {
   let text = ''
-  for (const piece of pieces) text += piece.length < SMALL ? piece.toString('latin1') : keptText(piece)
-  return text
-}
-
-function keptText(piece: Buffer): string {
-  let text = texts.get(piece)
-  if (text === undefined) {
-    text = piece.toString('latin1')
-    texts.set(piece, text)
-  }
+  for (const piece of pieces) text += latin1(piece)
   return text
 }

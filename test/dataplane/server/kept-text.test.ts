@@ -1,0 +1,18 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { keptBytes, latin1, ONE_WRITE } from '../../../dataplane/server/kept-text.ts'
+
+test('the text is the bytes as they are, and what is kept of it is counted', () => {
+  for (const [size, kept] of [
+    [100, 100],
+    [1_000, 2_000],
+    [ONE_WRITE, 2 * ONE_WRITE],
+    [ONE_WRITE + 1, ONE_WRITE + 1],
+  ] as const) {
+    const bytes = Buffer.alloc(size, 'é')
+    for (let time = 0; time < 2; time++) assert.ok(Buffer.from(latin1(bytes), 'latin1').equals(bytes))
+    assert.is(keptBytes(bytes), kept)
+  }
+})
+
+test.run()
