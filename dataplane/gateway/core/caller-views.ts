@@ -138,6 +138,14 @@ export class CallerViews {
     return this.#views.get(binding) ?? this.#ground.shared
   }
 
+  /** How many callers there are whose own lists of a backend (its name) are cut. */
+  get cut(): ReadonlyMap<string, number> {
+    const cut = new Map<string, number>()
+    for (const { own } of this.#views.values())
+      for (const { name, lists } of own) if (lists.areCut) cut.set(name, (cut.get(name) ?? 0) + 1)
+    return cut
+  }
+
   #changed(view: CallerView, before: Catalogs): void {
     for (const [binding, known] of this.#views)
       if (known === view) this.#options.onChange(binding, before, view.catalogs)

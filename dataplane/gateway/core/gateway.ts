@@ -269,9 +269,8 @@ export class Gateway implements View {
   /** What the admin listener shows at /status. */
   status(): object {
     const { setup, refused, sessions, catalog, backends } = this
-    const conflicts = this.#conflicts
-    const storageProblem = this.#storage.problem
-    return statusOf({ setup, refused, sessions, catalog, backends, conflicts, storageProblem })
+    const more = { conflicts: this.#conflicts, storageProblem: this.#storage.problem, cutForCallers: this.views.cut }
+    return statusOf({ setup, refused, sessions, catalog, backends, ...more })
   }
 
   /** Aborted when the gateway begins to stop: what would go on for ever ends here, and nothing of that kind begins. */

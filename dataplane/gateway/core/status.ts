@@ -12,6 +12,8 @@ interface StatusParts {
   readonly sessions: Sessions
   readonly catalog: Catalog
   readonly backends: readonly Backend[]
+  /** How many callers there are whose own lists of a backend (its name) are cut. */
+  readonly cutForCallers: ReadonlyMap<string, number>
   /** Tool names that clash. */
   readonly conflicts: readonly string[]
   /** Why the session storage of the configuration is not used; undefined where it is. */
@@ -43,7 +45,13 @@ export function statusOf(parts: StatusParts): GatewayStatus {
 }
 
 /** What people should know of, though it serves. */
-function problemsOf({ catalog, backends, conflicts, storageProblem }: StatusParts): GatewayStatus['problems'] {
+function problemsOf({
+  catalog,
+  backends,
+  cutForCallers,
+  conflicts,
+  storageProblem,
+}: StatusParts): GatewayStatus['problems'] {
   const warningsOf = (code: string, messages: readonly string[]) =>
     messages.map((message) => ({ severity: 'warning' as const, code, message }))
   return [
@@ -56,6 +64,9 @@ function problemsOf({ catalog, backends, conflicts, storageProblem }: StatusPart
         'ListCut',
         lists.warnings.map((warning) => `${name}: ${warning}`),
       ),
+    ),
+    ...[...cutForCallers].flatMap(([name, callers]) =>
+      warningsOf('ListCut', [`${name}: lists of ${callers} callers are cut: they are larger than there is room for`]),
     ),
   ]
 }

@@ -34,6 +34,11 @@ export class ListRoom {
     return !this.#overflowed
   }
 
+  /** Nothing more is read: there is more of it than is ever asked for. */
+  end(): void {
+    this.#overflowed = true
+  }
+
   /** No more pages are to be requested. */
   get isOver(): boolean {
     return this.#overflowed
@@ -70,6 +75,11 @@ export class ListRooms {
 
   room(kind: ListKind): ListRoom {
     return this.#of[kind]
+  }
+
+  /** Whether some list is not whole. */
+  get areCut(): boolean {
+    return Object.values(this.#of).some(({ isFull }) => isFull)
   }
 
   /** For people: which lists are not whole. */

@@ -44,9 +44,10 @@ async function listItems(backend: Backend, kind: ItemKind): Promise<readonly Bac
     resultOf(status, text)
     const read = readListPage(text, listForms[kind], room.fits)
     for (const item of read.items) items.push(item)
-    if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) break
+    if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) return items
     cursor = read.nextCursor
   }
+  room.end()
   return items
 }
 

@@ -99,7 +99,8 @@ async function collect(room: ListRoom, ask: AskPage): Promise<Listed> {
     if (room.isOver || read.nextCursor === undefined || read.nextCursor === cursor) return { tools, warnings }
     cursor = read.nextCursor
   }
-  return { tools, warnings: [...warnings, `only the first ${MOST_PAGES} pages of tools are read`] }
+  room.end()
+  return { tools, warnings }
 }
 
 function readPage(text: string, room: ListRoom) {
