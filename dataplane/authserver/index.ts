@@ -21,7 +21,7 @@ import { authServerApp, isServed } from './endpoint/app.ts'
 import type { Front } from './endpoint/front.ts'
 import { type KeyMaterial, keyFiles } from './keys/key-files.ts'
 import type { KeyedHash } from './keys/keyed-hash.ts'
-import type { Login } from './login/login.ts'
+import { type ConsentedLogin, consentedLogin } from './login/consented-login.ts'
 import { oidcUpstream } from './login/oidc-upstream.ts'
 import { singleLogin } from './login/single-login.ts'
 import { createGrants } from './provider/grants.ts'
@@ -166,12 +166,14 @@ interface LoginParts {
   keyed(): KeyedHash
 }
 
-function openLogin({ config, directory, log }: AuthServerOptions, { settings, ...parts }: LoginParts): Login {
+function openLogin({ config, directory, log }: AuthServerOptions, { settings, ...parts }: LoginParts): ConsentedLogin {
   const { issuer, grantS } = settings
   const [{ name, oidcConfig }] = config.upstreamProviders as [UpstreamProviderConfig]
   const redirectUri = oidcConfig.redirectUri ?? `${issuer}/oauth/callback`
   const upstream = oidcUpstream({ name, config: oidcConfig, directory, redirectUri })
-  return singleLogin({ ...parts, issuer, upstream, loginS: LOGIN_TIME_S, keepS: grantS, log })
+  const times = { loginS: LOGIN_TIME_S, keepS: grantS }
+  const login = singleLogin({ ...parts, ...times, issuer, upstream, log })
+  return consentedLogin({ ...parts, ...times, login, forgetTokens: (name) => parts.tokens.removeLogin(name) })
 }
 
 function groundOf(options: AuthServerOptions, before?: Ground): Ground {

@@ -53,6 +53,9 @@ export function isRedirectAllowed(registered: readonly string[], asked: string, 
   return wanted !== undefined && registered.some((uri) => withoutPort(uri) === wanted)
 }
 
+/** What stays the same of a redirect URI from one request of a client to the next: all but the port of a loopback one. */
+export const redirectIdentity = (uri: string): string => withoutPort(uri) ?? uri
+
 /** A loopback URI without its port; undefined for every other. */
 function withoutPort(uri: string): string | undefined {
   const match = LOOPBACK.exec(uri)

@@ -6,6 +6,7 @@ import { PublicError } from '../../server/errors.ts'
 import { introspect, revoke } from './about-tokens.ts'
 import { authorize } from './authorize.ts'
 import { callback } from './callback.ts'
+import { consent } from './consent.ts'
 import { keySet, metadata, metadataPaths } from './discovery.ts'
 import type { Front, FrontContext } from './front.ts'
 import { oauthErrorAnswer } from './oauth-error.ts'
@@ -32,6 +33,9 @@ const VISITED: Readonly<Record<string, Endpoint>> = {
   '/oauth/callback': callback,
 }
 
+/** Where forms of our pages are posted to. */
+const POSTED: Readonly<Record<string, Endpoint>> = { '/oauth/consent': consent }
+
 /** What an authorization server serves: everything below its issuer, and bare, where a proxy has taken its path off. */
 export function authServerApp(front: Front): Hono<{ Bindings: HttpBindings }> {
   const app = new Hono<{ Bindings: HttpBindings }>()
@@ -50,6 +54,8 @@ export function authServerApp(front: Front): Hono<{ Bindings: HttpBindings }> {
     }
   for (const [path, endpoint] of Object.entries(VISITED))
     for (const place of below(path)) app.get(place, (c) => shown(c, endpoint))
+  for (const [path, endpoint] of Object.entries(POSTED))
+    for (const place of below(path)) app.post(place, (c) => shown(c, endpoint))
 
   function get(path: string, endpoint: Endpoint): void {
     app.use(path, allowOrigins(['*']))
@@ -79,6 +85,8 @@ export function authServerApp(front: Front): Hono<{ Bindings: HttpBindings }> {
 /** Whether a path is one of the authorization server with this issuer path. */
 export function isServed(settings: Front['settings'], path: string): boolean {
   const own = path.startsWith(`${settings.issuerPath}/`) ? path.slice(settings.issuerPath.length) : path
-  const isEndpoint = [DOCUMENTS, CALLED, VISITED].some((part) => Object.hasOwn(part, path) || Object.hasOwn(part, own))
+  const isEndpoint = [DOCUMENTS, CALLED, VISITED, POSTED].some(
+    (part) => Object.hasOwn(part, path) || Object.hasOwn(part, own),
+  )
   return isEndpoint || metadataPaths(settings).includes(path)
 }

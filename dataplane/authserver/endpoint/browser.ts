@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { getCookie, setCookie } from 'hono/cookie'
+import { CONSENT_S } from '../login/consents.ts'
 import type { Browser } from '../login/login.ts'
 import type { Front, FrontContext } from './front.ts'
 
@@ -24,6 +25,7 @@ export function browserOf(front: Front, c: FrontContext): Browser {
     path: '/',
     httpOnly: true,
     sameSite: 'Lax',
+    maxAge: CONSENT_S,
     secure: front.settings.isSecure,
   })
   return browser

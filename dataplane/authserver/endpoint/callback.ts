@@ -1,4 +1,6 @@
+import { renderPage } from '../../pages/page.ts'
 import type { LoginStep } from '../login/login.ts'
+import { consentPage } from '../pages/consent-page.ts'
 import { knownBrowser } from './browser.ts'
 import type { Front, FrontContext } from './front.ts'
 import { problemPage } from './problem-page.ts'
@@ -20,6 +22,8 @@ export async function proceed(front: Front, c: FrontContext, step: LoginStep): P
     case 'respond':
       for (const [name, value] of Object.entries(PRIVATE)) step.response.headers.set(name, value)
       return withCookies(c, step.response)
+    case 'ask':
+      return ask(front, c, step)
     case 'refused':
       return problemPage(front, c, 'login')
     case 'failed':
@@ -27,6 +31,28 @@ export async function proceed(front: Front, c: FrontContext, step: LoginStep): P
     case 'done':
       return grant(front, c, step)
   }
+}
+
+/** Shows the page that asks for the user's consent. */
+async function ask(
+  front: Front,
+  c: FrontContext,
+  { authorization, token }: Extract<LoginStep, { kind: 'ask' }>,
+): Promise<Response> {
+  const { clientName, redirectUri, scope } = authorization
+  const page = consentPage({
+    gateway: front.title,
+    client: { name: clientName, document: undefined },
+    redirectUri,
+    scopes: scope.split(' '),
+    providers: front.settings.providerHosts,
+    // Beside the page that it stands on, whatever a proxy has put before their paths.
+    action: 'consent',
+    token,
+  })
+  const response = await renderPage(c, page)
+  for (const [name, value] of Object.entries(PRIVATE)) response.headers.set(name, value)
+  return response
 }
 
 const FAILED = {

@@ -5,7 +5,7 @@ import type { Logger } from 'pino'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { Clients } from '../clients/clients.ts'
 import type { RegistrationLimit } from '../clients/registration-limit.ts'
-import type { Login } from '../login/login.ts'
+import type { ConsentedLogin } from '../login/consented-login.ts'
 import type { Grants } from '../provider/grants.ts'
 import type { Provider } from '../provider/provider.ts'
 import type { Revocations } from '../provider/revocations.ts'
@@ -24,7 +24,7 @@ export interface Front {
   readonly grants: Grants
   readonly revocations: Revocations
   readonly registrations: RegistrationLimit
-  readonly login: Login
+  readonly login: ConsentedLogin
   /** What providers gave at logins. */
   readonly tokens: UpstreamTokenStore
   /** Where a request comes from; undefined where its client has gone. */

@@ -21,6 +21,8 @@ export interface LoggedInUser {
 export type LoginStep =
   /** The browser goes on elsewhere, or is shown a page. */
   | { readonly kind: 'respond'; readonly response: Response }
+  /** The user is asked whether the client may; `token` goes back with the answer. */
+  | { readonly kind: 'ask'; readonly authorization: PendingAuthorization; readonly token: string }
   /** The user is known: the client gets its code. `login` names what the providers have given. */
   | { readonly kind: 'done'; readonly uid: string; readonly login: string; readonly user: LoggedInUser }
   /** The client is told that it failed. */

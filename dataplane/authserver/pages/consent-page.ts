@@ -17,6 +17,8 @@ export interface ConsentQuestion {
   readonly scopes: readonly string[]
   /** Hosts of the identity providers that the user will be sent to, in order. */
   readonly providers: readonly string[]
+  /** Where the answer is posted to. */
+  readonly action: string
   /** Goes back with the answer: proof that it was given on this page. */
   readonly token: string
 }
@@ -28,9 +30,9 @@ export const ALLOW = 'allow'
 
 const FOOTER = html`You are asked because programs can register here by themselves. Your answer is remembered in this browser.`
 
-/** Asks whether a client may act for the user. The form is posted to the address of the page; it works without scripts. */
+/** Asks whether a client may act for the user. It works without scripts. */
 export function consentPage(question: ConsentQuestion): Page {
-  const { gateway, client, redirectUri, scopes, providers, token } = question
+  const { gateway, client, redirectUri, scopes, providers, action, token } = question
   const destination = destinationOf(redirectUri)
   const name = client.name ?? 'A program'
   return {
@@ -50,7 +52,7 @@ ${scopes.length === 0 ? '' : html`<tr><th scope="row">It asks for</th><td class=
 </tbody></table>
 ${foreign(client.document, destination)}
 <p class="note">Allow this only if you have just asked this program to connect. If a link brought you here, deny.</p>
-<form method="post" class="choices">
+<form method="post" action="${action}" class="choices">
 <input type="hidden" name="${fields.token}" value="${token}">
 <button name="${fields.decision}" value="${ALLOW}">Allow</button>
 <button name="${fields.decision}" value="deny" class="quiet">Deny</button>

@@ -35,6 +35,8 @@ export interface Settings {
   /** What is meant by a request without `resource`; undefined where there is a choice. */
   readonly defaultResource: string | undefined
   readonly allowConfidential: boolean
+  /** Hosts of the providers that users log in at, in order. */
+  readonly providerHosts: readonly string[]
 }
 
 export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings {
@@ -68,5 +70,6 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     audiences,
     defaultResource: isOnlyOwn ? own.resource : undefined,
     allowConfidential: config.allowConfidentialClientRegistration === true,
+    providerHosts: config.upstreamProviders.map(({ oidcConfig }) => new URL(oidcConfig.issuerUrl).host),
   }
 }

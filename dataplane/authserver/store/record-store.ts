@@ -4,10 +4,16 @@ export const kinds = {
   client: 'clients',
   /** Authorization requests whose user is logging in. */
   interaction: 'pending',
+  /** Consent pages that wait for their answer. */
+  question: 'pending',
+  /** Authorization requests whose client may be logged in for. */
+  allowed: 'pending',
   /** Logins that are under way at an upstream provider. */
   login: 'pending',
   /** What users have granted to clients, one for each login. */
   grant: 'grants',
+  /** What users have allowed clients, by browser. */
+  consent: 'grants',
   code: 'grants',
   usedCode: 'grants',
   /** The refresh tokens of a grant: one record, whatever their number. */

@@ -3,15 +3,29 @@ export class UserAgent {
   readonly #jars = new Map<string, Map<string, string>>()
   /** Where it was, in order. */
   readonly visited: string[] = []
+  /** Consent pages so far, as HTML. */
+  readonly questions: string[] = []
+  /** What the person answers there; undefined: the page stays open. */
+  answer: 'allow' | 'deny' | undefined = 'allow'
 
   /** Sends one request and follows nothing. */
-  async get(url: string, headers: Record<string, string> = {}): Promise<Response> {
+  get(url: string, headers: Record<string, string> = {}): Promise<Response> {
+    return this.#send(url, { headers })
+  }
+
+  /** Sends a form. */
+  post(url: string, fields: Record<string, string>): Promise<Response> {
+    return this.#send(url, { method: 'POST', body: new URLSearchParams(fields) })
+  }
+
+  async #send(url: string, { headers = {}, ...init }: RequestInit & { headers?: Record<string, string> }) {
     const { host } = new URL(url)
     const jar = this.#jars.get(host) ?? new Map<string, string>()
     this.#jars.set(host, jar)
     this.visited.push(url)
     const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join('; ')
     const response = await fetch(url, {
+      ...init,
       redirect: 'manual',
       headers: { accept: 'text/html', ...(cookie === '' ? {} : { cookie }), ...headers },
     })
@@ -33,7 +47,7 @@ export class UserAgent {
     for (let step = 0; step < 20; step++) {
       if (isEnd(at)) return { url: at, response: undefined }
       const response = await this.get(at)
-      const location = response.headers.get('location')
+      const location = response.headers.get('location') ?? (await this.#answered(at, response))
       if (location === null) return { url: at, response }
       await response.body?.cancel()
       at = new URL(location, at).href
@@ -41,8 +55,31 @@ export class UserAgent {
     throw new Error('too many redirects')
   }
 
+  /** Answers a consent page; gives where that leads, or null where it is none. */
+  async #answered(at: string, response: Response): Promise<string | null> {
+    const page = await response.clone().text()
+    const question = consentOf(page, at)
+    if (question === undefined) return null
+    this.questions.push(page)
+    if (this.answer === undefined) return null
+    const { action, token } = question
+    return (await this.post(action, { token, decision: this.answer })).headers.get('location')
+  }
+
+  /** Drops the cookies of a host: whoever is logged in there is not any more. */
+  forget(host: string): void {
+    this.#jars.delete(host)
+  }
+
   /** Value of a cookie that a host has set. */
   cookie(host: string, name: string): string | undefined {
     return this.#jars.get(host)?.get(name)
   }
+}
+
+/** Where the form of a consent page is posted to, and its token; undefined where there is no such form. */
+export function consentOf(page: string, at: string): { readonly action: string; readonly token: string } | undefined {
+  const token = /name="token" value="([\w-]+)"/.exec(page)?.[1]
+  const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1]
+  return token === undefined || action === undefined ? undefined : { action: new URL(action, at).href, token }
 }

@@ -17,6 +17,7 @@ const QUESTION: ConsentQuestion = {
   redirectUri: 'http://localhost:51234/callback',
   scopes: ['openid', 'offline_access', 'tools:call'],
   providers: ['login.example.com', 'github.com'],
+  action: 'consent',
   token: 'one-time-token',
 }
 

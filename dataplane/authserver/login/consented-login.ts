@@ -1,0 +1,119 @@
+import { randomBytes } from 'node:crypto'
+import { redirectIdentity } from '../clients/redirect-uris.ts'
+import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
+import type { RecordStore } from '../store/record-store.ts'
+import { type Asked, createConsents } from './consents.ts'
+import type { Browser, Login, LoginStep, PendingAuthorization } from './login.ts'
+
+/** A login that begins with the user's consent to the client. */
+export interface ConsentedLogin extends Login {
+  /** The answer that was given on the page with this token. */
+  decide(token: string, isAllowed: boolean, browser: Browser | undefined): Promise<LoginStep>
+}
+
+interface ConsentedLoginOptions {
+  /** What comes after the consent. */
+  readonly login: Login
+  readonly store: RecordStore
+  readonly keyed: () => KeyedHash
+  /** How long a user may take, in seconds. */
+  readonly loginS: number
+  /** Forgets what providers have given at a login. */
+  forgetTokens(login: string): Promise<unknown>
+}
+
+/** A page that waits for its answer. */
+interface Question {
+  readonly authorization: PendingAuthorization
+  /** Digest of the secret of the browser that it is shown in. */
+  readonly browser: string
+}
+
+/** An authorization request whose client may be logged in for. */
+interface Allowed {
+  readonly asked: Asked
+  /** Who has allowed it on an earlier day; absent: whoever logs in now has just done so. */
+  readonly by?: string
+}
+
+type Done = Extract<LoginStep, { kind: 'done' }>
+
+/**
+ * Asks the user before anything goes to a provider. Providers know one client, the gateway, and don't ask again for one
+ * that they know: without a page of our own whoever registers a client here and makes somebody follow a link would get
+ * that person's tokens (confused deputy; MCP, security best practices).
+ */
+export function consentedLogin({ login, store, keyed, loginS, forgetTokens }: ConsentedLoginOptions): ConsentedLogin {
+  const consents = createConsents(store, keyed)
+
+  async function ask(authorization: PendingAuthorization, { id }: Browser): Promise<LoginStep> {
+    const token = randomBytes(32).toString('base64url')
+    const question: Question = { authorization, browser: keyed().of('browser', id) }
+    await store.set('question', keyed().of('question', token), JSON.stringify(question), loginS)
+    return { kind: 'ask', authorization, token }
+  }
+
+  async function goOn(authorization: PendingAuthorization, browser: Browser, by?: string): Promise<LoginStep> {
+    const allowed: Allowed = { asked: askedBy(authorization), ...(by !== undefined && { by }) }
+    await store.set(
+      'allowed',
+      keyed().of('allowed', authorization.uid),
+      JSON.stringify({ allowed, authorization }),
+      loginS,
+    )
+    return login.begin(authorization, browser)
+  }
+
+  /** Takes a record that is named by one of our secrets: of several that ask for it one gets it. */
+  async function take<T>(kind: 'question' | 'allowed', name: string): Promise<T | undefined> {
+    for (const digest of keyed().all(kind, name)) {
+      const text = await store.take(kind, digest)
+      if (text !== undefined) return JSON.parse(text) as T
+    }
+    return undefined
+  }
+
+  async function finish(done: Done, browser: Browser): Promise<LoginStep> {
+    const found = await take<{ allowed: Allowed; authorization: PendingAuthorization }>('allowed', done.uid)
+    if (found === undefined) {
+      await forgetTokens(done.login)
+      return { kind: 'refused' }
+    }
+    const { allowed, authorization } = found
+    if (allowed.by !== undefined && allowed.by !== done.user.subject) {
+      // It was somebody else at this browser who allowed it.
+      await forgetTokens(done.login)
+      await consents.forget(browser, allowed.asked)
+      return ask(authorization, browser)
+    }
+    await consents.keep(browser, allowed.asked, done.user.subject)
+    return done
+  }
+
+  return {
+    async begin(authorization, browser) {
+      const by = await consents.find(browser, askedBy(authorization))
+      return by === undefined ? ask(authorization, browser) : goOn(authorization, browser, by)
+    },
+    async decide(token, isAllowed, browser) {
+      const question = await take<Question>('question', token)
+      if (question === undefined || browser === undefined) return { kind: 'refused' }
+      const digests = keyed().all('browser', browser.id)
+      if (!digests.some((digest) => isEqual(digest, question.browser))) return { kind: 'refused' }
+      const { authorization } = question
+      if (!isAllowed) return { kind: 'failed', uid: authorization.uid, error: 'access_denied' }
+      return goOn(authorization, browser)
+    },
+    async callback(parameters, browser) {
+      const step = await login.callback(parameters, browser)
+      return step.kind === 'done' && browser !== undefined ? finish(step, browser) : step
+    },
+    close: () => login.close(),
+  }
+}
+
+const askedBy = ({ clientId, redirectUri, scope }: PendingAuthorization): Asked => ({
+  clientId,
+  destination: redirectIdentity(redirectUri),
+  scopes: scope.split(' '),
+})

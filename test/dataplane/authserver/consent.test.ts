@@ -1,0 +1,168 @@
+/** Nobody is logged in for a client that they have not allowed, in this browser, as themselves. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import {
+  type AuthServerUnderTest,
+  REDIRECT,
+  startAuthServer,
+  TestClient,
+  tokensOf,
+} from '../../support/identity/auth-server.ts'
+import { consentOf, type UserAgent } from '../../support/identity/user-agent.ts'
+
+let server: AuthServerUnderTest
+test.before(async () => {
+  server = await startAuthServer()
+})
+test.before.each(() => {
+  server.upstream.user = 'alice'
+})
+test.after(() => server.close())
+
+/** Registrations are limited to one a second after the first few. */
+async function register(name: string, redirect = REDIRECT): Promise<TestClient> {
+  for (;;) {
+    try {
+      return await TestClient.register(server.issuer, { client_name: name, redirect_uris: [redirect] })
+    } catch (error) {
+      if (!(error as Error).message.includes('429')) throw error
+      await delay(250)
+    }
+  }
+}
+const sentToProvider = () => server.upstream.authorizations.length
+
+/** The page that a browser is shown for an authorization request, unanswered. */
+async function question(client: TestClient, agent: UserAgent = client.agent) {
+  const url = client.authorizeUrl()
+  const page = await (await agent.get(url)).text()
+  const form = consentOf(page, url)
+  assert.ok(form, page)
+  return { page, ...form }
+}
+
+test('who follows a stranger’s link is asked before anything goes to the provider', async () => {
+  const victim = await register('Known program')
+  await victim.login()
+  const stranger = await register('Free gifts', 'https://gifts.example.com/cb')
+  const before = sentToProvider()
+  victim.agent.answer = undefined
+  const url = stranger.authorizeUrl({ redirect_uri: 'https://gifts.example.com/cb' })
+  const { response } = await victim.agent.follow(url, (at) => at.startsWith('https://gifts.'))
+  assert.is(response?.status, 200)
+  assert.match(victim.agent.questions.at(-1) ?? '', 'Free gifts')
+  assert.match(victim.agent.questions.at(-1) ?? '', 'gifts.example.com')
+  assert.is(response?.headers.get('cache-control'), 'no-store')
+  assert.match(response?.headers.get('content-security-policy') ?? '', "frame-ancestors 'none'")
+  assert.is(sentToProvider(), before)
+})
+
+test('the client is told that it was denied, and nothing went to the provider', async () => {
+  const client = await register('Denied')
+  const before = sentToProvider()
+  client.agent.answer = 'deny'
+  const answer = await client.authorize()
+  assert.is(answer.get('error'), 'access_denied')
+  assert.is(answer.get('state'), 'the-state')
+  assert.is(answer.get('iss'), server.issuer)
+  assert.is(answer.get('code'), null)
+  assert.is(sentToProvider(), before)
+})
+
+test('an answer is remembered for the client, its redirect URI and its scopes', async () => {
+  const client = await register('Often used')
+  const asked = async (changes: Record<string, string>) => {
+    const { length } = client.agent.questions
+    assert.ok((await client.authorize(changes)).has('code'))
+    return client.agent.questions.length > length
+  }
+  assert.ok(await asked({ scope: 'tools:read' }))
+  assert.not(await asked({ scope: 'tools:read' }))
+  assert.ok(await asked({ scope: 'tools:read tools:call' }))
+  assert.not(await asked({ scope: 'tools:call' }))
+  assert.not(await asked({ redirect_uri: 'http://127.0.0.1:8888/callback' }))
+  const other = await register('Often used')
+  const { length } = client.agent.questions
+  other.agent.answer = 'allow'
+  await question(other, client.agent)
+  assert.is(client.agent.questions.length, length)
+})
+
+test('what one user has allowed counts for nobody else at the same browser', async () => {
+  const client = await register('Shared computer')
+  const alice = await client.login()
+  client.agent.forget(new URL(server.upstream.issuer).host)
+  server.upstream.user = 'bob'
+  client.agent.answer = undefined
+  const { response } = await client.agent.follow(client.authorizeUrl(), (at) => at.startsWith(REDIRECT))
+  assert.is(response?.status, 200)
+  assert.is(client.agent.questions.length, 2)
+  client.agent.answer = 'allow'
+  const bob = await client.login()
+  assert.is(client.agent.questions.length, 3)
+  const subject = ({ access_token }: { access_token: string }) =>
+    JSON.parse(Buffer.from(access_token.split('.')[1] ?? '', 'base64url').toString()).sub
+  assert.is.not(subject(alice), subject(bob))
+  assert.is(subject(await client.login()), subject(bob))
+  assert.is(client.agent.questions.length, 3)
+})
+
+test('a page is answered once, in the browser that it was shown in', async () => {
+  const client = await register('Once')
+  const stranger = await register('Another browser')
+  const first = await question(client)
+  const second = await question(client)
+  await question(stranger)
+  const answers = { decision: 'allow', token: first.token }
+  assert.is((await client.agent.post(first.action, answers)).status, 302)
+  assert.is((await client.agent.post(first.action, answers)).status, 400)
+  assert.is((await stranger.agent.post(second.action, { decision: 'allow', token: second.token })).status, 400)
+  const noCookie = await fetch(second.action, {
+    method: 'POST',
+    body: new URLSearchParams({ decision: 'allow', token: second.token }),
+    redirect: 'manual',
+  })
+  assert.is(noCookie.status, 400)
+})
+
+test('several pages open at once don’t disturb each other', async () => {
+  const client = await register('Two tabs')
+  const [first, second] = [await question(client), await question(client)]
+  for (const { action, token } of [second, first]) {
+    const answer = await client.agent.post(action, { decision: 'allow', token })
+    const end = await client.agent.follow(answer.headers.get('location') ?? '', (at) => at.startsWith(REDIRECT))
+    const code = new URL(end.url).searchParams.get('code') ?? ''
+    await tokensOf(await client.exchange(code))
+  }
+})
+
+test('what is no plain yes is a no, or no answer at all', async () => {
+  const client = await register('Odd forms')
+  for (const decision of ['', 'Allow', 'allow ', 'yes', 'true']) {
+    const { action, token } = await question(client)
+    const answer = await client.agent.post(action, { token, decision })
+    assert.match(answer.headers.get('location') ?? '', 'error=access_denied', decision)
+  }
+  const { action, token } = await question(client)
+  const cookie = `portico-login=${client.agent.cookie(new URL(server.issuer).host, 'portico-login')}`
+  const type = 'application/x-www-form-urlencoded'
+  for (const [body, contentType, status] of [
+    [`token=${token}&token=${token}&decision=allow`, type, 400],
+    [`token=${token}&decision=deny&decision=allow`, type, 400],
+    ['decision=allow', type, 400],
+    ['token=&decision=allow', type, 400],
+    [`token=${'a'.repeat(40_000)}&decision=allow`, type, 400],
+    [JSON.stringify({ token, decision: 'allow' }), 'application/json', 400],
+    [`token=${token}&decision=allow`, 'text/plain', 400],
+    [`token=${token}&decision=allow&${'x'.repeat(70_000)}`, type, 400],
+  ] as const) {
+    const headers = { cookie, 'content-type': contentType }
+    const answer = await fetch(action, { method: 'POST', body, headers, redirect: 'manual' })
+    assert.is(answer.status, status, body.slice(0, 80))
+    assert.not.match(await answer.text(), token)
+  }
+  assert.is((await fetch(action, { headers: { cookie } })).status, 404)
+})
+
+test.run()
