@@ -28,7 +28,7 @@ const types = [
   'xaa',
 ] as const
 
-const notYet = ['embeddedAuthServer', 'awsSts', 'xaa'] as const
+const notYet = ['embeddedAuthServer', 'awsSts'] as const
 
 const blocks = types.filter((type) => type !== 'unauthenticated')
 
@@ -50,7 +50,7 @@ export const mcpExternalAuthConfig = defineKind({
       awsSts: Type.Optional(awsSts('later')),
       upstreamInject: Type.Optional(upstreamInject('gateway')),
       obo: Type.Optional(onBehalfOf({ refused: OBO })),
-      xaa: Type.Optional(crossAppAccess('later')),
+      xaa: Type.Optional(crossAppAccess('gateway')),
     },
     { rules: blockFor('type', Object.fromEntries(blocks.map((type) => [type, type]))) },
   ),

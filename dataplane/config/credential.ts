@@ -55,6 +55,33 @@ const upstreamInject = Type.Object(
   { ...strict, description: 'The access token that an upstream provider gave the caller at login.' },
 )
 
+const xaa = Type.Object(
+  {
+    idpTokenUrl: Type.String({ description: 'Token endpoint of the identity provider.', pattern: '^https?://' }),
+    idpClientId: Type.Optional(text('The gateway’s client id at the identity provider.')),
+    idpClientSecretFile: Type.Optional(text('The client’s secret there; read anew when it changes.')),
+    targetTokenUrl: Type.String({
+      description: 'Token endpoint of the target’s authorization server.',
+      pattern: '^https?://',
+    }),
+    targetClientId: Type.Optional(text('The gateway’s client id at the target.')),
+    targetClientSecretFile: Type.Optional(text('The client’s secret there; read anew when it changes.')),
+    targetAudience: text('The target’s authorization server: the one audience of the assertion.'),
+    targetResource: Type.Optional(text('Resource at the target: the one of the assertion.')),
+    scopes: Type.Optional(Type.Array(text('A scope.'), { description: 'Scopes of the assertion.' })),
+    subjectProviderName: Type.Optional(
+      provider('Upstream provider whose ID token is the subject; absent: the caller’s verified token is.'),
+    ),
+    subjectTokenType: Type.Optional(
+      Type.Enum(['urn:ietf:params:oauth:token-type:id_token'], { type: 'string', description: 'Always an ID token.' }),
+    ),
+    insecureTargetTokenUrl: Type.Optional(
+      Type.Boolean({ description: 'The target’s may be plain http beyond loopback.', default: false }),
+    ),
+  },
+  { ...strict, description: 'Cross-app access: an identity assertion (ID-JAG), exchanged at the target.' },
+)
+
 const forwarded = Type.Object(
   {
     headerNames: Type.Array(text('Name of a header.'), {
@@ -72,9 +99,10 @@ const forwarded = Type.Object(
 /** How each caller's own credential for a backend is obtained. */
 export const credential = Type.Object(
   {
-    type: Type.Enum(['tokenExchange', 'upstreamInject', 'forwarded'], { type: 'string' }),
+    type: Type.Enum(['tokenExchange', 'upstreamInject', 'xaa', 'forwarded'], { type: 'string' }),
     tokenExchange: Type.Optional(tokenExchange),
     upstreamInject: Type.Optional(upstreamInject),
+    xaa: Type.Optional(xaa),
     forwarded: Type.Optional(forwarded),
   },
   {
@@ -86,4 +114,5 @@ export const credential = Type.Object(
 
 export type CredentialConfig = Static<typeof credential>
 export type TokenExchangeConfig = NonNullable<CredentialConfig['tokenExchange']>
+export type XaaConfig = NonNullable<CredentialConfig['xaa']>
 export type UpstreamInjectConfig = NonNullable<CredentialConfig['upstreamInject']>

@@ -1,8 +1,9 @@
+import { decodeJwt } from 'jose'
 import { PublicError } from '../server/errors.ts'
 import type { Place, StoredTokenSet, UpstreamTokenStore } from '../upstream-tokens/index.ts'
 import { CredentialError } from './credential.ts'
 import { MARGIN_MS } from './credential-cache.ts'
-import { noUpstreamToken, type TokenHolder, type UpstreamTokens } from './upstream-tokens.ts'
+import { noUpstreamToken, type TokenHolder, type UpstreamToken, type UpstreamTokens } from './upstream-tokens.ts'
 
 interface StoredUpstreamTokensOptions {
   /** Issuer of the gateway's own JWTs: tokens of others name no login here. */
@@ -16,6 +17,11 @@ interface StoredUpstreamTokensOptions {
 
 /** What can stand in a header after `Bearer `. */
 const TOKEN = /^[\x21-\x7e]+$/
+
+interface Picked {
+  readonly token: string | undefined
+  readonly expiresAt: number | undefined
+}
 
 /** Tokens of upstream providers as they are stored, for the user alone who logged in. */
 export function storedUpstreamTokens(
@@ -31,27 +37,47 @@ export function storedUpstreamTokens(
     return [place, set]
   }
 
+  /** What is picked of the set, refreshed where it is about to end or was refused. */
+  async function usable(
+    caller: TokenHolder,
+    provider: string,
+    pick: (set: StoredTokenSet) => Picked,
+    refused?: string,
+  ) {
+    const [place, set] = await stored(caller, provider)
+    const tokenOf = (one: StoredTokenSet, marginMs: number): UpstreamToken | undefined => {
+      const { token, expiresAt } = pick(one)
+      const lasts = (expiresAt ?? Number.POSITIVE_INFINITY) > Date.now() + marginMs
+      return token !== undefined && token !== refused && lasts && TOKEN.test(token) ? { token, expiresAt } : undefined
+    }
+    const lasting = tokenOf(set, MARGIN_MS)
+    if (lasting !== undefined) return lasting
+    const next = await refresh?.(place, set).catch((error: unknown) => {
+      // It may still serve in its last minute.
+      if (tokenOf(set, 0) === undefined) throw error
+    })
+    const found = tokenOf(next ?? set, 0)
+    if (found === undefined) throw noUpstreamToken(provider)
+    return found
+  }
+
   return {
-    async accessToken(caller, provider, refused) {
-      const [place, set] = await stored(caller, provider)
-      const isUsable = ({ accessToken, expiresAt = Number.POSITIVE_INFINITY }: StoredTokenSet, margin: number) =>
-        accessToken !== refused && expiresAt > Date.now() + margin
-      if (isUsable(set, MARGIN_MS)) return tokenOf(set, provider)
-      const next = await refresh?.(place, set).catch((error: unknown) => {
-        // It may still serve in its last minute.
-        if (isUsable(set, 0)) return undefined
-        throw error
-      })
-      const best = next ?? set
-      if (!isUsable(best, 0)) throw noUpstreamToken(provider)
-      return tokenOf(best, provider)
+    accessToken: (caller, provider, refused) =>
+      usable(caller, provider, ({ accessToken, expiresAt }) => ({ token: accessToken, expiresAt }), refused),
+    async idToken(caller, provider) {
+      const { token } = await usable(caller, provider, ({ idToken }) => ({ token: idToken, expiresAt: endOf(idToken) }))
+      return token
     },
   }
 }
 
-function tokenOf({ accessToken: token, expiresAt }: StoredTokenSet, provider: string) {
-  if (!TOKEN.test(token)) throw noUpstreamToken(provider)
-  return { token, expiresAt }
+/** When an ID token ends, in milliseconds since 1970; at once where it does not say. */
+function endOf(idToken: string | undefined): number {
+  try {
+    return (decodeJwt(idToken ?? '').exp ?? 0) * 1000
+  } catch {
+    return 0
+  }
 }
 
 function away(cause: unknown): never {

@@ -1,9 +1,11 @@
+import { resolve } from 'node:path'
 import type { CredentialConfig } from '../config/credential.ts'
 import type { Strategy } from './credential.ts'
 import { forwarded } from './forwarded.ts'
 import { tokenExchange } from './token-exchange.ts'
 import { upstreamInject } from './upstream-inject.ts'
 import { noUpstreamTokens, type UpstreamTokens } from './upstream-tokens.ts'
+import { xaa } from './xaa.ts'
 
 interface StrategyOptions {
   /** Folder that file paths of the configuration are relative to. */
@@ -14,9 +16,11 @@ interface StrategyOptions {
 
 /** The strategy that a configuration asks for. */
 export function createStrategy(
-  { tokenExchange: exchange, upstreamInject: inject }: CredentialConfig,
+  { tokenExchange: exchange, upstreamInject: inject, xaa: crossAppAccess }: CredentialConfig,
   { directory, upstreamTokens = noUpstreamTokens }: StrategyOptions,
 ): Strategy {
-  if (exchange !== undefined) return tokenExchange(exchange, { directory, upstreamTokens })
+  const inFolder = (file: string | undefined) => (file === undefined ? undefined : resolve(directory, file))
+  if (exchange !== undefined) return tokenExchange(exchange, { inFolder, upstreamTokens })
+  if (crossAppAccess !== undefined) return xaa(crossAppAccess, { inFolder, upstreamTokens })
   return inject === undefined ? forwarded() : upstreamInject(inject, upstreamTokens)
 }

@@ -11,6 +11,8 @@ export interface TokenEndpointSettings {
   readonly clientSecretFile?: string | undefined
   readonly caBundleFile?: string | undefined
   readonly allowPrivateIP?: boolean | undefined
+  /** What the log and callers are told of it by; default `its token endpoint`. */
+  readonly name?: string | undefined
 }
 
 /** A token as its endpoint gave it. */
@@ -38,12 +40,15 @@ const ERRORS: ReadonlySet<unknown> = new Set([
 
 /** One token endpoint (RFC 6749 section 3.2), with HTTP Basic authentication where there is a client secret. */
 export class TokenEndpoint {
+  readonly name: string
   readonly #url: string
   readonly #clientId: string | undefined
   readonly #readSecret: ReadSecretFile | undefined
   readonly #fetch: GuardedFetch
 
-  constructor({ tokenUrl, clientId, clientSecretFile, caBundleFile, allowPrivateIP }: TokenEndpointSettings) {
+  constructor(settings: TokenEndpointSettings) {
+    const { tokenUrl, clientId, clientSecretFile, caBundleFile, allowPrivateIP, name = 'its token endpoint' } = settings
+    this.name = name
     this.#url = tokenUrl
     this.#clientId = clientId
     this.#readSecret = clientSecretFile === undefined ? undefined : secretFile(clientSecretFile)
@@ -70,12 +75,38 @@ export class TokenEndpoint {
   async request(form: Readonly<Record<string, string | undefined>>): Promise<IssuedToken> {
     const { status, text } = await this.#post(form)
     const answer = parse(text)
-    if (status === 200 && answer !== undefined) return issuedToken(answer)
-    if (status < 400 || status >= 500 || status === 429) throw unavailable(`answered HTTP ${status}`)
+    if (status === 200 && answer !== undefined) return this.#issuedToken(answer)
+    if (status < 400 || status >= 500 || status === 429) throw this.unusable(`answered HTTP ${status}`)
     const code = ERRORS.has(answer?.['error']) ? ` (${String(answer?.['error'])})` : ''
-    throw new CredentialError(`the token endpoint refused the request with HTTP ${status}${code}`, {
-      text: 'its token endpoint refused the exchange',
+    throw new CredentialError(`${this.name} refused the request with HTTP ${status}${code}`, {
+      text: `${this.name} refused the exchange`,
       isPassing: false,
+    })
+  }
+
+  #issuedToken(answer: Record<string, unknown>): IssuedToken {
+    const { access_token: token, token_type: tokenType, issued_token_type: issued, expires_in: expiresIn } = answer
+    if (typeof token !== 'string' || token.length > LONGEST_TOKEN || !TOKEN.test(token))
+      throw this.unusable('gave no access_token that can stand in a header')
+    if (typeof tokenType !== 'string') throw this.unusable('gave no token_type')
+    if (issued !== undefined && typeof issued !== 'string')
+      throw this.unusable('gave an issued_token_type that is no text')
+    if (expiresIn !== undefined && (typeof expiresIn !== 'number' || !Number.isFinite(expiresIn) || expiresIn <= 0))
+      throw this.unusable('gave an expires_in that is no number of seconds')
+    return {
+      token,
+      tokenType,
+      issuedTokenType: issued,
+      expiresAt: expiresIn === undefined ? undefined : Date.now() + expiresIn * 1000,
+    }
+  }
+
+  /** The endpoint can't be used: it is away, or its answer is none. */
+  unusable(what: string, cause?: unknown): CredentialError {
+    return new CredentialError(`${this.name} ${what}`, {
+      text: `${this.name} does not answer as it should`,
+      isPassing: true,
+      cause,
     })
   }
 
@@ -88,7 +119,7 @@ export class TokenEndpoint {
       return await this.#fetch(this.#url, headers, body.toString())
     } catch (cause) {
       const { code, name, message } = cause as NodeJS.ErrnoException
-      throw unavailable(`can’t be asked: ${code ?? name}: ${message}`, cause)
+      throw this.unusable(`can’t be asked: ${code ?? name}: ${message}`, cause)
     }
   }
 
@@ -110,27 +141,3 @@ function parse(text: string): Record<string, unknown> | undefined {
     return undefined
   }
 }
-
-function issuedToken(answer: Record<string, unknown>): IssuedToken {
-  const { access_token: token, token_type: tokenType, issued_token_type: issued, expires_in: expiresIn } = answer
-  if (typeof token !== 'string' || token.length > LONGEST_TOKEN || !TOKEN.test(token))
-    throw unavailable('gave no access_token that can stand in a header')
-  if (typeof tokenType !== 'string') throw unavailable('gave no token_type')
-  if (issued !== undefined && typeof issued !== 'string') throw unavailable('gave an issued_token_type that is no text')
-  if (expiresIn !== undefined && (typeof expiresIn !== 'number' || !Number.isFinite(expiresIn) || expiresIn <= 0))
-    throw unavailable('gave an expires_in that is no number of seconds')
-  return {
-    token,
-    tokenType,
-    issuedTokenType: issued,
-    expiresAt: expiresIn === undefined ? undefined : Date.now() + expiresIn * 1000,
-  }
-}
-
-/** The endpoint can't be used: it is away, or its answer is none. */
-export const unavailable = (what: string, cause?: unknown): CredentialError =>
-  new CredentialError(`the token endpoint ${what}`, {
-    text: 'its token endpoint does not answer as it should',
-    isPassing: true,
-    cause,
-  })

@@ -1,7 +1,7 @@
-import { resolve } from 'node:path'
 import type { TokenExchangeConfig } from '../config/credential.ts'
-import { type Credential, CredentialError, type Strategy, type Subject } from './credential.ts'
-import { type IssuedToken, TokenEndpoint, unavailable } from './token-endpoint.ts'
+import { bearerCredential } from './bearer.ts'
+import type { Strategy, Subject } from './credential.ts'
+import { TokenEndpoint } from './token-endpoint.ts'
 import type { UpstreamTokens } from './upstream-tokens.ts'
 
 const GRANT = 'urn:ietf:params:oauth:grant-type:token-exchange'
@@ -10,17 +10,22 @@ const ACCESS_TOKEN = `${TYPE}access_token`
 /** What may be sent as a bearer token; a refresh or ID token is none (RFC 8693 section 3). */
 const BEARERS: ReadonlySet<unknown> = new Set([ACCESS_TOKEN, `${TYPE}jwt`])
 
+interface TokenExchangeOptions {
+  /** The absolute path of a file of the configuration. */
+  inFolder(file: string | undefined): string | undefined
+  readonly upstreamTokens: UpstreamTokens
+}
+
 /**
  * Exchanges a token of the caller for one that is meant for the backend (RFC 8693). The subject is the caller's
  * verified token or, with `subjectProviderName`, the access token that this upstream provider has given the caller.
  */
 export function tokenExchange(
   config: TokenExchangeConfig,
-  options: { readonly directory: string; readonly upstreamTokens: UpstreamTokens },
+  { inFolder, upstreamTokens }: TokenExchangeOptions,
 ): Strategy {
   const { audience, scopes, subjectProviderName, subjectTokenType = 'access_token' } = config
   const { headerName = 'authorization' } = config
-  const inFolder = (file: string | undefined) => (file === undefined ? undefined : resolve(options.directory, file))
   const endpoint = new TokenEndpoint({
     ...config,
     clientSecretFile: inFolder(config.clientSecretFile),
@@ -37,7 +42,7 @@ export function tokenExchange(
 
   async function subjectToken({ token, ...caller }: Subject): Promise<string> {
     if (subjectProviderName === undefined) return token
-    const stored = await options.upstreamTokens.accessToken(caller, subjectProviderName)
+    const stored = await upstreamTokens.accessToken(caller, subjectProviderName)
     return stored.token
   }
 
@@ -46,22 +51,17 @@ export function tokenExchange(
     isOfLogin: subjectProviderName !== undefined,
     async obtain(subject) {
       const issued = await endpoint.request({ ...ofExchange, subject_token: await subjectToken(subject) })
-      if (!BEARERS.has(issued.issuedTokenType)) throw unavailable('gave a token of another type, or of none')
-      return bearerCredential(headerName, issued)
+      if (!BEARERS.has(issued.issuedTokenType)) throw endpoint.unusable('gave a token of another type, or of none')
+      return bearerCredential(headerName, issued, endpoint)
     },
     obtainOwn: endpoint.hasClient
       ? async () =>
-          bearerCredential(headerName, await endpoint.request({ grant_type: 'client_credentials', audience, scope }))
+          bearerCredential(
+            headerName,
+            await endpoint.request({ grant_type: 'client_credentials', audience, scope }),
+            endpoint,
+          )
       : undefined,
     close: () => endpoint.close(),
   }
-}
-
-/** A header with a bearer token. Throws where the token is of another kind: one that is bound to a key can't be sent so. */
-function bearerCredential(headerName: string, { token, tokenType, expiresAt }: IssuedToken): Credential {
-  if (tokenType.toLowerCase() === 'bearer') return { headers: [headerName, `Bearer ${token}`], expiresAt }
-  throw new CredentialError('the token endpoint gave a token that is no bearer token', {
-    text: 'its token endpoint gives no bearer tokens',
-    isPassing: false,
-  })
 }

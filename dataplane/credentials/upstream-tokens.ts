@@ -22,6 +22,8 @@ export interface UpstreamTokens {
    * caller's login has none that can be used.
    */
   accessToken(caller: TokenHolder, provider: string, refused?: string): Promise<UpstreamToken>
+  /** The ID token, which was verified at login, as long as it has not ended. Rejects as `accessToken` does. */
+  idToken(caller: TokenHolder, provider: string): Promise<string>
 }
 
 export const noUpstreamToken = (provider: string): CredentialError =>
@@ -33,4 +35,5 @@ export const noUpstreamToken = (provider: string): CredentialError =>
 /** There is no authorization server: nobody has logged in anywhere. */
 export const noUpstreamTokens: UpstreamTokens = {
   accessToken: (_caller, provider) => Promise.reject(noUpstreamToken(provider)),
+  idToken: (_caller, provider) => Promise.reject(noUpstreamToken(provider)),
 }

@@ -4,13 +4,14 @@ import { addressFindings, isLoopback, urlFindings } from './url.ts'
 
 /** What is wrong with how a credential is obtained, which stands at the pointer `at`. */
 export function credentialFindings(credential: CredentialConfig, at: string): readonly Finding[] {
-  const blocks = ['tokenExchange', 'upstreamInject', 'forwarded'] as const
-  const { type, tokenExchange } = credential
+  const blocks = ['tokenExchange', 'upstreamInject', 'xaa', 'forwarded'] as const
+  const { type, tokenExchange, xaa } = credential
   return [
     ...blocks
       .filter((block) => (block === type) !== (credential[block] !== undefined))
       .map((block) => ({ pointer: `${at}/${block}`, message: `must be set when type is ${block}, and only then` })),
     ...(tokenExchange === undefined ? [] : tokenClientFindings(tokenExchange, `${at}/tokenExchange`)),
+    ...(xaa === undefined ? [] : xaaFindings(xaa, `${at}/xaa`)),
   ]
 }
 
@@ -38,24 +39,77 @@ interface TokenClient {
   readonly insecureAllowHTTP?: boolean | undefined
 }
 
+/** What the fields of a token endpoint and of the gateway's client there are called, where there are such. */
+interface TokenClientFields {
+  readonly url: string
+  readonly client: string
+  readonly insecure?: string
+  readonly private?: string
+}
+
+const EXCHANGE_FIELDS = {
+  url: 'tokenUrl',
+  client: 'clientId',
+  insecure: 'insecureAllowHTTP',
+  private: 'allowPrivateIP',
+}
+
 /**
  * What is wrong with a token endpoint and the gateway's client there: callers' tokens and the secret go there, so it is
  * https, or on loopback, or plain http by choice; and a secret belongs to a client.
  */
-export function tokenClientFindings(client: TokenClient, at: string): readonly Finding[] {
+export function tokenClientFindings(
+  client: TokenClient,
+  at: string,
+  fields: TokenClientFields = EXCHANGE_FIELDS,
+): readonly Finding[] {
   const { tokenUrl, clientId, clientSecretFile, clientSecretRef, allowPrivateIP, insecureAllowHTTP } = client
-  const pointer = `${at}/tokenUrl`
+  const pointer = `${at}/${fields.url}`
   const url = URL.parse(tokenUrl)
   const isSecure = url === null || url.protocol === 'https:' || isLoopback(url) || insecureAllowHTTP === true
-  const called = { allowPrivateIP, allowLoopback: url !== null && isLoopback(url), allowedBy: 'allowPrivateIP' }
+  const called = { allowPrivateIP, allowLoopback: url !== null && isLoopback(url), allowedBy: fields.private }
+  const choice = fields.insecure === undefined ? '' : `, or needs ${fields.insecure}: true`
   return [
     ...urlFindings(tokenUrl, pointer),
     ...addressFindings(tokenUrl, pointer, called),
-    ...(isSecure
-      ? []
-      : [{ pointer, message: 'must be https; plain http is for loopback, or needs insecureAllowHTTP: true' }]),
+    ...(isSecure ? [] : [{ pointer, message: `must be https; plain http is for loopback${choice}` }]),
     ...((clientSecretFile ?? clientSecretRef) !== undefined && clientId === undefined
-      ? [{ pointer: `${at}/clientId`, message: 'is required with a client secret' }]
+      ? [{ pointer: `${at}/${fields.client}`, message: 'is required with a client secret' }]
       : []),
   ]
 }
+
+interface CrossAppAccess {
+  readonly idpTokenUrl: string
+  readonly idpClientId?: string | undefined
+  readonly idpClientSecretFile?: unknown
+  readonly idpClientSecretRef?: unknown
+  readonly targetTokenUrl: string
+  readonly targetClientId?: string | undefined
+  readonly targetClientSecretFile?: unknown
+  readonly targetClientSecretRef?: unknown
+  readonly insecureTargetTokenUrl?: boolean | undefined
+}
+
+/** What is wrong with the two token endpoints of cross-app access; that of the identity provider is never plain http. */
+export const xaaFindings = (xaa: CrossAppAccess, at: string): readonly Finding[] => [
+  ...tokenClientFindings(
+    {
+      tokenUrl: xaa.idpTokenUrl,
+      clientId: xaa.idpClientId,
+      clientSecretFile: xaa.idpClientSecretFile ?? xaa.idpClientSecretRef,
+    },
+    at,
+    { url: 'idpTokenUrl', client: 'idpClientId' },
+  ),
+  ...tokenClientFindings(
+    {
+      tokenUrl: xaa.targetTokenUrl,
+      clientId: xaa.targetClientId,
+      clientSecretFile: xaa.targetClientSecretFile ?? xaa.targetClientSecretRef,
+      insecureAllowHTTP: xaa.insecureTargetTokenUrl,
+    },
+    at,
+    { url: 'targetTokenUrl', client: 'targetClientId', insecure: 'insecureTargetTokenUrl' },
+  ),
+]

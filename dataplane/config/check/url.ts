@@ -30,7 +30,7 @@ export interface Reachable {
   readonly allowPrivateIP?: boolean | undefined
   readonly allowLoopback?: boolean | undefined
   /** The setting that would allow it, for people. */
-  readonly allowedBy: string
+  readonly allowedBy?: string | undefined
 }
 
 /** A finding where a URL names an address that no connection is ever opened to under these settings (net/connect.ts). */
@@ -41,6 +41,8 @@ export function addressFindings(text: string, pointer: string, reachable: Reacha
   if (addressClass === 'never')
     return [{ pointer, message: `${url?.hostname} is a reserved or link-local address: it is never called` }]
   if (reachable.allowPrivateIP || (addressClass === 'loopback' && reachable.allowLoopback)) return []
-  const message = `${url?.hostname} is a ${addressClass} address: it is called only under ${reachable.allowedBy}`
+  const allowed =
+    reachable.allowedBy === undefined ? 'it is not called' : `it is called only under ${reachable.allowedBy}`
+  const message = `${url?.hostname} is a ${addressClass} address: ${allowed}`
   return [{ pointer, message }]
 }

@@ -97,7 +97,10 @@ export class OwnIssuer {
       const server = await this.current()
       return server === undefined ? noUpstreamTokens : storedUpstreamTokens(server.tokens, server.local)
     }
-    return { accessToken: async (...asked) => (await tokens()).accessToken(...asked) }
+    return {
+      accessToken: async (...asked) => (await tokens()).accessToken(...asked),
+      idToken: async (...asked) => (await tokens()).idToken(...asked),
+    }
   }
 
   async close(): Promise<void> {

@@ -10,8 +10,8 @@ import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
 import { referencedConfig } from '../configs/referenced-config.ts'
-import { caBundleFile } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
+import { type CredentialSettings, credentialSettings, providerOf } from './credential-settings.ts'
 import { providerProblem } from './upstream-providers.ts'
 
 /** Names an MCPExternalAuthConfig, where any is to be used. */
@@ -23,7 +23,7 @@ export interface OutgoingCredential {
   readonly config: string
   readonly type: MCPExternalAuthConfig['spec']['type']
   /** What the backend's configuration gets of it; nothing where none is sent. */
-  readonly settings: Pick<BackendConfig, 'headerFiles' | 'credential'>
+  readonly settings: CredentialSettings
   /** Whether each caller has one of their own, so that callers need a name. */
   readonly isPersonal: boolean
   /** The upstream provider whose token it is, or is obtained with. */
@@ -71,50 +71,14 @@ export function outgoingCredential(
   const found = find(ref, resolver)
   if (found === undefined) return undefined
   const { type } = found.spec
-  const settings = settingsOf(found.spec, resolver, mounts)
+  const settings = credentialSettings(found.spec, resolver, mounts)
   const { credential } = settings
   return {
     config: found.metadata.name,
     type,
     settings,
     isPersonal: credential !== undefined,
-    provider: credential?.upstreamInject?.providerName ?? credential?.tokenExchange?.subjectProviderName,
-  }
-}
-
-function settingsOf(
-  { type, headerInjection, bearerToken, tokenExchange, upstreamInject }: MCPExternalAuthConfig['spec'],
-  resolver: Resolver,
-  mounts: Mounts,
-): OutgoingCredential['settings'] {
-  if (type === 'headerInjection' && headerInjection) {
-    const { name, key } = headerInjection.valueSecretRef
-    return { headerFiles: [{ name: headerInjection.headerName, file: mounts.secretFile(name, key) }] }
-  }
-  if (type === 'bearerToken' && bearerToken) {
-    const { name, key } = bearerToken.tokenSecretRef
-    return { headerFiles: [{ name: 'Authorization', file: mounts.secretFile(name, key), prefix: 'Bearer ' }] }
-  }
-  if (type === 'upstreamInject' && upstreamInject) return { credential: { type, upstreamInject } }
-  return type === 'tokenExchange' && tokenExchange
-    ? { credential: { type, tokenExchange: exchangeOf(tokenExchange, resolver, mounts) } }
-    : {}
-}
-
-type Exchange = NonNullable<MCPExternalAuthConfig['spec']['tokenExchange']>
-
-function exchangeOf(
-  { clientSecretRef, caBundleRef, externalTokenHeaderName, ...settings }: Exchange,
-  resolver: Resolver,
-  mounts: Mounts,
-): NonNullable<NonNullable<BackendConfig['credential']>['tokenExchange']> {
-  const caFile = caBundleFile(caBundleRef, '/spec/tokenExchange/caBundleRef', resolver, mounts)
-  const { name, key } = clientSecretRef ?? {}
-  return {
-    ...settings,
-    ...(name === undefined || key === undefined ? {} : { clientSecretFile: mounts.secretFile(name, key) }),
-    ...(externalTokenHeaderName === undefined ? {} : { headerName: externalTokenHeaderName }),
-    ...(caFile === undefined ? {} : { caBundleFile: caFile }),
+    provider: providerOf(credential),
   }
 }
 

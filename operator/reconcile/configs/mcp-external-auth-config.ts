@@ -1,5 +1,5 @@
 import { type MCPExternalAuthConfig, mcpExternalAuthConfig } from '../../../crds/index.ts'
-import { tokenClientFindings } from '../../../dataplane/config/check/credential.ts'
+import { tokenClientFindings, xaaFindings } from '../../../dataplane/config/check/credential.ts'
 import { checkNotRefused } from '../outcome/supported.ts'
 import { caBundleFound } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
@@ -12,8 +12,9 @@ export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> 
   if (type !== 'unauthenticated' && object.spec[type] === undefined)
     resolver.problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/${type}`, joint: ' ', message: 'must be set' })
   checkSecrets(mcpExternalAuthConfig, object, resolver)
-  const { tokenExchange } = object.spec
+  const { tokenExchange, xaa } = object.spec
   if (type === 'tokenExchange' && tokenExchange) checkTokenExchange(tokenExchange, resolver)
+  if (type === 'xaa' && xaa) note(xaaFindings(xaa, '/spec/xaa'), resolver)
 }
 
 function checkTokenExchange(
@@ -22,8 +23,14 @@ function checkTokenExchange(
 ): void {
   const at = '/spec/tokenExchange'
   if (exchange.caBundleRef) caBundleFound(exchange.caBundleRef, `${at}/caBundleRef`, resolver)
-  for (const { pointer, message } of tokenClientFindings(exchange, at))
-    resolver.problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
+  note(tokenClientFindings(exchange, at), resolver)
+}
+
+function note(
+  findings: readonly { readonly pointer: string; readonly message: string }[],
+  { problems }: Resolver,
+): void {
+  for (const { pointer, message } of findings) problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
 }
 
 export const reconcileMcpExternalAuthConfig = planConfig(mcpExternalAuthConfig, checkExternalAuthConfig)

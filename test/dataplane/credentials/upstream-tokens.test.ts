@@ -16,13 +16,14 @@ const store: UpstreamTokens = {
     subject === 'alice' && provider === 'github' && !('token' in rest)
       ? Promise.resolve({ token: 'raw-of-alice', expiresAt: undefined })
       : Promise.reject(noUpstreamToken(provider)),
+  idToken: noUpstreamTokens.idToken,
 }
 
 test('with subjectProviderName the subject is that provider’s token of the same caller, never the caller’s own', async () => {
   const endpoint = await startTokenEndpoint()
   const strategy = tokenExchange(
     { tokenUrl: endpoint.url, subjectProviderName: 'github' },
-    { directory: '/', upstreamTokens: store },
+    { inFolder: (file) => file, upstreamTokens: store },
   )
   await strategy.obtain(caller('alice'))
   assert.is(endpoint.requests[0]?.form['subject_token'], 'raw-of-alice')

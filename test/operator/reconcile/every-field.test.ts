@@ -204,7 +204,7 @@ metadata: {name: inline}
 spec:
   groupRef: {name: tools}
   incomingAuth: {type: anonymous}
-  outgoingAuth: {source: inline, backends: {secured: {type: discovered}, with-injected: {type: discovered}, with-named-subject: {type: discovered}}}
+  outgoingAuth: {source: inline, backends: {secured: {type: discovered}, with-injected: {type: discovered}, with-cross-app-of-login: {type: discovered}, with-named-subject: {type: discovered}}}
   config: {sessionStorage: {provider: redis, address: "redis:6379", db: 1, keyPrefix: x}}
 ---
 kind: MCPExternalAuthConfig
@@ -272,6 +272,48 @@ spec: {type: upstreamInject, upstreamInject: {providerName: github}}
 kind: MCPExternalAuthConfig
 metadata: {name: named-subject}
 spec: {type: tokenExchange, tokenExchange: {tokenUrl: "https://idp.example.com/token", subjectProviderName: github}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: cross-app}
+spec:
+  type: xaa
+  xaa:
+    idpTokenUrl: https://idp.example.com/token
+    idpClientId: c
+    idpClientSecretRef: {name: secret, key: key}
+    targetTokenUrl: https://target.example.com/token
+    targetClientId: t
+    targetClientSecretRef: {name: secret, key: key}
+    targetAudience: https://target.example.com
+    targetResource: https://target.example.com/mcp
+    scopes: [s]
+    subjectTokenType: urn:ietf:params:oauth:token-type:id_token
+---
+kind: MCPExternalAuthConfig
+metadata: {name: cross-app-of-login}
+spec:
+  type: xaa
+  xaa:
+    idpTokenUrl: https://idp.example.com/token
+    targetTokenUrl: http://target.example.com/token
+    targetAudience: https://target.example.com
+    subjectProviderName: github
+    insecureTargetTokenUrl: true
+---
+kind: MCPRemoteProxy
+metadata: {name: with-cross-app}
+spec:
+  remoteUrl: https://example.com/mcp
+  oidcConfigRef: {name: inline, audience: a}
+  externalAuthConfigRef: {name: cross-app}
+---
+kind: MCPServerEntry
+metadata: {name: with-cross-app-of-login}
+spec:
+  remoteUrl: https://example.com/mcp
+  transport: streamable-http
+  groupRef: {name: tools}
+  externalAuthConfigRef: {name: cross-app-of-login}
 ---
 kind: MCPServerEntry
 metadata: {name: with-injected}

@@ -1,0 +1,96 @@
+import { decodeJwt, decodeProtectedHeader } from 'jose'
+import type { XaaConfig } from '../config/credential.ts'
+import { bearerCredential } from './bearer.ts'
+import type { Strategy, Subject } from './credential.ts'
+import { TokenEndpoint } from './token-endpoint.ts'
+import type { UpstreamTokens } from './upstream-tokens.ts'
+
+const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
+const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+const ID_TOKEN = 'urn:ietf:params:oauth:token-type:id_token'
+const ID_JAG = 'urn:ietf:params:oauth:token-type:id-jag'
+/** What is given is no access token (RFC 8693 section 2.2.1). */
+const NOT_APPLICABLE = 'n_a'
+
+interface XaaOptions {
+  /** The absolute path of a file of the configuration. */
+  inFolder(file: string | undefined): string | undefined
+  readonly upstreamTokens: UpstreamTokens
+}
+
+/**
+ * Cross-app access (Identity Assertion JWT Authorization Grant): the identity provider gives an assertion for the user's
+ * ID token, and the target's authorization server an access token for the assertion (RFC 7523). The ID token is the one
+ * of the login at `subjectProviderName` or, without it, the caller's own verified token.
+ */
+export function xaa(config: XaaConfig, { inFolder, upstreamTokens }: XaaOptions): Strategy {
+  const { scopes, subjectProviderName, targetAudience, targetResource } = config
+  const provider = new TokenEndpoint({
+    tokenUrl: config.idpTokenUrl,
+    clientId: config.idpClientId,
+    clientSecretFile: inFolder(config.idpClientSecretFile),
+    name: 'the identity provider’s token endpoint',
+  })
+  const target = new TokenEndpoint({
+    tokenUrl: config.targetTokenUrl,
+    clientId: config.targetClientId,
+    clientSecretFile: inFolder(config.targetClientSecretFile),
+    name: 'the target’s token endpoint',
+  })
+  const scope = scopes === undefined || scopes.length === 0 ? undefined : scopes.join(' ')
+
+  const idToken = ({ token, ...caller }: Subject) =>
+    subjectProviderName === undefined ? token : upstreamTokens.idToken(caller, subjectProviderName)
+
+  async function assertionFor(subject: Subject): Promise<string> {
+    const issued = await provider.request({
+      grant_type: EXCHANGE,
+      requested_token_type: ID_JAG,
+      subject_token: await idToken(subject),
+      subject_token_type: config.subjectTokenType ?? ID_TOKEN,
+      audience: targetAudience,
+      resource: targetResource,
+      scope,
+    })
+    const isAssertion = issued.issuedTokenType === ID_JAG && issued.tokenType.toLowerCase() === NOT_APPLICABLE
+    if (!isAssertion) throw provider.unusable('gave a token of another type, or of none')
+    const { aud, resource } = claimsOf(issued.token) ?? {}
+    // An assertion that is good elsewhere as well could be used there by the target.
+    if (!isAlone(aud, targetAudience)) throw provider.unusable('gave an assertion that is not for the target alone')
+    if (targetResource !== undefined && !isAlone(resource, targetResource))
+      throw provider.unusable('gave an assertion for another resource')
+    return issued.token
+  }
+
+  return {
+    key: JSON.stringify(['xaa', config]),
+    isOfLogin: subjectProviderName !== undefined,
+    async obtain(subject) {
+      const assertion = await assertionFor(subject)
+      return bearerCredential('authorization', await target.request({ grant_type: JWT_BEARER, assertion }), target)
+    },
+    obtainOwn: target.hasClient
+      ? async () => {
+          const issued = await target.request({ grant_type: 'client_credentials', resource: targetResource, scope })
+          return bearerCredential('authorization', issued, target)
+        }
+      : undefined,
+    close: async () => {
+      await Promise.all([provider.close(), target.close()])
+    },
+  }
+}
+
+/** Of an assertion that has come from the provider itself; who takes it checks its signature. */
+function claimsOf(assertion: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    decodeProtectedHeader(assertion)
+    return decodeJwt(assertion)
+  } catch {
+    return undefined
+  }
+}
+
+/** Whether a claim has this value and no other one. */
+const isAlone = (claim: unknown, value: string): boolean =>
+  claim === value || (Array.isArray(claim) && claim.length === 1 && claim[0] === value)
