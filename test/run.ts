@@ -11,7 +11,7 @@
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { relative } from 'node:path'
-import { leakLines, watchSecrets } from './secrets/scan.ts'
+import { leakLines, removeAbandoned, watchSecrets } from './secrets/scan.ts'
 import { setUp } from './setup/index.ts'
 import { needsOf } from './setup/needs.ts'
 import { testFiles } from './setup/test-files.ts'
@@ -104,6 +104,7 @@ try {
   process.exit(1)
 }
 
+removeAbandoned()
 const waiting = [...files]
 const results: Result[] = []
 async function work(): Promise<void> {

@@ -1,5 +1,5 @@
 /** Not a test of its own: a test file whose processes and logs tell a secret, as PORTICO_LEAK says (leaks.test.ts). */
-import { spawn } from 'node:child_process'
+import { execFileSync, execSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,13 +9,16 @@ import { secret } from './watch.ts'
 
 const made = secret(['made', 'by', 'a', 'helper', process.pid].join('-'))
 const sent = ['sent', 'in', 'a', 'header', process.pid].join('-')
+const posted = ['sent', 'in', 'a', 'form', process.pid].join('-')
 
-/** Sends a credential that no helper knows of. */
+/** Sends credentials that no helper knows of. */
 async function send(): Promise<void> {
-  const server = createServer((_request, response) => response.end()).listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const server = createServer((request, response) => request.resume().on('end', () => response.end()))
+  await once(server.listen(0, '127.0.0.1'), 'listening')
   const { port } = server.address() as AddressInfo
-  await (await fetch(`http://127.0.0.1:${port}`, { headers: { authorization: `Bearer ${sent}` } })).text()
+  const headers = { authorization: `Bearer ${sent}` }
+  const body = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: posted })
+  await (await fetch(`http://127.0.0.1:${port}`, { method: 'POST', headers, body })).text()
   server.close()
   server.closeAllConnections()
 }
@@ -32,6 +35,10 @@ const ways: Readonly<Record<string, () => void | Promise<void>>> = {
   encoded: () => console.log(`it is ${Buffer.from(made).toString('base64')}`),
   child: () => child(`the child says ${made}`),
   log: () => keptLog().log.info({ what: made }, 'told'),
+  waited: () => void execFileSync(process.execPath, ['-p', `'the child says ' + ${JSON.stringify(made)}`]),
+  shell: () => void execSync(`echo the child says ${made}`),
+  failed: () => void spawnSync(process.execPath, ['-e', `throw 'the child says ' + ${JSON.stringify(made)}`]),
+  form: () => console.log(`it is ${posted}`),
   header: () => console.log(`it is ${sent}`),
 }
 

@@ -1,9 +1,11 @@
 /** A test whose output holds a secret fails, whichever way the secret got there. */
 import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { secretFinder } from './scan.ts'
+import { removeAbandoned, secretFinder } from './scan.ts'
 
 const root = join(import.meta.dirname, '../..')
 
@@ -23,6 +25,10 @@ for (const [leak, where] of [
   ['printed', 'its own output, after it is'],
   ['encoded', 'its own output, after it is'],
   ['header', 'its own output, after it is'],
+  ['form', 'its own output, after it is'],
+  ['waited', 'after the child says'],
+  ['shell', 'after the child says'],
+  ['failed', 'after the child says'],
   ['child', 'after the child says'],
   ['log', 'kept-log'],
 ] as const)
@@ -32,8 +38,16 @@ for (const [leak, where] of [
     assert.match(stdout, where)
     assert.match(stdout, '0 passed, 1 failed')
     assert.not.match(stdout, 'by-a-helper')
-    assert.not.match(stdout, 'in-a-header')
+    assert.not.match(stdout, /in-a-(header|form)/)
   })
+
+test('what a runner has left that was killed is removed, and nobody else’s', () => {
+  const { pid } = spawnSync(process.execPath, ['-e', ''])
+  const folders = [pid, process.pid].map((owner) => mkdtempSync(join(tmpdir(), `portico-secrets-${owner}-`)))
+  removeAbandoned()
+  assert.equal(folders.map(existsSync), [false, true])
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+})
 
 test('each form of a secret is found, at any place, and nothing else', () => {
   const find = secretFinder(['p%ss "w:rd+ü and more', 'p%ss another one'])

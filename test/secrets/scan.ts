@@ -59,6 +59,26 @@ export function secretFinder(secrets: Iterable<string>): (name: string, output: 
   }
 }
 
+/** Before the process id of the runner whose it is. */
+const FOLDER = 'portico-secrets-'
+
+/** Removes what runners have left that were killed. */
+export function removeAbandoned(): void {
+  for (const name of readdirSync(tmpdir())) {
+    const [, pid] = /^portico-secrets-(\d+)-/.exec(name) ?? []
+    if (pid !== undefined && !isAlive(Number(pid))) rmSync(join(tmpdir(), name), { recursive: true, force: true })
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    // It is somebody else's.
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
 /** Where one test file's secrets and the output of its processes are kept while it runs. */
 export interface SecretWatch {
   /** For the environment of the test process. */
@@ -68,7 +88,7 @@ export interface SecretWatch {
 }
 
 export function watchSecrets(): SecretWatch {
-  const folder = mkdtempSync(join(tmpdir(), 'portico-secrets-'))
+  const folder = mkdtempSync(join(tmpdir(), `${FOLDER}${process.pid}-`))
   return {
     env: { [FOLDER_VARIABLE]: folder },
     leaks(output) {

@@ -2,13 +2,14 @@
  * Loaded before each test file (test/run.ts): keeps the secrets that a test uses and the output of the processes that it
  * starts, in a folder that the runner reads once the file has ended. A secret in any output fails the file.
  *
- * Secrets are known by themselves: helpers that make one call `secret`, and credentials in the headers of any request
- * that this process sends or receives are noticed.
+ * Secrets are known by themselves: helpers that make one call `secret`, and credentials in the headers and forms of any
+ * request that this process sends or receives are noticed.
  */
-import type { ChildProcess } from 'node:child_process'
+import processes, { type ChildProcess } from 'node:child_process'
 import { subscribe } from 'node:diagnostics_channel'
 import { appendFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
+import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 
@@ -47,8 +48,7 @@ export function outputWatch(name: string): (piece: string | Uint8Array) => void 
 }
 
 /** Sees what a stream reads without taking it from whom it is for. */
-function watchStream(name: string, stream: Readable): void {
-  const watch = outputWatch(name)
+function see(stream: Readable, watch: (piece: string | Uint8Array) => void): void {
   const push = stream.push.bind(stream)
   stream.push = (chunk: unknown, encoding?: BufferEncoding) => {
     if (chunk instanceof Uint8Array || typeof chunk === 'string') watch(chunk)
@@ -56,14 +56,59 @@ function watchStream(name: string, stream: Readable): void {
   }
 }
 
-/** It repeats the URL that it was given to whoever started it; what becomes of that is output, and is looked at. */
-const TELLS_ITS_STARTER = 'git'
+const nameOf = (file = 'process'): string => file.split('/').at(-1) ?? file
 
-function watchProcess(child: ChildProcess): void {
-  const name = child.spawnfile?.split('/').at(-1) ?? 'process'
-  if (name === TELLS_ITS_STARTER) return
-  if (child.stdout) watchStream(`${name}-stdout`, child.stdout)
-  if (child.stderr) watchStream(`${name}-stderr`, child.stderr)
+/** Commands that tell a secret to whoever started them; what becomes of that is output, and is looked at. */
+function tellsItsStarter(name: string, args: readonly string[]): boolean {
+  // git repeats the URL that it was given, kubectl gives a token to who asks for one, a browser the page with its fields.
+  return name === 'git' || / create token /.test(args.join(' ')) || args.includes('--dump-dom')
+}
+
+function watchProcess({ spawnfile, spawnargs, stdout, stderr }: ChildProcess): void {
+  const name = nameOf(spawnfile)
+  if (tellsItsStarter(name, spawnargs ?? [])) return
+  if (stdout) see(stdout, outputWatch(`${name}-stdout`))
+  if (stderr) see(stderr, outputWatch(`${name}-stderr`))
+}
+
+type Output = { readonly stdout?: unknown; readonly stderr?: unknown }
+
+function keepOutput(file: string, args: readonly string[], { stdout, stderr }: Output): void {
+  const name = nameOf(file)
+  if (tellsItsStarter(name, args)) return
+  for (const [from, text] of Object.entries({ stdout, stderr }))
+    if ((typeof text === 'string' || text instanceof Uint8Array) && text.length > 0)
+      outputWatch(`${name}-${from}`)(text)
+}
+
+/** The calls that wait for the process, which tell nobody else of it. */
+function watchWaitedFor(): void {
+  const { spawnSync, execFileSync, execSync } = processes
+  const argsIn = (given: readonly unknown[]) => (Array.isArray(given[0]) ? (given[0] as string[]) : [])
+  const replaced = {
+    spawnSync(file: string, ...given: readonly unknown[]) {
+      const result = Reflect.apply(spawnSync, processes, [file, ...given]) as Output
+      keepOutput(file, argsIn(given), result)
+      return result
+    },
+    execFileSync: (file: string, ...given: readonly unknown[]) =>
+      kept(file, argsIn(given), () => Reflect.apply(execFileSync, processes, [file, ...given])),
+    execSync: (command: string, ...given: readonly unknown[]) =>
+      kept('sh', [command], () => Reflect.apply(execSync, processes, [command, ...given])),
+  }
+  Object.assign(processes, replaced)
+  syncBuiltinESMExports()
+}
+
+function kept(file: string, args: readonly string[], run: () => unknown): unknown {
+  try {
+    const stdout = run()
+    keepOutput(file, args, { stdout })
+    return stdout
+  } catch (error) {
+    keepOutput(file, args, error as Output)
+    throw error
+  }
 }
 
 const CREDENTIALS = new Set(['authorization', 'proxy-authorization', 'cookie'])
@@ -81,14 +126,44 @@ function noteHeader(name: unknown, value: unknown): void {
   secret(new URLSearchParams(`password=${password}`).get('password') ?? '')
 }
 
+/** Fields of forms that are credentials: client authentication, grants, tokens to be exchanged or asked about. */
+const FIELDS = new Set([
+  ...['client_secret', 'client_assertion', 'password', 'code', 'code_verifier', 'refresh_token'],
+  ...['subject_token', 'actor_token', 'assertion', 'token'],
+])
+const FORM = 'application/x-www-form-urlencoded'
+/** A form that is larger is none of a token endpoint. */
+const LARGEST_FORM = 64 * 1024
+
+/** Notes the credentials of a form; one that comes in pieces is read by those that are whole fields. */
+function noteForm(piece: string | Uint8Array): void {
+  if (piece.length > LARGEST_FORM) return
+  const text = typeof piece === 'string' ? piece : Buffer.from(piece).toString()
+  for (const [name, value] of new URLSearchParams(text)) if (FIELDS.has(name)) secret(value)
+}
+
+function noteSentBody({
+  request,
+  chunk,
+}: {
+  readonly request: { readonly headers: unknown }
+  readonly chunk: unknown
+}) {
+  if (typeof chunk !== 'string' && !(chunk instanceof Uint8Array)) return
+  const { headers } = request
+  const text = Array.isArray(headers) ? headers.join() : headers
+  if (typeof text === 'string' && text.includes(FORM)) noteForm(chunk)
+}
+
 function noteSent({ request }: { readonly request: { readonly headers: unknown } }): void {
   const { headers } = request
   const fields = typeof headers === 'string' ? headers.split(/\r\n|: /) : Array.isArray(headers) ? headers : []
   for (let at = 0; at + 1 < fields.length; at += 2) noteHeader(fields[at], fields[at + 1])
 }
 
-function noteReceived({ request }: { readonly request: Pick<IncomingMessage, 'headers'> }): void {
+function noteReceived({ request }: { readonly request: IncomingMessage }): void {
   for (const name of CREDENTIALS) noteHeader(name, request.headers[name])
+  if (request.headers['content-type']?.includes(FORM) === true) see(request, noteForm)
 }
 
 if (folder !== undefined) {
@@ -97,6 +172,8 @@ if (folder !== undefined) {
     // Its streams are made a moment later, and before anything can be read.
     process.nextTick(() => watchProcess(child))
   })
+  watchWaitedFor()
+  subscribe('undici:request:bodyChunkSent', (message) => noteSentBody(message as Parameters<typeof noteSentBody>[0]))
   subscribe('undici:request:create', (message) => noteSent(message as Parameters<typeof noteSent>[0]))
   subscribe('http.server.request.start', (message) => noteReceived(message as Parameters<typeof noteReceived>[0]))
 }
