@@ -5,10 +5,13 @@ export interface Resources {
   readonly limits?: Readonly<Record<string, string>>
 }
 
-/** Memory is limited, CPU is not: a limit there only adds latency. Measured on an idle gateway of Node 24, with room. */
+/**
+ * Memory is limited, CPU is not: a limit there only adds latency. Measured on Node 24 with 500 tools, memory of its own:
+ * 70 MiB idle and 85 under load, with 20 policies 94 and 110 (resident 140 and 173, with what it maps of files).
+ */
 export const resourceDefaults = {
   server: { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } },
-  sidecar: { requests: { cpu: '50m', memory: '96Mi' }, limits: { memory: '256Mi' } },
+  sidecar: { requests: { cpu: '50m', memory: '128Mi' }, limits: { memory: '256Mi' } },
   gateway: { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } },
   registry: { requests: { cpu: '100m', memory: '128Mi' }, limits: { memory: '512Mi' } },
 } as const satisfies Record<string, Resources>
