@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { HttpBindings } from '@hono/node-server'
 import { createLocalJWKSet } from 'jose'
 import type { Logger } from 'pino'
-import type { AuthServerConfig, UpstreamProviderConfig } from '../config/auth-server.ts'
+import type { AuthServerConfig } from '../config/auth-server.ts'
 import { redisKeyPrefix } from '../config/redis.ts'
 import type { LocalIssuer } from '../identity/index.ts'
 import { PublicError } from '../server/errors.ts'
@@ -21,9 +21,9 @@ import { authServerApp, isServed } from './endpoint/app.ts'
 import type { Front } from './endpoint/front.ts'
 import { type KeyMaterial, keyFiles } from './keys/key-files.ts'
 import type { KeyedHash } from './keys/keyed-hash.ts'
+import { ChainLogin } from './login/chain-login.ts'
 import { type ConsentedLogin, consentedLogin } from './login/consented-login.ts'
 import { oidcUpstream } from './login/oidc-upstream.ts'
-import { singleLogin } from './login/single-login.ts'
 import { createGrants } from './provider/grants.ts'
 import { createProvider, LOGIN_TIME_S, type Provider } from './provider/provider.ts'
 import { Revocations } from './provider/revocations.ts'
@@ -168,11 +168,12 @@ interface LoginParts {
 
 function openLogin({ config, directory, log }: AuthServerOptions, { settings, ...parts }: LoginParts): ConsentedLogin {
   const { issuer, grantS } = settings
-  const [{ name, oidcConfig }] = config.upstreamProviders as [UpstreamProviderConfig]
-  const redirectUri = oidcConfig.redirectUri ?? `${issuer}/oauth/callback`
-  const upstream = oidcUpstream({ name, config: oidcConfig, directory, redirectUri })
+  const upstreams = config.upstreamProviders.map(({ name, oidcConfig }) => {
+    const redirectUri = oidcConfig.redirectUri ?? `${issuer}/oauth/callback`
+    return oidcUpstream({ name, config: oidcConfig, directory, redirectUri })
+  })
   const times = { loginS: LOGIN_TIME_S, keepS: grantS }
-  const login = singleLogin({ ...parts, ...times, issuer, upstream, log })
+  const login = new ChainLogin({ ...parts, ...times, issuer, upstreams, log })
   return consentedLogin({ ...parts, ...times, login, forgetTokens: (name) => parts.tokens.removeLogin(name) })
 }
 

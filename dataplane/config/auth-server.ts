@@ -83,9 +83,9 @@ export const authServer = Type.Object(
       scopes('Scopes that clients may ask for, besides those of OpenID Connect. Absent: those of incomingAuth.oidc.'),
     ),
     upstreamProviders: Type.Array(upstreamProvider, {
-      description: 'The identity provider that users log in at.',
+      description: 'The identity providers that users log in at, in this order; the first says who the user is.',
       minItems: 1,
-      maxItems: 1,
+      maxItems: 16,
     }),
     storage: Type.Optional(
       Type.Object(

@@ -14,6 +14,8 @@ export interface AuthServerUnderTest {
   readonly resource: string
   readonly gateway: GatewayUnderTest
   readonly upstream: LoginProvider
+  /** All providers, in order; the first is `upstream`. */
+  readonly upstreams: readonly LoginProvider[]
   /** Its configuration with changes. */
   config(more?: Partial<AuthServerConfig>, gateway?: Partial<TestConfig>): TestConfig
   close(): Promise<void>
@@ -27,6 +29,8 @@ interface StartOptions {
   readonly gateway?: Partial<TestConfig>
   /** Path of the issuer. */
   readonly path?: string
+  /** Names of the providers that users log in at; absent: `corp`. */
+  readonly providers?: readonly string[]
   prepare?(directory: string): Promise<void>
 }
 
@@ -34,7 +38,9 @@ export async function startAuthServer(options: StartOptions = {}): Promise<AuthS
   const port = await freePort()
   const issuer = `http://127.0.0.1:${port}${options.path ?? ''}`
   const resource = `http://127.0.0.1:${port}/mcp`
-  const upstream = await startLoginProvider([`${issuer}/oauth/callback`])
+  const { providers = ['corp'] } = options
+  const upstreams = await Promise.all(providers.map(() => startLoginProvider([`${issuer}/oauth/callback`])))
+  const [upstream] = upstreams as [LoginProvider]
   const config = (more: Partial<AuthServerConfig> = {}, gateway: Partial<TestConfig> = {}): TestConfig => ({
     backends: [],
     resourceUrl: resource,
@@ -42,18 +48,16 @@ export async function startAuthServer(options: StartOptions = {}): Promise<AuthS
     authServer: {
       issuer,
       scopes: SCOPES,
-      upstreamProviders: [
-        {
-          name: 'corp',
-          type: 'oidc',
-          oidcConfig: {
-            issuerUrl: upstream.issuer,
-            clientId: upstream.client.id,
-            clientSecretFile: 'upstream-secret',
-            scopes: ['openid', 'profile', 'email'],
-          },
+      upstreamProviders: upstreams.map((provider, index) => ({
+        name: providers[index] as string,
+        type: 'oidc',
+        oidcConfig: {
+          issuerUrl: provider.issuer,
+          clientId: provider.client.id,
+          clientSecretFile: secretFileOf(index),
+          scopes: ['openid', 'profile', 'email'],
         },
-      ],
+      })),
       ...options.authServer,
       ...more,
     },
@@ -61,7 +65,8 @@ export async function startAuthServer(options: StartOptions = {}): Promise<AuthS
     ...gateway,
   })
   const prepare = async (directory: string) => {
-    await writeFile(join(directory, 'upstream-secret'), upstream.client.secret)
+    for (const [index, { client }] of upstreams.entries())
+      await writeFile(join(directory, secretFileOf(index)), client.secret)
     await options.prepare?.(directory)
   }
   const gateway = await startGateway(config(), prepare, undefined, `127.0.0.1:${port}`)
@@ -70,13 +75,16 @@ export async function startAuthServer(options: StartOptions = {}): Promise<AuthS
     resource,
     gateway,
     upstream,
+    upstreams,
     config,
     async close() {
       await gateway.close()
-      await upstream.close()
+      await Promise.all(upstreams.map((provider) => provider.close()))
     },
   }
 }
+
+const secretFileOf = (index: number): string => (index === 0 ? 'upstream-secret' : `upstream-secret-${index + 1}`)
 
 /** The answer of a token endpoint. */
 export interface Tokens {

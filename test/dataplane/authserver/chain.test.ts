@@ -1,0 +1,156 @@
+/** Users log in at several providers in a row, and each backend gets the token of its own provider. */
+import { decodeJwt } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { injecting } from '../../support/gateway/login-gateway.ts'
+import { postModern } from '../../support/gateway/post.ts'
+import {
+  type AuthServerUnderTest,
+  REDIRECT,
+  startAuthServer,
+  TestClient,
+  tokensOf,
+} from '../../support/identity/auth-server.ts'
+import type { LoginProvider } from '../../support/identity/login-provider.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../support/servers/raw-server.ts'
+
+const PROVIDERS = ['corp', 'code', 'chat']
+
+let server: AuthServerUnderTest
+let raw: RawServer
+let client: TestClient
+
+test.before(async () => {
+  raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  const backends = PROVIDERS.flatMap((name) => injecting(name, raw.url, name))
+  server = await startAuthServer({ providers: PROVIDERS, gateway: { backends } })
+  client = await TestClient.register(server.issuer)
+})
+test.before.each(() => {
+  raw.seen.length = 0
+  client.agent.visited.length = 0
+  for (const [index, upstream] of server.upstreams.entries()) {
+    upstream.user = `alice-${index}`
+    upstream.before = undefined
+    upstream.requests.length = 0
+    client.agent.forget(new URL(upstream.issuer).host)
+  }
+})
+test.after(async () => {
+  await server.close()
+  await raw.close()
+})
+
+const hostsOf = (urls: readonly string[]) => [...new Set(urls.map((url) => new URL(url).host))]
+const hostOf = ({ issuer }: LoginProvider) => new URL(issuer).host
+const call = (name: string, token: string) =>
+  postModern(server.gateway.url, 'tools/call', { name: `${name}_t` }, { authorization: `Bearer ${token}` })
+/** The bearer tokens that a backend was called with. */
+const sent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
+
+test('in order, with one JWT at the end; each backend gets the token of its provider', async () => {
+  const { access_token: token } = await client.login()
+  const own = new URL(server.issuer).host
+  assert.equal(
+    hostsOf(client.agent.visited).filter((host) => host !== own),
+    server.upstreams.map(hostOf),
+  )
+  for (const name of PROVIDERS) assert.ok((await call(name, token)).json.result, name)
+  assert.is(new Set(sent()).size, PROVIDERS.length)
+  assert.not.ok(sent().includes(`Bearer ${token}`))
+  for (const upstream of server.upstreams) assert.ok(upstream.requests.includes('POST /token'))
+  const again = await client.login()
+  assert.is(decodeJwt(again.access_token).sub, decodeJwt(token).sub)
+  assert.is.not(decodeJwt(again.access_token)['tsid'], decodeJwt(token)['tsid'])
+})
+
+test('each provider gets a state, nonce and challenge of its own', async () => {
+  await client.login()
+  for (const name of ['state', 'nonce', 'code_challenge']) {
+    const values = server.upstreams.map(({ authorizations }) => authorizations.at(-1)?.get(name))
+    assert.is(new Set(values).size, PROVIDERS.length, name)
+  }
+  for (const { authorizations } of server.upstreams)
+    assert.is(authorizations.at(-1)?.get('code_challenge_method'), 'S256')
+})
+
+test('the first provider says who the user is', async () => {
+  const { sub } = decodeJwt((await client.login()).access_token)
+  for (const upstream of server.upstreams) client.agent.forget(hostOf(upstream))
+  for (const [index, upstream] of server.upstreams.entries()) if (index > 0) upstream.user = 'somebody else'
+  assert.is(decodeJwt((await client.login()).access_token).sub, sub)
+})
+
+for (const [index, name] of PROVIDERS.entries())
+  test(`a user who refuses at ${name} is logged in nowhere, and later providers are not asked`, async () => {
+    const upstream = server.upstreams[index] as LoginProvider
+    upstream.user = undefined
+    const refused = await client.authorize()
+    assert.is(refused.get('error'), 'access_denied')
+    assert.is(refused.get('code'), null)
+    const later = server.upstreams.slice(index + 1)
+    assert.equal(
+      later.map(({ requests }) => requests.length),
+      later.map(() => 0),
+    )
+  })
+
+test('a provider that fails in the middle ends the login', async () => {
+  const [, second] = server.upstreams as readonly [LoginProvider, LoginProvider]
+  second.before = (request, response) => {
+    if (request.url !== '/token') return false
+    response.writeHead(500).end('secret details of the provider')
+    return true
+  }
+  assert.is((await client.authorize()).get('error'), 'server_error')
+  assert.not.match(JSON.stringify(server.gateway.lines), 'secret details')
+})
+
+test('callbacks are good for the provider that they were made for, once', async () => {
+  const isCallback = (url: string) => url.startsWith(`${server.issuer}/oauth/callback`)
+  const first = await client.agent.follow(client.authorizeUrl(), isCallback)
+  const onwards = await client.agent.get(first.url)
+  assert.is(onwards.status, 302)
+  assert.is((await client.agent.get(first.url)).status, 400)
+  const second = await client.agent.follow(onwards.headers.get('location') ?? '', isCallback)
+  const swapped = new URL(second.url)
+  swapped.searchParams.set('code', new URL(first.url).searchParams.get('code') ?? '')
+  const { url } = await client.agent.follow(swapped.href, (at) => at.startsWith(REDIRECT))
+  assert.is(new URL(url).searchParams.get('error'), 'server_error')
+  assert.is((await client.agent.get(second.url)).status, 400)
+})
+
+test('a mixed-up answer is refused: the code of one provider with the issuer of another', async () => {
+  const isCallback = (url: string) => url.startsWith(`${server.issuer}/oauth/callback`)
+  const { url } = await client.agent.follow(client.authorizeUrl(), isCallback)
+  const mixed = new URL(url)
+  mixed.searchParams.set('iss', (server.upstreams[1] as LoginProvider).issuer)
+  const end = await client.agent.follow(mixed.href, (at) => at.startsWith(REDIRECT))
+  assert.is(new URL(end.url).searchParams.get('error'), 'server_error')
+})
+
+test('the second half of a login belongs to the browser of the first', async () => {
+  const isCallback = (url: string) => url.startsWith(`${server.issuer}/oauth/callback`)
+  const first = await client.agent.follow(client.authorizeUrl(), isCallback)
+  const onwards = await client.agent.get(first.url)
+  const second = await client.agent.follow(onwards.headers.get('location') ?? '', isCallback)
+  const stranger = await TestClient.register(server.issuer)
+  await stranger.authorize()
+  assert.is((await stranger.agent.get(second.url)).status, 400)
+  assert.is((await client.agent.get(second.url)).status, 400)
+})
+
+test('fifty logins at once lose nothing', async () => {
+  const logins = Array.from({ length: 50 }, async () => {
+    const one = new TestClient(server.issuer)
+    one.id = client.id
+    const code = (await one.authorize()).get('code') as string
+    const { access_token: token } = await tokensOf(await one.exchange(code))
+    for (const name of PROVIDERS) assert.ok((await call(name, token)).json.result, name)
+    return decodeJwt(token)['tsid']
+  })
+  assert.is(new Set(await Promise.all(logins)).size, 50)
+  assert.is(new Set(sent()).size, 50 * PROVIDERS.length)
+})
+
+test.run()

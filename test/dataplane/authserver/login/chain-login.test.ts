@@ -1,0 +1,124 @@
+/** What is left of a login that fails in the middle: nothing. */
+import pino from 'pino'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
+import { ChainLogin } from '../../../../dataplane/authserver/login/chain-login.ts'
+import { type Upstream, UpstreamDenied } from '../../../../dataplane/authserver/login/upstream.ts'
+import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
+import {
+  createMemoryTokenStore,
+  type Place,
+  type UpstreamTokenStore,
+} from '../../../../dataplane/upstream-tokens/index.ts'
+
+const PENDING = {
+  uid: 'u',
+  clientId: 'c',
+  clientName: undefined,
+  redirectUri: 'https://c/cb',
+  scope: 's',
+  resource: 'r',
+}
+const BROWSER = { id: 'this-browser' }
+
+/** A provider whose code is its state. */
+const upstream = (name: string, fail?: () => Error): Upstream => ({
+  name,
+  authorizationUrl: async ({ state }) => `https://${name}/authorize?state=${state}`,
+  async exchange() {
+    if (fail !== undefined) throw fail()
+    const tokens = { subject: `user-at-${name}`, accessToken: `token-of-${name}` }
+    return { issuer: `https://${name}`, tokens }
+  },
+  close: async () => undefined,
+})
+
+function start(upstreams: readonly Upstream[], tokens = createMemoryTokenStore()) {
+  const places: Place[] = []
+  const watched: UpstreamTokenStore = {
+    ...tokens,
+    put(place, set, options) {
+      places.push(place)
+      return tokens.put(place, set, options)
+    },
+  }
+  const login = (providers: readonly Upstream[]) =>
+    new ChainLogin({
+      issuer: 'https://gateway',
+      upstreams: providers,
+      store,
+      keyed: () => keyed,
+      tokens: watched,
+      loginS: 60,
+      keepS: 60,
+      log: pino({ level: 'silent' }),
+    })
+  const store = createMemoryStore()
+  const keyed = keyedHash(['s'.repeat(32)])
+  return { login, chain: login(upstreams), tokens, places }
+}
+
+async function answered(login: ChainLogin, step: Awaited<ReturnType<ChainLogin['begin']>>, browser = BROWSER) {
+  assert.is(step.kind, 'respond')
+  const location = step.kind === 'respond' ? (step.response.headers.get('location') ?? '') : ''
+  const state = new URL(location).searchParams.get('state') ?? ''
+  return login.callback(new URLSearchParams({ state, code: 'code' }), browser)
+}
+
+test('all tokens of a login are kept under one name', async () => {
+  const { chain, places, tokens } = start([upstream('a'), upstream('b')])
+  const done = await answered(chain, await answered(chain, await chain.begin(PENDING, BROWSER)))
+  assert.is(done.kind, 'done')
+  assert.is(new Set(places.map(({ login }) => login)).size, 1)
+  const sets = await Promise.all(places.map((place) => tokens.get(place)))
+  assert.equal(
+    sets.map((set) => set?.accessToken),
+    ['token-of-a', 'token-of-b'],
+  )
+  assert.is(new Set(sets.map((set) => set?.owner)).size, 1)
+})
+
+for (const [why, fail, error] of [
+  ['refuses', () => new UpstreamDenied('no'), 'access_denied'],
+  ['fails', () => new Error('away'), 'server_error'],
+] as const)
+  test(`a later provider that ${why} leaves nothing of the earlier ones`, async () => {
+    const { chain, places, tokens } = start([upstream('a'), upstream('b', fail), upstream('c')])
+    const failed = await answered(chain, await answered(chain, await chain.begin(PENDING, BROWSER)))
+    assert.equal(failed, { kind: 'failed', uid: 'u', error })
+    assert.is(places.length, 1)
+    assert.is(await tokens.get(places[0] as Place), undefined)
+  })
+
+test('another browser in the middle ends the login, and leaves nothing', async () => {
+  const { chain, places, tokens } = start([upstream('a'), upstream('b')])
+  const onwards = await answered(chain, await chain.begin(PENDING, BROWSER))
+  assert.equal(await answered(chain, onwards, { id: 'another-browser' }), { kind: 'refused' })
+  assert.is(await tokens.get(places[0] as Place), undefined)
+  assert.equal(await answered(chain, onwards), { kind: 'refused' })
+})
+
+test('a store that is away when the second set is written leaves nothing of the first', async () => {
+  const tokens = createMemoryTokenStore()
+  const failing: UpstreamTokenStore = {
+    ...tokens,
+    put: (place, set, options) =>
+      place.provider === 'b' ? Promise.reject(new Error('away')) : tokens.put(place, set, options),
+  }
+  const { chain, places } = start([upstream('a'), upstream('b')], failing)
+  const failed = await answered(chain, await answered(chain, await chain.begin(PENDING, BROWSER)))
+  assert.is(failed.kind, 'failed')
+  assert.is(await tokens.get(places[0] as Place), undefined)
+})
+
+test('providers that were configured anew meanwhile don’t make somebody else of the user', async () => {
+  const { login, chain } = start([upstream('a'), upstream('b')])
+  const onwards = await answered(chain, await chain.begin(PENDING, BROWSER))
+  const turned = login([upstream('b'), upstream('a')])
+  assert.is((await answered(turned, onwards)).kind, 'failed')
+  const begun = await chain.begin(PENDING, BROWSER)
+  assert.is((await answered(login([upstream('z')]), begun)).kind, 'failed')
+})
+
+test.run()
