@@ -27,7 +27,9 @@ export async function exchangeOnce(
   const sealing = { key: Buffer.from(keyed.of('sealed-answer', token), 'base64url'), bound: `${name} ${clientId}` }
 
   const grantId = refresh.grantOf(token)
-  if (grantId === undefined) return exchange()
+  const grant = grantId === undefined ? undefined : await front.grants.find(grantId)
+  // Nothing that could be exchanged: it is refused at once.
+  if (grantId === undefined || grant?.['clientId'] !== clientId) return exchange()
   const answered = async () => {
     const text = await store.get('rotated', name)
     // What has ended since then is not given out again.

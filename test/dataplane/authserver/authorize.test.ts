@@ -1,0 +1,191 @@
+/** The authorization endpoint: who is redirected, who is not, and what a request may ask for. */
+import { decodeJwt } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import {
+  type AuthServerUnderTest,
+  REDIRECT,
+  refusal,
+  startAuthServer,
+  TestClient,
+  tokensOf,
+} from '../../support/identity/auth-server.ts'
+
+let server: AuthServerUnderTest
+let client: TestClient
+test.before(async () => {
+  server = await startAuthServer()
+  client = await TestClient.register(server.issuer, {
+    redirect_uris: [REDIRECT, 'http://localhost/cb?x=1', 'https://app.example/cb', 'cursor://anysphere/cb'],
+  })
+})
+test.after(() => server.close())
+
+/** Where an authorization request leads at once. */
+async function leadsTo(url: string): Promise<string> {
+  const response = await client.agent.get(url)
+  const text = await response.text()
+  const location = response.headers.get('location')
+  assert.is(response.headers.get('cache-control'), 'no-store')
+  assert.is(response.headers.get('referrer-policy'), 'no-referrer')
+  if (location === null) {
+    assert.match(response.headers.get('content-type') ?? '', 'text/html')
+    assert.match(response.headers.get('content-security-policy') ?? '', "frame-ancestors 'none'")
+    assert.match(text, '<h1>')
+    return `${response.status}`
+  }
+  return location
+}
+const error = (location: string) => new URL(location).searchParams.get('error')
+
+test('who is not known, or asks to be answered elsewhere, is not redirected', async () => {
+  for (const changes of [
+    { client_id: undefined },
+    { redirect_uri: undefined },
+    { client_id: 'AAAAAAAAAAAAAAAAAAAAAA' },
+    { client_id: '../../x' },
+    { client_id: 'a'.repeat(4000) },
+    { redirect_uri: 'https://evil.example/cb' },
+    { redirect_uri: 'https://app.example/cb/' },
+    { redirect_uri: 'https://app.example.evil.example/cb' },
+    { redirect_uri: 'https://app.example/cb?x=1' },
+    { redirect_uri: 'https://app.example:8443/cb' },
+    { redirect_uri: 'javascript:alert(1)' },
+    { redirect_uri: 'not a uri' },
+  ])
+    assert.is(await leadsTo(client.authorizeUrl(changes)), '400', JSON.stringify(changes).slice(0, 80))
+  for (const name of ['client_id', 'redirect_uri'])
+    for (const value of [client.id, REDIRECT])
+      assert.is(await leadsTo(`${client.authorizeUrl()}&${name}=${encodeURIComponent(value)}`), '400', name)
+  assert.is(await leadsTo(`${client.authorizeUrl()}&x=${'y'.repeat(20_000)}`), '400')
+})
+
+test('a public client may take any port of a loopback address that it has registered, and nothing else', async () => {
+  for (const uri of [
+    'http://127.0.0.1:1/callback',
+    'http://127.0.0.1/callback',
+    'http://127.0.0.1:65535/callback',
+    'http://LOCALHOST:99/cb?x=1',
+    'http://localhost/cb?x=1',
+    'https://app.example/cb',
+    'cursor://anysphere/cb',
+  ])
+    assert.ok(
+      (await leadsTo(client.authorizeUrl({ redirect_uri: uri }))).startsWith(`${server.upstream.issuer}/auth`),
+      uri,
+    )
+  for (const uri of [
+    'http://127.0.0.1:80800/callback',
+    'http://127.0.0.1:7777/other',
+    'http://127.0.0.1:7777/callback?',
+    'http://127.0.0.1:7777/callback#x',
+    'http://127.0.0.1:7777/%63allback',
+    'http://127.0.0.1:7777/callback/../callback',
+    'http://localhost:7777/callback',
+    'http://[::1]:7777/callback',
+    'http://127.0.0.2:7777/callback',
+    'http://127.0.0.1.evil.example/callback',
+    'http://user@127.0.0.1:7777/callback',
+    'http://127.0.0.1:7777@evil.example/callback',
+    'http://127.0.0.1\\@evil.example/callback',
+    'https://127.0.0.1:7777/callback',
+    'http://2130706433:7777/callback',
+    'http://localhost:99/cb',
+    'http://localhost:99/cb?x=2',
+    'cursor://anysphere:99/cb',
+  ])
+    assert.is(await leadsTo(client.authorizeUrl({ redirect_uri: uri })), '400', uri)
+})
+
+test('what else is wrong is told to the client, at its own port, with its state and our issuer', async () => {
+  const redirect = 'http://127.0.0.1:50123/callback'
+  for (const [changes, code] of [
+    [{ response_type: 'token' }, 'unsupported_response_type'],
+    [{ response_type: 'id_token' }, 'unsupported_response_type'],
+    [{ response_type: 'code id_token' }, 'unsupported_response_type'],
+    [{ response_type: undefined }, 'invalid_request'],
+    [{ code_challenge: undefined }, 'invalid_request'],
+    [{ code_challenge: undefined, code_challenge_method: undefined }, 'invalid_request'],
+    [{ code_challenge_method: 'plain' }, 'invalid_request'],
+    [{ code_challenge_method: undefined }, 'invalid_request'],
+    [{ code_challenge: 'short' }, 'invalid_request'],
+    [{ scope: 'unknown' }, 'invalid_scope'],
+    [{ resource: 'https://other.example/mcp' }, 'invalid_target'],
+    [{ resource: '/mcp' }, 'invalid_target'],
+    [{ resource: `${server.resource}#x` }, 'invalid_target'],
+    [{ resource: `${server.resource}/` }, 'invalid_target'],
+    [{ response_mode: 'form_post' }, 'invalid_request'],
+    [{ response_mode: 'fragment' }, 'invalid_request'],
+    [{ request: 'eyJ' }, 'request_not_supported'],
+    [{ request_uri: 'https://evil.example/r' }, 'request_uri_not_supported'],
+    [{ prompt: 'none' }, 'login_required'],
+  ] as const) {
+    const location = await leadsTo(client.authorizeUrl({ ...changes, redirect_uri: redirect }))
+    assert.ok(location.startsWith(redirect), `${JSON.stringify(changes)}: ${location}`)
+    const answer = new URL(location.replace('#', '?')).searchParams
+    assert.is(answer.get('error'), code, JSON.stringify(changes))
+    assert.is(answer.get('state'), 'the-state')
+    assert.is(answer.get('iss'), server.issuer)
+    assert.is(answer.get('code'), null)
+  }
+})
+
+test('a parameter that comes twice is refused', async () => {
+  for (const name of ['scope', 'state', 'code_challenge', 'resource', 'response_type'])
+    assert.is(
+      error(await leadsTo(`${client.authorizeUrl({ resource: server.resource })}&${name}=x`)),
+      'invalid_request',
+      name,
+    )
+})
+
+test('a token is for the resource that was asked for, and for this gateway where none was', async () => {
+  for (const resource of [undefined, '', server.resource]) {
+    const { access_token: token } = await client.login({ resource })
+    assert.is(decodeJwt(token).aud, server.resource)
+  }
+  const code = (await client.authorize({ resource: server.resource })).get('code') as string
+  assert.is(await refusal(client.exchange(code, { resource: 'https://other.example/mcp' })), '400 invalid_target')
+})
+
+test('scopes are those that were asked for and are there, and those of the gateway where none were', async () => {
+  const scopeOf = async (scope: string | undefined) => (await client.login({ scope })).scope
+  assert.is(await scopeOf('tools:read'), 'tools:read')
+  assert.is(await scopeOf('tools:read unknown openid'), 'tools:read openid')
+  assert.is(await scopeOf(undefined), 'tools:call tools:read')
+  const narrow = await TestClient.register(server.issuer, { scope: 'tools:read' })
+  const refused = await narrow.authorize({ scope: 'tools:call' })
+  assert.is(refused.get('error'), 'invalid_scope')
+  assert.is((await narrow.login({ scope: undefined })).scope, 'tools:read')
+})
+
+test('two tabs of one browser log in at the same time, each with its own answer', async () => {
+  const [one, two] = [client.authorizeUrl({ state: 'one' }), client.authorizeUrl({ state: 'two' })]
+  const begun = [await leadsTo(one), await leadsTo(two)]
+  for (const [index, state] of [[1, 'two'] as const, [0, 'one'] as const]) {
+    const end = await client.agent.follow(begun[index] as string, (at) => at.startsWith(REDIRECT))
+    const answer = new URL(end.url).searchParams
+    assert.is(answer.get('state'), state)
+    await tokensOf(await client.exchange(answer.get('code') as string))
+  }
+})
+
+test('only GET is served, and nothing is taken from a Host header', async () => {
+  const posted = await fetch(client.authorizeUrl(), { method: 'POST', redirect: 'manual' })
+  assert.is(posted.status, 404)
+  const { hostname, port } = new URL(server.issuer)
+  const { request } = await import('node:http')
+  const url = new URL(client.authorizeUrl())
+  const location = await new Promise<string | undefined>((resolve, reject) => {
+    const headers = { host: `localhost:${port}`, 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'https' }
+    request({ hostname, port, path: url.pathname + url.search, headers }, (response) => {
+      response.resume()
+      resolve(response.headers.location)
+    })
+      .on('error', reject)
+      .end()
+  })
+  assert.is(new URL(location as string).searchParams.get('redirect_uri'), `${server.issuer}/oauth/callback`)
+})
+
+test.run()

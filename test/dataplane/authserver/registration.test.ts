@@ -1,0 +1,244 @@
+/** Client registration: what is taken, what is refused, and how much of it. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { RegistrationRefused, readRegistration } from '../../../dataplane/authserver/clients/registration.ts'
+import { RegistrationLimit } from '../../../dataplane/authserver/clients/registration-limit.ts'
+import { createMemoryStore } from '../../../dataplane/authserver/store/memory-store.ts'
+import { REDIRECT, refusal, SCOPES, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
+
+const scopes = ['openid', 'profile', 'email', 'offline_access', ...SCOPES]
+const rules = { scopes, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
+const ok = { redirect_uris: [REDIRECT] }
+
+function codeOf(document: unknown, changes = {}): string {
+  try {
+    readRegistration(document, { ...rules, ...changes })
+    return 'ok'
+  } catch (error) {
+    if (!(error instanceof RegistrationRefused)) throw error
+    return error.code
+  }
+}
+
+test('redirect URIs', () => {
+  for (const uri of [
+    'https://app.example/cb',
+    'https://app.example:8443/cb?x=1',
+    'http://localhost/cb',
+    'http://localhost:3000/cb',
+    'http://127.0.0.1/cb',
+    'http://[::1]:1/cb',
+    'https://localhost/cb',
+    'cursor://anysphere.cursor-retrieval/oauth/callback',
+    'vscode://x/y',
+    'com.example.app:/cb',
+    'https://claude.ai/api/mcp/auth_callback',
+  ])
+    assert.is(codeOf({ redirect_uris: [uri] }), 'ok', uri)
+  for (const uri of [
+    'http://app.example/cb',
+    'http://localhost.evil.example/cb',
+    'http://localhost./cb',
+    'http://127.0.0.2/cb',
+    'http://2130706433/cb',
+    'http://0x7f000001/cb',
+    'http://[::ffff:127.0.0.1]/cb',
+    'http://localhost@evil.example/cb',
+    'https://user:pass@app.example/cb',
+    'https://@app.example/cb',
+    'https://app.example/cb#',
+    'https://app.example/cb#x',
+    'https://app.example/c b',
+    'https://app.example\\@evil.example/',
+    'https://аpp.example/cb',
+    'https://app.example/\n',
+    'javascript:alert(1)',
+    'JAVASCRIPT:alert(1)',
+    'data:text/html,x',
+    'file:///etc/passwd',
+    'blob:https://x/y',
+    'vbscript:x',
+    '/cb',
+    'app.example/cb',
+    '//app.example/cb',
+    'http:app.example',
+    'https://',
+    '',
+    `https://app.example/${'x'.repeat(2048)}`,
+    1,
+    null,
+    {},
+    [],
+  ])
+    assert.is(codeOf({ redirect_uris: [uri] }), 'invalid_redirect_uri', String(uri))
+  for (const uris of [
+    undefined,
+    null,
+    [],
+    'https://app.example/cb',
+    {},
+    Array.from({ length: 11 }, (_, i) => `https://a.example/${i}`),
+  ])
+    assert.is(codeOf({ redirect_uris: uris }), 'invalid_redirect_uri')
+})
+
+test('other metadata', () => {
+  for (const [fields, expected] of [
+    [{ client_name: 'x'.repeat(256) }, 'ok'],
+    [{ client_name: 'x'.repeat(257) }, 'invalid_client_metadata'],
+    [{ client_name: 'Cl\u0430ude' }, 'invalid_client_metadata'],
+    [{ client_name: 'x\u202Ey' }, 'invalid_client_metadata'],
+    [{ client_name: 'x\ny' }, 'invalid_client_metadata'],
+    [{ client_name: { toString: 'x' } }, 'invalid_client_metadata'],
+    [{ software_id: 5 }, 'invalid_client_metadata'],
+    [{ grant_types: ['authorization_code'] }, 'ok'],
+    [{ grant_types: ['refresh_token'] }, 'invalid_client_metadata'],
+    [{ grant_types: ['authorization_code', 'client_credentials'] }, 'invalid_client_metadata'],
+    [
+      { grant_types: ['authorization_code', 'urn:ietf:params:oauth:grant-type:token-exchange'] },
+      'invalid_client_metadata',
+    ],
+    [{ grant_types: 'authorization_code' }, 'invalid_client_metadata'],
+    [{ response_types: ['code'] }, 'ok'],
+    [{ response_types: ['token'] }, 'invalid_client_metadata'],
+    [{ response_types: ['code', 'token'] }, 'invalid_client_metadata'],
+    [{ response_types: [] }, 'invalid_client_metadata'],
+    [{ token_endpoint_auth_method: 'client_secret_basic' }, 'invalid_client_metadata'],
+    [{ token_endpoint_auth_method: 'private_key_jwt' }, 'invalid_client_metadata'],
+    [{ token_endpoint_auth_method: ['none'] }, 'invalid_client_metadata'],
+    [{ application_type: 'native' }, 'ok'],
+    [{ application_type: 'other' }, 'invalid_client_metadata'],
+    [{ scope: 'openid tools:call' }, 'ok'],
+    [{ scope: ['openid', 'tools:call', 'openid'] }, 'ok'],
+    [{ scope: 'tools' }, 'invalid_client_metadata'],
+    [{ scope: 'tools:callx' }, 'invalid_client_metadata'],
+    [{ scope: 7 }, 'invalid_client_metadata'],
+    [{ scope: [7] }, 'invalid_client_metadata'],
+    [{ unknown: { any: 'thing' }, client_id: 'mine', client_secret: 'mine' }, 'ok'],
+  ] as const)
+    assert.is(codeOf({ ...ok, ...fields }), expected, JSON.stringify(fields).slice(0, 80))
+  for (const document of [null, [], 'x', 5, undefined]) assert.is(codeOf(document), 'invalid_client_metadata')
+  assert.is(
+    readRegistration({ ...ok, scope: 'openid' }, { ...rules, baselineScopes: ['tools:read'] }).scope,
+    'openid tools:read',
+  )
+  assert.is(codeOf(JSON.parse('{"__proto__":{"redirect_uris":["https://x.example/"]}}')), 'invalid_redirect_uri')
+})
+
+test('clients with a secret, where they are allowed', async () => {
+  const forced = 'https://forced.example/cb'
+  const server = await startAuthServer({
+    authServer: {
+      allowConfidentialClientRegistration: true,
+      insecureAllowConfidentialOverLoopbackHTTP: true,
+      forceConfidentialRedirectUris: [forced],
+    },
+  })
+  const redirect = 'https://app.example/cb'
+  for (const method of ['client_secret_basic', 'client_secret_post']) {
+    const client = await TestClient.register(server.issuer, {
+      redirect_uris: [redirect],
+      token_endpoint_auth_method: method,
+    })
+    const other = await TestClient.register(server.issuer, {
+      redirect_uris: [redirect],
+      token_endpoint_auth_method: method,
+    })
+    assert.match(client.secret ?? '', /^[\w-]{43}$/)
+    assert.is.not(client.secret, other.secret)
+    const { refresh_token: token } = await client.login({ redirect_uri: redirect })
+    const fields = { grant_type: 'refresh_token', refresh_token: token }
+    assert.is(await refusal(client.post('token', { ...fields, client_id: client.id })), '401 invalid_client')
+    assert.is(
+      await refusal(client.post('token', { ...fields, client_id: client.id, client_secret: 'x' })),
+      '401 invalid_client',
+    )
+    assert.is(
+      await refusal(client.post('token', { ...fields, client_id: client.id, client_secret: other.secret ?? '' })),
+      '401 invalid_client',
+    )
+    const authorization = `Basic ${Buffer.from(`${client.id}:${client.secret}`).toString('base64')}`
+    assert.is(
+      await refusal(client.post('token', { ...fields, client_secret: client.secret ?? '' }, { authorization })),
+      '400 invalid_request',
+    )
+    assert.is((await client.post('token', fields, { authorization })).status, 200)
+    assert.is(
+      (await client.agent.get(client.authorizeUrl({ redirect_uri: redirect, code_challenge: undefined }))).status,
+      303,
+    )
+  }
+  const made = await TestClient.register(server.issuer, { redirect_uris: [forced] })
+  assert.match(made.secret ?? '', /^[\w-]{43}$/)
+  assert.not.match(JSON.stringify(server.gateway.lines), made.secret ?? '')
+  await server.close()
+  for (const uri of ['http://localhost/cb', 'https://localhost/cb', 'https://127.0.0.1/cb', 'cursor://x/y'])
+    assert.is(
+      codeOf({ redirect_uris: [uri], token_endpoint_auth_method: 'client_secret_post' }, { allowConfidential: true }),
+      'invalid_redirect_uri',
+      uri,
+    )
+})
+
+test('over HTTP: the answer, bodies that are none, and a bound on how many', async () => {
+  const server = await startAuthServer()
+  const client = new TestClient(server.issuer)
+  const response = await client.post(
+    'register',
+    JSON.stringify({ ...ok, client_name: 'Name', client_secret: 'mine', x: 1 }),
+  )
+  assert.is(response.status, 201)
+  assert.is(response.headers.get('cache-control'), 'no-store')
+  const { client_id: id, client_id_issued_at: at, ...rest } = (await response.json()) as Record<string, unknown>
+  assert.match(id as string, /^[\w-]{22}$/)
+  assert.ok(Math.abs((at as number) - Date.now() / 1000) < 60)
+  assert.equal(rest, {
+    client_name: 'Name',
+    redirect_uris: [REDIRECT],
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+    token_endpoint_auth_method: 'none',
+    application_type: 'web',
+    scope: scopes.join(' '),
+  })
+  assert.is(await refusal(client.post('register', '{')), '400 invalid_client_metadata')
+  assert.is(await refusal(client.post('register', JSON.stringify({ x: 'y'.repeat(70_000) }))), '413 invalid_request')
+  assert.is(await refusal(client.post('register', { redirect_uris: REDIRECT })), '400 invalid_client_metadata')
+  const answers: string[] = []
+  for (let count = 0; count < 4; count++) answers.push(await refusal(client.post('register', JSON.stringify(ok))))
+  assert.is(answers.at(-1), '429 temporarily_unavailable')
+  await server.close()
+})
+
+test('one network registers one client a second, others are not affected, all together are', () => {
+  let now = 0
+  const limit = new RegistrationLimit(() => now)
+  const taken = (address: string, times: number) =>
+    Array.from({ length: times }, () => limit.take(address)).filter(Boolean).length
+  assert.is(taken('192.0.2.1', 9), 5)
+  assert.is(taken('2001:db8::1', 9), 5)
+  assert.is(taken('2001:db8::2', 9), 0)
+  now += 1_000
+  assert.is(taken('192.0.2.1', 9), 1)
+  let all = 0
+  for (let host = 2; host < 200; host++) all += taken(`192.0.2.${host}`, 5)
+  assert.ok(all >= 40 && all <= 50, String(all))
+})
+
+test('memory holds so many clients: the oldest go, but none that has just come', async () => {
+  let now = 0
+  const store = createMemoryStore({ mostClients: 3, now: () => now })
+  const ttl = 30 * 24 * 3600
+  for (const name of ['a', 'b', 'c']) await store.set('client', name, '{}', ttl)
+  await store.set('client', 'd', '{}', ttl).then(
+    () => assert.unreachable(),
+    (error) => assert.is(error.code, 'unavailable'),
+  )
+  now += 61 * 60_000
+  assert.is(await store.get('client', 'a'), '{}')
+  await store.set('client', 'd', '{}', ttl)
+  assert.equal([await store.get('client', 'a'), await store.get('client', 'b')], ['{}', undefined])
+  store.close()
+})
+
+test.run()

@@ -1,0 +1,219 @@
+/** The token endpoint, over each kind of storage. */
+import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { decodeJwt } from 'jose'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { secret } from '../../secrets/watch.ts'
+import { eventually } from '../../support/eventually.ts'
+import { postModern } from '../../support/gateway/post.ts'
+import {
+  type AuthServerUnderTest,
+  REDIRECT,
+  refusal,
+  startAuthServer,
+  TestClient,
+  tokensOf,
+} from '../../support/identity/auth-server.ts'
+import { type RedisServer, startRedis } from '../../support/network/redis-server.ts'
+
+const hmacSecret = secret(randomBytes(32).toString('base64url'))
+
+for (const type of ['memory', 'redis'] as const) {
+  const test = suite(`tokens in ${type}`)
+  let redis: RedisServer | undefined
+  let server: AuthServerUnderTest
+  let client: TestClient
+
+  test.before(async () => {
+    redis = type === 'redis' ? await startRedis() : undefined
+    server = await startAuthServer({
+      authServer: {
+        hmacSecretFiles: ['hmac'],
+        storage: redis === undefined ? { type } : { type, redis: { addresses: [redis.address] } },
+      },
+      prepare: (directory) => writeFile(join(directory, 'hmac'), hmacSecret),
+    })
+    client = await TestClient.register(server.issuer)
+  })
+  test.after(async () => {
+    await server.close()
+    await redis?.stop()
+  })
+
+  const code = async (changes = {}) => (await client.authorize(changes)).get('code') as string
+  const isLetIn = async (token: string) =>
+    (await postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status === 200
+
+  test('a request without what it needs is refused by its name', async () => {
+    const good = await code()
+    for (const [fields, expected] of [
+      [{}, '400 invalid_request'],
+      [{ grant_type: 'password' }, '400 unsupported_grant_type'],
+      [{ grant_type: 'client_credentials' }, '400 unsupported_grant_type'],
+      [{ grant_type: 'refresh_token' }, '400 invalid_request'],
+      [{ grant_type: 'authorization_code' }, '400 invalid_request'],
+      [{ grant_type: 'authorization_code', code: good, redirect_uri: REDIRECT }, '400 invalid_grant'],
+      [{ grant_type: 'authorization_code', code: good, code_verifier: client.verifier }, '400 invalid_request'],
+    ] as const)
+      assert.is(await refusal(client.token(fields)), expected, JSON.stringify(fields).slice(0, 60))
+    assert.is(await refusal(client.exchange(good, { code_verifier: 'w'.repeat(43) })), '400 invalid_grant')
+    assert.is(
+      await refusal(client.exchange(good, { redirect_uri: 'http://127.0.0.1:7778/callback' })),
+      '400 invalid_grant',
+    )
+    assert.is(await refusal(client.exchange('made-up')), '400 invalid_grant')
+    assert.is(await refusal(client.exchange('x'.repeat(10_000))), '400 invalid_grant')
+    assert.is(await refusal(client.refresh(good)), '400 invalid_grant')
+    const other = await TestClient.register(server.issuer)
+    other.verifier = client.verifier
+    assert.is(await refusal(other.exchange(good)), '400 invalid_grant')
+    const tokens = await tokensOf(await client.exchange(good))
+    assert.is(await refusal(client.exchange(tokens.refresh_token)), '400 invalid_grant')
+    assert.is(await refusal(other.refresh(tokens.refresh_token)), '400 invalid_grant')
+    await tokensOf(await client.refresh(tokens.refresh_token))
+  })
+
+  test('bodies of another kind, too large ones, repeated parameters and unknown clients are refused', async () => {
+    const form = { grant_type: 'authorization_code', client_id: client.id, code: 'x' }
+    assert.is(await refusal(client.post('token', JSON.stringify(form))), '400 invalid_request')
+    assert.is(await refusal(client.post('token', { ...form, x: 'y'.repeat(70_000) })), '413 invalid_request')
+    for (const name of ['code', 'client_id', 'grant_type', 'resource', 'scope'])
+      assert.is(
+        await refusal(
+          client.post('token', [...Object.entries({ ...form, resource: 'a', scope: 'b' }), [name, 'z']] as [
+            string,
+            string,
+          ][]),
+        ),
+        '400 invalid_request',
+        name,
+      )
+    for (const id of ['', 'unknown', 'A'.repeat(22), '__proto__'])
+      assert.is(await refusal(client.post('token', { ...form, client_id: id })), '401 invalid_client', id)
+    for (const authorization of ['Basic', 'Basic !!', `Basic ${Buffer.from('a').toString('base64')}`, 'Bearer x'])
+      assert.is(
+        await refusal(client.post('token', { grant_type: 'authorization_code' }, { authorization })),
+        '401 invalid_client',
+        authorization,
+      )
+    const response = await client.post('token', { grant_type: 'authorization_code' })
+    assert.match(response.headers.get('www-authenticate') ?? '', /^Basic realm="/)
+    assert.is(response.headers.get('cache-control'), 'no-store')
+    assert.is((await fetch(`${server.issuer}/oauth/token`)).status, 405)
+  })
+
+  test('a public client that sends a secret too is tolerated', async () => {
+    const response = await client.exchange(await code(), { client_secret: 'whatever-that-is' })
+    assert.is(response.status, 200)
+    await tokensOf(response)
+  })
+
+  test('a refresh token works once; the same within ten seconds is answered alike, also at once and often', async () => {
+    const { refresh_token: first, access_token: token } = await client.login()
+    const answers = await Promise.all(Array.from({ length: 6 }, async () => tokensOf(await client.refresh(first))))
+    assert.is(new Set(answers.map(({ refresh_token: next }) => next)).size, 1)
+    assert.is(new Set(answers.map(({ access_token: next }) => next)).size, 1)
+    assert.equal(await tokensOf(await client.refresh(first)), answers[0])
+    const other = await TestClient.register(server.issuer)
+    assert.is(await refusal(other.refresh(first)), '400 invalid_grant')
+    const next = await tokensOf(await client.refresh(answers[0]?.refresh_token ?? ''))
+    assert.ok(await isLetIn(next.access_token))
+    assert.ok(await isLetIn(token))
+  })
+
+  test('a refresh token that comes back two rotations later ends the login', async () => {
+    const { refresh_token: first } = await client.login()
+    const second = await tokensOf(await client.refresh(first))
+    const third = await tokensOf(await client.refresh(second.refresh_token))
+    assert.ok(await isLetIn(third.access_token))
+    // As it is ten seconds later: the answer is not kept any more.
+    if (redis !== undefined) await dropAnswers(redis)
+    else return
+    assert.is(await refusal(client.refresh(first)), '400 invalid_grant')
+    assert.is(await refusal(client.refresh(third.refresh_token)), '400 invalid_grant')
+    assert.not.ok(await isLetIn(third.access_token))
+    assert.not.ok(await isLetIn(second.access_token))
+  })
+
+  test('a refresh may ask for less and not for more', async () => {
+    const { refresh_token: token } = await client.login({ scope: 'tools:call' })
+    assert.is(await refusal(client.refresh(token, { scope: 'tools:call tools:read' })), '400 invalid_scope')
+    const wide = await client.login()
+    const narrowed = await tokensOf(await client.refresh(wide.refresh_token, { scope: 'tools:read' }))
+    assert.is(decodeJwt(narrowed.access_token)['scope'], 'tools:read')
+    assert.is(
+      await refusal(client.refresh(narrowed.refresh_token, { resource: 'https://other.example/mcp' })),
+      '400 invalid_target',
+    )
+  })
+
+  test('a client that did not register for refresh tokens gets none', async () => {
+    const plain = await TestClient.register(server.issuer, { grant_types: ['authorization_code'] })
+    const tokens = await plain.login()
+    assert.is(tokens.refresh_token, undefined)
+  })
+
+  test('a changed refresh token is none, and ends nothing', async () => {
+    const { refresh_token: token } = await client.login()
+    const [grant, rotation, random, mac] = token.split('.') as [string, string, string, string]
+    for (const forged of [
+      `${grant}.1.${random}.${mac}`,
+      `${grant}.${rotation}.${'A'.repeat(43)}.${mac}`,
+      `${'A'.repeat(43)}.${rotation}.${random}.${mac}`,
+      `${grant}.${rotation}.${random}.${'A'.repeat(43)}`,
+      `${grant}.${rotation}.${random}`,
+      token.slice(0, -1),
+      `${token}x`,
+      '',
+      '....',
+    ])
+      assert.match(await refusal(client.refresh(forged)), /^400 invalid_(grant|request)$/)
+    await tokensOf(await client.refresh(token))
+  })
+
+  test('a login leaves nothing behind that is a secret, and every key ends', async () => {
+    if (redis === undefined) return
+    const tokens = await client.login()
+    const used = await code()
+    await tokensOf(await client.exchange(used))
+    const commands = new Redis(redis.port)
+    let seen = 0
+    for (const key of await commands.keys('*')) {
+      assert.match(key, /^portico:\{gateway\/default\/test\}:/)
+      assert.ok((await commands.ttl(key)) > 0, key)
+      const kind = await commands.type(key)
+      const value =
+        kind === 'string' ? await commands.get(key) : kind === 'hash' ? (await commands.hvals(key)).join() : ''
+      for (const hidden of [tokens.refresh_token, tokens.access_token, used, hmacSecret])
+        assert.not.ok(`${key} ${value}`.includes(hidden), key)
+      seen++
+    }
+    assert.ok(seen > 5)
+    commands.disconnect()
+  })
+
+  test('while the storage is away the answer says so, and it goes on afterwards', async () => {
+    if (redis === undefined) return
+    const { refresh_token: token } = await client.login()
+    await redis.stop()
+    assert.is(await refusal(client.refresh(token)), '503 temporarily_unavailable')
+    assert.is((await client.agent.get(client.authorizeUrl())).status, 503)
+    redis = await startRedis({ port: redis.port })
+    await eventually(
+      'it is back',
+      async () => (await client.post('register', JSON.stringify({ redirect_uris: [REDIRECT] }))).status === 201,
+    )
+  })
+
+  test.run()
+}
+
+async function dropAnswers({ port }: RedisServer): Promise<void> {
+  const commands = new Redis(port)
+  for (const kind of ['rotated', 'rotating'])
+    for (const key of await commands.keys(`*:as:${kind}:*`)) await commands.del(key)
+  commands.disconnect()
+}
