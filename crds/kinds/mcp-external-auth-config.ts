@@ -28,7 +28,7 @@ const types = [
   'xaa',
 ] as const
 
-const notYet = ['embeddedAuthServer', 'awsSts'] as const
+const notYet = ['embeddedAuthServer'] as const
 
 const blocks = types.filter((type) => type !== 'unauthenticated')
 
@@ -47,7 +47,7 @@ export const mcpExternalAuthConfig = defineKind({
       headerInjection: Type.Optional(headerInjection('gateway')),
       bearerToken: Type.Optional(bearerToken('gateway')),
       embeddedAuthServer: Type.Optional(authServer('later')),
-      awsSts: Type.Optional(awsSts('later')),
+      awsSts: Type.Optional(awsSts('gateway')),
       upstreamInject: Type.Optional(upstreamInject('gateway')),
       obo: Type.Optional(onBehalfOf({ refused: OBO })),
       xaa: Type.Optional(crossAppAccess('gateway')),

@@ -82,6 +82,45 @@ const xaa = Type.Object(
   { ...strict, description: 'Cross-app access: an identity assertion (ID-JAG), exchanged at the target.' },
 )
 
+const roleArn = (description: string) =>
+  Type.String({ description, pattern: '^arn:(aws|aws-cn|aws-us-gov):iam::[0-9]{12}:role/[\\w+=,.@/-]+$' })
+
+const awsSts = Type.Object(
+  {
+    region: Type.String({ description: 'AWS region.', pattern: '^[a-z]{2}(-[a-z]+)+-[0-9]+$', maxLength: 63 }),
+    service: Type.Optional(
+      Type.String({ description: 'Service name in the signature; absent: aws-mcp.', minLength: 1 }),
+    ),
+    stsUrl: Type.Optional(
+      Type.String({ description: 'Endpoint of STS; absent: that of the region.', pattern: '^https?://' }),
+    ),
+    roleClaim: Type.Optional(text('Claim that chooses the role; absent: groups.')),
+    sessionNameClaim: Type.Optional(text('Claim that names the session; absent: sub.')),
+    sessionDuration: Type.Optional(
+      Type.Integer({ description: 'Seconds that the credentials live; absent: 3600.', minimum: 900, maximum: 43200 }),
+    ),
+    fallbackRoleArn: Type.Optional(roleArn('Role when no mapping matches.')),
+    subjectProviderName: Type.Optional(
+      provider('Upstream provider whose ID token is the subject; absent: the caller’s verified token is.'),
+    ),
+    roleMappings: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            roleArn: roleArn('The role.'),
+            claim: Type.Optional(text('Value that the claim must hold.')),
+            matcher: Type.Optional(text('CEL expression over the claims.')),
+            priority: Type.Optional(Type.Integer({ description: 'Order; lower first.', minimum: 0 })),
+          },
+          strict,
+        ),
+        { description: 'Which role for whom; the lowest priority number that matches counts.', maxItems: 256 },
+      ),
+    ),
+  },
+  { ...strict, description: 'Credentials of an AWS role, by which each request is signed (Signature Version 4).' },
+)
+
 const forwarded = Type.Object(
   {
     headerNames: Type.Array(text('Name of a header.'), {
@@ -99,10 +138,11 @@ const forwarded = Type.Object(
 /** How each caller's own credential for a backend is obtained. */
 export const credential = Type.Object(
   {
-    type: Type.Enum(['tokenExchange', 'upstreamInject', 'xaa', 'forwarded'], { type: 'string' }),
+    type: Type.Enum(['tokenExchange', 'upstreamInject', 'xaa', 'awsSts', 'forwarded'], { type: 'string' }),
     tokenExchange: Type.Optional(tokenExchange),
     upstreamInject: Type.Optional(upstreamInject),
     xaa: Type.Optional(xaa),
+    awsSts: Type.Optional(awsSts),
     forwarded: Type.Optional(forwarded),
   },
   {
@@ -114,5 +154,6 @@ export const credential = Type.Object(
 
 export type CredentialConfig = Static<typeof credential>
 export type TokenExchangeConfig = NonNullable<CredentialConfig['tokenExchange']>
+export type AwsStsConfig = NonNullable<CredentialConfig['awsSts']>
 export type XaaConfig = NonNullable<CredentialConfig['xaa']>
 export type UpstreamInjectConfig = NonNullable<CredentialConfig['upstreamInject']>

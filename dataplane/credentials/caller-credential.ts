@@ -16,8 +16,13 @@ export class CallerCredential {
     this.#strategy = strategy
     this.#cache = cache
     this.#subject = subject
-    const { issuer, subject: name, login } = subject()
-    const of = strategy.isOfLogin === true ? [issuer, name, login ?? null] : [issuer, name]
+    const { issuer, subject: name, login, claims } = subject()
+    const of = [
+      issuer,
+      name,
+      strategy.isOfLogin === true ? (login ?? null) : null,
+      strategy.variant?.({ claims }) ?? null,
+    ]
     this.#key = hash('sha256', JSON.stringify([strategy.key, ...of]), 'base64url')
   }
 

@@ -19,7 +19,24 @@ export interface Credential {
   readonly expiresAt: number | undefined
   /** How long it is used before it is asked for again, in milliseconds; absent: until its end. */
   readonly keepMs?: number
+  /** Signs each request, where the credential is no fixed header. */
+  readonly sign?: SignRequest
 }
+
+/** A request that is about to be sent. */
+interface UnsignedRequest {
+  readonly method: string
+  /** With its port, as the Host header has it. */
+  readonly host: string
+  /** With its query. */
+  readonly path: string
+  /** Flat list of names and values. */
+  readonly headers: readonly string[]
+  readonly body?: string | null | undefined
+}
+
+/** Gives the headers that sign a request, as a flat list; they replace others of their names. */
+export type SignRequest = (request: UnsignedRequest) => readonly string[]
 
 /** How the credentials for one backend are obtained. */
 export interface Strategy {
@@ -29,6 +46,13 @@ export interface Strategy {
   readonly isFinal?: boolean
   /** Whether it gives each login of a caller a credential of its own. */
   readonly isOfLogin?: boolean
+  /** Whether its credentials sign requests. */
+  readonly signs?: boolean
+  /**
+   * What of the caller's claims the credential depends on: tokens of one caller that differ in it are kept apart like
+   * callers. Absent: nothing.
+   */
+  variant?(subject: Pick<Subject, 'claims'>): string
   /** `refused`: what the backend has not accepted. Rejects with a CredentialError. */
   obtain(subject: Subject, refused?: Credential): Promise<Credential>
   /** A credential of the gateway itself, for probes; absent where there is none of that kind. */

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import type { CredentialConfig } from '../config/credential.ts'
+import { awsSts } from './aws/aws-sts.ts'
 import type { Strategy } from './credential.ts'
 import { forwarded } from './forwarded.ts'
 import { tokenExchange } from './token-exchange.ts'
@@ -16,11 +17,12 @@ interface StrategyOptions {
 
 /** The strategy that a configuration asks for. */
 export function createStrategy(
-  { tokenExchange: exchange, upstreamInject: inject, xaa: crossAppAccess }: CredentialConfig,
+  { tokenExchange: exchange, upstreamInject: inject, xaa: crossAppAccess, awsSts: aws }: CredentialConfig,
   { directory, upstreamTokens = noUpstreamTokens }: StrategyOptions,
 ): Strategy {
   const inFolder = (file: string | undefined) => (file === undefined ? undefined : resolve(directory, file))
   if (exchange !== undefined) return tokenExchange(exchange, { inFolder, upstreamTokens })
+  if (aws !== undefined) return awsSts(aws, upstreamTokens)
   if (crossAppAccess !== undefined) return xaa(crossAppAccess, { inFolder, upstreamTokens })
   return inject === undefined ? forwarded() : upstreamInject(inject, upstreamTokens)
 }

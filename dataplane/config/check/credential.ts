@@ -1,17 +1,19 @@
+import { compileClaimMatcher } from '../claim-matcher.ts'
 import type { CredentialConfig } from '../credential.ts'
 import type { Finding } from '../load.ts'
 import { addressFindings, isLoopback, urlFindings } from './url.ts'
 
 /** What is wrong with how a credential is obtained, which stands at the pointer `at`. */
 export function credentialFindings(credential: CredentialConfig, at: string): readonly Finding[] {
-  const blocks = ['tokenExchange', 'upstreamInject', 'xaa', 'forwarded'] as const
-  const { type, tokenExchange, xaa } = credential
+  const blocks = ['tokenExchange', 'upstreamInject', 'xaa', 'awsSts', 'forwarded'] as const
+  const { type, tokenExchange, xaa, awsSts } = credential
   return [
     ...blocks
       .filter((block) => (block === type) !== (credential[block] !== undefined))
       .map((block) => ({ pointer: `${at}/${block}`, message: `must be set when type is ${block}, and only then` })),
     ...(tokenExchange === undefined ? [] : tokenClientFindings(tokenExchange, `${at}/tokenExchange`)),
     ...(xaa === undefined ? [] : xaaFindings(xaa, `${at}/xaa`)),
+    ...(awsSts === undefined ? [] : awsStsFindings(awsSts, `${at}/awsSts`)),
   ]
 }
 
@@ -77,6 +79,38 @@ export function tokenClientFindings(
       ? [{ pointer: `${at}/${fields.client}`, message: 'is required with a client secret' }]
       : []),
   ]
+}
+
+interface AwsSts {
+  readonly stsUrl?: string | undefined
+  readonly fallbackRoleArn?: string | undefined
+  readonly roleMappings?: readonly { readonly claim?: string; readonly matcher?: string }[] | undefined
+}
+
+/** What is wrong with the roles that callers get, and with where they are got. */
+export const awsStsFindings = (
+  { stsUrl, fallbackRoleArn, roleMappings = [] }: AwsSts,
+  at: string,
+): readonly Finding[] => [
+  ...(stsUrl === undefined ? [] : tokenClientFindings({ tokenUrl: stsUrl }, at, { url: 'stsUrl', client: '' })),
+  ...(fallbackRoleArn === undefined && roleMappings.length === 0
+    ? [{ pointer: at, message: 'needs fallbackRoleArn, roleMappings or both' }]
+    : []),
+  ...roleMappings.flatMap(({ claim, matcher }, index) => {
+    const pointer = `${at}/roleMappings/${index}`
+    if ((claim === undefined) === (matcher === undefined))
+      return [{ pointer, message: 'must have exactly one of claim and matcher' }]
+    return matcher === undefined ? [] : matcherFindings(matcher, `${pointer}/matcher`)
+  }),
+]
+
+function matcherFindings(matcher: string, pointer: string): readonly Finding[] {
+  try {
+    compileClaimMatcher(matcher)
+    return []
+  } catch (error) {
+    return [{ pointer, message: `can’t be used: ${(error as Error).message}` }]
+  }
 }
 
 interface CrossAppAccess {

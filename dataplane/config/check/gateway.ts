@@ -146,6 +146,9 @@ export function backendFindings(backend: Backend, at: string): readonly Finding[
   return [
     ...reachFindings(backend, at),
     ...(credential === undefined ? [] : credentialFindings(credential, `${at}/credential`)),
+    ...(credential?.type === 'awsSts' && backend.transport === 'sse'
+      ? [{ pointer: `${at}/transport`, message: 'can’t be sse where requests are signed (awsSts)' }]
+      : []),
     ...named.flatMap(({ name, pointer, mayReplace }) => {
       const lower = name.toLowerCase()
       if (!HEADER_NAME.test(name)) return [{ pointer, message: 'is not a header name' }]

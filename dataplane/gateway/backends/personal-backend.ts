@@ -3,6 +3,8 @@ import { Backend, type BackendOptions } from './backend/backend.ts'
 import { CallerHeaders } from './connection/caller-headers.ts'
 import { ConfiguredHeaders } from './connection/headers.ts'
 import { OwnHeaders } from './connection/own-headers.ts'
+import { SigningTransport } from './connection/signing-transport.ts'
+import type { Transport } from './connection/transport.ts'
 import type { FailurePolicy } from './health/failure-policy.ts'
 
 /** A backend for which each caller has a credential of their own. */
@@ -26,6 +28,10 @@ interface PersonalOptions {
   readonly upstreamTokens: UpstreamTokens | undefined
 }
 
+/** The way to the backend that all share; where requests are signed, for this caller. */
+const transportOf = ({ dispatcher, url }: Backend, credential: CallerCredential, { signs }: Strategy): Transport =>
+  signs === true ? new SigningTransport(dispatcher, url.host, () => credential.current?.sign) : dispatcher
+
 /** Undefined where the configuration names no credential of callers. */
 export function personalBackend(
   options: BackendOptions,
@@ -46,7 +52,7 @@ export function personalBackend(
     open(credential) {
       const caller = new CallerHeaders(config.name, configured(), credential)
       // A stream of messages (HTTP+SSE) is one conversation: each caller has one.
-      const transport = config.transport === 'sse' ? undefined : shared.dispatcher
+      const transport = config.transport === 'sse' ? undefined : transportOf(shared, credential, strategy)
       const backend = new Backend({ ...options, caller, transport })
       backend.health.policy = policy()
       return backend

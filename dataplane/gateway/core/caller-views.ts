@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import { bearerOf, CredentialCache, forwardedHeaders, type Subject } from '../../credentials/index.ts'
@@ -86,7 +87,10 @@ export class CallerViews {
     const subject = this.#subjectOf(caller, req.headers, personal)
     if (subject === undefined) return
     // Who brings a credential for the server has nothing in common with whoever brings another one.
-    const binding = bindingOf({ kind: 'authenticated', expiresAt: 0, ...subject }, subject.login)
+    const binding =
+      caller.kind === 'anonymous'
+        ? bindingOf({ kind: 'authenticated', expiresAt: 0, ...subject })
+        : this.bindingOf(caller)
     const view = this.#views.get(binding) ?? this.#open(subject)
     this.#views.delete(binding)
     this.#views.set(binding, view)
@@ -97,7 +101,15 @@ export class CallerViews {
 
   /** The name by which things of a caller are kept. */
   bindingOf(caller: Caller): string {
-    return bindingOf(caller, this.#loginOf(caller))
+    const login = this.#loginOf(caller)
+    const variants = caller.kind === 'anonymous' ? [] : this.#variantsOf(caller)
+    // Claims that say what somebody may do elsewhere are part of who calls.
+    const part = variants.length === 0 ? login : hash('sha256', JSON.stringify([login, ...variants]), 'base64url')
+    return bindingOf(caller, part)
+  }
+
+  #variantsOf(caller: Pick<Subject, 'claims'>): readonly string[] {
+    return this.#options.personal().flatMap(({ strategy }) => strategy.variant?.(caller) ?? [])
   }
 
   #loginOf(caller: Caller): string | undefined {

@@ -14,11 +14,12 @@ type Spec = MCPExternalAuthConfig['spec']
 export const providerOf = (credential: Credential | undefined): string | undefined =>
   credential?.upstreamInject?.providerName ??
   credential?.tokenExchange?.subjectProviderName ??
-  credential?.xaa?.subjectProviderName
+  credential?.xaa?.subjectProviderName ??
+  credential?.awsSts?.subjectProviderName
 
 /** The settings of the credential that an MCPExternalAuthConfig describes, its Secrets mounted as files. */
 export function credentialSettings(
-  { type, headerInjection, bearerToken, tokenExchange, upstreamInject, xaa }: Spec,
+  { type, headerInjection, bearerToken, tokenExchange, upstreamInject, xaa, awsSts }: Spec,
   resolver: Resolver,
   mounts: Mounts,
 ): CredentialSettings {
@@ -31,6 +32,7 @@ export function credentialSettings(
     return { headerFiles: [{ name: 'Authorization', file: mounts.secretFile(name, key), prefix: 'Bearer ' }] }
   }
   if (type === 'upstreamInject' && upstreamInject) return { credential: { type, upstreamInject } }
+  if (type === 'awsSts' && awsSts) return { credential: { type, awsSts } }
   if (type === 'xaa' && xaa) return { credential: { type, xaa: xaaOf(xaa, mounts) } }
   return type === 'tokenExchange' && tokenExchange
     ? { credential: { type, tokenExchange: exchangeOf(tokenExchange, resolver, mounts) } }

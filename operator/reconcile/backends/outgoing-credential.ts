@@ -31,6 +31,8 @@ export interface OutgoingCredential {
 }
 
 const AUTHORIZATION = 'Authorization'
+/** What a signature of AWS brings besides. */
+const SIGNED = ['X-Amz-Date', 'X-Amz-Security-Token']
 
 /** What is wrong where nobody knows who calls. */
 export const NEEDS_CALLERS = 'a credential of each caller needs callers with a name'
@@ -91,6 +93,7 @@ export function withCredential<B extends Omit<BackendConfig, 'name'>>(
   const sent = [
     ...own.map(({ name }) => name),
     ...(personal === undefined ? [] : [personal.tokenExchange?.headerName ?? AUTHORIZATION]),
+    ...(personal?.awsSts === undefined ? [] : SIGNED),
   ]
   if (sent.length === 0) return backend
   const replaced = new Set(sent.map((name) => name.toLowerCase()))

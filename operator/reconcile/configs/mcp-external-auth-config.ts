@@ -1,5 +1,5 @@
 import { type MCPExternalAuthConfig, mcpExternalAuthConfig } from '../../../crds/index.ts'
-import { tokenClientFindings, xaaFindings } from '../../../dataplane/config/check/credential.ts'
+import { awsStsFindings, tokenClientFindings, xaaFindings } from '../../../dataplane/config/check/credential.ts'
 import { checkNotRefused } from '../outcome/supported.ts'
 import { caBundleFound } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
@@ -12,8 +12,9 @@ export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> 
   if (type !== 'unauthenticated' && object.spec[type] === undefined)
     resolver.problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/${type}`, joint: ' ', message: 'must be set' })
   checkSecrets(mcpExternalAuthConfig, object, resolver)
-  const { tokenExchange, xaa } = object.spec
+  const { tokenExchange, xaa, awsSts } = object.spec
   if (type === 'tokenExchange' && tokenExchange) checkTokenExchange(tokenExchange, resolver)
+  if (type === 'awsSts' && awsSts) note(awsStsFindings(awsSts, '/spec/awsSts'), resolver)
   if (type === 'xaa' && xaa) note(xaaFindings(xaa, '/spec/xaa'), resolver)
 }
 

@@ -121,9 +121,17 @@ function memberOf(member: ObjectName, options: MemberOptions): Member | string |
   const credential = outgoingCredential(ref, startResolver(view, namespace, problems), options.mounts)
   // Never without the credential that it should have.
   if (ref !== undefined && credential === undefined) return joined(problems.all())
-  const problem = credential && credentialProblem(credential, options)
+  const problem =
+    credential && (signingProblem(member, plain.backend, credential) ?? credentialProblem(credential, options))
   if (problem !== undefined) return `MCPExternalAuthConfig ${JSON.stringify(credential?.config)}: ${problem}`
   return { kind: member.kind, backend: withCredential(plain.backend, credential), credential }
+}
+
+/** Why requests to this member can't be signed: a signature is for one address, and covers what is sent there. */
+function signingProblem({ kind }: ObjectName, { transport }: BackendConfig, { type }: OutgoingCredential) {
+  if (type !== 'awsSts') return undefined
+  if (kind !== 'MCPServerEntry') return 'awsSts signs requests for AWS itself: use an MCPServerEntry'
+  return transport === 'sse' ? 'awsSts signs requests of Streamable HTTP, and not of sse' : undefined
 }
 
 /** Why this gateway can't get the credential, though what describes it is right. */

@@ -61,8 +61,12 @@ function checkPorts({ spec }: MCPServer, problems: Problems): void {
 
 /** A credential is a header; a stdio server gets none, so that it would be lost on the way. */
 function checkHasHeaders({ spec }: MCPServer, credential: OutgoingCredential | undefined, problems: Problems): void {
-  if (spec.transport !== 'stdio' || credential === undefined || credential.type === 'unauthenticated') return
-  const message = 'a stdio server takes no headers; give it the credential by secrets'
+  if (credential === undefined || credential.type === 'unauthenticated') return
+  if (spec.transport !== 'stdio' && credential.type !== 'awsSts') return
+  const message =
+    credential.type === 'awsSts'
+      ? 'awsSts signs requests for AWS, and this server runs here'
+      : 'a stdio server takes no headers; give it the credential by secrets'
   problems.add('Valid', 'CredentialUnusable', { pointer: '/spec/externalAuthConfigRef', message })
 }
 

@@ -204,7 +204,7 @@ metadata: {name: inline}
 spec:
   groupRef: {name: tools}
   incomingAuth: {type: anonymous}
-  outgoingAuth: {source: inline, backends: {secured: {type: discovered}, with-injected: {type: discovered}, with-cross-app-of-login: {type: discovered}, with-named-subject: {type: discovered}}}
+  outgoingAuth: {source: inline, backends: {secured: {type: discovered}, with-injected: {type: discovered}, with-aws-of-login: {type: discovered}, with-cross-app-of-login: {type: discovered}, with-named-subject: {type: discovered}}}
   config: {sessionStorage: {provider: redis, address: "redis:6379", db: 1, keyPrefix: x}}
 ---
 kind: MCPExternalAuthConfig
@@ -314,6 +314,41 @@ spec:
   transport: streamable-http
   groupRef: {name: tools}
   externalAuthConfigRef: {name: cross-app-of-login}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: aws}
+spec:
+  type: awsSts
+  awsSts:
+    region: eu-west-1
+    service: x
+    roleClaim: roles
+    sessionNameClaim: email
+    sessionDuration: 900
+    fallbackRoleArn: arn:aws:iam::123456789012:role/a
+    roleMappings:
+      - {roleArn: arn:aws:iam::123456789012:role/b, claim: admins, priority: 1}
+      - {roleArn: arn:aws:iam::123456789012:role/c, matcher: '"x" in claims.groups'}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: aws-of-login}
+spec: {type: awsSts, awsSts: {region: eu-west-1, fallbackRoleArn: "arn:aws:iam::123456789012:role/a", subjectProviderName: github}}
+---
+kind: MCPRemoteProxy
+metadata: {name: with-aws}
+spec:
+  remoteUrl: https://example.com/mcp
+  transport: streamable-http
+  oidcConfigRef: {name: inline, audience: a}
+  externalAuthConfigRef: {name: aws}
+---
+kind: MCPServerEntry
+metadata: {name: with-aws-of-login}
+spec:
+  remoteUrl: https://example.com/mcp
+  transport: streamable-http
+  groupRef: {name: tools}
+  externalAuthConfigRef: {name: aws-of-login}
 ---
 kind: MCPServerEntry
 metadata: {name: with-injected}

@@ -5,6 +5,8 @@ import { orFail } from '../or-fail.ts'
 /** What a hand-written backend got. */
 export interface RawRequest {
   readonly method: string
+  /** With its query. */
+  readonly path: string
   readonly headers: IncomingMessage['headers']
   readonly rawHeaders: readonly string[]
   readonly body: string
@@ -49,7 +51,14 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
       for await (const chunk of req) chunks.push(chunk as Buffer)
       const body = Buffer.concat(chunks).toString('utf8')
       const message = body === '' ? {} : JSON.parse(body)
-      const request = { method: req.method ?? '', headers: req.headers, rawHeaders: req.rawHeaders, body, message }
+      const request = {
+        method: req.method ?? '',
+        path: req.url ?? '',
+        headers: req.headers,
+        rawHeaders: req.rawHeaders,
+        body,
+        message,
+      }
       seen.push(request)
       if (await options.before?.(request, res)) return
       if (req.method !== 'POST') {
