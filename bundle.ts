@@ -57,6 +57,8 @@ const result = await build({
   platform: 'node',
   target: 'node24',
   minifySyntax: true,
+  // oidc-provider stores its models by the names of their classes.
+  keepNames: true,
   sourcemap: 'linked',
   sourcesContent: false,
   metafile: true,
