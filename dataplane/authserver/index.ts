@@ -24,6 +24,8 @@ import type { KeyedHash } from './keys/keyed-hash.ts'
 import { ChainLogin } from './login/chain-login.ts'
 import { type ConsentedLogin, consentedLogin } from './login/consented-login.ts'
 import { oidcUpstream } from './login/oidc-upstream.ts'
+import { TokenRefresh } from './login/token-refresh.ts'
+import type { Upstream } from './login/upstream.ts'
 import { createGrants } from './provider/grants.ts'
 import { createProvider, LOGIN_TIME_S, type Provider } from './provider/provider.ts'
 import { Revocations } from './provider/revocations.ts'
@@ -54,6 +56,8 @@ export interface AuthServer {
   readonly local: LocalIssuer
   /** What providers gave users at login. */
   readonly tokens: UpstreamTokenStore
+  /** Has the provider give others in their place. */
+  readonly refresh: TokenRefresh
   /** Whether a path is one of its own. */
   serves(path: string): boolean
   /** Answers a request to such a path. */
@@ -100,7 +104,8 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
 
   const current = followKeys(material, (parts) => createProvider({ ...parts, settings, store, clients, grants, log }))
   const currentProvider = () => current().provider
-  const login = openLogin(options, { settings, store, tokens, keyed: () => currentProvider().keyed })
+  const upstreams = openUpstreams(options, settings)
+  const login = openLogin(options, upstreams, { settings, store, tokens, keyed: () => currentProvider().keyed })
   const front: Front = {
     title: options.workload.name,
     settings,
@@ -126,6 +131,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
       isRevoked: ({ [LOGIN_CLAIM]: grant }) => typeof grant === 'string' && revocations.has(grant),
     },
     tokens,
+    refresh: new TokenRefresh({ upstreams, tokens, keepS: settings.grantS, log }),
     ground,
     serves: (path) => isServed(settings, path),
     fetch: (request, env) => app.fetch(request, env),
@@ -166,12 +172,19 @@ interface LoginParts {
   keyed(): KeyedHash
 }
 
-function openLogin({ config, directory, log }: AuthServerOptions, { settings, ...parts }: LoginParts): ConsentedLogin {
-  const { issuer, grantS } = settings
-  const upstreams = config.upstreamProviders.map(({ name, oidcConfig }) => {
+function openUpstreams({ config, directory }: AuthServerOptions, { issuer }: Settings): readonly Upstream[] {
+  return config.upstreamProviders.map(({ name, oidcConfig }) => {
     const redirectUri = oidcConfig.redirectUri ?? `${issuer}/oauth/callback`
     return oidcUpstream({ name, config: oidcConfig, directory, redirectUri })
   })
+}
+
+function openLogin(
+  { log }: AuthServerOptions,
+  upstreams: readonly Upstream[],
+  { settings, ...parts }: LoginParts,
+): ConsentedLogin {
+  const { issuer, grantS } = settings
   const times = { loginS: LOGIN_TIME_S, keepS: grantS }
   const login = new ChainLogin({ ...parts, ...times, issuer, upstreams, log })
   return consentedLogin({ ...parts, ...times, login, forgetTokens: (name) => parts.tokens.removeLogin(name) })

@@ -50,11 +50,11 @@ export function storedUpstreamTokens(
       const lasts = (expiresAt ?? Number.POSITIVE_INFINITY) > Date.now() + marginMs
       return token !== undefined && token !== refused && lasts && TOKEN.test(token) ? { token, expiresAt } : undefined
     }
-    const lasting = tokenOf(set, MARGIN_MS)
+    const lasting = tokenOf(set, marginOf(set))
     if (lasting !== undefined) return lasting
     const next = await refresh?.(place, set).catch((error: unknown) => {
       // It may still serve in its last minute.
-      if (tokenOf(set, 0) === undefined) throw error
+      if (tokenOf(set, 0) === undefined) throw notRefreshed(provider, error)
     })
     const found = tokenOf(next ?? set, 0)
     if (found === undefined) throw noUpstreamToken(provider)
@@ -71,6 +71,10 @@ export function storedUpstreamTokens(
   }
 }
 
+/** A token that lives for a minute would be refreshed at each call: of its life it is used four fifths. */
+const marginOf = ({ expiresAt, obtainedAt }: StoredTokenSet): number =>
+  expiresAt === undefined || obtainedAt === undefined ? MARGIN_MS : Math.min(MARGIN_MS, (expiresAt - obtainedAt) / 5)
+
 /** When an ID token ends, in milliseconds since 1970; at once where it does not say. */
 function endOf(idToken: string | undefined): number {
   try {
@@ -79,6 +83,16 @@ function endOf(idToken: string | undefined): number {
     return 0
   }
 }
+
+/** Where the provider, or what the refresh needs besides, is away: the next call tries it again. */
+const notRefreshed = (provider: string, cause: unknown): CredentialError =>
+  cause instanceof CredentialError
+    ? cause
+    : new CredentialError(`the tokens of the provider ${JSON.stringify(provider)} were not refreshed`, {
+        text: `the provider ${JSON.stringify(provider)} can’t be asked at the moment`,
+        isPassing: true,
+        cause,
+      })
 
 function away(cause: unknown): never {
   if (!(cause instanceof PublicError)) throw cause

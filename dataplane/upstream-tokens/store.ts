@@ -15,6 +15,8 @@ export interface UpstreamTokenSet {
   readonly accessToken: string
   /** When the access token ends, in milliseconds since 1970; absent: the provider does not say. */
   readonly expiresAt?: number
+  /** When the provider gave it, in milliseconds since 1970. */
+  readonly obtainedAt?: number
   readonly refreshToken?: string
   readonly idToken?: string
   readonly scopes?: readonly string[]
@@ -72,8 +74,8 @@ export function loginOf(claims: Readonly<Record<string, unknown>>): string | und
 
 /** The JSON text of a set. Throws a RangeError where it is too large. */
 export function textOfSet({ owner, subject, accessToken, ...others }: UpstreamTokenSet): string {
-  const { expiresAt, refreshToken, idToken, scopes } = others
-  const text = JSON.stringify({ owner, subject, accessToken, expiresAt, refreshToken, idToken, scopes })
+  const { expiresAt, obtainedAt, refreshToken, idToken, scopes } = others
+  const text = JSON.stringify({ owner, subject, accessToken, expiresAt, obtainedAt, refreshToken, idToken, scopes })
   if (Buffer.byteLength(text) > LARGEST_SET)
     throw new RangeError(`the tokens of a provider are larger than ${LARGEST_SET} bytes`)
   return text

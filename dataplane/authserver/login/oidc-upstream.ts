@@ -1,10 +1,18 @@
 import { resolve } from 'node:path'
 import * as client from 'openid-client'
+import { isObject } from '../../../crds/shared/json.ts'
 import type { OidcUpstreamConfig } from '../../config/auth-server.ts'
 import { isLoopback } from '../../config/check/url.ts'
 import { secretFile } from '../../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.ts'
-import { type Upstream, type UpstreamChecks, UpstreamDenied, type UpstreamLogin } from './upstream.ts'
+import {
+  type RefreshAnswer,
+  type RefreshedTokens,
+  type Upstream,
+  type UpstreamChecks,
+  UpstreamDenied,
+  type UpstreamLogin,
+} from './upstream.ts'
 
 interface OidcUpstreamOptions {
   readonly name: string
@@ -13,6 +21,8 @@ interface OidcUpstreamOptions {
   /** Where this provider sends browsers back to. */
   readonly redirectUri: string
 }
+
+type TokenAnswer = Awaited<ReturnType<typeof client.authorizationCodeGrant>>
 
 const USUAL_SCOPES = ['openid', 'offline_access']
 /** Metadata and keys are found again after this time. */
@@ -72,7 +82,24 @@ export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstr
     }
   }
 
-  return { name, authorizationUrl, exchange, close: () => fetch.close() }
+  async function refresh(refreshToken: string): Promise<RefreshAnswer> {
+    const { config: own, rotated } = notingRefreshTokens(await configuration(), config, directory, fetch)
+    try {
+      const { refreshToken: next, ...tokens } = tokensOf(
+        await client.refreshTokenGrant(own, refreshToken),
+        subjectClaim,
+      )
+      return { ...(next !== undefined && { refreshToken: next }), tokens }
+    } catch (error) {
+      if (error instanceof client.ResponseBodyError && error.error === 'invalid_grant')
+        throw new UpstreamDenied('the refresh token is good no more')
+      const next = rotated()
+      if (next === undefined) throw scrubbed(error)
+      return { refreshToken: next, problem: scrubbed(error) }
+    }
+  }
+
+  return { name, authorizationUrl, exchange, refresh, close: () => fetch.close() }
 }
 
 /** Finds the provider's endpoints. Throws where one is neither https nor, as the issuer itself may be, plain http. */
@@ -108,6 +135,37 @@ async function discover(
   return found
 }
 
+/**
+ * The same provider for one request, whose refresh token is known also where the library refuses the rest of the answer.
+ */
+function notingRefreshTokens(
+  found: client.Configuration,
+  { clientId, clientSecretFile, issuerUrl }: OidcUpstreamConfig,
+  directory: string,
+  guarded: GuardedFetch,
+) {
+  const auth = clientAuth(clientSecretFile && resolve(directory, clientSecretFile))
+  const config = new client.Configuration(found.serverMetadata(), clientId, undefined, auth)
+  if (issuerUrl.startsWith('http:')) client.allowInsecureRequests(config)
+  let answered: unknown
+  const fetch = webFetch(guarded)
+  config[client.customFetch] = async (...request) => {
+    const response = await fetch(...request)
+    answered = await response
+      .clone()
+      .json()
+      .catch(() => undefined)
+    return response
+  }
+  return {
+    config,
+    rotated(): string | undefined {
+      const token = isObject(answered) ? answered['refresh_token'] : undefined
+      return typeof token === 'string' && token !== '' ? token : undefined
+    },
+  }
+}
+
 /** How we authenticate at the provider: with the secret as it is in the file now, in the way that the provider knows. */
 function clientAuth(file: string | undefined): client.ClientAuth {
   if (file === undefined) return client.None()
@@ -133,30 +191,36 @@ function webFetch(guarded: GuardedFetch): client.CustomFetch {
   }
 }
 
-function loginOf(
-  answer: Awaited<ReturnType<typeof client.authorizationCodeGrant>>,
-  issuer: string,
-  subjectClaim: string,
-): UpstreamLogin {
+function loginOf(answer: TokenAnswer, issuer: string, subjectClaim: string): UpstreamLogin {
   const claims: Readonly<Record<string, unknown>> = answer.claims() ?? {}
-  const subject = claims[subjectClaim]
-  if (typeof subject !== 'string' || subject === '' || subject.length > LONGEST_CLAIM)
-    throw new Error('the ID token holds no usable subject')
-  const { access_token: accessToken, refresh_token: refreshToken, id_token: idToken, scope } = answer
-  const expiresIn = answer.expiresIn()
+  const { subject, ...tokens } = tokensOf(answer, subjectClaim)
+  if (subject === undefined) throw new Error('there is no ID token')
   const [name, email] = [shown(claims['name']), shown(claims['email'])]
   return {
     issuer,
     ...(name !== undefined && { name }),
     ...(email !== undefined && { email }),
-    tokens: {
-      subject,
-      accessToken,
-      ...(refreshToken !== undefined && { refreshToken }),
-      ...(idToken !== undefined && { idToken }),
-      ...(scope !== undefined && { scopes: scope.split(' ') }),
-      ...(expiresIn !== undefined && { expiresAt: Date.now() + expiresIn * 1000 }),
-    },
+    tokens: { ...tokens, subject },
+  }
+}
+
+/** What an answer of the token endpoint gives. Throws an Error where its ID token names nobody. */
+function tokensOf(answer: TokenAnswer, subjectClaim: string): RefreshedTokens & { readonly refreshToken?: string } {
+  const { access_token: accessToken, refresh_token: refreshToken, id_token: idToken, scope } = answer
+  const expiresIn = answer.expiresIn()
+  const claims: Readonly<Record<string, unknown>> | undefined = answer.claims()
+  const subject = claims?.[subjectClaim]
+  if (claims !== undefined && (typeof subject !== 'string' || subject === '' || subject.length > LONGEST_CLAIM))
+    throw new Error('the ID token holds no usable subject')
+  const now = Date.now()
+  return {
+    accessToken,
+    obtainedAt: now,
+    ...(typeof subject === 'string' && { subject }),
+    ...(refreshToken !== undefined && { refreshToken }),
+    ...(idToken !== undefined && { idToken }),
+    ...(scope !== undefined && { scopes: scope.split(' ') }),
+    ...(expiresIn !== undefined && { expiresAt: now + expiresIn * 1000 }),
   }
 }
 

@@ -17,6 +17,27 @@ export interface UpstreamLogin {
   readonly tokens: Omit<UpstreamTokenSet, 'owner'>
 }
 
+/** What a provider has answered to a refresh token. */
+export type RefreshAnswer = {
+  /** Another refresh token, in the place of the old one. */
+  readonly refreshToken?: string
+} & (
+  | { readonly tokens: RefreshedTokens }
+  /** Why the rest of the answer won't do. */
+  | { readonly problem: Error }
+)
+
+export interface RefreshedTokens {
+  /** Of the new ID token, where there is one. */
+  readonly subject?: string
+  readonly accessToken: string
+  /** In milliseconds since 1970. */
+  readonly obtainedAt: number
+  readonly expiresAt?: number
+  readonly idToken?: string
+  readonly scopes?: readonly string[]
+}
+
 /** The provider, or the person there, has said no. */
 export class UpstreamDenied extends Error {
   override readonly name = 'UpstreamDenied'
@@ -32,5 +53,10 @@ export interface Upstream {
    * nothing of what the provider has said.
    */
   exchange(callback: URLSearchParams, checks: UpstreamChecks): Promise<UpstreamLogin>
+  /**
+   * Has the provider give other tokens. Rejects with UpstreamDenied where the refresh token is good no more, and otherwise
+   * as `exchange` does.
+   */
+  refresh(refreshToken: string): Promise<RefreshAnswer>
   close(): Promise<void>
 }

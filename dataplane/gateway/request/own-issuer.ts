@@ -95,7 +95,11 @@ export class OwnIssuer {
   #ownTokens(): UpstreamTokens {
     const tokens = async () => {
       const server = await this.current()
-      return server === undefined ? noUpstreamTokens : storedUpstreamTokens(server.tokens, server.local)
+      if (server === undefined) return noUpstreamTokens
+      return storedUpstreamTokens(server.tokens, {
+        issuer: server.local.issuer,
+        refresh: (place, before) => server.refresh.refresh(place, before),
+      })
     }
     return {
       accessToken: async (...asked) => (await tokens()).accessToken(...asked),

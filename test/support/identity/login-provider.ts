@@ -12,6 +12,8 @@ export interface LoginProvider {
   readonly client: { readonly id: string; readonly secret: string }
   /** Who logs in from now on; undefined: the person refuses. */
   user: string | undefined
+  /** How long its access tokens live, in seconds. */
+  accessTokenS: number
   /** Requests so far, as `METHOD path`. */
   readonly requests: string[]
   /** The authorization requests so far. */
@@ -45,6 +47,8 @@ export async function startLoginProvider(redirectUris: readonly string[]): Promi
     claims: { openid: ['sub'], profile: ['name'], email: ['email'] },
     conformIdTokenClaims: false,
     issueRefreshToken: () => true,
+    rotateRefreshToken: true,
+    ttl: { AccessToken: () => found.accessTokenS, RefreshToken: 3600 },
     findAccount: (_context: unknown, id: string) => ({
       accountId: id,
       claims: () => ({ sub: id, name: `Person ${id}`, email: `${id}@example.com` }),
@@ -55,6 +59,7 @@ export async function startLoginProvider(redirectUris: readonly string[]): Promi
     issuer,
     client,
     user: 'alice',
+    accessTokenS: 3600,
     requests: [],
     authorizations: [],
     before: undefined,

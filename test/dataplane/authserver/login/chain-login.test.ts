@@ -28,9 +28,10 @@ const upstream = (name: string, fail?: () => Error): Upstream => ({
   authorizationUrl: async ({ state }) => `https://${name}/authorize?state=${state}`,
   async exchange() {
     if (fail !== undefined) throw fail()
-    const tokens = { subject: `user-at-${name}`, accessToken: `token-of-${name}` }
+    const tokens = { subject: `user-at-${name}`, accessToken: `token-of-${name}`, obtainedAt: 0 }
     return { issuer: `https://${name}`, tokens }
   },
+  refresh: () => Promise.reject(new Error('not asked here')),
   close: async () => undefined,
 })
 

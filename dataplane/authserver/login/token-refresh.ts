@@ -1,0 +1,108 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { Place, StoredTokenSet, UpstreamTokenSet, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
+import { type RefreshAnswer, type Upstream, UpstreamDenied } from './upstream.ts'
+
+interface TokenRefreshOptions {
+  readonly upstreams: readonly Upstream[]
+  readonly tokens: UpstreamTokenStore
+  /** How long a login is kept from a refresh on, in seconds. */
+  readonly keepS: number
+  readonly log: Logger
+}
+
+/** Longer than a provider may take; a replica that dies while it holds the lock keeps others waiting for so long. */
+const LOCK_MS = 30_000
+const LOOK_AGAIN_MS = 100
+const WRITES = 4
+
+/**
+ * Refreshes what providers have given, one at a time for a login and provider, over all replicas: a provider that gives
+ * another refresh token at each refresh takes the use of an old one for theft. Whoever leaves meanwhile cancels nothing.
+ */
+export class TokenRefresh {
+  readonly #options: TokenRefreshOptions
+  readonly #pending = new Map<string, Promise<StoredTokenSet | undefined>>()
+
+  constructor(options: TokenRefreshOptions) {
+    this.#options = options
+  }
+
+  /**
+   * The set that has replaced `before`; undefined where the provider gives no more, or the login has ended. Rejects where
+   * the provider or the store can't be asked.
+   */
+  refresh(place: Place, before: StoredTokenSet): Promise<StoredTokenSet | undefined> {
+    const key = JSON.stringify([place.login, place.provider])
+    let pending = this.#pending.get(key)
+    if (pending === undefined) {
+      pending = this.#locked(place, before).finally(() => this.#pending.delete(key))
+      this.#pending.set(key, pending)
+    }
+    return pending
+  }
+
+  async #locked(place: Place, before: StoredTokenSet): Promise<StoredTokenSet | undefined> {
+    const { tokens } = this.#options
+    const end = performance.now() + LOCK_MS
+    do {
+      const lock = await tokens.lock(place, LOCK_MS)
+      try {
+        const now = await tokens.get(place)
+        if (now?.version !== before.version) return now
+        if (lock !== undefined) return await this.#refreshed(place, now)
+      } finally {
+        await lock?.release().catch((err: unknown) => this.#options.log.warn({ err }, 'a lock stays until it ends'))
+      }
+      await delay(LOOK_AGAIN_MS)
+    } while (performance.now() < end)
+    throw new Error('another replica has not refreshed the tokens in time')
+  }
+
+  async #refreshed(place: Place, before: StoredTokenSet): Promise<StoredTokenSet | undefined> {
+    const { upstreams, log } = this.#options
+    const upstream = upstreams.find(({ name }) => name === place.provider)
+    if (upstream === undefined || before.refreshToken === undefined) return undefined
+    let answer: RefreshAnswer
+    try {
+      answer = await upstream.refresh(before.refreshToken)
+    } catch (error) {
+      if (!(error instanceof UpstreamDenied)) throw error
+      log.info({ provider: upstream.name }, 'a provider refreshes the tokens of a login no more')
+      const { refreshToken: _, ...rest } = before
+      await this.#written(place, before, rest)
+      return undefined
+    }
+    // What has been rotated is kept first: an answer that won't do otherwise has used up the old refresh token all the same.
+    const { refreshToken = before.refreshToken } = answer
+    const problem = 'problem' in answer ? answer.problem : wrongSubject(answer.tokens, before)
+    if (problem !== undefined) {
+      await this.#written(place, before, { ...before, refreshToken })
+      throw problem
+    }
+    const given = 'problem' in answer ? {} : answer.tokens
+    const { expiresAt: _, ...kept } = before
+    return this.#written(place, before, { ...kept, ...given, subject: before.subject, refreshToken })
+  }
+
+  /** Writes in the place of `before`; gives what is there then. */
+  async #written(place: Place, before: StoredTokenSet, set: UpstreamTokenSet): Promise<StoredTokenSet | undefined> {
+    const { tokens, keepS } = this.#options
+    for (let writes = 1; ; writes++) {
+      try {
+        await tokens.put(place, set, { replaces: before.version, ttlMs: keepS * 1000 })
+        return await tokens.get(place)
+      } catch (error) {
+        if (writes === WRITES) throw error
+        await delay(LOOK_AGAIN_MS * 2 ** writes)
+      }
+    }
+  }
+}
+
+/** A provider that answers with somebody else's tokens gets nobody logged in. */
+function wrongSubject({ subject }: { readonly subject?: string }, before: StoredTokenSet): Error | undefined {
+  return subject === undefined || subject === before.subject
+    ? undefined
+    : new Error('the provider has given the tokens of another user')
+}

@@ -1,0 +1,154 @@
+/** Refreshing over two replicas, with answers that won't do and stores that fail in the middle. */
+import { randomBytes } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import pino from 'pino'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { TokenRefresh } from '../../../../dataplane/authserver/login/token-refresh.ts'
+import { type RefreshAnswer, type Upstream, UpstreamDenied } from '../../../../dataplane/authserver/login/upstream.ts'
+import { connectRedis } from '../../../../dataplane/storage/redis.ts'
+import {
+  createMemoryTokenStore,
+  createRedisTokenStore,
+  type StoredTokenSet,
+  type UpstreamTokenStore,
+} from '../../../../dataplane/upstream-tokens/index.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
+
+const log = pino({ level: 'silent' })
+const FIRST = { owner: 'us', subject: 'user', accessToken: 'access-0', refreshToken: 'refresh-0', idToken: 'id-0' }
+
+/** A provider whose refresh tokens are good once, as many are; a second use is an error of the test. */
+function rotating(change: (answer: RefreshAnswer) => RefreshAnswer = (answer) => answer) {
+  let count = 0
+  const used: string[] = []
+  const provider: Upstream = {
+    name: 'p',
+    authorizationUrl: () => Promise.reject(new Error('not asked here')),
+    exchange: () => Promise.reject(new Error('not asked here')),
+    async refresh(refreshToken) {
+      used.push(refreshToken)
+      await delay(50)
+      if (refreshToken !== `refresh-${count}`) throw new UpstreamDenied('used already')
+      count++
+      const tokens = { subject: 'user', accessToken: `access-${count}`, obtainedAt: 0 }
+      return change({ refreshToken: `refresh-${count}`, tokens })
+    },
+    close: async () => undefined,
+  }
+  return { provider, used }
+}
+
+const replica = (tokens: UpstreamTokenStore, provider: Upstream) =>
+  new TokenRefresh({ upstreams: [provider], tokens, keepS: 60, log })
+
+for (const kind of ['memory', 'Redis'] as const) {
+  const test = suite(kind)
+  let redis: RedisServer | undefined
+  let make: () => UpstreamTokenStore
+  const clients: ReturnType<typeof connectRedis>[] = []
+
+  test.before(async () => {
+    if (kind === 'memory') {
+      const shared = createMemoryTokenStore()
+      make = () => shared
+      return
+    }
+    redis = await startRedis()
+    const { address } = redis
+    make = () => {
+      const client = connectRedis({ mode: 'standalone', addresses: [address] }, log)
+      clients.push(client)
+      return createRedisTokenStore({ client, prefix: 'portico:{test}:', secrets: () => ['s'.repeat(32)] })
+    }
+  })
+  test.after(async () => {
+    for (const client of clients) client.disconnect()
+    await redis?.stop()
+  })
+
+  async function put(tokens: UpstreamTokenStore) {
+    const place = { login: randomBytes(16).toString('base64url'), provider: 'p' }
+    await tokens.put(place, FIRST, { ttlMs: 60_000 })
+    return { place, before: (await tokens.get(place)) as StoredTokenSet }
+  }
+
+  test('two replicas and many callers refresh once', async () => {
+    const { provider, used } = rotating()
+    const [one, two] = [replica(make(), provider), replica(make(), provider)]
+    const { place, before } = await put(make())
+    const sets = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => (index % 2 ? one : two).refresh(place, before)),
+    )
+    assert.equal(used, ['refresh-0'])
+    for (const set of sets) assert.is(set?.accessToken, 'access-1')
+    assert.is(sets[0]?.idToken, 'id-0')
+    assert.is(sets[0]?.owner, 'us')
+    const again = await one.refresh(place, sets[0] as StoredTokenSet)
+    assert.is(again?.accessToken, 'access-2')
+    assert.equal(used, ['refresh-0', 'refresh-1'])
+  })
+
+  test('an answer that won’t do keeps the refresh token that came with it, and the login', async () => {
+    for (const spoil of [
+      ({ refreshToken }: RefreshAnswer) => ({
+        ...(refreshToken && { refreshToken }),
+        problem: new Error('bad ID token'),
+      }),
+      (given: RefreshAnswer) =>
+        'tokens' in given ? { ...given, tokens: { ...given.tokens, subject: 'somebody else' } } : given,
+    ]) {
+      const tokens = make()
+      const { provider } = rotating(spoil)
+      const { place, before } = await put(tokens)
+      const error = await replica(tokens, provider)
+        .refresh(place, before)
+        .catch((caught: Error) => caught)
+      assert.instance(error, Error)
+      const kept = await tokens.get(place)
+      assert.is(kept?.refreshToken, 'refresh-1')
+      assert.is(kept?.accessToken, 'access-0')
+      assert.is(kept?.subject, 'user')
+    }
+  })
+
+  test('a refresh token that is good no more is asked with once', async () => {
+    const tokens = make()
+    const { provider, used } = rotating()
+    const place = { login: randomBytes(16).toString('base64url'), provider: 'p' }
+    await tokens.put(place, { ...FIRST, refreshToken: 'stolen' }, { ttlMs: 60_000 })
+    const one = replica(tokens, provider)
+    for (let asks = 0; asks < 3; asks++)
+      assert.is(await one.refresh(place, (await tokens.get(place)) as StoredTokenSet), undefined)
+    assert.equal(used, ['stolen'])
+    assert.is((await tokens.get(place))?.accessToken, 'access-0')
+  })
+
+  test('a login that is removed meanwhile does not come back', async () => {
+    const tokens = make()
+    const { provider } = rotating()
+    const { place, before } = await put(tokens)
+    const refreshed = replica(tokens, provider).refresh(place, before)
+    await delay(20)
+    await tokens.removeLogin(place.login)
+    assert.is(await refreshed, undefined)
+    assert.is(await tokens.get(place), undefined)
+  })
+
+  test('a store that fails to write at first loses nothing', async () => {
+    const tokens = make()
+    const { provider } = rotating()
+    const { place, before } = await put(tokens)
+    let failures = 2
+    const failing: UpstreamTokenStore = {
+      ...tokens,
+      get: (at) => tokens.get(at),
+      lock: (at, ms) => tokens.lock(at, ms),
+      put: (at, set, options) => (failures-- > 0 ? Promise.reject(new Error('away')) : tokens.put(at, set, options)),
+    }
+    assert.is((await replica(failing, provider).refresh(place, before))?.refreshToken, 'refresh-1')
+    assert.is((await tokens.get(place))?.refreshToken, 'refresh-1')
+  })
+
+  test.run()
+}

@@ -1,0 +1,140 @@
+/** What providers have given is refreshed before it ends: once, whoever asks, and for nobody else. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../support/eventually.ts'
+import { injecting } from '../../support/gateway/login-gateway.ts'
+import { postModern } from '../../support/gateway/post.ts'
+import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../support/servers/raw-server.ts'
+
+let server: AuthServerUnderTest
+let raw: RawServer
+/** Headers that the backend does not take any more. */
+const refused = new Set<string | undefined>()
+
+test.before(async () => {
+  raw = await startRawServer({
+    era: 'modern',
+    call: (request) => answer(request, OK_RESULT),
+    before: ({ headers }, res) => {
+      if (headers.authorization === undefined || !refused.has(headers.authorization)) return false
+      res.writeHead(401).end()
+      return true
+    },
+  })
+  server = await startAuthServer({
+    gateway: { backends: [injecting('own', raw.url, 'corp'), { name: 'open', url: raw.url }] },
+  })
+})
+test.before.each(() => {
+  raw.seen.length = 0
+  refused.clear()
+  server.upstream.before = undefined
+})
+test.after(async () => {
+  await server.close()
+  await raw.close()
+})
+
+const call = async (token: string, name = 'own_t') =>
+  (await postModern(server.gateway.url, 'tools/call', { name }, { authorization: `Bearer ${token}` })).json
+const sent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
+const refreshes = () => server.upstream.requests.filter((request) => request === 'POST /token').length
+
+/** A caller whose provider's access token lives for so long; those of later refreshes live for an hour. */
+async function loggedIn(accessTokenS: number): Promise<string> {
+  const client = await TestClient.register(server.issuer)
+  server.upstream.accessTokenS = accessTokenS
+  const { access_token: token } = await client.login()
+  server.upstream.accessTokenS = 3600
+  server.upstream.requests.length = 0
+  return token
+}
+
+test('a token that is about to end is refreshed once, for all who call meanwhile', async () => {
+  const token = await loggedIn(1)
+  await delay(1100)
+  const answers = await Promise.all(Array.from({ length: 30 }, () => call(token)))
+  for (const { result } of answers) assert.ok(result)
+  assert.is(refreshes(), 1)
+  assert.is(new Set(sent()).size, 1)
+})
+
+test('a token that lives for a minute is not refreshed at each call', async () => {
+  const token = await loggedIn(60)
+  for (let calls = 0; calls < 3; calls++) assert.ok((await call(token)).result)
+  assert.is(refreshes(), 0)
+})
+
+test('a token that the backend refuses is replaced once, and the call succeeds', async () => {
+  const token = await loggedIn(3600)
+  assert.ok((await call(token)).result)
+  refused.add(sent()[0])
+  assert.ok((await call(token)).result)
+  assert.is(refreshes(), 1)
+  assert.not.ok(refused.has(sent().at(-1)))
+})
+
+test('each refresh is with the refresh token of the one before', async () => {
+  const token = await loggedIn(1)
+  for (let turn = 1; turn <= 3; turn++) {
+    server.upstream.accessTokenS = turn === 3 ? 3600 : 1
+    await delay(1100)
+    assert.ok((await call(token)).result, String(turn))
+    assert.is(refreshes(), turn)
+  }
+})
+
+test('a provider that refreshes no more leaves its backend without a credential, and is asked once', async () => {
+  const token = await loggedIn(1)
+  server.upstream.before = (request, response) => {
+    if (request.url !== '/token') return false
+    response.writeHead(400, { 'content-type': 'application/json' })
+    response.end('{"error":"invalid_grant","error_description":"secret details of the provider"}')
+    return true
+  }
+  await delay(1100)
+  for (let calls = 0; calls < 3; calls++) {
+    const { error } = await call(token)
+    assert.match(error.message, 'you have to log in at the provider "corp" again')
+  }
+  assert.is(refreshes(), 1)
+  assert.ok((await call(token, 'open_t')).result)
+  assert.not.match(JSON.stringify(server.gateway.lines), 'secret details')
+})
+
+test('a provider that is away is asked again by a later call', async () => {
+  const token = await loggedIn(1)
+  server.upstream.before = (request, response) => {
+    if (request.url !== '/token') return false
+    response.writeHead(503).end('secret details of the provider')
+    return true
+  }
+  await delay(1100)
+  const { error } = await call(token)
+  assert.match(error.message, 'the provider "corp" can’t be asked at the moment')
+  assert.ok((await call(token, 'open_t')).result)
+  server.upstream.before = undefined
+  await eventually('a call that succeeds', async () => (await call(token)).result !== undefined)
+  assert.not.match(JSON.stringify(server.gateway.lines), 'secret details')
+})
+
+test('a login that was revoked is refreshed no more', async () => {
+  const client = await TestClient.register(server.issuer)
+  server.upstream.accessTokenS = 1
+  const tokens = await client.login()
+  await delay(1100)
+  server.upstream.requests.length = 0
+  assert.is((await client.post('revoke', { client_id: client.id, token: tokens.refresh_token })).status, 200)
+  const { status } = await postModern(
+    server.gateway.url,
+    'tools/call',
+    { name: 'own_t' },
+    { authorization: `Bearer ${tokens.access_token}` },
+  )
+  assert.is(status, 401)
+  assert.is(refreshes(), 0)
+})
+
+test.run()
