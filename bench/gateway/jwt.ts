@@ -1,7 +1,7 @@
 /**
  * What a JWT costs beside no authentication, and a credential of each caller for the backends beside that: the same calls
  * through three gateways over the same backends, in turn, by 64 callers with a token each. Goals: at least 90 % of the
- * anonymous calls per CPU-second with JWTs, 85 % with exchanged tokens as well.
+ * anonymous calls per CPU-second with JWTs, 85 % with exchanged tokens, or with those that a provider gave at login, as well.
  * Usage: jwt.ts [seconds a measurement]
  */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -19,7 +19,8 @@ const WARM_UP = { seconds: 60, each: 5_000 }
 const WORKERS = 16
 const CALLERS = 64
 const AUDIENCE = 'https://bench.example'
-const GOALS = { JWT: 0.9, exchange: 0.85 } as const
+const GOALS = { JWT: 0.9, exchange: 0.85, upstreamInject: 0.85 } as const
+const PROVIDER = 'code'
 const local = (script: string) => new URL(script, import.meta.url)
 
 /** An issuer on loopback and one token of each caller; its keys are read once, at the start. */
@@ -36,7 +37,7 @@ async function startIssuer() {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const mint = (subject: string) =>
-    new SignJWT({ scope: 'openid tools:call', groups: ['a', 'b', 'c'] })
+    new SignJWT({ scope: 'openid tools:call', groups: ['a', 'b', 'c'], tsid: subject })
       .setProtectedHeader({ alg: 'RS256', kid: 'bench', typ: 'at+jwt' })
       .setIssuer(issuer)
       .setAudience(AUDIENCE)
@@ -44,21 +45,34 @@ async function startIssuer() {
       .setIssuedAt()
       .setExpirationTime('2h')
       .sign(privateKey)
-  const tokens = await Promise.all(Array.from({ length: CALLERS }, (_, index) => mint(`caller-${index}`)))
-  return { issuer, tokens, close: () => void server.close() }
+  const subjects = Array.from({ length: CALLERS }, (_, index) => `caller-${index}`)
+  const tokens = await Promise.all(subjects.map(mint))
+  return { issuer, subjects, tokens, close: () => void server.close() }
 }
 
-async function startGateway(file: string, incomingAuth: object, backends: readonly Part[], more = {}): Promise<Part> {
+async function startGateway(
+  file: string,
+  incomingAuth: object,
+  backends: readonly Part[],
+  more = {},
+  ...args: string[]
+): Promise<Part> {
   const named = backends.map(({ origin }, index) => ({ name: `b${index}`, url: `${origin}/mcp`, ...more }))
   await writeFile(
     file,
     JSON.stringify({ name: 'bench', namespace: 'default', role: 'gateway', incomingAuth, backends: named }),
   )
-  return start(local('gateway-process.ts'), file)
+  return start(local('gateway-process.ts'), file, ...args)
 }
 
-async function measure(era: Era, directory: string, { issuer, tokens }: Awaited<ReturnType<typeof startIssuer>>) {
+async function measure(
+  era: Era,
+  directory: string,
+  { issuer, subjects, tokens }: Awaited<ReturnType<typeof startIssuer>>,
+) {
   const backends = [await start(local('bare-backend.ts'), era), await start(local('bare-backend.ts'), era)]
+  const logins = join(directory, `${era}-logins.json`)
+  await writeFile(logins, JSON.stringify({ issuer, provider: PROVIDER, accessToken: 'x'.repeat(900), subjects }))
   const oidc = { issuer, audience: AUDIENCE, scopes: ['tools:call'] }
   const ways = [
     { part: await startGateway(join(directory, `${era}-open.yaml`), { type: 'anonymous' }, backends), tokens: [] },
@@ -67,6 +81,16 @@ async function measure(era: Era, directory: string, { issuer, tokens }: Awaited<
       part: await startGateway(join(directory, `${era}-exchange.yaml`), { type: 'oidc', oidc }, backends, {
         credential: { type: 'tokenExchange', tokenExchange: { tokenUrl: `${issuer}/token` } },
       }),
+      tokens,
+    },
+    {
+      part: await startGateway(
+        join(directory, `${era}-inject.yaml`),
+        { type: 'oidc', oidc },
+        backends,
+        { credential: { type: 'upstreamInject', upstreamInject: { providerName: PROVIDER } } },
+        logins,
+      ),
       tokens,
     },
   ].map((way) => ({ ...way, requests: 0, cpu: 0 }))
