@@ -5,7 +5,8 @@
  *
  * Usage: bundle.ts [another folder than dist]
  *
- * The policy engine is a CommonJS module that reads a file beside itself: both are copied as they are.
+ * The policy engine is a CommonJS module that reads a file beside itself: both are copied as they are. Conditions on claims
+ * are compiled where nothing can be waited for, by a module that few gateways need: it is a file of its own to `require`.
  *
  * A worker is found by its spelling in the source, `new URL('./worker.ts', import.meta.url)`, and rewritten to the
  * name of its bundle.
@@ -31,6 +32,9 @@ for (const file of globSync('{cli,operator,dataplane}/**/*.ts', { cwd: root })) 
 const ENGINE = '@cedar-policy/cedar-wasm/nodejs'
 const ENGINE_FILE = 'cedar_wasm.cjs'
 
+const CONDITIONS = '@marcbachmann/cel-js'
+const CONDITIONS_FILE = 'cel-js.cjs'
+
 const pointToBundles: Plugin = {
   name: 'workers',
   setup(builder) {
@@ -41,7 +45,8 @@ const pointToBundles: Plugin = {
           WORKER,
           (_, target: string) => `new URL('./${bundleName(resolve(dirname(path), target))}.js', import.meta.url)`,
         )
-        .replaceAll(`const PACKAGE = '${ENGINE}'`, `const PACKAGE = './${ENGINE_FILE}'`),
+        .replaceAll(`const PACKAGE = '${ENGINE}'`, `const PACKAGE = './${ENGINE_FILE}'`)
+        .replaceAll(`const PACKAGE = '${CONDITIONS}'`, `const PACKAGE = './${CONDITIONS_FILE}'`),
     }))
   },
 }
@@ -68,6 +73,18 @@ const result = await build({
   banner: {
     js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
   },
+})
+await build({
+  absWorkingDir: root,
+  stdin: { contents: `module.exports = require('${CONDITIONS}')`, resolveDir: root },
+  outfile: join(outdir, CONDITIONS_FILE),
+  bundle: true,
+  format: 'cjs',
+  platform: 'node',
+  target: 'node24',
+  minifySyntax: true,
+  keepNames: true,
+  logLevel: 'warning',
 })
 const engine = join(root, 'node_modules', ENGINE, 'cedar_wasm')
 copyFileSync(`${engine}.js`, join(outdir, ENGINE_FILE))

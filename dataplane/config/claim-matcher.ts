@@ -1,10 +1,21 @@
-import { Environment } from '@marcbachmann/cel-js'
+import { createRequire } from 'node:module'
+import type * as cel from '@marcbachmann/cel-js'
 import { isObject } from '../../crds/shared/json.ts'
 
 /** Whether verified claims fulfil a condition. */
 export type ClaimMatcher = (claims: Readonly<Record<string, unknown>>) => boolean
 
-const environment = new Environment({ limits: { maxAstNodes: 256, maxDepth: 32 } }).registerVariable('claims', 'map')
+const PACKAGE = '@marcbachmann/cel-js'
+const require = createRequire(import.meta.url)
+
+let made: cel.Environment | undefined
+/** Loaded with the first condition: most gateways have none. */
+function environment(): cel.Environment {
+  if (made !== undefined) return made
+  const { Environment } = require(PACKAGE) as typeof cel
+  made = new Environment({ limits: { maxAstNodes: 256, maxDepth: 32 } }).registerVariable('claims', 'map')
+  return made
+}
 
 const OPERATORS = new Set([
   ...['value', 'id', '.', '[]', 'call', 'rcall', 'list', '?:', '||', '&&', '!_'],
@@ -42,7 +53,7 @@ export function compileClaimMatcher(text: string): ClaimMatcher {
 
 function parse(text: string) {
   try {
-    return environment.parse(text)
+    return environment().parse(text)
   } catch (error) {
     throw new TypeError(firstLine(error))
   }
