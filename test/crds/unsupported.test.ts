@@ -21,7 +21,7 @@ test('a plain object has nothing unsupported', () => {
 })
 
 test('a value that is not served yet is one finding', () => {
-  assert.equal(of('MCPExternalAuthConfig', { type: 'awsSts' }), { '/spec/type': 'later' })
+  assert.equal(of('MCPExternalAuthConfig', { type: 'embeddedAuthServer' }), { '/spec/type': 'later' })
   assert.equal(of('MCPExternalAuthConfig', { type: 'unauthenticated' }), {})
 })
 

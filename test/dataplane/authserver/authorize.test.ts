@@ -1,4 +1,7 @@
 /** The authorization endpoint: who is redirected, who is not, and what a request may ask for. */
+
+import { request } from 'node:http'
+import { buffer as buffered } from 'node:stream/consumers'
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -10,6 +13,7 @@ import {
   TestClient,
   tokensOf,
 } from '../../support/identity/auth-server.ts'
+import { consentOf } from '../../support/identity/user-agent.ts'
 
 let server: AuthServerUnderTest
 let client: TestClient
@@ -21,7 +25,7 @@ test.before(async () => {
 })
 test.after(() => server.close())
 
-/** Where an authorization request leads at once. */
+/** Where an authorization request leads, once the person has allowed the client; the status where it leads nowhere. */
 async function leadsTo(url: string): Promise<string> {
   const response = await client.agent.get(url)
   const text = await response.text()
@@ -32,7 +36,10 @@ async function leadsTo(url: string): Promise<string> {
     assert.match(response.headers.get('content-type') ?? '', 'text/html')
     assert.match(response.headers.get('content-security-policy') ?? '', "frame-ancestors 'none'")
     assert.match(text, '<h1>')
-    return `${response.status}`
+    const question = consentOf(text, url)
+    if (question === undefined) return `${response.status}`
+    const { action, token } = question
+    return (await client.agent.post(action, { token, decision: 'allow' })).headers.get('location') ?? ''
   }
   return location
 }
@@ -174,17 +181,26 @@ test('only GET is served, and nothing is taken from a Host header', async () => 
   const posted = await fetch(client.authorizeUrl(), { method: 'POST', redirect: 'manual' })
   assert.is(posted.status, 404)
   const { hostname, port } = new URL(server.issuer)
-  const { request } = await import('node:http')
-  const url = new URL(client.authorizeUrl())
-  const location = await new Promise<string | undefined>((resolve, reject) => {
-    const headers = { host: `localhost:${port}`, 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'https' }
-    request({ hostname, port, path: url.pathname + url.search, headers }, (response) => {
-      response.resume()
-      resolve(response.headers.location)
+  const send = (method: string, path: string, more: Record<string, string> = {}, body?: string) =>
+    new Promise<{ location: string | undefined; cookie: string; text: string }>((resolve, reject) => {
+      const forwarded = { 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'https' }
+      const headers = { host: `localhost:${port}`, ...forwarded, ...more }
+      request({ hostname, port, method, path, headers }, (response) => {
+        const cookie = (response.headers['set-cookie']?.[0] ?? '').split(';')[0] as string
+        buffered(response).then((bytes) => {
+          resolve({ location: response.headers.location, cookie, text: bytes.toString() })
+        }, reject)
+      })
+        .on('error', reject)
+        .end(body)
     })
-      .on('error', reject)
-      .end()
-  })
+  const url = new URL(client.authorizeUrl())
+  const page = await send('GET', url.pathname + url.search)
+  assert.not.match(page.text, 'evil.example')
+  assert.not.match(page.text, 'localhost')
+  const { action = '', token = '' } = consentOf(page.text, url.href) ?? {}
+  const form = { cookie: page.cookie, 'content-type': 'application/x-www-form-urlencoded' }
+  const { location } = await send('POST', new URL(action).pathname, form, `token=${token}&decision=allow`)
   assert.is(new URL(location as string).searchParams.get('redirect_uri'), `${server.issuer}/oauth/callback`)
 })
 
