@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
-import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
+import type { KeyedHash } from '../keys/keyed-hash.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { Browser, LoggedInUser, Login, LoginStep, PendingAuthorization } from './login.ts'
 import { subjectOf } from './subject.ts'
@@ -70,7 +70,7 @@ export class ChainLogin implements Login {
     const login = underway.soFar?.login ?? secret()
     try {
       // Somebody else's browser: who began this login is not who ends it (RFC 9700 section 4.7).
-      if (browser !== undefined && this.#isSameBrowser(underway, browser))
+      if (browser !== undefined && this.#options.keyed().matches('browser', browser.id, underway.browser))
         return await this.#exchange(parameters, { ...underway, state, login })
       await this.#forget(login)
       return { kind: 'refused' }
@@ -128,11 +128,6 @@ export class ChainLogin implements Login {
       ...(name !== undefined && { name }),
       ...(email !== undefined && { email }),
     }
-  }
-
-  #isSameBrowser(underway: Underway, { id }: Browser): boolean {
-    const digests = this.#options.keyed().all('browser', id)
-    return digests.some((digest) => isEqual(digest, underway.browser))
   }
 
   /** Forgets what a login has got so far. */

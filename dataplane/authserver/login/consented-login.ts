@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { redirectIdentity } from '../clients/redirect-uris.ts'
-import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
+import type { KeyedHash } from '../keys/keyed-hash.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import { type Asked, createConsents } from './consents.ts'
 import type { Browser, Login, LoginStep, PendingAuthorization } from './login.ts'
@@ -31,7 +31,7 @@ interface Question {
 
 /** An authorization request whose client may be logged in for. */
 interface Allowed {
-  readonly asked: Asked
+  readonly authorization: PendingAuthorization
   /** Who has allowed it on an earlier day; absent: whoever logs in now has just done so. */
   readonly by?: string
 }
@@ -54,13 +54,8 @@ export function consentedLogin({ login, store, keyed, loginS, forgetTokens }: Co
   }
 
   async function goOn(authorization: PendingAuthorization, browser: Browser, by?: string): Promise<LoginStep> {
-    const allowed: Allowed = { asked: askedBy(authorization), ...(by !== undefined && { by }) }
-    await store.set(
-      'allowed',
-      keyed().of('allowed', authorization.uid),
-      JSON.stringify({ allowed, authorization }),
-      loginS,
-    )
+    const allowed: Allowed = { authorization, ...(by !== undefined && { by }) }
+    await store.set('allowed', keyed().of('allowed', authorization.uid), JSON.stringify(allowed), loginS)
     return login.begin(authorization, browser)
   }
 
@@ -74,19 +69,20 @@ export function consentedLogin({ login, store, keyed, loginS, forgetTokens }: Co
   }
 
   async function finish(done: Done, browser: Browser): Promise<LoginStep> {
-    const found = await take<{ allowed: Allowed; authorization: PendingAuthorization }>('allowed', done.uid)
-    if (found === undefined) {
+    const allowed = await take<Allowed>('allowed', done.uid)
+    if (allowed === undefined) {
       await forgetTokens(done.login)
       return { kind: 'refused' }
     }
-    const { allowed, authorization } = found
-    if (allowed.by !== undefined && allowed.by !== done.user.subject) {
+    const { authorization, by } = allowed
+    const asked = askedBy(authorization)
+    if (by !== undefined && by !== done.user.subject) {
       // It was somebody else at this browser who allowed it.
       await forgetTokens(done.login)
-      await consents.forget(browser, allowed.asked)
+      await consents.forget(browser, asked)
       return ask(authorization, browser)
     }
-    await consents.keep(browser, allowed.asked, done.user.subject)
+    await consents.keep(browser, asked, done.user.subject)
     return done
   }
 
@@ -98,8 +94,7 @@ export function consentedLogin({ login, store, keyed, loginS, forgetTokens }: Co
     async decide(token, isAllowed, browser) {
       const question = await take<Question>('question', token)
       if (question === undefined || browser === undefined) return { kind: 'refused' }
-      const digests = keyed().all('browser', browser.id)
-      if (!digests.some((digest) => isEqual(digest, question.browser))) return { kind: 'refused' }
+      if (!keyed().matches('browser', browser.id, question.browser)) return { kind: 'refused' }
       const { authorization } = question
       if (!isAllowed) return { kind: 'failed', uid: authorization.uid, error: 'access_denied' }
       return goOn(authorization, browser)
