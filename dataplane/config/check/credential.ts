@@ -1,6 +1,6 @@
-import { compileClaimMatcher } from '../claim-matcher.ts'
 import type { CredentialConfig } from '../credential.ts'
 import type { Finding } from '../load.ts'
+import { compileClaimMatcher } from './claim-matcher.ts'
 import { addressFindings, isLoopback, urlFindings } from './url.ts'
 
 /** What is wrong with how a credential is obtained, which stands at the pointer `at`. */

@@ -1,4 +1,4 @@
-import { type ClaimMatcher, compileClaimMatcher } from '../../config/claim-matcher.ts'
+import { type ClaimMatcher, compileClaimMatcher } from '../../config/check/claim-matcher.ts'
 import type { AwsStsConfig } from '../../config/credential.ts'
 import { CredentialError } from '../credential.ts'
 

@@ -1,6 +1,6 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { compileClaimMatcher } from '../../../dataplane/config/claim-matcher.ts'
+import { compileClaimMatcher } from '../../../dataplane/config/check/claim-matcher.ts'
 
 const claims = { groups: ['admins', 'dev-1'], email: 'a@corp.example', level: 3, nested: { constructor: 'x', a: [1] } }
 

@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ApiError, ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
-import { childResource } from '../../operator/cluster/kubernetes/child-kinds.ts'
-import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
-import { pathOf } from '../../operator/cluster/kubernetes/resource.ts'
-import type { KubernetesObject } from '../../operator/model/view.ts'
-import { canonicalJson } from '../../operator/render/object/canonical.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { type Edit, editsOf } from './support/edits.ts'
-import { gateway, group, type Manifest, manifest, server, telemetry, yaml } from './support/manifests.ts'
+import { ApiError, ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
+import { childResource } from '../../../operator/cluster/kubernetes/child-kinds.ts'
+import { loadKubeConfig } from '../../../operator/cluster/kubernetes/kube-config.ts'
+import { pathOf } from '../../../operator/cluster/kubernetes/resource.ts'
+import type { KubernetesObject } from '../../../operator/model/view.ts'
+import { canonicalJson } from '../../../operator/render/object/canonical.ts'
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
+import { type Edit, editsOf } from '../support/edits.ts'
+import { gateway, group, type Manifest, manifest, server, telemetry, yaml } from '../support/manifests.ts'
 import {
   eventually,
   installOperator,
@@ -17,7 +17,7 @@ import {
   type OperatorProcess,
   operatorKubeconfig,
   startOperator,
-} from './support/operator-process.ts'
+} from '../support/operator-process.ts'
 
 let plane: ControlPlane
 let operator: OperatorProcess

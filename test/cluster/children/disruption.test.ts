@@ -1,15 +1,15 @@
 /** PodDisruptionBudgets on a real API server: when there is one, what it says, and which values are refused. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { manifest, yaml } from './support/manifests.ts'
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
+import { manifest, yaml } from '../support/manifests.ts'
 import {
   eventually,
   installOperator,
   type OperatorProcess,
   operatorKubeconfig,
   startOperator,
-} from './support/operator-process.ts'
+} from '../support/operator-process.ts'
 
 let plane: ControlPlane
 let operator: OperatorProcess
