@@ -89,7 +89,16 @@ export const rooms: readonly Room[] = [
 
 /** Rooms inside a room, from the bottom up: each may import those before it; what lies in the room itself is above all. */
 export const floors: Readonly<Record<string, readonly string[]>> = {
-  'operator/reconcile': ['outcome', 'references', 'configs', 'rendering', 'backends', 'registry', 'workloads'],
+  'operator/reconcile': [
+    'outcome',
+    'references',
+    'authserver',
+    'configs',
+    'rendering',
+    'backends',
+    'registry',
+    'workloads',
+  ],
   'operator/render': ['object', 'network', 'pod', 'rights'],
   'operator/runtime': ['queue', 'watch', 'children', 'pods', 'report', 'removal', 'loop'],
   'operator/standalone': ['process', 'status', 'ports', 'pod'],

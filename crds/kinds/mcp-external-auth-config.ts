@@ -28,8 +28,6 @@ const types = [
   'xaa',
 ] as const
 
-const notYet = ['embeddedAuthServer'] as const
-
 const blocks = types.filter((type) => type !== 'unauthenticated')
 
 export const mcpExternalAuthConfig = defineKind({
@@ -42,11 +40,11 @@ export const mcpExternalAuthConfig = defineKind({
   spec: object(
     'How the credential is got.',
     {
-      type: choice('gateway', 'Strategy.', types, { laterValues: notYet, refusedValues: { obo: OBO } }),
+      type: choice('gateway', 'Strategy.', types, { refusedValues: { obo: OBO } }),
       tokenExchange: Type.Optional(tokenExchange('gateway')),
       headerInjection: Type.Optional(headerInjection('gateway')),
       bearerToken: Type.Optional(bearerToken('gateway')),
-      embeddedAuthServer: Type.Optional(authServer('later')),
+      embeddedAuthServer: Type.Optional(authServer('proxy')),
       awsSts: Type.Optional(awsSts('gateway')),
       upstreamInject: Type.Optional(upstreamInject('gateway')),
       obo: Type.Optional(onBehalfOf({ refused: OBO })),

@@ -96,7 +96,7 @@ export const virtualMcpServer = defineKind({
       incomingAuth,
       allowedHosts: Type.Optional(allowedHosts('gateway')),
       outgoingAuth: Type.Optional(outgoingAuth),
-      authServerConfig: Type.Optional(authServer('later')),
+      authServerConfig: Type.Optional(authServer('gateway')),
       telemetryConfigRef: Type.Optional(telemetryConfigRef()),
       config: Type.Optional(virtualMcpConfig),
       passthroughHeaders: Type.Optional(passthroughHeaders('gateway')),

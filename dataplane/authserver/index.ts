@@ -4,37 +4,49 @@ import type { HttpBindings } from '@hono/node-server'
 import { createLocalJWKSet } from 'jose'
 import type { Logger } from 'pino'
 import type { AuthServerConfig } from '../config/auth-server.ts'
+import { isIdentified, primaryOf } from '../config/authserver/upstream.ts'
+import { isLoopback } from '../config/check/url.ts'
 import { redisKeyPrefix } from '../config/redis.ts'
-import type { LocalIssuer } from '../identity/index.ts'
+import { Issuers, type LocalIssuer } from '../identity/index.ts'
 import { PublicError } from '../server/errors.ts'
+import { warnOfEviction } from '../storage/eviction.ts'
 import { connectRedis } from '../storage/redis.ts'
 import { redisConfigOf } from '../storage/redis-config.ts'
+import { replicaWait } from '../storage/replicas.ts'
 import {
   createMemoryTokenStore,
   createRedisTokenStore,
-  LOGIN_CLAIM,
+  createSealer,
+  type Sealer,
   type UpstreamTokenStore,
 } from '../upstream-tokens/index.ts'
-import { createClients } from './clients/clients.ts'
-import { RegistrationLimit } from './clients/registration-limit.ts'
+import { ClientDocuments } from './clients/client-documents.ts'
+import { type Clients, createClients } from './clients/clients.ts'
+import { DelegateClients } from './clients/delegate-clients.ts'
+import { NetworkLimit } from './clients/network-limit.ts'
 import { authServerApp, isServed } from './endpoint/app.ts'
 import type { Front } from './endpoint/front.ts'
 import { type KeyMaterial, keyFiles } from './keys/key-files.ts'
 import type { KeyedHash } from './keys/keyed-hash.ts'
+import { CarriedTokens } from './login/carried-tokens.ts'
 import { ChainLogin } from './login/chain-login.ts'
 import { type ConsentedLogin, consentedLogin } from './login/consented-login.ts'
-import { oidcUpstream } from './login/oidc-upstream.ts'
 import { TokenRefresh } from './login/token-refresh.ts'
-import type { Upstream } from './login/upstream.ts'
+import { openUpstreams } from './login/upstream/open-upstreams.ts'
+import type { Upstream } from './login/upstream/upstream.ts'
 import { createGrants } from './provider/grants.ts'
 import { createProvider, LOGIN_TIME_S, type Provider } from './provider/provider.ts'
 import { Revocations } from './provider/revocations.ts'
 import { type OwnResource, type Settings, settingsOf } from './provider/settings.ts'
+import { TrustedIssuers } from './provider/trusted-issuers.ts'
 import { createMemoryStore } from './store/memory-store.ts'
 import type { RecordStore } from './store/record-store.ts'
 import { createRedisStore } from './store/redis-store.ts'
 
 export type { OwnResource } from './provider/settings.ts'
+
+/** Logins that one network may begin: what they keep in memory is shared by all. */
+const LOGINS = { burst: 100, eachMs: 100 }
 
 /** Clocks of those who check access tokens differ by so much at most. */
 const SKEW_S = 60
@@ -75,6 +87,10 @@ interface Ground {
   readonly tokens: UpstreamTokenStore
   readonly keysKey: string
   readonly material: () => KeyMaterial
+  /** Keys of issuers outside. */
+  readonly issuers: Issuers
+  /** Seals what the store must not know. */
+  readonly sealer: Sealer
 }
 
 /**
@@ -86,35 +102,41 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const settings = settingsOf(config, own)
   const ground = groundOf(options, before?.ground)
   const { store, tokens, material } = ground
-  const clients = createClients(store, {
-    scopes: settings.scopes,
-    baselineScopes: config.baselineClientScopes ?? [],
-    allowConfidential: settings.allowConfidential,
-    forceConfidential: config.forceConfidentialRedirectUris ?? [],
-  })
+  const delegates = new DelegateClients(config.delegateClients ?? [], options.directory, log)
+  const trusted = new TrustedIssuers(config.trustedIssuers ?? [], ground.issuers, log)
+  const clients = openClients(options, { settings, store, delegates })
   const revocations = new Revocations(store, settings.accessTokenS + SKEW_S, log)
+  const carried = new CarriedTokens({ tokens, keepS: settings.grantS, log })
   const grants = createGrants({
     store,
     revocations,
     ttlS: settings.grantS,
     tokens,
     providers: config.upstreamProviders.map(({ name }) => name),
+    // Who ends a login has later ones go on with nothing of it.
+    onEnded: (provider, set) => carried.forget(provider, set),
     log,
   })
 
   const current = followKeys(material, (parts) => createProvider({ ...parts, settings, store, clients, grants, log }))
   const currentProvider = () => current().provider
-  const upstreams = openUpstreams(options, settings)
-  const login = openLogin(options, upstreams, { settings, store, tokens, keyed: () => currentProvider().keyed })
+  const upstreams = openUpstreams(config, options.directory, { store, sealer: ground.sealer })
+  warnOfNoIdentity(config, log)
+  const keyed = () => currentProvider().keyed
+  const login = openLogin(options, upstreams, { settings, store, tokens, carried, keyed })
   const front: Front = {
     title: options.workload.name,
     settings,
     provider: currentProvider,
+    findKey: (header, token) => current().findKey(header, token),
     store,
     clients,
+    delegates,
+    trusted,
     grants,
     revocations,
-    registrations: new RegistrationLimit(),
+    registrations: new NetworkLimit(),
+    logins: new NetworkLimit(LOGINS),
     login,
     tokens,
     addressOf: options.addressOf,
@@ -128,19 +150,44 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
         await revocations.ready()
         return current().findKey(header, token)
       },
-      isRevoked: ({ [LOGIN_CLAIM]: grant }) => typeof grant === 'string' && revocations.has(grant),
+      isRevoked: (claims) => revocations.hasEnded(claims),
     },
     tokens,
-    refresh: new TokenRefresh({ upstreams, tokens, keepS: settings.grantS, log }),
+    refresh: new TokenRefresh({ upstreams, tokens, carried, keepS: settings.grantS, log }),
     ground,
     serves: (path) => isServed(settings, path),
     fetch: (request, env) => app.fetch(request, env),
     async close(next) {
       revocations.close()
-      await login.close()
+      await Promise.all([login.close(), trusted.close()])
       if (next?.ground.store !== store) store.close()
     },
   }
+}
+
+function warnOfNoIdentity(config: AuthServerConfig, log: Logger): void {
+  const primary = primaryOf(config)
+  if (primary !== undefined && !isIdentified(primary))
+    log.warn({ provider: primary.name }, 'nothing says who users are: each login is a user of its own')
+}
+
+interface ClientParts {
+  readonly settings: Settings
+  readonly store: RecordStore
+  readonly delegates: DelegateClients
+}
+
+function openClients({ config, log }: AuthServerOptions, { settings, ...parts }: ClientParts): Clients {
+  const { cimd, baselineClientScopes = [], forceConfidentialRedirectUris = [] } = config
+  const rules = {
+    scopes: settings.scopes,
+    baselineScopes: baselineClientScopes,
+    allowConfidential: settings.allowConfidential,
+    forceConfidential: forceConfidentialRedirectUris,
+  }
+  const isLocal = isLoopback(new URL(settings.issuer))
+  const documents = cimd?.enabled ? new ClientDocuments({ config: cimd, rules, isLocal, log }) : undefined
+  return createClients({ ...parts, rules, documents })
 }
 
 /**
@@ -169,24 +216,19 @@ interface LoginParts {
   readonly settings: Settings
   readonly store: RecordStore
   readonly tokens: UpstreamTokenStore
+  readonly carried: CarriedTokens
   keyed(): KeyedHash
 }
 
-function openUpstreams({ config, directory }: AuthServerOptions, { issuer }: Settings): readonly Upstream[] {
-  return config.upstreamProviders.map(({ name, oidcConfig }) => {
-    const redirectUri = oidcConfig.redirectUri ?? `${issuer}/oauth/callback`
-    return oidcUpstream({ name, config: oidcConfig, directory, redirectUri })
-  })
-}
-
 function openLogin(
-  { log }: AuthServerOptions,
+  { config, log }: AuthServerOptions,
   upstreams: readonly Upstream[],
   { settings, ...parts }: LoginParts,
 ): ConsentedLogin {
   const { issuer, grantS } = settings
   const times = { loginS: LOGIN_TIME_S, keepS: grantS }
-  const login = new ChainLogin({ ...parts, ...times, issuer, upstreams, log })
+  const primary = primaryOf(config)?.name ?? ''
+  const login = new ChainLogin({ ...parts, ...times, issuer, upstreams, primary, log })
   return consentedLogin({ ...parts, ...times, login, forgetTokens: (name) => parts.tokens.removeLogin(name) })
 }
 
@@ -203,7 +245,9 @@ function groundOf(options: AuthServerOptions, before?: Ground): Ground {
   // What is sealed in Redis is opened by the secrets; in memory it is not sealed.
   const storeKey = JSON.stringify(isShared ? [storage, workload, directory, keysKey] : 'memory')
   const stores = before?.storeKey === storeKey ? before : openStores(options, () => material().secrets)
-  return { storeKey, store: stores.store, tokens: stores.tokens, keysKey, material }
+  const issuers = before?.issuers ?? new Issuers()
+  const sealer = createSealer(() => material().secrets, `${redisKeyPrefix(workload)}upstream-clients`)
+  return { storeKey, store: stores.store, tokens: stores.tokens, keysKey, material, issuers, sealer }
 }
 
 function openStores(
@@ -213,5 +257,7 @@ function openStores(
   const { redis, keyPrefix: prefix = redisKeyPrefix(workload) } = config.storage ?? {}
   if (redis === undefined) return { store: createMemoryStore(), tokens: createMemoryTokenStore() }
   const client = connectRedis(redisConfigOf(redis, directory), log)
-  return { store: createRedisStore({ client, prefix }), tokens: createRedisTokenStore({ client, prefix, secrets }) }
+  warnOfEviction(client, log)
+  const shared = { client, prefix, atReplica: replicaWait(client, log) }
+  return { store: createRedisStore(shared), tokens: createRedisTokenStore({ ...shared, secrets }) }
 }

@@ -1,12 +1,15 @@
 import Type, { type Static } from 'typebox'
 import { duration } from '../../crds/shared/schema.ts'
+import { cimd } from './authserver/cimd.ts'
+import { delegateClients, trustedIssuers } from './authserver/delegation.ts'
+import { SCOPE } from './authserver/scope.ts'
+import { upstreamProvider } from './authserver/upstream.ts'
 import { redisSettings } from './redis.ts'
 
 const strict = { additionalProperties: false }
 const text = (description: string) => Type.String({ description, minLength: 1, maxLength: 2048 })
 const files = (description: string) => Type.Array(text('A file.'), { description, minItems: 1, maxItems: 5 })
 const url = (description: string) => Type.String({ description, pattern: '^https?://', maxLength: 2048 })
-const SCOPE = '^[!#-\\[\\]-~]+$'
 const scopes = (description: string) =>
   Type.Array(Type.String({ pattern: SCOPE, maxLength: 253 }), { description, maxItems: 100 })
 
@@ -19,42 +22,6 @@ const tokenLifespans = Type.Object(
     authCodeLifespan: Type.Optional(duration('gateway', 'Authorization codes, from 30s to 10m.', { default: '10m' })),
   },
   { ...strict, description: 'How long issued tokens live.' },
-)
-
-const oidcConfig = Type.Object(
-  {
-    issuerUrl: url('Issuer; its endpoints are found by discovery.'),
-    clientId: text('Client id.'),
-    clientSecretFile: Type.Optional(text('The client’s secret; read anew when it changes. Absent: a public client.')),
-    scopes: Type.Optional(scopes('Scopes that are asked for; absent: openid and offline_access.')),
-    redirectUri: Type.Optional(url('Callback; absent: `{issuer}/oauth/callback`.')),
-    subjectClaim: Type.Optional(text('Claim of the ID token that is the subject; absent: `sub`.')),
-    additionalAuthorizationParams: Type.Optional(
-      Type.Unsafe<Record<string, string>>({
-        type: 'object',
-        description: 'Further parameters of the authorization request.',
-        additionalProperties: { type: 'string', maxLength: 2048 },
-        maxProperties: 16,
-      }),
-    ),
-    caBundleFile: Type.Optional(text('PEM file of CAs trusted for the provider, besides the system’s.')),
-    allowPrivateIPs: Type.Optional(
-      Type.Boolean({ description: 'The provider may resolve to a private address.', default: false }),
-    ),
-    insecureAllowHTTP: Type.Optional(
-      Type.Boolean({ description: 'The provider may be plain http beyond loopback.', default: false }),
-    ),
-  },
-  { ...strict, description: 'An OpenID Connect provider.' },
-)
-
-const upstreamProvider = Type.Object(
-  {
-    name: Type.String({ description: 'Name of the provider.', pattern: '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$' }),
-    type: Type.Enum(['oidc'], { type: 'string', description: 'Protocol.' }),
-    oidcConfig,
-  },
-  { ...strict, description: 'An identity provider that users log in at.' },
 )
 
 /** The embedded authorization server of a gateway. */
@@ -83,10 +50,11 @@ export const authServer = Type.Object(
       scopes('Scopes that clients may ask for, besides those of OpenID Connect. Absent: those of incomingAuth.oidc.'),
     ),
     upstreamProviders: Type.Array(upstreamProvider, {
-      description: 'The identity providers that users log in at, in this order; the first says who the user is.',
+      description: 'The identity providers that users log in at, in this order.',
       minItems: 1,
       maxItems: 16,
     }),
+    primaryUpstreamProvider: Type.Optional(text('Provider whose identity stands for the user. Absent: the first.')),
     storage: Type.Optional(
       Type.Object(
         {
@@ -100,6 +68,9 @@ export const authServer = Type.Object(
       ),
     ),
     baselineClientScopes: Type.Optional(scopes('Scopes that every registered client gets.')),
+    cimd: Type.Optional(cimd),
+    delegateClients: Type.Optional(delegateClients),
+    trustedIssuers: Type.Optional(trustedIssuers),
     allowConfidentialClientRegistration: Type.Optional(
       Type.Boolean({ description: 'Clients may register with a secret.', default: false }),
     ),
@@ -123,5 +94,3 @@ export const authServer = Type.Object(
 )
 
 export type AuthServerConfig = Static<typeof authServer>
-export type UpstreamProviderConfig = AuthServerConfig['upstreamProviders'][number]
-export type OidcUpstreamConfig = UpstreamProviderConfig['oidcConfig']

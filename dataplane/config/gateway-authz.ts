@@ -12,6 +12,14 @@ export const authz = Type.Object(
     entitiesJson: Type.Optional(
       Type.String({ description: 'Cedar entities, JSON text of an array.', default: '[]', maxLength: 524_288 }),
     ),
+    primaryUpstreamProvider: Type.Optional(
+      Type.String({
+        description:
+          'Provider of authServer: policies judge the ID token of the caller’s login there. Absent: the caller’s token.',
+        minLength: 1,
+        maxLength: 63,
+      }),
+    ),
     groupClaimName: claim('Claim that holds the caller’s groups; absent: groups, roles or cognito:groups.'),
     roleClaimName: claim('Claim that holds the caller’s roles, which count as groups.'),
     groupEntityType: Type.Optional(

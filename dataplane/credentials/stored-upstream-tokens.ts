@@ -28,13 +28,19 @@ export function storedUpstreamTokens(
   store: Pick<UpstreamTokenStore, 'get'>,
   { issuer, refresh }: StoredUpstreamTokensOptions,
 ): UpstreamTokens {
-  async function stored(caller: TokenHolder, provider: string): Promise<[Place, StoredTokenSet]> {
+  /** What is stored for the caller and nobody else; undefined where nothing is. */
+  async function find(caller: TokenHolder, provider: string): Promise<[Place, StoredTokenSet] | undefined> {
     const { login } = caller
-    if (login === undefined || caller.issuer !== issuer) throw noUpstreamToken(provider)
+    if (login === undefined || caller.issuer !== issuer) return undefined
     const place = { login, provider }
-    const set = await store.get(place).catch(away)
-    if (set === undefined || set.owner !== caller.subject) throw noUpstreamToken(provider)
-    return [place, set]
+    const set = await store.get(place)
+    return set === undefined || set.owner !== caller.subject ? undefined : [place, set]
+  }
+
+  async function stored(caller: TokenHolder, provider: string): Promise<[Place, StoredTokenSet]> {
+    const found = await find(caller, provider).catch(away)
+    if (found === undefined) throw noUpstreamToken(provider)
+    return found
   }
 
   /** What is picked of the set, refreshed where it is about to end or was refused. */
@@ -68,6 +74,7 @@ export function storedUpstreamTokens(
       const { token } = await usable(caller, provider, ({ idToken }) => ({ token: idToken, expiresAt: endOf(idToken) }))
       return token
     },
+    identity: async (caller, provider) => (await find(caller, provider))?.[1].idToken,
   }
 }
 

@@ -24,6 +24,11 @@ export interface UpstreamTokens {
   accessToken(caller: TokenHolder, provider: string, refused?: string): Promise<UpstreamToken>
   /** The ID token, which was verified at login, as long as it has not ended. Rejects as `accessToken` does. */
   idToken(caller: TokenHolder, provider: string): Promise<string>
+  /**
+   * The ID token of the caller's login there, which was verified when it came, even if it has ended: who the user is at
+   * the provider. Undefined where there is none. Rejects with a PublicError `unavailable` where the store is away.
+   */
+  identity(caller: TokenHolder, provider: string): Promise<string | undefined>
 }
 
 export const noUpstreamToken = (provider: string): CredentialError =>
@@ -36,4 +41,5 @@ export const noUpstreamToken = (provider: string): CredentialError =>
 export const noUpstreamTokens: UpstreamTokens = {
   accessToken: (_caller, provider) => Promise.reject(noUpstreamToken(provider)),
   idToken: (_caller, provider) => Promise.reject(noUpstreamToken(provider)),
+  identity: async () => undefined,
 }

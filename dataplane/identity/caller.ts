@@ -11,7 +11,14 @@ export interface Authenticated {
   readonly claims: Readonly<Record<string, unknown>>
   /** End of the token's life, in seconds since 1970 (`exp`). */
   readonly expiresAt: number
+  /** Who it is to policies, where they judge by another source than this token; absent: subject and claims above. */
+  readonly judged?: Judged
 }
+
+/** A caller to policies; without claims that could be judged: then nothing is permitted. */
+export type Judged =
+  | { readonly subject: string; readonly claims: Readonly<Record<string, unknown>> }
+  | { readonly unknown: string }
 
 /** Seconds by which clocks may differ. */
 export const SKEW_S = 30

@@ -10,6 +10,8 @@ import type { LocalIssuer } from './provider.ts'
 import { type Verifier, verifyTokens } from './verify.ts'
 
 export { type Authenticate, type Caller, type CallerRequest, isExpired } from './caller.ts'
+export { Issuers, type OpenProvider } from './issuers.ts'
+export { issuerOf, verifyJwt } from './jwt.ts'
 export type { LocalIssuer } from './provider.ts'
 export {
   type ProtectedResourceMetadata,

@@ -13,7 +13,7 @@ export const ALGORITHMS: readonly string[] = [
  * (`logout+jwt`, `dpop+jwt`) name it here and are refused. ID tokens are plain JWTs; what refuses them is their
  * audience, the client's id, unless the configuration names just that.
  */
-const TYPES = new Set(['at+jwt', 'application/at+jwt', 'jwt', 'application/jwt'])
+const TYPES: ReadonlySet<string> = new Set(['at+jwt', 'application/at+jwt', 'jwt', 'application/jwt'])
 
 /** Whether a token is not a JWT. Three parts of which the first is a JSON object make a JWT, valid or not. */
 export function isOpaque(token: string): boolean {
@@ -35,14 +35,26 @@ export function issuerOf(token: string): string | undefined {
   }
 }
 
+/** What is expected of a token. */
+interface ExpectedToken {
+  /** One of these is in `aud`. */
+  readonly audience: string | string[]
+  /** `typ` of its header in lower case, where it has one; absent: an access token or a plain JWT. */
+  readonly types?: ReadonlySet<string> | undefined
+}
+
+/**
+ * Verifies signature, issuer, audience and time of a token, and that it has `exp` and `sub`. Rejects with a PublicError
+ * `unavailable` where the keys can't be had, and with another Error where it won't do.
+ */
 export async function verifyJwt(
   token: string,
-  provider: Provider,
+  { audience, types = TYPES }: ExpectedToken,
   keys: OpenProvider['keys'],
 ): Promise<JWTVerifyResult> {
   const expected = {
     issuer: keys.issuer as string,
-    audience: provider.audience,
+    audience,
     algorithms: [...ALGORITHMS],
     clockTolerance: SKEW_S,
     requiredClaims: ['exp', 'sub'],
@@ -60,7 +72,7 @@ export async function verifyJwt(
     throw new errors.JWSSignatureVerificationFailed()
   })
   const { typ } = result.protectedHeader
-  if (typ !== undefined && !TYPES.has(typ.toLowerCase())) throw new Error(`a token of type ${JSON.stringify(typ)}`)
+  if (typ !== undefined && !types.has(typ.toLowerCase())) throw new Error(`a token of type ${JSON.stringify(typ)}`)
   return result
 }
 

@@ -63,6 +63,11 @@ export class Policies {
     this.principalOf = principals(this.#compiled, source)
   }
 
+  /** Somebody of whom nothing is known: nothing is permitted, and `why` explains it. */
+  unknown(why: string): Principal {
+    return { id: '', groups: [], claims: {}, digest: 'unknown', unjudgeable: why }
+  }
+
   /** The arguments that decisions about a subject depend on. */
   argumentsOf(subject: Subject): ReadArguments {
     return this.#slices.of(subject).arguments

@@ -71,11 +71,22 @@ export async function withRedis<T>(client: RedisClient, run: (client: RedisClien
   }
 }
 
+/** Attempts to connect that are under way: all who wait for one share it, and its listeners. */
+const attempts = new WeakMap<RedisClient, Promise<void>>()
+
 /**
  * Waits for the attempt that is under way, not for the next one: a Cluster or Sentinel client would try without end,
  * and queue meanwhile.
  */
 function connected(client: RedisClient): Promise<void> {
+  const known = attempts.get(client)
+  if (known !== undefined) return known
+  const attempt = nextAttempt(client).finally(() => attempts.delete(client))
+  attempts.set(client, attempt)
+  return attempt
+}
+
+function nextAttempt(client: RedisClient): Promise<void> {
   return new Promise((resolve, reject) => {
     const settle = (error?: Error) => {
       clearTimeout(deadline)

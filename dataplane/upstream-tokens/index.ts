@@ -1,5 +1,6 @@
 export { createMemoryTokenStore } from './memory-store.ts'
 export { createRedisTokenStore } from './redis-store.ts'
+export { createSealer, type Sealer } from './seal.ts'
 export {
   LOGIN_CLAIM,
   type Lock,

@@ -9,6 +9,8 @@ interface RedisTokenStoreOptions {
   readonly client: RedisClient
   /** Of all keys; see `redisKeyPrefix`. */
   readonly prefix: string
+  /** Waits until what was written to the server of a key is at a replica too; see `replicaWait`. */
+  readonly atReplica?: (key: string) => Promise<void>
   /** Each of 32 bytes at least: the first one seals, all of them open. Asked for each time. */
   secrets(): readonly string[]
 }
@@ -29,7 +31,8 @@ return 1`
 const LARGEST_SEALED = Math.ceil((LARGEST_SET * 4) / 3) + 128
 
 /** Keeps upstream tokens in Redis, for all replicas: a hash for each login, with a sealed set for each provider. */
-export function createRedisTokenStore({ client, prefix, secrets }: RedisTokenStoreOptions): UpstreamTokenStore {
+export function createRedisTokenStore(options: RedisTokenStoreOptions): UpstreamTokenStore {
+  const { client, prefix, secrets, atReplica } = options
   const redis = new PromptRedis(client)
   const sealer = createSealer(secrets, prefix)
   // By its digest: the name of a key is shown to whoever watches Redis, and has a bound.
@@ -49,7 +52,10 @@ export function createRedisTokenStore({ client, prefix, secrets }: RedisTokenSto
       const written = await redis.ask((commands) =>
         commands.eval(PUT, 1, keyOf(login), provider, replaces, sealed, ttl),
       )
-      return written === 1 ? versionOf(sealed) : undefined
+      if (written !== 1) return undefined
+      // The refresh token that it replaces may be good no more: a failover must not bring that one back.
+      await atReplica?.(keyOf(login))
+      return versionOf(sealed)
     },
     async removeLogin(login) {
       await redis.ask((commands) => commands.del(keyOf(login)))

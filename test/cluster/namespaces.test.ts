@@ -94,6 +94,9 @@ for (const round of ['first', 'second'])
       .writes()
       .slice(before)
       .filter(({ user, code }) => user === OPERATOR_USER && code >= 400)
+      // A finalizer is taken off the version that was read; while the object is being deleted another one may be there,
+      // and it is read again.
+      .filter(({ verb, resource, code }) => !(verb === 'patch' && resource.startsWith('mcp') && code === 409))
       .map(({ verb, resource, subresource, name, code }) => `${verb} ${resource}/${subresource} ${name} ${code}`)
     assert.equal(refused, [])
     assert.equal(warnings().slice(told), [])

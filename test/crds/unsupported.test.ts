@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { kindNamed, mcpGroup, unsupportedFields } from '../../crds/index.ts'
-import { map, object, text } from '../../crds/shared/schema.ts'
+import { choice, map, object, text } from '../../crds/shared/schema.ts'
 import { declarations, isLeaf, specPlaces } from '../support/operator/crd-schemas.ts'
 
 const of = (kind: string, spec: object) => {
@@ -21,8 +21,10 @@ test('a plain object has nothing unsupported', () => {
 })
 
 test('a value that is not served yet is one finding', () => {
-  assert.equal(of('MCPExternalAuthConfig', { type: 'embeddedAuthServer' }), { '/spec/type': 'later' })
-  assert.equal(of('MCPExternalAuthConfig', { type: 'unauthenticated' }), {})
+  const parts = object('One.', { way: choice('gateway', 'Which.', ['now', 'then'], { laterValues: ['then'] }) })
+  const declaration = { ...mcpGroup, spec: parts }
+  assert.equal(unsupportedFields(declaration, { spec: { way: 'then' } }), [{ pointer: '/spec/way', reason: 'later' }])
+  assert.equal(unsupportedFields(declaration, { spec: { way: 'now' } }), [])
 })
 
 test('a refused value and a refused part carry their reason', () => {

@@ -133,7 +133,7 @@ export const authServer = (readBy: Reader) =>
       delegateClients: Type.Optional(delegateClients(readBy)),
       trustedIssuers: Type.Optional(trustedIssuers(readBy)),
       disableUpstreamTokenInjection: defaulted(
-        flag(readBy, 'Keep the issued token on the way to the backend.', { default: false }),
+        flag(readBy, 'Tokens that providers give at login are not sent to backends.', { default: false }),
       ),
     },
     {

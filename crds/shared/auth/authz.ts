@@ -42,7 +42,7 @@ export const authzConfig = (readBy: Reader) =>
           policies: cedarPolicies(readBy),
           entitiesJson: defaulted(entitiesJson(readBy)),
           primaryUpstreamProvider: Type.Optional(
-            label('later', 'Upstream provider whose claims are judged, instead of those of the incoming token.'),
+            label(readBy, 'Upstream provider whose claims are judged, instead of those of the incoming token.'),
           ),
         }),
       ),

@@ -139,7 +139,9 @@ const oidcConfig = (readBy: Reader) =>
       subjectClaim: Type.Optional(
         text(readBy, 'Claim used as subject; `sub` when left out.', { min: 1, max: limits.name }),
       ),
-      userInfoOverride: Type.Optional(userInfo(readBy, 'Asks elsewhere about the user.')),
+      userInfoOverride: Type.Optional(
+        userInfo(readBy, 'Asks elsewhere for the name and e-mail address; who the user is, is said by the ID token.'),
+      ),
       additionalAuthorizationParams: additionalAuthorizationParams(readBy),
       ...connection(readBy),
     },
@@ -159,9 +161,7 @@ const provider = (readBy: Reader) =>
           readBy,
           'Whether every login visits this provider, or only a call that needs it.',
           ['required', 'onDemand'],
-          {
-            default: 'required',
-          },
+          { default: 'required', laterValues: ['onDemand'] },
         ),
       ),
     },

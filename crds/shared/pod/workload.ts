@@ -21,7 +21,7 @@ export const proxySettings = {
   externalAuthConfigRef: Type.Optional(
     objectRef('gateway', 'MCPExternalAuthConfig', 'How the credential towards the server is got.'),
   ),
-  authServerRef: Type.Optional(authServerRef('later')),
+  authServerRef: Type.Optional(authServerRef('proxy')),
   authzConfig: Type.Optional(authzConfig('proxy')),
   authzConfigRef: Type.Optional(objectRef('proxy', 'MCPAuthzConfig', 'Authorization policies.')),
   audit: Type.Optional(audit('later')),

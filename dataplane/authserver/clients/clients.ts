@@ -1,27 +1,49 @@
-import { hash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { isEqual } from '../keys/keyed-hash.ts'
 import type { RecordStore } from '../store/record-store.ts'
+import type { ClientDocuments } from './client-documents.ts'
+import type { DelegateClients } from './delegate-clients.ts'
 import { type ClientRecord, type RegistrationRules, readRegistration } from './registration.ts'
+import { secretDigest } from './secret-digest.ts'
 
 /** A client that is not used for so long is forgotten. */
 const CLIENT_TTL_S = 30 * 24 * 60 * 60
 /** The form of the ids that are given out; what has another one is not looked up. */
 const CLIENT_ID = /^[\w-]{22}$/
 
-/** The clients that have registered themselves. */
+/** The clients that are known here: of the configuration, with a metadata document, and those that have registered. */
 export interface Clients {
-  find(id: string): Promise<ClientRecord | undefined>
+  /**
+   * `address`: where the request comes from that names it. Rejects with a PublicError `unavailable` where it can't be
+   * looked up now.
+   */
+  find(id: string, address?: string): Promise<ClientRecord | undefined>
   /** Registers a client; gives what it is told, its secret included. Throws a RegistrationRefused. */
   register(document: unknown): Promise<ClientRecord>
-  /** It has been used: it is remembered for another 30 days. */
+  /** It has been used: one that has registered is remembered for another 30 days. */
   renew(id: string): Promise<void>
 }
 
-export function createClients(store: RecordStore, rules: RegistrationRules): Clients {
+interface ClientsOptions {
+  readonly store: RecordStore
+  readonly rules: RegistrationRules
+  readonly delegates: DelegateClients
+  /** Absent: clients with a metadata document are not accepted. */
+  readonly documents?: ClientDocuments | undefined
+}
+
+export function createClients({ store, rules, delegates, documents }: ClientsOptions): Clients {
   return {
-    async find(id) {
+    async find(id, address) {
+      const delegate = delegates.recordOf(id)
+      if (delegate !== undefined) return delegate
+      if (documents?.accepts(id)) return documents.find(id, address)
       const text = CLIENT_ID.test(id) ? await store.get('client', id) : undefined
-      return text === undefined ? undefined : (JSON.parse(text) as ClientRecord)
+      if (text === undefined) return undefined
+      const record = JSON.parse(text) as ClientRecord
+      // A scope that is no longer configured: the library would refuse the whole client.
+      const known = record.scope.split(' ').filter((scope) => rules.scopes.includes(scope))
+      return { ...record, scope: known.join(' ') }
     },
     async register(document) {
       const record: ClientRecord = {
@@ -39,12 +61,11 @@ export function createClients(store: RecordStore, rules: RegistrationRules): Cli
       await store.set('client', record.client_id, JSON.stringify(kept), CLIENT_TTL_S)
       return secret === undefined ? record : withSecret(secret)
     },
-    renew: (id) => store.extend('client', id, CLIENT_TTL_S),
+    async renew(id) {
+      if (CLIENT_ID.test(id)) await store.extend('client', id, CLIENT_TTL_S)
+    },
   }
 }
-
-/** What is kept of a secret. It has 256 random bits, so a plain hash keeps it as well as a slow one would. */
-export const secretDigest = (secret: string): string => hash('sha256', secret, 'base64url')
 
 /** How a client has identified itself to an endpoint. */
 export interface ClientCredentials {
@@ -56,8 +77,9 @@ export interface ClientCredentials {
 export async function authenticateClient(
   clients: Clients,
   { id, secret }: ClientCredentials,
+  address: string | undefined,
 ): Promise<ClientRecord | undefined> {
-  const client = await clients.find(id)
+  const client = await clients.find(id, address)
   if (client === undefined) return undefined
   // A public client that sends a secret is tolerated: some do, and it proves nothing either way.
   if (client.token_endpoint_auth_method === 'none') return client

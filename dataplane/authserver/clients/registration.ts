@@ -42,12 +42,12 @@ export class RegistrationRefused extends Error {
   }
 }
 
-const GRANT_TYPES: ReadonlySet<unknown> = new Set(['authorization_code', 'refresh_token'])
+export const GRANT_TYPES: ReadonlySet<unknown> = new Set(['authorization_code', 'refresh_token'])
 const AUTH_METHODS: ReadonlySet<unknown> = new Set(['none', 'client_secret_basic', 'client_secret_post'])
 const MOST_REDIRECT_URIS = 10
-const MOST_SCOPES = 100
+export const MOST_SCOPES = 100
 /** Names are shown to people: characters that look like others, or turn the direction of the text, deceive them. */
-const SHOWN = /^[\x20-\x7e]{1,256}$/
+export const SHOWN = /^[\x20-\x7e]{1,256}$/
 
 /** Reads what a client asks to be registered with. Throws a RegistrationRefused. */
 export function readRegistration(
@@ -85,7 +85,8 @@ function authMethodOf(document: Record<string, unknown>, rules: RegistrationRule
   return method
 }
 
-function redirectUrisOf(uris: unknown, isPublic: boolean): readonly string[] {
+/** Checks the redirect URIs that a client names. Throws a RegistrationRefused. */
+export function redirectUrisOf(uris: unknown, isPublic: boolean): readonly string[] {
   if (!Array.isArray(uris) || uris.length === 0 || uris.length > MOST_REDIRECT_URIS)
     throw new RegistrationRefused('invalid_redirect_uri', `redirect_uris must be 1 to ${MOST_REDIRECT_URIS} URIs`)
   for (const uri of uris) {

@@ -5,7 +5,8 @@ import { jsonAnswer, NO_STORE, OAuthError } from './oauth-error.ts'
 
 /**
  * Revocation (RFC 7009). Any token of a login ends the login: its refresh tokens, its access tokens, which the gateway
- * refuses from then on, and what providers have given. A text that is no token is answered alike (section 2.2).
+ * refuses from then on, and what providers have given. A token by which somebody acts for a user ends alone. A text that
+ * is no token is answered alike (section 2.2).
  */
 export async function revoke(front: Front, c: FrontContext): Promise<Response> {
   const form = await readForm(c)
@@ -14,7 +15,8 @@ export async function revoke(front: Front, c: FrontContext): Promise<Response> {
   if (issued !== undefined) {
     if (issued.clientId !== client.client_id)
       throw new OAuthError('invalid_grant', 'The token was issued to another client.')
-    await front.grants.end(issued.grant)
+    if (issued.grant !== undefined) await front.grants.end(issued.grant)
+    else if (issued.jti !== undefined) await front.revocations.add(issued.jti)
   }
   return new Response(null, { status: 200, headers: NO_STORE })
 }

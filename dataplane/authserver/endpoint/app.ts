@@ -4,7 +4,7 @@ import { publicError } from '../../server/answer.ts'
 import { allowOrigins } from '../../server/cross-origin.ts'
 import { PublicError } from '../../server/errors.ts'
 import { introspect, revoke } from './about-tokens.ts'
-import { authorize } from './authorize.ts'
+import { authorize, login } from './authorize.ts'
 import { callback } from './callback.ts'
 import { consent } from './consent.ts'
 import { keySet, metadata, metadataPaths } from './discovery.ts'
@@ -27,9 +27,19 @@ const CALLED: Readonly<Record<string, Endpoint>> = {
   '/oauth/introspect': introspect,
 }
 
+/** Before an answer goes out on which a client relies, what it is about outlasts the server that keeps it. */
+const lasting =
+  (endpoint: Endpoint): Endpoint =>
+  async (front, c) => {
+    const answer = await endpoint(front, c)
+    if (answer.ok) await front.store.settled()
+    return answer
+  }
+
 /** Visited by people, in their browser. */
 const VISITED: Readonly<Record<string, Endpoint>> = {
   '/oauth/authorize': authorize,
+  '/oauth/login': login,
   '/oauth/callback': callback,
 }
 
@@ -47,7 +57,7 @@ export function authServerApp(front: Front): Hono<{ Bindings: HttpBindings }> {
   for (const [path, endpoint] of Object.entries(CALLED))
     for (const place of below(path)) {
       app.use(place, allowOrigins(['*'], ['POST']))
-      app.post(place, (c) => answered(c, endpoint))
+      app.post(place, (c) => answered(c, lasting(endpoint)))
       app.all(place, () =>
         oauthErrorAnswer(new PublicError('method_not_allowed', { headers: { allow: 'POST' } }), front.log),
       )

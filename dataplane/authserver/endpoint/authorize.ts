@@ -1,3 +1,4 @@
+import { documentOf } from '../clients/metadata-document.ts'
 import { isRedirectAllowed } from '../clients/redirect-uris.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import { loginUidOf } from '../provider/provider.ts'
@@ -12,21 +13,31 @@ import { redirect } from './redirect.ts'
 /** More than any client needs; the library parses it all. */
 const LONGEST_QUERY = 16 * 1024
 
+/** The authorization endpoint: sends the browser on to the host where its login takes place, where that is another one. */
+export function authorize(front: Front, c: FrontContext): Response | Promise<Response> {
+  const { loginEndpoint } = front.settings
+  if (loginEndpoint === undefined) return login(front, c)
+  if (c.req.url.length > LONGEST_QUERY) return problemPage(front, c, 'parameters')
+  return redirect(loginEndpoint + new URL(c.req.url).search)
+}
+
 /**
- * The authorization endpoint. Client and redirect URI come first: where one of them is wrong, nobody is redirected
+ * Begins the login of an authorization request. Client and redirect URI come first: where one of them is wrong, nobody is redirected
  * (RFC 6749 section 4.1.2.1). What else is wrong is told to the client by the library.
  */
-export async function authorize(front: Front, c: FrontContext): Promise<Response> {
+export async function login(front: Front, c: FrontContext): Promise<Response> {
   const query = new URL(c.req.url).searchParams
   if (c.req.url.length > LONGEST_QUERY) return problemPage(front, c, 'parameters')
   const [clientId, redirectUri] = [query.getAll('client_id'), query.getAll('redirect_uri')]
   if (clientId.length !== 1 || redirectUri.length !== 1) return problemPage(front, c, 'parameters')
-  const client = await front.clients.find(clientId[0] as string)
-  if (client === undefined) return problemPage(front, c, 'client')
+  const id = clientId[0] as string
+  const client = await front.clients.find(id, front.addressOf(c.env.incoming))
+  if (client === undefined) return problemPage(front, c, documentOf(id) === undefined ? 'client' : 'document')
   const isPublic = client.token_endpoint_auth_method === 'none'
   if (!isRedirectAllowed(client.redirect_uris, redirectUri[0] as string, isPublic))
     return problemPage(front, c, 'redirect')
 
+  if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
   const parameters = normalized(front, query, client)
   if (parameters instanceof OAuthError) return redirectError(front, query, parameters)
   const inner = await front.provider().send({ method: 'GET', path: `/oauth/authorize?${parameters}` })

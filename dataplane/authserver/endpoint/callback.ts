@@ -1,4 +1,5 @@
 import { renderPage } from '../../pages/page.ts'
+import { documentOf } from '../clients/metadata-document.ts'
 import type { LoginStep } from '../login/login.ts'
 import { consentPage } from '../pages/consent-page.ts'
 import { knownBrowser } from './browser.ts'
@@ -39,10 +40,10 @@ async function ask(
   c: FrontContext,
   { authorization, token }: Extract<LoginStep, { kind: 'ask' }>,
 ): Promise<Response> {
-  const { clientName, redirectUri, scope } = authorization
+  const { clientId, clientName, redirectUri, scope } = authorization
   const page = consentPage({
     gateway: front.title,
-    client: { name: clientName, document: undefined },
+    client: { name: clientName, document: documentOf(clientId) },
     redirectUri,
     scopes: scope.split(' '),
     providers: front.settings.providerHosts,

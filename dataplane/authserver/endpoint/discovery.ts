@@ -1,3 +1,5 @@
+import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
+import { JWT_BEARER } from './exchange/assertion.ts'
 import type { Front, FrontContext } from './front.ts'
 
 /** Where the metadata may be looked for: of the authorization server (RFC 8414), and of the OpenID provider. */
@@ -19,12 +21,18 @@ export function metadataPaths({ issuerPath }: Pick<Front['settings'], 'issuerPat
   ]
 }
 
+/** Assertions that an identity provider makes for one client (draft-ietf-oauth-identity-assertion-authz-grant). */
+const ID_JAG = 'urn:ietf:params:oauth:grant-profile:id-jag'
+
 const PUBLIC = { 'cache-control': 'public, max-age=3600' }
 
 /** The metadata; everything in it comes from the configuration. */
-export function metadata({ settings, provider }: Front, c: FrontContext): Response {
-  const { issuer, scopes, authorizationEndpoint, allowConfidential } = settings
-  const methods = ['none', ...(allowConfidential ? ['client_secret_basic', 'client_secret_post'] : [])]
+export function metadata({ settings, provider, delegates, trusted }: Front, c: FrontContext): Response {
+  const { issuer, scopes, authorizationEndpoint, allowConfidential, acceptsDocuments } = settings
+  const methods = [
+    'none',
+    ...(allowConfidential || delegates.size > 0 ? ['client_secret_basic', 'client_secret_post'] : []),
+  ]
   const document = {
     issuer,
     authorization_endpoint: authorizationEndpoint,
@@ -36,12 +44,19 @@ export function metadata({ settings, provider }: Front, c: FrontContext): Respon
     scopes_supported: scopes,
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
-    grant_types_supported: ['authorization_code', 'refresh_token'],
+    grant_types_supported: [
+      'authorization_code',
+      'refresh_token',
+      ...(delegates.size > 0 ? [TOKEN_EXCHANGE] : []),
+      ...(trusted.hasAssertions ? [JWT_BEARER] : []),
+    ],
     code_challenge_methods_supported: ['S256'],
     token_endpoint_auth_methods_supported: methods,
     revocation_endpoint_auth_methods_supported: methods,
     introspection_endpoint_auth_methods_supported: methods,
     authorization_response_iss_parameter_supported: true,
+    ...(trusted.hasAssertions && methods.length > 1 && { authorization_grant_profiles_supported: [ID_JAG] }),
+    ...(acceptsDocuments && { client_id_metadata_document_supported: true }),
     ...(c.req.path.includes('openid-configuration') && {
       subject_types_supported: ['public'],
       id_token_signing_alg_values_supported: [provider().keys.alg],

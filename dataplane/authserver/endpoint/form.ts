@@ -38,7 +38,8 @@ export async function requireClient(
 ): Promise<ClientRecord> {
   const authorization = c.req.header('authorization')
   const credentials = authorization === undefined ? inForm(form) : inHeader(authorization, form)
-  const client = credentials && (await authenticateClient(front.clients, credentials))
+  const address = front.addressOf(c.env.incoming)
+  const client = credentials && (await authenticateClient(front.clients, credentials, address))
   if (client === undefined) {
     const challenge = { 'WWW-Authenticate': `Basic realm="${front.settings.issuer}"` }
     throw new OAuthError('invalid_client', 'The client is not known, or its credentials are wrong.', 401, challenge)

@@ -1,15 +1,18 @@
 import type { IncomingMessage } from 'node:http'
 import type { HttpBindings } from '@hono/node-server'
 import type { Context } from 'hono'
+import type { JWTVerifyGetKey } from 'jose'
 import type { Logger } from 'pino'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { Clients } from '../clients/clients.ts'
-import type { RegistrationLimit } from '../clients/registration-limit.ts'
+import type { DelegateClients } from '../clients/delegate-clients.ts'
+import type { NetworkLimit } from '../clients/network-limit.ts'
 import type { ConsentedLogin } from '../login/consented-login.ts'
 import type { Grants } from '../provider/grants.ts'
 import type { Provider } from '../provider/provider.ts'
 import type { Revocations } from '../provider/revocations.ts'
 import type { Settings } from '../provider/settings.ts'
+import type { TrustedIssuers } from '../provider/trusted-issuers.ts'
 import type { RecordStore } from '../store/record-store.ts'
 
 /** What the endpoints of an authorization server work with. */
@@ -19,11 +22,18 @@ export interface Front {
   readonly settings: Settings
   /** With the keys as they are now. Throws a PublicError `unavailable` while there are none. */
   provider(): Provider
+  /** The key of a token that was issued here; throws a PublicError `unavailable` while there are none. */
+  readonly findKey: JWTVerifyGetKey
   readonly store: RecordStore
   readonly clients: Clients
+  /** The clients that may exchange tokens. */
+  readonly delegates: DelegateClients
+  /** The issuers outside whose tokens count for something. */
+  readonly trusted: TrustedIssuers
   readonly grants: Grants
   readonly revocations: Revocations
-  readonly registrations: RegistrationLimit
+  readonly registrations: NetworkLimit
+  readonly logins: NetworkLimit
   readonly login: ConsentedLogin
   /** What providers gave at logins. */
   readonly tokens: UpstreamTokenStore

@@ -1,12 +1,15 @@
-import { createLocalJWKSet, type JWTPayload, jwtVerify } from 'jose'
+import { type JWTPayload, jwtVerify } from 'jose'
+import { PublicError } from '../../server/errors.ts'
 import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
 import type { Front } from './front.ts'
 
 /** A token that was issued here. */
 export interface IssuedToken {
   readonly kind: 'access_token' | 'refresh_token'
-  /** The grant that it comes from. */
-  readonly grant: string
+  /** The login that it comes from; absent of one that was issued without a login. */
+  readonly grant?: string
+  /** Its own name, by which it ends alone. */
+  readonly jti?: string
   readonly clientId: string
   /** What introspection says of it; undefined where it is of no use any more. */
   readonly claims: Readonly<Record<string, unknown>> | undefined
@@ -32,31 +35,30 @@ async function readRefreshToken(front: Front, token: string, grant: string): Pro
 }
 
 async function readAccessToken(front: Front, token: string): Promise<IssuedToken | undefined> {
-  const { publicKeys } = front.provider().keys
-  const claims = await verified(token, front.settings.issuer, createLocalJWKSet({ keys: [...publicKeys] }))
+  const claims = await verified(token, front.settings.issuer, front.findKey)
   if (claims === undefined) return undefined
-  const { [LOGIN_CLAIM]: grant, client_id: clientId, exp = 0 } = claims
-  if (typeof grant !== 'string' || typeof clientId !== 'string') return undefined
-  const isGood = exp * 1000 > Date.now() && !front.revocations.has(grant)
-  const { iss, sub, aud, iat, jti, scope } = claims
+  const { [LOGIN_CLAIM]: login, client_id: clientId, exp = 0, iss, sub, aud, iat, jti, scope, act } = claims
+  if (typeof clientId !== 'string' || jti === undefined) return undefined
+  const isGood = exp * 1000 > Date.now() && !front.revocations.hasEnded(claims)
   return {
     kind: 'access_token',
-    grant,
+    // Who acts for a user may end the own token, and not the user's login.
+    ...(typeof login === 'string' && act === undefined && { grant: login }),
+    jti,
     clientId,
-    claims: isGood ? { iss, sub, aud, exp, iat, jti, scope, client_id: clientId, token_type: 'Bearer' } : undefined,
+    claims: isGood
+      ? { iss, sub, aud, exp, iat, jti, scope, act, client_id: clientId, token_type: 'Bearer' }
+      : undefined,
   }
 }
 
-async function verified(
-  token: string,
-  issuer: string,
-  keys: ReturnType<typeof createLocalJWKSet>,
-): Promise<JWTPayload | undefined> {
+async function verified(token: string, issuer: string, keys: Front['findKey']): Promise<JWTPayload | undefined> {
   try {
     // An access token that has expired still names its grant, which may be ended by it.
     const { payload } = await jwtVerify(token, keys, { issuer, typ: 'at+jwt', currentDate: new Date(0) })
     return payload
-  } catch {
+  } catch (error) {
+    if (error instanceof PublicError) throw error
     return undefined
   }
 }

@@ -7,6 +7,8 @@ type OAuthErrorCode =
   | 'invalid_client'
   | 'invalid_grant'
   | 'invalid_scope'
+  | 'invalid_target'
+  | 'unauthorized_client'
   | 'invalid_client_metadata'
   | 'invalid_redirect_uri'
   | 'unsupported_grant_type'

@@ -13,6 +13,11 @@ const PROBLEMS = {
     text: 'The application that has sent you here is not known any more.',
     advice: 'Remove the server from the application and add it anew, so that it registers again.',
   },
+  document: {
+    title,
+    text: 'The application that has sent you here is known by an address at which nothing describes it as it should.',
+    advice: 'Who makes the application can mend that. Where it can register by itself, have it do so.',
+  },
   redirect: {
     title,
     advice,
@@ -23,6 +28,11 @@ const PROBLEMS = {
     advice,
     text: 'It has been used already, has taken too long, or was begun in another browser.',
   },
+  busy: {
+    title: 'Too many logins have begun in your network',
+    text: 'Those that nobody ends take up room for a while.',
+    advice: 'Try again in a few seconds.',
+  },
   unavailable: {
     title: 'Logging in does not work at the moment',
     text: 'A part that this needs is away.',
@@ -32,10 +42,14 @@ const PROBLEMS = {
 
 export type Problem = keyof typeof PROBLEMS
 
+/** Of the others it is 400. */
+const STATUS: Partial<Record<Problem, 429 | 503>> = { busy: 429, unavailable: 503 }
+
 /** Tells the person at the browser what is wrong, where no client can be told (RFC 6749 section 4.1.2.1). */
 export async function problemPage(front: Front, c: FrontContext, problem: Problem): Promise<Response> {
   const page = messagePage(front.title, PROBLEMS[problem])
-  const response = await renderPage(c, page, problem === 'unavailable' ? 503 : 400)
+  const response = await renderPage(c, page, STATUS[problem] ?? 400)
+  if (problem === 'busy') response.headers.set('retry-after', '5')
   for (const [name, value] of Object.entries(PRIVATE)) response.headers.set(name, value)
   return response
 }

@@ -1,11 +1,14 @@
+import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import type { InnerResponse } from '../provider/bridge.ts'
+import { JWT_BEARER, redeemAssertion } from './exchange/assertion.ts'
+import { exchangeToken } from './exchange/token-exchange.ts'
 import { readForm, requireClient } from './form.ts'
 import type { Front, FrontContext } from './front.ts'
 import { jsonAnswer, OAuthError } from './oauth-error.ts'
 import { exchangeOnce } from './repeated-refresh.ts'
 
-const GRANT_TYPES: ReadonlySet<string> = new Set(['authorization_code', 'refresh_token'])
+const GRANT_TYPES: ReadonlySet<string> = new Set(['authorization_code', 'refresh_token', TOKEN_EXCHANGE, JWT_BEARER])
 
 /** The token endpoint (RFC 6749 section 3.2). */
 export async function token(front: Front, c: FrontContext): Promise<Response> {
@@ -13,10 +16,25 @@ export async function token(front: Front, c: FrontContext): Promise<Response> {
   const grantType = form.get('grant_type')
   if (grantType === undefined) throw new OAuthError('invalid_request', 'grant_type is missing.')
   if (!GRANT_TYPES.has(grantType)) throw new OAuthError('unsupported_grant_type', 'This grant_type is not supported.')
+  if (grantType === JWT_BEARER) return redeemAssertion(front, await namedClient(front, c, form), form)
   const client = await requireClient(front, c, form)
+  const delegate = front.delegates.find(client.client_id)
+  if ((grantType === TOKEN_EXCHANGE) !== (delegate !== undefined))
+    throw new OAuthError('unauthorized_client', 'The client may not use this grant_type.')
+  if (delegate !== undefined) return exchangeToken(front, delegate, form)
   const response = await (grantType === 'refresh_token' ? refresh(front, client, form) : exchange(front, client, form))
   if (response.status === 200) await front.clients.renew(client.client_id)
   return response
+}
+
+/** The client of a request that may come without one; who names one proves to be it. */
+async function namedClient(
+  front: Front,
+  c: FrontContext,
+  form: ReadonlyMap<string, string>,
+): Promise<ClientRecord | undefined> {
+  const isNamed = c.req.header('authorization') !== undefined || form.has('client_id') || form.has('client_secret')
+  return isNamed ? requireClient(front, c, form) : undefined
 }
 
 async function exchange(front: Front, client: ClientRecord, form: ReadonlyMap<string, string>): Promise<Response> {

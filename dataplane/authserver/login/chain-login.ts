@@ -2,28 +2,40 @@ import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
+import { firstRecord } from '../store/first-record.ts'
 import type { RecordStore } from '../store/record-store.ts'
+import type { CarriedTokens } from './carried-tokens.ts'
 import type { Browser, LoggedInUser, Login, LoginStep, PendingAuthorization } from './login.ts'
 import { subjectOf } from './subject.ts'
-import { type Upstream, UpstreamDenied, type UpstreamLogin } from './upstream.ts'
+import { type Upstream, UpstreamDenied, type UpstreamLogin } from './upstream/upstream.ts'
 
 interface ChainLoginOptions {
   readonly issuer: string
-  /** At least one, in the order in which users log in; the first says who the user is. */
+  /** At least one, in the order in which users log in. */
   readonly upstreams: readonly Upstream[]
+  /** Name of the one that says who the user is. */
+  readonly primary: string
   readonly store: RecordStore
   readonly keyed: () => KeyedHash
   readonly tokens: UpstreamTokenStore
+  readonly carried: CarriedTokens
   /** How long a user may take at one provider, and how long what it gives is kept; in seconds. */
   readonly loginS: number
   readonly keepS: number
   readonly log: Logger
 }
 
-/** What the providers before have given: the user, and the login that their tokens are kept under. */
+/** Who the user is, as one provider says it. */
+interface Known {
+  readonly by: string
+  readonly user: LoggedInUser
+  readonly isSynthetic?: boolean
+}
+
+/** What the providers before have given: the login that their tokens are kept under and, where the one was there, the user. */
 interface SoFar {
   readonly login: string
-  readonly user: LoggedInUser
+  readonly known?: Known
 }
 
 /** A login that is under way at a provider, found by the `state` that the provider sends back. */
@@ -37,6 +49,9 @@ interface Underway {
   /** Absent at the first provider. */
   readonly soFar?: SoFar
 }
+
+/** Whose tokens are until it is known who the user is: they are of no use to anybody. */
+const NOBODY = ''
 
 const secret = () => randomBytes(32).toString('base64url')
 
@@ -95,39 +110,52 @@ export class ChainLogin implements Login {
   }
 
   /** The login of a `state`: of several callbacks with it one gets it. */
-  async #take(state: string): Promise<Underway | undefined> {
+  #take(state: string): Promise<Underway | undefined> {
     const { store, keyed } = this.#options
-    for (const name of keyed().all('state', state)) {
-      const text = await store.take('login', name)
-      if (text !== undefined) return JSON.parse(text) as Underway
-    }
-    return undefined
+    return firstRecord<Underway>(keyed().all('state', state), (name) => store.take('login', name))
   }
 
   async #exchange(
     parameters: URLSearchParams,
     { uid, upstream: name, browser, soFar, login, ...checks }: Underway & { state: string; login: string },
   ): Promise<LoginStep> {
-    const { upstreams, tokens, keepS } = this.#options
+    const { upstreams, primary, tokens, keepS } = this.#options
     const place = upstreams.findIndex((one) => one.name === name)
     const upstream = upstreams[place]
-    // The configuration has changed meanwhile: another provider says now who the user is.
+    // The configuration has changed meanwhile: the order is another one.
     if (upstream === undefined || (place === 0) !== (soFar === undefined)) throw new Error('the providers have changed')
     const found = await upstream.exchange(parameters, checks)
-    const user = soFar?.user ?? this.#userOf(upstream, found)
-    const set = { ...found.tokens, owner: user.subject }
-    await tokens.put({ login, provider: name }, set, { ttlMs: keepS * 1000 })
+    const known = name === primary ? this.#userOf(upstream, found) : soFar?.known
+    await tokens.put({ login, provider: name }, { ...found.tokens, owner: NOBODY }, { ttlMs: keepS * 1000 })
     const next = upstreams[place + 1]
-    if (next === undefined) return { kind: 'done', uid, login, user }
-    return this.#goTo(next, { uid, browser, soFar: { login, user } })
+    if (next === undefined) return { kind: 'done', uid, login, ...(await this.#owned(login, known)) }
+    return this.#goTo(next, { uid, browser, soFar: { login, ...(known !== undefined && { known }) } })
   }
 
-  #userOf(upstream: Upstream, { issuer: home, tokens, name, email }: UpstreamLogin): LoggedInUser {
-    return {
+  /** Makes what providers have given the user's own, once it is known who that is. */
+  async #owned(login: string, known: Known | undefined): Promise<Omit<Known, 'by'>> {
+    const { upstreams, primary, tokens, carried, keepS } = this.#options
+    if (known?.by !== primary) throw new Error('the providers have changed')
+    const { by: _, ...who } = known
+    for (const { name: provider } of upstreams) {
+      const place = { login, provider }
+      const given = await tokens.get(place)
+      const own = given && (await carried.completed(provider, { ...given, owner: who.user.subject }))
+      const options = { replaces: given?.version, ttlMs: keepS * 1000 }
+      if (own === undefined || (await tokens.put(place, own, options)) === undefined)
+        throw new Error('what a provider has given is there no more')
+    }
+    return who
+  }
+
+  #userOf(upstream: Upstream, found: UpstreamLogin): Known {
+    const { issuer: home, tokens, name, email, isSynthetic } = found
+    const user: LoggedInUser = {
       subject: subjectOf(this.#options.issuer, upstream.name, home, tokens.subject),
       ...(name !== undefined && { name }),
       ...(email !== undefined && { email }),
     }
+    return { by: upstream.name, user, ...(isSynthetic === true && { isSynthetic }) }
   }
 
   /** Forgets what a login has got so far. */

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { redirectIdentity } from '../clients/redirect-uris.ts'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
+import { firstRecord } from '../store/first-record.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import { type Asked, createConsents } from './consents.ts'
 import type { Browser, Login, LoginStep, PendingAuthorization } from './login.ts'
@@ -60,13 +61,8 @@ export function consentedLogin({ login, store, keyed, loginS, forgetTokens }: Co
   }
 
   /** Takes a record that is named by one of our secrets: of several that ask for it one gets it. */
-  async function take<T>(kind: 'question' | 'allowed', name: string): Promise<T | undefined> {
-    for (const digest of keyed().all(kind, name)) {
-      const text = await store.take(kind, digest)
-      if (text !== undefined) return JSON.parse(text) as T
-    }
-    return undefined
-  }
+  const take = <T>(kind: 'question' | 'allowed', name: string): Promise<T | undefined> =>
+    firstRecord<T>(keyed().all(kind, name), (digest) => store.take(kind, digest))
 
   async function finish(done: Done, browser: Browser): Promise<LoginStep> {
     const allowed = await take<Allowed>('allowed', done.uid)
@@ -82,7 +78,7 @@ export function consentedLogin({ login, store, keyed, loginS, forgetTokens }: Co
       await consents.forget(browser, asked)
       return ask(authorization, browser)
     }
-    await consents.keep(browser, asked, done.user.subject)
+    if (done.isSynthetic !== true) await consents.keep(browser, asked, done.user.subject)
     return done
   }
 

@@ -1,4 +1,5 @@
 import type { KeyedHash } from '../keys/keyed-hash.ts'
+import { firstRecord } from '../store/first-record.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { Browser } from './login.ts'
 
@@ -31,13 +32,8 @@ export interface Consents {
 export function createConsents(store: RecordStore, keyed: () => KeyedHash): Consents {
   const nameOf = ({ id }: Browser, { clientId, destination }: Asked) => JSON.stringify([id, clientId, destination])
 
-  async function read(browser: Browser, asked: Asked): Promise<Consent | undefined> {
-    for (const digest of keyed().all('consent', nameOf(browser, asked))) {
-      const text = await store.get('consent', digest)
-      if (text !== undefined) return JSON.parse(text) as Consent
-    }
-    return undefined
-  }
+  const read = (browser: Browser, asked: Asked): Promise<Consent | undefined> =>
+    firstRecord<Consent>(keyed().all('consent', nameOf(browser, asked)), (name) => store.get('consent', name))
 
   return {
     async find(browser, asked) {

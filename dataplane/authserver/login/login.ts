@@ -24,7 +24,14 @@ export type LoginStep =
   /** The user is asked whether the client may; `token` goes back with the answer. */
   | { readonly kind: 'ask'; readonly authorization: PendingAuthorization; readonly token: string }
   /** The user is known: the client gets its code. `login` names what the providers have given. */
-  | { readonly kind: 'done'; readonly uid: string; readonly login: string; readonly user: LoggedInUser }
+  | {
+      readonly kind: 'done'
+      readonly uid: string
+      readonly login: string
+      readonly user: LoggedInUser
+      /** The subject is of this login alone, and never comes again. */
+      readonly isSynthetic?: boolean
+    }
   /** The client is told that it failed. */
   | { readonly kind: 'failed'; readonly uid: string; readonly error: 'access_denied' | 'server_error' }
   /** There is no request that this belongs to: nobody but the person at the browser can be told. */

@@ -1,11 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Place, StoredTokenSet, UpstreamTokenSet, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
-import { type RefreshAnswer, type Upstream, UpstreamDenied } from './upstream.ts'
+import type { CarriedTokens } from './carried-tokens.ts'
+import { type RefreshAnswer, type Upstream, UpstreamDenied } from './upstream/upstream.ts'
 
 interface TokenRefreshOptions {
   readonly upstreams: readonly Upstream[]
   readonly tokens: UpstreamTokenStore
+  readonly carried: CarriedTokens
   /** How long a login is kept from a refresh on, in seconds. */
   readonly keepS: number
   readonly log: Logger
@@ -60,7 +62,7 @@ export class TokenRefresh {
   }
 
   async #refreshed(place: Place, before: StoredTokenSet): Promise<StoredTokenSet | undefined> {
-    const { upstreams, log } = this.#options
+    const { upstreams, carried, log } = this.#options
     const upstream = upstreams.find(({ name }) => name === place.provider)
     if (upstream === undefined || before.refreshToken === undefined) return undefined
     let answer: RefreshAnswer
@@ -70,6 +72,7 @@ export class TokenRefresh {
       if (!(error instanceof UpstreamDenied)) throw error
       log.info({ provider: upstream.name }, 'a provider refreshes the tokens of a login no more')
       const { refreshToken: _, ...rest } = before
+      await carried.forget(place.provider, before)
       await this.#written(place, before, rest)
       return undefined
     }
@@ -87,7 +90,8 @@ export class TokenRefresh {
 
   /** Writes in the place of `before`; gives what is there then. */
   async #written(place: Place, before: StoredTokenSet, set: UpstreamTokenSet): Promise<StoredTokenSet | undefined> {
-    const { tokens, keepS } = this.#options
+    const { tokens, keepS, carried } = this.#options
+    if (set.refreshToken !== before.refreshToken) await carried.keep(place.provider, set)
     for (let writes = 1; ; writes++) {
       try {
         await tokens.put(place, set, { replaces: before.version, ttlMs: keepS * 1000 })

@@ -76,10 +76,15 @@ function answered(destination: Destination): Markup {
   }
 }
 
-/** A client may send its answers elsewhere than to its own site; whoever allows it should have seen that. */
+/**
+ * A client may send its answers elsewhere than to its own site, and any program on a computer can say that it is the one
+ * that a document describes; whoever allows it should have seen that.
+ */
 function foreign(document: string | undefined, destination: Destination): Markup | string {
-  if (document === undefined || destination.kind !== 'site') return ''
+  if (document === undefined || destination.kind === 'app') return ''
   const home = shownHost(document)
+  if (destination.kind === 'computer')
+    return html`<p class="note warn">Any program on this computer can call itself the one of <b>${home}</b>.</p>`
   return home === destination.host
     ? ''
     : html`<p class="note warn">The answer goes to <b>${destination.host}</b>, not to <b>${home}</b>.</p>`

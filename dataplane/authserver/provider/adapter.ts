@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Clients } from '../clients/clients.ts'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
+import { firstRecord } from '../store/first-record.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { Grants } from './grants.ts'
 import { InvalidGrant, type LibraryAdapter, type Payload } from './library.ts'
@@ -66,11 +67,8 @@ function secretAdapter(
     upsert: (id, payload, expiresIn) =>
       store.set(kind, keyed.of(kind, id), JSON.stringify({ ...payload, jti: undefined }), seconds(expiresIn)),
     async find(id) {
-      for (const name of keyed.all(kind, id)) {
-        const text = await store.get(kind, name)
-        if (text !== undefined) return { ...(JSON.parse(text) as Payload), jti: id }
-      }
-      return undefined
+      const found = await firstRecord<Payload>(keyed.all(kind, id), (name) => store.get(kind, name))
+      return found && { ...found, jti: id }
     },
     async destroy(id) {
       for (const name of keyed.all(kind, id)) await store.delete(kind, name)

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import type { Place, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
+import type { Place, UpstreamTokenSet, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { Payload } from './library.ts'
 import type { Revocations } from './revocations.ts'
@@ -36,10 +36,13 @@ interface GrantsOptions {
   /** What providers gave at logins, and their names. */
   readonly tokens: UpstreamTokenStore
   readonly providers: readonly string[]
+  /** Called with what a provider gave at a login that has been ended. */
+  readonly onEnded?: (provider: string, set: UpstreamTokenSet) => Promise<void>
   readonly log: Logger
 }
 
-export function createGrants({ store, revocations, ttlS, tokens, providers, log }: GrantsOptions): Grants {
+export function createGrants(options: GrantsOptions): Grants {
+  const { store, revocations, ttlS, tokens, providers, onEnded, log } = options
   async function read(id: string): Promise<GrantRecord | undefined> {
     const text = await store.get('grant', id)
     return text === undefined ? undefined : (JSON.parse(text) as GrantRecord)
@@ -50,6 +53,14 @@ export function createGrants({ store, revocations, ttlS, tokens, providers, log 
   async function keepTokens(place: Place): Promise<void> {
     const set = await tokens.get(place)
     if (set !== undefined) await tokens.put(place, set, { replaces: set.version, ttlMs: ttlS * 1000 })
+  }
+
+  async function forgetTokens(login: string): Promise<void> {
+    for (const provider of providers) {
+      const set = await tokens.get({ login, provider })
+      if (set !== undefined) await onEnded?.(provider, set)
+    }
+    await tokens.removeLogin(login)
   }
 
   return {
@@ -65,9 +76,7 @@ export function createGrants({ store, revocations, ttlS, tokens, providers, log 
       // Tokens that are out come first: what follows only frees memory.
       await revocations.add(id)
       await Promise.all([store.delete('grant', id), store.delete('refresh', id)])
-      await tokens
-        .removeLogin(id)
-        .catch((error: unknown) => log.warn({ err: error }, 'tokens of a login are not forgotten'))
+      await forgetTokens(id).catch((error: unknown) => log.warn({ err: error }, 'tokens of a login are not forgotten'))
     },
   }
 }

@@ -1,5 +1,9 @@
 import type { Logger } from 'pino'
+import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
 import type { RecordStore } from '../store/record-store.ts'
+
+/** The login of the user for whom a token was exchanged, where the token itself does not reach that login. */
+export const DELEGATED_CLAIM = 'delegated_login'
 
 /** Other replicas hear of a grant's end within this time. */
 const POLL_MS = 2_000
@@ -35,7 +39,12 @@ export class Revocations {
     return this.#ended.has(grant)
   }
 
-  /** Ends a grant here at once, and at other replicas with their next question. */
+  /** Whether a token with these claims has ended: itself, its login, or the login that it was exchanged for. */
+  hasEnded({ jti, [LOGIN_CLAIM]: login, [DELEGATED_CLAIM]: delegated }: Readonly<Record<string, unknown>>): boolean {
+    return [jti, login, delegated].some((name) => typeof name === 'string' && this.#ended.has(name))
+  }
+
+  /** Ends a grant, or one token by its `jti`, here at once, and at other replicas with their next question. */
   async add(grant: string): Promise<void> {
     this.#remember(grant)
     await this.#store.revoke(grant, this.#ttlS)

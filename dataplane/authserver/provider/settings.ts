@@ -1,5 +1,6 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { AuthServerConfig } from '../../config/auth-server.ts'
+import { loginUrlOf, redirectUriOf } from '../../config/authserver/upstream.ts'
 import { lifespanBounds } from '../../config/check/auth-server.ts'
 
 /** Scopes of OpenID Connect that every client may ask for. */
@@ -21,6 +22,12 @@ export interface Settings {
   /** Path of the issuer, without a slash at the end; empty for most. */
   readonly issuerPath: string
   readonly authorizationEndpoint: string
+  /**
+   * Where the authorization endpoint sends browsers on to, at the host of callbacks: a cookie that binds a browser to its
+   * login is set by the host that sees it again. Undefined where it is that host itself.
+   */
+  readonly loginEndpoint: string | undefined
+  /** Whether cookies are for https alone. */
   readonly isSecure: boolean
   readonly accessTokenS: number
   readonly refreshTokenS: number
@@ -28,6 +35,8 @@ export interface Settings {
   /** How long a grant lives without a refresh: as long as anything that was issued by it may be used. */
   readonly grantS: number
   readonly scopes: readonly string[]
+  /** Those of `scopes` that are not of OpenID Connect. */
+  readonly ownScopes: readonly string[]
   /** Scopes of a request that names none. */
   readonly defaultScope: string
   /** From resources to the audience of tokens for them. */
@@ -35,6 +44,8 @@ export interface Settings {
   /** What is meant by a request without `resource`; undefined where there is a choice. */
   readonly defaultResource: string | undefined
   readonly allowConfidential: boolean
+  /** Clients may be known by a metadata document. */
+  readonly acceptsDocuments: boolean
   /** Hosts of the providers that users log in at, in order. */
   readonly providerHosts: readonly string[]
 }
@@ -55,21 +66,28 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     [own.audience, own.audience],
     [own.resource, own.audience],
   ])
+  const authorizationEndpoint = `${base}/oauth/authorize`
+  // All have one host; the path below it is the first one's.
+  const [callback = issuer] = config.upstreamProviders.map((provider) => redirectUriOf(issuer, provider))
+  const loginEndpoint = callback.replace(/\/callback$/, '/login')
   const isOnlyOwn = new Set(audiences.values()).size === 1
   return {
     issuer,
     issuerPath: new URL(issuer).pathname.replace(/\/$/, ''),
-    authorizationEndpoint: `${base}/oauth/authorize`,
-    isSecure: issuer.startsWith('https:'),
+    authorizationEndpoint,
+    loginEndpoint: new URL(authorizationEndpoint).host === new URL(callback).host ? undefined : loginEndpoint,
+    isSecure: callback.startsWith('https:'),
     accessTokenS,
     refreshTokenS,
     codeS,
     grantS: codeS + Math.max(accessTokenS, refreshTokenS),
     scopes,
+    ownScopes: scopes.filter((scope) => !OPENID_SCOPES.includes(scope)),
     defaultScope: (ownScopes.length === 0 ? ['openid'] : ownScopes).join(' '),
     audiences,
     defaultResource: isOnlyOwn ? own.resource : undefined,
     allowConfidential: config.allowConfidentialClientRegistration === true,
-    providerHosts: config.upstreamProviders.map(({ oidcConfig }) => new URL(oidcConfig.issuerUrl).host),
+    providerHosts: config.upstreamProviders.map((provider) => loginUrlOf(provider).host),
+    acceptsDocuments: config.cimd?.enabled === true,
   }
 }

@@ -2,6 +2,10 @@
 export const kinds = {
   /** Clients that have registered themselves. */
   client: 'clients',
+  /** Clients that upstream providers have registered for us, sealed. */
+  upstreamClient: 'clients',
+  /** Such a client is being registered at this moment. */
+  registering: 'pending',
   /** Authorization requests whose user is logging in. */
   interaction: 'pending',
   /** Consent pages that wait for their answer. */
@@ -22,6 +26,8 @@ export const kinds = {
   rotating: 'grants',
   /** What the exchange of a refresh token was answered, sealed. */
   rotated: 'grants',
+  /** Assertions that have been used. */
+  assertion: 'grants',
   /** Grants that have ended before their access tokens. */
   revoked: 'grants',
 } as const
@@ -49,5 +55,10 @@ export interface RecordStore {
   revoke(grant: string, ttlS: number): Promise<void>
   /** Grants that have ended since `sinceMs` (ms since 1970), and are remembered still. */
   revokedSince(sinceMs: number): Promise<readonly string[]>
+  /**
+   * Settles once what was written here survives the end of the server that has it, as far as the storage can say. Before
+   * an answer that somebody relies on goes out.
+   */
+  settled(): Promise<void>
   close(): void
 }

@@ -5,10 +5,12 @@ interface RedisStoreOptions {
   readonly client: RedisClient
   /** Before all keys; its part in braces puts them in one slot of a Cluster. */
   readonly prefix: string
+  /** Waits until what was written to the server of a key is at a replica too; see `replicaWait`. */
+  readonly atReplica?: (key: string) => Promise<void>
 }
 
 /** A store in Redis, shared by all replicas of a gateway. It uses no command newer than Redis 6.2. */
-export function createRedisStore({ client, prefix }: RedisStoreOptions): RecordStore {
+export function createRedisStore({ client, prefix, atReplica }: RedisStoreOptions): RecordStore {
   const keyOf = (kind: Kind, name: string) => `${prefix}as:${kind}:${name}`
   const ended = `${prefix}as:revoked`
   const text = (value: string | null) => value ?? undefined
@@ -35,6 +37,8 @@ export function createRedisStore({ client, prefix }: RedisStoreOptions): RecordS
         for (const [error] of results ?? []) if (error !== null) throw error
       }),
     revokedSince: (sinceMs) => withRedis(client, (redis) => redis.zrangebyscore(ended, sinceMs, '+inf')),
+    // All keys are in one slot, so any of them names the server.
+    settled: async () => atReplica?.(ended),
     close: () => client.disconnect(),
   }
 }

@@ -1,10 +1,11 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
-import type { AuthServerConfig, OidcUpstreamConfig } from '../auth-server.ts'
+import type { AuthServerConfig } from '../auth-server.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { OidcConfig } from '../gateway-oidc.ts'
 import type { Finding } from '../load.ts'
+import { delegationFindings } from './authserver/delegation.ts'
+import { upstreamFindings } from './authserver/upstream.ts'
 import { duplicates } from './duplicates.ts'
-import { issuerFindings } from './issuer.ts'
 import { redisFindings } from './redis.ts'
 import { isLoopback, urlFindings } from './url.ts'
 
@@ -14,12 +15,6 @@ export const lifespanBounds = {
   refreshTokenLifespan: { from: '1h', to: '720h', usual: '168h' },
   authCodeLifespan: { from: '30s', to: '10m', usual: '10m' },
 } as const
-
-/** Parameters of an authorization request that the server sets itself. */
-const RESERVED_PARAMS: ReadonlySet<string> = new Set([
-  ...['response_type', 'response_mode', 'client_id', 'redirect_uri', 'scope', 'state', 'nonce'],
-  ...['code_challenge', 'code_challenge_method', 'request', 'request_uri'],
-])
 
 /** Settings of an issuer that is elsewhere. The keys of the embedded one are in this process, and nothing is called. */
 const OF_OTHER_ISSUERS = ['cluster', 'serviceAccount', 'jwksUrl', 'introspection', 'bearerTokenFile'] as const
@@ -36,22 +31,37 @@ export function authServerFindings(config: GatewayConfig): readonly Finding[] {
   const { authServer, incomingAuth } = config
   if (authServer === undefined) return []
   const at = '/authServer'
+  return [
+    ...(incomingAuth.oidc?.issuer === authServer.issuer
+      ? []
+      : [{ pointer: `${at}/issuer`, message: 'must be the issuer of incomingAuth.oidc, which checks its tokens' }]),
+    ...authServerOwnFindings(authServer, at),
+    ...providerNameFindings(config),
+  ]
+}
+
+/** What is wrong with an authorization server at the pointer `at`, whichever gateway it is for. */
+export function authServerOwnFindings(authServer: AuthServerConfig, at: string): readonly Finding[] {
   const { issuer, authorizationEndpointBaseUrl: base, storage, upstreamProviders } = authServer
+  const { primaryUpstreamProvider: primary } = authServer
   return [
     ...issuerUrlFindings(issuer, `${at}/issuer`, authServer),
     ...(base === undefined ? [] : issuerUrlFindings(base, `${at}/authorizationEndpointBaseUrl`, authServer)),
-    ...(incomingAuth.oidc?.issuer === issuer
-      ? []
-      : [{ pointer: `${at}/issuer`, message: 'must be the issuer of incomingAuth.oidc, which checks its tokens' }]),
     ...lifespanFindings(authServer, `${at}/tokenLifespans`),
     ...(authServer.allowedAudiences ?? []).flatMap((url, index) => urlFindings(url, `${at}/allowedAudiences/${index}`)),
     ...duplicates(upstreamProviders, ({ name }) => name, `${at}/upstreamProviders`, '/name'),
-    ...upstreamProviders.flatMap(({ oidcConfig }, index) =>
-      upstreamFindings(oidcConfig, `${at}/upstreamProviders/${index}/oidcConfig`, authServer),
+    ...upstreamProviders.flatMap((provider, index) =>
+      upstreamFindings(provider, `${at}/upstreamProviders/${index}`, authServer),
     ),
-    ...providerNameFindings(config),
+    ...(primary === undefined || upstreamProviders.some(({ name }) => name === primary)
+      ? []
+      : [{ pointer: `${at}/primaryUpstreamProvider`, message: 'must name one of upstreamProviders' }]),
     ...storageFindings(storage, `${at}/storage`),
     ...confidentialFindings(authServer, at),
+    ...delegationFindings(authServer, at),
+    ...(parseDuration(authServer.cimd?.cacheFallbackTtl ?? '5m') > 0
+      ? []
+      : [{ pointer: `${at}/cimd/cacheFallbackTtl`, message: 'must be longer than zero' }]),
   ]
 }
 
@@ -81,38 +91,17 @@ function lifespanFindings({ tokenLifespans = {} }: AuthServerConfig, at: string)
   })
 }
 
-function upstreamFindings(
-  { issuerUrl, redirectUri, additionalAuthorizationParams = {}, ...rest }: OidcUpstreamConfig,
-  at: string,
-  { issuer }: AuthServerConfig,
-): readonly Finding[] {
-  const callback = redirectUri === undefined ? null : URL.parse(redirectUri)
-  return [
-    ...issuerFindings(
-      { ...rest, issuer: issuerUrl, allowPrivateIP: rest.allowPrivateIPs, allowedBy: 'allowPrivateIPs' },
-      at,
-      'issuerUrl',
-    ),
-    ...(redirectUri === undefined ? [] : urlFindings(redirectUri, `${at}/redirectUri`)),
-    ...(callback !== null && !callback.pathname.endsWith('/oauth/callback')
-      ? [
-          {
-            pointer: `${at}/redirectUri`,
-            message: 'its path must end with /oauth/callback, where callbacks are served',
-          },
-        ]
-      : []),
-    // The cookie that binds a login to its browser is one of the issuer's host.
-    ...(callback !== null && callback.host !== URL.parse(issuer)?.host
-      ? [{ pointer: `${at}/redirectUri`, message: 'must be at the host of the issuer' }]
-      : []),
-    ...Object.keys(additionalAuthorizationParams)
-      .filter((name) => RESERVED_PARAMS.has(name))
-      .map((name) => ({
-        pointer: `${at}/additionalAuthorizationParams/${name}`,
-        message: 'is set by the server itself',
-      })),
-  ]
+/** Policies that judge by a provider: it has to be one of ours, and one that gives ID tokens. */
+export function judgedProviderFindings({ authServer, authz }: GatewayConfig): readonly Finding[] {
+  const named = authz?.primaryUpstreamProvider
+  if (named === undefined) return []
+  const provider = authServer?.upstreamProviders.find(({ name }) => name === named)
+  if (provider?.type === 'oidc') return []
+  const message =
+    provider === undefined
+      ? 'must name one of authServer.upstreamProviders'
+      : 'must name a provider of type oidc: others give no ID token, whose claims could be judged'
+  return [{ pointer: '/authz/primaryUpstreamProvider', message }]
 }
 
 /** Credentials that name a provider: it has to be one at which users log in here. */
@@ -122,6 +111,8 @@ function providerNameFindings({ authServer, backends }: GatewayConfig): readonly
     const named = {
       'upstreamInject/providerName': credential?.upstreamInject?.providerName,
       'tokenExchange/subjectProviderName': credential?.tokenExchange?.subjectProviderName,
+      'xaa/subjectProviderName': credential?.xaa?.subjectProviderName,
+      'awsSts/subjectProviderName': credential?.awsSts?.subjectProviderName,
     }
     return Object.entries(named)
       .filter(([, name]) => name !== undefined && !names.has(name))

@@ -4,7 +4,7 @@ import { gatewayHeaders } from '../../../crds/shared/headers.ts'
 import { escapeStep } from '../../../crds/shared/json.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
-import { authServerFindings, ownIssuerFindings } from './auth-server.ts'
+import { authServerFindings, judgedProviderFindings, ownIssuerFindings } from './auth-server.ts'
 import { authzFindings } from './authz.ts'
 import { credentialFindings, credentialHeaders } from './credential.ts'
 import { duplicates } from './duplicates.ts'
@@ -23,6 +23,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
     ...incomingAuthFindings(config),
     ...authServerFindings(config),
     ...(authz === undefined ? [] : authzFindings(authz, '/authz')),
+    ...judgedProviderFindings(config),
     ...(resourceUrl === undefined ? [] : urlFindings(resourceUrl, '/resourceUrl')),
     ...(role === 'proxy' && backends.length !== 1
       ? [{ pointer: '/backends', message: 'a proxy has exactly one backend' }]

@@ -14,11 +14,14 @@ const NO_CLAIMS: Claims = {}
 export class Judge {
   readonly lists: VisibleLists
   readonly #policies: Policies
+  /** The provider whose claims are judged, in place of those of the caller's token. */
+  readonly #provider: string | undefined
   /** A caller is one object for as long as its token is known. */
   readonly #principals = new WeakMap<Caller, Principal>()
 
-  constructor(policies: Policies) {
+  constructor(policies: Policies, provider?: string) {
     this.#policies = policies
+    this.#provider = provider
     this.lists = new VisibleLists(policies)
   }
 
@@ -29,8 +32,14 @@ export class Judge {
   }
 
   #newPrincipal(caller: Caller): Principal {
-    if (caller.kind === 'anonymous') return this.#policies.principalOf('anonymous', NO_CLAIMS)
-    return this.#policies.principalOf(caller.subject, caller.claims)
+    if (this.#provider === undefined) {
+      if (caller.kind === 'anonymous') return this.#policies.principalOf('anonymous', NO_CLAIMS)
+      return this.#policies.principalOf(caller.subject, caller.claims)
+    }
+    const judged = caller.kind === 'anonymous' ? undefined : caller.judged
+    if (judged !== undefined && 'claims' in judged) return this.#policies.principalOf(judged.subject, judged.claims)
+    const why = judged?.unknown ?? `the caller has not logged in at ${JSON.stringify(this.#provider)}`
+    return this.#policies.unknown(why)
   }
 
   /** `name`: as clients know the tool; `route` is undefined where there is none. */
@@ -84,5 +93,5 @@ export function judgeOf(
   if (authz === undefined) return undefined
   const key = (config: GatewayConfig) => JSON.stringify([config.name, config.authz])
   if (before?.judge !== undefined && key(before.config) === key({ authz, name } as GatewayConfig)) return before.judge
-  return new Judge(new Policies(authz, name))
+  return new Judge(new Policies(authz, name), authz.primaryUpstreamProvider)
 }

@@ -27,7 +27,9 @@ function parsed(text: string): unknown {
 
 function callerOf({ caller }: Question): Caller {
   if (caller === undefined) return { kind: 'anonymous' }
-  return { kind: 'authenticated', issuer: '', subject: caller['sub'] as string, claims: caller, expiresAt: 0 }
+  const [subject, claims] = [caller['sub'] as string, caller]
+  // The claims that are asked about are those that are judged, from whichever token they would come.
+  return { kind: 'authenticated', issuer: '', subject, claims, expiresAt: 0, judged: { subject, claims } }
 }
 
 function subjectOf({ catalog, promptsAndResources }: Shown, { type, id }: Question) {

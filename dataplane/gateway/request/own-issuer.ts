@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { AuthServer, OwnResource } from '../../authserver/index.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
@@ -6,6 +7,9 @@ import { noUpstreamTokens, storedUpstreamTokens, type UpstreamTokens } from '../
 import type { LocalIssuer } from '../../identity/index.ts'
 import { PublicError } from '../../server/errors.ts'
 import { type ClientAddressOf, peerAddress } from './client-address.ts'
+
+/** A request that was under way when another configuration came is over by then. */
+const LONGEST_REQUEST_MS = 30_000
 
 /**
  * The authorization server of a gateway, where its configuration has one. The code for it is loaded with the first
@@ -21,6 +25,9 @@ export class OwnIssuer {
   #issuer: string | undefined
   #loading: Promise<AuthServer> | undefined
   #server: AuthServer | undefined
+  readonly #closing = new AbortController()
+  /** Servers that are about to be closed. */
+  readonly #retiring = new Set<Promise<void>>()
 
   /** @param upstreamTokens in place of those that users get here at login; for tests */
   constructor(log: Logger, upstreamTokens?: UpstreamTokens) {
@@ -57,13 +64,20 @@ export class OwnIssuer {
         (error: unknown) => log.error({ err: error }, 'the authorization server can’t be loaded'),
       )
     } else this.#server = undefined
-    before
-      ?.then((server) => this.#retire(server))
+    if (before === undefined) return
+    const retiring = before
+      .then((server) => this.#retire(server))
       .catch((error: unknown) => this.#log.warn({ err: error }, 'closing an authorization server'))
+      .finally(() => this.#retiring.delete(retiring))
+    this.#retiring.add(retiring)
   }
 
-  /** Closes a server once the one that takes its place has what it goes on with. */
+  /**
+   * Closes a server once the one that takes its place has what it goes on with, and what has begun here can be over:
+   * somebody comes back from a provider, and their tokens are being fetched.
+   */
   async #retire(server: AuthServer): Promise<void> {
+    await delay(LONGEST_REQUEST_MS, undefined, { signal: this.#closing.signal, ref: false }).catch(() => undefined)
     const next = await this.#loading?.catch(() => undefined)
     await server.close(next)
   }
@@ -104,10 +118,13 @@ export class OwnIssuer {
     return {
       accessToken: async (...asked) => (await tokens()).accessToken(...asked),
       idToken: async (...asked) => (await tokens()).idToken(...asked),
+      identity: async (...asked) => (await tokens()).identity(...asked),
     }
   }
 
   async close(): Promise<void> {
+    this.#closing.abort()
+    await Promise.all(this.#retiring)
     const server = await this.#loading?.catch(() => undefined)
     await server?.close()
   }

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Logger } from 'pino'
+import { redirectUriOf } from '../../config/authserver/upstream.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Loaded } from '../../config/load.ts'
 import {
@@ -14,6 +15,7 @@ import type { Observe } from '../../telemetry/observe.ts'
 import { type Judge, judgeOf } from '../access/judge.ts'
 import type { Implementation } from '../backends/session/session-peer.ts'
 import { type ClientAddressOf, forwardedAddress, peerAddress } from './client-address.ts'
+import { judgedBy } from './judged-by.ts'
 import type { OwnIssuer } from './own-issuer.ts'
 import { type PublicUrlOf, publicUrls } from './public-url.ts'
 
@@ -56,16 +58,17 @@ export interface SetupOptions {
 /** Puts a configuration in force; `before` gives what need not be built anew. */
 export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, before?: Setup): Setup {
   const { config, hash, directory } = loaded
-  const { issuer, authorizationEndpointBaseUrl } = config.authServer ?? {}
-  const urls = [config.resourceUrl, options.listenerUrl, issuer, authorizationEndpointBaseUrl]
+  const { issuer, authorizationEndpointBaseUrl, upstreamProviders = [] } = config.authServer ?? {}
+  const callbacks = upstreamProviders.map((provider) => redirectUriOf(issuer ?? '', provider))
+  const urls = [config.resourceUrl, options.listenerUrl, issuer, authorizationEndpointBaseUrl, ...callbacks]
   const names = hostNames(urls, config.allowedHosts)
   const publicUrlOf = publicUrls(config, options.listenerUrl, names)
   const { oidc } = config.incomingAuth
   const addressOf = config.trustProxyHeaders === true ? forwardedAddress : peerAddress
   options.ownIssuer.follow(loaded, ownResource(config, options.listenerUrl), addressOf)
-  const authenticate = sameAuthentication(loaded, before)
-    ? before.authenticate
-    : createAuthenticate(config.incomingAuth, {
+  const newAuthentication = () =>
+    judgedBy(
+      createAuthenticate(config.incomingAuth, {
         resourceMetadataUrl: (headers = {}) => publicUrlOf(headers).metadataUrl,
         log: options.log,
         observe: options.observe,
@@ -73,7 +76,11 @@ export function setUp(loaded: Loaded<GatewayConfig>, options: SetupOptions, befo
         addressOf,
         directory,
         local: options.ownIssuer.local,
-      })
+      }),
+      options.ownIssuer.upstreamTokens,
+      config.authz?.primaryUpstreamProvider,
+    )
+  const authenticate = sameAuthentication(loaded, before) ? before.authenticate : newAuthentication()
   const serverInfo = { name: config.name, version: options.version }
   return {
     config,
@@ -109,9 +116,11 @@ export function ownResource(config: GatewayConfig, listenerUrl: string) {
 /** Keys that are known and tokens that were checked stay where nothing about them changes. */
 function sameAuthentication({ config, directory }: Loaded<GatewayConfig>, before?: Setup): before is Setup {
   const key = (config: GatewayConfig) => {
-    const { incomingAuth, resourceUrl, endpointPrefix, trustProxyHeaders, allowedHosts, authServer } = config
+    const { incomingAuth, resourceUrl, endpointPrefix, trustProxyHeaders, allowedHosts, authServer, authz } = config
     const ownIssuer = authServer?.issuer
-    return JSON.stringify([incomingAuth, resourceUrl, endpointPrefix, ownIssuer, trustProxyHeaders && [allowedHosts]])
+    const judged = authz?.primaryUpstreamProvider
+    const hosts = trustProxyHeaders && [allowedHosts]
+    return JSON.stringify([incomingAuth, resourceUrl, endpointPrefix, ownIssuer, hosts, judged])
   }
   return before !== undefined && before.directory === directory && key(before.config) === key(config)
 }

@@ -11,8 +11,14 @@ import type { Mounts } from '../../render/pod/mounts.ts'
 import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
 import { referencedConfig } from '../configs/referenced-config.ts'
 import type { Resolver } from '../references/resolver.ts'
+import {
+  type EmbeddedAuthServer,
+  embeddedAuthServer,
+  injectedProvider,
+  namesAuthServer,
+} from '../rendering/embedded-auth-server.ts'
 import { type CredentialSettings, credentialSettings, providerOf } from './credential-settings.ts'
-import { providerProblem } from './upstream-providers.ts'
+import { providerProblem, sentProviders } from './upstream-providers.ts'
 
 /** Names an MCPExternalAuthConfig, where any is to be used. */
 export type CredentialReference = { readonly name: string } | undefined
@@ -37,8 +43,15 @@ const SIGNED = ['X-Amz-Date', 'X-Amz-Security-Token']
 /** What is wrong where nobody knows who calls. */
 export const NEEDS_CALLERS = 'a credential of each caller needs callers with a name'
 
-const find = (ref: CredentialReference, resolver: Resolver): MCPExternalAuthConfig | undefined =>
-  ref && referencedConfig({ kind: mcpExternalAuthConfig, check: checkExternalAuthConfig }, ref.name, resolver)
+function find(ref: CredentialReference, resolver: Resolver): MCPExternalAuthConfig | undefined {
+  const found =
+    ref && referencedConfig({ kind: mcpExternalAuthConfig, check: checkExternalAuthConfig }, ref.name, resolver)
+  if (found?.spec.type !== 'embeddedAuthServer') return found
+  const { name } = found.metadata
+  const message = `MCPExternalAuthConfig ${JSON.stringify(name)} is an authorization server, and no credential`
+  resolver.problems.add('Valid', 'CredentialUnusable', { about: { kind: found.kind, name }, message })
+  return undefined
+}
 
 /**
  * Which credential a backend gets (spec part B, outgoing rules 1 and 2): what is listed for it by name; else under
@@ -111,22 +124,32 @@ export function withCredential<B extends Omit<BackendConfig, 'name'>>(
   } as unknown as B
 }
 
+/** The token that callers got at login, for the server behind the proxy that logged them in. */
+function injectedCredential(server: EmbeddedAuthServer): OutgoingCredential | undefined {
+  const providerName = injectedProvider(server)
+  if (providerName === undefined) return undefined
+  const type = 'upstreamInject'
+  const settings = { credential: { type, upstreamInject: { providerName } } } as const
+  return { config: server.config, type, settings, isPersonal: true, provider: providerName }
+}
+
 /**
  * The credential that a proxy itself obtains for its server. One of each caller it obtains only where it knows who
- * calls (`hasCallers`); in a group the gateways do, otherwise nobody would, which is noted.
+ * calls (`hasCallers`); in a group the gateways do, otherwise nobody would, which is noted. A proxy that logs its callers
+ * in and has no other credential sends what they got at login; a server on standard input and output gets nothing.
  */
-export function proxyCredential(
-  { externalAuthConfigRef, oidcConfigRef, groupRef }: ProxySpec,
-  resolver: Resolver,
-  mounts: Mounts,
-): OutgoingCredential | undefined {
+export function proxyCredential(spec: ProxySpec, resolver: Resolver, mounts: Mounts): OutgoingCredential | undefined {
+  const { externalAuthConfigRef, oidcConfigRef, groupRef, transport } = spec
+  const server = embeddedAuthServer(spec, resolver)
+  if (namesAuthServer(externalAuthConfigRef, resolver) || (server !== undefined && externalAuthConfigRef === undefined))
+    return server === undefined || transport === 'stdio' ? undefined : injectedCredential(server)
   const credential = outgoingCredential(externalAuthConfigRef, resolver, mounts)
   if (!credential?.isPersonal) return credential
   if (oidcConfigRef === undefined && groupRef !== undefined) return undefined
   const problem =
     oidcConfigRef === undefined
       ? `${NEEDS_CALLERS}: set oidcConfigRef`
-      : credential.provider && providerProblem(credential.provider, undefined)
+      : credential.provider && providerProblem(credential.provider, sentProviders(server?.spec))
   if (!problem) return credential
   resolver.problems.add('Valid', 'CredentialUnusable', { pointer: '/spec/externalAuthConfigRef', message: problem })
   return undefined
@@ -134,6 +157,8 @@ export function proxyCredential(
 
 interface ProxySpec {
   readonly externalAuthConfigRef?: { readonly name: string }
+  readonly authServerRef?: { readonly name: string }
+  readonly transport?: string
   readonly oidcConfigRef?: object
   readonly groupRef?: object
 }

@@ -1,16 +1,25 @@
 import type { VirtualMCPServer } from '../../../crds/index.ts'
+import type { AuthServerSpec } from '../authserver/settings.ts'
 
-/** Names of the providers at which a gateway logs its users in; undefined where it logs nobody in. */
-export const upstreamProvidersOf = ({ authServerConfig }: VirtualMCPServer['spec']): readonly string[] | undefined =>
-  authServerConfig?.upstreamProviders.map(({ name }) => name)
+/** Names of the providers whose tokens a gateway may send; undefined where it logs nobody in. */
+export type UpstreamProviders = readonly string[] | 'disabled' | undefined
+
+export const upstreamProvidersOf = ({ authServerConfig }: VirtualMCPServer['spec']): UpstreamProviders =>
+  sentProviders(authServerConfig)
+
+/** The same of an authorization server, wherever it stands. */
+export const sentProviders = (server: AuthServerSpec | undefined): UpstreamProviders =>
+  server?.disableUpstreamTokenInjection ? 'disabled' : server?.upstreamProviders.map(({ name }) => name)
 
 /**
  * What is wrong with a credential that is a token of an upstream provider, where a gateway logs users in at these
  * providers. The one place that decides it.
  */
-export function providerProblem(provider: string, providers: readonly string[] | undefined): string | undefined {
+export function providerProblem(provider: string, providers: UpstreamProviders): string | undefined {
   if (providers === undefined)
     return `tokens of the provider ${JSON.stringify(provider)} need authServerConfig, which logs users in there`
+  if (providers === 'disabled')
+    return `tokens of the provider ${JSON.stringify(provider)} are not sent: disableUpstreamTokenInjection is set`
   if (providers.includes(provider)) return undefined
   return `authServerConfig has no upstream provider ${JSON.stringify(provider)}`
 }

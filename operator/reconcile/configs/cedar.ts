@@ -12,50 +12,44 @@ const names: Readonly<Record<string, keyof AuthzConfig>> = {
   group_claim_name: 'groupClaimName',
   roleClaimName: 'roleClaimName',
   role_claim_name: 'roleClaimName',
+  primaryUpstreamProvider: 'primaryUpstreamProvider',
+  primary_upstream_provider: 'primaryUpstreamProvider',
   groupEntityType: 'groupEntityType',
   group_entity_type: 'groupEntityType',
 }
-const UPSTREAM = new Set(['primaryUpstreamProvider', 'primary_upstream_provider'])
 
 export interface CedarSettings {
   /** Undefined where something is wrong. */
   readonly authz: AuthzConfig | undefined
   readonly problems: readonly ProblemDetail[]
-  /** What is asked for and can't be done yet. */
-  readonly waiting: readonly ProblemDetail[]
 }
 
 /** Reads the engine's settings, a value of any shape, at the pointer `at`. */
 export function cedarSettings(value: unknown, at: string): CedarSettings {
   if (!isObject(value)) return invalid([{ pointer: at, joint: ' ', message: 'must be an object' }])
-  const { settings, problems, waiting } = named(value, at)
+  const { settings, problems } = named(value, at)
   problems.push(...shapeProblems(settings, at))
-  if (problems.length > 0) return { authz: undefined, problems, waiting }
+  if (problems.length > 0) return invalid(problems)
   const authz = authzOf(settings as unknown as AuthzConfig)
   const found = authzFindings(authz, at)
-  return found.length > 0 ? { ...invalid(found), waiting } : { authz, problems: [], waiting }
+  return found.length > 0 ? invalid(found) : { authz, problems: [] }
 }
 
 /** The settings by our names. */
 function named(value: Readonly<Record<string, unknown>>, at: string) {
   const problems: ProblemDetail[] = []
-  const waiting: ProblemDetail[] = []
   const settings: Record<string, unknown> = {}
   for (const [name, setting] of Object.entries(value)) {
     const pointer = `${at}/${name}`
-    if (UPSTREAM.has(name)) {
-      if (setting !== '' && setting !== null) waiting.push({ pointer, joint: ' ', message: 'is not supported yet' })
-      continue
-    }
     const known = Object.hasOwn(names, name) ? names[name] : undefined
     if (known === undefined) problems.push({ pointer, joint: ' ', message: 'is no setting of cedarv1' })
     else if (Object.hasOwn(settings, known)) problems.push({ pointer, joint: ' ', message: `says ${known} once more` })
     else settings[known] = setting
   }
-  return { settings, problems, waiting }
+  return { settings, problems }
 }
 
-const invalid = (problems: readonly ProblemDetail[]): CedarSettings => ({ authz: undefined, problems, waiting: [] })
+const invalid = (problems: readonly ProblemDetail[]): CedarSettings => ({ authz: undefined, problems })
 
 function shapeProblems({ policies, ...texts }: Readonly<Record<string, unknown>>, at: string): ProblemDetail[] {
   const isList = Array.isArray(policies) && policies.length > 0
@@ -69,10 +63,11 @@ function shapeProblems({ policies, ...texts }: Readonly<Record<string, unknown>>
 
 /** The settings as the gateway's configuration has them, without what says nothing. */
 function authzOf(settings: AuthzConfig): AuthzConfig {
-  const { policies, entitiesJson, groupClaimName, roleClaimName, groupEntityType } = settings
+  const { policies, entitiesJson, primaryUpstreamProvider, groupClaimName, roleClaimName, groupEntityType } = settings
   return {
     policies: [...policies],
     ...(entitiesJson && entitiesJson !== '[]' ? { entitiesJson } : {}),
+    ...(primaryUpstreamProvider ? { primaryUpstreamProvider } : {}),
     ...(groupClaimName ? { groupClaimName } : {}),
     ...(roleClaimName ? { roleClaimName } : {}),
     ...(groupEntityType ? { groupEntityType } : {}),

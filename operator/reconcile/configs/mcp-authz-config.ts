@@ -1,7 +1,8 @@
 import { mcpAuthzConfig } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { judgedProviderProblem } from '../authserver/rules.ts'
 import type { Conditions } from '../outcome/conditions.ts'
-import { joined, type ProblemDetail } from '../outcome/problems.ts'
+import { joined } from '../outcome/problems.ts'
 import { checkNotRefused } from '../outcome/supported.ts'
 import type { KeyRef, Resolver } from '../references/resolver.ts'
 import { cedarFile, cedarSettings } from './cedar.ts'
@@ -13,7 +14,6 @@ const checkAuthzConfig: CheckConfig<typeof mcpAuthzConfig> = (object, { problems
   if (object.spec.type !== 'cedarv1') return
   const settings = cedarSettings(object.spec.config, '/spec/config')
   for (const detail of settings.problems) problems.add('Valid', 'ConfigInvalid', detail)
-  for (const detail of settings.waiting) problems.add('Valid', 'NotYetSupported', detail)
 }
 
 export const reconcileMcpAuthzConfig = planConfig(mcpAuthzConfig, checkAuthzConfig)
@@ -34,6 +34,7 @@ export interface AuthzFields {
           | {
               readonly policies: readonly string[]
               readonly entitiesJson: string
+              readonly primaryUpstreamProvider?: string | undefined
             }
           | undefined
       })
@@ -45,15 +46,29 @@ export interface AuthzFields {
  * The policies of a workload, whose fields are at the pointer `at`. What can't be had is a problem: then nothing is
  * rendered, and what runs keeps the policies that it has. It is never a reason to serve without.
  */
-export function authzSettings(fields: AuthzFields, at: string, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
+export function authzSettings(
+  fields: AuthzFields,
+  { at, authServer }: { readonly at: string; readonly authServer?: GatewayConfig['authServer'] },
+  resolver: Resolver,
+): Pick<GatewayConfig, 'authz'> {
+  const found = policiesOf(fields, at, resolver)
+  const provider = found.authz?.primaryUpstreamProvider
+  const problem = provider === undefined ? undefined : judgedProviderProblem(provider, authServer?.upstreamProviders)
+  const pointer = `${at}/${fields.authzConfigRef === undefined ? 'authzConfig' : 'authzConfigRef'}`
+  if (problem !== undefined) resolver.problems.add('Valid', 'UpstreamProviderUnknown', { pointer, message: problem })
+  return found
+}
+
+function policiesOf(fields: AuthzFields, at: string, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
   const { authzConfig, authzConfigRef } = fields
   if (authzConfigRef !== undefined) return sharedAuthz(authzConfigRef.name, resolver)
   if (authzConfig === undefined) return {}
   const { type, configMap, inline, groupClaimName, roleClaimName, groupEntityType } = authzConfig
   const claims = definedOf({ groupClaimName, roleClaimName, groupEntityType })
   if (type === 'configMap' && configMap !== undefined) return authzInConfigMap(configMap, claims, resolver)
-  const { policies, entitiesJson } = inline ?? { policies: [], entitiesJson: '[]' }
-  const { authz, problems } = cedarSettings({ policies, entitiesJson, ...claims }, `${at}/authzConfig/inline`)
+  const { policies, entitiesJson, primaryUpstreamProvider: provider } = inline ?? { policies: [], entitiesJson: '[]' }
+  const source = { policies, entitiesJson, ...(provider === undefined ? {} : { primaryUpstreamProvider: provider }) }
+  const { authz, problems } = cedarSettings({ ...source, ...claims }, `${at}/authzConfig/inline`)
   for (const detail of problems) resolver.problems.add('Valid', 'ConfigInvalid', detail)
   return authz === undefined ? {} : { authz }
 }
@@ -70,14 +85,10 @@ function sharedAuthz(name: string, resolver: Resolver): Pick<GatewayConfig, 'aut
 function authzInConfigMap(ref: KeyRef, claims: object, resolver: Resolver): Pick<GatewayConfig, 'authz'> {
   const text = resolver.configMapKey(ref)
   if (text === undefined) return {}
-  const { authz, problems, waiting } = cedarFile(text)
+  const { authz, problems } = cedarFile(text)
   const about = { kind: 'ConfigMap', name: ref.name }
-  const note = (reason: string, details: readonly ProblemDetail[]) => {
-    const message = `ConfigMap ${JSON.stringify(ref.name)}, ${ref.key}: ${joined(details)}`
-    if (details.length > 0) resolver.problems.add('ReferencesResolved', reason, { about, message })
-  }
-  note('ReferenceInvalid', problems)
-  note('NotYetSupported', waiting)
+  const message = `ConfigMap ${JSON.stringify(ref.name)}, ${ref.key}: ${joined(problems)}`
+  if (problems.length > 0) resolver.problems.add('ReferencesResolved', 'ReferenceInvalid', { about, message })
   return authz === undefined ? {} : { authz: { ...authz, ...claims } }
 }
 

@@ -1,5 +1,8 @@
 import { type MCPExternalAuthConfig, mcpExternalAuthConfig } from '../../../crds/index.ts'
+import { authServerOwnFindings } from '../../../dataplane/config/check/auth-server.ts'
 import { awsStsFindings, tokenClientFindings, xaaFindings } from '../../../dataplane/config/check/credential.ts'
+import { startMounts } from '../../render/pod/mounts.ts'
+import { type AuthServerSpec, authServerSettings } from '../authserver/settings.ts'
 import { checkNotRefused } from '../outcome/supported.ts'
 import { caBundleFound } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
@@ -12,8 +15,9 @@ export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> 
   if (type !== 'unauthenticated' && object.spec[type] === undefined)
     resolver.problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/${type}`, joint: ' ', message: 'must be set' })
   checkSecrets(mcpExternalAuthConfig, object, resolver)
-  const { tokenExchange, xaa, awsSts } = object.spec
+  const { tokenExchange, xaa, awsSts, embeddedAuthServer } = object.spec
   if (type === 'tokenExchange' && tokenExchange) checkTokenExchange(tokenExchange, resolver)
+  if (type === 'embeddedAuthServer' && embeddedAuthServer) checkEmbedded(object, embeddedAuthServer, resolver)
   if (type === 'awsSts' && awsSts) note(awsStsFindings(awsSts, '/spec/awsSts'), resolver)
   if (type === 'xaa' && xaa) note(xaaFindings(xaa, '/spec/xaa'), resolver)
 }
@@ -25,6 +29,13 @@ function checkTokenExchange(
   const at = '/spec/tokenExchange'
   if (exchange.caBundleRef) caBundleFound(exchange.caBundleRef, `${at}/caBundleRef`, resolver)
   note(tokenClientFindings(exchange, at), resolver)
+}
+
+/** What is wrong with an authorization server, whichever workload it will be in. */
+function checkEmbedded(owner: MCPExternalAuthConfig, spec: AuthServerSpec, resolver: Resolver): void {
+  const at = '/spec/embeddedAuthServer'
+  const authServer = authServerSettings(spec, { owner, at }, resolver, startMounts(''))
+  note(authServerOwnFindings(authServer, at), resolver)
 }
 
 function note(

@@ -1,5 +1,12 @@
 import { isIP } from 'node:net'
-import { type MCPOIDCConfig, mcpOidcConfig } from '../../../crds/index.ts'
+import {
+  type MCPOIDCConfig,
+  mcpExternalAuthConfig,
+  mcpOidcConfig,
+  mcpRemoteProxy,
+  mcpServer,
+  virtualMcpServer,
+} from '../../../crds/index.ts'
 import { classOf } from '../../../dataplane/config/check/address.ts'
 import { issuerFindings } from '../../../dataplane/config/check/issuer.ts'
 import {
@@ -27,7 +34,8 @@ const checkOidcConfig: CheckConfig<typeof mcpOidcConfig> = (object, resolver) =>
     return problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/${type}`, joint: ' ', message: 'must be set' })
   const invalid: Invalid = (pointer, message) =>
     problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
-  for (const { pointer, message } of issuerFindings({ ...issuer, ...privacyOf(object) }, `/spec/${type}`))
+  const privacy = { ...privacyOf(object), ...(isOwnIssuer(object, resolver) ? { allowPrivateIP: true } : {}) }
+  for (const { pointer, message } of issuerFindings({ ...issuer, ...privacy }, `/spec/${type}`))
     invalid(pointer, message)
   if (type === 'inline' && inline) checkInline(inline, invalid, resolver)
   if (type === 'kubernetesServiceAccount' && cluster) checkCluster(cluster, invalid)
@@ -38,6 +46,26 @@ const privacyOf = ({ spec: { inline, kubernetesServiceAccount: cluster } }: MCPO
   inline
     ? { allowPrivateIP: inline.jwksAllowPrivateIP, allowedBy: 'jwksAllowPrivateIP' }
     : { allowPrivateIP: cluster?.useClusterAuth, allowedBy: 'useClusterAuth' }
+
+/**
+ * Whether one of the workloads that name the config is this issuer itself: its keys are in its own process, so that
+ * nothing is called there (spec part B, embedded authorization server, 2). For other workloads the data plane's rules see to
+ * the address.
+ */
+function isOwnIssuer({ metadata, spec }: MCPOIDCConfig, { view, namespace }: Resolver): boolean {
+  const issuersOf = (kind: string, name: string): (string | undefined)[] => {
+    if (kind === 'VirtualMCPServer') return [view.get(virtualMcpServer, namespace, name)?.spec.authServerConfig?.issuer]
+    const proxy =
+      kind === 'MCPServer' ? view.get(mcpServer, namespace, name) : view.get(mcpRemoteProxy, namespace, name)
+    const { authServerRef, externalAuthConfigRef } = proxy?.spec ?? {}
+    return [authServerRef, externalAuthConfigRef].map(
+      (ref) => ref && view.get(mcpExternalAuthConfig, namespace, ref.name)?.spec.embeddedAuthServer?.issuer,
+    )
+  }
+  const issuer = spec.inline?.issuer
+  const users = view.referrers(mcpOidcConfig, namespace, metadata.name)
+  return issuer !== undefined && users.some(({ kind, name }) => issuersOf(kind, name).includes(issuer))
+}
 
 type Inline = NonNullable<MCPOIDCConfig['spec']['inline']>
 /** Notes what is wrong with the value at a pointer. */

@@ -8,6 +8,7 @@ import { mountTelemetry, type TelemetryReference, type WorkloadTelemetry } from 
 import { sharedShaping } from '../configs/mcp-tool-config.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
+import { proxyAuthServer } from './embedded-auth-server.ts'
 import { type SessionStorageSpec, sessionStorageOf } from './session-storage.ts'
 
 /** A data-plane configuration and the files that go with it. */
@@ -49,6 +50,9 @@ interface ProxyObject extends Addressed {
     readonly oidcConfigRef?: OidcReference
     readonly telemetryConfigRef?: TelemetryReference
     readonly toolConfigRef?: { readonly name: string }
+    readonly authServerRef?: { readonly name: string }
+    readonly externalAuthConfigRef?: { readonly name: string }
+    readonly replicas?: number
     readonly allowedHosts?: readonly string[]
     readonly endpointPrefix?: string
     readonly trustProxyHeaders: boolean
@@ -72,6 +76,11 @@ export function assembleProxy(
   const backend = { name, ...backendOf(mounts) }
   const shaping = sharedShaping(toolConfigRef, resolver)
   const oidc = oidcConfigRef && oidcSettings(oidcConfigRef, undefined, resolver, mounts)
+  // Where oidc is asked for and can't be had there is a problem, and the configuration goes nowhere.
+  const incomingAuth = oidcConfigRef
+    ? { type: 'oidc' as const, ...(oidc ? { oidc } : {}) }
+    : { type: 'anonymous' as const }
+  const authServer = proxyAuthServer(object, incomingAuth, resolver, mounts)
   const config: GatewayConfig = {
     name,
     namespace,
@@ -81,9 +90,9 @@ export function assembleProxy(
     // A URL that is written down needs no headers.
     ...(object.spec.trustProxyHeaders && !oidcConfigRef?.resourceUrl ? { trustProxyHeaders: true } : {}),
     allowedHosts: [...serviceHosts(object, address), ...allowedHosts],
-    // Where oidc is asked for and can't be had there is a problem, and the configuration goes nowhere.
-    incomingAuth: oidcConfigRef ? { type: 'oidc', ...(oidc ? { oidc } : {}) } : { type: 'anonymous' },
-    ...authzSettings(object.spec, '/spec', resolver),
+    incomingAuth,
+    ...authServer,
+    ...authzSettings(object.spec, { at: '/spec', ...authServer }, resolver),
     backends: [backend],
     ...(shaping === undefined ? {} : { aggregation: { tools: [{ workload: name, ...shaping }] } }),
     ...sessionStorageOf(object, object.spec.sessionStorage, resolver, mounts),

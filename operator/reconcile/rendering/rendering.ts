@@ -38,10 +38,25 @@ export function containerResources(set: Resources | undefined, defaults: Resourc
   return resources
 }
 
-/** Notes what the data plane's own rules find in a configuration that is about to be rendered. */
-export function noteFindings(findings: readonly Finding[], problems: Problems): void {
-  for (const { pointer, message } of findings)
-    problems.add('Valid', 'ConfigInvalid', { message: `configuration ${pointer} ${message}` })
+/**
+ * Notes what the data plane's own rules find in a configuration that is about to be rendered. `places` says which parts of
+ * it have the very shape of a part of the object: from the pointer of the one to that of the other.
+ */
+export function noteFindings(
+  findings: readonly Finding[],
+  problems: Problems,
+  places: Readonly<Record<string, string>> = {},
+): void {
+  for (const { pointer, message } of findings) {
+    const part = Object.keys(places).find((place) => pointer.startsWith(`${place}/`))
+    if (part === undefined) problems.add('Valid', 'ConfigInvalid', { message: `configuration ${pointer} ${message}` })
+    else
+      problems.add('Valid', 'ConfigInvalid', {
+        pointer: places[part] + pointer.slice(part.length),
+        joint: ' ',
+        message,
+      })
+  }
 }
 
 /** Whoever may write a workload doesn't get the node with it. */

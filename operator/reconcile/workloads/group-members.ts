@@ -16,7 +16,7 @@ import {
   outgoingCredential,
   withCredential,
 } from '../backends/outgoing-credential.ts'
-import { providerProblem } from '../backends/upstream-providers.ts'
+import { providerProblem, type UpstreamProviders } from '../backends/upstream-providers.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import { joined, type Problems, startProblems } from '../outcome/problems.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
@@ -59,7 +59,7 @@ interface MemberOptions {
   /** Whether the gateway knows who calls. */
   readonly hasCallers: boolean
   /** Where the gateway logs users in; undefined where it logs nobody in. */
-  readonly upstreamProviders: readonly string[] | undefined
+  readonly upstreamProviders: UpstreamProviders
 }
 
 /** A member without its credential, and what it says itself of that. */

@@ -10,6 +10,7 @@ import { startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFile } from '../references/ca-bundle.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
+import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { type Assembly, assembleProxy } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
@@ -57,7 +58,8 @@ export function reconcileMcpRemoteProxy(
   context: ReconcileContext,
 ): ExplainedPlan {
   const problems = startProblems()
-  const assembly = assembleMcpRemoteProxy(object, startResolver(view, object.metadata.namespace, problems), context)
+  const resolver = startResolver(view, object.metadata.namespace, problems)
+  const assembly = assembleMcpRemoteProxy(object, resolver, context)
   return planWorkload({
     object,
     view,
@@ -70,6 +72,7 @@ export function reconcileMcpRemoteProxy(
     replicas: object.spec.replicas,
     extra: (conditions) => {
       warnOfTelemetry(assembly.telemetry, conditions)
+      warnOfLogins(object, resolver, conditions)
       warnOfSessions(object.spec, conditions)
       warnOfProxyHeaders(object.spec, conditions)
       warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)

@@ -25,6 +25,7 @@ import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
+import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { type Assembly, assembleProxy } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
 import { checkName, containerResources, noteFindings, renderChildren } from '../rendering/rendering.ts'
@@ -182,6 +183,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
     replicas,
     extra: (conditions) => {
       warnOfTelemetry(assembly.telemetry, conditions)
+      warnOfLogins(object, resolver, conditions)
       warnOfSessions({ ...object.spec, replicas }, conditions)
       warnOfProxyHeaders(object.spec, conditions)
       warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)

@@ -7,6 +7,8 @@ import { gatewayListeners } from '../../render/network/listeners.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import { configMapName } from '../../render/object/config-map.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
+import { checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../authserver/rules.ts'
+import { authServerSettings } from '../authserver/settings.ts'
 import { checkCredential, credentialInForce } from '../backends/outgoing-credential.ts'
 import { upstreamProvidersOf } from '../backends/upstream-providers.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
@@ -113,6 +115,28 @@ function incomingAuthOf({ incomingAuth }: Spec, resolver: Resolver, mounts: Moun
   return oidc ? { type, oidc } : { type }
 }
 
+/** Where the authorization server stands. */
+const AUTH_SERVER = '/spec/authServerConfig'
+
+function authServerOf(
+  { kind, metadata, spec }: VirtualMCPServer,
+  { oidc }: GatewayConfig['incomingAuth'],
+  resolver: Resolver,
+  mounts: Mounts,
+): Pick<GatewayConfig, 'authServer'> {
+  const { authServerConfig, incomingAuth, replicas } = spec
+  if (authServerConfig === undefined) return {}
+  const { problems } = resolver
+  checkIssuer(
+    authServerConfig,
+    { pointer: `${AUTH_SERVER}/issuer`, oidcConfig: incomingAuth.oidcConfigRef?.name, oidc },
+    problems,
+  )
+  checkReplicas(authServerConfig, replicas, problems)
+  const place = { owner: { kind, metadata }, at: AUTH_SERVER }
+  return { authServer: authServerSettings(authServerConfig, place, resolver, mounts) }
+}
+
 type FailureHandling = NonNullable<NonNullable<GatewaySettings['operational']>['failureHandling']>
 
 function failureHandlingOf(handling: FailureHandling | undefined): Pick<GatewayConfig, 'failureHandling'> {
@@ -150,14 +174,17 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     upstreamProviders: upstreamProvidersOf(spec),
   })
   const { timeouts, logLevel, failureHandling } = spec.config?.operational ?? {}
+  const incomingAuth = incomingAuthOf(spec, resolver, mounts)
+  const authServer = authServerOf(object, incomingAuth, resolver, mounts)
   const config: GatewayConfig = {
     name: spec.config?.name ?? metadata.name,
     namespace: metadata.namespace,
     role: 'gateway',
     resourceUrl: spec.incomingAuth.oidcConfigRef?.resourceUrl ?? endpointOf(address),
     allowedHosts: [...serviceHosts(object, address), ...(spec.allowedHosts ?? [])],
-    incomingAuth: incomingAuthOf(spec, resolver, mounts),
-    ...authzSettings(spec.incomingAuth, '/spec/incomingAuth', resolver),
+    incomingAuth,
+    ...authServer,
+    ...authzSettings(spec.incomingAuth, { at: '/spec/incomingAuth', ...authServer }, resolver),
     backends: members.served.map(({ backend }) => {
       const timeout = timeouts?.perWorkload?.[backend.name]
       return timeout === undefined ? backend : { ...backend, timeout }
@@ -169,7 +196,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...failureHandlingOf(failureHandling),
     ...(logLevel === undefined ? {} : { logLevel }),
   }
-  if (problems.none) noteFindings(checkGateway(config), problems)
+  if (problems.none) noteFindings(checkGateway(config), problems, { '/authServer': AUTH_SERVER })
   const telemetry = mountTelemetry(spec.telemetryConfigRef, metadata.name, resolver, mounts)
   return { config, mounts, telemetry, address, url: endpointOf(address), members, description: group?.spec.description }
 }
@@ -234,7 +261,7 @@ export function reconcileVirtualMcpServer(
   const problems = startProblems()
   const assembly = assemble(object, startResolver(view, object.metadata.namespace, problems), context)
   const { spec, metadata } = object
-  const { clashes = [] } = view.observe(object.kind, metadata.namespace, metadata.name) ?? {}
+  const { clashes = [], replicas: running } = view.observe(object.kind, metadata.namespace, metadata.name) ?? {}
   return planWorkload({
     object,
     view,
@@ -248,6 +275,8 @@ export function reconcileVirtualMcpServer(
       warnOfClashes(clashes, conditions)
       warnOfTelemetry(assembly.telemetry, conditions)
       warnOfAuthz(spec.incomingAuth, spec.incomingAuth.type === 'anonymous', conditions)
+      warnOfLosses(spec.authServerConfig, { at: AUTH_SERVER, running }, conditions)
+      warnOfNoIdentity(spec.authServerConfig, AUTH_SERVER, conditions)
       warnOfSessions({ ...spec, sessionStorage: storageOf(spec) }, conditions)
     },
     status: {

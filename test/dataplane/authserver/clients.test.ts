@@ -9,6 +9,7 @@ import * as assert from 'uvu/assert'
 import { secret } from '../../secrets/watch.ts'
 import { connect, textOf } from '../../support/gateway/clients.ts'
 import { type AuthServerUnderTest, REDIRECT, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
+import { loginProvider } from '../../support/identity/sdk-login.ts'
 import { UserAgent } from '../../support/identity/user-agent.ts'
 import { answer, type RawServer, startRawServer } from '../../support/servers/raw-server.ts'
 
@@ -26,31 +27,6 @@ test.after(async () => {
   await server.close()
   await raw.close()
 })
-
-/** Keeps what a client of the SDKs is given, and logs in where it is sent to. */
-function loginProvider(redirect = REDIRECT) {
-  const kept: Record<string, any> = {}
-  return {
-    kept,
-    redirectUrl: redirect,
-    clientMetadata: { client_name: 'Test client', redirect_uris: [redirect] },
-    clientInformation: () => kept['client'],
-    saveClientInformation: (client: unknown) => void (kept['client'] = client),
-    tokens: () => kept['tokens'],
-    saveTokens(tokens: any) {
-      secret(tokens.access_token)
-      secret(tokens.refresh_token)
-      kept['tokens'] = tokens
-    },
-    saveCodeVerifier: (verifier: string) => void (kept['verifier'] = secret(verifier)),
-    codeVerifier: () => kept['verifier'],
-    async redirectToAuthorization(url: URL) {
-      const end = await new UserAgent().follow(url.href, (at) => at.startsWith(redirect))
-      kept['answer'] = new URL(end.url).searchParams
-      secret(kept['answer'].get('code'))
-    },
-  }
-}
 
 test('SDK 2 finds the server, registers, logs in and calls a tool with the token that the provider gave', async () => {
   const provider = loginProvider('http://localhost:43211/oauth/callback')

@@ -2,6 +2,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -169,17 +170,43 @@ test('keys: all are published without their private half, the first signs, and f
 
 test('without files the log warns of it, and a reload that changes something else keeps keys and logins', async () => {
   const server = await startAuthServer()
-  const client = await TestClient.register(server.issuer)
-  const tokens = await client.login()
-  assert.ok(server.gateway.lines.some((line) => String(line['msg']).includes('ephemeral signing keys')))
-  await server.gateway.configure(server.config({ tokenLifespans: { accessTokenLifespan: '5m' } }))
-  await eventually('the new lifespan', async () => (await client.login()).expires_in === 300)
-  const next = await tokensOf(await client.refresh(tokens.refresh_token))
-  assert.is(next.expires_in, 300)
-  const { authServer: _none, ...plain } = server.config()
-  await server.gateway.configure({ ...plain, incomingAuth: { type: 'anonymous' } })
-  await eventually('it is gone', async () => (await fetch(`${server.issuer}/.well-known/jwks.json`)).status === 404)
-  await server.close()
+  try {
+    const client = await TestClient.register(server.issuer)
+    const tokens = await client.login()
+    assert.ok(server.gateway.lines.some((line) => String(line['msg']).includes('ephemeral signing keys')))
+    await server.gateway.configure(server.config({ tokenLifespans: { accessTokenLifespan: '5m' } }))
+    // Logins that are under way while the configuration changes go on.
+    await eventually('the new lifespan', async () => (await client.login()).expires_in === 300)
+    const next = await tokensOf(await client.refresh(tokens.refresh_token))
+    assert.is(next.expires_in, 300)
+    const { authServer: _none, ...plain } = server.config()
+    await server.gateway.configure({ ...plain, incomingAuth: { type: 'anonymous' } })
+    await eventually('it is gone', async () => (await fetch(`${server.issuer}/.well-known/jwks.json`)).status === 404)
+  } finally {
+    await server.close()
+  }
+})
+
+test('a login whose tokens are being fetched while the configuration changes goes on', async () => {
+  const server = await startAuthServer()
+  try {
+    const client = await TestClient.register(server.issuer)
+    let reloads = 0
+    server.upstream.before = async ({ url = '' }) => {
+      if (!url.startsWith('/token')) return false
+      const before = (await server.gateway.status()).config
+      await server.gateway.configure(server.config({ tokenLifespans: { accessTokenLifespan: '5m' } }))
+      await eventually('it is in force', async () => (await server.gateway.status()).config !== before)
+      await wait(300)
+      reloads++
+      return false
+    }
+    // The keys of the provider are fetched after that, by the server that was in force before.
+    assert.is((await client.login()).expires_in, 300)
+    assert.is(reloads, 1)
+  } finally {
+    await server.close()
+  }
 })
 
 test('kinds of keys', () => {

@@ -1,8 +1,8 @@
 /** Client registration: what is taken, what is refused, and how much of it. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { NetworkLimit } from '../../../dataplane/authserver/clients/network-limit.ts'
 import { RegistrationRefused, readRegistration } from '../../../dataplane/authserver/clients/registration.ts'
-import { RegistrationLimit } from '../../../dataplane/authserver/clients/registration-limit.ts'
 import { createMemoryStore } from '../../../dataplane/authserver/store/memory-store.ts'
 import { REDIRECT, refusal, SCOPES, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
 
@@ -212,7 +212,7 @@ test('over HTTP: the answer, bodies that are none, and a bound on how many', asy
 
 test('one network registers one client a second, others are not affected, all together are', () => {
   let now = 0
-  const limit = new RegistrationLimit(() => now)
+  const limit = new NetworkLimit({ now: () => now })
   const taken = (address: string, times: number) =>
     Array.from({ length: times }, () => limit.take(address)).filter(Boolean).length
   assert.is(taken('192.0.2.1', 9), 5)

@@ -17,6 +17,7 @@ const store: UpstreamTokens = {
       ? Promise.resolve({ token: 'raw-of-alice', expiresAt: undefined })
       : Promise.reject(noUpstreamToken(provider)),
   idToken: noUpstreamTokens.idToken,
+  identity: noUpstreamTokens.identity,
 }
 
 test('with subjectProviderName the subject is that provider’s token of the same caller, never the caller’s own', async () => {

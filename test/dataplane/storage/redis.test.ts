@@ -97,6 +97,15 @@ test('a server that is away at the start is found when it comes', async () => {
   await eventually('it works', () => works(client))
 })
 
+test('a thousand who wait for a connection share its attempt', async () => {
+  const server = await start()
+  const client = connect({ addresses: [server.address] })
+  const answers = Promise.all(Array.from({ length: 1000 }, () => works(client)))
+  await eventually('it is connecting', () => client.status !== 'wait')
+  assert.ok(client.listenerCount('ready') < 10)
+  assert.ok((await answers).every(Boolean))
+})
+
 test('credentials are read when a connection is opened: a rotated password is found', async () => {
   const acl = (password: string) => ['user default off', `user portico on >${password} ~portico:* ~k +@all`]
   const server = await start({ settings: acl('one-one-one') })

@@ -89,7 +89,7 @@ for (const [kind, manifest] of Object.entries(kinds)) {
       '{"type": "httpv1", "cedar": {"policies": ["permit(principal, action, resource);"]}}',
       '{"type": "cedarv1"}',
       '{"policies": ["permit(principal, action, resource);"], "entitiesJson": "{"}',
-      '{"policies": ["permit(principal, action, resource);"], "primaryUpstreamProvider": "github"}',
+      '{"policies": ["permit(principal, action, resource);"], "primaryUpstreamProvider": 1}',
     ]
     for (const text of files) {
       const plan = planOf(
@@ -101,10 +101,18 @@ for (const [kind, manifest] of Object.entries(kinds)) {
     }
   })
 
-  test(`${kind}: claims of an upstream provider wait for the authorization server`, () => {
-    const plan = planOf(inline(POLICY, ', primaryUpstreamProvider: github'))
-    assert.is(plan?.children, 'hold')
-    assert.match(condition(plan, 'Valid') ?? '', /NotYetSupported: .*primaryUpstreamProvider is not supported yet/)
+  test(`${kind}: claims of a provider need an authorization server that logs users in there`, () => {
+    for (const plan of [
+      planOf(inline(POLICY, ', primaryUpstreamProvider: github')),
+      planOf(BY_REFERENCE, shared({ policies: [POLICY], primary_upstream_provider: 'github' })),
+      planOf(IN_CONFIG_MAP, configMap({ policies: [POLICY], primaryUpstreamProvider: 'github' })),
+    ]) {
+      assert.is(plan?.children, 'hold')
+      assert.match(
+        condition(plan, 'Valid') ?? '',
+        /^False UpstreamProviderUnknown: .*primaryUpstreamProvider: "github" needs an authorization server/,
+      )
+    }
   })
 
   test(`${kind}: policies on anonymous callers are served, with a warning`, () => {
@@ -124,7 +132,7 @@ test('MCPAuthzConfig: policies are compiled, whoever refers to it', () => {
     'policy is no setting': { policies: [POLICY], policy: 'x' },
     'says entitiesJson once more': { policies: [POLICY], entitiesJson: '[]', entities_json: '[]' },
     'groupEntityType: must be an entity type': { policies: [POLICY], groupEntityType: 'A::B' },
-    'primaryUpstreamProvider is not supported yet': { policies: [POLICY], primaryUpstreamProvider: 'a' },
+    'primaryUpstreamProvider must be a text': { policies: [POLICY], primaryUpstreamProvider: ['a'] },
   }
   for (const [text, spec] of Object.entries(problems)) {
     const said = condition(config(spec), 'Valid') ?? ''

@@ -96,6 +96,130 @@ spec: {${required}, disruption: {minAvailable: 50%}}
 const failures =
   '{healthCheckInterval: 20s, healthCheckTimeout: 5s, unhealthyThreshold: 2, partialFailureMode: fail, circuitBreaker: {enabled: true, failureThreshold: 2, timeout: 10s}}'
 
+/** Policies on who users are at one provider. */
+const judging =
+  'authzConfig: {type: inline, inline: {policies: ["permit(principal, action, resource);"], primaryUpstreamProvider: corp}}'
+
+/** Who may come to an authorization server without having registered. */
+const delegation = `
+    cimd: {enabled: true, cacheMaxSize: 10, cacheFallbackTtl: 5m}
+    delegateClients: [{clientId: d, clientSecretRef: ${key}, audiences: [x], scopes: [s]}]
+    trustedIssuers:
+      - issuerUrl: https://outside.example.com
+        expectedAudience: a
+        jwksUrl: https://outside.example.com/keys
+        allowPrivateIPs: true
+        insecureAllowHTTP: true
+        actorClaim: azp
+        actorMatcher: 'claims.azp == "a"'
+        allowMayAct: true
+        allowedActors: [a]
+        allowedDelegateClients: [d]
+        jwtBearerGrant:
+          maxAssertionAge: 5m
+          acceptedAudiences: [a]
+          subjectBindings: [{subject: s, allowedResources: [x]}]
+    disableUpstreamTokenInjection: false`
+
+const proxyLoggingIn = `
+kind: MCPRemoteProxy
+metadata: {name: logging-in}
+spec: {remoteUrl: "https://example.com/mcp", oidcConfigRef: {name: logging-in, audience: a}, authServerRef: {name: logging-in-0}, ${judging}}
+---`
+
+/** Authorization servers, one for each way to Redis: of a gateway, and of a proxy. */
+const loggingIn = redisWays
+  .map((redis, index) => {
+    const server = `
+    issuer: https://as.example.com
+    authorizationEndpointBaseUrl: https://login.example.com
+    signingKeySecretRefs: [${key}]
+    hmacSecretRefs: [${key}]
+    tokenLifespans: {accessTokenLifespan: 30m, refreshTokenLifespan: 100h, authCodeLifespan: 5m}
+    baselineClientScopes: [openid]
+    allowConfidentialClientRegistration: true
+    forceConfidentialRedirectUris: ["https://app.example.com/callback"]
+    insecureAllowConfidentialOverLoopbackHTTP: true
+    insecureAllowHTTP: false
+    storage: {type: redis, redis: ${redis}}${delegation}
+    primaryUpstreamProvider: corp
+    upstreamProviders:
+      - name: code
+        type: oauth2
+        oauth2Config:
+          authorizationEndpoint: https://code.example.com/authorize
+          tokenEndpoint: https://code.example.com/token
+          clientId: c
+          clientSecretRef: ${key}
+          scopes: [repo]
+          redirectUri: https://as.example.com/oauth/callback
+          userInfo:
+            endpointUrl: https://api.example.com/user
+            httpMethod: GET
+            additionalHeaders: {accept: application/x}
+            fieldMapping: {subjectFields: [id], nameFields: [name], emailFields: [email]}
+          tokenResponseMapping: {accessTokenPath: a.b, scopePath: a.c, refreshTokenPath: a.d, expiresInPath: a.e}
+          additionalAuthorizationParams: {prompt: login}
+          allowPrivateIPs: true
+          insecureAllowHTTP: true
+          caBundleRef: {configMapRef: {name: ca, key: bundle.pem, optional: true}}
+      - name: chat
+        type: oauth2
+        oauth2Config:
+          authorizationEndpoint: https://chat.example.com/authorize
+          tokenEndpoint: https://chat.example.com/token
+          identityFromToken: {subjectPath: a.id, namePath: a.name, emailPath: a.email}
+          dcrConfig:
+            registrationEndpoint: https://chat.example.com/register
+            initialAccessTokenRef: ${key}
+            softwareId: s
+            softwareStatement: x.y.z
+      - name: found
+        type: oauth2
+        oauth2Config:
+          authorizationEndpoint: https://found.example.com/authorize
+          tokenEndpoint: https://found.example.com/token
+          dcrConfig: {discoveryUrl: "https://found.example.com/.well-known/oauth-authorization-server"}
+      - name: corp
+        type: oidc
+        loginPolicy: required
+        oidcConfig:
+          issuerUrl: https://idp.example.com
+          clientId: c
+          clientSecretRef: ${key}
+          scopes: [openid]
+          redirectUri: https://as.example.com/oauth/callback
+          subjectClaim: oid
+          userInfoOverride:
+            endpointUrl: https://api.example.com/user
+            httpMethod: GET
+            additionalHeaders: {accept: application/x}
+            fieldMapping: {subjectFields: [id], nameFields: [name], emailFields: [email]}
+          additionalAuthorizationParams: {prompt: login}
+          allowPrivateIPs: true
+          insecureAllowHTTP: true
+          caBundleRef: {configMapRef: {name: ca, key: bundle.pem, optional: true}}`
+    return `
+kind: VirtualMCPServer
+metadata: {name: logging-in-${index}}
+spec:
+  groupRef: {name: tools}
+  incomingAuth: {type: oidc, audience: a, oidcConfigRef: {name: logging-in}, ${judging}}
+  authServerConfig:${server}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: logging-in-${index}}
+spec:
+  type: embeddedAuthServer
+  embeddedAuthServer:${server}
+---
+kind: MCPServer
+metadata: {name: logging-in-${index}}
+spec: {image: x, transport: streamable-http, oidcConfigRef: {name: logging-in, audience: a}, authServerRef: {name: logging-in-${index}}, ${judging}}
+---${index > 0 ? '' : proxyLoggingIn}`
+  })
+  .join('')
+
 /** Policies in each form, but for those that have a place in the larger objects below. */
 const guarded = Object.entries({
   MCPServer: ['image: x, transport: streamable-http', ''],
@@ -119,7 +243,7 @@ spec: {${required}, ${opening}${form}${opening && '}'}}
   })
   .join('')
 
-const corpus = `${onRedis}${guarded}${budgets}
+const corpus = `${onRedis}${loggingIn}${guarded}${budgets}
 kind: MCPAuthzConfig
 metadata: {name: policies}
 spec: {type: cedarv1, config: {policies: ["permit(principal, action, resource);"]}}
@@ -390,6 +514,10 @@ spec:
     introspectionUrl: https://idp.example.com/introspect
 ---
 kind: MCPOIDCConfig
+metadata: {name: logging-in}
+spec: {type: inline, inline: {issuer: https://as.example.com}}
+---
+kind: MCPOIDCConfig
 metadata: {name: cluster}
 spec:
   type: kubernetesServiceAccount
@@ -602,6 +730,7 @@ function another({ schema, value }: Leaf): unknown {
   const text = String(value)
   if (/^\d+s$/.test(text)) return '11s'
   if (/^\d+m$/.test(text)) return '2m'
+  if (/^\d+h$/.test(text)) return '3h'
   if (/^\d+(Gi)?$/.test(text)) return text.replace(/\d+/, '7')
   if (text.includes('a.json')) return text.replace('a.json', 'b.json')
   return `${text}z`

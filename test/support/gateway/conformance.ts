@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 /** One check of a scenario, as the suite has written it. */
@@ -35,10 +36,26 @@ export async function runClientScenario(script: URL, scenario: string): Promise<
   return checks === undefined ? ['did not run'] : failuresOf(checks)
 }
 
-async function runSuite(suiteArgs: readonly string[]): Promise<ConformanceResult> {
+/**
+ * Runs the suite's scenarios for authorization servers with a public client, whose redirect URI is
+ * `http://127.0.0.1:PORT/callback`. `visit` is the person at the browser, who is sent to a URL.
+ */
+export function runAuthorizationScenarios(
+  { issuer, clientId, resource, port }: Readonly<Record<'issuer' | 'clientId' | 'resource', string>> & { port: number },
+  visit: (url: string) => Promise<void>,
+): Promise<ConformanceResult> {
+  const client = ['--client-id', clientId, '--resource', resource, '--port', String(port)]
+  return runSuite(['authorization', '--url', issuer, ...client], (line) => {
+    if (!/^https?:\/\/\S+\?\S*\bcode_challenge=/.test(line)) return
+    visit(line).catch((error: unknown) => console.error(error))
+  })
+}
+
+async function runSuite(suiteArgs: readonly string[], onLine?: (line: string) => void): Promise<ConformanceResult> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-conformance-'))
   const args = [SUITE, ...suiteArgs, '-o', directory]
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  createInterface({ input: child.stdout }).on('line', (line) => onLine?.(line.trim()))
   let said = ''
   child.stderr.on('data', (chunk: Buffer) => {
     said += chunk.toString()

@@ -39,7 +39,11 @@ export async function startAuthServer(options: StartOptions = {}): Promise<AuthS
   const issuer = `http://127.0.0.1:${port}${options.path ?? ''}`
   const resource = `http://127.0.0.1:${port}/mcp`
   const { providers = ['corp'] } = options
-  const upstreams = await Promise.all(providers.map(() => startLoginProvider([`${issuer}/oauth/callback`])))
+  const upstreams = await Promise.all(
+    providers.map(() =>
+      startLoginProvider([issuer, issuer.replace('127.0.0.1', 'localhost')].map((base) => `${base}/oauth/callback`)),
+    ),
+  )
   const [upstream] = upstreams as [LoginProvider]
   const config = (more: Partial<AuthServerConfig> = {}, gateway: Partial<TestConfig> = {}): TestConfig => ({
     backends: [],
@@ -179,7 +183,9 @@ export class TestClient {
 
   /** Logs in and exchanges the code. */
   async login(changes: Record<string, string | undefined> = {}): Promise<Tokens> {
-    const code = (await this.authorize(changes)).get('code') as string
+    const answer = await this.authorize(changes)
+    const code = answer.get('code')
+    if (code === null) throw new Error(`the login ended with ${answer.get('error')}`)
     const redirect = changes['redirect_uri']
     return tokensOf(await this.exchange(code, redirect === undefined ? {} : { redirect_uri: redirect }))
   }

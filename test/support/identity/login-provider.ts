@@ -10,6 +10,8 @@ import { secret } from '../../secrets/watch.ts'
 export interface LoginProvider {
   readonly issuer: string
   readonly client: { readonly id: string; readonly secret: string }
+  /** With it clients may register themselves. */
+  readonly initialAccessToken: string
   /** Who logs in from now on; undefined: the person refuses. */
   user: string | undefined
   /** How long its access tokens live, in seconds. */
@@ -19,7 +21,7 @@ export interface LoginProvider {
   /** The authorization requests so far. */
   readonly authorizations: URLSearchParams[]
   /** Changes what a request is answered; true where it has answered itself. */
-  before: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined
+  before: ((request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean>) | undefined
   close(): Promise<void>
 }
 
@@ -31,6 +33,7 @@ export async function startLoginProvider(redirectUris: readonly string[]): Promi
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const client = { id: 'gateway', secret: secret<string>(randomBytes(24).toString('base64url')) }
+  const initialAccessToken = secret<string>(randomBytes(24).toString('base64url'))
   const provider = new Provider(issuer, {
     clients: [
       {
@@ -42,7 +45,10 @@ export async function startLoginProvider(redirectUris: readonly string[]): Promi
     ],
     jwks: { keys: [{ ...(await exportJWK(privateKey)), alg: 'RS256', use: 'sig', kid: 'first' }] },
     cookies: { keys: [randomBytes(16).toString('hex')] },
-    features: { devInteractions: { enabled: false } },
+    features: {
+      devInteractions: { enabled: false },
+      registration: { enabled: true, initialAccessToken },
+    },
     interactions: { url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
     claims: { openid: ['sub'], profile: ['name'], email: ['email'] },
     conformIdTokenClaims: false,
@@ -58,6 +64,7 @@ export async function startLoginProvider(redirectUris: readonly string[]): Promi
   const found: LoginProvider = {
     issuer,
     client,
+    initialAccessToken,
     user: 'alice',
     accessTokenS: 3600,
     requests: [],
@@ -74,12 +81,12 @@ export async function startLoginProvider(redirectUris: readonly string[]): Promi
     const url = new URL(request.url ?? '/', issuer)
     found.requests.push(`${request.method} ${url.pathname}`)
     if (url.pathname === '/auth') found.authorizations.push(url.searchParams)
-    if (found.before?.(request, response)) return
+    if (await found.before?.(request, response)) return
     if (!url.pathname.startsWith('/interaction/')) return handle(request, response)
     const { params } = await provider.interactionDetails(request, response)
     if (found.user === undefined)
       return provider.interactionFinished(request, response, { error: 'access_denied', error_description: 'no' })
-    const grant = new provider.Grant({ accountId: found.user, clientId: client.id })
+    const grant = new provider.Grant({ accountId: found.user, clientId: String(params.client_id) })
     grant.addOIDCScope(params.scope)
     const result = { login: { accountId: found.user, remember: false }, consent: { grantId: await grant.save() } }
     return provider.interactionFinished(request, response, result)

@@ -9,6 +9,7 @@ export interface RedisServer {
   readonly port: number
   /** `127.0.0.1:PORT` */
   readonly address: string
+  /** Ends it at once; done before, it does nothing. */
   stop(): Promise<void>
 }
 
@@ -37,6 +38,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     port,
     address: `127.0.0.1:${port}`,
     async stop() {
+      if (child.exitCode !== null || child.signalCode !== null) return
       const gone = once(child, 'exit')
       child.kill('SIGKILL')
       await gone

@@ -3,8 +3,9 @@ import pino from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
+import { CarriedTokens } from '../../../../dataplane/authserver/login/carried-tokens.ts'
 import { ChainLogin } from '../../../../dataplane/authserver/login/chain-login.ts'
-import { type Upstream, UpstreamDenied } from '../../../../dataplane/authserver/login/upstream.ts'
+import { type Upstream, UpstreamDenied } from '../../../../dataplane/authserver/login/upstream/upstream.ts'
 import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
 import {
   createMemoryTokenStore,
@@ -44,16 +45,19 @@ function start(upstreams: readonly Upstream[], tokens = createMemoryTokenStore()
       return tokens.put(place, set, options)
     },
   }
-  const login = (providers: readonly Upstream[]) =>
+  const log = pino({ level: 'silent' })
+  const login = (providers: readonly Upstream[], primary = providers[0]?.name ?? '') =>
     new ChainLogin({
       issuer: 'https://gateway',
       upstreams: providers,
+      primary,
+      carried: new CarriedTokens({ tokens: watched, keepS: 60, log }),
       store,
       keyed: () => keyed,
       tokens: watched,
       loginS: 60,
       keepS: 60,
-      log: pino({ level: 'silent' }),
+      log,
     })
   const store = createMemoryStore()
   const keyed = keyedHash(['s'.repeat(32)])
@@ -72,13 +76,64 @@ test('all tokens of a login are kept under one name', async () => {
   const done = await answered(chain, await answered(chain, await chain.begin(PENDING, BROWSER)))
   assert.is(done.kind, 'done')
   assert.is(new Set(places.map(({ login }) => login)).size, 1)
-  const sets = await Promise.all(places.map((place) => tokens.get(place)))
+  const sets = await Promise.all(places.slice(0, 2).map((place) => tokens.get(place)))
   assert.equal(
     sets.map((set) => set?.accessToken),
     ['token-of-a', 'token-of-b'],
   )
-  assert.is(new Set(sets.map((set) => set?.owner)).size, 1)
+  for (const set of sets) assert.is(set?.owner, done.kind === 'done' && done.user.subject)
 })
+
+test('the one that is named says who the user is, and until then nobody owns anything', async () => {
+  const { login, tokens, places } = start([])
+  const providers = [upstream('a'), upstream('b'), upstream('c')]
+  const subjects: string[] = []
+  for (const primary of ['a', 'b', 'c']) {
+    const chain = login(providers, primary)
+    let step = await chain.begin(PENDING, BROWSER)
+    for (const _ of providers) {
+      step = await answered(chain, step)
+      if (step.kind === 'done') break
+      for (const place of places.splice(0)) assert.is((await tokens.get(place))?.owner, '')
+    }
+    assert.is(step.kind, 'done')
+    if (step.kind !== 'done') continue
+    subjects.push(step.user.subject)
+    for (const place of places.splice(0)) assert.is((await tokens.get(place))?.owner, step.user.subject)
+  }
+  assert.is(new Set(subjects).size, 3)
+})
+
+test('another provider that says who the user is, put in force in the middle of a login, ends it', async () => {
+  const { login } = start([])
+  const providers = [upstream('a'), upstream('b'), upstream('c')]
+  for (const [before, after] of [
+    ['a', 'b'],
+    ['b', 'a'],
+    ['a', 'c'],
+  ]) {
+    const chain = login(providers, before)
+    const second = await answered(chain, await answered(chain, await chain.begin(PENDING, BROWSER)))
+    const step = await answered(login(providers, after), second)
+    // Where it is still to come, it says so itself.
+    assert.is(step.kind, after === 'c' ? 'done' : 'failed')
+    if (step.kind === 'done') assert.is(step.user.subject, (await done(login(providers, 'c')))?.subject)
+  }
+})
+
+test('tokens that are lost in the middle of a login end it', async () => {
+  const { chain, places, tokens } = start([upstream('a'), upstream('b')])
+  const second = await answered(chain, await chain.begin(PENDING, BROWSER))
+  await tokens.removeLogin((places[0] as Place).login)
+  assert.is((await answered(chain, second)).kind, 'failed')
+})
+
+/** The user of a whole login. */
+async function done(chain: ChainLogin) {
+  let step = await chain.begin(PENDING, BROWSER)
+  while (step.kind === 'respond') step = await answered(chain, step)
+  return step.kind === 'done' ? step.user : undefined
+}
 
 for (const [why, fail, error] of [
   ['refuses', () => new UpstreamDenied('no'), 'access_denied'],

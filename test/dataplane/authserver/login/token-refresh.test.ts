@@ -4,13 +4,19 @@ import { setTimeout as delay } from 'node:timers/promises'
 import pino from 'pino'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { CarriedTokens } from '../../../../dataplane/authserver/login/carried-tokens.ts'
 import { TokenRefresh } from '../../../../dataplane/authserver/login/token-refresh.ts'
-import { type RefreshAnswer, type Upstream, UpstreamDenied } from '../../../../dataplane/authserver/login/upstream.ts'
+import {
+  type RefreshAnswer,
+  type Upstream,
+  UpstreamDenied,
+} from '../../../../dataplane/authserver/login/upstream/upstream.ts'
 import { connectRedis } from '../../../../dataplane/storage/redis.ts'
 import {
   createMemoryTokenStore,
   createRedisTokenStore,
   type StoredTokenSet,
+  type UpstreamTokenSet,
   type UpstreamTokenStore,
 } from '../../../../dataplane/upstream-tokens/index.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
@@ -39,8 +45,10 @@ function rotating(change: (answer: RefreshAnswer) => RefreshAnswer = (answer) =>
   return { provider, used }
 }
 
+const carriedIn = (tokens: UpstreamTokenStore) => new CarriedTokens({ tokens, keepS: 60, log })
+
 const replica = (tokens: UpstreamTokenStore, provider: Upstream) =>
-  new TokenRefresh({ upstreams: [provider], tokens, keepS: 60, log })
+  new TokenRefresh({ upstreams: [provider], tokens, carried: carriedIn(tokens), keepS: 60, log })
 
 for (const kind of ['memory', 'Redis'] as const) {
   const test = suite(kind)
@@ -89,6 +97,25 @@ for (const kind of ['memory', 'Redis'] as const) {
     assert.equal(used, ['refresh-0', 'refresh-1'])
   })
 
+  test('a rotated refresh token is the one that later logins of the user go on with', async () => {
+    const tokens = make()
+    const { provider } = rotating()
+    const { place, before } = await put(tokens)
+    await replica(tokens, provider).refresh(place, before)
+    const { refreshToken: _, ...without } = FIRST
+    const completed = (changes: Partial<UpstreamTokenSet>, at = place.provider) =>
+      carriedIn(tokens).completed(at, { ...without, ...changes })
+    assert.is((await completed({})).refreshToken, 'refresh-1')
+    for (const [changes, at] of [
+      [{ owner: 'somebody else' }, place.provider],
+      [{ subject: 'somebody else' }, place.provider],
+      [{}, 'another'],
+    ] as const)
+      assert.is((await completed(changes, at)).refreshToken, undefined)
+    assert.is((await completed({ refreshToken: 'fresh' })).refreshToken, 'fresh')
+    assert.is((await completed({})).refreshToken, 'fresh')
+  })
+
   test('an answer that won’t do keeps the refresh token that came with it, and the login', async () => {
     for (const spoil of [
       ({ refreshToken }: RefreshAnswer) => ({
@@ -117,10 +144,22 @@ for (const kind of ['memory', 'Redis'] as const) {
     const { provider, used } = rotating()
     const place = { login: randomBytes(16).toString('base64url'), provider: 'p' }
     await tokens.put(place, { ...FIRST, refreshToken: 'stolen' }, { ttlMs: 60_000 })
+    await carriedIn(tokens).keep('p', { ...FIRST, refreshToken: 'stolen' })
     const one = replica(tokens, provider)
     for (let asks = 0; asks < 3; asks++)
       assert.is(await one.refresh(place, (await tokens.get(place)) as StoredTokenSet), undefined)
     assert.equal(used, ['stolen'])
+    const completed = () => carriedIn(tokens).completed('p', { ...without, owner: 'us' })
+    const { refreshToken: _, ...without } = FIRST
+    assert.is((await completed()).refreshToken, undefined)
+    for (const [kept, later] of [
+      ['stolen', undefined],
+      ['newer', 'newer'],
+    ] as const) {
+      await carriedIn(tokens).keep('p', { ...FIRST, refreshToken: kept })
+      await carriedIn(tokens).forget('p', { ...FIRST, refreshToken: 'stolen' })
+      assert.is((await completed()).refreshToken, later)
+    }
     assert.is((await tokens.get(place))?.accessToken, 'access-0')
   })
 

@@ -588,12 +588,12 @@ const unsupported: readonly Case[] = [
   {
     what: 'a config with fields that wait for their reader: valid, and not ready',
     given: [
-      'kind: MCPExternalAuthConfig\nmetadata: {name: it}\nspec: {type: embeddedAuthServer, embeddedAuthServer: {issuer: https://login.example.com, upstreamProviders: [{name: corp, type: oidc, oidcConfig: {issuerUrl: https://idp.example.com, clientId: x}}]}}',
+      'kind: VirtualMCPCompositeToolDefinition\nmetadata: {name: it}\nspec: {name: flow, steps: [{id: a, tool: x.y}]}',
     ],
-    of: 'MCPExternalAuthConfig/it',
+    of: 'VirtualMCPCompositeToolDefinition/it',
     says: {
       Valid: 'True ConfigValid',
-      Ready: 'False NotYetSupported: /spec/embeddedAuthServer is not supported yet; /spec/type is not supported yet',
+      Ready: 'False NotYetSupported: /spec/name is not supported yet…',
       Stalled: 'True NotYetSupported…',
     },
   },

@@ -2,17 +2,18 @@
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { injecting } from '../../support/gateway/login-gateway.ts'
-import { postModern } from '../../support/gateway/post.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
   startAuthServer,
   TestClient,
   tokensOf,
-} from '../../support/identity/auth-server.ts'
-import type { LoginProvider } from '../../support/identity/login-provider.ts'
-import { answer, OK_RESULT, type RawServer, startRawServer } from '../../support/servers/raw-server.ts'
+} from '../../../support/identity/auth-server.ts'
+import type { LoginProvider } from '../../../support/identity/login-provider.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 const PROVIDERS = ['corp', 'code', 'chat']
 
@@ -79,6 +80,30 @@ test('the first provider says who the user is', async () => {
   for (const upstream of server.upstreams) client.agent.forget(hostOf(upstream))
   for (const [index, upstream] of server.upstreams.entries()) if (index > 0) upstream.user = 'somebody else'
   assert.is(decodeJwt((await client.login()).access_token).sub, sub)
+})
+
+test('another provider may say who the user is; the order stays, and so do its tokens', async () => {
+  const first = decodeJwt((await client.login()).access_token).sub
+  await server.gateway.configure(server.config({ primaryUpstreamProvider: 'chat' }))
+  let token = ''
+  await eventually('the new configuration', async () => {
+    token = await client.login().then(
+      ({ access_token: found }) => found,
+      () => '',
+    )
+    return token !== '' && decodeJwt(token).sub !== first
+  })
+  assert.is(decodeJwt(token)['name'], 'Person alice-2')
+  for (const name of PROVIDERS) assert.ok((await call(name, token)).json.result, name)
+  const own = new URL(server.issuer).host
+  client.agent.visited.length = 0
+  await client.login()
+  assert.equal(
+    hostsOf(client.agent.visited).filter((host) => host !== own),
+    server.upstreams.map(hostOf),
+  )
+  await server.gateway.configure(server.config())
+  await eventually('the old configuration', async () => decodeJwt((await client.login()).access_token).sub === first)
 })
 
 for (const [index, name] of PROVIDERS.entries())

@@ -1,4 +1,4 @@
-import type { UpstreamTokenSet } from '../../upstream-tokens/index.ts'
+import type { UpstreamTokenSet } from '../../../upstream-tokens/index.ts'
 
 /** What is checked of the answer to one authorization request at a provider. */
 export interface UpstreamChecks {
@@ -13,6 +13,8 @@ export interface UpstreamLogin {
   readonly issuer: string
   readonly name?: string
   readonly email?: string
+  /** Nobody says who the user is: the subject is of this login alone. */
+  readonly isSynthetic?: boolean
   /** Tokens, and the user's name at the provider. */
   readonly tokens: Omit<UpstreamTokenSet, 'owner'>
 }

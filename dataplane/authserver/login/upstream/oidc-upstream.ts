@@ -1,10 +1,14 @@
 import { resolve } from 'node:path'
 import * as client from 'openid-client'
-import { isObject } from '../../../crds/shared/json.ts'
-import type { OidcUpstreamConfig } from '../../config/auth-server.ts'
-import { isLoopback } from '../../config/check/url.ts'
-import { secretFile } from '../../config/secret-file.ts'
-import { createGuardedFetch, type GuardedFetch } from '../../net/guarded-fetch.ts'
+import { isObject } from '../../../../crds/shared/json.ts'
+import type { OidcUpstreamConfig } from '../../../config/authserver/upstream.ts'
+import { isLoopback } from '../../../config/check/url.ts'
+import { secretFile } from '../../../config/secret-file.ts'
+import type { GuardedFetch } from '../../../net/guarded-fetch.ts'
+import { shownClaim, subjectFrom } from './identity.ts'
+import { providerFetch, scrubbed, webFetch } from './provider-fetch.ts'
+import { refreshed } from './refreshed.ts'
+import { secondsOf } from './token-answer.ts'
 import {
   type RefreshAnswer,
   type RefreshedTokens,
@@ -13,6 +17,7 @@ import {
   UpstreamDenied,
   type UpstreamLogin,
 } from './upstream.ts'
+import { createUserInfo } from './user-info.ts'
 
 interface OidcUpstreamOptions {
   readonly name: string
@@ -27,17 +32,12 @@ type TokenAnswer = Awaited<ReturnType<typeof client.authorizationCodeGrant>>
 const USUAL_SCOPES = ['openid', 'offline_access']
 /** Metadata and keys are found again after this time. */
 const DISCOVERED_MS = 60 * 60_000
-/** A name that is longer is none. */
-const LONGEST_CLAIM = 256
 
 /** An OpenID Connect provider, by the npm package openid-client; all its requests go through the address check. */
 export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstreamOptions): Upstream {
   const { issuerUrl, scopes = USUAL_SCOPES, additionalAuthorizationParams = {}, subjectClaim = 'sub' } = config
-  const fetch = createGuardedFetch({
-    caBundleFile: config.caBundleFile === undefined ? undefined : resolve(directory, config.caBundleFile),
-    allowPrivateIP: config.allowPrivateIPs,
-    allowLoopback: isLoopback(new URL(issuerUrl)),
-  })
+  const fetch = providerFetch(issuerUrl, config, directory)
+  const userInfo = config.userInfoOverride && createUserInfo(config.userInfoOverride, config, directory)
   let discovered: { readonly at: number; readonly config: Promise<client.Configuration> } | undefined
 
   /** One discovery for all who wait; one that failed is tried again by the next login. */
@@ -75,7 +75,10 @@ export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstr
         expectedNonce: checks.nonce,
         idTokenExpected: true,
       })
-      return loginOf(answer, issuerUrl, subjectClaim)
+      const login = loginOf(answer, issuerUrl, subjectClaim)
+      // Who the user is has been said by the ID token, which is signed; elsewhere no more is said than what is shown.
+      const names = [login.tokens.subject, answer.claims()?.sub]
+      return { ...login, ...(await userInfo?.confirm(login.tokens.accessToken, names)) }
     } catch (error) {
       if (error instanceof client.AuthorizationResponseError) throw new UpstreamDenied('the provider has refused')
       throw scrubbed(error)
@@ -84,22 +87,18 @@ export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstr
 
   async function refresh(refreshToken: string): Promise<RefreshAnswer> {
     const { config: own, rotated } = notingRefreshTokens(await configuration(), config, directory, fetch)
-    try {
-      const { refreshToken: next, ...tokens } = tokensOf(
-        await client.refreshTokenGrant(own, refreshToken),
-        subjectClaim,
-      )
-      return { ...(next !== undefined && { refreshToken: next }), tokens }
-    } catch (error) {
-      if (error instanceof client.ResponseBodyError && error.error === 'invalid_grant')
-        throw new UpstreamDenied('the refresh token is good no more')
-      const next = rotated()
-      if (next === undefined) throw scrubbed(error)
-      return { refreshToken: next, problem: scrubbed(error) }
-    }
+    return refreshed(async () => tokensOf(await client.refreshTokenGrant(own, refreshToken), subjectClaim), rotated)
   }
 
-  return { name, authorizationUrl, exchange, refresh, close: () => fetch.close() }
+  return {
+    name,
+    authorizationUrl,
+    exchange,
+    refresh,
+    async close() {
+      await Promise.all([fetch.close(), userInfo?.close()])
+    },
+  }
 }
 
 /** Finds the provider's endpoints. Throws where one is neither https nor, as the issuer itself may be, plain http. */
@@ -177,25 +176,11 @@ function clientAuth(file: string | undefined): client.ClientAuth {
   }
 }
 
-/** The guarded fetch in the form that the library calls. */
-function webFetch(guarded: GuardedFetch): client.CustomFetch {
-  return async (url, { method, headers, body }) => {
-    if (method !== 'GET' && method !== 'POST') throw new Error('a request of another method')
-    const text = body === undefined || body === null ? undefined : body.toString()
-    const answer = await guarded(url, headers, method === 'POST' ? (text ?? '') : undefined)
-    const contentType = answer.headers['content-type']
-    return new Response(answer.status === 204 ? null : answer.text, {
-      status: answer.status,
-      headers: typeof contentType === 'string' ? { 'content-type': contentType } : {},
-    })
-  }
-}
-
 function loginOf(answer: TokenAnswer, issuer: string, subjectClaim: string): UpstreamLogin {
   const claims: Readonly<Record<string, unknown>> = answer.claims() ?? {}
   const { subject, ...tokens } = tokensOf(answer, subjectClaim)
   if (subject === undefined) throw new Error('there is no ID token')
-  const [name, email] = [shown(claims['name']), shown(claims['email'])]
+  const [name, email] = [shownClaim(claims['name']), shownClaim(claims['email'])]
   return {
     issuer,
     ...(name !== undefined && { name }),
@@ -207,16 +192,14 @@ function loginOf(answer: TokenAnswer, issuer: string, subjectClaim: string): Ups
 /** What an answer of the token endpoint gives. Throws an Error where its ID token names nobody. */
 function tokensOf(answer: TokenAnswer, subjectClaim: string): RefreshedTokens & { readonly refreshToken?: string } {
   const { access_token: accessToken, refresh_token: refreshToken, id_token: idToken, scope } = answer
-  const expiresIn = answer.expiresIn()
+  const expiresIn = secondsOf(answer.expires_in)
   const claims: Readonly<Record<string, unknown>> | undefined = answer.claims()
-  const subject = claims?.[subjectClaim]
-  if (claims !== undefined && (typeof subject !== 'string' || subject === '' || subject.length > LONGEST_CLAIM))
-    throw new Error('the ID token holds no usable subject')
+  const subject = claims === undefined ? undefined : subjectFrom(ownClaim(claims, subjectClaim))
   const now = Date.now()
   return {
     accessToken,
     obtainedAt: now,
-    ...(typeof subject === 'string' && { subject }),
+    ...(subject !== undefined && { subject }),
     ...(refreshToken !== undefined && { refreshToken }),
     ...(idToken !== undefined && { idToken }),
     ...(scope !== undefined && { scopes: scope.split(' ') }),
@@ -224,12 +207,5 @@ function tokensOf(answer: TokenAnswer, subjectClaim: string): RefreshedTokens & 
   }
 }
 
-const shown = (claim: unknown): string | undefined =>
-  typeof claim === 'string' && claim !== '' && claim.length <= LONGEST_CLAIM ? claim : undefined
-
-/** An error without what the provider has said: its texts, and answers that the library attaches, may hold anything. */
-function scrubbed(error: unknown): Error {
-  const { name, code, cause } = error as { name?: string; code?: string; cause?: { code?: unknown } }
-  const reason = typeof cause?.code === 'string' && /^[\w-]{1,40}$/.test(cause.code) ? ` (${cause.code})` : ''
-  return new Error(`the provider’s answer won’t do: ${code ?? name ?? 'error'}${reason}`)
-}
+const ownClaim = (claims: Readonly<Record<string, unknown>>, name: string): unknown =>
+  Object.hasOwn(claims, name) ? claims[name] : undefined

@@ -2,11 +2,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { eventually } from '../../support/eventually.ts'
-import { injecting } from '../../support/gateway/login-gateway.ts'
-import { postModern } from '../../support/gateway/post.ts'
-import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
-import { answer, OK_RESULT, type RawServer, startRawServer } from '../../support/servers/raw-server.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 let server: AuthServerUnderTest
 let raw: RawServer

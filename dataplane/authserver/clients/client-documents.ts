@@ -1,0 +1,138 @@
+import { LRUCache } from 'lru-cache'
+import type { Logger } from 'pino'
+import { parseDuration } from '../../../crds/shared/duration.ts'
+import type { CimdConfig } from '../../config/authserver/cimd.ts'
+import { createGuardedFetch } from '../../net/guarded-fetch.ts'
+import { PublicError } from '../../server/errors.ts'
+import { isDocumentUrl, readDocument } from './metadata-document.ts'
+import { NetworkLimit } from './network-limit.ts'
+import { type ClientRecord, RegistrationRefused, type RegistrationRules } from './registration.ts'
+
+const MOST_DOCUMENTS = 256
+const MOST_BYTES = 32 * 1024 * 1024
+const USUAL_TTL = '5m'
+const LARGEST_DOCUMENT = 10 * 1024
+const FETCH_MS = 5_000
+/** What a document may say of how long it is kept. */
+const SHORTEST_MS = 60_000
+const LONGEST_MS = 24 * 60 * 60_000
+/** A document whose host is away serves for so long after its time: clients that are logged in go on. */
+const STALE_MS = 60 * 60_000
+/** Nobody makes us ask a host again and again: an address that won't do is not asked for so long. */
+const REFUSED_MS = 60_000
+const AWAY_MS = 10_000
+const MOST_REFUSED = 1_000
+const JSON_TYPE = /^application\/(?:[\w!#$&^.-]+\+)?json$/
+
+interface Known {
+  readonly record: ClientRecord
+  /** `performance.now()` until which it is not asked for again. */
+  readonly freshUntil: number
+}
+
+interface ClientDocumentsOptions {
+  readonly config: CimdConfig
+  readonly rules: RegistrationRules
+  /** The issuer is on loopback: clients may be, too. */
+  readonly isLocal: boolean
+  readonly log: Logger
+}
+
+/**
+ * The clients that are known by their metadata document (draft-ietf-oauth-client-id-metadata-document). Strangers choose
+ * what is fetched here: from public addresses alone, 10 KiB in 5 s, once at a time for an address, at a bounded rate for
+ * whoever asks, and kept in bounds.
+ */
+export class ClientDocuments {
+  readonly #options: ClientDocumentsOptions
+  readonly #known: LRUCache<string, Known>
+  readonly #refused = new LRUCache<string, 'invalid' | 'away'>({ max: MOST_REFUSED })
+  readonly #loading = new Map<string, Promise<ClientRecord | undefined>>()
+  readonly #limit = new NetworkLimit()
+  readonly #usualMs: number
+
+  constructor(options: ClientDocumentsOptions) {
+    const { cacheMaxSize = MOST_DOCUMENTS, cacheFallbackTtl = USUAL_TTL } = options.config
+    this.#options = options
+    this.#known = new LRUCache({ max: cacheMaxSize, maxSize: MOST_BYTES })
+    this.#usualMs = parseDuration(cacheFallbackTtl)
+  }
+
+  /** Whether an id has the form of these. */
+  accepts(id: string): boolean {
+    return isDocumentUrl(id, this.#options.isLocal)
+  }
+
+  /**
+   * The client of an id that is accepted; undefined where its document won't do. `address`: where the request comes from.
+   * Rejects with a PublicError `unavailable` where the document can't be fetched now.
+   */
+  async find(id: string, address: string | undefined): Promise<ClientRecord | undefined> {
+    const known = this.#known.get(id)
+    if (known !== undefined && known.freshUntil > performance.now()) return known.record
+    const refused = this.#refused.get(id)
+    if (refused === 'invalid') return undefined
+    const loading = this.#loading.get(id)
+    if (loading !== undefined) return loading
+    if (refused === 'away' || !this.#limit.take(address)) return stale(known)
+    const started = this.#load(id, known).finally(() => this.#loading.delete(id))
+    this.#loading.set(id, started)
+    return started
+  }
+
+  async #load(id: string, known: Known | undefined): Promise<ClientRecord | undefined> {
+    try {
+      const { text, ttlMs } = await this.#fetch(id)
+      const record = readDocument(parse(text), id, this.#options.rules)
+      this.#known.set(id, { record, freshUntil: performance.now() + ttlMs }, { size: id.length + text.length })
+      return record
+    } catch (error) {
+      const isInvalid = error instanceof RegistrationRefused
+      this.#options.log.debug({ err: error, client: id }, 'the metadata document of a client won’t do')
+      this.#refused.set(id, isInvalid ? 'invalid' : 'away', { ttl: isInvalid ? REFUSED_MS : AWAY_MS })
+      if (!isInvalid) return stale(known, error)
+      this.#known.delete(id)
+      return undefined
+    }
+  }
+
+  /** Throws a RegistrationRefused where the answer won't do, and an Error where there is none. */
+  async #fetch(id: string): Promise<{ readonly text: string; readonly ttlMs: number }> {
+    const bounds = { maxBytes: LARGEST_DOCUMENT, timeoutMs: FETCH_MS, connections: 1 }
+    // A connection of its own: hosts that strangers name share nothing with others, and hold nothing up.
+    const fetch = createGuardedFetch({ ...bounds, allowLoopback: this.#options.isLocal })
+    try {
+      const { status, headers, text } = await fetch(id)
+      if (status === 429 || status >= 500) throw new Error(`the host has answered ${status}`)
+      if (status !== 200) throw refuse('the document is not there')
+      const type = String(headers['content-type'] ?? '').split(';')[0]
+      if (!JSON_TYPE.test(type?.trim().toLowerCase() ?? '')) throw refuse('the document is not of type JSON')
+      return { text, ttlMs: this.#ttlOf(headers['cache-control']) }
+    } finally {
+      await fetch.close()
+    }
+  }
+
+  #ttlOf(header: string | string[] | undefined): number {
+    const directives = String(header ?? '').toLowerCase()
+    if (/\bno-(?:store|cache)\b/.test(directives)) return SHORTEST_MS
+    const seconds = /(?:^|[\s,])max-age="?(\d{1,10})/.exec(directives)?.[1]
+    return seconds === undefined ? this.#usualMs : Math.min(LONGEST_MS, Math.max(SHORTEST_MS, Number(seconds) * 1000))
+  }
+}
+
+const refuse = (message: string) => new RegistrationRefused('invalid_client_metadata', message)
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw refuse('the document is not valid JSON')
+  }
+}
+
+/** What is known from before; throws a PublicError where that is nothing, or too long ago. */
+function stale(known: Known | undefined, cause?: unknown): ClientRecord {
+  if (known !== undefined && known.freshUntil + STALE_MS > performance.now()) return known.record
+  throw new PublicError('unavailable', { headers: { 'Retry-After': '10' }, cause })
+}

@@ -1,0 +1,79 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import {
+  type ClientRecord,
+  GRANT_TYPES,
+  MOST_SCOPES,
+  RegistrationRefused,
+  type RegistrationRules,
+  redirectUrisOf,
+  SHOWN,
+} from './registration.ts'
+
+/** A URL is told in tokens and pages. */
+const LONGEST_ID = 1024
+/** Hosts whose documents may be fetched over plain http, while the issuer itself is on loopback. */
+const PLAIN = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?\//
+/**
+ * Whether a client id is the URL of a metadata document (draft-ietf-oauth-client-id-metadata-document section 3): https,
+ * with a path, without credentials and fragment, and written as URLs are written, so that no two texts mean one document.
+ */
+export function isDocumentUrl(id: string, allowsPlain: boolean): boolean {
+  if (id.length > LONGEST_ID || !/^[!-~]+$/.test(id)) return false
+  if (!id.startsWith('https://') && !(allowsPlain && PLAIN.test(id))) return false
+  const url = URL.parse(id)
+  // Dot segments, default ports and capitals of a host don't survive the parser: such an id is not written as it is read.
+  if (url === null || url.href !== id || id.includes('#')) return false
+  return url.username === '' && url.password === '' && url.pathname !== '/'
+}
+
+/** The document that a client is known by; undefined of one that has another kind of id. */
+export const documentOf = (clientId: string): string | undefined => (clientId.includes('://') ? clientId : undefined)
+
+/**
+ * Reads the metadata document of a client. Documents are written for every server at once: what is unknown here of its
+ * grants and scopes is left out. Such a client is public. Throws a RegistrationRefused.
+ */
+export function readDocument(document: unknown, id: string, rules: RegistrationRules): ClientRecord {
+  if (!isObject(document)) throw refuse('the document must be a JSON object')
+  if (document['client_id'] !== id) throw refuse('client_id must be the address of the document')
+  if (document['client_secret'] !== undefined || document['client_secret_expires_at'] !== undefined)
+    throw refuse('the document must hold no secret')
+  const { token_endpoint_auth_method: method = 'none', response_types: types = ['code'], client_name: name } = document
+  if (method !== 'none') throw refuse('token_endpoint_auth_method must be none')
+  if (!Array.isArray(types) || !types.includes('code')) throw refuse('response_types must hold code')
+  return {
+    client_id: id,
+    client_id_issued_at: Math.floor(Date.now() / 1000),
+    // Another name is left out: the page then shows the host of the document alone.
+    ...(typeof name === 'string' && SHOWN.test(name) && { client_name: name }),
+    redirect_uris: webRedirectsOf(document['redirect_uris']),
+    grant_types: grantTypesOf(document['grant_types']),
+    response_types: ['code'],
+    token_endpoint_auth_method: 'none',
+    application_type: 'web',
+    scope: scopeOf(document['scope'], rules),
+  }
+}
+
+const refuse = (message: string) => new RegistrationRefused('invalid_client_metadata', message)
+
+/** As at a registration, but for schemes of one's own: an app on a device does not own an address on the web. */
+function webRedirectsOf(uris: unknown): readonly string[] {
+  const found = redirectUrisOf(uris, true)
+  if (!found.every((uri) => /^https?:/i.test(uri))) throw refuse('redirect_uris must be http or https')
+  return found
+}
+
+function grantTypesOf(types: unknown): readonly string[] {
+  if (types === undefined) return [...GRANT_TYPES] as string[]
+  const known = Array.isArray(types) ? types.filter((type) => GRANT_TYPES.has(type)) : []
+  if (!known.includes('authorization_code')) throw refuse('grant_types must hold authorization_code')
+  return [...new Set(known)]
+}
+
+/** All scopes that there are, where it names none that is known here. */
+function scopeOf(asked: unknown, { scopes, baselineScopes }: RegistrationRules): string {
+  const wanted = typeof asked === 'string' ? asked.split(' ', MOST_SCOPES) : []
+  const known = wanted.filter((scope) => scopes.includes(scope))
+  return [...new Set([...(known.length === 0 ? scopes : known), ...baselineScopes])].join(' ')
+}

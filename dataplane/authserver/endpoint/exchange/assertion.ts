@@ -1,0 +1,118 @@
+import { hash } from 'node:crypto'
+import { parseDuration } from '../../../../crds/shared/duration.ts'
+import { issuerOf } from '../../../identity/index.ts'
+import { PublicError } from '../../../server/errors.ts'
+import type { ClientRecord } from '../../clients/registration.ts'
+import type { Settings } from '../../provider/settings.ts'
+import { type OutsideToken, outsideSubject } from '../../provider/trusted-issuers.ts'
+import type { Front } from '../front.ts'
+import { jsonAnswer, OAuthError } from '../oauth-error.ts'
+import { actOf, actorsOf } from './act.ts'
+import { issue } from './issue.ts'
+import { reasonOf } from './presented-token.ts'
+import { audienceFor, scopesFor } from './target.ts'
+
+/** A JWT as a grant (RFC 7523 section 2.1). */
+export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+/** `typ` of an identity assertion for one client (draft-ietf-oauth-identity-assertion-authz-grant). */
+const ID_JAG: ReadonlySet<unknown> = new Set(['oauth-id-jag+jwt', 'application/oauth-id-jag+jwt'])
+/** An access token is no assertion, whomever it is meant for. */
+const TYPES = new Set(['jwt', 'application/jwt', 'oauth-id-jag+jwt', 'application/oauth-id-jag+jwt'])
+const SKEW_S = 30
+/** Nobody refreshes what an assertion was given for: another assertion is. */
+const LONGEST_S = 60 * 60
+
+/**
+ * Gives an access token for an assertion of a trusted issuer, once. A client need not authenticate: the assertion says who
+ * asks. One that is made for a client (ID-JAG) is redeemed by that client alone, with its secret.
+ */
+export async function redeemAssertion(
+  front: Front,
+  client: ClientRecord | undefined,
+  form: ReadonlyMap<string, string>,
+): Promise<Response> {
+  const assertion = form.get('assertion')
+  if (assertion === undefined) throw new OAuthError('invalid_request', 'assertion is missing.')
+  const { token, grant } = await verified(front, assertion)
+  const { claims, issuer } = token
+  const until = endOfUse(claims, parseDuration(grant.maxAssertionAge) / 1000)
+  if (ID_JAG.has(token.typ)) requireOwnClient(claims, client)
+  const binding = grant.subjectBindings.find(({ subject }) => subject === claims.sub)
+  if (binding === undefined) throw refused()
+  const audience = audienceFor([form.get('resource'), resourceOf(claims)], binding.allowedResources, front.settings)
+  const scopes = scopesFor(form.get('scope'), allowedScopes(front.settings, claims['scope']))
+  // Last, so that a request that is refused uses nothing up.
+  await useOnce(front, assertion, token, until)
+  const subject = outsideSubject(issuer.config.issuerUrl, claims.sub)
+  const lifespanS = Math.min(LONGEST_S, front.settings.accessTokenS)
+  const act = actOf(actorsOf(claims['act'], issuer.config.issuerUrl))
+  const clientId = client?.client_id ?? subject
+  return jsonAnswer({
+    access_token: await issue(front, { subject, audience, clientId, scopes, lifespanS, act }),
+    token_type: 'Bearer',
+    expires_in: lifespanS,
+    scope: scopes.join(' '),
+  })
+}
+
+const refused = () =>
+  new OAuthError('invalid_grant', 'The assertion is not valid, has ended, or is not meant for this.')
+
+/** Checks issuer, signature, type, times and audience: this server, and nobody else besides. */
+async function verified({ trusted, settings, log }: Front, assertion: string) {
+  try {
+    const name = issuerOf(assertion) ?? ''
+    const grant = trusted.find(name)?.config.jwtBearerGrant
+    if (grant === undefined) throw new Error('an issuer whose assertions are not taken')
+    const audiences = [settings.issuer, ...(grant.acceptedAudiences ?? [])]
+    const token = await trusted.verify(assertion, name, { audiences, types: TYPES })
+    if (Array.isArray(token.claims.aud) && token.claims.aud.length !== 1) throw new Error('several audiences')
+    return { token, grant }
+  } catch (error) {
+    if (error instanceof PublicError) throw error
+    log.debug({ code: reasonOf(error) }, 'an assertion won’t do')
+    throw refused()
+  }
+}
+
+/** Until when an assertion could be used, in seconds since 1970. Throws an OAuthError where it is too old. */
+function endOfUse({ iat, exp }: OutsideToken['claims'], maxAgeS: number): number {
+  const now = Date.now() / 1000
+  if (typeof iat !== 'number' || iat > now + SKEW_S || iat + maxAgeS + SKEW_S < now) throw refused()
+  return Math.min(exp, iat + maxAgeS) + SKEW_S
+}
+
+function requireOwnClient(claims: OutsideToken['claims'], client: ClientRecord | undefined): void {
+  const isConfidential = client !== undefined && client.token_endpoint_auth_method !== 'none'
+  if (!isConfidential) throw new OAuthError('invalid_client', 'This assertion is for a client with a secret.', 401)
+  if (claims['client_id'] !== client.client_id) throw refused()
+}
+
+/** The resource that an assertion is bound to. One that is bound to several, or to something else, is good for none. */
+function resourceOf({ resource }: OutsideToken['claims']): string | undefined {
+  const one = Array.isArray(resource) && resource.length === 1 ? resource[0] : resource
+  if (one === undefined || typeof one === 'string') return one
+  throw new OAuthError('invalid_target', 'The assertion names no single resource.')
+}
+
+/** The scopes that clients may ask for, and of these no more than the assertion states. */
+function allowedScopes({ ownScopes }: Settings, stated: unknown): readonly string[] {
+  if (stated === undefined) return ownScopes
+  if (typeof stated !== 'string') throw refused()
+  const known = stated.split(' ')
+  return ownScopes.filter((scope) => known.includes(scope))
+}
+
+/** Of several requests with one assertion one gets through, at whichever replica (RFC 7523 section 3, item 7). */
+async function useOnce(
+  { store }: Front,
+  assertion: string,
+  { claims: { iss, jti } }: OutsideToken,
+  until: number,
+): Promise<void> {
+  // Without a name it is known by what is signed: another signature of the same may be had without the key.
+  const signed = assertion.slice(0, assertion.lastIndexOf('.'))
+  const name = typeof jti === 'string' && jti !== '' ? ['jti', iss, jti] : ['signed', signed]
+  const ttlS = Math.max(1, Math.ceil(until - Date.now() / 1000))
+  if (!(await store.add('assertion', hash('sha256', JSON.stringify(name), 'base64url'), '1', ttlS))) throw refused()
+}

@@ -1,0 +1,73 @@
+import { OAuthError } from '../oauth-error.ts'
+import { type Actor, actorsOf } from './act.ts'
+import type { PresentedToken } from './presented-token.ts'
+
+/** Who brings a token for an exchange. */
+interface Acting {
+  /** The client, as an actor of ours. */
+  readonly client: Actor
+  readonly subject: PresentedToken
+  /** `actor_token`, where there is one. */
+  readonly actor: PresentedToken | undefined
+}
+
+/** Somebody who is named as an actor, with what is known of them. */
+interface Named extends Actor {
+  readonly claims: Readonly<Record<string, unknown>>
+}
+
+/**
+ * Who acts for the subject from now on, the one who acts now first. Throws an OAuthError where the issuer of the subject's
+ * token does not let them: which clients, which actors, and whom the token itself names (`may_act`, RFC 8693 section 4.4).
+ */
+export function requireActors({ client, subject, actor }: Acting, ownIssuer: string): readonly Actor[] {
+  const { claims, issuer } = subject
+  const home = issuer?.config.issuerUrl ?? ownIssuer
+  const named = actor === undefined ? claimedActor(subject) : tokenActor(actor, ownIssuer)
+  if (issuer !== undefined) {
+    const { allowedDelegateClients: clients = [] } = issuer.config
+    if (!clients.includes('*') && !clients.includes(client.sub)) throw refused()
+    if (!mayAct(subject, client, named)) throw refused()
+  }
+  const now = actor === undefined ? [client, ...(named === undefined ? [] : [named])] : [named as Actor]
+  return [...now, ...actorsOf(claims['act'], home)].map(({ iss, sub }) => ({ iss, sub }))
+}
+
+const refused = () => new OAuthError('invalid_request', 'Nobody may act for this subject here in this way.')
+
+function mayAct({ claims, issuer }: PresentedToken, client: Actor, named: Named | undefined): boolean {
+  if (issuer === undefined) return true
+  const { actorClaim, allowedActors, allowMayAct } = issuer.config
+  const { matchesActor } = issuer
+  const stated = claims['may_act']
+  // Whom the token names it names in any case; under `allowMayAct` that is also enough.
+  const isStated = stated !== undefined && [client, named].some((one) => one !== undefined && isNamed(stated, one))
+  if (stated !== undefined && !isStated) return false
+  if (actorClaim !== undefined && named === undefined) return false
+  if (allowMayAct && isStated) return true
+  if (allowedActors === undefined && matchesActor === undefined) return !allowMayAct
+  if (named === undefined) return false
+  const known = named.iss === issuer.config.issuerUrl ? named.sub : `${named.iss}#${named.sub}`
+  return allowedActors?.includes(known) !== false && matchesActor?.(named.claims) !== false
+}
+
+function isNamed(stated: unknown, { iss, sub }: Actor): boolean {
+  if (typeof stated !== 'object' || stated === null) return false
+  const { sub: who, iss: whose } = stated as Readonly<Record<string, unknown>>
+  return who === sub && (whose === undefined || whose === iss)
+}
+
+/** The actor that the subject's token names by a claim of its own. */
+function claimedActor({ claims, issuer }: PresentedToken): Named | undefined {
+  const { actorClaim, issuerUrl = '' } = issuer?.config ?? {}
+  const name = actorClaim !== undefined && Object.hasOwn(claims, actorClaim) ? claims[actorClaim] : undefined
+  return typeof name === 'string' && name !== '' && name.length <= LONGEST_NAME
+    ? { iss: issuerUrl, sub: name, claims }
+    : undefined
+}
+
+const LONGEST_NAME = 512
+
+function tokenActor({ claims, issuer }: PresentedToken, ownIssuer: string): Named {
+  return { iss: issuer?.config.issuerUrl ?? ownIssuer, sub: claims.sub as string, claims }
+}

@@ -1,0 +1,81 @@
+import { type JWTPayload, jwtVerify } from 'jose'
+import { issuerOf } from '../../../identity/index.ts'
+import { PublicError } from '../../../server/errors.ts'
+import { loginOf } from '../../../upstream-tokens/index.ts'
+import { DELEGATED_CLAIM } from '../../provider/revocations.ts'
+import { outsideSubject, type TrustedIssuer } from '../../provider/trusted-issuers.ts'
+import type { Front } from '../front.ts'
+import { OAuthError } from '../oauth-error.ts'
+
+const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
+const TYPES: ReadonlySet<unknown> = new Set([ACCESS_TOKEN, 'urn:ietf:params:oauth:token-type:jwt'])
+
+/** A token that a client brings for an exchange, verified. */
+export interface PresentedToken {
+  /** Its subject in our tokens. */
+  readonly subject: string
+  readonly claims: JWTPayload
+  /** In seconds since 1970. */
+  readonly expiresAt: number
+  /** Absent of a token that was issued here. */
+  readonly issuer?: TrustedIssuer
+}
+
+/**
+ * Reads `subject_token` or `actor_token`, with its type. A token is checked by the issuer that it names and by no other:
+ * what another one signs in our name is nothing. Throws an OAuthError `invalid_request` where it won't do (RFC 8693
+ * section 2.2.2), and a PublicError `unavailable` where it can't be checked now.
+ */
+export async function readPresented(
+  front: Front,
+  form: ReadonlyMap<string, string>,
+  field: 'subject_token' | 'actor_token',
+): Promise<PresentedToken> {
+  const token = form.get(field)
+  if (token === undefined) throw new OAuthError('invalid_request', `${field} is missing.`)
+  if (!TYPES.has(form.get(`${field}_type`)))
+    throw new OAuthError('invalid_request', `${field}_type must be an access token or a JWT.`)
+  try {
+    const issuer = issuerOf(token)
+    return issuer === front.settings.issuer ? await readOwn(front, token) : await readOutside(front, token, issuer)
+  } catch (error) {
+    if (error instanceof PublicError) throw error
+    front.log.debug({ code: reasonOf(error) }, 'a token that was brought for an exchange won’t do')
+    throw new OAuthError('invalid_request', `The ${field} is not valid, has ended, or is not meant for this.`)
+  }
+}
+
+/** Errors about tokens carry their claims: no log has them. */
+export const reasonOf = (error: unknown): string => {
+  const { code, name } = error as { code?: unknown; name?: unknown }
+  return String(code ?? name)
+}
+
+async function readOwn({ findKey, settings, revocations }: Front, token: string): Promise<PresentedToken> {
+  await revocations.ready()
+  const required = { issuer: settings.issuer, typ: 'at+jwt', requiredClaims: ['exp', 'sub', 'aud'] }
+  const { payload } = await jwtVerify(token, findKey, required)
+  if (revocations.hasEnded(payload)) throw new Error('the token has been revoked')
+  return { subject: payload.sub as string, claims: payload, expiresAt: payload.exp as number }
+}
+
+async function readOutside(
+  { trusted, settings }: Front,
+  token: string,
+  name: string | undefined,
+): Promise<PresentedToken> {
+  const found = name === undefined ? undefined : trusted.find(name)
+  if (name === undefined || found === undefined) throw new Error('a token of an issuer that is not trusted')
+  const audiences = [found.config.expectedAudience ?? settings.issuer]
+  const { issuer, claims } = await trusted.verify(token, name, { audiences })
+  return { subject: outsideSubject(name, claims.sub), claims, expiresAt: claims.exp, issuer }
+}
+
+/** What a token of a login says of it: the login, and whether the token reaches it. */
+export function loginOfPresented({ claims, issuer }: PresentedToken): { login?: string; delegated?: string } {
+  if (issuer !== undefined) return {}
+  const login = loginOf(claims)
+  if (login !== undefined) return { login }
+  const delegated = claims[DELEGATED_CLAIM]
+  return typeof delegated === 'string' ? { delegated } : {}
+}

@@ -1,0 +1,200 @@
+import { hash } from 'node:crypto'
+import { resolve } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { isObject } from '../../../../crds/shared/json.ts'
+import type { DcrConfig, OAuth2UpstreamConfig } from '../../../config/authserver/upstream.ts'
+import { isLoopback } from '../../../config/check/url.ts'
+import { secretFile } from '../../../config/secret-file.ts'
+import type { GuardedFetch } from '../../../net/guarded-fetch.ts'
+import type { Sealer } from '../../../upstream-tokens/index.ts'
+import type { RecordStore } from '../../store/record-store.ts'
+import { providerFetch, scrubbed, UnusableAnswer } from './provider-fetch.ts'
+
+/** A client that a provider has registered (RFC 7591 section 3.2.1). */
+export interface RegisteredClient {
+  readonly id: string
+  readonly secret?: string
+  readonly method: AuthMethod
+  /** Both in seconds since 1970; without an end it is good for ever. */
+  readonly registeredAt: number
+  readonly endsAt?: number
+}
+
+type AuthMethod = (typeof METHODS)[number]
+
+/** What registrations of all replicas are kept in. */
+export interface RegistrationStore {
+  readonly store: RecordStore
+  /** It holds secrets. */
+  readonly sealer: Sealer
+}
+
+interface RegistrationOptions extends RegistrationStore {
+  readonly config: OAuth2UpstreamConfig & { readonly dcrConfig: DcrConfig }
+  readonly directory: string
+  readonly redirectUri: string
+  readonly now?: () => number
+}
+
+export interface Registration {
+  /** The client, registered where there is none. Rejects with an Error for the log. */
+  client(): Promise<RegisteredClient>
+  close(): Promise<void>
+}
+
+const METHODS = ['client_secret_basic', 'client_secret_post', 'none'] as const
+/** How long a replica goes by what it has read. */
+const KNOWN_MS = 60_000
+/** After a registration that has failed, the next one comes so much later, however many log in. */
+const PAUSE_MS = 5_000
+/** One that is not used for so long is made anew. */
+const UNUSED_S = 365 * 24 * 60 * 60
+/** Longer than a registration may take; a replica that dies meanwhile keeps others waiting for so long. */
+const LOCK_S = 30
+const LOOK_AGAIN_MS = 100
+/** A secret is replaced a day before its end, or after nine tenths of its life. */
+const EARLY_S = 24 * 60 * 60
+const TEXT = /^[\x21-\x7e]{1,4096}$/
+
+/** Registers the gateway at a provider as one client for all its replicas. */
+export function createRegistration(options: RegistrationOptions): Registration {
+  const { config, store, sealer, now = Date.now } = options
+  const { dcrConfig } = config
+  const fetch = providerFetch(dcrConfig.registrationEndpoint ?? dcrConfig.discoveryUrl ?? '', config, options.directory)
+  const name = nameOf(options)
+  let known: { readonly client: Promise<RegisteredClient>; until: number } | undefined
+
+  async function stored(): Promise<RegisteredClient | undefined> {
+    const sealed = await store.get('upstreamClient', name)
+    const text = sealed === undefined ? undefined : sealer.open(sealed, name)
+    const client = text === undefined ? undefined : (JSON.parse(text) as RegisteredClient)
+    return client !== undefined && lasts(client, now() / 1000) ? client : undefined
+  }
+
+  async function find(): Promise<RegisteredClient> {
+    for (let waited = 0; waited <= LOCK_S * 1000; waited += LOOK_AGAIN_MS) {
+      const client = await stored()
+      if (client !== undefined) {
+        if (client.endsAt === undefined) await store.extend('upstreamClient', name, UNUSED_S)
+        return client
+      }
+      if (await store.add('registering', name, '1', LOCK_S)) return registered()
+      await delay(LOOK_AGAIN_MS)
+    }
+    throw new Error('another replica has not registered a client in time')
+  }
+
+  async function registered(): Promise<RegisteredClient> {
+    try {
+      const client = await register(options, fetch, now)
+      const ttlS = client.endsAt === undefined ? UNUSED_S : Math.max(1, Math.floor(client.endsAt - now() / 1000))
+      await store.set('upstreamClient', name, sealer.seal(JSON.stringify(client), name), ttlS)
+      return client
+    } finally {
+      await store.delete('registering', name)
+    }
+  }
+
+  return {
+    client() {
+      if (known !== undefined && known.until > now()) return known.client
+      const found = { client: find(), until: now() + KNOWN_MS }
+      known = found
+      found.client.catch(() => {
+        found.until = now() + PAUSE_MS
+      })
+      return found.client
+    },
+    close: () => fetch.close(),
+  }
+}
+
+/** What is registered alike is kept under one name. */
+const nameOf = ({ config, redirectUri }: RegistrationOptions): string => {
+  const { tokenEndpoint, scopes = [], dcrConfig } = config
+  const { discoveryUrl, registrationEndpoint, softwareId, softwareStatement } = dcrConfig
+  const parts = [tokenEndpoint, redirectUri, scopes, discoveryUrl, registrationEndpoint, softwareId, softwareStatement]
+  return hash('sha256', JSON.stringify(parts.map((part) => part ?? null)), 'base64url')
+}
+
+function lasts({ registeredAt, endsAt }: RegisteredClient, nowS: number): boolean {
+  return endsAt === undefined || endsAt - nowS > Math.min(EARLY_S, (endsAt - registeredAt) / 10)
+}
+
+async function register(
+  { config, directory, redirectUri }: RegistrationOptions,
+  fetch: GuardedFetch,
+  now: () => number,
+): Promise<RegisteredClient> {
+  const { dcrConfig, scopes = [] } = config
+  const { softwareId, softwareStatement, initialAccessTokenFile } = dcrConfig
+  const { endpoint, method } = await endpointOf(dcrConfig, config.insecureAllowHTTP === true, fetch)
+  const metadata = {
+    client_name: 'Portico',
+    redirect_uris: [redirectUri],
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+    token_endpoint_auth_method: method,
+    ...(scopes.length > 0 && { scope: scopes.join(' ') }),
+    ...(softwareId !== undefined && { software_id: softwareId }),
+    ...(softwareStatement !== undefined && { software_statement: softwareStatement }),
+  }
+  const token = initialAccessTokenFile && secretFile(resolve(directory, initialAccessTokenFile))()
+  const headers = { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) }
+  const { status, text } = await fetch(endpoint, headers, JSON.stringify(metadata)).catch((error: unknown) => {
+    throw scrubbed(error)
+  })
+  if (status !== 201 && status !== 200) throw new UnusableAnswer(`the provider’s registration answered HTTP ${status}`)
+  return clientIn(parsed(text), method, Math.floor(now() / 1000))
+}
+
+/** Where the provider registers clients, and how they may authenticate themselves. */
+async function endpointOf(
+  { registrationEndpoint, discoveryUrl = '' }: DcrConfig,
+  mayBePlain: boolean,
+  fetch: GuardedFetch,
+): Promise<{ readonly endpoint: string; readonly method: AuthMethod }> {
+  if (registrationEndpoint !== undefined) return { endpoint: registrationEndpoint, method: METHODS[0] }
+  const { status, text } = await fetch(discoveryUrl).catch((error: unknown) => {
+    throw scrubbed(error)
+  })
+  if (status !== 200) throw new UnusableAnswer(`the provider’s metadata answered HTTP ${status}`)
+  const document = parsed(text)
+  const { registration_endpoint: endpoint, token_endpoint_auth_methods_supported: methods = [METHODS[0]] } = document
+  const url = typeof endpoint === 'string' ? URL.parse(endpoint) : null
+  const isPlain = url?.protocol === 'http:' && (mayBePlain || isLoopback(url)) && discoveryUrl.startsWith('http:')
+  if (url === null || (url.protocol !== 'https:' && !isPlain))
+    throw new UnusableAnswer('the provider’s metadata has no usable registration_endpoint')
+  const method = METHODS.find((one) => Array.isArray(methods) && methods.includes(one))
+  if (method === undefined) throw new UnusableAnswer('the provider’s metadata has no usable authentication of clients')
+  return { endpoint: url.href, method }
+}
+
+function clientIn(answer: Readonly<Record<string, unknown>>, asked: AuthMethod, nowS: number): RegisteredClient {
+  const { client_id: id, client_secret: secret, client_secret_expires_at: endsAt = 0 } = answer
+  const { token_endpoint_auth_method: told = asked } = answer
+  const method = METHODS.find((one) => one === told)
+  const isComplete = method === 'none' || (typeof secret === 'string' && TEXT.test(secret))
+  if (typeof id !== 'string' || !TEXT.test(id) || method === undefined || !isComplete)
+    throw new UnusableAnswer('the provider has registered no usable client')
+  const ends = typeof endsAt === 'number' && Number.isSafeInteger(endsAt) ? endsAt : Number.NaN
+  if (!(ends === 0 || ends > nowS)) throw new UnusableAnswer('the provider has registered a client that has ended')
+  return {
+    id,
+    method,
+    registeredAt: nowS,
+    ...(method !== 'none' && { secret: secret as string }),
+    ...(ends !== 0 && { endsAt: ends }),
+  }
+}
+
+function parsed(text: string): Readonly<Record<string, unknown>> {
+  let document: unknown
+  try {
+    document = JSON.parse(text)
+  } catch {
+    // Told below, as of any other text that is no object.
+  }
+  if (!isObject(document)) throw new UnusableAnswer('the provider answered with no JSON object')
+  return document
+}

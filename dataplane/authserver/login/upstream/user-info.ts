@@ -1,0 +1,67 @@
+import { isObject } from '../../../../crds/shared/json.ts'
+import type { UserInfoConfig } from '../../../config/authserver/upstream.ts'
+import { firstAt, type Identity, identityIn, shownIn, subjectFrom } from './identity.ts'
+import { providerFetch, type Reach, scrubbed, UnusableAnswer } from './provider-fetch.ts'
+
+/** Asks a provider who the user of an access token is. */
+export interface UserInfo {
+  /** Rejects with an Error for the log that holds nothing of what was sent or said. */
+  ask(accessToken: string): Promise<Identity>
+  /**
+   * The same of a user whose names are known: the answer need not name the user, but must not name another one. Gives
+   * what is shown of the user.
+   */
+  confirm(accessToken: string, names: readonly unknown[]): Promise<Omit<Identity, 'subject'>>
+  close(): Promise<void>
+}
+
+const orUsual = (fields: readonly string[] | undefined, usual: string): readonly string[] =>
+  fields === undefined || fields.length === 0 ? [usual] : fields
+
+export function createUserInfo(config: UserInfoConfig, reach: Reach, directory: string): UserInfo {
+  const { endpointUrl, httpMethod = 'GET', additionalHeaders = {}, fieldMapping = {} } = config
+  const fetch = providerFetch(endpointUrl, reach, directory)
+  const paths = {
+    subject: orUsual(fieldMapping.subjectFields, 'sub'),
+    name: orUsual(fieldMapping.nameFields, 'name'),
+    email: orUsual(fieldMapping.emailFields, 'email'),
+  }
+  const headers = {
+    // GitHub answers nobody who doesn't say who asks.
+    'user-agent': 'portico',
+    ...Object.fromEntries(Object.entries(additionalHeaders).map(([name, value]) => [name.toLowerCase(), value])),
+  }
+  async function get(accessToken: string): Promise<Readonly<Record<string, unknown>>> {
+    const own = { ...headers, authorization: `Bearer ${accessToken}` }
+    const { status, text } = await fetch(endpointUrl, own, httpMethod === 'POST' ? '' : undefined).catch(
+      (error: unknown) => {
+        throw scrubbed(error)
+      },
+    )
+    if (status !== 200) throw new UnusableAnswer(`asked who the user is, the provider answered HTTP ${status}`)
+    return parse(text)
+  }
+
+  return {
+    ask: async (accessToken) => identityIn(await get(accessToken), paths),
+    async confirm(accessToken, names) {
+      const document = await get(accessToken)
+      const named = firstAt(document, paths.subject)
+      if (named !== undefined && !names.includes(subjectFrom(named)))
+        throw new UnusableAnswer('asked who the user is, the provider named another one')
+      return shownIn(document, paths)
+    },
+    close: () => fetch.close(),
+  }
+}
+
+function parse(text: string): Readonly<Record<string, unknown>> {
+  let document: unknown
+  try {
+    document = JSON.parse(text)
+  } catch {
+    // Told below, as of any other text that is no object.
+  }
+  if (!isObject(document)) throw new UnusableAnswer('asked who the user is, the provider answered with no JSON object')
+  return document
+}

@@ -1,0 +1,111 @@
+import { parseDuration } from '../../../../crds/shared/duration.ts'
+import type { AuthServerConfig } from '../../auth-server.ts'
+import type { TrustedIssuerConfig } from '../../authserver/delegation.ts'
+import type { Finding } from '../../load.ts'
+import { compileClaimMatcher } from '../claim-matcher.ts'
+import { duplicates } from '../duplicates.ts'
+import { issuerFindings } from '../issuer.ts'
+import { isLoopback } from '../url.ts'
+
+/** What is wrong with the clients and issuers by which tokens are exchanged. */
+export function delegationFindings(config: AuthServerConfig, at: string): readonly Finding[] {
+  const { delegateClients = [], trustedIssuers = [] } = config
+  return [
+    ...clientFindings(config, `${at}/delegateClients`),
+    ...duplicates(delegateClients, ({ clientId }) => clientId, `${at}/delegateClients`, '/clientId'),
+    ...duplicates(trustedIssuers, ({ issuerUrl }) => issuerUrl, `${at}/trustedIssuers`, '/issuerUrl'),
+    ...trustedIssuers.flatMap((issuer, index) => trustedFindings(issuer, `${at}/trustedIssuers/${index}`, config)),
+  ]
+}
+
+function clientFindings(config: AuthServerConfig, at: string): readonly Finding[] {
+  const { issuer, delegateClients = [], insecureAllowConfidentialOverLoopbackHTTP: loopback } = config
+  if (delegateClients.length === 0) return []
+  const url = URL.parse(issuer)
+  const isSafe = url?.protocol === 'https:' || (url !== null && isLoopback(url) && loopback === true)
+  return [
+    ...(isSafe ? [] : [{ pointer: at, message: 'needs an https issuer: secrets would travel in the clear' }]),
+    ...delegateClients.flatMap(({ clientId }, index) =>
+      // The id of a client that is known by its metadata document.
+      clientId.includes('://')
+        ? [{ pointer: `${at}/${index}/clientId`, message: 'must not be a URL, by which other clients are known' }]
+        : [],
+    ),
+  ]
+}
+
+function trustedFindings(issuer: TrustedIssuerConfig, at: string, config: AuthServerConfig): readonly Finding[] {
+  const { allowPrivateIPs, jwksUrl, allowedDelegateClients: clients, actorMatcher } = issuer
+  const known = new Set(config.delegateClients?.map(({ clientId }) => clientId))
+  const names = (clients ?? []).map((name, index) => ({ name, pointer: `${at}/allowedDelegateClients/${index}` }))
+  const isAll = clients?.includes('*') === true
+  return [
+    ...issuerFindings(
+      { ...issuer, issuer: issuer.issuerUrl, allowPrivateIP: allowPrivateIPs, allowedBy: 'allowPrivateIPs' },
+      at,
+      'issuerUrl',
+    ),
+    ...(issuer.issuerUrl === config.issuer
+      ? [{ pointer: `${at}/issuerUrl`, message: 'must be another one than the issuer of this server' }]
+      : []),
+    ...(allowPrivateIPs && jwksUrl === undefined
+      ? [{ pointer: `${at}/allowPrivateIPs`, message: 'needs jwksUrl' }]
+      : []),
+    ...(isAll && names.length > 1
+      ? [{ pointer: `${at}/allowedDelegateClients`, message: '"*" must stand alone' }]
+      : []),
+    ...names
+      .filter(({ name }) => name !== '*' && !known.has(name))
+      .map(({ pointer }) => ({ pointer, message: 'must name one of delegateClients' })),
+    ...actorFindings(issuer, at, isAll),
+    ...matcherFindings(actorMatcher, `${at}/actorMatcher`),
+    ...bearerFindings(issuer, `${at}/jwtBearerGrant`),
+    ...(clients === undefined && issuer.jwtBearerGrant === undefined
+      ? [
+          {
+            pointer: at,
+            message: 'must have allowedDelegateClients or jwtBearerGrant: without them nothing of it is accepted',
+          },
+        ]
+      : []),
+  ]
+}
+
+function bearerFindings({ jwtBearerGrant: grant }: TrustedIssuerConfig, at: string): readonly Finding[] {
+  if (grant === undefined) return []
+  return [
+    ...(parseDuration(grant.maxAssertionAge) > 0
+      ? []
+      : [{ pointer: `${at}/maxAssertionAge`, message: 'must be longer than zero' }]),
+    ...duplicates(grant.subjectBindings, ({ subject }) => subject, `${at}/subjectBindings`, '/subject'),
+  ]
+}
+
+/** Claims that mean something of their own (RFC 7519 section 4.1, RFC 8693 section 4). */
+const RESERVED = new Set(['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'act', 'may_act'])
+
+function actorFindings(issuer: TrustedIssuerConfig, at: string, isAll: boolean): readonly Finding[] {
+  const { actorClaim, actorMatcher, allowedActors, allowMayAct, expectedAudience, allowedDelegateClients } = issuer
+  const isAboutActors = [actorClaim, actorMatcher, allowedActors].some((value) => value !== undefined) || allowMayAct
+  return [
+    ...(actorClaim !== undefined && RESERVED.has(actorClaim)
+      ? [{ pointer: `${at}/actorClaim`, message: 'must not be a registered claim' }]
+      : []),
+    ...(isAboutActors && (expectedAudience === undefined || allowedDelegateClients === undefined)
+      ? [{ pointer: at, message: 'rules about actors need expectedAudience and allowedDelegateClients' }]
+      : []),
+    ...(allowMayAct && isAll
+      ? [{ pointer: `${at}/allowMayAct`, message: 'excludes "*" in allowedDelegateClients' }]
+      : []),
+  ]
+}
+
+function matcherFindings(text: string | undefined, pointer: string): readonly Finding[] {
+  if (text === undefined) return []
+  try {
+    compileClaimMatcher(text)
+    return []
+  } catch (error) {
+    return [{ pointer, message: `can’t be used: ${(error as Error).message}` }]
+  }
+}

@@ -1,0 +1,190 @@
+import { escapeStep } from '../../../../crds/shared/json.ts'
+import type { AuthServerConfig } from '../../auth-server.ts'
+import {
+  type OAuth2UpstreamConfig,
+  type OidcUpstreamConfig,
+  redirectUriOf,
+  type UpstreamProviderConfig,
+  type UserInfoConfig,
+} from '../../authserver/upstream.ts'
+import type { Finding } from '../../load.ts'
+import { tokenClientFindings } from '../credential.ts'
+import { issuerFindings } from '../issuer.ts'
+import { isLoopback, urlFindings } from '../url.ts'
+
+/** Parameters of an authorization request that the server sets itself. */
+const RESERVED_PARAMS: ReadonlySet<string> = new Set([
+  ...['response_type', 'response_mode', 'client_id', 'redirect_uri', 'scope', 'state', 'nonce'],
+  ...['code_challenge', 'code_challenge_method', 'request', 'request_uri'],
+])
+
+/** A token of RFC 9110 section 5.6.2. */
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+/** What is set on a request by the gateway itself, or belongs to its connection. */
+const OWN_HEADERS: ReadonlySet<string> = new Set([
+  ...['authorization', 'connection', 'content-length', 'cookie', 'host', 'keep-alive', 'proxy-authorization'],
+  ...['te', 'trailer', 'transfer-encoding', 'upgrade'],
+])
+
+/** What is wrong with a provider, which stands at the pointer `at`. */
+export function upstreamFindings(
+  { type, oidcConfig, oauth2Config }: UpstreamProviderConfig,
+  at: string,
+  server: AuthServerConfig,
+): readonly Finding[] {
+  const blocks = { oidc: oidcConfig, oauth2: oauth2Config }
+  return [
+    ...Object.entries(blocks)
+      .filter(([name, block]) => (name === type) !== (block !== undefined))
+      .map(([name]) => ({
+        pointer: `${at}/${name}Config`,
+        message: `must be set when type is ${name}, and only then`,
+      })),
+    ...(oidcConfig === undefined ? [] : oidcFindings(oidcConfig, `${at}/oidcConfig`, server)),
+    ...(oauth2Config === undefined ? [] : oauth2Findings(oauth2Config, `${at}/oauth2Config`, server)),
+  ]
+}
+
+const oidcFindings = (config: OidcUpstreamConfig, at: string, server: AuthServerConfig): readonly Finding[] => [
+  ...issuerFindings(
+    { ...config, issuer: config.issuerUrl, allowPrivateIP: config.allowPrivateIPs, allowedBy: 'allowPrivateIPs' },
+    at,
+    'issuerUrl',
+  ),
+  ...(config.userInfoOverride === undefined
+    ? []
+    : userInfoFindings(config.userInfoOverride, `${at}/userInfoOverride`, config)),
+  ...commonFindings(config, at, server),
+]
+
+function oauth2Findings(config: OAuth2UpstreamConfig, at: string, server: AuthServerConfig): readonly Finding[] {
+  const { authorizationEndpoint, tokenEndpoint, userInfo, identityFromToken } = config
+  return [
+    ...loginPageFindings(authorizationEndpoint, `${at}/authorizationEndpoint`, config),
+    ...endpointFindings(tokenEndpoint, `${at}/tokenEndpoint`, config),
+    ...(userInfo === undefined ? [] : userInfoFindings(userInfo, `${at}/userInfo`, config)),
+    ...clientFindings(config, at),
+    ...(userInfo !== undefined && identityFromToken !== undefined
+      ? [{ pointer: `${at}/userInfo`, message: 'has no place beside identityFromToken, which says who the user is' }]
+      : []),
+    ...commonFindings(config, at, server),
+  ]
+}
+
+/** The gateway's client there is given, or registered. */
+function clientFindings(config: OAuth2UpstreamConfig, at: string): readonly Finding[] {
+  const { clientId, clientSecretFile, dcrConfig } = config
+  const { discoveryUrl, registrationEndpoint } = dcrConfig ?? {}
+  const pointer = `${at}/dcrConfig`
+  return [
+    ...((clientId === undefined) === (dcrConfig === undefined)
+      ? [{ pointer: `${at}/clientId`, message: 'must be set without dcrConfig, and only then' }]
+      : []),
+    ...(clientSecretFile !== undefined && dcrConfig !== undefined
+      ? [{ pointer: `${at}/clientSecretFile`, message: 'is not used with dcrConfig' }]
+      : []),
+    ...(dcrConfig !== undefined && (discoveryUrl === undefined) === (registrationEndpoint === undefined)
+      ? [{ pointer, message: 'must have exactly one of discoveryUrl and registrationEndpoint' }]
+      : []),
+    ...(discoveryUrl === undefined ? [] : endpointFindings(discoveryUrl, `${pointer}/discoveryUrl`, config)),
+    ...(registrationEndpoint === undefined
+      ? []
+      : endpointFindings(registrationEndpoint, `${pointer}/registrationEndpoint`, config)),
+  ]
+}
+
+type Called = Pick<OAuth2UpstreamConfig, 'allowPrivateIPs' | 'insecureAllowHTTP'>
+
+/** An address that we call with a code, a secret or a token. */
+function endpointFindings(text: string, pointer: string, { allowPrivateIPs, insecureAllowHTTP }: Called) {
+  const field = pointer.slice(pointer.lastIndexOf('/') + 1)
+  return tokenClientFindings(
+    { tokenUrl: text, allowPrivateIP: allowPrivateIPs, insecureAllowHTTP },
+    pointer.slice(0, -field.length - 1),
+    { url: field, client: 'clientId', insecure: 'insecureAllowHTTP', private: 'allowPrivateIPs' },
+  )
+}
+
+/** Where browsers go; nothing of ours calls it. What its query holds is sent along. */
+function loginPageFindings(text: string, pointer: string, { insecureAllowHTTP }: Called): readonly Finding[] {
+  const url = URL.parse(text)
+  if (url === null) return urlFindings(text, pointer)
+  const isSecure = url.protocol === 'https:' || isLoopback(url) || insecureAllowHTTP === true
+  return [
+    ...urlFindings(text, pointer),
+    ...(isSecure
+      ? []
+      : [{ pointer, message: 'must be https; plain http is for loopback, or needs insecureAllowHTTP: true' }]),
+    ...[...url.searchParams.keys()]
+      .filter((name) => RESERVED_PARAMS.has(name))
+      .map((name) => ({ pointer, message: `its query must not hold ${name}, which is set by the server itself` })),
+  ]
+}
+
+function userInfoFindings(
+  { endpointUrl, additionalHeaders = {} }: UserInfoConfig,
+  at: string,
+  called: Called,
+): readonly Finding[] {
+  const headers = Object.entries(additionalHeaders)
+  const names = headers.map(([name]) => name.toLowerCase())
+  return [
+    ...endpointFindings(endpointUrl, `${at}/endpointUrl`, called),
+    ...headers.flatMap(([name, value], index) => {
+      const pointer = `${at}/additionalHeaders/${escapeStep(name)}`
+      const lower = name.toLowerCase()
+      if (!HEADER_NAME.test(name)) return [{ pointer, message: 'is not a header name' }]
+      if (OWN_HEADERS.has(lower)) return [{ pointer, message: 'this header is set by the server itself' }]
+      if (names.indexOf(lower) < index) return [{ pointer, message: 'this header is named twice' }]
+      return /^[\t\x20-\x7e\x80-\xff]*$/.test(value) ? [] : [{ pointer, message: 'is no value of a header' }]
+    }),
+  ]
+}
+
+/** A callback brings codes, and its host has the cookie that binds a login to its browser: one host for all. */
+function callbackFindings(
+  callback: URL,
+  pointer: string,
+  { issuer, upstreamProviders, insecureAllowHTTP }: AuthServerConfig,
+): readonly Finding[] {
+  const others = upstreamProviders.map((provider) => URL.parse(redirectUriOf(issuer, provider))?.host)
+  const isSecure = callback.protocol === 'https:' || isLoopback(callback) || insecureAllowHTTP === true
+  return [
+    ...(isSecure
+      ? []
+      : [{ pointer, message: 'must be https; plain http is for loopback, or needs insecureAllowHTTP: true' }]),
+    ...(callback.search === '' ? [] : [{ pointer, message: 'must have no query' }]),
+    ...(others.every((host) => host === callback.host)
+      ? []
+      : [{ pointer, message: 'must be at the host of the callbacks of all other providers' }]),
+  ]
+}
+
+function commonFindings(
+  {
+    redirectUri,
+    additionalAuthorizationParams = {},
+  }: Pick<OAuth2UpstreamConfig, 'redirectUri' | 'additionalAuthorizationParams'>,
+  at: string,
+  server: AuthServerConfig,
+): readonly Finding[] {
+  const callback = redirectUri === undefined ? null : URL.parse(redirectUri)
+  return [
+    ...(redirectUri === undefined ? [] : urlFindings(redirectUri, `${at}/redirectUri`)),
+    ...(callback !== null && !callback.pathname.endsWith('/oauth/callback')
+      ? [
+          {
+            pointer: `${at}/redirectUri`,
+            message: 'its path must end with /oauth/callback, where callbacks are served',
+          },
+        ]
+      : []),
+    ...(callback === null ? [] : callbackFindings(callback, `${at}/redirectUri`, server)),
+    ...Object.keys(additionalAuthorizationParams)
+      .filter((name) => RESERVED_PARAMS.has(name))
+      .map((name) => ({
+        pointer: `${at}/additionalAuthorizationParams/${name}`,
+        message: 'is set by the server itself',
+      })),
+  ]
+}

@@ -1,0 +1,70 @@
+import { decodeJwt } from 'jose'
+import type { UpstreamTokens } from '../../credentials/index.ts'
+import type { Authenticated, Judged } from '../../identity/caller.ts'
+import type { Caller, Verifier } from '../../identity/index.ts'
+import { loginOf } from '../../upstream-tokens/index.ts'
+
+/** A provider's new ID token counts after this time at the latest: tokens are refreshed beside, also by other replicas. */
+const READ_AGAIN_MS = 30_000
+
+interface Known {
+  readonly caller: Authenticated
+  readonly idToken: string | undefined
+  readAt: number
+}
+
+/**
+ * Has policies judge callers by the ID token of their login at this provider, in place of the token that they bring; who
+ * they are to everything else stays. Without a provider nothing changes. A caller without such an ID token may nothing;
+ * while the store of tokens is away there is the PublicError `unavailable`.
+ */
+export function judgedBy(authenticate: Verifier, tokens: UpstreamTokens, provider: string | undefined): Verifier {
+  if (provider === undefined) return authenticate
+  // A caller is one object for as long as its token is known, and so is what is made of it.
+  const known = new WeakMap<Authenticated, Known>()
+  const reading = new WeakMap<Authenticated, Promise<Caller>>()
+
+  function judged(caller: Caller): Caller | Promise<Caller> {
+    if (caller.kind === 'anonymous') return caller
+    const found = known.get(caller)
+    if (found !== undefined && performance.now() - found.readAt < READ_AGAIN_MS) return found.caller
+    const pending = reading.get(caller)
+    if (pending !== undefined) return pending
+    const started = read(caller, found).finally(() => reading.delete(caller))
+    reading.set(caller, started)
+    return started
+  }
+
+  async function read(caller: Authenticated, before: Known | undefined): Promise<Caller> {
+    const { issuer, subject, claims } = caller
+    const idToken = await tokens.identity({ issuer, subject, login: loginOf(claims) }, provider as string)
+    const readAt = performance.now()
+    if (before !== undefined && before.idToken === idToken) {
+      before.readAt = readAt
+      return before.caller
+    }
+    const next = { caller: { ...caller, judged: judgedAs(idToken, provider as string) }, idToken, readAt }
+    known.set(caller, next)
+    return next.caller
+  }
+
+  return Object.assign(
+    (...[authorization, request]: Parameters<Verifier>) => {
+      const caller = authenticate(authorization, request)
+      return caller instanceof Promise ? caller.then(judged) : judged(caller)
+    },
+    { issuers: () => authenticate.issuers(), close: () => authenticate.close() },
+  )
+}
+
+/** Its signature was checked when the provider gave it; since then it has been in a store of ours. */
+function judgedAs(idToken: string | undefined, provider: string): Judged {
+  const unknown = `the caller has no ID token of the provider ${JSON.stringify(provider)}`
+  if (idToken === undefined) return { unknown }
+  try {
+    const claims = decodeJwt(idToken)
+    return typeof claims.sub === 'string' && claims.sub !== '' ? { subject: claims.sub, claims } : { unknown }
+  } catch {
+    return { unknown }
+  }
+}

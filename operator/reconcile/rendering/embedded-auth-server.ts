@@ -1,0 +1,101 @@
+import { mcpExternalAuthConfig } from '../../../crds/index.ts'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import type { Mounts } from '../../render/pod/mounts.ts'
+import { checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../authserver/rules.ts'
+import { type AuthServerSpec, authServerSettings } from '../authserver/settings.ts'
+import { checkExternalAuthConfig } from '../configs/mcp-external-auth-config.ts'
+import { referencedConfig } from '../configs/referenced-config.ts'
+import type { Conditions } from '../outcome/conditions.ts'
+import type { Resolver } from '../references/resolver.ts'
+
+interface NamingSpec {
+  readonly authServerRef?: { readonly name: string } | undefined
+  readonly externalAuthConfigRef?: { readonly name: string } | undefined
+}
+
+/** The authorization server in the proxy before one server. */
+export interface EmbeddedAuthServer {
+  /** Name of the MCPExternalAuthConfig that describes it. */
+  readonly config: string
+  /** The field that names it. */
+  readonly pointer: string
+  readonly spec: AuthServerSpec
+}
+
+/** Whether a reference for credentials leads to an authorization server. */
+export function namesAuthServer(ref: { readonly name: string } | undefined, { view, namespace }: Resolver): boolean {
+  return ref !== undefined && view.get(mcpExternalAuthConfig, namespace, ref.name)?.spec.type === 'embeddedAuthServer'
+}
+
+/**
+ * The authorization server that a proxy's object names: by `authServerRef`, or by an `externalAuthConfigRef` of that type.
+ * Undefined where none is named, and, noted, where it can't be had.
+ */
+export function embeddedAuthServer(
+  { authServerRef, externalAuthConfigRef }: NamingSpec,
+  resolver: Resolver,
+): EmbeddedAuthServer | undefined {
+  const { problems } = resolver
+  const isCredential = namesAuthServer(externalAuthConfigRef, resolver)
+  if (authServerRef !== undefined && isCredential) {
+    const message = 'names an authorization server too: set one of authServerRef and externalAuthConfigRef'
+    problems.add('Valid', 'ConfigInvalid', { pointer: '/spec/externalAuthConfigRef', joint: ' ', message })
+    return undefined
+  }
+  const ref = authServerRef ?? (isCredential ? externalAuthConfigRef : undefined)
+  const found =
+    ref && referencedConfig({ kind: mcpExternalAuthConfig, check: checkExternalAuthConfig }, ref.name, resolver)
+  if (ref === undefined || found === undefined) return undefined
+  const pointer = authServerRef === undefined ? '/spec/externalAuthConfigRef' : '/spec/authServerRef'
+  const { type, embeddedAuthServer: spec } = found.spec
+  if (type === 'embeddedAuthServer' && spec !== undefined) return { config: ref.name, pointer, spec }
+  const message = `MCPExternalAuthConfig ${JSON.stringify(ref.name)} is of type ${type}, and not embeddedAuthServer`
+  problems.add('Valid', 'ConfigInvalid', { pointer, message })
+  return undefined
+}
+
+/** The provider whose token its server gets in the place of the one that the caller came with; undefined: none. */
+export const injectedProvider = ({ spec }: EmbeddedAuthServer): string | undefined =>
+  spec.disableUpstreamTokenInjection ? undefined : (spec.primaryUpstreamProvider ?? spec.upstreamProviders[0]?.name)
+
+interface ProxyObject {
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly namespace: string }
+  readonly spec: NamingSpec & {
+    readonly oidcConfigRef?: { readonly name: string } | undefined
+    readonly replicas?: number | undefined
+    readonly backendReplicas?: number | undefined
+  }
+}
+
+/** The `authServer` of a proxy's configuration; what can't be is noted. */
+export function proxyAuthServer(
+  { kind, metadata, spec }: ProxyObject,
+  { oidc }: GatewayConfig['incomingAuth'],
+  resolver: Resolver,
+  mounts: Mounts,
+): Pick<GatewayConfig, 'authServer'> {
+  const found = embeddedAuthServer(spec, resolver)
+  if (found === undefined) return {}
+  const { problems } = resolver
+  if (spec.oidcConfigRef === undefined)
+    problems.add('Valid', 'ConfigInvalid', {
+      pointer: '/spec/oidcConfigRef',
+      joint: ' ',
+      message: 'must be set beside an authorization server: it checks its tokens',
+    })
+  checkIssuer(found.spec, { pointer: found.pointer, oidcConfig: spec.oidcConfigRef?.name, oidc }, problems)
+  checkReplicas(found.spec, spec.replicas ?? spec.backendReplicas, problems)
+  const place = { owner: { kind, metadata }, at: '/spec/embeddedAuthServer' }
+  return { authServer: authServerSettings(found.spec, place, resolver, mounts) }
+}
+
+/** Says what a restart of a proxy costs that logs users in, and whether it knows them again. */
+export function warnOfLogins({ kind, metadata, spec }: ProxyObject, resolver: Resolver, conditions: Conditions): void {
+  const found = embeddedAuthServer(spec, resolver)
+  if (found === undefined) return
+  const running = resolver.view.observe(kind, metadata.namespace, metadata.name)?.replicas
+  const at = `MCPExternalAuthConfig ${JSON.stringify(found.config)}`
+  warnOfLosses(found.spec, { at, running }, conditions)
+  warnOfNoIdentity(found.spec, at, conditions)
+}

@@ -1,0 +1,141 @@
+/** `authServerConfig` on its way through a cluster: what kubectl applies, what pods get, and what kubectl tells. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
+import { gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
+import { configParser } from '../../../dataplane/config/load.ts'
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
+import { group, manifest, yaml } from '../support/manifests.ts'
+import {
+  eventually,
+  installOperator,
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+} from '../support/operator-process.ts'
+
+const parse = configParser(gatewayConfigSchema, checkGateway)
+
+let plane: ControlPlane
+let operator: OperatorProcess
+
+test.before(async () => {
+  plane = await startControlPlane()
+  await installOperator(plane)
+  operator = await startOperator(operatorKubeconfig(plane))
+  await operator.ready()
+})
+test.after(async () => {
+  await operator?.stop()
+  await plane?.stop()
+})
+
+const apply = (...manifests: object[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
+const read = (kind: string, name: string) => JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json']))
+const condition = (type: string) =>
+  read('vmcp', 'login').status?.conditions?.find((one: { type: string }) => one.type === type)
+const said = (type: string, pattern: RegExp | string) =>
+  eventually(
+    () => {
+      const { status, reason, message } = condition(type) ?? {}
+      const text = `${status} ${reason} ${message}`
+      return typeof pattern === 'string' ? text.includes(pattern) : pattern.test(text)
+    },
+    `${type}: ${pattern}`,
+    20_000,
+  )
+
+const issuer = 'https://tools.example.com'
+const oidcConfig = (name: string, url: string) =>
+  manifest('MCPOIDCConfig', name, { type: 'inline', inline: { issuer: url } })
+const kept = {
+  signingKeySecretRefs: [{ name: 'keys', key: 'signing.pem' }],
+  hmacSecretRefs: [{ name: 'keys', key: 'hmac' }],
+}
+
+const login = (authServerConfig: object = {}, spec: object = {}, oidc = 'own') =>
+  manifest('VirtualMCPServer', 'login', {
+    groupRef: { name: 'tools' },
+    incomingAuth: {
+      type: 'oidc',
+      audience: `${issuer}/mcp`,
+      oidcConfigRef: { name: oidc, resourceUrl: `${issuer}/mcp` },
+    },
+    authServerConfig: {
+      issuer,
+      upstreamProviders: [
+        {
+          name: 'corp',
+          type: 'oidc',
+          oidcConfig: {
+            issuerUrl: 'https://idp.example.com',
+            clientId: 'tools',
+            clientSecretRef: { name: 'client', key: 'secret' },
+          },
+        },
+      ],
+      ...authServerConfig,
+    },
+    ...spec,
+  })
+
+const secretOf = (name: string, stringData: object) => ({
+  apiVersion: 'v1',
+  kind: 'Secret',
+  metadata: { name, namespace: 'default' },
+  stringData,
+})
+
+test('the object waits for its Secrets, serves once they are there, and keeps the last good configuration', async () => {
+  apply(group(), oidcConfig('own', issuer), oidcConfig('other', 'https://idp.example.com'), login(kept))
+  await said('ReferencesResolved', /^False SecretNotFound .*Secret "keys" is missing/)
+  assert.throws(() => read('configmap', 'login-vmcp-config'), /not found/)
+
+  apply(secretOf('keys', { 'signing.pem': 'a', hmac: 'b' }), secretOf('client', { secret: 'c' }))
+  await said('Valid', 'True')
+  await said('ReferencesResolved', 'True')
+  await said('AuthServerWarning', 'True NotPersistent /spec/authServerConfig: storage is memory')
+  const text = read('configmap', 'login-vmcp-config').data['gateway.yaml']
+  const { authServer } = parse(text)
+  assert.equal(authServer?.signingKeyFiles, ['../secrets/keys/signing.pem'])
+  assert.is(authServer?.upstreamProviders[0]?.oidcConfig?.clientSecretFile, '../secrets/client/secret')
+  const { volumes } = read('deployment', 'login-vmcp').spec.template.spec
+  const mounted = volumes.flatMap(({ secret }: { secret?: { secretName: string } }) => secret?.secretName ?? [])
+  assert.equal(mounted.sort(), ['client', 'keys'])
+
+  apply(login(kept, { replicas: 2 }))
+  await said('Valid', 'False AuthServerNotShared /spec/replicas must not be above 1')
+  apply(login(kept, {}, 'other'))
+  await said(
+    'Valid',
+    'False IssuerMismatch /spec/authServerConfig/issuer: the issuer https://tools.example.com must be that of MCPOIDCConfig "other"',
+  )
+  assert.is(read('configmap', 'login-vmcp-config').data['gateway.yaml'], text, 'the last good one')
+  assert.is(read('deployment', 'login-vmcp').spec.replicas ?? 1, 1)
+  assert.match(
+    plane.kubectl(['describe', 'vmcp', 'login']),
+    /IssuerMismatch[\s\S]*NotPersistent|NotPersistent[\s\S]*IssuerMismatch/,
+  )
+
+  apply(login({ ...kept, storage: { type: 'redis', redis: { addr: 'redis:6379' } } }, { replicas: 2 }))
+  await said('Valid', 'True')
+  await eventually(() => condition('AuthServerWarning') === undefined, 'no warning', 20_000)
+  await eventually(() => read('deployment', 'login-vmcp').spec.replicas === 2, 'two replicas', 20_000)
+})
+
+test('what can never be is refused by the API server', () => {
+  const refused = (authServerConfig: object, spec: object = {}) => {
+    try {
+      apply(login(authServerConfig, spec))
+    } catch (error) {
+      return (error as Error).message
+    }
+    return 'taken'
+  }
+  assert.match(refused({}, { incomingAuth: { type: 'anonymous' } }), 'authServerConfig needs incomingAuth.type oidc')
+  assert.match(refused({ issuer: 'http://tools.example.com' }), 'https')
+  assert.match(refused({ tokenLifespans: { accessTokenLifespan: '25h' } }), 'must be from 1m to 24h')
+  assert.match(refused({ upstreamProviders: [] }), 'upstreamProviders')
+})
+
+test.run()

@@ -1,0 +1,397 @@
+/** Clients whose id is the URL of their metadata document: what is accepted, what is fetched, and what strangers can cause. */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
+import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { hostname } from 'node:os'
+import tls from 'node:tls'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { decodeJwt } from 'jose'
+import * as openid from 'openid-client'
+import { pino } from 'pino'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { ClientDocuments } from '../../../dataplane/authserver/clients/client-documents.ts'
+import { isDocumentUrl, readDocument } from '../../../dataplane/authserver/clients/metadata-document.ts'
+import { secret } from '../../secrets/watch.ts'
+import { postModern } from '../../support/gateway/post.ts'
+import {
+  type AuthServerUnderTest,
+  REDIRECT,
+  refusal,
+  SCOPES,
+  startAuthServer,
+  TestClient,
+  tokensOf,
+} from '../../support/identity/auth-server.ts'
+import { loginProvider } from '../../support/identity/sdk-login.ts'
+import { UserAgent } from '../../support/identity/user-agent.ts'
+import { type Authority, createAuthority } from '../../support/network/certificates.ts'
+
+type Answer = (request: IncomingMessage, response: ServerResponse, id: string) => void
+
+/** Documents on loopback: each path answers as a test says, and is counted. */
+const answers = new Map<string, Answer>()
+const asked = new Map<string, number>()
+const ends: (() => unknown)[] = []
+let server: AuthServerUnderTest
+let authority: Authority
+let plain: string
+let secure: string
+
+function serve(request: IncomingMessage, response: ServerResponse, origin: string): void {
+  const path = request.url ?? ''
+  asked.set(path, (asked.get(path) ?? 0) + 1)
+  const answer = answers.get(path)
+  if (answer === undefined) response.writeHead(404).end()
+  else answer(request, response, origin + path)
+}
+
+const json =
+  (changes: object = {}, headers: Record<string, string> = {}): Answer =>
+  (_request, response, id) => {
+    const document = { client_id: id, client_name: 'Acme Editor', redirect_uris: [REDIRECT], ...changes }
+    response.writeHead(200, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(document))
+  }
+
+test.before(async () => {
+  authority = await createAuthority()
+  tls.setDefaultCACertificates([...tls.getCACertificates('default'), authority.ca])
+  const listening = async (one: ReturnType<typeof createServer>): Promise<number> => {
+    await new Promise<void>((resolve) => one.listen(0, '127.0.0.1', resolve))
+    ends.push(() => {
+      one.closeAllConnections()
+      one.close()
+    })
+    return (one.address() as AddressInfo).port
+  }
+  const http = createServer((request, response) => serve(request, response, plain))
+  plain = `http://127.0.0.1:${await listening(http)}`
+  const { cert, key } = authority
+  const https = createSecureServer({ cert, key }, (request, response) => serve(request, response, secure))
+  secure = `https://localhost:${await listening(https)}`
+  server = await startAuthServer({ authServer: { cimd: { enabled: true, cacheMaxSize: 50 } } })
+})
+test.after(async () => {
+  for (const end of ends) await end()
+  await server?.close()
+  await authority?.remove()
+})
+test.before.each(() => {
+  answers.clear()
+  asked.clear()
+})
+
+const letIn = async (token: string) =>
+  (await postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status === 200
+
+test('a client with a document logs in without registering, and is asked about by its host', async () => {
+  answers.set('/flow.json', json({ grant_types: ['authorization_code', 'refresh_token', 'urn:of:another:server'] }))
+  const client = new TestClient(server.issuer, `${plain}/flow.json`)
+  const tokens = await client.login()
+  assert.is(decodeJwt(tokens.access_token)['client_id'], client.id)
+  assert.ok(await letIn(tokens.access_token))
+  const refreshed = await tokensOf(await client.refresh(tokens.refresh_token))
+  assert.ok(await letIn(refreshed.access_token))
+  assert.is(asked.get('/flow.json'), 1)
+  assert.is(client.agent.questions.length, 1)
+  const [page = ''] = client.agent.questions
+  assert.match(page, new URL(plain).host)
+  assert.match(page, 'It is known by its address at')
+  assert.match(page, 'Any program on this computer can call itself')
+  await client.login()
+  assert.is(client.agent.questions.length, 1)
+  assert.is((await client.post('revoke', { client_id: client.id, token: refreshed.refresh_token })).status, 200)
+  assert.not(await letIn(refreshed.access_token))
+})
+
+test('the metadata says so only where it is on', async () => {
+  const read = async (issuer: string) =>
+    (await (await fetch(`${issuer}/.well-known/oauth-authorization-server`)).json()) as Record<string, unknown>
+  assert.is((await read(server.issuer))['client_id_metadata_document_supported'], true)
+  const other = await startAuthServer({ authServer: { cimd: { enabled: false } } })
+  try {
+    assert.not('client_id_metadata_document_supported' in (await read(other.issuer)))
+    answers.set('/off.json', json())
+    const client = new TestClient(other.issuer, `${plain}/off.json`)
+    assert.is((await client.agent.get(client.authorizeUrl())).status, 400)
+    assert.is(asked.get('/off.json'), undefined)
+  } finally {
+    await other.close()
+  }
+})
+
+test('SDK 2 prefers its document to registering', async () => {
+  answers.set('/sdk.json', json({ redirect_uris: ['http://localhost:43211/callback'] }))
+  const { kept, ...own } = loginProvider('http://localhost:43211/callback')
+  const provider = { ...own, clientMetadataUrl: `${secure}/sdk.json` }
+  const open = () => new StreamableHTTPClientTransport(new URL(server.gateway.url), { authProvider: provider })
+  const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'auto' } })
+  const first = open()
+  await client.connect(first).catch(() => undefined)
+  await first.finishAuth(kept['answer'])
+  await client.connect(open())
+  await client.close()
+  assert.is(decodeJwt(kept['tokens'].access_token)['client_id'], `${secure}/sdk.json`)
+  assert.is(asked.get('/sdk.json'), 1)
+})
+
+test('openid-client is content with the whole flow', async () => {
+  answers.set('/strict.json', json({ scope: 'openid tools:call of-another-server' }))
+  const id = `${secure}/strict.json`
+  const config = await openid.discovery(new URL(server.issuer), id, undefined, openid.None(), {
+    execute: [openid.allowInsecureRequests],
+  })
+  const pkceCodeVerifier = secret(openid.randomPKCECodeVerifier())
+  const expectedState = openid.randomState()
+  const url = openid.buildAuthorizationUrl(config, {
+    redirect_uri: REDIRECT,
+    scope: 'openid tools:call',
+    resource: server.resource,
+    state: expectedState,
+    code_challenge: await openid.calculatePKCECodeChallenge(pkceCodeVerifier),
+    code_challenge_method: 'S256',
+  })
+  const end = await new UserAgent().follow(url.href, (at) => at.startsWith(REDIRECT))
+  secret(new URL(end.url).searchParams.get('code') as string)
+  const tokens = await openid.authorizationCodeGrant(config, new URL(end.url), { pkceCodeVerifier, expectedState })
+  for (const token of [tokens.access_token, tokens.refresh_token, tokens.id_token]) secret(token as string)
+  assert.is((await openid.tokenIntrospection(config, tokens.access_token)).active, true)
+})
+
+test('a document that is not as it should be makes no client, and is not asked for again', async () => {
+  const other = (path: string) => json({ client_id: `${plain}${path}` })
+  const wrong: Record<string, Answer> = {
+    type: json({}, { 'content-type': 'text/html' }),
+    missing: (_request, response) => response.writeHead(404).end(),
+    redirect: (_request, response) => response.writeHead(302, { location: `${plain}/ok.json` }).end(),
+    id: other('/another.json'),
+    'id-of-a-list': json({ client_id: [`${plain}/id-of-a-list`] }),
+    'no-redirects': json({ redirect_uris: [] }),
+    'one-text': json({ redirect_uris: REDIRECT }),
+    many: json({ redirect_uris: Array.from({ length: 11 }, (_, index) => `https://a.example/${index}`) }),
+    ftp: json({ redirect_uris: [REDIRECT, 'ftp://a.example/cb'] }),
+    'plain-http': json({ redirect_uris: [REDIRECT, 'http://a.example/cb'] }),
+    'own-scheme': json({ redirect_uris: [REDIRECT, 'cursor://cb'] }),
+    script: json({ redirect_uris: [REDIRECT, 'javascript:alert(1)'] }),
+    fragment: json({ redirect_uris: [`${REDIRECT}#x`] }),
+    key: json({ token_endpoint_auth_method: 'private_key_jwt', jwks_uri: `${plain}/keys` }),
+    basic: json({ token_endpoint_auth_method: 'client_secret_basic' }),
+    secret: json({ client_secret: 'x' }),
+    grants: json({ grant_types: ['client_credentials'] }),
+    types: json({ response_types: ['token'] }),
+    list: (_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('[]'),
+    rubbish: (_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('{"a":'),
+    deep: (_request, response) =>
+      response.writeHead(200, { 'content-type': 'application/json' }).end('['.repeat(5_000) + ']'.repeat(5_000)),
+    prototype: (_request, response, id) =>
+      response.writeHead(200, { 'content-type': 'application/json' }).end(`{"__proto__":{"client_id":"${id}"}}`),
+  }
+  answers.set('/ok.json', json())
+  const log = pino({ level: 'silent' })
+  const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: true, forceConfidential: [REDIRECT] }
+  const documents = () => new ClientDocuments({ config: { enabled: true }, rules, isLocal: true, log })
+  for (const [name, answer] of Object.entries(wrong)) {
+    const path = `/${name}`
+    answers.set(path, answer)
+    const own = documents()
+    assert.is(await own.find(plain + path, '192.0.2.1'), undefined, name)
+    assert.is(await own.find(plain + path, '192.0.2.1'), undefined, name)
+    assert.is(asked.get(path), 1, name)
+  }
+  assert.is(asked.get('/ok.json'), undefined)
+  answers.set('/subtype', json({}, { 'content-type': 'Application/Client-Metadata+JSON; charset=utf-8' }))
+  assert.is((await documents().find(`${plain}/subtype`, ''))?.token_endpoint_auth_method, 'none')
+})
+
+test('a host that is slow, silent, too talkative or broken gives nothing, and is left alone for a while', async () => {
+  const broken: Record<string, Answer> = {
+    huge: (_request, response) =>
+      response.writeHead(200, { 'content-type': 'application/json' }).end(`"${'x'.repeat(11_000)}"`),
+    endless(_request, response) {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      const timer = setInterval(() => response.write('x'.repeat(4_096)), 5)
+      response.on('close', () => clearInterval(timer))
+    },
+    dripping(_request, response) {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      const timer = setInterval(() => response.write(' '), 100)
+      response.on('close', () => clearInterval(timer))
+    },
+    error: (_request, response) => response.writeHead(500).end(),
+    busy: (_request, response) => response.writeHead(429).end(),
+    cut: (request) => request.socket.destroy(),
+    silent: () => undefined,
+  }
+  const log = pino({ level: 'silent' })
+  const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
+  const documents = new ClientDocuments({ config: { enabled: true }, rules, isLocal: true, log })
+  await Promise.all(
+    Object.entries(broken).map(async ([name, answer], index) => {
+      answers.set(`/${name}`, answer)
+      const ask = () =>
+        documents.find(`${plain}/${name}`, `192.0.2.${index}`).then(
+          () => 'found',
+          ({ code }) => code,
+        )
+      assert.is(await ask(), 'unavailable', name)
+      assert.is(await ask(), 'unavailable', name)
+      assert.is(asked.get(`/${name}`), 1, name)
+    }),
+  )
+})
+
+test('whoever asks for many addresses is stopped, and of many who ask for one, one fetches it', async () => {
+  const log = pino({ level: 'silent' })
+  const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
+  const documents = new ClientDocuments({ config: { enabled: true }, rules, isLocal: true, log })
+  const found: string[] = []
+  for (let index = 0; index < 12; index++) {
+    answers.set(`/many/${index}`, json())
+    await documents.find(`${plain}/many/${index}`, '2001:db8::1').then(
+      () => found.push('found'),
+      ({ code }) => found.push(code),
+    )
+  }
+  assert.equal(found.slice(0, 5), Array(5).fill('found'))
+  assert.ok(found.filter((one) => one === 'unavailable').length >= 5)
+  assert.ok(await documents.find(`${plain}/many/0`, '2001:db8::2'))
+  answers.set('/one', (...request) => void setTimeout(() => json()(...request), 50))
+  const all = await Promise.all(
+    Array.from({ length: 20 }, (_, index) => documents.find(`${plain}/one`, `10.0.0.${index}`)),
+  )
+  assert.is(new Set(all).size, 1)
+  assert.is(asked.get('/one'), 1)
+})
+
+test('a document is kept as long as it says, within bounds, and serves on while its host is away', async () => {
+  const log = pino({ level: 'silent' })
+  const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
+  const config = { enabled: true, cacheFallbackTtl: '1ms', cacheMaxSize: 2 }
+  const documents = new ClientDocuments({ config, rules, isLocal: true, log })
+  let address = 0
+  const find = (path: string) => documents.find(plain + path, `10.1.0.${address++}`)
+  answers.set('/short', json({}, { 'cache-control': 'public, max-age=0' }))
+  answers.set('/none', json({}, { 'cache-control': 'no-store' }))
+  for (const path of ['/short', '/none']) {
+    await find(path)
+    await find(path)
+    assert.is(asked.get(path), 1, path)
+  }
+  answers.set('/usual', json())
+  await find('/usual')
+  await new Promise((resolve) => setTimeout(resolve, 5))
+  await find('/usual')
+  assert.is(asked.get('/usual'), 2)
+  // Two are kept: the first of the three is asked for again.
+  await find('/short')
+  assert.is(asked.get('/short'), 2)
+  await find('/usual')
+  answers.set('/usual', (_request, response) => response.writeHead(503).end())
+  await new Promise((resolve) => setTimeout(resolve, 5))
+  assert.ok(await find('/usual'))
+  assert.ok(await find('/usual'))
+})
+
+test('no address inside is called for a stranger, however it is written', async () => {
+  const connections: string[] = []
+  const listener = createTcpServer((socket) => {
+    connections.push(String(socket.remoteAddress))
+    socket.destroy()
+  })
+  await new Promise<void>((resolve) => listener.listen(0, resolve))
+  const { port } = listener.address() as AddressInfo
+  try {
+    const log = pino({ level: 'silent' })
+    const rules = { scopes: SCOPES, baselineScopes: [], allowConfidential: false, forceConfidential: [] }
+    const documents = new ClientDocuments({ config: { enabled: true }, rules, isLocal: false, log })
+    const hosts = ['127.0.0.1', 'localhost', 'x.localhost', hostname(), '[::1]', '[::ffff:7f00:1]', '[64:ff9b::7f00:1]']
+    const reserved = ['10.0.0.1', '169.254.169.254', '[fd00:ec2::254]', '100.100.100.200', '[fe80::1]', '0.0.0.0']
+    for (const [index, host] of [...hosts, ...reserved].entries()) {
+      const id = `https://${host.toLowerCase()}:${port}/client.json`
+      assert.ok(documents.accepts(id), id)
+      const code = await documents.find(id, `10.2.0.${index}`).then(
+        () => 'found',
+        (error) => error.code,
+      )
+      assert.is(code, 'unavailable', id)
+    }
+    assert.equal(connections, [])
+    assert.not(documents.accepts(`http://127.0.0.1:${port}/client.json`))
+  } finally {
+    listener.close()
+  }
+})
+
+test('ids that are no plain URL of a document are none', () => {
+  for (const id of [
+    'https://client.example/a',
+    'https://client.example/a/b.json?x=1',
+    'https://client.example:8443/a',
+    'https://xn--bcher-kva.example/a',
+  ])
+    assert.ok(isDocumentUrl(id, false), id)
+  for (const id of [
+    'https://client.example',
+    'https://client.example/',
+    'https://client.example/?a',
+    'https://client.example/a#b',
+    'https://client.example/a#',
+    'https://me@client.example/a',
+    'https://@client.example/a',
+    'https://client.example/a/../b',
+    'https://client.example/a/%2e%2E/b',
+    'https://client.example/./a',
+    'https://client.example:443/a',
+    'https://Client.example/a',
+    'HTTPS://client.example/a',
+    'https:/client.example/a',
+    'https:\\\\client.example\\a',
+    'https://bücher.example/a',
+    'https://client.example/a b',
+    'https://127.1/a',
+    'http://client.example/a',
+    'ftp://client.example/a',
+    'javascript:alert(1)',
+    `https://client.example/${'a'.repeat(2_000)}`,
+    'AAAAAAAAAAAAAAAAAAAAAA',
+    '',
+  ])
+    assert.not(isDocumentUrl(id, false), id)
+  assert.ok(isDocumentUrl('http://127.0.0.1:80a/x'.replace('80a', '8080'), true))
+  for (const id of ['http://localhost.evil.example/a', 'http://127.0.0.1.evil.example/a', 'http://127.0.0.2/a'])
+    assert.not(isDocumentUrl(id, true), id)
+})
+
+test('what a document says of names and scopes that are unknown here is left out', () => {
+  const rules = {
+    scopes: ['openid', 'tools:call'],
+    baselineScopes: [],
+    allowConfidential: false,
+    forceConfidential: [],
+  }
+  const id = 'https://client.example/a'
+  const read = (more: object) => readDocument({ client_id: id, redirect_uris: [REDIRECT], ...more }, id, rules)
+  assert.is(read({ client_name: 'Café \u202E' }).client_name, undefined)
+  assert.is(read({ client_name: ['x'] }).client_name, undefined)
+  assert.is(read({ scope: 'tools:call other' }).scope, 'tools:call')
+  assert.is(read({ scope: 'other' }).scope, 'openid tools:call')
+  assert.is(read({ scope: { a: 1 } }).scope, 'openid tools:call')
+  assert.is(read({}).application_type, 'web')
+})
+
+test('a client that names somebody else’s document gets no further than that client’s redirect URIs', async () => {
+  answers.set('/victim.json', json())
+  const client = new TestClient(server.issuer, `${plain}/victim.json`)
+  const url = client.authorizeUrl({ redirect_uri: 'https://evil.example/cb' })
+  const answer = await client.agent.get(url)
+  assert.is(answer.status, 400)
+  assert.is(answer.headers.get('location'), null)
+  assert.is(
+    await refusal(
+      client.post('token', { grant_type: 'refresh_token', refresh_token: 'x', client_id: `${plain}/none` }),
+    ),
+    '401 invalid_client',
+  )
+})
+
+test.run()

@@ -1,0 +1,101 @@
+/** What is read of answers that may hold anything. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { identityIn, jwtPayload, valueAt } from '../../../../../dataplane/authserver/login/upstream/identity.ts'
+import {
+  documentOf,
+  errorIn,
+  secondsOf,
+  standardAnswer,
+} from '../../../../../dataplane/authserver/login/upstream/token-answer.ts'
+
+const jwtOf = (payload: unknown) => `e30.${Buffer.from(JSON.stringify(payload)).toString('base64url')}.c2ln`
+
+test('a path leads to members of the document alone', () => {
+  const document = JSON.parse('{"a":{"b":{"c":1}},"a.b":2,"list":[{"x":3}],"own":{"__proto__":{"y":4}}}')
+  const table: readonly [string, unknown][] = [
+    ['a.b.c', 1],
+    ['a.b', 2],
+    ['list.0.x', 3],
+    ['own.__proto__.y', 4],
+    ['__proto__', undefined],
+    ['constructor', undefined],
+    ['constructor.name', undefined],
+    ['a.__proto__.toString', undefined],
+    ['a.b.c.toFixed', undefined],
+    ['', undefined],
+    ['.', undefined],
+    ['a..b', undefined],
+    [`a${'.b'.repeat(126)}`, undefined],
+  ]
+  for (const [path, value] of table) assert.equal(valueAt(document, path), value, path)
+  for (const nothing of [undefined, null, 'text', 7, true]) assert.is(valueAt(nothing, 'length'), undefined)
+})
+
+test('a path leads on into the payload of a JWT where it may, and into no other text', () => {
+  const document = { id_token: jwtOf({ sub: 'u', inner: jwtOf({ sub: 'v' }) }), text: 'a.b', four: 'a.b.c.d' }
+  assert.is(valueAt(document, 'id_token.sub'), undefined)
+  assert.is(valueAt(document, 'id_token.sub', jwtPayload), 'u')
+  assert.is(valueAt(document, 'id_token.inner.sub', jwtPayload), 'v')
+  for (const path of ['text.length', 'four.sub', 'id_token.length'])
+    assert.is(valueAt(document, path, jwtPayload), undefined)
+  for (const text of ['', '..', 'a.b.c', 'a.!.c', `a.${Buffer.from('null').toString('base64url')}.c`])
+    assert.is(valueAt({ text }, 'text.sub', jwtPayload), undefined, text)
+})
+
+test('the first field that is there names the user, or nobody does', () => {
+  const paths = { subject: ['id', 'login'], name: ['name', 'login'], email: ['email'] }
+  assert.equal(identityIn({ id: 7, login: 'l' }, paths), { subject: '7', name: 'l' })
+  assert.equal(identityIn({ id: null, login: 'l', name: '', email: 3 }, paths), { subject: 'l', name: 'l' })
+  assert.equal(identityIn({ id: '', login: 'l', email: 'e' }, paths), { subject: 'l', name: 'l', email: 'e' })
+  for (const id of [{}, [], true, 1.5, 2 ** 53, -(2 ** 53), Number.NaN, 'x'.repeat(257)])
+    assert.throws(() => identityIn({ id, login: 'l' }, paths), 'no usable subject')
+  assert.throws(() => identityIn({}, paths), 'no usable subject')
+  assert.throws(() => identityIn(JSON.parse('{"__proto__":{"id":1}}'), paths), 'no usable subject')
+})
+
+test('answers are brought into the standard form', () => {
+  const nested = { accessTokenPath: 'a.t', refreshTokenPath: 'a.r', expiresInPath: 'a.e', scopePath: 'a.s' }
+  assert.equal(standardAnswer({ a: { t: 'x', r: 'y', e: '60', s: 'p,q r' }, token_type: 'user' }, nested), {
+    access_token: 'x',
+    token_type: 'Bearer',
+    refresh_token: 'y',
+    expires_in: 60,
+    scope: 'p q r',
+  })
+  assert.equal(standardAnswer({ access_token: 'x', scope: '', expires_in: -1 }, undefined), {
+    access_token: 'x',
+    token_type: 'Bearer',
+  })
+  assert.equal(standardAnswer(null, nested), { access_token: undefined, token_type: 'Bearer' })
+  const form = documentOf('access_token=x&__proto__=y', 'Application/X-WWW-Form-Urlencoded; charset=utf-8')
+  assert.is(standardAnswer(form, undefined).access_token, 'x')
+  assert.is(documentOf('access_token=x', 'text/plain'), undefined)
+})
+
+test('lifetimes are seconds, or not said', () => {
+  for (const [value, seconds] of [
+    [60, 60],
+    ['60', 60],
+    [0.5, 0.5],
+    [0, undefined],
+    [-1, undefined],
+    [1e308, undefined],
+    ['1e308', undefined],
+    [Number.POSITIVE_INFINITY, undefined],
+    [null, undefined],
+    [{}, undefined],
+    [[60], undefined],
+  ])
+    assert.is(secondsOf(value), seconds, String(value))
+})
+
+test('errors are known at any status, by a few codes of ours', () => {
+  assert.is(errorIn({ error: 'bad_refresh_token' }), 'invalid_grant')
+  assert.is(errorIn({ error: 'whatever it says' }), 'invalid_request')
+  assert.is(errorIn({ error: { message: 'x' } }), 'invalid_request')
+  for (const document of [{}, { error: null }, { error: '' }, [], null, 'error'])
+    assert.is(errorIn(document), undefined)
+})
+
+test.run()

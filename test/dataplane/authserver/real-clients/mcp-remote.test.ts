@@ -1,0 +1,94 @@
+/** The npm package `mcp-remote`, by which clients that speak stdio alone reach a server, does the whole login. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { Client } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { secret } from '../../../secrets/watch.ts'
+import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { type AuthServerUnderTest, startAuthServer } from '../../../support/identity/auth-server.ts'
+import { UserAgent } from '../../../support/identity/user-agent.ts'
+import { freePort } from '../../../support/network/free-port.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const PROXY = fileURLToPath(import.meta.resolve('mcp-remote/dist/proxy.js'))
+
+let raw: RawServer
+let server: AuthServerUnderTest
+let home: string
+const cleanups: (() => Promise<unknown>)[] = []
+test.before(async () => {
+  raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  server = await startAuthServer({
+    providers: ['corp', 'code'],
+    gateway: { backends: [injecting('b', raw.url, 'code')] },
+  })
+  home = await mkdtemp(join(tmpdir(), 'portico-mcp-remote-'))
+})
+test.after(async () => {
+  for (const cleanup of cleanups.reverse()) await cleanup()
+  await server.close()
+  await raw.close()
+  await rm(home, { recursive: true })
+})
+
+/** Starts it with what it has kept so far, and a person at a browser where it asks for one. */
+async function connect(agent: UserAgent) {
+  const port = await freePort()
+  const transport = new StdioClientTransport({
+    command: process.execPath,
+    args: [PROXY, server.resource, String(port), '--host', '127.0.0.1', '--allow-http'],
+    // Without a browser to open it says where to go.
+    env: { HOME: home, PATH: '/nowhere', MCP_REMOTE_CONFIG_DIR: home },
+    stderr: 'pipe',
+  })
+  let said = ''
+  let isVisited = false
+  transport.stderr?.on('data', (chunk) => {
+    said += chunk
+    const url = /^\s*(http\S+\/oauth\/authorize\?\S+)\s*$/m.exec(said)?.[1]
+    if (url === undefined || isVisited) return
+    isVisited = true
+    visit(agent, url, port).catch((error: unknown) => {
+      said += String(error)
+    })
+  })
+  const client = new Client({ name: 'test', version: '1' })
+  const late = wait(60_000, undefined, { ref: false }).then(() => {
+    throw new Error(`not connected; it has said:\n${said}`)
+  })
+  await Promise.race([client.connect(transport), late])
+  cleanups.push(() => client.close())
+  return { client, isVisited: () => isVisited, said: () => said }
+}
+
+async function visit(agent: UserAgent, url: string, port: number): Promise<void> {
+  const end = await agent.follow(url, (at) => new URL(at).port === String(port))
+  secret(new URL(end.url).searchParams.get('code') ?? '')
+  await (await fetch(end.url)).text()
+}
+
+test('it registers, logs a person in at two providers, and calls a tool', async () => {
+  const agent = new UserAgent()
+  const { client, isVisited, said } = await connect(agent)
+  assert.ok(isVisited(), said())
+  assert.match(agent.questions[0] ?? '', /MCP|mcp/)
+  assert.equal(
+    (await client.listTools()).tools.map(({ name }) => name),
+    ['b_t'],
+  )
+  await client.callTool({ name: 'b_t', arguments: {} })
+  assert.match(raw.calls('tools/call').at(-1)?.headers.authorization ?? '', /^Bearer /)
+})
+
+test('the next time it goes on with the tokens that it has kept', async () => {
+  const { client, isVisited } = await connect(new UserAgent())
+  assert.is((await client.listTools()).tools.length, 1)
+  assert.not.ok(isVisited())
+})
+
+test.run()

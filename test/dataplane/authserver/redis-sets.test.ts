@@ -1,0 +1,196 @@
+/** The authorization server over Redis as it is run in production: Sentinels and a failover, a Cluster, an ACL user. */
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
+import { secret } from '../../secrets/watch.ts'
+import { eventually } from '../../support/eventually.ts'
+import { startGateway } from '../../support/gateway/gateway.ts'
+import { postModern } from '../../support/gateway/post.ts'
+import { refusal, startAuthServer, TestClient, type Tokens, tokensOf } from '../../support/identity/auth-server.ts'
+import { startRedis } from '../../support/network/redis-server.ts'
+import { asked, field, MASTER_NAME, startCluster, startSentinelSet } from '../../support/network/redis-sets.ts'
+
+type RedisSettings = NonNullable<NonNullable<AuthServerConfig['storage']>['redis']>
+
+const hmacSecret = secret(randomBytes(32).toString('base64url'))
+const password = secret(randomBytes(16).toString('hex'))
+const key = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' })
+const prepare = async (directory: string) => {
+  await writeFile(join(directory, 'hmac'), hmacSecret)
+  await writeFile(join(directory, 'key.pem'), key)
+  await writeFile(join(directory, 'username'), 'portico')
+  await writeFile(join(directory, 'password'), password)
+}
+
+const cleanups: (() => Promise<unknown>)[] = []
+test.after.each(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+const serve = async (redis: RedisSettings) => {
+  const server = await startAuthServer({
+    authServer: { hmacSecretFiles: ['hmac'], signingKeyFiles: ['key.pem'], storage: { type: 'redis', redis } },
+    prepare,
+  })
+  cleanups.push(server.close)
+  return server
+}
+type Server = Awaited<ReturnType<typeof serve>>
+const replicaOf = async (server: Server) => {
+  const replica = await startGateway(server.config(), prepare)
+  cleanups.push(replica.close)
+  return replica
+}
+const ask = async (token: string, url: string) =>
+  (await postModern(url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status
+const messages = (lines: readonly Record<string, unknown>[]) => lines.map(({ msg }) => String(msg))
+
+test('a failover under load ends no login and forgets no client', async () => {
+  const set = await startSentinelSet()
+  cleanups.push(set.close)
+  const server = await serve({ mode: 'sentinel', addresses: [...set.sentinels], masterName: MASTER_NAME })
+  const replica = await replicaOf(server)
+  const bases = [server.gateway.base, replica.base]
+  // A gateway takes five registrations at once.
+  const ids = await Promise.all(Array.from({ length: 4 }, async () => (await TestClient.register(server.issuer)).id))
+  const users = await Promise.all(
+    [...ids, ...ids, ...ids].map(async (id) => {
+      const client = new TestClient(server.issuer, id)
+      return { client, tokens: await client.login(), after: 0 }
+    }),
+  )
+  let isOver = false
+  let isDown = false
+  const refused: string[] = []
+
+  /** Refreshes at either replica in turn; whatever is not answered is sent again as it was. */
+  async function use(user: { client: TestClient; tokens: Tokens; after: number }): Promise<void> {
+    const { client } = user
+    for (let times = 0; user.after < 4; times++) {
+      const wasDown = isDown
+      const body = { grant_type: 'refresh_token', refresh_token: user.tokens.refresh_token, client_id: client.id }
+      const answer = await fetch(`${bases[times % 2]}/oauth/token`, { method: 'POST', body: new URLSearchParams(body) })
+      if (answer.ok) {
+        user.tokens = await tokensOf(answer)
+        if (wasDown) user.after++
+      } else if (answer.status === 503) await answer.arrayBuffer()
+      else return void refused.push(await refusal(answer))
+      if (isOver) return void refused.push('the time was over')
+      await wait(20)
+    }
+  }
+  const used = Promise.all(users.map(use))
+  await wait(500)
+  const before = await set.masterAddress()
+  await set.master.stop()
+  isDown = true
+  const deadline = setTimeout(() => {
+    isOver = true
+  }, 60_000)
+  await used
+  clearTimeout(deadline)
+  assert.equal(refused, [])
+  assert.is.not(await set.masterAddress(), before)
+  for (const { tokens } of users)
+    for (const base of bases) assert.is(await ask(tokens.access_token, `${base}/mcp`), 200)
+  // What providers gave at these logins is there too, and one set more that each user's next login goes on from.
+  const port = Number((await set.masterAddress()).split(':')[1])
+  const logins = await asked({ port }, async (redis) =>
+    (await redis.keys('*:upstream:*')).filter((name) => !name.includes(':lock:')),
+  )
+  assert.is(logins.length, users.length + 1)
+})
+
+test('an answer that a client relies on waits for a replica, while there is one', async () => {
+  const set = await startSentinelSet()
+  cleanups.push(set.close)
+  const server = await serve({ mode: 'sentinel', addresses: [...set.sentinels], masterName: MASTER_NAME })
+  const waits = async () =>
+    Number(/calls=(\d+)/.exec((await field(set.master, 'commandstats', 'cmdstat_wait')) ?? '')?.[1] ?? 0)
+  const client = await TestClient.register(server.issuer)
+  const registered = await waits()
+  assert.ok(registered > 0, 'a registration waits')
+  const tokens = await client.login()
+  const loggedIn = await waits()
+  assert.ok(loggedIn > registered, 'a login waits')
+  const next = await tokensOf(await client.refresh(tokens.refresh_token))
+  assert.ok((await waits()) > loggedIn, 'a rotation waits')
+  // Without replicas it goes on, and asks no more for a while.
+  for (const other of set.replicas) await other.stop()
+  await eventually('they are gone', async () => (await field(set.master, 'replication', 'connected_slaves')) === '0')
+  const last = await tokensOf(await client.refresh(next.refresh_token))
+  const asked = await waits()
+  await tokensOf(await client.refresh(last.refresh_token))
+  assert.is(await waits(), asked)
+  assert.is(messages(server.gateway.lines).filter((text) => /no replica of Redis/.test(text)).length, 1)
+})
+
+test('a Cluster of three nodes', async () => {
+  const cluster = await startCluster()
+  cleanups.push(cluster.close)
+  const [first] = cluster.nodes.map(({ address }) => address) as [string]
+  const server = await serve({ mode: 'cluster', addresses: [first] })
+  const replica = await replicaOf(server)
+  const client = await TestClient.register(server.issuer)
+  const tokens = await tokensOf(await client.refresh((await client.login()).refresh_token))
+  const again = await fetch(`${replica.base}/oauth/token`, {
+    method: 'POST',
+    body: new URLSearchParams({
+      grant_type: 'refresh_token',
+      refresh_token: tokens.refresh_token,
+      client_id: client.id,
+    }),
+  })
+  const last = await tokensOf(again)
+  assert.is(await ask(last.access_token, server.gateway.url), 200)
+  assert.is((await client.post('revoke', { token: last.refresh_token, client_id: client.id })).status, 200)
+  assert.is(await ask(last.access_token, server.gateway.url), 401)
+  await eventually('the other replica refuses it', async () => (await ask(last.access_token, replica.url)) === 401)
+  const counts = await Promise.all(cluster.nodes.map((node) => asked(node, (redis) => redis.dbsize())))
+  assert.is(counts.filter((count) => count > 0).length, 1, 'all keys of a gateway are in one slot')
+})
+
+test('a user of Redis with the keys and categories that docs name', async () => {
+  const rights = '+@read +@write +@keyspace +@scripting +@transaction +@connection +@pubsub'
+  const redis = await startRedis({
+    settings: ['user default off', `user portico on >${password} ~portico:* &portico:* ${rights}`],
+  })
+  cleanups.push(redis.stop)
+  const server = await serve({ addresses: [redis.address], usernameFile: 'username', passwordFile: 'password' })
+  const client = await TestClient.register(server.issuer)
+  const { refresh_token } = await client.login()
+  const { access_token } = await tokensOf(await client.refresh(refresh_token))
+  assert.is(await ask(access_token, server.gateway.url), 200)
+  const said = messages(server.gateway.lines)
+  assert.ok(
+    said.some((text) => text.includes('may not run INFO')),
+    'nobody knows what Redis drops',
+  )
+  assert.not.ok(said.some((text) => text.includes(password)))
+})
+
+for (const [policy, limit, isWarned] of [
+  ['allkeys-lru', '100mb', true],
+  ['volatile-ttl', '100mb', true],
+  ['noeviction', '100mb', false],
+  ['allkeys-lru', '0', false],
+] as const)
+  test(`${policy} with maxmemory ${limit}: ${isWarned ? 'a warning' : 'nothing to say'}`, async () => {
+    const redis = await startRedis({ settings: [`maxmemory ${limit}`, `maxmemory-policy ${policy}`] })
+    cleanups.push(redis.stop)
+    const server = await serve({ addresses: [redis.address] })
+    await TestClient.register(server.issuer)
+    const warning = () => messages(server.gateway.lines).find((text) => text.includes('noeviction'))
+    if (isWarned) await eventually('it is said', () => warning() !== undefined)
+    else {
+      await eventually('it was asked', async () => ((await field(redis, 'commandstats', 'cmdstat_info')) ?? '') !== '')
+      await wait(50)
+      assert.is(warning(), undefined)
+    }
+  })
+
+test.run()

@@ -1,0 +1,89 @@
+/** A login takes place at one host, wherever the authorization endpoint is: `localhost` and `127.0.0.1` are two. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { AuthServerConfig } from '../../../../dataplane/config/auth-server.ts'
+import { eventually } from '../../../support/eventually.ts'
+import {
+  type AuthServerUnderTest,
+  REDIRECT,
+  startAuthServer,
+  TestClient,
+  tokensOf,
+} from '../../../support/identity/auth-server.ts'
+
+let server: AuthServerUnderTest
+let client: TestClient
+/** The issuer, by the other name of its host. */
+let other: string
+
+test.before(async () => {
+  server = await startAuthServer()
+  other = server.issuer.replace('127.0.0.1', 'localhost')
+  client = await TestClient.register(server.issuer)
+})
+test.after(() => server.close())
+
+const providers = (redirectUri: string): AuthServerConfig['upstreamProviders'] =>
+  (server.config().authServer?.upstreamProviders ?? []).map(({ oidcConfig, ...rest }) =>
+    oidcConfig === undefined ? rest : { ...rest, oidcConfig: { ...oidcConfig, redirectUri } },
+  )
+
+/** Puts a configuration in force; gives its authorization endpoint. */
+async function configured(base: string, redirectUri: string): Promise<string> {
+  const more = { authorizationEndpointBaseUrl: base, upstreamProviders: providers(redirectUri) }
+  const before = (await server.gateway.status()).config
+  await server.gateway.configure(server.config(more))
+  await eventually('the new configuration', async () => (await server.gateway.status()).config !== before)
+  return `${base}/oauth/authorize`
+}
+
+const at = (endpoint: string, url: string) => endpoint + new URL(url).search
+
+test('the browser is sent to the host of the callback once, before it gets its cookie', async () => {
+  const table = [
+    [other, `${server.issuer}/oauth/callback`],
+    [server.issuer, `${other}/oauth/callback`],
+  ] as const
+  for (const [base, redirectUri] of table) {
+    const endpoint = await configured(base, redirectUri)
+    const asked = at(endpoint, client.authorizeUrl({ state: 'a&b=c d' }))
+    const onwards = await client.agent.get(asked)
+    assert.is(onwards.status, 303)
+    assert.equal(onwards.headers.getSetCookie(), [])
+    assert.is(onwards.headers.get('location'), redirectUri.replace('/callback', '/login') + new URL(asked).search)
+    client.agent.visited.length = 0
+    const end = await client.agent.follow(asked, (url) => url.startsWith(REDIRECT))
+    const found = new URL(end.url).searchParams
+    assert.is(found.get('state'), 'a&b=c d')
+    assert.is(found.get('iss'), server.issuer)
+    assert.ok((await tokensOf(await client.exchange(found.get('code') ?? ''))).access_token)
+    // Of our own pages the first alone is at the other host.
+    const own = client.agent.visited.filter((url) => url.includes('/oauth/'))
+    const { host } = new URL(redirectUri)
+    assert.equal([...new Set(own.slice(1).map((url) => new URL(url).host))], [host])
+    assert.is.not(new URL(own[0] ?? '').host, host)
+  }
+})
+
+test('a Host header changes nothing of where the browser is sent', async () => {
+  const endpoint = await configured(other, `${server.issuer}/oauth/callback`)
+  for (const headers of [{ 'x-forwarded-host': 'evil.example' }, { forwarded: 'host=evil.example' }] as Record<
+    string,
+    string
+  >[]) {
+    const onwards = await client.agent.get(at(endpoint, client.authorizeUrl()), headers)
+    assert.ok(onwards.headers.get('location')?.startsWith(`${server.issuer}/oauth/login?`))
+  }
+  const long = await client.agent.get(`${endpoint}?x=${'y'.repeat(16_400)}`)
+  assert.is(long.status, 400)
+})
+
+test('what is wrong with the request is told at the host of the callback, as anywhere', async () => {
+  const endpoint = `${other}/oauth/authorize`
+  const wrong = at(endpoint, client.authorizeUrl({ client_id: 'A'.repeat(22) }))
+  const end = await client.agent.follow(wrong, () => false)
+  assert.is(end.response?.status, 400)
+  assert.ok(end.url.startsWith(`${server.issuer}/oauth/login`))
+})
+
+test.run()

@@ -1,0 +1,162 @@
+/** Policies that judge callers by their login at one provider, in place of the gateway's own token. */
+import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { decodeJwt } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
+import { secret } from '../../../secrets/watch.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const hmacSecret = secret(randomBytes(32).toString('base64url'))
+const EVERYTHING = 'permit(principal, action, resource);'
+const FOR_DEV =
+  'permit(principal == Client::"dev", action, resource) when { principal has claim_email && principal.claim_email == "dev@example.com" };'
+
+let redis: RedisServer
+let raw: RawServer
+let server: AuthServerUnderTest
+let client: TestClient
+
+test.before(async () => {
+  redis = await startRedis()
+  raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  server = await startAuthServer({
+    providers: ['corp', 'code'],
+    authServer: {
+      hmacSecretFiles: ['hmac'],
+      storage: { type: 'redis', redis: { addresses: [redis.address] } },
+    },
+    gateway: { backends: [injecting('b', raw.url, 'corp')] },
+    prepare: (directory) => writeFile(join(directory, 'hmac'), hmacSecret),
+  })
+  client = await TestClient.register(server.issuer)
+})
+test.after(async () => {
+  await server.close()
+  await raw.close()
+  await redis.stop()
+})
+
+const judge = async (...policies: string[]) => {
+  await use({ authz: { policies, primaryUpstreamProvider: 'code' } })
+}
+let inForce = ''
+async function use(changes: Partial<GatewayConfig>, authServer = {}): Promise<void> {
+  const text = JSON.stringify([changes, authServer])
+  if (text === inForce) return
+  inForce = text
+  const before = (await server.gateway.status()).config
+  await server.gateway.configure(server.config(authServer, changes))
+  await eventually('it is in force', async () => (await server.gateway.status()).config !== before)
+}
+async function loginAs(corp: string, code: string): Promise<string> {
+  for (const [index, user] of [corp, code].entries()) {
+    const upstream = server.upstreams[index]
+    if (upstream === undefined) continue
+    upstream.user = user
+    client.agent.forget(new URL(upstream.issuer).host)
+  }
+  return (await client.login()).access_token
+}
+const post = (method: string, params: Record<string, unknown>, token: string) =>
+  postModern(server.gateway.url, method, params, { authorization: `Bearer ${token}` })
+const call = async (token: string) => (await post('tools/call', { name: 'b_t' }, token)).status
+const listed = async (token: string) => {
+  const { json } = await post('tools/list', {}, token)
+  return (json.result as { tools: { name: string }[] }).tools.map(({ name }) => name)
+}
+
+test('subject and claims are those of the ID token of that provider', async () => {
+  await judge(FOR_DEV)
+  const dev = await loginAs('alice', 'dev')
+  const other = await loginAs('alice', 'other')
+  assert.is(decodeJwt(dev).sub, decodeJwt(other).sub, 'one user of the gateway')
+  assert.is(await call(dev), 200)
+  assert.equal(await listed(dev), ['b_t'])
+  assert.is(await call(other), 403)
+  assert.equal(await listed(other), [])
+  assert.is(await call(dev), 200, 'and neither changes what the other may')
+})
+
+test('the gateway’s own subject and claims count for nothing', async () => {
+  const token = await loginAs('dev', 'other')
+  const { sub, email } = decodeJwt(token)
+  assert.is(email, 'dev@example.com')
+  await judge(FOR_DEV, `permit(principal == Client::"${sub}", action, resource);`)
+  assert.is(await call(token), 403)
+  assert.equal(await listed(token), [])
+})
+
+test('a login without that provider may nothing, whatever is permitted', async () => {
+  const { upstreamProviders } = server.config().authServer as NonNullable<GatewayConfig['authServer']>
+  await use({}, { upstreamProviders: upstreamProviders.slice(0, 1) })
+  const token = await loginAs('alice', 'dev')
+  assert.is(await call(token), 200)
+  await judge(EVERYTHING)
+  assert.is(await call(token), 403)
+  assert.equal(await listed(token), [])
+  assert.is(await call(await loginAs('alice', 'dev')), 200)
+  // Without the provider the token itself is judged again.
+  await use({ authz: { policies: [EVERYTHING] } })
+  assert.is(await call(token), 200)
+})
+
+test('while what providers gave can’t be read nobody is let in, and nothing is denied for good', async () => {
+  await judge(FOR_DEV)
+  const token = await loginAs('alice', 'dev')
+  await redis.stop()
+  const { status, json } = await post('tools/call', { name: 'b_t' }, token)
+  assert.is(status, 503)
+  assert.not.match(JSON.stringify(json), /redis|127\.0\.0\.1/i)
+  redis = await startRedis({ port: redis.port })
+})
+
+test('it is explained by the claims that are asked about', async () => {
+  await judge(FOR_DEV)
+  const explain = async (caller: object | undefined) => {
+    const body = JSON.stringify({ caller, tool: 'b_t' })
+    const response = await fetch(`${server.gateway.adminUrl}/explain`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+    })
+    assert.is(response.status, 200, await response.clone().text())
+    return (await response.json()) as { allowed: boolean; reason: string }
+  }
+  assert.ok((await explain({ sub: 'dev', email: 'dev@example.com' })).allowed)
+  assert.not.ok((await explain({ sub: 'dev' })).allowed)
+  const nobody = await explain(undefined)
+  assert.not.ok(nobody.allowed)
+  assert.match(nobody.reason, /has not logged in at "code"/)
+})
+
+test('a provider that has no ID tokens, or is none, is refused with the configuration', async () => {
+  for (const provider of ['other', 'corp']) {
+    const oauth2 = {
+      name: 'corp',
+      type: 'oauth2' as const,
+      oauth2Config: {
+        authorizationEndpoint: 'http://127.0.0.1:1/a',
+        tokenEndpoint: 'http://127.0.0.1:1/t',
+        clientId: 'x',
+      },
+    }
+    const authz = { policies: [EVERYTHING], primaryUpstreamProvider: provider }
+    await server.gateway.configure(server.config({ upstreamProviders: [oauth2] }, { authz, backends: [] }))
+    const found = async () =>
+      (await server.gateway.status()).refused.find(({ pointer }) => pointer === '/authz/primaryUpstreamProvider')
+    await eventually('it is refused', async () => (await found()) !== undefined)
+    assert.match((await found())?.message ?? '', provider === 'corp' ? /of type oidc/ : /must name one of/)
+    await server.gateway.configure(server.config())
+    await eventually('it is good again', async () => (await server.gateway.status()).refused.length === 0)
+  }
+})
+
+test.run()

@@ -1,0 +1,299 @@
+/** Users log in at providers that speak OAuth 2 alone, each in its own way. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { decodeJwt } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { OAuth2UpstreamConfig } from '../../../../dataplane/config/authserver/upstream.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
+import {
+  type Flavour,
+  github,
+  type OAuth2Provider,
+  oauth2Upstream,
+  slack,
+  startOAuth2Provider,
+  writeSecret,
+} from '../../../support/identity/oauth2-provider.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+let provider: OAuth2Provider
+let raw: RawServer
+
+test.before(async () => {
+  raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+})
+test.before.each(async () => {
+  raw.seen.length = 0
+  provider = await startOAuth2Provider()
+})
+test.after.each(() => provider.close())
+test.after(() => raw.close())
+
+const GITHUB_USER = {
+  fieldMapping: { subjectFields: ['id', 'login'], nameFields: ['name', 'login'], emailFields: ['email'] },
+}
+/** JSON that is nested deeper than a stack is. */
+const DEEP = '['.repeat(400_000) + ']'.repeat(400_000)
+const HEADERS = { Accept: 'application/x+json', 'X-Version': '2' }
+const AT_SLACK = {
+  tokenResponseMapping: {
+    accessTokenPath: 'authed_user.access_token',
+    scopePath: 'authed_user.scope',
+    refreshTokenPath: 'authed_user.refresh_token',
+    expiresInPath: 'authed_user.expires_in',
+  },
+  identityFromToken: { subjectPath: 'authed_user.id' },
+}
+const userAt = (more: object = {}) => ({ userInfo: { endpointUrl: `${provider.url}/user`, ...more } })
+
+/** Does something with a gateway whose users log in at the provider, in this flavour. */
+async function withGateway(
+  flavour: Flavour,
+  config: Partial<OAuth2UpstreamConfig>,
+  use: (server: AuthServerUnderTest, client: TestClient) => Promise<void>,
+): Promise<void> {
+  provider.flavour = flavour
+  const server = await startAuthServer({
+    authServer: { upstreamProviders: [oauth2Upstream('code', provider, config)] },
+    gateway: { backends: [injecting('own', raw.url, 'code')] },
+    prepare: (directory) => writeSecret(directory, provider),
+  })
+  try {
+    await use(server, await TestClient.register(server.issuer))
+    assert.not.match(JSON.stringify(server.gateway.lines), 'secret details')
+  } finally {
+    await server.close()
+  }
+}
+
+const call = async (server: AuthServerUnderTest, token: string) =>
+  (await postModern(server.gateway.url, 'tools/call', { name: 'own_t' }, { authorization: `Bearer ${token}` })).json
+const sent = () => raw.calls('tools/call').map(({ headers }) => headers.authorization)
+
+test('GitHub: numeric ids, a secret in the form, errors at 200', () =>
+  withGateway(github, { scopes: ['repo', 'user:email'], ...userAt(GITHUB_USER) }, async (server, client) => {
+    const { access_token: token } = await client.login()
+    const claims = decodeJwt(token)
+    assert.is(claims['name'], 'user-1001')
+    assert.is(claims['email'], '1001@example.com')
+    const [query] = provider.authorizations
+    assert.is(query?.get('scope'), 'repo user:email')
+    assert.is(query?.get('nonce'), null)
+    assert.is(query?.get('code_challenge_method'), 'S256')
+    assert.equal(
+      provider.userRequests.map(({ method, headers }) => [method, headers.accept]),
+      [['GET', 'application/json']],
+    )
+    assert.is(provider.userRequests[0]?.headers['user-agent'], 'portico')
+    assert.ok((await call(server, token)).result)
+    assert.equal(sent(), [`Bearer ${provider.given.at(-1)}`])
+    assert.is(decodeJwt((await client.login()).access_token).sub, claims.sub)
+    provider.user = '1002'
+    assert.is.not(decodeJwt((await client.login()).access_token).sub, claims.sub)
+    // The way that was found is kept. Another person at the same browser is asked anew, and so logs in twice.
+    assert.equal(
+      provider.asked.map(({ way }) => way),
+      ['basic', 'post', 'post', 'post', 'post'],
+    )
+    provider.user = undefined
+    assert.is((await client.authorize()).get('error'), 'access_denied')
+  }))
+
+test('Slack: the token and the user are inside the answer', () =>
+  withGateway(slack, AT_SLACK, async (server, client) => {
+    provider.user = 'U123'
+    const { access_token: token } = await client.login()
+    assert.ok((await call(server, token)).result)
+    assert.equal(sent(), [`Bearer ${provider.given.at(-1)}`])
+    assert.equal(
+      provider.asked.map(({ way }) => way),
+      ['basic'],
+    )
+    assert.is(decodeJwt((await client.login()).access_token).sub, decodeJwt(token).sub)
+  }))
+
+test('nested tokens are refreshed as they are given, and what has ended is told once', async () => {
+  const short: Flavour = {
+    ...slack,
+    tokens: ({ user, accessToken, refreshToken }, { form }) => {
+      const expires = form['grant_type'] === 'refresh_token' ? 43_200 : 1
+      const own = { id: user, access_token: accessToken, refresh_token: refreshToken, expires_in: expires }
+      return { body: { ok: true, access_token: 'token-of-the-app', authed_user: own } }
+    },
+  }
+  await withGateway(short, AT_SLACK, async (server, client) => {
+    const { access_token: token } = await client.login()
+    await delay(1100)
+    assert.ok((await call(server, token)).result)
+    assert.is(provider.asked.length, 2)
+    assert.equal(sent(), [`Bearer ${provider.given[1]}`])
+    const another = (await client.login()).access_token
+    provider.flavour = {
+      ...short,
+      ways: ['none'],
+      error: () => ({ body: { ok: false, error: 'token_revoked', detail: 'secret details' } }),
+    }
+    await delay(1100)
+    const before = provider.asked.length
+    for (let calls = 0; calls < 3; calls++)
+      assert.match((await call(server, another)).error.message, 'you have to log in at the provider "code" again')
+    assert.is(provider.asked.length, before + 1)
+  })
+})
+
+test('a provider that gives a refresh token once: later logins of the same user go on with it', async () => {
+  let logins = 0
+  const once: Flavour = {
+    tokens: ({ accessToken, refreshToken }, { form }) => {
+      const isFirst = form['grant_type'] === 'authorization_code' && logins++ === 0
+      const body = { access_token: accessToken, token_type: 'Bearer', expires_in: 1 }
+      return { body: isFirst ? { ...body, refresh_token: refreshToken } : body }
+    },
+  }
+  await withGateway(once, userAt(), async (server, client) => {
+    await client.login()
+    const { access_token: token } = await client.login()
+    provider.user = '1002'
+    const { access_token: others } = await client.login()
+    await delay(1100)
+    assert.match((await call(server, others)).error.message, 'you have to log in at the provider "code" again')
+    assert.ok((await call(server, token)).result)
+    assert.is(provider.asked.at(-1)?.form['grant_type'], 'refresh_token')
+  })
+})
+
+test('public clients send their id; answers as forms are read', () =>
+  withGateway(
+    {
+      ways: ['none'],
+      tokens: ({ accessToken }) => ({
+        type: 'application/x-www-form-urlencoded',
+        body: `access_token=${accessToken}&token_type=bearer&expires=5184000`,
+      }),
+    },
+    {},
+    async (server) => {
+      const own = oauth2Upstream('code', provider, userAt({ httpMethod: 'POST', additionalHeaders: HEADERS }))
+      const { clientSecretFile: _, ...open } = own.oauth2Config as OAuth2UpstreamConfig
+      await server.gateway.configure(server.config({ upstreamProviders: [{ ...own, oauth2Config: open }] }))
+      const client = await TestClient.register(server.issuer)
+      await eventually('the new configuration', async () => (await client.authorize()).has('code'))
+      const [request] = provider.userRequests
+      assert.is(request?.method, 'POST')
+      assert.is(request?.headers.accept, 'application/x+json')
+      assert.is(request?.headers['x-version'], '2')
+      assert.equal([...new Set(provider.asked.slice(-1).map(({ way }) => way))], ['none'])
+    },
+  ))
+
+test('where nothing says who the user is each login is a user of its own, and is asked each time', () =>
+  withGateway({}, {}, async (server, client) => {
+    const first = await client.login()
+    const second = await client.login()
+    assert.is.not(decodeJwt(first.access_token).sub, decodeJwt(second.access_token).sub)
+    assert.is(client.agent.questions.length, 2)
+    assert.is(decodeJwt(first.access_token)['isSynthetic'], undefined)
+    for (const { access_token: token } of [first, second]) assert.ok((await call(server, token)).result)
+    assert.ok(server.gateway.lines.some(({ msg }) => String(msg).includes('each login is a user of its own')))
+  }))
+
+test('an ID token beside the tokens is not taken, and not kept; its claims may be read where they are named', () => {
+  const payload = Buffer.from(JSON.stringify({ sub: 'U7', 'https://example.com/name': 'Seven' })).toString('base64url')
+  const flavour: Flavour = {
+    tokens: ({ accessToken }) => ({
+      body: { access_token: accessToken, token_type: 'Bearer', id_token: `e30.${payload}.c2ln` },
+    }),
+  }
+  const identityFromToken = { subjectPath: 'id_token.sub' }
+  return withGateway(flavour, { identityFromToken }, async (_server, client) => {
+    const { access_token: token } = await client.login()
+    assert.is(decodeJwt((await client.login()).access_token).sub, decodeJwt(token).sub)
+  })
+})
+
+test('answers that won’t do end the login, in fixed words', () => {
+  const token = 'words-of-the-provider'
+  const at = (changes: object) => ({ body: { access_token: token, token_type: 'Bearer', ...changes } })
+  const answers: Flavour[] = [
+    { tokens: () => ({ status: 500, body: token }) },
+    { tokens: () => ({ status: 302, body: token }) },
+    { tokens: () => ({ body: `"${token}` }) },
+    { tokens: () => ({ body: [token] }) },
+    { tokens: () => ({ body: null }) },
+    { tokens: () => ({ body: {} }) },
+    { tokens: () => ({ body: { x: 'y'.repeat(1_200_000) } }) },
+    { tokens: () => ({ body: { error: { message: token } } }) },
+    { tokens: () => at({ token_type: 'mac' }) },
+    { tokens: () => at({ token_type: 7 }) },
+    { tokens: () => at({ access_token: { [token]: 1 } }) },
+    { tokens: () => at({ access_token: '' }) },
+    { tokens: () => at({ access_token: `${token}\r\nx: y` }) },
+    { tokens: () => at({ access_token: 'é' }) },
+    { tokens: () => at({ access_token: 'a'.repeat(40_000) }) },
+    { tokens: () => ({ body: `{"access_token":${DEEP}}` }) },
+    { tokens: () => ({ body: `{"access_token":"x","scope":${DEEP},"token_type":{}}` }) },
+    { user: () => ({ body: `{"sub":${DEEP}}` }) },
+    { user: () => ({ status: 403, body: { sub: token } }) },
+    { user: () => ({ body: `${token}` }) },
+    { user: () => ({ body: [{ sub: token }] }) },
+    ...['', null, true, {}, [token], 2 ** 53, 1.5, 'x'.repeat(257), 'x'.repeat(10_000_000)].map(
+      (sub): Flavour => ({ user: () => ({ body: { sub } }) }),
+    ),
+    { user: () => ({ body: '{"__proto__":{"sub":"x"}}' }) },
+    { callback: { iss: 'https://other.example' } },
+  ]
+  return withGateway({}, userAt(), async (server, client) => {
+    const { upstreamProviders = [] } = server.config().authServer ?? {}
+    const other = {
+      name: 'other',
+      type: 'oidc' as const,
+      oidcConfig: { issuerUrl: 'https://other.example', clientId: 'x' },
+    }
+    await server.gateway.configure(server.config({ upstreamProviders: [...upstreamProviders, other] }))
+    await eventually('the new configuration', async () => {
+      const answered = await client.authorize().catch((error: Error) => error)
+      return answered instanceof URLSearchParams && answered.has('error')
+    })
+    for (const flavour of answers) {
+      provider.flavour = flavour
+      const found = await client.authorize()
+      assert.is(
+        found.get('error'),
+        'server_error',
+        JSON.stringify(flavour.tokens?.toString() ?? flavour.user?.toString()),
+      )
+      assert.not.ok(found.toString().includes(token))
+    }
+    assert.not.ok(JSON.stringify(server.gateway.lines).includes(token))
+  })
+})
+
+test('lifetimes and optional parts of any kind are no obstacle', () =>
+  withGateway({}, userAt(), async (server, client) => {
+    for (const changes of [
+      { expires_in: -1 },
+      { expires_in: 0 },
+      { expires_in: '1e308' },
+      { expires_in: 'soon' },
+      { expires_in: {} },
+      { refresh_token: 7 },
+      { scope: ['a', 'b', 3] },
+      { scope: { a: 1 } },
+      { id_token: 7 },
+    ]) {
+      provider.flavour = {
+        tokens: ({ accessToken }) => ({ body: { access_token: accessToken, token_type: 'Bearer', ...changes } }),
+      }
+      const { access_token: token } = await client.login()
+      assert.ok((await call(server, token)).result, JSON.stringify(changes))
+    }
+    provider.flavour = {
+      tokens: ({ accessToken }) => ({ body: `{"access_token":"${accessToken}","expires_in":1e308}` }),
+    }
+    assert.ok((await call(server, (await client.login()).access_token)).result)
+  }))
+
+test.run()

@@ -1,0 +1,70 @@
+/** Name and e-mail address may come from elsewhere; who the user is, is said by the ID token. */
+import type { ServerResponse } from 'node:http'
+import { decodeJwt } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
+
+let server: AuthServerUnderTest
+let client: TestClient
+/** What is answered elsewhere. */
+let elsewhere: { status?: number; body: unknown }
+const tokens: (string | undefined)[] = []
+
+test.before(async () => {
+  server = await startAuthServer()
+  const [corp] = server.config().authServer?.upstreamProviders ?? []
+  if (corp?.oidcConfig === undefined) throw new Error('there is no provider')
+  const userInfoOverride = {
+    endpointUrl: `${server.upstream.issuer}/elsewhere`,
+    fieldMapping: { nameFields: ['displayName'], emailFields: ['mail', 'addresses.0.value'] },
+  }
+  server.upstream.before = ({ url, headers }, response) => {
+    if (url !== '/elsewhere') return false
+    tokens.push(headers.authorization)
+    reply(response)
+    return true
+  }
+  const oidcConfig = { ...corp.oidcConfig, userInfoOverride }
+  await server.gateway.configure(server.config({ upstreamProviders: [{ ...corp, oidcConfig }] }))
+  client = await TestClient.register(server.issuer)
+  elsewhere = { body: {} }
+  await eventually('the new configuration', async () => {
+    await client.login()
+    return tokens.length > 0
+  })
+})
+test.after(() => server.close())
+
+function reply(response: ServerResponse): void {
+  const { status = 200, body } = elsewhere
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+}
+
+test('what is said elsewhere counts before the ID token, for what is shown', async () => {
+  elsewhere = { body: {} }
+  const plain = decodeJwt((await client.login()).access_token)
+  assert.is(plain['name'], 'Person alice')
+  elsewhere = { body: { sub: 'alice', displayName: 'Alice L.', mail: '', addresses: [{ value: 'a@x' }] } }
+  const claims = decodeJwt((await client.login()).access_token)
+  assert.equal([claims.sub, claims['name'], claims['email']], [plain.sub, 'Alice L.', 'a@x'])
+  assert.ok(tokens.every((header) => header?.startsWith('Bearer ')))
+})
+
+test('another user there, or an answer that won’t do, ends the login', async () => {
+  for (const answer of [
+    { body: { sub: 'bob' } },
+    { body: { sub: 7 } },
+    { body: { sub: {} } },
+    { body: [] },
+    { body: null },
+    { status: 401, body: { sub: 'alice' } },
+    { status: 302, body: { sub: 'alice' } },
+  ]) {
+    elsewhere = answer
+    assert.is((await client.authorize()).get('error'), 'server_error', JSON.stringify(answer))
+  }
+})
+
+test.run()

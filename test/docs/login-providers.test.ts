@@ -1,0 +1,22 @@
+/** The manifests in docs/login-providers.md are served as they stand. */
+import { readFileSync } from 'node:fs'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { condition, configText, plansOfText } from '../support/operator/plans.ts'
+
+const text = readFileSync(new URL('../../docs/login-providers.md', import.meta.url), 'utf8')
+const blocks = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)
+const others = 'kind: MCPGroup\nmetadata: {name: tools}\nspec: {}\n'
+
+test('each gateway logs its users in at all of its providers', () => {
+  assert.is(blocks.length, 2)
+  for (const block of blocks) {
+    const plan = plansOfText(`${others}---\n${block}`).get('VirtualMCPServer/tools')
+    assert.is(condition(plan, 'Valid'), 'True ConfigValid')
+    assert.is(condition(plan, 'ReferencesResolved') ?? 'True AllFound', 'True AllFound')
+    assert.is(condition(plan, 'IdentitySynthesized'), undefined)
+    for (const [, name] of block.matchAll(/^ {6}- name: (\w+)$/gm)) assert.match(configText(plan), `name: ${name}\n`)
+  }
+})
+
+test.run()

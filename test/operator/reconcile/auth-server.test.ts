@@ -1,0 +1,329 @@
+/** `authServerConfig` of a gateway: what it becomes, and what the conditions say of one that can't be had. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse, stringify } from 'yaml'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { condition, configText, type Plans, plansOfText } from '../../support/operator/plans.ts'
+
+const provider = (more: object = {}, oidc: object = {}) => ({
+  name: 'corp',
+  type: 'oidc',
+  oidcConfig: { issuerUrl: 'https://idp.example', clientId: 'tools', ...oidc },
+  ...more,
+})
+
+const settings = (more: object = {}) => ({
+  issuer: 'https://tools.example',
+  upstreamProviders: [provider()],
+  ...more,
+})
+
+const KEPT = {
+  signingKeySecretRefs: [{ name: 'keys', key: 'signing.pem' }],
+  hmacSecretRefs: [{ name: 'keys', key: 'hmac' }],
+  storage: { type: 'redis', redis: { addr: 'redis:6379' } },
+}
+
+const WORLD = `
+---
+kind: MCPGroup
+metadata: {name: tools}
+spec: {}
+---
+kind: MCPOIDCConfig
+metadata: {name: own}
+spec: {type: inline, inline: {issuer: "https://tools.example"}}
+---
+kind: MCPOIDCConfig
+metadata: {name: other}
+spec: {type: inline, inline: {issuer: "https://idp.example"}}
+---
+kind: Secret
+metadata: {name: keys}
+stringData: {signing.pem: a, hmac: b}
+`
+
+const plansFor = (authServerConfig: object, spec: object = {}, more = ''): Plans =>
+  plansOfText(
+    stringify({
+      kind: 'VirtualMCPServer',
+      metadata: { name: 'tools' },
+      spec: {
+        groupRef: { name: 'tools' },
+        incomingAuth: { type: 'oidc', audience: 'tools', oidcConfigRef: { name: 'own' } },
+        authServerConfig,
+        ...spec,
+      },
+    }) +
+      WORLD +
+      more,
+  )
+
+const told = (plans: Plans, type: string) => condition(plans.get('VirtualMCPServer/tools'), type)
+const isHeld = (plans: Plans) => plans.get('VirtualMCPServer/tools')?.children === 'hold'
+const configOf = (plans: Plans) => parse(configText(plans.get('VirtualMCPServer/tools'))) as GatewayConfig
+
+test('without keys and storage it serves, and says what a restart costs', () => {
+  const plans = plansFor(settings())
+  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  assert.equal(configOf(plans).authServer, {
+    issuer: 'https://tools.example',
+    upstreamProviders: [provider()],
+  })
+  assert.is(
+    told(plans, 'AuthServerWarning'),
+    'True NotPersistent: /spec/authServerConfig: signingKeySecretRefs is not set, hmacSecretRefs is not set, storage is memory: after a restart all users log in again',
+  )
+})
+
+test('with both nothing is warned of, and several replicas are one server', () => {
+  const plans = plansFor(settings(KEPT), { replicas: 3 })
+  assert.is(told(plans, 'AuthServerWarning'), undefined)
+  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  const { authServer } = configOf(plans)
+  assert.equal(authServer?.signingKeyFiles, ['../secrets/keys/signing.pem'])
+  assert.equal(authServer?.hmacSecretFiles, ['../secrets/keys/hmac'])
+  assert.is(authServer?.storage?.keyPrefix, 'portico:{VirtualMCPServer/default/tools}:')
+})
+
+for (const missing of Object.keys(KEPT))
+  test(`several replicas without ${missing} are held`, () => {
+    const { [missing as keyof typeof KEPT]: _, ...others } = KEPT
+    const plans = plansFor(settings(others), { replicas: 2 })
+    const [what] = missing === 'storage' ? ['storage is memory'] : [`${missing} is not set`]
+    assert.is(
+      told(plans, 'Valid'),
+      `False AuthServerNotShared: /spec/replicas must not be above 1: each pod would be an authorization server of its own (${what})`,
+    )
+    assert.ok(isHeld(plans))
+  })
+
+const oauth2 = (more: object = {}, name = 'code') => ({
+  name,
+  type: 'oauth2',
+  oauth2Config: {
+    authorizationEndpoint: 'https://code.example/authorize',
+    tokenEndpoint: 'https://code.example/token',
+    clientId: 'tools',
+    ...more,
+  },
+})
+const USER_INFO = { userInfo: { endpointUrl: 'https://api.example/user', fieldMapping: { subjectFields: ['id'] } } }
+
+test('providers of OAuth 2 are served; where nothing says who users are it is told', () => {
+  const ref = { name: 'keys', key: 'hmac' }
+  const plans = plansFor(settings({ upstreamProviders: [oauth2({ ...USER_INFO, clientSecretRef: ref })] }))
+  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  assert.is(told(plans, 'IdentitySynthesized'), undefined)
+  assert.equal(configOf(plans).authServer?.upstreamProviders, [
+    oauth2({ ...USER_INFO, clientSecretFile: '../secrets/keys/hmac' }),
+  ])
+  const upstreamProviders = [oauth2(), provider()]
+  assert.is(
+    told(plansFor(settings({ upstreamProviders })), 'IdentitySynthesized'),
+    'True NoIdentity: /spec/authServerConfig: the provider "code" has neither userInfo nor identityFromToken: each login is a user of its own, and is asked for consent anew',
+  )
+  const named = plansFor(settings({ upstreamProviders, primaryUpstreamProvider: 'corp' }))
+  assert.is(told(named, 'IdentitySynthesized'), undefined)
+  assert.is(configOf(named).authServer?.primaryUpstreamProvider, 'corp')
+})
+
+test('a client that is to be registered needs no id, and its token comes from a Secret', () => {
+  const dcrConfig = { registrationEndpoint: 'https://code.example/register' }
+  const { oauth2Config } = oauth2(USER_INFO)
+  const { clientId: _, ...rest } = oauth2Config
+  const registering = (more: object) =>
+    plansFor(
+      settings({
+        upstreamProviders: [
+          { name: 'code', type: 'oauth2', oauth2Config: { ...rest, dcrConfig: { ...dcrConfig, ...more } } },
+        ],
+      }),
+    )
+  const found = registering({ initialAccessTokenRef: { name: 'keys', key: 'hmac' } })
+  assert.is(told(found, 'Valid'), 'True ConfigValid')
+  assert.equal(configOf(found).authServer?.upstreamProviders[0]?.oauth2Config?.dcrConfig, {
+    ...dcrConfig,
+    initialAccessTokenFile: '../secrets/keys/hmac',
+  })
+  const missing = registering({ initialAccessTokenRef: { name: 'keys', key: 'gone' } })
+  assert.ok(isHeld(missing))
+  assert.match(JSON.stringify(missing.get('VirtualMCPServer/tools')?.status), 'gone')
+})
+
+test('what a provider can’t be is told where it stands', () => {
+  for (const [upstreamProvider, text] of [
+    [oauth2({ tokenEndpoint: 'https://10.0.0.1/token', ...USER_INFO }), 'oauth2Config/tokenEndpoint 10.0.0.1'],
+    [oauth2({ ...USER_INFO, identityFromToken: { subjectPath: 'id' } }), 'oauth2Config/userInfo has no place'],
+    [provider({}, { redirectUri: 'https://x.example/elsewhere' }), 'oidcConfig/redirectUri its path must end'],
+  ] as const) {
+    const plans = plansFor(settings({ upstreamProviders: [upstreamProvider] }))
+    assert.match(told(plans, 'Valid') ?? '', `/spec/authServerConfig/upstreamProviders/0/${text}`)
+    assert.ok(isHeld(plans))
+  }
+})
+
+test('pods that somebody else scales are warned of', () => {
+  const seen =
+    '---\nkind: Observation\nmetadata: {name: tools}\nobservation: {kind: VirtualMCPServer, replicas: 3, readyReplicas: 3}\n'
+  const plans = plansFor(settings(), {}, seen)
+  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  assert.match(told(plans, 'AuthServerWarning') ?? '', 'of 3 pods each has logins of its own')
+})
+
+test('its issuer is the one that checks tokens', () => {
+  const incomingAuth = { type: 'oidc', audience: 'tools', oidcConfigRef: { name: 'other' } }
+  const plans = plansFor(settings(), { incomingAuth })
+  assert.is(
+    told(plans, 'Valid'),
+    'False IssuerMismatch: /spec/authServerConfig/issuer: the issuer https://tools.example must be that of MCPOIDCConfig "other", which checks its tokens, and there it is https://idp.example',
+  )
+  assert.ok(isHeld(plans))
+})
+
+test('a private address of its own issuer needs no leave: nothing is called there', () => {
+  const issuer = 'https://10.0.0.7'
+  const own = { type: 'oidc', audience: 'tools', oidcConfigRef: { name: 'near' } }
+  const config = `---\nkind: MCPOIDCConfig\nmetadata: {name: near}\nspec: {type: inline, inline: {issuer: "${issuer}"}}\n`
+  const plans = plansFor(settings({ issuer }), { incomingAuth: own }, config)
+  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  assert.is(condition(plans.get('MCPOIDCConfig/near'), 'Valid'), 'True ConfigValid')
+
+  const other = `---\nkind: MCPServer\nmetadata: {name: other}\nspec: {image: x, transport: streamable-http, oidcConfigRef: {name: near, audience: a}}\n`
+  const both = plansFor(settings({ issuer }), { incomingAuth: own }, config + other)
+  assert.match(condition(both.get('MCPServer/other'), 'Valid') ?? '', '10.0.0.7 is a private address')
+  assert.is(both.get('MCPServer/other')?.children, 'hold')
+  const alone = plansOfText(WORLD + config + other)
+  assert.match(condition(alone.get('MCPOIDCConfig/near'), 'Valid') ?? '', 'only under jwksAllowPrivateIP')
+})
+
+test('an audience is mandatory', () => {
+  const plans = plansFor(settings(), { incomingAuth: { type: 'oidc', oidcConfigRef: { name: 'own' } } })
+  assert.match(told(plans, 'Valid') ?? '', /^False AudienceMissing/)
+})
+
+test('a Secret or key that is missing is named', () => {
+  const oidc = { clientSecretRef: { name: 'client', key: 'secret' } }
+  const plans = plansFor(
+    settings({ ...KEPT, hmacSecretRefs: [{ name: 'keys', key: 'lost' }], upstreamProviders: [provider({}, oidc)] }),
+  )
+  const message = told(plans, 'ReferencesResolved') ?? ''
+  assert.match(message, 'Secret "keys" has no key "lost"')
+  assert.match(message, 'Secret "client" is missing')
+  assert.ok(isHeld(plans))
+})
+
+test('what the data plane finds is told by the fields of the object', () => {
+  const plans = plansFor(
+    settings({
+      tokenLifespans: { accessTokenLifespan: '1s' },
+      upstreamProviders: [provider({}, { issuerUrl: 'http://10.0.0.1' })],
+    }),
+  )
+  const message = told(plans, 'Valid') ?? ''
+  assert.match(message, '/spec/authServerConfig/tokenLifespans/accessTokenLifespan must be from 1m to 24h')
+  assert.match(
+    message,
+    '/spec/authServerConfig/upstreamProviders/0/oidcConfig/issuerUrl 10.0.0.1 is a private address: it is called only under allowPrivateIPs',
+  )
+})
+
+test('a credential of a login names one of its providers', () => {
+  const member = (name: string, providerName: string) => `
+---
+kind: MCPServerEntry
+metadata: {name: ${name}}
+spec: {remoteUrl: "https://b.example/mcp", transport: streamable-http, groupRef: {name: tools}, externalAuthConfigRef: {name: ${name}}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: ${name}}
+spec: {type: upstreamInject, upstreamInject: {providerName: ${providerName}}}
+`
+  const plans = plansFor(settings(), {}, member('right', 'corp') + member('wrong', 'cor'))
+  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  assert.match(told(plans, 'BackendsReady') ?? '', 'authServerConfig has no upstream provider "cor"')
+  assert.equal(
+    configOf(plans).backends.map(({ name }) => name),
+    ['right'],
+  )
+})
+
+test('no secret is in what is planned', () => {
+  const plans = plansFor(settings({ ...KEPT, storage: { type: 'redis', redis: { addr: 'redis:6379' } } }))
+  assert.not.match(configText(plans.get('VirtualMCPServer/tools')), /signing\.pem: a|hmac: b/)
+})
+
+test('clients that exchange tokens get their secrets as files, and issuers keep their fields', () => {
+  const clientSecretRef = { name: 'keys', key: 'hmac' }
+  const agent = { clientId: 'agent', audiences: ['tools'], scopes: ['tools:call'] }
+  const trusted = {
+    issuerUrl: 'https://outside.example',
+    allowedDelegateClients: ['agent'],
+    jwtBearerGrant: { maxAssertionAge: '5m', subjectBindings: [{ subject: 'ci', allowedResources: ['tools'] }] },
+  }
+  const cimd = { enabled: true, cacheMaxSize: 5 }
+  const spec = settings({ cimd, delegateClients: [{ ...agent, clientSecretRef }], trustedIssuers: [trusted] })
+  const plans = plansFor(spec)
+  assert.is(told(plans, 'Valid'), 'True ConfigValid')
+  const { delegateClients: [client] = [], trustedIssuers, cimd: documents } = configOf(plans).authServer ?? {}
+  assert.match(client?.clientSecretFile ?? '', /keys.*hmac$/)
+  assert.equal({ ...client, clientSecretFile: '' }, { ...agent, clientSecretFile: '' })
+  assert.equal(trustedIssuers, [trusted])
+  assert.equal(documents, cimd)
+  const missing = [{ ...agent, clientSecretRef: { name: 'keys', key: 'absent' } }]
+  assert.ok(isHeld(plansFor(settings({ delegateClients: missing }))))
+  // What the data plane would not serve is no configuration.
+  const unknown = [{ ...trusted, allowedDelegateClients: ['nobody'] }]
+  assert.match(told(plansFor(settings({ trustedIssuers: unknown })), 'Valid') ?? '', /must name one of delegateClients/)
+})
+
+test('under disableUpstreamTokenInjection a backend that needs a provider’s token is left out', () => {
+  const backend = `
+---
+kind: MCPServerEntry
+metadata: {name: wiki}
+spec:
+  remoteUrl: https://wiki.example.com/mcp
+  transport: streamable-http
+  groupRef: {name: tools}
+  externalAuthConfigRef: {name: wiki}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: wiki}
+spec: {type: upstreamInject, upstreamInject: {providerName: corp}}
+`
+  assert.is(configOf(plansFor(settings(), {}, backend)).backends.length, 1)
+  const plans = plansFor(settings({ disableUpstreamTokenInjection: true }), {}, backend)
+  assert.is(configOf(plans).backends.length, 0)
+  assert.match(told(plans, 'BackendsReady') ?? '', /are not sent: disableUpstreamTokenInjection is set/)
+})
+
+test('policies judge by the ID token of one of its providers', () => {
+  const chat = {
+    name: 'chat',
+    type: 'oauth2',
+    oauth2Config: {
+      authorizationEndpoint: 'https://chat.example/a',
+      tokenEndpoint: 'https://chat.example/t',
+      clientId: 'x',
+      userInfo: { endpointUrl: 'https://chat.example/me' },
+    },
+  }
+  const plansWith = (name: string) => {
+    const inline = { policies: ['permit(principal, action, resource);'], primaryUpstreamProvider: name }
+    const oidcConfigRef = { name: 'own' }
+    const incomingAuth = { type: 'oidc', audience: 'tools', oidcConfigRef, authzConfig: { type: 'inline', inline } }
+    return plansFor(settings({ upstreamProviders: [provider(), chat] }), { incomingAuth })
+  }
+  assert.is(configOf(plansWith('corp')).authz?.primaryUpstreamProvider, 'corp')
+  for (const [name, says] of [
+    ['chat', 'is of type oauth2 and gives no ID token'],
+    ['other', 'the authorization server has no upstream provider "other"'],
+  ] as const) {
+    const plan = plansWith(name).get('VirtualMCPServer/tools')
+    assert.is(plan?.children, 'hold')
+    assert.ok((condition(plan, 'Valid') ?? '').includes(says), condition(plan, 'Valid'))
+  }
+})
+
+test.run()

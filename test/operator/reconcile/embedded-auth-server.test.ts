@@ -1,0 +1,179 @@
+/** An authorization server in the proxy before one server: `authServerRef`, or an `externalAuthConfigRef` of that type. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
+import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
+import { gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
+import { configParser } from '../../../dataplane/config/load.ts'
+import { condition, configText, type Plans, plansOfText } from '../../support/operator/plans.ts'
+
+const read = configParser(gatewayConfigSchema, checkGateway)
+
+const world = (more = '', issuer = 'https://tools.example') => `
+kind: MCPGroup
+metadata: {name: tools}
+---
+kind: MCPOIDCConfig
+metadata: {name: own}
+spec: {type: inline, inline: {issuer: "${issuer}"}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: login}
+spec:
+  type: embeddedAuthServer
+  embeddedAuthServer:
+    issuer: https://tools.example
+    hmacSecretRefs: [{name: keys, key: hmac}]
+    upstreamProviders:
+      - {name: corp, type: oidc, oidcConfig: {issuerUrl: "https://idp.example", clientId: tools}}
+      - {name: wiki, type: oidc, oidcConfig: {issuerUrl: "https://wiki.example", clientId: tools}}
+---
+kind: Secret
+metadata: {name: keys}
+stringData: {hmac: a}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: header}
+spec: {type: headerInjection, headerInjection: {headerName: x-key, valueSecretRef: {name: keys, key: hmac}}}
+---
+kind: MCPExternalAuthConfig
+metadata: {name: injected}
+spec: {type: upstreamInject, upstreamInject: {providerName: wiki}}
+---
+${more}`
+
+const OIDC = 'oidcConfigRef: {name: own, audience: a}'
+const KINDS = {
+  MCPServer: 'image: x, transport: streamable-http',
+  MCPRemoteProxy: 'remoteUrl: "https://b.example/mcp"',
+} as const
+const one = (kind: string, spec: string) => `kind: ${kind}\nmetadata: {name: one}\nspec: {${spec}}\n`
+
+for (const [kind, required] of Object.entries(KINDS)) {
+  const planned = (spec: string, issuer?: string): Plans =>
+    plansOfText(world(one(kind, `${required}, ${spec}`), issuer))
+  const told = (plans: Plans, type: string) => condition(plans.get(`${kind}/one`), type)
+  const configOf = (plans: Plans) => read(configText(plans.get(`${kind}/one`)))
+
+  for (const field of ['authServerRef', 'externalAuthConfigRef'])
+    test(`${kind}, ${field}: its proxy logs users in, and its server gets what their provider gave`, () => {
+      const plans = planned(`${OIDC}, ${field}: {name: login}`)
+      assert.is(told(plans, 'Valid'), 'True ConfigValid')
+      const { authServer, backends, incomingAuth } = configOf(plans)
+      assert.is(authServer?.issuer, incomingAuth.oidc?.issuer)
+      assert.equal(authServer?.hmacSecretFiles, ['../secrets/keys/hmac'])
+      assert.equal(backends[0]?.credential, { type: 'upstreamInject', upstreamInject: { providerName: 'corp' } })
+      assert.match(
+        told(plans, 'AuthServerWarning') ?? '',
+        'MCPExternalAuthConfig "login": signingKeySecretRefs is not set, storage is memory: after a restart',
+      )
+      assert.is(condition(plans.get('MCPExternalAuthConfig/login'), 'Ready'), 'True Ready')
+    })
+
+  test(`${kind}: nothing says who users are, and that is told`, () => {
+    const code = `
+kind: MCPExternalAuthConfig
+metadata: {name: code}
+spec:
+  type: embeddedAuthServer
+  embeddedAuthServer:
+    issuer: https://tools.example
+    upstreamProviders:
+      - name: code
+        type: oauth2
+        oauth2Config: {authorizationEndpoint: "https://c.example/a", tokenEndpoint: "https://c.example/t", clientId: x}
+---
+`
+    const plans = plansOfText(world(code + one(kind, `${required}, ${OIDC}, authServerRef: {name: code}`)))
+    assert.match(
+      told(plans, 'IdentitySynthesized') ?? '',
+      'NoIdentity: MCPExternalAuthConfig "code": the provider "code"',
+    )
+    assert.is(told(planned(`${OIDC}, authServerRef: {name: login}`), 'IdentitySynthesized'), undefined)
+  })
+
+  test(`${kind}: another credential is sent in its place, of a provider that it has`, () => {
+    const header = configOf(planned(`${OIDC}, authServerRef: {name: login}, externalAuthConfigRef: {name: header}`))
+    assert.is(header.backends[0]?.credential, undefined)
+    assert.is(header.backends[0]?.headerFiles?.[0]?.name, 'x-key')
+    const wiki = configOf(planned(`${OIDC}, authServerRef: {name: login}, externalAuthConfigRef: {name: injected}`))
+    assert.is(wiki.backends[0]?.credential?.upstreamInject?.providerName, 'wiki')
+  })
+
+  test(`${kind}: what can’t be is said, and nothing is served by it`, () => {
+    const refused = (spec: string, type: string, text: string, issuer?: string) => {
+      const plans = planned(spec, issuer)
+      assert.match(told(plans, type) ?? '', text)
+      assert.is(plans.get(`${kind}/one`)?.children, 'hold', text)
+    }
+    refused('authServerRef: {name: login}', 'Valid', '/spec/oidcConfigRef must be set beside an authorization server')
+    refused(
+      `${OIDC}, authServerRef: {name: login}`,
+      'Valid',
+      'IssuerMismatch: /spec/authServerRef: the issuer https://tools.example must be that of MCPOIDCConfig "own"',
+      'https://other.example',
+    )
+    refused(`${OIDC}, authServerRef: {name: login}, externalAuthConfigRef: {name: login}`, 'Valid', 'set one of')
+    refused(`${OIDC}, authServerRef: {name: lost}`, 'ReferencesResolved', 'MCPExternalAuthConfig "lost" is missing')
+    refused(`${OIDC}, authServerRef: {name: header}`, 'Valid', 'is of type headerInjection, and not embeddedAuthServer')
+    refused(`${OIDC}, authServerRef: {name: login}, replicas: 2`, 'Valid', 'AuthServerNotShared: /spec/replicas')
+  })
+}
+
+test('where tokens of providers are not sent, a proxy sends none, whoever asks for it', () => {
+  const of = (spec: string) =>
+    plansOfText(
+      world(one('MCPRemoteProxy', `${KINDS.MCPRemoteProxy}, ${OIDC}, authServerRef: {name: login}${spec}`)).replace(
+        'issuer: https://tools.example\n',
+        'issuer: https://tools.example\n    disableUpstreamTokenInjection: true\n',
+      ),
+    ).get('MCPRemoteProxy/one')
+  assert.is(read(configText(of(''))).backends[0]?.credential, undefined)
+  const asked = of(', externalAuthConfigRef: {name: injected}')
+  assert.match(condition(asked, 'Valid') ?? '', 'are not sent: disableUpstreamTokenInjection is set')
+  assert.is(asked?.children, 'hold')
+})
+
+test('a server on standard input and output gets no token', () => {
+  const plans = plansOfText(
+    world(one('MCPServer', `image: x, transport: stdio, ${OIDC}, authServerRef: {name: login}`)),
+  )
+  assert.is(condition(plans.get('MCPServer/one'), 'Valid'), 'True ConfigValid')
+  const { backends, authServer } = parse(configText(plans.get('MCPServer/one')))
+  assert.is(backends[0].credential, undefined)
+  assert.ok(authServer)
+})
+
+test('an authorization server is no credential of a gateway', () => {
+  const gateway =
+    'kind: VirtualMCPServer\nmetadata: {name: all}\nspec: {groupRef: {name: tools}, incomingAuth: {type: oidc, oidcConfigRef: {name: own, audience: a}}}\n'
+  const entry =
+    'kind: MCPServerEntry\nmetadata: {name: entry}\nspec: {remoteUrl: "https://b.example/mcp", transport: streamable-http, groupRef: {name: tools}, externalAuthConfigRef: {name: login}}\n'
+  const member = one(
+    'MCPServer',
+    `${KINDS.MCPServer}, groupRef: {name: tools}, ${OIDC}, externalAuthConfigRef: {name: login}`,
+  )
+  const plans = plansOfText(world([gateway, entry, member].join('---\n')))
+  const left = condition(plans.get('VirtualMCPServer/all'), 'BackendsReady') ?? ''
+  for (const who of ['MCPServer "one"', 'MCPServerEntry "entry"'])
+    assert.match(
+      left,
+      `${who} is left out: MCPExternalAuthConfig "login" is an authorization server, and no credential`,
+    )
+  assert.match(condition(plans.get('MCPServerEntry/entry'), 'Valid') ?? '', 'is an authorization server')
+  assert.is(condition(plans.get('MCPServer/one'), 'Valid'), 'True ConfigValid')
+})
+
+test('what is wrong with it is said by the config itself', () => {
+  const plans = plansOfText(
+    world(one('MCPServer', `${KINDS.MCPServer}, ${OIDC}, authServerRef: {name: login}`)).replace(
+      'issuer: https://tools.example\n',
+      'issuer: https://tools.example\n    tokenLifespans: {accessTokenLifespan: 1s}\n',
+    ),
+  )
+  const text = '/spec/embeddedAuthServer/tokenLifespans/accessTokenLifespan must be from 1m to 24h'
+  assert.match(condition(plans.get('MCPExternalAuthConfig/login'), 'Valid') ?? '', text)
+  assert.match(condition(plans.get('MCPServer/one'), 'ReferencesResolved') ?? '', text)
+})
+
+test.run()

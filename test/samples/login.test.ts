@@ -1,0 +1,80 @@
+/** samples/login as its README says it: one command, and a person who walks through it in Chromium. */
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Browser } from 'puppeteer-core'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { secret } from '../secrets/watch.ts'
+import { startBrowser } from '../support/browser.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { connect, textOf } from '../support/gateway/clients.ts'
+import { REDIRECT, TestClient, tokensOf } from '../support/identity/auth-server.ts'
+import { freePort } from '../support/network/free-port.ts'
+import { RunningPortico } from '../support/operator/running-portico.ts'
+
+const repository = join(import.meta.dirname, '..', '..')
+
+/** A copy on ports that are free. */
+async function copyOfSample() {
+  const folder = temporaryFolder()
+  const manifests = join(folder.path, 'manifests')
+  cpSync(join(repository, 'samples/login'), manifests, { recursive: true })
+  symlinkSync(join(repository, 'node_modules'), join(folder.path, 'node_modules'))
+  mkdirSync(join(folder.path, 'state'))
+  const ports = { 4483: await freePort(), 4501: await freePort(), 4502: await freePort() }
+  for (const file of readdirSync(manifests).filter((name) => name.endsWith('.yaml'))) {
+    const text = readFileSync(join(manifests, file), 'utf8')
+    const moved = Object.entries(ports).reduce((sofar, [from, to]) => sofar.replaceAll(from, String(to)), text)
+    writeFileSync(join(manifests, file), moved)
+  }
+  return { folder, manifests, state: join(folder.path, 'state'), issuer: `http://127.0.0.1:${ports[4483]}` }
+}
+
+/** What a person does: allows the client, and logs in at each provider under the name given for it. Gives the code. */
+async function walkThrough(browser: Browser, url: string, names: readonly string[]): Promise<string> {
+  const page = await browser.newPage()
+  const answered = page.waitForRequest((request) => request.url().startsWith(REDIRECT), { timeout: 60_000 })
+  /** Where the last click leads nobody listens. */
+  const click = (button: string) =>
+    Promise.all([page.waitForNavigation().catch(() => undefined), page.locator(button).click()])
+  await page.goto(url)
+  await click('button[value=allow]')
+  for (const name of names) {
+    await page.locator('input[name=login]').fill(name)
+    await page.locator('input[name=password]').fill('anything')
+    await click('button[type=submit]')
+  }
+  const code = new URL((await answered).url()).searchParams.get('code') ?? ''
+  await page.close()
+  return secret(code)
+}
+
+test('a person logs in at both providers, and each server learns the name at its own', async () => {
+  const sample = await copyOfSample()
+  const portico = new RunningPortico([sample.manifests, '--state', sample.state], {})
+  const browser = await startBrowser()
+  try {
+    const { problems } = await portico.ready()
+    assert.equal(
+      problems.map(({ reason }) => reason),
+      ['NotPersistent'],
+    )
+    const client = await TestClient.register(sample.issuer, { client_name: 'A client' })
+    const code = await walkThrough(browser, client.authorizeUrl({ scope: 'accounts:use' }), ['ada', 'countess'])
+    const { access_token: token } = await tokensOf(await client.exchange(code))
+    const { client: mcp } = await connect(`${sample.issuer}/mcp`, 'modern', {
+      headers: { authorization: `Bearer ${token}` },
+    })
+    const { tools } = await mcp.listTools()
+    assert.equal(tools.map(({ name }) => name).sort(), ['home_whoami', 'work_whoami'])
+    assert.is(textOf(await mcp.callTool({ name: 'work_whoami', arguments: {} })), 'You are ada at work.')
+    assert.is(textOf(await mcp.callTool({ name: 'home_whoami', arguments: {} })), 'You are countess at home.')
+    await mcp.close()
+  } finally {
+    await browser.close()
+    await portico.stop()
+    sample.folder[Symbol.dispose]()
+  }
+})
+
+test.run()

@@ -1,0 +1,104 @@
+import { Redis } from 'ioredis'
+import { eventually } from '../eventually.ts'
+import { type RedisServer, startRedis } from './redis-server.ts'
+
+export const MASTER_NAME = 'main'
+
+/** A master with replicas, and Sentinels that put one of them in its place. */
+export interface SentinelSet {
+  readonly sentinels: readonly string[]
+  readonly master: RedisServer
+  readonly replicas: readonly RedisServer[]
+  /** `127.0.0.1:PORT` of the server that the Sentinels call the master now. */
+  masterAddress(): Promise<string>
+  /** Ends what has not been stopped before. */
+  close(): Promise<void>
+}
+
+export async function startSentinelSet(): Promise<SentinelSet> {
+  const master = await startRedis()
+  const replicas = await Promise.all(
+    [1, 2].map(() => startRedis({ settings: [`replicaof 127.0.0.1 ${master.port}`, 'repl-diskless-sync-delay 0'] })),
+  )
+  await eventually('the replicas follow', async () => (await field(master, 'replication', 'connected_slaves')) === '2')
+  for (const replica of replicas)
+    await eventually(
+      'a replica is whole',
+      async () => (await field(replica, 'replication', 'master_link_status')) === 'up',
+    )
+  const sentinels = await Promise.all(
+    [1, 2, 3].map(() =>
+      startRedis({
+        sentinel: true,
+        settings: [
+          `sentinel monitor ${MASTER_NAME} 127.0.0.1 ${master.port} 2`,
+          `sentinel down-after-milliseconds ${MASTER_NAME} 1000`,
+          `sentinel failover-timeout ${MASTER_NAME} 5000`,
+        ],
+      }),
+    ),
+  )
+  const [first] = sentinels as [RedisServer]
+  const known = () =>
+    asked(first, async (redis) => {
+      const about = (await redis.call('SENTINEL', 'MASTER', MASTER_NAME)) as string[]
+      const of = (name: string) => about[about.indexOf(name) + 1]
+      return of('num-slaves') === '2' && of('num-other-sentinels') === '2'
+    })
+  await eventually('the Sentinels know all', known, 30_000)
+  return {
+    sentinels: sentinels.map(({ address }) => address),
+    master,
+    replicas,
+    masterAddress: () =>
+      asked(first, async (redis) => {
+        const [host, port] = (await redis.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', MASTER_NAME)) as string[]
+        return `${host}:${port}`
+      }),
+    async close() {
+      for (const server of [...sentinels, ...replicas, master]) await server.stop()
+    },
+  }
+}
+
+/** A Cluster of three masters, each with a third of the slots. */
+export async function startCluster(): Promise<{ readonly nodes: readonly RedisServer[]; close(): Promise<void> }> {
+  const nodes = await Promise.all(
+    [0, 1, 2].map(() => startRedis({ settings: ['cluster-enabled yes', 'cluster-announce-ip 127.0.0.1'] })),
+  )
+  const [first, ...others] = nodes as [RedisServer, ...RedisServer[]]
+  for (const [index, node] of nodes.entries()) {
+    const [from, to] = [Math.ceil((16384 * index) / 3), Math.ceil((16384 * (index + 1)) / 3) - 1]
+    await asked(node, (redis) => redis.call('CLUSTER', 'ADDSLOTSRANGE', from, to))
+  }
+  for (const { port } of others) await asked(first, (redis) => redis.call('CLUSTER', 'MEET', '127.0.0.1', port))
+  for (const node of nodes)
+    await eventually(
+      'the cluster is up',
+      () =>
+        asked(node, async (redis) =>
+          /cluster_state:ok.*cluster_known_nodes:3/s.test(String(await redis.call('CLUSTER', 'INFO'))),
+        ),
+      30_000,
+    )
+  return {
+    nodes,
+    async close() {
+      for (const node of nodes) await node.stop()
+    },
+  }
+}
+
+/** A field of what INFO says. */
+export const field = (server: RedisServer, section: string, name: string): Promise<string | undefined> =>
+  asked(server, async (redis) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(await redis.info(section))?.[1])
+
+/** Asks a server by a connection of its own. */
+export async function asked<T>({ port }: Pick<RedisServer, 'port'>, ask: (redis: Redis) => Promise<T>): Promise<T> {
+  const redis = new Redis(port)
+  try {
+    return await ask(redis)
+  } finally {
+    redis.disconnect()
+  }
+}
