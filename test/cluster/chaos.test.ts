@@ -23,6 +23,9 @@ test('connections cut at random under changes: everything converges', async () =
         `${changes} changes, ${disturbances} disturbances`,
       )
       console.log(`${SECONDS} s: ${changes} changes, ${disturbances} disturbances, converged`)
+    } catch (error) {
+      console.error(`the operator's last lines:\n${operator.log().slice(-20_000)}`)
+      throw error
     } finally {
       await operator.stop()
     }

@@ -5,17 +5,20 @@ import { workloadOf } from './workload-labels.ts'
 
 const keyOfObject = ({ kind, metadata }: KubernetesObject) => keyOf(kind, metadata.namespace ?? '', metadata.name)
 
+const scopeOf = (kind: string, namespace = '') => `${kind}/${namespace}`
+
 /** The owner that controls an object. */
 export const controllerOf = (object: KubernetesObject): OwnerReference | undefined =>
   object.metadata.ownerReferences?.find((reference) => reference.controller === true)
 
-/** Whether `a` is an older state of the object than `b`. Versions of one resource are decimal numbers in order (KEP-5504). */
-function isOlder(a: KubernetesObject, b: KubernetesObject): boolean {
-  if (a.metadata.uid !== b.metadata.uid) return false
-  const [left = '', right = ''] = [a.metadata.resourceVersion, b.metadata.resourceVersion]
-  if (!/^[0-9]+$/.test(left) || !/^[0-9]+$/.test(right)) return false
-  return BigInt(left) < BigInt(right)
+/** Whether version `a` of a resource is before version `b`: decimal numbers in order (KEP-5504). False where they aren't. */
+function isBefore(a = '', b = ''): boolean {
+  return /^[0-9]+$/.test(a) && /^[0-9]+$/.test(b) && BigInt(a) < BigInt(b)
 }
+
+/** Whether `a` is an older state of the object than `b`. */
+const isOlder = (a: KubernetesObject, b: KubernetesObject): boolean =>
+  a.metadata.uid === b.metadata.uid && isBefore(a.metadata.resourceVersion, b.metadata.resourceVersion)
 
 /** The workload that an object's labels name, whoever owns it. */
 function labelKey({ metadata }: KubernetesObject): string | undefined {
@@ -28,6 +31,8 @@ export class ChildCache {
   readonly #objects = new Map<string, KubernetesObject>()
   readonly #byOwner = new Map<string, Map<string, KubernetesObject>>()
   readonly #byLabels = new Map<string, Map<string, KubernetesObject>>()
+  /** The version up to which each watch has told everything, by kind and namespace. */
+  readonly #told = new Map<string, string>()
   readonly #onChange: (object: KubernetesObject) => void
 
   /** `onChange` hears of every object that came, changed or went; where its owner has become another, of both states. */
@@ -49,18 +54,32 @@ export class ChildCache {
     return [...(this.#byLabels.get(keyOf(kind, namespace, name))?.values() ?? [])]
   }
 
-  /** What one of our own writes gave back: seen at once, without waiting for the watch. */
+  /**
+   * What one of our own writes gave back: seen at once, without waiting for the watch. An answer that comes after the
+   * watch has told of that version and later ones is not news: the object may have changed since, or be gone.
+   */
   written(object: KubernetesObject): void {
-    this.#set(keyOfObject(object), object)
+    const { kind, metadata } = object
+    const told = this.#told.get(scopeOf(kind, metadata.namespace)) ?? this.#told.get(scopeOf(kind))
+    if (!isBefore(metadata.resourceVersion, told)) this.#set(keyOfObject(object), object)
     this.#onChange(object)
   }
 
   /** The store of one watch. `kind` and `namespace` bound what its lists replace. */
   store(kind: string, namespace?: string): ReflectedStore {
+    const scope = scopeOf(kind, namespace)
+    const tell = (version = '') => this.#told.set(scope, version)
     return {
-      put: (object) => this.#put(object),
-      remove: (object) => this.#drop(keyOfObject(object)),
-      replace: (objects) => {
+      put: (object) => {
+        tell(object.metadata.resourceVersion)
+        this.#put(object)
+      },
+      remove: (object) => {
+        tell(object.metadata.resourceVersion)
+        this.#drop(keyOfObject(object))
+      },
+      replace: (objects, version) => {
+        tell(version)
         const present = new Set(objects.map(keyOfObject))
         for (const [key, object] of this.#objects) {
           if (object.kind !== kind || (namespace && object.metadata.namespace !== namespace)) continue

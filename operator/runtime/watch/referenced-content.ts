@@ -64,7 +64,9 @@ export class ReferencedContent<T> {
     const version = this.#versions.get(key)
     try {
       const object = await this.#options.api.get<ContentObject>(this.#options.resource, namespace, name)
-      this.#options.into.set(key, this.#options.project(object))
+      // One that the watch doesn't show may be gone by now, and nobody would say so: it counts once it is shown.
+      if (this.#versions.has(key)) this.#options.into.set(key, this.#options.project(object))
+      else this.#options.into.delete(key)
     } catch (error) {
       if (!isNotFound(error)) throw error
       this.#options.into.delete(key)

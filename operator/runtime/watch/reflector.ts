@@ -11,8 +11,8 @@ import { pause } from '../queue/pause.ts'
 export interface ReflectedStore {
   put(object: KubernetesObject): void
   remove(object: KubernetesObject): void
-  /** Everything there is, after a list; what is not in it is gone. */
-  replace(objects: readonly KubernetesObject[]): void
+  /** Everything there is at a version, after a list; what is not in it is gone. */
+  replace(objects: readonly KubernetesObject[], version: string): void
 }
 
 export interface ReflectorMetrics {
@@ -181,7 +181,7 @@ export class Reflector {
     this.metrics.lists++
     this.metrics.lastSeen = this.#listedAt = Date.now()
     this.#absentSince = undefined
-    store.replace(objects)
+    store.replace(objects, version)
     this.#resourceVersion = version
     this.#sync()
   }
@@ -201,7 +201,7 @@ export class Reflector {
     // A CRD that comes back counts its versions anew.
     this.#resourceVersion = undefined
     if (this.#hasSynced && Date.now() - this.#absentSince < ABSENT_AFTER) return
-    this.#options.store.replace([])
+    this.#options.store.replace([], '')
     this.#sync()
   }
 

@@ -1,0 +1,80 @@
+/** Answers of our own writes and events of watches reach the cache in any order; it must show what the cluster has. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { KubernetesObject } from '../../../../operator/model/view.ts'
+import { ChildCache } from '../../../../operator/runtime/children/child-cache.ts'
+
+const child = (resourceVersion: number, { uid = 'a', name = 'one' } = {}): KubernetesObject => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { namespace: 'team', name, uid, resourceVersion: String(resourceVersion) },
+})
+
+function setUp(namespace?: string) {
+  const heard: string[] = []
+  const cache = new ChildCache(({ metadata }) => heard.push(metadata.name))
+  const version = () => cache.get('Deployment', 'team', 'one')?.metadata.resourceVersion
+  return { cache, heard, version, store: cache.store('Deployment', namespace) }
+}
+
+for (const namespace of [undefined, 'team']) {
+  const where = namespace ? 'one namespace' : 'all namespaces'
+
+  test(`${where}: a write is seen before the watch tells of it, and stays when it does`, () => {
+    const { cache, heard, store, version } = setUp(namespace)
+    store.replace([], '5')
+    cache.written(child(10))
+    assert.is(version(), '10')
+    assert.equal(heard, ['one'])
+    store.put(child(10))
+    assert.is(version(), '10')
+  })
+
+  test(`${where}: the late answer of a write does not bring back what was deleted meanwhile`, () => {
+    const { cache, heard, store, version } = setUp(namespace)
+    store.replace([], '5')
+    store.put(child(10))
+    store.remove(child(12))
+    heard.length = 0
+    cache.written(child(10))
+    assert.is(version(), undefined)
+    assert.equal(heard, ['one'], 'its owner is due again')
+  })
+
+  test(`${where}: nor does it where the watch was cut meanwhile and a list shows that it is gone`, () => {
+    const { cache, store, version } = setUp(namespace)
+    store.replace([], '5')
+    store.replace([child(7, { name: 'another' })], '20')
+    cache.written(child(10))
+    assert.is(version(), undefined)
+  })
+
+  test(`${where}: nor does it hide a later state, or another object that has the name by now`, () => {
+    const { cache, store, version } = setUp(namespace)
+    store.replace([], '5')
+    store.put(child(14))
+    cache.written(child(10))
+    assert.is(version(), '14')
+    store.remove(child(15))
+    store.put(child(16, { uid: 'b' }))
+    cache.written(child(12))
+    assert.is(version(), '16')
+  })
+
+  test(`${where}: versions that count anew after a list count from that list`, () => {
+    const { cache, store, version } = setUp(namespace)
+    store.replace([child(900)], '1000')
+    store.replace([], '3')
+    cache.written(child(4))
+    assert.is(version(), '4')
+  })
+}
+
+test('what one namespace was told says nothing of another', () => {
+  const { cache, version } = setUp('team')
+  cache.store('Deployment', 'others').replace([], '100')
+  cache.written(child(10))
+  assert.is(version(), '10')
+})
+
+test.run()
