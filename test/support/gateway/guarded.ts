@@ -14,11 +14,13 @@ export class GuardedGateway {
   readonly idp: IdentityProvider
   readonly gateway: GatewayUnderTest
   readonly #config: TestConfig
+  #inForce: string
 
-  private constructor(idp: IdentityProvider, gateway: GatewayUnderTest, config: TestConfig) {
+  private constructor(idp: IdentityProvider, gateway: GatewayUnderTest, config: TestConfig, authz: AuthzConfig) {
     this.idp = idp
     this.gateway = gateway
     this.#config = config
+    this.#inForce = JSON.stringify(authz)
   }
 
   static async start(
@@ -33,15 +35,18 @@ export class GuardedGateway {
       resourceUrl: AUDIENCE,
       incomingAuth: { type: 'oidc', oidc: { issuer: idp.issuer, audience: AUDIENCE, allowPrivateIP: true } },
     }
-    return new GuardedGateway(idp, await startGateway({ ...config, authz }), config)
+    return new GuardedGateway(idp, await startGateway({ ...config, authz }), config, authz)
   }
 
   get url(): string {
     return this.gateway.url
   }
 
-  /** Replaces the policies, and waits until they are in force. */
+  /** Replaces the policies, and waits until they are in force. Those in force already stay. */
   async enforce(authz: AuthzConfig | undefined): Promise<void> {
+    const wanted = JSON.stringify(authz ?? {})
+    if (wanted === this.#inForce) return
+    this.#inForce = wanted
     const { config } = await this.gateway.status()
     await this.gateway.configure(authz === undefined ? this.#config : { ...this.#config, authz })
     await eventually('other policies', async () => (await this.gateway.status()).config !== config)
