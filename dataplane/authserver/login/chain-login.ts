@@ -5,7 +5,7 @@ import type { KeyedHash } from '../keys/keyed-hash.ts'
 import { firstRecord } from '../store/first-record.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { CarriedTokens } from './carried-tokens.ts'
-import type { Browser, LoggedInUser, Login, LoginStep, PendingAuthorization } from './login.ts'
+import type { Browser, Course, LoggedInUser, Login, LoginStep, PendingAuthorization } from './login.ts'
 import { subjectOf } from './subject.ts'
 import { type Upstream, UpstreamDenied, type UpstreamLogin } from './upstream/upstream.ts'
 
@@ -39,8 +39,7 @@ interface SoFar {
 }
 
 /** A login that is under way at a provider, found by the `state` that the provider sends back. */
-interface Underway {
-  readonly uid: string
+interface Underway extends Course {
   readonly upstream: string
   readonly nonce: string
   readonly verifier: string
@@ -49,6 +48,19 @@ interface Underway {
   /** Absent at the first provider. */
   readonly soFar?: SoFar
 }
+
+/** What was found by the `state`, with the name that its tokens are kept under. */
+interface UnderState {
+  readonly state: string
+  readonly login: string
+}
+
+const failed = ({ purpose, uid }: Course, error: 'access_denied' | 'server_error'): LoginStep => ({
+  kind: 'failed',
+  purpose,
+  uid,
+  error,
+})
 
 /** Whose tokens are until it is known who the user is: they are of no use to anybody. */
 const NOBODY = ''
@@ -66,14 +78,18 @@ export class ChainLogin implements Login {
     this.#options = options
   }
 
-  async begin({ uid }: PendingAuthorization, { id }: Browser): Promise<LoginStep> {
-    const { upstreams, keyed, log } = this.#options
-    const [first] = upstreams as readonly [Upstream]
+  begin({ uid }: PendingAuthorization, browser: Browser): Promise<LoginStep> {
+    return this.pass({ purpose: 'authorize', uid, providers: this.#required() }, browser)
+  }
+
+  async pass(course: Course, { id }: Browser): Promise<LoginStep> {
+    const { keyed, log } = this.#options
+    const [first] = course.providers
     try {
-      return await this.#goTo(first, { uid, browser: keyed().of('browser', id) })
+      return await this.#goTo(this.#upstream(first), { ...course, browser: keyed().of('browser', id) })
     } catch (error) {
-      log.warn({ err: error, provider: first.name }, 'a login can’t begin')
-      return { kind: 'failed', uid, error: 'server_error' }
+      log.warn({ err: error, provider: first }, 'a login can’t begin')
+      return failed(course, 'server_error')
     }
   }
 
@@ -91,7 +107,7 @@ export class ChainLogin implements Login {
       return { kind: 'refused' }
     } catch (error) {
       await this.#forget(login)
-      return { kind: 'failed', uid: underway.uid, error: this.#reasonOf(error, underway) }
+      return failed(underway, this.#reasonOf(error, underway))
     }
   }
 
@@ -100,7 +116,7 @@ export class ChainLogin implements Login {
   }
 
   /** Sends the browser to a provider. */
-  async #goTo(upstream: Upstream, found: Pick<Underway, 'uid' | 'browser' | 'soFar'>): Promise<LoginStep> {
+  async #goTo(upstream: Upstream, found: Course & Pick<Underway, 'browser' | 'soFar'>): Promise<LoginStep> {
     const { store, keyed, loginS } = this.#options
     const [state, nonce, verifier] = [secret(), secret(), secret()]
     const location = await upstream.authorizationUrl({ state, nonce, verifier })
@@ -117,27 +133,41 @@ export class ChainLogin implements Login {
 
   async #exchange(
     parameters: URLSearchParams,
-    { uid, upstream: name, browser, soFar, login, ...checks }: Underway & { state: string; login: string },
+    { purpose, uid, providers, upstream: name, browser, soFar, login, ...checks }: Underway & UnderState,
   ): Promise<LoginStep> {
-    const { upstreams, primary, tokens, keepS } = this.#options
-    const place = upstreams.findIndex((one) => one.name === name)
-    const upstream = upstreams[place]
-    // The configuration has changed meanwhile: the order is another one.
-    if (upstream === undefined || (place === 0) !== (soFar === undefined)) throw new Error('the providers have changed')
+    const { primary, tokens, keepS } = this.#options
+    // The configuration has changed meanwhile: who logs in now goes another way.
+    if (purpose === 'authorize' && providers.join() !== this.#required().join())
+      throw new Error('the providers have changed')
+    const upstream = this.#upstream(name)
     const found = await upstream.exchange(parameters, checks)
     const known = name === primary ? this.#userOf(upstream, found) : soFar?.known
     await tokens.put({ login, provider: name }, { ...found.tokens, owner: NOBODY }, { ttlMs: keepS * 1000 })
-    const next = upstreams[place + 1]
-    if (next === undefined) return { kind: 'done', uid, login, ...(await this.#owned(login, known)) }
-    return this.#goTo(next, { uid, browser, soFar: { login, ...(known !== undefined && { known }) } })
+    const next = providers[providers.indexOf(name) + 1]
+    if (next === undefined)
+      return { kind: 'done', purpose, uid, login, ...(await this.#owned(login, providers, known)) }
+    const course = { purpose, uid, providers }
+    return this.#goTo(this.#upstream(next), { ...course, browser, soFar: { login, ...(known && { known }) } })
+  }
+
+  /** Names of the providers that every login passes, in order. */
+  #required(): readonly string[] {
+    return this.#options.upstreams.map(({ name }) => name)
+  }
+
+  /** The provider of this name. Throws where the configuration has changed since it was named. */
+  #upstream(name: string | undefined): Upstream {
+    const found = this.#options.upstreams.find((one) => one.name === name)
+    if (found === undefined) throw new Error('the providers have changed')
+    return found
   }
 
   /** Makes what providers have given the user's own, once it is known who that is. */
-  async #owned(login: string, known: Known | undefined): Promise<Omit<Known, 'by'>> {
-    const { upstreams, primary, tokens, carried, keepS } = this.#options
+  async #owned(login: string, providers: readonly string[], known: Known | undefined): Promise<Omit<Known, 'by'>> {
+    const { primary, tokens, carried, keepS } = this.#options
     if (known?.by !== primary) throw new Error('the providers have changed')
     const { by: _, ...who } = known
-    for (const { name: provider } of upstreams) {
+    for (const provider of providers) {
       const place = { login, provider }
       const given = await tokens.get(place)
       const own = given && (await carried.completed(provider, { ...given, owner: who.user.subject }))

@@ -92,13 +92,15 @@ export function consentedLogin({ login, store, keyed, loginS, forgetTokens }: Co
       if (question === undefined || browser === undefined) return { kind: 'refused' }
       if (!keyed().matches('browser', browser.id, question.browser)) return { kind: 'refused' }
       const { authorization } = question
-      if (!isAllowed) return { kind: 'failed', uid: authorization.uid, error: 'access_denied' }
+      if (!isAllowed) return { kind: 'failed', purpose: 'authorize', uid: authorization.uid, error: 'access_denied' }
       return goOn(authorization, browser)
     },
     async callback(parameters, browser) {
       const step = await login.callback(parameters, browser)
-      return step.kind === 'done' && browser !== undefined ? finish(step, browser) : step
+      const isAuthorized = step.kind === 'done' && step.purpose === 'authorize'
+      return isAuthorized && browser !== undefined ? finish(step, browser) : step
     },
+    pass: (course, browser) => login.pass(course, browser),
     close: () => login.close(),
   }
 }

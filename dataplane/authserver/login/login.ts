@@ -17,6 +17,18 @@ export interface LoggedInUser {
   readonly email?: string
 }
 
+/** What users log in for: a client that is to have tokens. */
+export type Purpose = 'authorize'
+
+/** A way through providers. */
+export interface Course {
+  readonly purpose: Purpose
+  /** Names what waits for its end, towards whoever has begun it; a secret. */
+  readonly uid: string
+  /** Names of the providers, in order; the one that says who users are is among them. */
+  readonly providers: readonly string[]
+}
+
 /** What comes next in a login. */
 export type LoginStep =
   /** The browser goes on elsewhere, or is shown a page. */
@@ -26,6 +38,7 @@ export type LoginStep =
   /** The user is known: the client gets its code. `login` names what the providers have given. */
   | {
       readonly kind: 'done'
+      readonly purpose: Purpose
       readonly uid: string
       readonly login: string
       readonly user: LoggedInUser
@@ -33,7 +46,12 @@ export type LoginStep =
       readonly isSynthetic?: boolean
     }
   /** The client is told that it failed. */
-  | { readonly kind: 'failed'; readonly uid: string; readonly error: 'access_denied' | 'server_error' }
+  | {
+      readonly kind: 'failed'
+      readonly purpose: Purpose
+      readonly uid: string
+      readonly error: 'access_denied' | 'server_error'
+    }
   /** There is no request that this belongs to: nobody but the person at the browser can be told. */
   | { readonly kind: 'refused' }
 
@@ -46,6 +64,8 @@ export interface Browser {
 /** Finds out who the user is: what lies between an authorization request and its code. */
 export interface Login {
   begin(authorization: PendingAuthorization, browser: Browser): Promise<LoginStep>
+  /** Sends a browser through providers for something else than an authorization request. */
+  pass(course: Course, browser: Browser): Promise<LoginStep>
   /** What a provider has sent a browser back with; parameters that came more than once are not among them. */
   callback(parameters: URLSearchParams, browser: Browser | undefined): Promise<LoginStep>
   close(): Promise<void>

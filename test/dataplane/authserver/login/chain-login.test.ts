@@ -142,7 +142,7 @@ for (const [why, fail, error] of [
   test(`a later provider that ${why} leaves nothing of the earlier ones`, async () => {
     const { chain, places, tokens } = start([upstream('a'), upstream('b', fail), upstream('c')])
     const failed = await answered(chain, await answered(chain, await chain.begin(PENDING, BROWSER)))
-    assert.equal(failed, { kind: 'failed', uid: 'u', error })
+    assert.equal(failed, { kind: 'failed', purpose: 'authorize', uid: 'u', error })
     assert.is(places.length, 1)
     assert.is(await tokens.get(places[0] as Place), undefined)
   })
