@@ -68,9 +68,9 @@ export async function look(
 const browserPath = (): string => BROWSERS.map(programPath).find((path) => path !== undefined) ?? 'chromium'
 
 /** Starts a Chromium that a test drives. What it keeps is gone when it is closed. */
-export const startBrowser = (): Promise<Browser> =>
+export const startBrowser = (...args: readonly string[]): Promise<Browser> =>
   launch({
     executablePath: browserPath(),
-    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking'],
+    args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', ...args],
     timeout: 60_000,
   })

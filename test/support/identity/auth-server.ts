@@ -29,6 +29,8 @@ interface StartOptions {
   readonly gateway?: Partial<TestConfig>
   /** Path of the issuer. */
   readonly path?: string
+  /** Where a proxy in front of it is reached, such as `https://localhost:1`; absent: where it listens itself. */
+  readonly origin?: string
   /** Names of the providers that users log in at; absent: `corp`. */
   readonly providers?: readonly string[]
   prepare?(directory: string): Promise<void>
@@ -36,9 +38,9 @@ interface StartOptions {
 
 export async function startAuthServer(options: StartOptions = {}): Promise<AuthServerUnderTest> {
   const port = await freePort()
-  const issuer = `http://127.0.0.1:${port}${options.path ?? ''}`
-  const resource = `http://127.0.0.1:${port}/mcp`
-  const { providers = ['corp'] } = options
+  const { providers = ['corp'], path = '', origin = `http://127.0.0.1:${port}` } = options
+  const issuer = `${origin}${path}`
+  const resource = `${origin}/mcp`
   const upstreams = await Promise.all(
     providers.map(() =>
       startLoginProvider([issuer, issuer.replace('127.0.0.1', 'localhost')].map((base) => `${base}/oauth/callback`)),

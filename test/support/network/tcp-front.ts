@@ -1,4 +1,5 @@
 import { connect, createServer, type Socket } from 'node:net'
+import { createServer as createTlsServer, type TlsOptions } from 'node:tls'
 
 /** A load balancer: one address in front of several ports, each new connection to the one that is chosen. */
 export interface TcpFront {
@@ -8,10 +9,11 @@ export interface TcpFront {
   close(): Promise<void>
 }
 
-export async function startTcpFront(first: number): Promise<TcpFront> {
+/** @param tls where clients speak TLS, which ends here */
+export async function startTcpFront(first: number, tls?: TlsOptions): Promise<TcpFront> {
   let chosen = first
   const sockets = new Set<Socket>()
-  const server = createServer((inner) => {
+  function forward(inner: Socket): void {
     const outer = connect(chosen, '127.0.0.1')
     for (const socket of [inner, outer]) {
       sockets.add(socket)
@@ -24,7 +26,8 @@ export async function startTcpFront(first: number): Promise<TcpFront> {
     }
     inner.pipe(outer)
     outer.pipe(inner)
-  })
+  }
+  const server = tls === undefined ? createServer(forward) : createTlsServer(tls, forward)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const address = server.address()
   return {
