@@ -12,8 +12,8 @@ export interface LoginProvider {
   readonly client: { readonly id: string; readonly secret: string }
   /** With it clients may register themselves. */
   readonly initialAccessToken: string
-  /** Who logs in from now on; undefined: the person refuses. */
-  user: string | undefined
+  /** Who logs in from now on, or at this request; undefined: the person refuses. */
+  user: string | undefined | ((request: IncomingMessage) => string)
   /** How long its access tokens live, in seconds. */
   accessTokenS: number
   /** Requests so far, as `METHOD path`. */
@@ -84,11 +84,12 @@ export async function startLoginProvider(redirectUris: readonly string[]): Promi
     if (await found.before?.(request, response)) return
     if (!url.pathname.startsWith('/interaction/')) return handle(request, response)
     const { params } = await provider.interactionDetails(request, response)
-    if (found.user === undefined)
+    const user = typeof found.user === 'function' ? found.user(request) : found.user
+    if (user === undefined)
       return provider.interactionFinished(request, response, { error: 'access_denied', error_description: 'no' })
-    const grant = new provider.Grant({ accountId: found.user, clientId: String(params.client_id) })
+    const grant = new provider.Grant({ accountId: user, clientId: String(params.client_id) })
     grant.addOIDCScope(params.scope)
-    const result = { login: { accountId: found.user, remember: false }, consent: { grantId: await grant.save() } }
+    const result = { login: { accountId: user, remember: false }, consent: { grantId: await grant.save() } }
     return provider.interactionFinished(request, response, result)
   }
   return found

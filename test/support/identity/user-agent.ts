@@ -1,5 +1,7 @@
 /** As much of a browser as a login needs: it follows redirects one by one, and keeps the cookies of each host. */
 export class UserAgent {
+  /** Sent with each request, as an extension of the browser does. */
+  readonly headers: Record<string, string> = {}
   readonly #jars = new Map<string, Map<string, string>>()
   /** Where it was, in order. */
   readonly visited: string[] = []
@@ -27,7 +29,7 @@ export class UserAgent {
     const response = await fetch(url, {
       ...init,
       redirect: 'manual',
-      headers: { accept: 'text/html', ...(cookie === '' ? {} : { cookie }), ...headers },
+      headers: { accept: 'text/html', ...(cookie === '' ? {} : { cookie }), ...this.headers, ...headers },
     })
     for (const line of response.headers.getSetCookie()) {
       const [, name, value] = /^([^=]+)=([^;]*)/.exec(line) ?? []

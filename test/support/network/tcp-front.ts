@@ -4,17 +4,22 @@ import { createServer as createTlsServer, type TlsOptions } from 'node:tls'
 /** A load balancer: one address in front of several ports, each new connection to the one that is chosen. */
 export interface TcpFront {
   readonly port: number
-  /** Where new connections go. Old ones stay. */
-  choose(port: number): void
+  /** Where new connections go, to each in turn. Old ones stay. */
+  choose(...ports: number[]): void
+  /** Connections that went to a port. */
+  connections(port: number): number
   close(): Promise<void>
 }
 
 /** @param tls where clients speak TLS, which ends here */
 export async function startTcpFront(first: number, tls?: TlsOptions): Promise<TcpFront> {
-  let chosen = first
+  let chosen = [first]
+  const sent: number[] = []
   const sockets = new Set<Socket>()
   function forward(inner: Socket): void {
-    const outer = connect(chosen, '127.0.0.1')
+    const port = chosen[sent.length % chosen.length] as number
+    sent.push(port)
+    const outer = connect(port, '127.0.0.1')
     for (const socket of [inner, outer]) {
       sockets.add(socket)
       socket.on('error', () => {})
@@ -32,9 +37,10 @@ export async function startTcpFront(first: number, tls?: TlsOptions): Promise<Tc
   const address = server.address()
   return {
     port: typeof address === 'object' && address !== null ? address.port : 0,
-    choose(port) {
-      chosen = port
+    choose(...ports) {
+      chosen = ports
     },
+    connections: (port) => sent.filter((one) => one === port).length,
     close() {
       for (const socket of sockets) socket.destroy()
       return new Promise((resolve) => server.close(() => resolve()))
