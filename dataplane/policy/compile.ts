@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { EngineFault, engine } from './engine.ts'
 import { DeclaredEntities } from './entities.ts'
-import { entityKey, readsOf } from './expressions.ts'
+import { DEEPEST, entityKey, readsOf } from './expressions.ts'
 import { type PolicyText, readPolicies } from './policy-text.ts'
 import { actions, GROUP, listActions, PolicyError, type PolicyProblem, type PolicySource } from './source.ts'
 
@@ -26,8 +26,6 @@ const MOST_POLICIES = 1000
 const MOST_TEXT = 256 * 1024
 /** Characters of a pattern: matching takes pattern times text. */
 const LONGEST_PATTERN = 512
-/** Steps of the JSON form, two for an operator; the engine's evaluator overflows its stack at twice as many. */
-const DEEPEST = 200
 const GROUP_TYPE = /^[A-Za-z_][A-Za-z0-9_]*$/
 const OWN_TYPES = new Set(['Client', 'Action', 'Tool', 'Prompt', 'Resource', 'MCP', 'Backend'])
 

@@ -21,6 +21,9 @@ export interface Mentions {
   depth: number
 }
 
+/** Steps of the JSON form, two for an operator; the engine's evaluator overflows its stack at twice as many. */
+export const DEEPEST = 200
+
 export const entityKey = (type: unknown, id: unknown): string => `${type}::${JSON.stringify(id)}`
 
 const newMentions = (): Mentions => ({

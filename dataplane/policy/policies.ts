@@ -2,9 +2,10 @@ import { LRUCache } from 'lru-cache'
 import type { Arguments, ReadArguments } from './arguments.ts'
 import { type Compiled, compile } from './compile.ts'
 import { EngineFault } from './engine.ts'
+import { Situation } from './evaluate/situation.ts'
 import { firstLine } from './policy-text.ts'
 import { type Claims, type Principal, principals } from './principal.ts'
-import { authorizationRequest } from './request.ts'
+import { attributesOf, authorizationRequest } from './request.ts'
 import { type Slice, Slices } from './slices.ts'
 import type { PolicySource } from './source.ts'
 import type { Subject } from './subject.ts'
@@ -79,11 +80,11 @@ export class Policies {
     const slice = this.#slices.of(subject)
     const read = readOf(slice, given)
     if (read instanceof Unjudgeable) return false
-    if (read !== undefined) return this.#judge(slice, principal, subject, read).allowed
+    if (read !== undefined) return this.#decide(slice, principal, subject, read).allowed
     const key = `${principal.digest}${subject.key}`
     const known = this.#decisions.get(key)
     if (known !== undefined) return known
-    const { allowed, unjudgeable } = this.#judge(slice, principal, subject, {})
+    const { allowed, unjudgeable } = this.#decide(slice, principal, subject, {})
     if (unjudgeable === undefined) this.#decisions.set(key, allowed, { size: 2 * key.length + ENTRY_BYTES })
     return allowed
   }
@@ -112,6 +113,19 @@ export class Policies {
     const policy = this.#compiled.policies.find((one) => one.name === name)
     const { id, effect = 'permit', text = '' } = policy ?? {}
     return { policy: `policies/${name}`, ...(id === undefined ? {} : { id }), effect, text: firstLine(text) }
+  }
+
+  /** Decides here where it can, and has the engine decide the rest. */
+  #decide(
+    slice: Slice,
+    principal: Principal,
+    subject: Subject,
+    given: Given,
+  ): Pick<Verdict, 'allowed' | 'unjudgeable'> {
+    const { groupEntityType } = this.#compiled
+    const asked = { principal, subject, given, server: this.#server, groupEntityType }
+    const allowed = slice.decide(new Situation(asked, attributesOf(subject)))
+    return allowed === undefined ? this.#judge(slice, principal, subject, given) : { allowed }
   }
 
   #judge(slice: Slice, principal: Principal, subject: Subject, given: Given): Verdict {

@@ -1,7 +1,8 @@
 import type { DetailedError, PolicyJson } from '@cedar-policy/cedar-wasm/nodejs'
 import { isObject } from '../../crds/shared/json.ts'
 import { engine } from './engine.ts'
-import { entityKey, type Mentions, mentionsOf } from './expressions.ts'
+import { type Evaluated, evaluated } from './evaluate/policy.ts'
+import { DEEPEST, entityKey, type Mentions, mentionsOf } from './expressions.ts'
 
 /** One policy. */
 export interface PolicyText {
@@ -12,6 +13,8 @@ export interface PolicyText {
   /** Its `@id` annotation, where it has one. */
   readonly id: string | undefined
   readonly mentions: Mentions
+  /** How it is evaluated without the engine; undefined where it can't be. */
+  readonly evaluated: Evaluated | undefined
   /** The one action and the one resource that it applies to, as `type::id`; undefined where there may be several. */
   readonly only: { readonly action: string | undefined; readonly resource: string | undefined }
 }
@@ -38,7 +41,9 @@ export function readPolicies(text: string, name: string): readonly PolicyText[] 
 function policyOf(text: string, name: string, json: PolicyJson): PolicyText {
   const { effect, annotations, action, resource } = json
   const only = { action: onlyOne(action), resource: onlyOne(resource) }
-  return { name, text, effect, id: annotations?.['id'], mentions: mentionsOf(json), only }
+  const mentions = mentionsOf(json)
+  const parts = mentions.depth > DEEPEST ? undefined : evaluated(json)
+  return { name, text, effect, id: annotations?.['id'], mentions, evaluated: parts, only }
 }
 
 /** The entity of a scope that is `== entity`. */

@@ -65,7 +65,8 @@ function parentsOf({ backend }: Subject, server: string) {
 const featureOf = { Tool: 'tool', Prompt: 'prompt', Resource: 'resource' } as const
 const operationOf = { call_tool: 'call', get_prompt: 'get', read_resource: 'read' } as const
 
-const attributesOf = ({ action, type, id, backend, hints }: Subject) => ({
+/** Attributes of what is asked for, but for those of the call's arguments. */
+export const attributesOf = ({ action, type, id, backend, hints }: Subject) => ({
   ...hints,
   name: id.toWellFormed(),
   ...(type === 'Resource' ? { uri: id.toWellFormed() } : {}),

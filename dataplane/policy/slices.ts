@@ -2,6 +2,8 @@ import type { StatefulAuthorizationCall } from '@cedar-policy/cedar-wasm/nodejs'
 import { ReadArguments } from './arguments.ts'
 import { type Compiled, load } from './compile.ts'
 import { engine } from './engine.ts'
+import { decide, type Evaluated } from './evaluate/policy.ts'
+import type { Situation } from './evaluate/situation.ts'
 import { entityKey, type Reads, readsOf } from './expressions.ts'
 import type { PolicyText } from './policy-text.ts'
 import type { Subject } from './subject.ts'
@@ -18,14 +20,24 @@ export class Slice {
   readonly reads: Reads
   readonly arguments: ReadArguments
   readonly #policies: readonly PolicyText[]
+  /** All of them; undefined where one can't be evaluated without the engine. */
+  readonly #evaluated: readonly Evaluated[] | undefined
   readonly #set: string
   #generation = -1
 
-  constructor(policies: readonly PolicyText[]) {
+  /** `hasEntities`: the configuration declares entities, which the engine alone knows. */
+  constructor(policies: readonly PolicyText[], hasEntities: boolean) {
     this.#policies = policies
+    const evaluated = policies.flatMap((policy) => policy.evaluated ?? [])
+    this.#evaluated = hasEntities || evaluated.length < policies.length ? undefined : evaluated
     this.#set = engine.nameFor(this)
     this.reads = readsOf(policies.map(({ mentions }) => mentions))
     this.arguments = new ReadArguments([...this.reads.resource, ...this.reads.context])
+  }
+
+  /** Whether these policies allow it; undefined where the engine has to be asked. */
+  decide(situation: Situation): boolean | undefined {
+    return this.#evaluated && decide(this.#evaluated, situation)
   }
 
   /** Asks the engine. Throws an EngineFault. */
@@ -43,10 +55,12 @@ export class Slices {
   readonly #policies: readonly PolicyText[]
   /** Resources that have policies of their own; undefined where all policies are one slice. */
   readonly #resources: ReadonlySet<string> | undefined
+  readonly #hasEntities: boolean
   readonly #made = new Map<string, Slice>()
 
-  constructor({ policies }: Compiled) {
+  constructor({ policies, entities }: Compiled) {
     this.#policies = policies
+    this.#hasEntities = entities.mentioned.size > 0
     const resources = new Set(policies.flatMap(({ only }) => only.resource ?? []))
     const shared = policies.filter(({ only }) => only.resource === undefined).length
     const isWorthIt = policies.length + shared * resources.size <= MOST_SLICED
@@ -65,7 +79,7 @@ export class Slices {
 
   #slice(key: string, isIn: (policy: PolicyText) => boolean): Slice {
     let slice = this.#made.get(key)
-    if (slice === undefined) this.#made.set(key, (slice = new Slice(this.#policies.filter(isIn))))
+    if (slice === undefined) this.#made.set(key, (slice = new Slice(this.#policies.filter(isIn), this.#hasEntities)))
     return slice
   }
 }

@@ -8,3 +8,9 @@ export function randomOf(seed: number): () => number {
     return ((t ^ (t >>> 14)) >>> 0) / 4294967296
   }
 }
+
+/** Whole numbers below `most`, the same for the same seed. */
+export function numbersOf(seed: number): (most: number) => number {
+  const random = randomOf(seed)
+  return (most) => Math.floor(random() * most)
+}

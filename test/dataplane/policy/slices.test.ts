@@ -7,6 +7,7 @@ import { isAuthorized } from '@cedar-policy/cedar-wasm/nodejs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { Policies, type Subject } from '../../../dataplane/policy/index.ts'
+import { numbersOf } from '../../support/random.ts'
 
 const SERVER = 'gw'
 const ROUNDS = 600
@@ -27,17 +28,6 @@ const other = (type: 'Prompt' | 'Resource', id: string): Subject => ({
   hints: {},
   key: JSON.stringify([type, id]),
 })
-
-/** Small numbers that look random and are the same in every run (mulberry32). */
-function randomOf(seed: number) {
-  let state = seed
-  return (most: number) => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % most
-  }
-}
 
 const principals = ['principal', 'principal == Client::"ann"', 'principal in Group::"eng"', 'principal is Client']
 const actions = ['action', 'action == Action::"call_tool"', 'action in [Action::"call_tool", Action::"get_prompt"]']
@@ -162,7 +152,7 @@ function withEverything(
 }
 
 test('what is left out changes no decision', () => {
-  const random = randomOf(20261123)
+  const random = numbersOf(20261123)
   const pick = <T>(items: readonly T[]): T => items[random(items.length)] as T
   const seen = { true: 0, false: 0 }
   for (let round = 0; round < ROUNDS; round++) {

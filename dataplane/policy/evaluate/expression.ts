@@ -1,0 +1,214 @@
+import type { Expr } from '@cedar-policy/cedar-wasm/nodejs'
+import { isObject } from '../../../crds/shared/json.ts'
+import type { CedarValue } from '../values.ts'
+import { Entity, type Situation } from './situation.ts'
+
+/** What an expression can be here. */
+type Value = CedarValue | Entity | readonly Value[]
+
+/** Gives the value of an expression. Throws UNSURE. */
+export type Evaluate = (situation: Situation) => Value
+
+/** Thrown where an expression has no value that is certain here: an error by Cedar's rules, or one of its rarer values. */
+export const UNSURE = Symbol('unsure')
+
+/** Thrown for an expression that is not read here. */
+export class Unsupported extends Error {
+  override readonly name = 'Unsupported'
+}
+
+type Operand = Readonly<Record<string, unknown>>
+type Compile = (operand: Operand) => Evaluate
+
+/**
+ * Makes the function that evaluates an expression in Cedar's JSON form: its common operators, on Booleans, Longs, texts,
+ * sets, records and entities (Cedar, policy syntax: operators). What has an error by the rules, and what is not compared
+ * here (decimals, sets with sets), is UNSURE. Throws Unsupported for all others.
+ */
+export function compileExpression(expression: Expr | unknown): Evaluate {
+  if (!isObject(expression)) throw new Unsupported('no expression')
+  const [[operator, operand] = ['', undefined], ...more] = Object.entries(expression)
+  if (more.length > 0) throw new Unsupported('several operators')
+  if (operator === 'Value') return literal(operand)
+  if (operator === 'Var') return variable(operand)
+  if (operator === 'Set') return set(operand)
+  const compile = Object.hasOwn(operators, operator) ? operators[operator] : undefined
+  if (compile === undefined || !isObject(operand)) throw new Unsupported(operator)
+  return compile(operand)
+}
+
+/** The same, of an expression that must be true or false. */
+export function compileCondition(expression: unknown): (situation: Situation) => boolean {
+  const evaluate = compileExpression(expression)
+  return (situation) => bool(evaluate(situation))
+}
+
+const unsure = (): never => {
+  throw UNSURE
+}
+
+const bool = (value: Value): boolean => (typeof value === 'boolean' ? value : unsure())
+const long = (value: Value): number => (typeof value === 'number' && Number.isSafeInteger(value) ? value : unsure())
+const text = (value: Value): string => (typeof value === 'string' ? value : unsure())
+const entity = (value: Value): Entity => (value instanceof Entity ? value : unsure())
+const elements = (value: Value): readonly Value[] => (Array.isArray(value) ? value : unsure())
+
+type Scalar = boolean | number | string
+const isScalar = (value: Value): value is Scalar =>
+  typeof value === 'string' || typeof value === 'boolean' || (typeof value === 'number' && Number.isSafeInteger(value))
+
+/** Values of different types differ, and that is no error. */
+function areEqual(one: Value, two: Value): boolean {
+  if (isScalar(one) && isScalar(two)) return one === two
+  if (one instanceof Entity && two instanceof Entity) return one.key === two.key
+  return unsure()
+}
+
+function has(values: readonly Value[], wanted: Value): boolean {
+  if (isScalar(wanted)) return values.includes(wanted)
+  const { key } = entity(wanted)
+  return values.some((value) => value instanceof Entity && value.key === key)
+}
+
+/** Which elements of the set at the right are in the one at the left. */
+function found(left: Value, right: Value): readonly boolean[] {
+  const values = elements(left)
+  return elements(right).map((one) => has(values, one))
+}
+
+const named = (name: unknown): string => {
+  if (typeof name !== 'string') throw new Unsupported('a path of attributes')
+  return name
+}
+
+function literal(value: unknown): Evaluate {
+  if (typeof value === 'string' || typeof value === 'boolean') return () => value
+  if (typeof value === 'number' && Number.isSafeInteger(value)) return () => value
+  const constant = entityOf(isObject(value) ? value['__entity'] : undefined)
+  return () => constant
+}
+
+/** The entity of `{type, id}`. */
+export function entityOf(value: unknown): Entity {
+  const { type, id } = isObject(value) ? value : {}
+  if (typeof type !== 'string' || typeof id !== 'string') throw new Unsupported('a literal')
+  return new Entity(type, id)
+}
+
+function variable(name: unknown): Evaluate {
+  if (name !== 'principal' && name !== 'action' && name !== 'resource') throw new Unsupported('context as a whole')
+  return (situation) => situation[name]
+}
+
+function set(operands: unknown): Evaluate {
+  if (!Array.isArray(operands)) throw new Unsupported('a set')
+  const items = operands.map(compileExpression)
+  return (situation) => items.map((item) => item(situation))
+}
+
+/** Gives an attribute of what stands at the left, undefined where it has none. */
+function attribute(left: unknown, name: string): (situation: Situation) => CedarValue | undefined {
+  if (isObject(left) && left['Var'] === 'context') return (situation) => situation.context(name)
+  const evaluate = compileExpression(left)
+  return (situation) => {
+    const value = evaluate(situation)
+    if (value instanceof Entity) return situation.attribute(value, name)
+    // A record; a decimal is one by its form alone.
+    if (!isObject(value) || Object.hasOwn(value, '__extn')) return unsure()
+    return Object.hasOwn(value, name) ? (value[name] as CedarValue) : undefined
+  }
+}
+
+type Combine = (left: Value, right: Value, situation: Situation) => Value
+const both =
+  (combine: Combine): Compile =>
+  ({ left, right }) => {
+    const [one, two] = [compileExpression(left), compileExpression(right)]
+    return (situation) => combine(one(situation), two(situation), situation)
+  }
+
+function isIn(left: Value, right: Value, situation: Situation): boolean {
+  const below = entity(left)
+  // All elements of a set are looked at: one that is no entity is an error, wherever it stands.
+  const above = right instanceof Entity ? [right] : elements(right).map(entity)
+  return above.some((other) => situation.isIn(below, other))
+}
+
+/** Whether a text matches the parts of a pattern: wildcards stand between them, and where the first or last is empty. */
+function matches(value: string, [first = '', ...rest]: readonly string[]): boolean {
+  const last = rest.pop()
+  if (last === undefined) return value === first
+  if (value.length < first.length + last.length || !value.startsWith(first) || !value.endsWith(last)) return false
+  let from = first.length
+  for (const part of rest) {
+    const at = value.indexOf(part, from)
+    if (at === -1) return false
+    from = at + part.length
+  }
+  return from <= value.length - last.length
+}
+
+function patternOf(pattern: unknown): readonly string[] {
+  const parts = ['']
+  for (const item of Array.isArray(pattern) ? pattern : [undefined]) {
+    if (item === 'Wildcard') parts.push('')
+    else if (isObject(item) && typeof item['Literal'] === 'string') parts[parts.length - 1] += item['Literal']
+    else throw new Unsupported('a pattern')
+  }
+  return parts
+}
+
+const operators: Readonly<Record<string, Compile>> = {
+  '!': ({ arg }) => {
+    const condition = compileCondition(arg)
+    return (situation) => !condition(situation)
+  },
+  '&&': ({ left, right }) => {
+    const [one, two] = [compileCondition(left), compileCondition(right)]
+    return (situation) => one(situation) && two(situation)
+  },
+  '||': ({ left, right }) => {
+    const [one, two] = [compileCondition(left), compileCondition(right)]
+    return (situation) => one(situation) || two(situation)
+  },
+  'if-then-else': (operand) => {
+    const condition = compileCondition(operand['if'])
+    const [then, otherwise] = [compileExpression(operand['then']), compileExpression(operand['else'])]
+    return (situation) => (condition(situation) ? then(situation) : otherwise(situation))
+  },
+  '==': both(areEqual),
+  '!=': both((left, right) => !areEqual(left, right)),
+  '<': both((left, right) => long(left) < long(right)),
+  '<=': both((left, right) => long(left) <= long(right)),
+  '>': both((left, right) => long(left) > long(right)),
+  '>=': both((left, right) => long(left) >= long(right)),
+  in: both(isIn),
+  contains: both((left, right) => has(elements(left), right)),
+  containsAll: both((left, right) => found(left, right).every((one) => one)),
+  containsAny: both((left, right) => found(left, right).includes(true)),
+  isEmpty: ({ arg }) => {
+    const evaluate = compileExpression(arg)
+    return (situation) => elements(evaluate(situation)).length === 0
+  },
+  is: (operand) => {
+    const evaluate = compileExpression(operand['left'])
+    const type = named(operand['entity_type'])
+    const above = operand['in'] === undefined ? undefined : compileExpression(operand['in'])
+    return (situation) => {
+      const value = entity(evaluate(situation))
+      return value.type === type && (above === undefined || isIn(value, above(situation), situation))
+    }
+  },
+  like: ({ left, pattern }) => {
+    const [evaluate, parts] = [compileExpression(left), patternOf(pattern)]
+    return (situation) => matches(text(evaluate(situation)), parts)
+  },
+  has: ({ left, attr }) => {
+    const find = attribute(left, named(attr))
+    return (situation) => find(situation) !== undefined
+  },
+  '.': ({ left, attr }) => {
+    const find = attribute(left, named(attr))
+    return (situation) => find(situation) ?? unsure()
+  },
+}

@@ -1,0 +1,83 @@
+import { entityKey } from '../expressions.ts'
+import type { Subject } from '../subject.ts'
+import type { CedarValue } from '../values.ts'
+
+/** Attributes by name. */
+type Values = Readonly<Record<string, CedarValue>>
+
+/** An entity as policies name it. */
+export class Entity {
+  readonly type: string
+  /** The same for no other entity. */
+  readonly key: string
+
+  constructor(type: string, id: string) {
+    this.type = type
+    this.key = entityKey(type, id)
+  }
+}
+
+/** What a policy is evaluated about. */
+export interface Asked {
+  readonly principal: { readonly id: string; readonly groups: readonly string[]; readonly claims: Values }
+  readonly subject: Subject
+  /** `arg_<name>`. */
+  readonly given: Values
+  /** The parent of all that is asked for. */
+  readonly server: string
+  readonly groupEntityType: string
+}
+
+const own = (values: Values, name: string): CedarValue | undefined =>
+  Object.hasOwn(values, name) ? values[name] : undefined
+
+/** Who asks for what, as expressions look at it. There are no other entities than these with attributes or parents. */
+export class Situation {
+  readonly principal: Entity
+  readonly action: Entity
+  readonly resource: Entity
+  readonly #asked: Asked
+  readonly #attributes: Values
+  #groups: ReadonlySet<string> | undefined
+
+  /** `attributes`: of the resource, but for those of the call's arguments. */
+  constructor(asked: Asked, attributes: Values) {
+    const { principal, subject } = asked
+    this.#asked = asked
+    this.#attributes = attributes
+    this.principal = new Entity('Client', principal.id.toWellFormed())
+    this.action = new Entity('Action', subject.action)
+    this.resource = new Entity(subject.type, subject.id.toWellFormed())
+  }
+
+  /** An attribute of an entity; undefined where it has none of this name. */
+  attribute({ key }: Entity, name: string): CedarValue | undefined {
+    if (key === this.principal.key) return own(this.#asked.principal.claims, name)
+    if (key === this.resource.key) return own(this.#asked.given, name) ?? own(this.#attributes, name)
+    return undefined
+  }
+
+  /** A member of the context; undefined where it has none of this name. */
+  context(name: string): CedarValue | undefined {
+    return own(this.#asked.given, name) ?? own(this.#asked.principal.claims, name)
+  }
+
+  /** Whether an entity is another one, or below it. */
+  isIn({ key }: Entity, other: Entity): boolean {
+    if (key === other.key) return true
+    if (key === this.principal.key) return this.#groupsOfCaller().has(other.key)
+    return key === this.resource.key && this.#isParentOfResource(other)
+  }
+
+  #groupsOfCaller(): ReadonlySet<string> {
+    const { principal, groupEntityType } = this.#asked
+    this.#groups ??= new Set(principal.groups.map((group) => entityKey(groupEntityType, group)))
+    return this.#groups
+  }
+
+  #isParentOfResource({ type, key }: Entity): boolean {
+    const { subject, server } = this.#asked
+    if (type === 'MCP') return key === entityKey('MCP', server)
+    return type === 'Backend' && subject.backend !== undefined && key === entityKey('Backend', subject.backend)
+  }
+}
