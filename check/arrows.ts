@@ -102,7 +102,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
   'operator/render': ['object', 'network', 'pod', 'rights'],
   'operator/runtime': ['queue', 'watch', 'children', 'pods', 'report', 'removal', 'loop'],
   'operator/standalone': ['process', 'status', 'ports', 'pod'],
-  'dataplane/authserver': ['keys', 'store', 'clients', 'provider', 'pages', 'login', 'endpoint'],
+  'dataplane/authserver': ['keys', 'store', 'clients', 'provider', 'pages', 'login', 'account', 'endpoint'],
   'dataplane/gateway': [
     'limits',
     'mcp',

@@ -20,6 +20,8 @@ import {
   type Sealer,
   type UpstreamTokenStore,
 } from '../upstream-tokens/index.ts'
+import { createAccountSessions } from './account/account-sessions.ts'
+import { createLinks } from './account/links.ts'
 import { ClientDocuments } from './clients/client-documents.ts'
 import { type Clients, createClients } from './clients/clients.ts'
 import { DelegateClients } from './clients/delegate-clients.ts'
@@ -138,6 +140,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     registrations: new NetworkLimit(),
     logins: new NetworkLimit(LOGINS),
     login,
+    ...openAccounts(config, { store, keyed, grants, clients, tokens, carried, login }),
     tokens,
     addressOf: options.addressOf,
     log,
@@ -230,6 +233,22 @@ function openLogin(
   const primary = primaryOf(config)?.name ?? ''
   const login = new ChainLogin({ ...parts, ...times, issuer, upstreams, primary, log })
   return consentedLogin({ ...parts, ...times, login, forgetTokens: (name) => parts.tokens.removeLogin(name) })
+}
+
+type AccountParts = Pick<LoginParts, 'store' | 'keyed' | 'tokens' | 'carried'> &
+  Pick<Front, 'grants' | 'clients' | 'login'>
+
+/** What people are shown of what is linked to them, and end. */
+function openAccounts(
+  { upstreamProviders }: AuthServerConfig,
+  { store, keyed, login, ...parts }: AccountParts,
+): Pick<Front, 'accounts' | 'links'> {
+  const providers = upstreamProviders.map(({ name }) => name)
+  const forgetConsents: ConsentedLogin['forget'] = (...consent) => login.forget(...consent)
+  return {
+    accounts: createAccountSessions(store, keyed),
+    links: createLinks({ ...parts, providers, forgetConsents }),
+  }
 }
 
 function groundOf(options: AuthServerOptions, before?: Ground): Ground {

@@ -25,6 +25,13 @@ export function createMemoryTokenStore({ mostBytes = 64 * MIB }: MemoryStoreOpti
     for (const [name, { until }] of locks) if (until <= now) locks.delete(name)
   }
 
+  /** Writes what a login has; it lives for so long at least. */
+  function write(login: string, entries: ReadonlyMap<string, Entry>, ttlMs: number): void {
+    const total = [...entries.values()].reduce((sum, entry) => sum + entry.size, LOGIN_BYTES + 2 * login.length)
+    const ttl = Math.max(logins.has(login) ? logins.getRemainingTTL(login) : 0, ttlMs)
+    logins.set(login, entries, { size: total, ttl })
+  }
+
   return {
     async get({ login, provider }) {
       return logins.get(login)?.get(provider)?.set
@@ -36,10 +43,14 @@ export function createMemoryTokenStore({ mostBytes = 64 * MIB }: MemoryStoreOpti
       const size = 2 * textOfSet(set).length
       const version = randomBytes(12).toString('base64url')
       const entries = new Map(before).set(provider, { set: Object.freeze({ ...set, version }), size })
-      const total = [...entries.values()].reduce((sum, entry) => sum + entry.size, LOGIN_BYTES + 2 * login.length)
-      const ttl = Math.max(before === undefined ? 0 : logins.getRemainingTTL(login), ttlMs)
-      logins.set(login, entries, { size: total, ttl })
+      write(login, entries, ttlMs)
       return version
+    },
+    async remove({ login, provider }) {
+      const entries = new Map(logins.get(login))
+      if (!entries.delete(provider)) return
+      if (entries.size === 0) logins.delete(login)
+      else write(login, entries, 0)
     },
     async removeLogin(login) {
       logins.delete(login)

@@ -57,6 +57,9 @@ export function createRedisTokenStore(options: RedisTokenStoreOptions): Upstream
       await atReplica?.(keyOf(login))
       return versionOf(sealed)
     },
+    async remove({ login, provider }) {
+      await redis.ask((commands) => commands.hdel(keyOf(login), provider))
+    },
     async removeLogin(login) {
       await redis.ask((commands) => commands.del(keyOf(login)))
     },

@@ -46,6 +46,8 @@ export interface UpstreamTokenStore {
    * where another one is there, or none. Rejects with a RangeError where it is too large.
    */
   put(place: Place, set: UpstreamTokenSet, options: PutOptions): Promise<string | undefined>
+  /** Forgets what one provider has given. */
+  remove(place: Place): Promise<void>
   /** Forgets all providers of a login. */
   removeLogin(login: string): Promise<void>
   /** Takes the lock of a place for so long, for whoever refreshes its tokens; undefined where somebody has it. */

@@ -12,6 +12,8 @@ import type { Front, FrontContext } from './front.ts'
 import { oauthErrorAnswer } from './oauth-error.ts'
 import { problemPage } from './problem-page.ts'
 import { register } from './register.ts'
+import { act } from './sessions/act.ts'
+import { account, sessions } from './sessions/show.ts'
 import { token } from './token.ts'
 
 type Endpoint = (front: Front, c: FrontContext) => Response | Promise<Response>
@@ -41,10 +43,12 @@ const VISITED: Readonly<Record<string, Endpoint>> = {
   '/oauth/authorize': authorize,
   '/oauth/login': login,
   '/oauth/callback': callback,
+  '/oauth/sessions': sessions,
+  '/oauth/account': account,
 }
 
 /** Where forms of our pages are posted to. */
-const POSTED: Readonly<Record<string, Endpoint>> = { '/oauth/consent': consent }
+const POSTED: Readonly<Record<string, Endpoint>> = { '/oauth/consent': consent, '/oauth/sessions': act }
 
 /** What an authorization server serves: everything below its issuer, and bare, where a proxy has taken its path off. */
 export function authServerApp(front: Front): Hono<{ Bindings: HttpBindings }> {

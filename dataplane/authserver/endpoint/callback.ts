@@ -6,6 +6,7 @@ import { knownBrowser } from './browser.ts'
 import type { Front, FrontContext } from './front.ts'
 import { problemPage } from './problem-page.ts'
 import { PRIVATE, redirect } from './redirect.ts'
+import { signedIn } from './sessions/signed-in.ts'
 
 /** Parameters of a provider's answer that are read (RFC 6749 section 4.1.2, RFC 9207). */
 const PARAMETERS = ['state', 'code', 'error', 'iss', 'error_description', 'error_uri', 'session_state', 'scope']
@@ -28,9 +29,10 @@ export async function proceed(front: Front, c: FrontContext, step: LoginStep): P
     case 'refused':
       return problemPage(front, c, 'login')
     case 'failed':
+      if (step.purpose === 'account') return problemPage(front, c, 'signIn')
       return finish(front, c, step.uid, { error: step.error, error_description: FAILED[step.error] })
     case 'done':
-      return grant(front, c, step)
+      return step.purpose === 'account' ? signedIn(front, c, step) : grant(front, c, step)
   }
 }
 

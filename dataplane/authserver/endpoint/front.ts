@@ -4,6 +4,8 @@ import type { Context } from 'hono'
 import type { JWTVerifyGetKey } from 'jose'
 import type { Logger } from 'pino'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
+import type { AccountSessions } from '../account/account-sessions.ts'
+import type { Links } from '../account/links.ts'
 import type { Clients } from '../clients/clients.ts'
 import type { DelegateClients } from '../clients/delegate-clients.ts'
 import type { NetworkLimit } from '../clients/network-limit.ts'
@@ -35,6 +37,9 @@ export interface Front {
   readonly registrations: NetworkLimit
   readonly logins: NetworkLimit
   readonly login: ConsentedLogin
+  /** People who look at what is linked to them, and what that is. */
+  readonly accounts: AccountSessions
+  readonly links: Links
   /** What providers gave at logins. */
   readonly tokens: UpstreamTokenStore
   /** Where a request comes from; undefined where its client has gone. */

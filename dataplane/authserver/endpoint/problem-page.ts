@@ -1,3 +1,4 @@
+import { html } from 'hono/html'
 import { renderPage } from '../../pages/page.ts'
 import { type Message, messagePage } from '../pages/message-page.ts'
 import type { Front, FrontContext } from './front.ts'
@@ -5,6 +6,8 @@ import { PRIVATE } from './redirect.ts'
 
 const title = 'This login can’t go on'
 const advice = 'Go back to the application, and begin again there.'
+
+const SESSIONS = html`Open <a href="sessions">what is linked to you</a> again.`
 
 const PROBLEMS = {
   parameters: { title, advice, text: 'The application has sent you here with a request that is malformed.' },
@@ -27,6 +30,26 @@ const PROBLEMS = {
     title,
     advice,
     text: 'It has been used already, has taken too long, or was begun in another browser.',
+  },
+  page: {
+    title: 'This page has ended',
+    text: 'It was shown too long ago, in another browser, or before somebody else signed in.',
+    advice: SESSIONS,
+  },
+  gone: {
+    title: 'That is not linked to you any more',
+    text: 'It has ended meanwhile.',
+    advice: SESSIONS,
+  },
+  signIn: {
+    title: 'You are not signed in',
+    text: 'You or your identity provider have refused, or the provider could not be asked.',
+    advice: SESSIONS,
+  },
+  nobody: {
+    title: 'There is nothing to show',
+    text: 'Your identity provider does not say who you are: each login here is on its own.',
+    advice: 'Have your programs log out; what they do not use ends by itself.',
   },
   busy: {
     title: 'Too many logins have begun in your network',

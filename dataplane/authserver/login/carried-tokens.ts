@@ -44,6 +44,11 @@ export class CarriedTokens {
     }
   }
 
+  /** Forgets the refresh tokens of a user at all providers. */
+  async forgetUser(owner: string): Promise<void> {
+    await this.#options.tokens.removeLogin(placeOf('', { owner }).login)
+  }
+
   /** Notes the refresh token of a set. One that can't be noted costs a later login its refreshes, and this one nothing. */
   async keep(provider: string, { owner, subject, refreshToken }: UpstreamTokenSet): Promise<void> {
     const { tokens, keepS, log } = this.#options

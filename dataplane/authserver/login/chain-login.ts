@@ -142,8 +142,11 @@ export class ChainLogin implements Login {
     const upstream = this.#upstream(name)
     const found = await upstream.exchange(parameters, checks)
     const known = name === primary ? this.#userOf(upstream, found) : soFar?.known
-    await tokens.put({ login, provider: name }, { ...found.tokens, owner: NOBODY }, { ttlMs: keepS * 1000 })
     const next = providers[providers.indexOf(name) + 1]
+    // Nobody acts by this login: nothing of it is kept.
+    if (purpose === 'account' && next === undefined)
+      return { kind: 'done', purpose, uid, login, ...this.#identified(known) }
+    await tokens.put({ login, provider: name }, { ...found.tokens, owner: NOBODY }, { ttlMs: keepS * 1000 })
     if (next === undefined)
       return { kind: 'done', purpose, uid, login, ...(await this.#owned(login, providers, known)) }
     const course = { purpose, uid, providers }
@@ -162,11 +165,17 @@ export class ChainLogin implements Login {
     return found
   }
 
+  /** Who the user is. Throws where the provider that says so was not among those that were passed. */
+  #identified(known: Known | undefined): Omit<Known, 'by'> {
+    if (known?.by !== this.#options.primary) throw new Error('the providers have changed')
+    const { by: _, ...who } = known
+    return who
+  }
+
   /** Makes what providers have given the user's own, once it is known who that is. */
   async #owned(login: string, providers: readonly string[], known: Known | undefined): Promise<Omit<Known, 'by'>> {
-    const { primary, tokens, carried, keepS } = this.#options
-    if (known?.by !== primary) throw new Error('the providers have changed')
-    const { by: _, ...who } = known
+    const { tokens, carried, keepS } = this.#options
+    const who = this.#identified(known)
     for (const provider of providers) {
       const place = { login, provider }
       const given = await tokens.get(place)

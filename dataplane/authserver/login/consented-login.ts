@@ -10,6 +10,8 @@ import type { Browser, Login, LoginStep, PendingAuthorization } from './login.ts
 export interface ConsentedLogin extends Login {
   /** The answer that was given on the page with this token. */
   decide(token: string, isAllowed: boolean, browser: Browser | undefined): Promise<LoginStep>
+  /** Has a client asked for again that was allowed in this browser. */
+  forget(browser: Browser, clientId: string, redirectUris: readonly string[]): Promise<void>
 }
 
 interface ConsentedLoginOptions {
@@ -99,6 +101,10 @@ export function consentedLogin({ login, store, keyed, loginS, forgetTokens }: Co
       const step = await login.callback(parameters, browser)
       const isAuthorized = step.kind === 'done' && step.purpose === 'authorize'
       return isAuthorized && browser !== undefined ? finish(step, browser) : step
+    },
+    async forget(browser, clientId, redirectUris) {
+      const destinations = new Set(redirectUris.map(redirectIdentity))
+      for (const destination of destinations) await consents.forget(browser, { clientId, destination })
     },
     pass: (course, browser) => login.pass(course, browser),
     close: () => login.close(),

@@ -26,11 +26,12 @@ export interface Consents {
   find(browser: Browser, asked: Asked): Promise<string | undefined>
   /** Keeps it, together with what the same user has allowed the same client before. */
   keep(browser: Browser, asked: Asked, subject: string): Promise<void>
-  forget(browser: Browser, asked: Asked): Promise<void>
+  forget(browser: Browser, asked: Omit<Asked, 'scopes'>): Promise<void>
 }
 
 export function createConsents(store: RecordStore, keyed: () => KeyedHash): Consents {
-  const nameOf = ({ id }: Browser, { clientId, destination }: Asked) => JSON.stringify([id, clientId, destination])
+  const nameOf = ({ id }: Browser, { clientId, destination }: Omit<Asked, 'scopes'>) =>
+    JSON.stringify([id, clientId, destination])
 
   const read = (browser: Browser, asked: Asked): Promise<Consent | undefined> =>
     firstRecord<Consent>(keyed().all('consent', nameOf(browser, asked)), (name) => store.get('consent', name))

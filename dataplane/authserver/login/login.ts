@@ -17,8 +17,8 @@ export interface LoggedInUser {
   readonly email?: string
 }
 
-/** What users log in for: a client that is to have tokens. */
-export type Purpose = 'authorize'
+/** What users log in for: a client that is to have tokens, or to see what is linked to them. */
+export type Purpose = 'authorize' | 'account'
 
 /** A way through providers. */
 export interface Course {

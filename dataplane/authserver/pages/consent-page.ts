@@ -1,5 +1,6 @@
 import { html } from 'hono/html'
 import type { Markup, Page } from '../../pages/page.ts'
+import { answeredAt, knownBy, scopeList } from './client-facts.ts'
 import { type Destination, destinationOf, shownHost } from './destination.ts'
 
 /** What a user is asked before anything is sent to an identity provider on a client's behalf. */
@@ -45,8 +46,8 @@ export function consentPage(question: ConsentQuestion): Page {
 <h1>Allow <bdi>${name}</bdi> to use <bdi>${gateway}</bdi>?</h1>
 <p>It would act for you: call tools, read resources, and see what they return.</p>
 <table class="facts"><tbody>
-<tr><th scope="row">Program</th><td class="wrap"><bdi>${name}</bdi><br><span class="small soft">${known(client)}</span></td></tr>
-<tr><th scope="row">Answer goes to</th><td class="wrap">${answered(destination)}</td></tr>
+<tr><th scope="row">Program</th><td class="wrap"><bdi>${name}</bdi><br><span class="small soft">${knownBy(client.document)}</span></td></tr>
+<tr><th scope="row">Answer goes to</th><td class="wrap">${answeredAt(destination)}</td></tr>
 ${providers.length === 0 ? '' : html`<tr><th scope="row">You log in at</th><td class="wrap">${providers.map((host, index) => html`${index === 0 ? '' : ', then '}<b>${host}</b>`)}</td></tr>`}
 ${scopes.length === 0 ? '' : html`<tr><th scope="row">It asks for</th><td class="wrap">${scopeList(scopes)}</td></tr>`}
 </tbody></table>
@@ -57,22 +58,6 @@ ${foreign(client.document, destination)}
 <button name="${fields.decision}" value="${ALLOW}">Allow</button>
 <button name="${fields.decision}" value="deny" class="quiet">Deny</button>
 </form>`,
-  }
-}
-
-const known = ({ document }: ConsentQuestion['client']): Markup =>
-  document === undefined
-    ? html`It registered itself under this name, which nobody has checked.`
-    : html`It is known by its address at <b>${shownHost(document)}</b>.`
-
-function answered(destination: Destination): Markup {
-  switch (destination.kind) {
-    case 'computer':
-      return html`<b>a program on this computer</b><br><span class="small soft">${destination.host}</span>`
-    case 'app':
-      return html`<b>the app that opens <code>${destination.scheme}</code> links</b><br><span class="small soft">on this device; any app may have claimed them</span>`
-    case 'site':
-      return html`<b>${destination.host}</b>`
   }
 }
 
@@ -88,21 +73,4 @@ function foreign(document: string | undefined, destination: Destination): Markup
   return home === destination.host
     ? ''
     : html`<p class="note warn">The answer goes to <b>${destination.host}</b>, not to <b>${home}</b>.</p>`
-}
-
-/** What scopes of OpenID Connect mean; others are names that the gateway's operator has given. */
-const MEANINGS: ReadonlyMap<string, string> = new Map([
-  ['openid', 'know who you are'],
-  ['profile', 'see your name'],
-  ['email', 'see your e-mail address'],
-  ['offline_access', 'stay logged in while you are away'],
-])
-
-function scopeList(scopes: readonly string[]): Markup {
-  const named = scopes.filter((scope) => !MEANINGS.has(scope))
-  const code = (scope: string) => html`<code>${scope}</code> `
-  return html`<ul class="plain">
-${scopes.map((scope) => (MEANINGS.has(scope) ? html`<li>${MEANINGS.get(scope)} <code class="soft">${scope}</code></li>` : ''))}
-${named.length === 0 ? '' : html`<li>${named.map(code)}</li>`}
-</ul>`
 }

@@ -1,5 +1,5 @@
 import { html } from 'hono/html'
-import type { Page } from '../../pages/page.ts'
+import type { Markup, Page } from '../../pages/page.ts'
 
 const FOOTER = html`An authorization server for MCP clients.`
 
@@ -8,7 +8,7 @@ export interface Message {
   readonly title: string
   readonly text: string
   /** What to do now. */
-  readonly advice: string
+  readonly advice: string | Markup
 }
 
 /** A page that says that it can't go on here, and how it can. */

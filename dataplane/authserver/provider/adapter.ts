@@ -105,7 +105,7 @@ const refreshAdapter = ({ refresh, grants }: AdapterOptions) =>
   kept('RefreshToken', {
     async upsert(id, payload, expiresIn) {
       await refresh.keep(id, payload, seconds(expiresIn))
-      await grants.renew(refresh.grantOf(id) as string)
+      await grants.renew(refresh.grantOf(id) as string, String(payload['accountId']))
     },
     find: (id) => refresh.find(id),
     consume: nothing,

@@ -11,8 +11,17 @@ export interface UserClaims {
 }
 
 interface GrantRecord {
+  /** Absent until the library has kept it. */
+  readonly payload?: Payload
+  readonly user?: UserClaims
+}
+
+/** A grant of a user, as it is listed. */
+export interface ListedGrant {
+  readonly id: string
   readonly payload: Payload
-  readonly user: UserClaims
+  /** When it ends where it is used no more, in milliseconds since 1970. */
+  readonly endsAt: number
 }
 
 /** What users have granted to clients. A grant is one login: its id is what access tokens name the login by. */
@@ -22,8 +31,10 @@ export interface Grants {
   keep(id: string, payload: Payload): Promise<void>
   find(id: string): Promise<Payload | undefined>
   userOf(id: string): Promise<UserClaims>
+  /** Those of a user that were used last, at most `MOST_MEMBERS`. */
+  ofUser(subject: string): Promise<readonly ListedGrant[]>
   /** It is used: it lives on for a whole lifespan. */
-  renew(id: string): Promise<void>
+  renew(id: string, subject: string): Promise<void>
   /** Ends it: its tokens, those that are out already, and what providers have given at its login. */
   end(id: string): Promise<void>
 }
@@ -47,7 +58,7 @@ export function createGrants(options: GrantsOptions): Grants {
     const text = await store.get('grant', id)
     return text === undefined ? undefined : (JSON.parse(text) as GrantRecord)
   }
-  const write = (id: string, record: Partial<GrantRecord>) => store.set('grant', id, JSON.stringify(record), ttlS)
+  const write = (id: string, record: GrantRecord) => store.set('grant', id, JSON.stringify(record), ttlS)
 
   /** What a provider gave lives as long as the grant. A write of somebody else meanwhile has seen to that itself. */
   async function keepTokens(place: Place): Promise<void> {
@@ -65,17 +76,36 @@ export function createGrants(options: GrantsOptions): Grants {
 
   return {
     describe: (id, user) => write(id, { user }),
-    keep: async (id, payload) => write(id, { ...(await read(id)), payload }),
+    async keep(id, payload) {
+      const record = { ...(await read(id)), payload }
+      // Before the grant, so that there is none that its user can't see.
+      await store.addMember('user', String(payload['accountId']), id, ttlS)
+      await write(id, record)
+    },
     find: async (id) => (await read(id))?.payload,
     userOf: async (id) => (await read(id))?.user ?? {},
-    async renew(id) {
+    async ofUser(subject) {
+      const members = await store.members('user', subject)
+      const found = await Promise.all(
+        members.map(async ({ member: id, endsAt }) => ({ id, endsAt, payload: (await read(id))?.payload })),
+      )
+      // One that has ended in the middle of a write may still be a member.
+      return found.filter((one): one is ListedGrant => one.payload?.['accountId'] === subject)
+    },
+    async renew(id, subject) {
+      await store.addMember('user', subject, id, ttlS)
       await store.extend('grant', id, ttlS)
       for (const provider of providers) await keepTokens({ login: id, provider })
     },
     async end(id) {
       // Tokens that are out come first: what follows only frees memory.
       await revocations.add(id)
-      await Promise.all([store.delete('grant', id), store.delete('refresh', id)])
+      const subject = (await read(id))?.payload?.['accountId']
+      await Promise.all([
+        store.delete('grant', id),
+        store.delete('refresh', id),
+        typeof subject === 'string' && store.removeMember('user', subject, id),
+      ])
       await forgetTokens(id).catch((error: unknown) => log.warn({ err: error }, 'tokens of a login are not forgotten'))
     },
   }

@@ -1,6 +1,6 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { AuthServerConfig } from '../../config/auth-server.ts'
-import { loginUrlOf, redirectUriOf } from '../../config/authserver/upstream.ts'
+import { loginUrlOf, primaryOf, redirectUriOf, type UpstreamProviderConfig } from '../../config/authserver/upstream.ts'
 import { lifespanBounds } from '../../config/check/auth-server.ts'
 
 /** Scopes of OpenID Connect that every client may ask for. */
@@ -27,6 +27,8 @@ export interface Settings {
    * login is set by the host that sees it again. Undefined where it is that host itself.
    */
   readonly loginEndpoint: string | undefined
+  /** The page of what is linked, at the host of callbacks; undefined where all is at that host. */
+  readonly accountEndpoint: string | undefined
   /** Whether cookies are for https alone. */
   readonly isSecure: boolean
   readonly accessTokenS: number
@@ -46,8 +48,17 @@ export interface Settings {
   readonly allowConfidential: boolean
   /** Clients may be known by a metadata document. */
   readonly acceptsDocuments: boolean
+  readonly providers: readonly ShownProvider[]
+  /** The one that says who users are. */
+  readonly primary: ShownProvider
   /** Hosts of the providers that users log in at, in order. */
   readonly providerHosts: readonly string[]
+}
+
+/** A provider, as people are told of it. */
+interface ShownProvider {
+  readonly name: string
+  readonly host: string
 }
 
 export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings {
@@ -76,6 +87,9 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     issuerPath: new URL(issuer).pathname.replace(/\/$/, ''),
     authorizationEndpoint,
     loginEndpoint: new URL(authorizationEndpoint).host === new URL(callback).host ? undefined : loginEndpoint,
+    accountEndpoint: [issuer, base].every((url) => new URL(url).host === new URL(callback).host)
+      ? undefined
+      : callback.replace(/\/callback$/, '/account'),
     isSecure: callback.startsWith('https:'),
     accessTokenS,
     refreshTokenS,
@@ -87,7 +101,14 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     audiences,
     defaultResource: isOnlyOwn ? own.resource : undefined,
     allowConfidential: config.allowConfidentialClientRegistration === true,
+    providers: config.upstreamProviders.map(shownProvider),
+    primary: shownProvider(primaryOf(config) ?? (config.upstreamProviders[0] as UpstreamProviderConfig)),
     providerHosts: config.upstreamProviders.map((provider) => loginUrlOf(provider).host),
     acceptsDocuments: config.cimd?.enabled === true,
   }
 }
+
+const shownProvider = (provider: UpstreamProviderConfig): ShownProvider => ({
+  name: provider.name,
+  host: loginUrlOf(provider).host,
+})

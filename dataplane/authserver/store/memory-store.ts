@@ -1,12 +1,13 @@
 import { LRUCache } from 'lru-cache'
 import { PublicError } from '../../server/errors.ts'
+import { memorySets } from './memory-sets.ts'
 import { type Kind, kinds, type Pool, type RecordStore } from './record-store.ts'
 
 /** Bytes that each part may take; what was not used for longest goes first. */
 const MOST_BYTES: Readonly<Record<Pool, number>> = {
   clients: 64 * 1024 * 1024,
-  pending: 32 * 1024 * 1024,
-  grants: 144 * 1024 * 1024,
+  pending: 24 * 1024 * 1024,
+  grants: 168 * 1024 * 1024,
 }
 const MOST_CLIENTS = 100_000
 /** A client that has just registered is about to be used: it makes no room for others. */
@@ -70,6 +71,8 @@ export function createMemoryStore({
     return poolOf(kind).get(keyOf(kind, name))?.text
   }
 
+  const remove = (kind: Kind, name: string) => void poolOf(kind).delete(keyOf(kind, name))
+
   return {
     get: async (kind, name) => get(kind, name),
     set: async (kind, name, text, ttlS) => set(kind, name, text, ttlS),
@@ -80,16 +83,15 @@ export function createMemoryStore({
     },
     async take(kind, name) {
       const text = get(kind, name)
-      poolOf(kind).delete(keyOf(kind, name))
+      remove(kind, name)
       return text
     },
-    async delete(kind, name) {
-      poolOf(kind).delete(keyOf(kind, name))
-    },
+    delete: async (kind, name) => remove(kind, name),
     async extend(kind, name, ttlS) {
       const text = get(kind, name)
       if (text !== undefined) set(kind, name, text, ttlS)
     },
+    ...memorySets({ get, set, delete: remove, now }),
     async revoke(grant, ttlS) {
       ended.set(grant, now(), { ttl: ttlS * 1000 })
     },

@@ -14,8 +14,12 @@ export const kinds = {
   allowed: 'pending',
   /** Logins that are under way at an upstream provider. */
   login: 'pending',
+  /** People who look at what is linked to them. */
+  account: 'pending',
   /** What users have granted to clients, one for each login. */
   grant: 'grants',
+  /** Of each user a set: the grants. */
+  user: 'grants',
   /** What users have allowed clients, by browser. */
   consent: 'grants',
   code: 'grants',
@@ -35,8 +39,18 @@ export const kinds = {
 export type Kind = keyof typeof kinds
 export type Pool = (typeof kinds)[Kind]
 
+/** Of a set; beyond it those leave that would end first. */
+export const MOST_MEMBERS = 200
+
+/** What is in a set. */
+export interface Member {
+  readonly member: string
+  /** When it leaves the set, in milliseconds since 1970. */
+  readonly endsAt: number
+}
+
 /**
- * Keeps texts for a time. Everything that must happen once happens by one of these operations, each of which is atomic.
+ * Keeps texts for a time, and sets of them. Everything that must happen once happens by one of these operations, each of which is atomic.
  * Names are of `A-Z a-z 0-9 _ -` and of bounded length; whoever has a name from outside hashes it. Where the store is
  * away everything rejects with a PublicError `unavailable`.
  */
@@ -51,6 +65,11 @@ export interface RecordStore {
   delete(kind: Kind, name: string): Promise<void>
   /** Keeps what is there for `ttlS` seconds from now. */
   extend(kind: Kind, name: string, ttlS: number): Promise<void>
+  /** Puts a member into a set for `ttlS` seconds from now; one that is there already stays for so long. */
+  addMember(kind: Kind, name: string, member: string, ttlS: number): Promise<void>
+  /** The members of a set, first those that stay longest. */
+  members(kind: Kind, name: string): Promise<readonly Member[]>
+  removeMember(kind: Kind, name: string, member: string): Promise<void>
   /** Adds a grant to those that have ended, for `ttlS` seconds. */
   revoke(grant: string, ttlS: number): Promise<void>
   /** Grants that have ended since `sinceMs` (ms since 1970), and are remembered still. */

@@ -1,5 +1,5 @@
 import { type RedisClient, withRedis } from '../../storage/redis.ts'
-import type { Kind, RecordStore } from './record-store.ts'
+import { type Kind, MOST_MEMBERS, type RecordStore } from './record-store.ts'
 
 interface RedisStoreOptions {
   readonly client: RedisClient
@@ -8,6 +8,15 @@ interface RedisStoreOptions {
   /** Waits until what was written to the server of a key is at a replica too; see `replicaWait`. */
   readonly atReplica?: (key: string) => Promise<void>
 }
+
+/** Puts a member into a sorted set by its end, and has the set live as long as the member that stays longest. */
+const ADD_MEMBER = `
+redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[3])
+redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1 - tonumber(ARGV[4]))
+local left = tonumber(ARGV[2]) - tonumber(ARGV[3])
+if redis.call('PTTL', KEYS[1]) < left then redis.call('PEXPIRE', KEYS[1], left) end
+return 1`
 
 /** A store in Redis, shared by all replicas of a gateway. It uses no command newer than Redis 6.2. */
 export function createRedisStore({ client, prefix, atReplica }: RedisStoreOptions): RecordStore {
@@ -24,6 +33,21 @@ export function createRedisStore({ client, prefix, atReplica }: RedisStoreOption
     delete: (kind, name) => withRedis(client, async (redis) => void (await redis.del(keyOf(kind, name)))),
     extend: (kind, name, ttlS) =>
       withRedis(client, async (redis) => void (await redis.expire(keyOf(kind, name), ttlS))),
+    addMember: (kind, name, member, ttlS) =>
+      withRedis(client, async (redis) => {
+        const now = Date.now()
+        await redis.eval(ADD_MEMBER, 1, keyOf(kind, name), member, now + ttlS * 1000, now, MOST_MEMBERS)
+      }),
+    members: (kind, name) =>
+      withRedis(client, async (redis) => {
+        const found = await redis.zrevrangebyscore(keyOf(kind, name), '+inf', `(${Date.now()}`, 'WITHSCORES')
+        return Array.from({ length: found.length / 2 }, (_, index) => ({
+          member: found[2 * index] as string,
+          endsAt: Number(found[2 * index + 1]),
+        }))
+      }),
+    removeMember: (kind, name, member) =>
+      withRedis(client, async (redis) => void (await redis.zrem(keyOf(kind, name), member))),
     revoke: (grant, ttlS) =>
       withRedis(client, async (redis) => {
         // Members are sorted by when they were added; those that ended a longest lifespan ago are of no use any more.

@@ -1,0 +1,68 @@
+import type { AccountSession } from '../../account/account-sessions.ts'
+import type { Browser } from '../../login/login.ts'
+import { actions, fields } from '../../pages/account-fields.ts'
+import { knownBrowser } from '../browser.ts'
+import { proceed } from '../callback.ts'
+import { readForm } from '../form.ts'
+import type { Front, FrontContext } from '../front.ts'
+import { problemPage } from '../problem-page.ts'
+import { dropSession, sessionOf } from './account-cookie.ts'
+import { back } from './back.ts'
+import { type Done, PAGE } from './show.ts'
+
+/** Does what was asked for on the page of what is linked. Nothing is done that this very browser was not shown. */
+export async function act(front: Front, c: FrontContext): Promise<Response> {
+  // A form that can't be read, or is too large, was not sent by our page.
+  const form = await readForm(c).catch(() => undefined)
+  const [token, browser] = [form?.get(fields.token), knownBrowser(front, c)]
+  if (form === undefined || token === undefined || browser === undefined) return problemPage(front, c, 'page')
+  const action = form.get(fields.action)
+  if (action === actions.signIn) return signIn(front, c, token, browser)
+  const session = await sessionOf(front, c)
+  if (session === undefined || !front.accounts.isProof(token, session, PAGE)) return problemPage(front, c, 'page')
+  if (action === actions.signOut) {
+    await dropSession(front, c)
+    return back(front, c)
+  }
+  const done = await end(front, form, session, browser)
+  if (done === undefined) return problemPage(front, c, 'gone')
+  await front.store.settled()
+  return back(front, c, front.accounts.proofOf(session, done))
+}
+
+/** Sends the browser to the provider that says who users are. */
+async function signIn(front: Front, c: FrontContext, token: string, browser: Browser): Promise<Response> {
+  if (!front.provider().keyed.matches('sign-in-page', browser.id, token)) return problemPage(front, c, 'page')
+  if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
+  const { primary } = front.settings
+  return proceed(front, c, await front.login.pass({ purpose: 'account', uid: '', providers: [primary.name] }, browser))
+}
+
+/** Ends what is named by a button of the page; undefined where it is nothing of this user. */
+async function end(
+  { accounts, links, settings }: Front,
+  form: ReadonlyMap<string, string>,
+  session: AccountSession,
+  browser: Browser,
+): Promise<Done | undefined> {
+  const { subject } = session.user
+  if (form.get(fields.action) === actions.revokeAll) {
+    await links.revokeAll(subject, browser)
+    return 'revoked-all'
+  }
+  const [revoked, unlinked] = [form.get(fields.revoke), form.get(fields.unlink)]
+  for (const grant of await links.named(subject)) {
+    if (revoked !== undefined && accounts.isProof(revoked, session, 'revoke', grant.id)) {
+      await links.revoke(grant, browser)
+      return 'revoked'
+    }
+    if (unlinked === undefined) continue
+    const provider = settings.providers.find(({ name }) =>
+      accounts.isProof(unlinked, session, 'unlink', grant.id, name),
+    )
+    if (provider === undefined) continue
+    await links.unlink(subject, grant.id, provider.name)
+    return 'unlinked'
+  }
+  return undefined
+}

@@ -1,0 +1,126 @@
+import { html } from 'hono/html'
+import type { Markup, Page } from '../../pages/page.ts'
+import { actions, fields } from './account-fields.ts'
+import { answeredAt, knownBy, scopeList } from './client-facts.ts'
+import { destinationOf } from './destination.ts'
+
+/** A client that may act for the user. */
+export interface LinkedClient {
+  /** Stands for it in the form. */
+  readonly id: string
+  /** As it calls itself; nobody has checked it. */
+  readonly name: string | undefined
+  /** Its id, where that is the URL of its metadata document. */
+  readonly document: string | undefined
+  /** Where it may get its answers; empty where nobody knows it any more. */
+  readonly redirectUris: readonly string[]
+  readonly scopes: readonly string[]
+  /** When it was allowed, in milliseconds since 1970. */
+  readonly since: number
+  /** When that ends, if it is not used. */
+  readonly endsAt: number
+  readonly providers: readonly LinkedAccount[]
+}
+
+/** The user's account at a provider. */
+interface LinkedAccount {
+  /** Stands for it in the form. */
+  readonly id: string
+  readonly host: string
+  readonly isLinked: boolean
+  /** When the provider gave what is there; undefined where it is not known. */
+  readonly since?: number
+}
+
+export interface LinkedToUser {
+  /** Name of the gateway. */
+  readonly gateway: string
+  readonly user: { readonly name?: string; readonly email?: string }
+  /** Those that were used last come first. */
+  readonly links: readonly LinkedClient[]
+  /** There may be more of them. */
+  readonly isCut: boolean
+  /** What has just been done. */
+  readonly done: keyof typeof SAID | undefined
+  /** Where the form is posted to. */
+  readonly action: string
+  /** Goes back with the form: proof that it was sent from this page. */
+  readonly token: string
+}
+
+const SAID = {
+  unlinked: 'The account is unlinked. Within seconds it is used no more by this program.',
+  revoked: 'Access is revoked. The program has to ask you again.',
+  'revoked-all': 'All access is revoked. Every program has to ask you again.',
+} as const
+
+const FOOTER = html`Whoever sees this page can revoke, and nothing else. You are signed out after 15 minutes.`
+
+/** Shows what is linked to a user, with a button for the end of each link. It works without scripts. */
+export function linksPage({ gateway, user, links, isCut, done, action, token }: LinkedToUser): Page {
+  return {
+    title: 'What is linked to you',
+    place: gateway,
+    footer: FOOTER,
+    body: html`
+<h1>What is linked to you</h1>
+${done === undefined ? '' : html`<p class="note" role="status">${SAID[done]}</p>`}
+<p>${whoIs(user)} These programs may use <bdi>${gateway}</bdi> for you. Revoking one ends what it has at once. Unlinking an account
+takes that account alone from it.</p>
+<form method="post" action="${action}">
+<input type="hidden" name="${fields.token}" value="${token}">
+${links.length === 0 ? html`<p class="empty">No program may act for you here.</p>` : html`<ul class="plain">${links.map(linkOf)}</ul>`}
+${isCut ? html`<p class="soft">The ${links.length} that were used last are shown. Others come into the list once they are used.</p>` : ''}
+<div class="choices"><button name="${fields.action}" value="${actions.signOut}" class="quiet">Sign out</button></div>
+${links.length === 0 ? '' : REVOKE_ALL}
+</form>`,
+  }
+}
+
+const REVOKE_ALL = html`<details><summary>Revoke everything</summary>
+<p>Ends the access of all these programs at once, and forgets what your accounts have given this gateway.</p>
+<button name="${fields.action}" value="${actions.revokeAll}">Revoke everything now</button>
+</details>`
+
+function whoIs({ name, email }: LinkedToUser['user']): Markup | string {
+  const shown = name ?? email
+  if (shown === undefined) return ''
+  const address = name === undefined || email === undefined ? '' : html` (<bdi>${email}</bdi>)`
+  return html`You are signed in as <b><bdi>${shown}</bdi></b>${address}.`
+}
+
+function linkOf({ id, document, redirectUris, scopes, since, endsAt, providers, ...client }: LinkedClient): Markup {
+  const name = client.name ?? 'A program'
+  return html`<li class="link">
+<h2><bdi>${name}</bdi></h2>
+<p class="small soft">${redirectUris.length === 0 ? 'It is not known here any more.' : knownBy(document)}</p>
+<table class="facts"><tbody>
+<tr><th scope="row">Allowed</th><td class="wrap">${timeOf(since)}, if it isn’t used until ${timeOf(endsAt)}</td></tr>
+${redirectUris.length === 0 ? '' : html`<tr><th scope="row">Answers go to</th><td class="wrap">${destinationsOf(redirectUris)}</td></tr>`}
+${scopes.length === 0 ? '' : html`<tr><th scope="row">It may</th><td class="wrap">${scopeList(scopes)}</td></tr>`}
+${providers.map((provider) => accountOf(provider, name))}
+</tbody></table>
+<button name="${fields.revoke}" value="${id}" aria-label="Revoke ${name}, allowed ${textOf(since)}">Revoke</button>
+</li>`
+}
+
+/** Each once, however many redirect URIs lead there. */
+function destinationsOf(redirectUris: readonly string[]): readonly Markup[] {
+  const found = redirectUris.map(destinationOf)
+  const keys = found.map((one) => JSON.stringify(one))
+  return found
+    .filter((_, index) => keys.indexOf(keys[index] as string) === index)
+    .map((one) => html`<div>${answeredAt(one)}</div>`)
+}
+
+const accountOf = ({ id, host, isLinked, since }: LinkedAccount, client: string): Markup => html`<tr>
+<th scope="row">${host}</th><td class="wrap">${
+  isLinked
+    ? html`linked${since === undefined ? '' : html` ${timeOf(since)}`} <button name="${fields.unlink}" value="${id}" class="quiet small" aria-label="Unlink ${host} from ${client}">Unlink</button>`
+    : html`<span class="soft">not linked</span>`
+}</td></tr>`
+
+const FORMAT = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
+
+const textOf = (time: number): string => `${FORMAT.format(time)} UTC`
+const timeOf = (time: number): Markup => html`<time datetime="${new Date(time).toISOString()}">${textOf(time)}</time>`

@@ -1,0 +1,198 @@
+/** People see what is linked to them, and end it; nobody else does. */
+import { decodeJwt } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import {
+  type AuthServerUnderTest,
+  REDIRECT,
+  refusal,
+  startAuthServer,
+  TestClient,
+  tokensOf,
+} from '../../../support/identity/auth-server.ts'
+import { UserAgent } from '../../../support/identity/user-agent.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { buttonOf, SessionsPage } from './pages.ts'
+
+const PROVIDERS = ['corp', 'code']
+
+let server: AuthServerUnderTest
+let raw: RawServer
+let editor: TestClient
+let chat: TestClient
+
+test.before(async () => {
+  raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  const backends = PROVIDERS.map((name) => injecting(name, raw.url, name))
+  server = await startAuthServer({ providers: PROVIDERS, gateway: { backends } })
+  editor = await TestClient.register(server.issuer, { client_name: 'Editor' })
+  chat = await TestClient.register(server.issuer, {
+    client_name: '<b>Chat</b>',
+    redirect_uris: [REDIRECT, 'https://chat.example.com/cb', 'https://chat.example.com/other'],
+  })
+})
+test.after(async () => {
+  await server.close()
+  await raw.close()
+})
+
+/** A browser in which somebody is known to the providers. */
+function browserOf(user: string): UserAgent {
+  const agent = new UserAgent()
+  become(user, agent)
+  return agent
+}
+
+/** Somebody else sits down at a browser. */
+function become(user: string, agent: UserAgent): void {
+  for (const [index, upstream] of server.upstreams.entries()) {
+    upstream.user = index === 0 ? user : `${user}-there`
+    agent.forget(new URL(upstream.issuer).host)
+  }
+}
+
+/** Logs a client in through a browser. */
+async function logIn(client: TestClient, agent: UserAgent) {
+  const { url } = await agent.follow(client.authorizeUrl(), (at) => at.startsWith(REDIRECT))
+  return tokensOf(await client.exchange(new URL(url).searchParams.get('code') ?? ''))
+}
+
+const call = async (token: string, name = 'corp') =>
+  postModern(server.gateway.url, 'tools/call', { name: `${name}_t` }, { authorization: `Bearer ${token}` })
+async function works(token: string, name?: string): Promise<boolean> {
+  const { result } = (await call(token, name)).json as { result?: { isError?: boolean } }
+  return result !== undefined && result.isError !== true
+}
+
+test('nobody sees anything without signing in, and looking begins nothing', async () => {
+  const agent = browserOf('alice')
+  const before = server.upstream.authorizations.length
+  const response = await agent.get(`${server.issuer}/oauth/sessions`)
+  assert.is(response.status, 200)
+  assert.is(response.headers.get('cache-control'), 'no-store')
+  assert.match(response.headers.get('content-security-policy') ?? '', "frame-ancestors 'none'")
+  assert.match(await response.text(), 'Sign in at 127.0.0.1')
+  assert.is(server.upstream.authorizations.length, before)
+})
+
+test('who signs in sees the own clients, what these may, and their accounts; at the primary provider alone', async () => {
+  const agent = browserOf('alice')
+  await logIn(editor, agent)
+  await logIn(chat, browserOf('bob'))
+  become('alice', agent)
+  const asked = server.upstreams.map(({ authorizations }) => authorizations.length)
+  const page = await SessionsPage.of(server, agent).signIn()
+  assert.ok(page.isSignedIn, page.text)
+  assert.equal(
+    server.upstreams.map(({ authorizations }) => authorizations.length),
+    [(asked[0] ?? 0) + 1, asked[1]],
+  )
+  assert.match(page.text, 'You are signed in as Person alice')
+  assert.match(page.text, /Editor It registered itself under this name/)
+  assert.match(page.text, /a program on this computer 127\.0\.0\.1:7777/)
+  assert.match(page.text, 'tools:call tools:read')
+  for (const { issuer } of server.upstreams)
+    assert.match(page.text, new RegExp(`${new URL(issuer).host.replaceAll('.', '\\.')} linked \\d`))
+  assert.not.match(page.html, 'Chat')
+  become('bob', agent)
+  const his = await SessionsPage.of(server, agent).send({ token: page.token, action: 'sign-out' })
+  assert.not.ok(his.isSignedIn)
+  const { html, text } = await SessionsPage.of(server, agent).signIn()
+  assert.match(text, 'You are signed in as Person bob')
+  assert.match(html, '&lt;b&gt;Chat&lt;/b&gt;')
+  assert.is(text.split('chat.example.com').length, 2, 'each destination once')
+  assert.not.match(text, 'Editor')
+})
+
+test('what the provider gave at the sign-in is not kept, and no refresh token of another login is lost', async () => {
+  const agent = browserOf('carol')
+  const tokens = await logIn(editor, agent)
+  const before = server.upstream.requests.length
+  await SessionsPage.of(server, agent).signIn()
+  assert.ok(server.upstream.requests.slice(before).includes('POST /token'))
+  const page = await SessionsPage.of(server, agent).open()
+  assert.is(page.html.split('<li class="link">').length, 2)
+  assert.ok(await works(tokens.access_token))
+})
+
+test('no page tells what names a login, a user or a token', async () => {
+  const agent = browserOf('dora')
+  const tokens = await logIn(editor, agent)
+  const { html } = await SessionsPage.of(server, agent).signIn()
+  const { tsid, sub } = decodeJwt(tokens.access_token)
+  const host = new URL(server.issuer).host
+  const session = agent.cookie(host, 'portico-account')
+  assert.is(session?.length, 43)
+  for (const hidden of [tsid, sub, session, agent.cookie(host, 'portico-login'), editor.id])
+    assert.not.match(html, String(hidden))
+})
+
+test('revoking a client ends its login alone: 401, no refresh, and it is asked for again', async () => {
+  const agent = browserOf('erin')
+  const ended = await logIn(editor, agent)
+  const kept = await logIn(chat, agent)
+  const page = new SessionsPage(agent, server.issuer)
+  const before = await page.signIn()
+  const after = await page.send({ token: before.token, ...buttonOf(before, 'Revoke Editor') })
+  assert.match(after.text, 'Access is revoked.')
+  assert.match(after.html, 'role="status"')
+  assert.not.match(after.text, 'Editor')
+  assert.match(after.html, 'Chat')
+  assert.is((await call(ended.access_token)).status, 401)
+  assert.is(await refusal(editor.refresh(ended.refresh_token)), '400 invalid_grant')
+  assert.ok(await works(kept.access_token))
+  assert.ok((await tokensOf(await chat.refresh(kept.refresh_token))).access_token)
+  const asked = agent.questions.length
+  await logIn(chat, agent)
+  assert.is(agent.questions.length, asked, 'what was not revoked is remembered')
+  await logIn(editor, agent)
+  assert.is(agent.questions.length, asked + 1)
+})
+
+test('unlinking an account fails its own backend, and no other one', async () => {
+  const agent = browserOf('fay')
+  const tokens = await logIn(editor, agent)
+  const others = await logIn(chat, agent)
+  for (const name of PROVIDERS) assert.ok(await works(tokens.access_token, name))
+  const page = new SessionsPage(agent, server.issuer)
+  const before = await page.signIn()
+  const host = new URL((server.upstreams[1] as { issuer: string }).issuer).host
+  const button = buttonOf(before, `Unlink ${host} from Editor`)
+  const after = await page.send({ token: before.token, ...button })
+  assert.match(after.text, 'The account is unlinked.')
+  assert.match(after.text, `${host} not linked`)
+  assert.ok(await works(tokens.access_token, 'corp'))
+  // What it was given a moment ago is good for five seconds.
+  await eventually('its backend fails', async () => !(await works(tokens.access_token, 'code')), 10_000)
+  for (const name of PROVIDERS) assert.ok(await works(others.access_token, name), name)
+  const next = await tokensOf(await editor.refresh(tokens.refresh_token))
+  assert.ok(await works(next.access_token, 'corp'))
+  assert.not.ok(await works(next.access_token, 'code'))
+})
+
+test('everything at once: all clients of the user, and of nobody else', async () => {
+  const agent = browserOf('gina')
+  const ended = [await logIn(editor, agent), await logIn(editor, agent), await logIn(chat, agent)]
+  const other = await logIn(editor, browserOf('hugo'))
+  become('gina', agent)
+  const page = new SessionsPage(agent, server.issuer)
+  const { token } = await page.signIn()
+  const after = await page.send({ token, action: 'revoke-all' })
+  assert.match(after.text, 'All access is revoked.')
+  assert.match(after.text, 'No program may act for you here.')
+  for (const { access_token } of ended) assert.is((await call(access_token)).status, 401)
+  assert.ok(await works(other.access_token))
+})
+
+test('a login that is refused or fails signs nobody in', async () => {
+  const agent = browserOf('ivy')
+  server.upstream.user = undefined
+  const page = await SessionsPage.of(server, agent).signIn()
+  assert.match(page.text, 'You are not signed in')
+  assert.is(agent.cookie(new URL(server.issuer).host, 'portico-account'), undefined)
+})
+
+test.run()

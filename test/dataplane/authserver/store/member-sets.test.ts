@@ -1,0 +1,111 @@
+/** Sets of both stores of records: what is in them, for how long, and how much. */
+import { randomBytes } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
+import { MOST_MEMBERS, type RecordStore } from '../../../../dataplane/authserver/store/record-store.ts'
+import { createRedisStore } from '../../../../dataplane/authserver/store/redis-store.ts'
+import { connectRedis, type RedisClient } from '../../../../dataplane/storage/redis.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { keptLog } from '../../../support/kept-log.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
+
+let redis: RedisServer
+let client: RedisClient
+test.before(async () => {
+  redis = await startRedis()
+  client = connectRedis({ mode: 'standalone', addresses: [redis.address] }, keptLog().log)
+})
+test.after(async () => {
+  client.disconnect()
+  await redis.stop()
+})
+
+const stores: Readonly<Record<string, () => RecordStore>> = {
+  memory: () => createMemoryStore(),
+  redis: () => createRedisStore({ client, prefix: `p:{${randomBytes(6).toString('hex')}}:` }),
+}
+const names = async (store: RecordStore, name: string) =>
+  (await store.members('user', name)).map(({ member }) => member)
+
+for (const [kind, open] of Object.entries(stores)) {
+  test(`${kind}: members are listed by their end, each once, and of one set alone`, async () => {
+    const store = open()
+    await store.addMember('user', 'alice', 'long', 300)
+    await store.addMember('user', 'alice', 'short', 100)
+    await store.addMember('user', 'bob', 'his', 100)
+    assert.equal(await names(store, 'alice'), ['long', 'short'])
+    const before = Date.now()
+    await store.addMember('user', 'alice', 'short', 400)
+    const [first] = await store.members('user', 'alice')
+    assert.equal(await names(store, 'alice'), ['short', 'long'])
+    assert.ok(Math.abs((first?.endsAt ?? 0) - before - 400_000) < 60_000)
+    await store.removeMember('user', 'alice', 'short')
+    await store.removeMember('user', 'alice', 'nobody')
+    assert.equal(await names(store, 'alice'), ['long'])
+    assert.equal(await names(store, 'bob'), ['his'])
+    assert.equal(await names(store, 'nobody'), [])
+  })
+
+  test(`${kind}: of those that end at about the same time the last one comes first`, async () => {
+    const store = open()
+    for (const member of ['first', 'second', 'third']) {
+      await store.addMember('user', 'alice', member, 100)
+      await delay(2)
+    }
+    assert.equal(await names(store, 'alice'), ['third', 'second', 'first'])
+  })
+
+  test(`${kind}: members that are added at once are all there`, async () => {
+    const store = open()
+    const added = Array.from({ length: 50 }, (_, index) => `m${index}`)
+    await Promise.all(added.map((member) => store.addMember('user', 'alice', member, 100)))
+    assert.equal((await names(store, 'alice')).toSorted(), added.toSorted())
+  })
+
+  test(`${kind}: beyond the bound those leave that would end first`, async () => {
+    const store = open()
+    for (let index = 0; index < MOST_MEMBERS + 5; index++)
+      await store.addMember('user', 'alice', `m${index}`, 1_000 + index * 10)
+    const found = await names(store, 'alice')
+    assert.is(found.length, MOST_MEMBERS)
+    assert.is(found[0], `m${MOST_MEMBERS + 4}`)
+    assert.is(found.at(-1), 'm5')
+  })
+
+  test(`${kind}: a member that ends is there no more, and the others stay`, async () => {
+    const store = open()
+    await store.addMember('user', 'alice', 'stays', 100)
+    await store.addMember('user', 'alice', 'ends', 1)
+    assert.equal(await names(store, 'alice'), ['stays', 'ends'])
+    await eventually('it ends', async () => (await names(store, 'alice')).join() === 'stays')
+  })
+}
+
+test('redis: a set is there no longer than its last member', async () => {
+  const prefix = `p:{${randomBytes(6).toString('hex')}}:`
+  const store = createRedisStore({ client, prefix })
+  const keys = () => client.keys(`${prefix}*`)
+  await store.addMember('user', 'alice', 'long', 100)
+  await store.addMember('user', 'alice', 'short', 10)
+  const [key = ''] = await keys()
+  const left = await client.pttl(key)
+  assert.ok(left > 90_000 && left <= 100_000, String(left))
+  for (const member of ['long', 'short']) await store.removeMember('user', 'alice', member)
+  assert.equal(await keys(), [])
+  await store.addMember('user', 'bob', 'one', 1)
+  await eventually('nothing is left', async () => (await keys()).length === 0)
+})
+
+test('memory: a set counts as what it takes', async () => {
+  const store = createMemoryStore({ mostBytes: { grants: 20_000 } })
+  for (let user = 0; user < 100; user++)
+    for (let login = 0; login < 5; login++) await store.addMember('user', `user-${user}`, 'x'.repeat(43), 100)
+  const kept = await Promise.all(Array.from({ length: 100 }, (_, user) => names(store, `user-${user}`)))
+  const count = kept.filter(({ length }) => length > 0).length
+  assert.ok(count > 20 && count < 80, String(count))
+  assert.is(kept.at(-1)?.length, 1)
+})
+
+test.run()
