@@ -112,7 +112,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const grants = createGrants({
     store,
     revocations,
-    ttlS: settings.grantS,
+    ...{ ttlS: settings.grantS, freshS: settings.freshGrantS },
     tokens,
     providers: config.upstreamProviders.map(({ name }) => name),
     // Who ends a login has later ones go on with nothing of it.
@@ -228,8 +228,8 @@ function openLogin(
   upstreams: readonly Upstream[],
   { settings, ...parts }: LoginParts,
 ): ConsentedLogin {
-  const { issuer, grantS } = settings
-  const times = { loginS: LOGIN_TIME_S, keepS: grantS }
+  const { issuer, freshGrantS } = settings
+  const times = { loginS: LOGIN_TIME_S, keepS: freshGrantS }
   const primary = primaryOf(config)?.name ?? ''
   const login = new ChainLogin({ ...parts, ...times, issuer, upstreams, primary, log })
   return consentedLogin({ ...parts, ...times, login, forgetTokens: (name) => parts.tokens.removeLogin(name) })

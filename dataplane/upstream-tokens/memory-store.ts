@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { purgeRegularly } from '../storage/purge.ts'
 import { type StoredTokenSet, textOfSet, type UpstreamTokenStore } from './store.ts'
 
 interface MemoryStoreOptions {
@@ -19,6 +20,7 @@ interface Entry {
 /** Keeps upstream tokens in this process: a restart forgets them, and other replicas don't know them. */
 export function createMemoryTokenStore({ mostBytes = 64 * MIB }: MemoryStoreOptions = {}): UpstreamTokenStore {
   const logins = new LRUCache<string, ReadonlyMap<string, Entry>>({ maxSize: mostBytes })
+  purgeRegularly(logins)
   const locks = new Map<string, { readonly until: number }>()
 
   function freeLocks(now: number): void {

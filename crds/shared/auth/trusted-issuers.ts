@@ -23,8 +23,11 @@ const subjectBinding = (readBy: Reader) =>
 
 const jwtBearerGrant = (readBy: Reader) =>
   object('Assertions of this issuer as a grant (RFC 7523).', {
-    maxAssertionAge: duration(readBy, 'Oldest assertion that is accepted.', {
-      rules: [{ rule: "duration(self) > duration('0s')", message: 'maxAssertionAge must be longer than zero' }],
+    maxAssertionAge: duration(readBy, 'Oldest assertion that is accepted, up to 1h.', {
+      rules: [
+        { rule: "duration(self) > duration('0s')", message: 'maxAssertionAge must be longer than zero' },
+        { rule: "duration(self) <= duration('1h')", message: 'maxAssertionAge must be at most 1h' },
+      ],
     }),
     acceptedAudiences: Type.Optional(
       list('Audiences accepted besides the issuer.', text(readBy, 'An audience.', { min: 1, max: limits.url }), {

@@ -21,6 +21,7 @@ interface ChainLoginOptions {
   readonly carried: CarriedTokens
   /** How long a user may take at one provider, and how long what it gives is kept; in seconds. */
   readonly loginS: number
+  /** How long what providers have given is kept at the end, until the grant is renewed. */
   readonly keepS: number
   readonly log: Logger
 }
@@ -64,6 +65,9 @@ const failed = ({ purpose, uid }: Course, error: 'access_denied' | 'server_error
 
 /** Whose tokens are until it is known who the user is: they are of no use to anybody. */
 const NOBODY = ''
+
+/** What is got at one provider is there for longer than the way to the next may take. */
+const MARGIN_S = 30
 
 const secret = () => randomBytes(32).toString('base64url')
 
@@ -135,7 +139,7 @@ export class ChainLogin implements Login {
     parameters: URLSearchParams,
     { purpose, uid, providers, upstream: name, browser, soFar, login, ...checks }: Underway & UnderState,
   ): Promise<LoginStep> {
-    const { primary, tokens, keepS } = this.#options
+    const { primary, tokens, loginS } = this.#options
     // The configuration has changed meanwhile: who logs in now goes another way.
     if (purpose === 'authorize' && providers.join() !== this.#required().join())
       throw new Error('the providers have changed')
@@ -146,7 +150,9 @@ export class ChainLogin implements Login {
     // Nobody acts by this login: nothing of it is kept.
     if (purpose === 'account' && next === undefined)
       return { kind: 'done', purpose, uid, login, ...this.#identified(known) }
-    await tokens.put({ login, provider: name }, { ...found.tokens, owner: NOBODY }, { ttlMs: keepS * 1000 })
+    // A login that nobody goes on with leaves nothing.
+    const ttlMs = (loginS + MARGIN_S) * 1000
+    await tokens.put({ login, provider: name }, { ...found.tokens, owner: NOBODY }, { ttlMs })
     if (next === undefined)
       return { kind: 'done', purpose, uid, login, ...(await this.#owned(login, providers, known)) }
     const course = { purpose, uid, providers }

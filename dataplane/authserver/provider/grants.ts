@@ -42,8 +42,9 @@ export interface Grants {
 interface GrantsOptions {
   readonly store: RecordStore
   readonly revocations: Revocations
-  /** Seconds that a grant lives without being renewed. */
+  /** Seconds that a grant lives once it has been renewed, and before that. */
   readonly ttlS: number
+  readonly freshS: number
   /** What providers gave at logins, and their names. */
   readonly tokens: UpstreamTokenStore
   readonly providers: readonly string[]
@@ -53,12 +54,12 @@ interface GrantsOptions {
 }
 
 export function createGrants(options: GrantsOptions): Grants {
-  const { store, revocations, ttlS, tokens, providers, onEnded, log } = options
+  const { store, revocations, ttlS, freshS, tokens, providers, onEnded, log } = options
   async function read(id: string): Promise<GrantRecord | undefined> {
     const text = await store.get('grant', id)
     return text === undefined ? undefined : (JSON.parse(text) as GrantRecord)
   }
-  const write = (id: string, record: GrantRecord) => store.set('grant', id, JSON.stringify(record), ttlS)
+  const write = (id: string, record: GrantRecord) => store.set('grant', id, JSON.stringify(record), freshS)
 
   /** What a provider gave lives as long as the grant. A write of somebody else meanwhile has seen to that itself. */
   async function keepTokens(place: Place): Promise<void> {
@@ -79,7 +80,7 @@ export function createGrants(options: GrantsOptions): Grants {
     async keep(id, payload) {
       const record = { ...(await read(id)), payload }
       // Before the grant, so that there is none that its user can't see.
-      await store.addMember('user', String(payload['accountId']), id, ttlS)
+      await store.addMember('user', String(payload['accountId']), id, freshS)
       await write(id, record)
     },
     find: async (id) => (await read(id))?.payload,

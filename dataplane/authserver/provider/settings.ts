@@ -36,6 +36,8 @@ export interface Settings {
   readonly codeS: number
   /** How long a grant lives without a refresh: as long as anything that was issued by it may be used. */
   readonly grantS: number
+  /** How long it lives until it has a refresh token, which most never get whose code nobody fetches. */
+  readonly freshGrantS: number
   readonly scopes: readonly string[]
   /** Those of `scopes` that are not of OpenID Connect. */
   readonly ownScopes: readonly string[]
@@ -95,6 +97,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     refreshTokenS,
     codeS,
     grantS: codeS + Math.max(accessTokenS, refreshTokenS),
+    freshGrantS: codeS + accessTokenS,
     scopes,
     ownScopes: scopes.filter((scope) => !OPENID_SCOPES.includes(scope)),
     defaultScope: (ownScopes.length === 0 ? ['openid'] : ownScopes).join(' '),

@@ -1,13 +1,15 @@
 import { LRUCache } from 'lru-cache'
 import { PublicError } from '../../server/errors.ts'
+import { purgeRegularly } from '../../storage/purge.ts'
 import { memorySets } from './memory-sets.ts'
 import { type Kind, kinds, type Pool, type RecordStore } from './record-store.ts'
 
-/** Bytes that each part may take; what was not used for longest goes first. */
+/** Bytes that each part may take; what was not used for longest goes first, but for clients and marks. */
 const MOST_BYTES: Readonly<Record<Pool, number>> = {
   clients: 64 * 1024 * 1024,
-  pending: 24 * 1024 * 1024,
+  pending: 20 * 1024 * 1024,
   grants: 168 * 1024 * 1024,
+  marks: 4 * 1024 * 1024,
 }
 const MOST_CLIENTS = 100_000
 /** A client that has just registered is about to be used: it makes no room for others. */
@@ -25,36 +27,56 @@ interface MemoryStoreOptions {
   readonly mostClients?: number
   /** Milliseconds since 1970. */
   readonly now?: () => number
+  /** How often it drops what has ended. */
+  readonly purgeMs?: number
 }
 
-/** A store in the memory of this process: bounded, and lost with it. */
-export function createMemoryStore({
-  mostBytes,
-  mostClients = MOST_CLIENTS,
-  now = Date.now,
-}: MemoryStoreOptions = {}): RecordStore {
+export interface MemoryStore extends RecordStore {
+  /** How many records it holds, of whatever kind. */
+  readonly size: number
+}
+
+type Cache<T extends object | number> = LRUCache<string, T>
+
+function openPools({ mostBytes, now, purgeMs }: MemoryStoreOptions & { now: () => number }) {
+  const timing = { perf: { now }, ttlResolution: 0 }
   const pools = Object.fromEntries(
     Object.entries({ ...MOST_BYTES, ...mostBytes }).map(([pool, maxSize]) => [
       pool,
-      new LRUCache<string, Entry>({ maxSize, perf: { now }, ttlResolution: 0 }),
+      new LRUCache<string, Entry>({ maxSize, ...timing }),
     ]),
-  ) as Record<Pool, LRUCache<string, Entry>>
-  const ended = new LRUCache<string, number>({ max: 100_000, perf: { now }, ttlResolution: 0 })
+  ) as Record<Pool, Cache<Entry>>
+  const ended: Cache<number> = new LRUCache({ max: 100_000, ...timing })
+  const all = [...Object.values(pools), ended]
+  for (const cache of all) purgeRegularly(cache, purgeMs)
+  return { pools, ended, all }
+}
 
+/** Whether there is room for an entry once what has ended is gone. */
+function hasRoom(pool: Cache<Entry>, size: number, most = Number.POSITIVE_INFINITY): boolean {
+  const isRoomy = () => pool.size < most && pool.calculatedSize + size <= pool.maxSize
+  if (isRoomy()) return true
+  pool.purgeStale()
+  return isRoomy()
+}
+
+/** A store in the memory of this process: bounded, and lost with it. */
+export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore {
+  const { mostClients = MOST_CLIENTS, now = Date.now } = options
+  const { pools, ended, all } = openPools({ ...options, now })
   const poolOf = (kind: Kind) => pools[kinds[kind]]
   const keyOf = (kind: Kind, name: string) => `${kind}:${name}`
 
-  /** Refuses a new client while all that would make room for it are young. */
+  /** Refuses a new client while all that would make room for it are young, and a mark while all that are there count. */
   function checkRoom(kind: Kind, size: number): void {
     const pool = poolOf(kind)
-    if (kind !== 'client') return
-    const isFull = pool.size >= mostClients || pool.calculatedSize + size > pool.maxSize
-    if (!isFull) return
-    pool.purgeStale()
-    if (pool.size < mostClients && pool.calculatedSize + size <= pool.maxSize) return
+    // Without its mark an assertion could be used again.
+    if (kinds[kind] === 'marks' && !hasRoom(pool, size)) throw full('marks of used assertions')
+    if (kind !== 'client' || hasRoom(pool, size, mostClients)) return
     const oldest = pool.rkeys().next().value
     const entry = oldest === undefined ? undefined : pool.peek(oldest)
-    if (oldest === undefined || entry === undefined || now() - entry.addedAt < YOUNGEST_EVICTED_MS) throw full()
+    if (oldest === undefined || entry === undefined || now() - entry.addedAt < YOUNGEST_EVICTED_MS)
+      throw full('clients')
     pool.delete(oldest)
   }
 
@@ -74,6 +96,9 @@ export function createMemoryStore({
   const remove = (kind: Kind, name: string) => void poolOf(kind).delete(keyOf(kind, name))
 
   return {
+    get size() {
+      return all.reduce((sum, cache) => sum + cache.size, 0)
+    },
     get: async (kind, name) => get(kind, name),
     set: async (kind, name, text, ttlS) => set(kind, name, text, ttlS),
     async add(kind, name, text, ttlS) {
@@ -100,7 +125,7 @@ export function createMemoryStore({
     },
     settled: async () => undefined,
     close() {
-      for (const pool of Object.values(pools)) pool.clear()
+      for (const cache of all) cache.clear()
     },
   }
 }
@@ -108,5 +133,5 @@ export function createMemoryStore({
 /** Bytes of a text in memory: one a character, or two for all of them where one needs two. */
 const memoryOf = (text: string): number => (/[^\0-\xff]/.test(text) ? 2 * text.length : text.length)
 
-const full = () =>
-  new PublicError('unavailable', { headers: { 'Retry-After': '60' }, cause: new Error('the store of clients is full') })
+const full = (what: string) =>
+  new PublicError('unavailable', { headers: { 'Retry-After': '60' }, cause: new Error(`the store of ${what} is full`) })

@@ -30,8 +30,8 @@ export const kinds = {
   rotating: 'grants',
   /** What the exchange of a refresh token was answered, sealed. */
   rotated: 'grants',
-  /** Assertions that have been used. */
-  assertion: 'grants',
+  /** Assertions that have been used: whoever may bring many pushes out no grant. */
+  assertion: 'marks',
   /** Grants that have ended before their access tokens. */
   revoked: 'grants',
 } as const

@@ -31,7 +31,7 @@ const names = (description: string) => Type.Array(text('A value.'), { descriptio
 
 const jwtBearerGrant = Type.Object(
   {
-    maxAssertionAge: duration('gateway', 'Oldest assertion that is accepted, by its `iat`.'),
+    maxAssertionAge: duration('gateway', 'Oldest assertion that is accepted, by its `iat`; up to 1h.'),
     acceptedAudiences: Type.Optional(
       Type.Array(text('An audience.', 2048), {
         description: 'Audiences accepted besides the issuer of this server.',

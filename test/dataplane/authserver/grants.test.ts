@@ -17,7 +17,7 @@ async function loggedIn() {
   const carried = new CarriedTokens({ tokens, keepS: 60, log })
   const revocations = new Revocations(store, 60, log)
   const grants = createGrants({
-    ...{ store, revocations, tokens, log, ttlS: 60, providers: ['corp'] },
+    ...{ store, revocations, tokens, log, ttlS: 60, freshS: 60, providers: ['corp'] },
     onEnded: (provider, ended) => carried.forget(provider, ended),
   })
   await tokens.put({ login: 'first', provider: 'corp' }, { ...set, refreshToken: 'one' }, TTL)

@@ -68,6 +68,11 @@ for (const [name, findings, pattern] of [
     /maxAssertionAge must be longer/,
   ],
   [
+    'too old an age',
+    ofIssuer({ jwtBearerGrant: { maxAssertionAge: '61m', subjectBindings: [binding] } }),
+    /maxAssertionAge must be at most 1h/,
+  ],
+  [
     'one subject twice',
     ofIssuer({ jwtBearerGrant: { maxAssertionAge: '1m', subjectBindings: [binding, binding] } }),
     /subjectBindings\/1\/subject is the same/,

@@ -74,11 +74,17 @@ function trustedFindings(issuer: TrustedIssuerConfig, at: string, config: AuthSe
 function bearerFindings({ jwtBearerGrant: grant }: TrustedIssuerConfig, at: string): readonly Finding[] {
   if (grant === undefined) return []
   return [
-    ...(parseDuration(grant.maxAssertionAge) > 0
-      ? []
-      : [{ pointer: `${at}/maxAssertionAge`, message: 'must be longer than zero' }]),
+    ...ageFindings(parseDuration(grant.maxAssertionAge), `${at}/maxAssertionAge`),
     ...duplicates(grant.subjectBindings, ({ subject }) => subject, `${at}/subjectBindings`, '/subject'),
   ]
+}
+
+/** So long is remembered that an assertion was used: a store that does so for days fills. */
+const OLDEST_ASSERTION_MS = 60 * 60_000
+
+function ageFindings(ageMs: number, pointer: string): readonly Finding[] {
+  if (ageMs <= 0) return [{ pointer, message: 'must be longer than zero' }]
+  return ageMs > OLDEST_ASSERTION_MS ? [{ pointer, message: 'must be at most 1h' }] : []
 }
 
 /** Claims that mean something of their own (RFC 7519 section 4.1, RFC 8693 section 4). */

@@ -1,0 +1,205 @@
+/** What logins leave in Redis: each key ends by itself, and nothing is there after the time that docs name for it. */
+import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { secret } from '../../secrets/watch.ts'
+import {
+  type AuthServerUnderTest,
+  refusal,
+  startAuthServer,
+  TestClient,
+  tokensOf,
+} from '../../support/identity/auth-server.ts'
+import type { UserAgent } from '../../support/identity/user-agent.ts'
+import { type RedisServer, startRedis } from '../../support/network/redis-server.ts'
+import { asked } from '../../support/network/redis-sets.ts'
+
+const [ACCESS_S, REFRESH_S, CODE_S] = [60, 3600, 30]
+const LOGIN_S = 600
+const DAY_S = 24 * 60 * 60
+/** A clock of Redis that is a little ahead costs nothing. */
+const MARGIN_S = 30
+
+/** The longest that a key of a kind may have to live. */
+const LONGEST_S: Readonly<Record<string, number>> = {
+  client: 30 * DAY_S,
+  consent: 30 * DAY_S,
+  interaction: LOGIN_S,
+  question: LOGIN_S,
+  allowed: LOGIN_S,
+  login: LOGIN_S,
+  code: CODE_S,
+  usedCode: CODE_S + MARGIN_S,
+  grant: CODE_S + REFRESH_S,
+  user: CODE_S + REFRESH_S,
+  refresh: REFRESH_S,
+  rotating: 5,
+  rotated: 10,
+  revoked: DAY_S + 3600,
+  // What providers gave at a login, and what the next login goes on from.
+  upstream: Math.max(CODE_S + REFRESH_S, LOGIN_S + MARGIN_S),
+}
+
+let redis: RedisServer
+let server: AuthServerUnderTest
+let client: TestClient
+/** A client, and what Redis has of it: a network may register few of them at a time. */
+let registered: { readonly id: string; readonly kept: readonly [string, string] }
+
+test.before(async () => {
+  redis = await startRedis()
+  const hmac = secret(randomBytes(32).toString('base64url'))
+  server = await startAuthServer({
+    providers: ['corp', 'code'],
+    authServer: {
+      hmacSecretFiles: ['hmac'],
+      tokenLifespans: {
+        accessTokenLifespan: `${ACCESS_S}s`,
+        refreshTokenLifespan: `${REFRESH_S}s`,
+        authCodeLifespan: `${CODE_S}s`,
+      },
+      storage: { type: 'redis', redis: { addresses: [redis.address] } },
+    },
+    prepare: (directory) => writeFile(join(directory, 'hmac'), hmac),
+  })
+  const { id } = await TestClient.register(server.issuer)
+  const kept = await asked(redis, async (commands) => {
+    const [key = ''] = await commands.keys('*')
+    assert.is(kindOf(key), 'client')
+    assert.ok((await commands.ttl(key)) > (LONGEST_S['client'] as number) - 60)
+    return [key, (await commands.get(key)) ?? ''] as const
+  })
+  registered = { id, kept }
+})
+test.before.each(async () => {
+  const [key, record] = registered.kept
+  await asked(redis, async (commands) => {
+    await commands.flushall()
+    await commands.set(key, record, 'EX', LONGEST_S['client'] as number)
+  })
+  client = new TestClient(server.issuer, registered.id)
+})
+test.after(async () => {
+  await server.close()
+  await redis.stop()
+})
+
+const kindOf = (key: string) => /\}:(?:as:)?(\w+)/.exec(key)?.[1] ?? key
+
+/** How long keys have to live, in milliseconds; throws where one has no end, or a later one than is documented. */
+const lifetimes = (): Promise<ReadonlyMap<string, number>> =>
+  asked(redis, async (commands) => {
+    const found = new Map<string, number>()
+    for (const key of await commands.keys('*')) {
+      const ttl = await commands.pttl(key)
+      const longest = LONGEST_S[kindOf(key)]
+      if (ttl < 0) throw new Error(`${key} never ends`)
+      if (longest === undefined) throw new Error(`nothing is documented of ${key}`)
+      if (ttl > longest * 1000) throw new Error(`${key} lives for ${ttl / 1000} s, which is over ${longest}`)
+      found.set(key, ttl)
+    }
+    return found
+  })
+
+const keptKinds = async () => [...new Set([...(await lifetimes()).keys()].map(kindOf))].sort()
+
+/** Has Redis be so much later: all that is there is so much nearer to its end, and what is at its end is gone. */
+async function later(seconds: number): Promise<readonly string[]> {
+  const found = await lifetimes()
+  await asked(redis, async (commands) => {
+    for (const [key, ttl] of found)
+      if (ttl <= seconds * 1000) await commands.del(key)
+      else await commands.pexpire(key, ttl - Math.round(seconds * 1000))
+  })
+  return keptKinds()
+}
+
+const follow = (agent: UserAgent, url: string, part: string) => agent.follow(url, (at) => at.includes(part))
+
+/** Ways to give up a login, and what is there at once besides the client. */
+const ABANDONED: Readonly<Record<string, { leave(): Promise<unknown>; left: readonly string[] }>> = {
+  'at the question': {
+    async leave() {
+      client.agent.answer = undefined
+      await client.agent.follow(client.authorizeUrl(), () => false)
+    },
+    left: ['interaction', 'question'],
+  },
+  'at the first provider': {
+    leave: () => follow(client.agent, client.authorizeUrl(), new URL(server.upstreams[0]?.issuer as string).host),
+    left: ['allowed', 'interaction', 'login'],
+  },
+  'before the first provider’s answer': {
+    leave: () => follow(client.agent, client.authorizeUrl(), '/oauth/callback?'),
+    left: ['allowed', 'interaction', 'login'],
+  },
+  'at the second provider, with what the first one gave': {
+    leave: () => follow(client.agent, client.authorizeUrl(), new URL(server.upstreams[1]?.issuer as string).host),
+    left: ['allowed', 'interaction', 'login', 'upstream'],
+  },
+}
+
+for (const [where, { leave, left }] of Object.entries(ABANDONED))
+  test(`a login that is given up ${where} leaves nothing after it could have been gone on with`, async () => {
+    await leave()
+    assert.equal(await keptKinds(), ['client', ...left].sort())
+    assert.equal(await later(LOGIN_S + MARGIN_S + 1), ['client'])
+    assert.equal(await later(30 * DAY_S), [])
+  })
+
+test('a code that nobody fetches leaves nothing after the tokens that it would have given', async () => {
+  await client.authorize()
+  assert.ok((await keptKinds()).includes('grant'))
+  const left = await later(LOGIN_S + MARGIN_S + 1)
+  // A later login of the user may need the refresh tokens that providers gave at this one.
+  assert.equal(left, ['client', 'consent', 'upstream'])
+  assert.is((await lifetimes()).size, 3)
+  assert.equal(await later(CODE_S + REFRESH_S), ['client', 'consent'])
+  assert.equal(await later(30 * DAY_S), [])
+})
+
+test('tokens that are minted, refreshed and revoked leave no key behind', async () => {
+  const code = (await client.authorize()).get('code') as string
+  const first = await tokensOf(await client.exchange(code))
+  await lifetimes()
+  const second = await tokensOf(await client.refresh(first.refresh_token))
+  assert.ok((await keptKinds()).includes('rotated'))
+  assert.is((await client.post('revoke', { token: second.refresh_token, client_id: client.id })).status, 200)
+  // Grant and refresh token are gone, and so is what providers gave at this login; what is left of a provider is whose it was.
+  assert.equal(await keptKinds(), [
+    'client',
+    'code',
+    'consent',
+    'revoked',
+    'rotated',
+    'rotating',
+    'upstream',
+    'usedCode',
+  ])
+  assert.is([...(await lifetimes()).keys()].filter((key) => kindOf(key) === 'upstream').length, 1)
+  assert.is(await refusal(client.refresh(second.refresh_token)), '400 invalid_grant')
+  assert.equal(await later(11), ['client', 'code', 'consent', 'revoked', 'upstream', 'usedCode'])
+  assert.equal(await later(CODE_S + MARGIN_S), ['client', 'consent', 'revoked', 'upstream'])
+  assert.equal(await later(CODE_S + REFRESH_S), ['client', 'consent', 'revoked'])
+  assert.equal(await later(DAY_S + 3600), ['client', 'consent'])
+  assert.equal(await later(30 * DAY_S), [])
+})
+
+test('tokens that are just not used any more leave none either', async () => {
+  const { refresh_token: token } = await client.login()
+  await tokensOf(await client.refresh(token))
+  assert.equal(await later(CODE_S + REFRESH_S), ['client', 'consent'])
+  assert.equal(await later(30 * DAY_S), [])
+})
+
+test('a code that is used twice leaves no key of what it gave', async () => {
+  const code = (await client.authorize()).get('code') as string
+  await tokensOf(await client.exchange(code))
+  assert.is(await refusal(client.exchange(code)), '400 invalid_grant')
+  assert.equal(await keptKinds(), ['client', 'code', 'consent', 'revoked', 'upstream', 'usedCode'])
+  assert.equal(await later(CODE_S + REFRESH_S), ['client', 'consent', 'revoked'])
+})
+
+test.run()
