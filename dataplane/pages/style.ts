@@ -62,6 +62,12 @@ form.choices button{flex:0 1 10rem;padding:.75rem 1.25rem}
 button.quiet{background:var(--card);border-color:var(--line);color:var(--ink)}
 table.facts{max-width:46rem;margin:1.25rem 0}
 table.facts th{white-space:normal;width:10rem;vertical-align:top;font-size:.875rem}
+form div.choices{margin:1.5rem 0}
+details.link{max-width:48rem}
+li.link{border:1px solid var(--line);border-radius:.9rem;background:var(--card);box-shadow:var(--shadow);
+padding:1rem 1.25rem 1.25rem;margin:1.25rem 0;max-width:48rem}
+li.link h2{margin:0}
+button.small{padding:.25rem .75rem;font-weight:500}
 ul.plain{list-style:none;margin:0;padding:0}
 .note{max-width:46rem;border-left:3px solid var(--line);padding:.1rem 0 .1rem .9rem;margin:1rem 0}
 .note.warn{border-color:var(--warn);background:var(--warn-tint);padding:.6rem .9rem}

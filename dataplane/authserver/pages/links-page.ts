@@ -77,7 +77,7 @@ ${links.length === 0 ? '' : REVOKE_ALL}
   }
 }
 
-const REVOKE_ALL = html`<details><summary>Revoke everything</summary>
+const REVOKE_ALL = html`<details class="link"><summary>Revoke everything</summary>
 <p>Ends the access of all these programs at once, and forgets what your accounts have given this gateway.</p>
 <button name="${fields.action}" value="${actions.revokeAll}">Revoke everything now</button>
 </details>`
@@ -95,7 +95,7 @@ function linkOf({ id, document, redirectUris, scopes, since, endsAt, providers, 
 <h2><bdi>${name}</bdi></h2>
 <p class="small soft">${redirectUris.length === 0 ? 'It is not known here any more.' : knownBy(document)}</p>
 <table class="facts"><tbody>
-<tr><th scope="row">Allowed</th><td class="wrap">${timeOf(since)}, if it isn’t used until ${timeOf(endsAt)}</td></tr>
+<tr><th scope="row">Allowed</th><td class="wrap">${timeOf(since)}, and until ${timeOf(endsAt)} if it isn’t used</td></tr>
 ${redirectUris.length === 0 ? '' : html`<tr><th scope="row">Answers go to</th><td class="wrap">${destinationsOf(redirectUris)}</td></tr>`}
 ${scopes.length === 0 ? '' : html`<tr><th scope="row">It may</th><td class="wrap">${scopeList(scopes)}</td></tr>`}
 ${providers.map((provider) => accountOf(provider, name))}
@@ -114,9 +114,9 @@ function destinationsOf(redirectUris: readonly string[]): readonly Markup[] {
 }
 
 const accountOf = ({ id, host, isLinked, since }: LinkedAccount, client: string): Markup => html`<tr>
-<th scope="row">${host}</th><td class="wrap">${
+<th scope="row">Account</th><td class="wrap"><b>${host}</b> ${
   isLinked
-    ? html`linked${since === undefined ? '' : html` ${timeOf(since)}`} <button name="${fields.unlink}" value="${id}" class="quiet small" aria-label="Unlink ${host} from ${client}">Unlink</button>`
+    ? html`linked${since === undefined ? '' : html` since ${timeOf(since)}`} <button name="${fields.unlink}" value="${id}" class="quiet small" aria-label="Unlink ${host} from ${client}">Unlink</button>`
     : html`<span class="soft">not linked</span>`
 }</td></tr>`
 

@@ -24,7 +24,7 @@ export const signInPage = ({ gateway, provider, action, token }: SignIn): Page =
 <h1>What is linked to you</h1>
 <p>Programs that you have allowed to use <bdi>${gateway}</bdi>, and the accounts that they reach by it. Sign in to see them,
 and to end what you don’t need any more.</p>
-<form method="post" action="${action}" class="choices">
+<form method="post" action="${action}">
 <input type="hidden" name="${fields.token}" value="${token}">
 <button name="${fields.action}" value="${actions.signIn}">Sign in at ${provider}</button>
 </form>`,

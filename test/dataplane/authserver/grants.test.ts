@@ -2,7 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { CarriedTokens } from '../../../dataplane/authserver/login/carried-tokens.ts'
-import { createGrants } from '../../../dataplane/authserver/provider/grants.ts'
+import { createGrants, type Grants } from '../../../dataplane/authserver/provider/grants.ts'
 import { Revocations } from '../../../dataplane/authserver/provider/revocations.ts'
 import { createMemoryStore } from '../../../dataplane/authserver/store/memory-store.ts'
 import { createMemoryTokenStore } from '../../../dataplane/upstream-tokens/index.ts'
@@ -22,7 +22,7 @@ async function loggedIn() {
   })
   await tokens.put({ login: 'first', provider: 'corp' }, { ...set, refreshToken: 'one' }, TTL)
   await carried.keep('corp', { ...set, refreshToken: 'one' })
-  return { grants, tokens, carried, close: () => revocations.close() }
+  return { grants, store, tokens, carried, close: () => revocations.close() }
 }
 
 test('a login that has been ended leaves later ones no refresh token', async () => {
@@ -43,5 +43,58 @@ test('what another login has brought since then stays', async () => {
   assert.is((await tokens.get({ login: 'second', provider: 'corp' }))?.refreshToken, 'two')
   close()
 })
+
+const grant = (clientId: string) => ({ accountId: 'us', clientId })
+const idsOf = async ({ ofUser }: Pick<Grants, 'ofUser'>, subject = 'us') => (await ofUser(subject)).map(({ id }) => id)
+
+test('a user has those that were used last before the others, until they end', async () => {
+  const { grants, close } = await loggedIn()
+  for (const id of ['one', 'two', 'three']) await grants.keep(id, grant(id))
+  await grants.keep('theirs', { ...grant('x'), accountId: 'them' })
+  assert.equal(await idsOf(grants), ['three', 'two', 'one'])
+  await grants.renew('one', 'us')
+  assert.equal(await idsOf(grants), ['one', 'three', 'two'])
+  await grants.end('three')
+  assert.equal(await idsOf(grants), ['one', 'two'])
+  assert.equal(await idsOf(grants, 'them'), ['theirs'])
+  const [found] = await grants.ofUser('us')
+  assert.equal(found?.payload, grant('one'))
+  assert.ok(Math.abs((found?.endsAt ?? 0) - Date.now() - 60_000) < 30_000)
+  close()
+})
+
+test('a process that ends in the middle leaves no grant that its user can’t see', async () => {
+  const { grants, store, close } = await loggedIn()
+  const { set, addMember, delete: remove } = store
+  const away = () => Promise.reject(new Error('killed'))
+  Object.assign(store, { addMember: away })
+  assert.ok(await failed(grants.keep('unlisted', grant('x'))))
+  assert.is(await grants.find('unlisted'), undefined)
+  Object.assign(store, { addMember, set: away })
+  assert.ok(await failed(grants.keep('unwritten', grant('x'))))
+  Object.assign(store, { set })
+  assert.equal(await idsOf(grants), [])
+  // Ended, and still a member: it is shown to nobody, and can be ended again.
+  await grants.keep('ended', grant('x'))
+  Object.assign(store, { removeMember: away })
+  assert.ok(await failed(grants.end('ended')))
+  assert.equal(await idsOf(grants), [])
+  Object.assign(store, { delete: remove })
+  close()
+})
+
+test('a set of a user that names somebody else’s grant shows nothing of it', async () => {
+  const { grants, store, close } = await loggedIn()
+  await grants.keep('theirs', { ...grant('x'), accountId: 'them' })
+  await store.addMember('user', 'us', 'theirs', 60)
+  assert.equal(await idsOf(grants), [])
+  close()
+})
+
+const failed = (pending: Promise<unknown>) =>
+  pending.then(
+    () => false,
+    () => true,
+  )
 
 test.run()

@@ -86,6 +86,22 @@ for (const [name, open] of Object.entries(stores)) {
     assert.is((await store.get(at))?.accessToken, 'again')
   })
 
+  test(`${name}: one provider is forgotten, and the others of the login stay as they are`, async () => {
+    const store = open()
+    const at = place('github')
+    const version = await store.put(at, tokens(), LIFE)
+    await store.put({ ...at, provider: 'gitlab' }, tokens({ accessToken: 'other' }), LIFE)
+    await store.remove(at)
+    await store.remove({ ...at, provider: 'nobody' })
+    assert.is(await store.get(at), undefined)
+    assert.is(await store.put(at, tokens(), { ...LIFE, replaces: version }), undefined, 'a late refresh')
+    assert.is(await store.get(at), undefined)
+    assert.is((await store.get({ ...at, provider: 'gitlab' }))?.accessToken, 'other')
+    await store.remove({ ...at, provider: 'gitlab' })
+    assert.is(await store.get({ ...at, provider: 'gitlab' }), undefined)
+    await store.remove(place())
+  })
+
   test(`${name}: a login is forgotten with all its providers, and no other one`, async () => {
     const store = open()
     const [one, other] = [place('github'), place('github')]

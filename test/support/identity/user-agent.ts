@@ -68,6 +68,11 @@ export class UserAgent {
     return (await this.post(action, { token, decision: this.answer })).headers.get('location')
   }
 
+  /** Sends the cookies of one host to another one too: two replicas behind one name. */
+  share(host: string, other: string): void {
+    this.#jars.set(other, this.#jars.get(host) ?? new Map())
+  }
+
   /** Drops the cookies of a host: whoever is logged in there is not any more. */
   forget(host: string): void {
     this.#jars.delete(host)

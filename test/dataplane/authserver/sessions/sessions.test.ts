@@ -95,7 +95,7 @@ test('who signs in sees the own clients, what these may, and their accounts; at 
   assert.match(page.text, /a program on this computer 127\.0\.0\.1:7777/)
   assert.match(page.text, 'tools:call tools:read')
   for (const { issuer } of server.upstreams)
-    assert.match(page.text, new RegExp(`${new URL(issuer).host.replaceAll('.', '\\.')} linked \\d`))
+    assert.match(page.text, new RegExp(`${new URL(issuer).host.replaceAll('.', '\\.')} linked since \\d`))
   assert.not.match(page.html, 'Chat')
   become('bob', agent)
   const his = await SessionsPage.of(server, agent).send({ token: page.token, action: 'sign-out' })

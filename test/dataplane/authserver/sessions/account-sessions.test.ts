@@ -1,0 +1,86 @@
+/** How long somebody stays signed in, and what a page of theirs may hold. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { createAccountSessions, SESSION_S } from '../../../../dataplane/authserver/account/account-sessions.ts'
+import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
+import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
+
+const [OLD, NEW] = ['an old secret of at least thirty-two bytes', 'a new secret of at least thirty-two bytes']
+const HERE = { id: 'this-browser' }
+const USER = { subject: 'alice', name: 'Alice' }
+
+let now = 1_000_000
+let secrets = [OLD]
+const open = () => createAccountSessions(createMemoryStore({ now: () => now }), () => keyedHash(secrets))
+test.before.each(() => {
+  secrets = [OLD]
+})
+
+test('a session ends after fifteen minutes, however much it is used', async () => {
+  const sessions = open()
+  const { secret } = await sessions.begin(USER, HERE)
+  for (let passed = 0; passed < SESSION_S - 60; passed += 60) {
+    assert.equal((await sessions.find(secret, HERE))?.user, USER)
+    now += 60_000
+  }
+  assert.ok(await sessions.find(secret, HERE))
+  now += 60_001
+  assert.is(await sessions.find(secret, HERE), undefined)
+})
+
+test('it is of one browser, and of whoever has its secret', async () => {
+  const sessions = open()
+  const { secret } = await sessions.begin(USER, HERE)
+  assert.is(await sessions.find(secret, { id: 'another' }), undefined)
+  for (const wrong of ['', 'x', `${secret}x`, secret.toUpperCase(), 'a'.repeat(43), 'a'.repeat(100_000)])
+    assert.is(await sessions.find(wrong, HERE), undefined)
+  assert.is.not((await sessions.begin(USER, HERE)).secret, secret)
+  await sessions.end(secret)
+  assert.is(await sessions.find(secret, HERE), undefined)
+})
+
+test('what is kept of it has not its secret', async () => {
+  const store = createMemoryStore()
+  const written: string[] = []
+  const { set } = store
+  const watched = {
+    ...store,
+    set(...all: Parameters<typeof set>) {
+      written.push(all.join(' '))
+      return set(...all)
+    },
+  }
+  const { secret } = await createAccountSessions(watched, () => keyedHash([OLD])).begin(USER, HERE)
+  assert.is(written.length, 1)
+  assert.not.match(written.join(), secret)
+  assert.not.match(written.join(), HERE.id)
+})
+
+test('a proof is of one thing of one session', async () => {
+  const sessions = open()
+  const [mine, other] = [await sessions.begin(USER, HERE), await sessions.begin(USER, HERE)]
+  const proof = sessions.proofOf(mine, 'unlink', 'grant', 'corp')
+  assert.ok(sessions.isProof(proof, mine, 'unlink', 'grant', 'corp'))
+  assert.not.ok(sessions.isProof(proof, other, 'unlink', 'grant', 'corp'))
+  for (const what of [
+    ['unlink', 'grant'],
+    ['unlink', 'grantcorp'],
+    ['unlink', 'grant', 'corp', ''],
+    ['revoke', 'grant', 'corp'],
+  ])
+    assert.not.ok(sessions.isProof(proof, mine, ...what), what.join())
+  for (const wrong of ['', 'x', `${proof}=`]) assert.not.ok(sessions.isProof(wrong, mine, 'unlink', 'grant', 'corp'))
+})
+
+test('a secret that is rotated ends no session and no page', async () => {
+  const sessions = open()
+  const session = await sessions.begin(USER, HERE)
+  const proof = sessions.proofOf(session, 'page')
+  secrets = [NEW, OLD]
+  assert.ok(await sessions.find(session.secret, HERE))
+  assert.ok(sessions.isProof(proof, session, 'page'))
+  await sessions.end(session.secret)
+  assert.is(await sessions.find(session.secret, HERE), undefined)
+})
+
+test.run()

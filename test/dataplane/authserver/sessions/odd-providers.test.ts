@@ -1,0 +1,61 @@
+/** Signing in where the provider does not say who users are, and where callbacks are at another host than the issuer. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../../support/eventually.ts'
+import { startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
+import { oauth2Upstream, startOAuth2Provider, writeSecret } from '../../../support/identity/oauth2-provider.ts'
+import { UserAgent } from '../../../support/identity/user-agent.ts'
+import { buttonOf, SessionsPage } from './pages.ts'
+
+test('where each login is a user of its own there is nothing to sign in to', async () => {
+  const provider = await startOAuth2Provider()
+  const server = await startAuthServer({
+    authServer: { upstreamProviders: [oauth2Upstream('code', provider)] },
+    prepare: (directory) => writeSecret(directory, provider),
+  })
+  const client = await TestClient.register(server.issuer)
+  await client.login()
+  const page = await SessionsPage.of(server, client.agent).signIn()
+  assert.match(page.text, 'There is nothing to show')
+  assert.is(client.agent.cookie(new URL(server.issuer).host, 'portico-account'), undefined)
+  await server.close()
+  await provider.close()
+})
+
+test('where callbacks are at another host all takes place there', async () => {
+  const server = await startAuthServer()
+  const other = server.issuer.replace('127.0.0.1', 'localhost')
+  const upstreamProviders = (server.config().authServer?.upstreamProviders ?? []).map((provider) => ({
+    ...provider,
+    ...(provider.oidcConfig && { oidcConfig: { ...provider.oidcConfig, redirectUri: `${other}/oauth/callback` } }),
+  }))
+  const before = (await server.gateway.status()).config
+  await server.gateway.configure(server.config({ upstreamProviders }))
+  await eventually('the new configuration', async () => (await server.gateway.status()).config !== before)
+  const client = await TestClient.register(server.issuer, { client_name: 'Editor' })
+  await client.login()
+  const { agent } = client
+  const entry = await agent.get(`${server.issuer}/oauth/sessions`, { 'x-forwarded-host': 'evil.example' })
+  assert.is(entry.headers.get('location'), `${other}/oauth/account`)
+  assert.equal(entry.headers.getSetCookie(), [])
+  const page = new SessionsPage(agent, other)
+  const shown = await page.signIn()
+  assert.match(shown.text, 'Editor')
+  assert.is(new URL(shown.url).host, new URL(other).host)
+  const after = await page.send({ token: shown.token, ...buttonOf(shown, 'Revoke Editor') })
+  assert.match(after.text, 'Access is revoked.')
+  assert.match(after.text, 'No program may act for you here.')
+  await server.close()
+})
+
+test('below a path of the issuer it is served there', async () => {
+  const server = await startAuthServer({ path: '/team/tools' })
+  const page = SessionsPage.of(server, new UserAgent())
+  const shown = await page.signIn()
+  assert.ok(shown.isSignedIn)
+  assert.is(new URL(shown.url).pathname, '/team/tools/oauth/sessions')
+  assert.not.ok((await page.send({ token: shown.token, action: 'sign-out' })).isSignedIn)
+  await server.close()
+})
+
+test.run()

@@ -1,0 +1,134 @@
+/** What is linked, as two replicas over one Redis show and end it, and what is left of it. */
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { decodeJwt } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { secret } from '../../../secrets/watch.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import {
+  type AuthServerUnderTest,
+  refusal,
+  startAuthServer,
+  TestClient,
+} from '../../../support/identity/auth-server.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
+import { buttonOf, SessionsPage } from './pages.ts'
+
+const hmacSecret = secret(randomBytes(32).toString('base64url'))
+const key = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' })
+
+let redis: RedisServer
+let commands: Redis
+let server: AuthServerUnderTest
+let other: GatewayUnderTest
+const prepare = async (directory: string) => {
+  await writeFile(join(directory, 'hmac'), hmacSecret)
+  await writeFile(join(directory, 'key.pem'), key)
+}
+test.before(async () => {
+  redis = await startRedis()
+  commands = new Redis(redis.port)
+  server = await startAuthServer({
+    authServer: {
+      hmacSecretFiles: ['hmac'],
+      signingKeyFiles: ['key.pem'],
+      storage: { type: 'redis', redis: { addresses: [redis.address] } },
+    },
+    prepare,
+  })
+  other = await startGateway(server.config(), async (directory) => {
+    await writeFile(join(directory, 'upstream-secret'), server.upstream.client.secret)
+    await prepare(directory)
+  })
+})
+test.after(async () => {
+  await other.close()
+  await server.close()
+  commands.disconnect()
+  await redis.stop()
+})
+
+const ask = async (token: string, url: string) =>
+  (await postModern(url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status
+const keysWith = async (part: string) => (await commands.keys('*')).filter((name) => name.includes(part))
+
+test('who has signed in at one replica revokes at the other, and both refuse what was revoked', async () => {
+  const client = await TestClient.register(server.issuer, { client_name: 'Editor' })
+  const tokens = await client.login()
+  const kept = await client.login()
+  for (const url of [server.gateway.url, other.url]) assert.is(await ask(tokens.access_token, url), 200)
+  await SessionsPage.of(server, client.agent).signIn()
+  // By another port of the same host: cookies are the host's, as behind a balancer.
+  const there = new SessionsPage(client.agent, other.base)
+  client.agent.share(new URL(server.issuer).host, new URL(other.base).host)
+  const page = await there.open()
+  assert.match(page.text, 'Person alice')
+  await client.refresh(tokens.refresh_token)
+  const fresh = await there.open()
+  // The one that was used last is first.
+  const after = await there.send({ token: fresh.token, ...buttonOf(fresh, 'Revoke Editor') })
+  assert.match(after.text, 'Access is revoked.')
+  assert.is(await ask(tokens.access_token, other.url), 401)
+  await eventually(
+    'the first replica refuses it',
+    async () => (await ask(tokens.access_token, server.gateway.url)) === 401,
+    5_000,
+  )
+  assert.is(await refusal(client.refresh(tokens.refresh_token)), '400 invalid_grant')
+  for (const url of [server.gateway.url, other.url]) assert.is(await ask(kept.access_token, url), 200)
+  const { tsid, sub } = decodeJwt(tokens.access_token)
+  assert.equal(await keysWith(String(tsid)), [])
+  const [set = ''] = await keysWith(`user:${sub}`)
+  assert.equal(await commands.zrange(set, '0', '-1'), [decodeJwt(kept.access_token)['tsid']])
+})
+
+test('a set of logins lasts as long as the login that was used last, and goes with it', async () => {
+  server.upstream.user = 'bob'
+  const client = await TestClient.register(server.issuer)
+  const tokens = await client.login()
+  const { tsid, sub } = decodeJwt(tokens.access_token)
+  const [set = ''] = await keysWith(`user:${sub}`)
+  const [grant = ''] = await keysWith(`grant:${tsid}`)
+  await Promise.all([commands.pexpire(set, 60_000), commands.pexpire(grant, 60_000)])
+  await client.refresh(tokens.refresh_token)
+  const [ofSet, ofGrant] = await Promise.all([commands.pttl(set), commands.pttl(grant)])
+  assert.ok(ofSet > 60_000 && Math.abs(ofSet - ofGrant) < 5_000, `${ofSet} ${ofGrant}`)
+  assert.is((await client.post('revoke', { token: tokens.access_token, client_id: client.id })).status, 200)
+  assert.equal(await keysWith(`user:${sub}`), [])
+})
+
+test('everything that is kept ends by itself', async () => {
+  for (const name of await commands.keys('*')) assert.ok((await commands.pttl(name)) > 0, name)
+})
+
+test('a grant that a killed process has not written, or not taken from the list, is shown to nobody', async () => {
+  server.upstream.user = 'carol'
+  const client = await TestClient.register(server.issuer, { client_name: 'Editor' })
+  const { sub, tsid } = decodeJwt((await client.login()).access_token)
+  const [set = ''] = await keysWith(`user:${sub}`)
+  await commands.zadd(set, Date.now() + 60_000, 'a'.repeat(43))
+  const page = await SessionsPage.of(server, client.agent).signIn()
+  assert.is(page.html.split('<li class="link">').length, 2)
+  const [grant = ''] = await keysWith(`grant:${tsid}`)
+  await commands.del(grant)
+  assert.match((await SessionsPage.of(server, client.agent).open()).text, 'No program may act for you here.')
+})
+
+test('without Redis nobody is told that something is revoked', async () => {
+  server.upstream.user = 'dora'
+  const client = await TestClient.register(server.issuer, { client_name: 'Editor' })
+  await client.login()
+  const page = SessionsPage.of(server, client.agent)
+  const shown = await page.signIn()
+  await redis.stop()
+  const answer = await client.agent.post(page.url, { token: shown.token, ...buttonOf(shown, 'Revoke Editor') })
+  assert.is(answer.status, 503)
+  assert.not.match(await answer.text(), 'is revoked')
+})
+
+test.run()
