@@ -21,17 +21,19 @@ interface Entry extends VerifiedToken {
   readonly provider: string
 }
 
+/** By what a token is known here. */
+export const digestOf = (token: string): string => hash('sha256', token, 'base64')
+
 /**
  * Callers of tokens that were verified a moment ago. Measured: 250 µs of CPU to verify an RS256 token, 3 µs to find it here.
- * The token itself is not kept, only its SHA-256 digest. Beyond 10,000 tokens, or 32 MiB of tokens and introspection
+ * The token itself is not kept here, only its SHA-256 digest. Beyond 10,000 tokens, or 32 MiB of tokens and introspection
  * responses, the least recently used are evicted.
  */
 export class TokenCache {
   readonly #entries = new LRUCache<string, Entry>({ max: MOST_ENTRIES, maxSize: MOST_BYTES })
 
-  /** What is known of a token that one of these providers vouched for. */
-  get(token: string, providers: ReadonlySet<string>): VerifiedToken | undefined {
-    const key = hash('sha256', token, 'base64')
+  /** What is known of the token with this digest, if one of these providers vouched for it. */
+  get(key: string, providers: ReadonlySet<string>): VerifiedToken | undefined {
     const entry = this.#entries.peek(key)
     if (entry === undefined || !providers.has(entry.provider)) return undefined
     if (entry.until > Date.now()) return this.#entries.get(key)
@@ -49,8 +51,7 @@ export class TokenCache {
     of: { readonly provider: string; expiresAt: number; bytes: number },
   ): void {
     const { provider, expiresAt, bytes } = of
-    const key = hash('sha256', token, 'base64')
     const until = Math.min(Date.now() + LONGEST_MS, expiresAt)
-    this.#entries.set(key, { ...verified, until, provider }, { size: bytes })
+    this.#entries.set(digestOf(token), { ...verified, until, provider }, { size: bytes })
   }
 }

@@ -9,7 +9,7 @@ import { Issuers, type OpenProvider } from './issuers.ts'
 import { callerOf, isAllowedSubject, isOpaque, issuerOf, problemOf, verifyJwt } from './jwt.ts'
 import type { Provider } from './provider.ts'
 import { hasScopes, statedScopes } from './scopes.ts'
-import type { VerifiedToken } from './token-cache.ts'
+import { digestOf, type VerifiedToken } from './token-cache.ts'
 
 interface VerifyOptions {
   /** Realm of the challenge. */
@@ -34,6 +34,8 @@ export type Verifier = Authenticate & {
 /** Of these an issuer states the scopes that were asked for (RFC 9068 section 2.2.3): without the claim there are none. */
 const ACCESS_TOKEN_TYPES = new Set(['at+jwt', 'application/at+jwt'])
 const NO_SCOPES: ReadonlySet<string> = new Set()
+/** Characters of a header that is kept for its connection. */
+const LONGEST_LAST = 2048
 /** RFC 6750 section 2.1; the scheme's case doesn't matter (RFC 9110 section 11.1). */
 const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
 
@@ -45,10 +47,12 @@ const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
 export function verifyTokens(providers: readonly Provider[], options: VerifyOptions): Verifier {
   const verifier = new TokenVerifier(providers, options)
   const authenticate: Authenticate = (authorization, request) => {
+    const last = verifier.again(authorization, request)
+    if (last !== undefined) return last
     if (authorization === undefined || !/^bearer\b/i.test(authorization)) throw verifier.refusal(request)
     const token = BEARER.exec(authorization)?.[1]
     if (token === undefined) throw verifier.refusal(request, 'The token is malformed.')
-    return verifier.verified(token, request) ?? verifier.verify(token, request)
+    return verifier.verified(authorization, token, request) ?? verifier.verify(token, request)
   }
   return Object.assign(authenticate, {
     issuers: () => verifier.issuers(),
@@ -64,6 +68,8 @@ class TokenVerifier {
   readonly #accepted: ReadonlySet<string>
   /** Hash of the providers that introspect: an introspection result holds for the same providers only. */
   readonly #introspectingKey: string
+  /** The header that came last on each connection and was good, with its token's digest. */
+  readonly #last = new WeakMap<object, { readonly authorization: string; readonly digest: string }>()
   #saidNoScopes = false
   readonly #addressOf: (request: CallerRequest) => string | undefined
 
@@ -82,9 +88,24 @@ class TokenVerifier {
     )
   }
 
+  /** The caller, where this header came on this connection last time: most connections have one caller. Throws as `verified`. */
+  again(authorization: string | undefined, request?: CallerRequest): Caller | undefined {
+    const last = request && this.#last.get(request.socket)
+    if (last === undefined || last.authorization !== authorization) return undefined
+    return this.#vouchedFor(last.digest, request)
+  }
+
   /** The caller of a token that was verified a moment ago. Throws a PublicError where it lacks a scope. */
-  verified(token: string, request?: CallerRequest): Caller | undefined {
-    const known = this.#issuers.verified.get(token, this.#accepted)
+  verified(authorization: string, token: string, request?: CallerRequest): Caller | undefined {
+    const digest = digestOf(token)
+    const caller = this.#vouchedFor(digest, request)
+    if (caller !== undefined && request !== undefined && authorization.length <= LONGEST_LAST)
+      this.#last.set(request.socket, { authorization, digest })
+    return caller
+  }
+
+  #vouchedFor(digest: string, request?: CallerRequest): Caller | undefined {
+    const known = this.#issuers.verified.get(digest, this.#accepted)
     if (known !== undefined) this.#checkRevoked(known.caller, request)
     if (known?.lacksScope) throw this.#stepUp(request)
     return known?.caller

@@ -26,6 +26,12 @@ interface Admitted {
   binding: string
 }
 
+interface Binding {
+  readonly binding: string
+  readonly personal: readonly PersonalBackend[]
+  readonly hasLogins: boolean
+}
+
 interface CallerViewsOptions {
   /** The backends for which each caller has a credential. */
   personal(): readonly PersonalBackend[]
@@ -49,6 +55,8 @@ export class CallerViews {
   /** By binding, the one that was not used for longest first. */
   readonly #views = new Map<string, CallerView>()
   readonly #ground: ViewGround
+  /** Names of callers, under what they depend on besides. */
+  readonly #bindings = new WeakMap<Caller, Binding>()
 
   constructor(options: CallerViewsOptions) {
     this.#options = options
@@ -101,6 +109,16 @@ export class CallerViews {
 
   /** The name by which things of a caller are kept. */
   bindingOf(caller: Caller): string {
+    const personal = this.#options.personal()
+    const hasLogins = this.#options.hasLogins()
+    const known = this.#bindings.get(caller)
+    if (known !== undefined && known.personal === personal && known.hasLogins === hasLogins) return known.binding
+    const binding = this.#newBinding(caller)
+    this.#bindings.set(caller, { binding, personal, hasLogins })
+    return binding
+  }
+
+  #newBinding(caller: Caller): string {
     const login = this.#loginOf(caller)
     const variants = caller.kind === 'anonymous' ? [] : this.#variantsOf(caller)
     // Claims that say what somebody may do elsewhere are part of who calls.

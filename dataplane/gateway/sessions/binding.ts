@@ -2,15 +2,20 @@ import { timingSafeEqual } from 'node:crypto'
 import type { Caller } from '../../identity/caller.ts'
 
 const ANONYMOUS = 'anonymous'
+/** A caller is one object for as long as its token is known: maps find a text that they know faster than a new one. */
+const bindings = new WeakMap<Caller, string>()
 
 /**
  * Whose a session is: issuer and subject and, where it matters, the login. Never the token: a client renews it while the
  * session lives. NUL stands in neither issuer nor subject, so no two callers have one binding.
  */
-export const bindingOf = (caller: Caller, login?: string): string =>
-  caller.kind === 'anonymous'
-    ? ANONYMOUS
-    : `${caller.issuer}\0${caller.subject}${login === undefined ? '' : `\0${login}`}`
+export function bindingOf(caller: Caller, login?: string): string {
+  if (caller.kind === 'anonymous') return ANONYMOUS
+  if (login !== undefined) return `${caller.issuer}\0${caller.subject}\0${login}`
+  let binding = bindings.get(caller)
+  if (binding === undefined) bindings.set(caller, (binding = `${caller.issuer}\0${caller.subject}`))
+  return binding
+}
 
 /** Whether two bindings are one; takes the same time wherever they differ. */
 export function sameBinding(a: string, b: string): boolean {

@@ -1,0 +1,93 @@
+/** What was found out of the header that came last on a connection holds for that very header, and no longer than else. */
+import { createLocalJWKSet, type JSONWebKeySet } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { CallerRequest } from '../../../dataplane/identity/caller.ts'
+import type { Provider } from '../../../dataplane/identity/provider.ts'
+import { verifyTokens } from '../../../dataplane/identity/verify.ts'
+import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
+import { keptLog } from '../../support/kept-log.ts'
+import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
+
+const AUDIENCE = 'https://gateway.example/mcp'
+const { now } = Date
+let idp: IdentityProvider
+const cleanups: (() => unknown)[] = []
+test.before(async () => {
+  idp = await startIdentityProvider()
+})
+test.after(() => idp.close())
+test.after.each(async () => {
+  Date.now = now
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+const verifierOf = (provider: Partial<Provider>) => {
+  const verifier = verifyTokens([{ issuer: idp.issuer, audience: AUDIENCE, ...provider } as Provider], {
+    realm: 'r',
+    resourceMetadataUrl: () => undefined,
+    log: keptLog().log,
+    observe: observeNothing,
+  })
+  cleanups.push(() => verifier.close())
+  return verifier
+}
+
+const connection = (): CallerRequest => ({ headers: {}, socket: { remoteAddress: '127.0.0.1' } })
+const bearer = async (claims = {}) => `Bearer ${await idp.mint({ aud: AUDIENCE, ...claims })}`
+const codeOf = async (attempt: () => unknown): Promise<string> => {
+  try {
+    await attempt()
+    return 'ok'
+  } catch (error) {
+    return (error as { code: string }).code
+  }
+}
+
+test('callers in turn on one connection are told apart, and so is a header that differs in one character', async () => {
+  const [verify, request] = [verifierOf({}), connection()]
+  const headers = { ann: await bearer({ sub: 'ann' }), bob: await bearer({ sub: 'bob' }) }
+  for (let round = 0; round < 3; round++)
+    for (const [subject, header] of Object.entries(headers))
+      for (let times = 0; times < 3; times++) {
+        const caller = await verify(header, request)
+        assert.is(caller.kind === 'authenticated' && caller.subject, subject)
+      }
+  assert.not.instance(verify(headers.bob, request), Promise)
+  const signature = headers.bob.lastIndexOf('.') + 5
+  const other = headers.bob[signature] === 'A' ? 'B' : 'A'
+  const forged = headers.bob.slice(0, signature) + other + headers.bob.slice(signature + 1)
+  assert.is(await codeOf(() => verify(forged, request)), 'unauthenticated')
+  assert.is(await codeOf(() => verify(undefined, request)), 'unauthenticated')
+  assert.is(await codeOf(() => verify('Bearer', request)), 'unauthenticated')
+  assert.is(await codeOf(() => verify(headers.bob.slice(0, -1), request)), 'unauthenticated')
+})
+
+test('what is known of it ends as it does elsewhere', async () => {
+  const [verify, request, header] = [verifierOf({}), connection(), await bearer()]
+  for (let times = 0; times < 3; times++) await verify(header, request)
+  assert.not.instance(verify(header, request), Promise)
+  Date.now = () => now() + 61_000
+  assert.instance(verify(header, request), Promise, 'it is verified again')
+})
+
+test('a token that was revoked is refused on the connection that it came on', async () => {
+  let isRevoked = false
+  const { keys } = (await (await fetch(`${idp.issuer}/keys`)).json()) as JSONWebKeySet
+  const findKey = createLocalJWKSet({ keys })
+  const local = { issuer: idp.issuer, findKey, isRevoked: () => isRevoked }
+  const [verify, request, header] = [verifierOf({ local }), connection(), await bearer()]
+  for (let times = 0; times < 3; times++) await verify(header, request)
+  isRevoked = true
+  assert.is(await codeOf(() => verify(header, request)), 'unauthenticated')
+  isRevoked = false
+  assert.is(await codeOf(() => verify(header, request)), 'ok')
+})
+
+test('a token without the scope is refused each time', async () => {
+  const [verify, request] = [verifierOf({ scopes: ['tools:call'] }), connection()]
+  const header = await bearer({ scope: 'openid' })
+  for (let times = 0; times < 3; times++) assert.is(await codeOf(() => verify(header, request)), 'insufficient_scope')
+})
+
+test.run()
