@@ -37,7 +37,7 @@ export const rooms: readonly Room[] = [
   { path: 'dataplane/policy', mayImport: ['crds/shared'] },
   { path: 'dataplane/config', mayImport: ['crds/shared', 'dataplane/policy'] },
   { path: 'dataplane/retry', mayImport: [] },
-  { path: 'dataplane/telemetry', mayImport: [] },
+  { path: 'dataplane/telemetry', mayImport: ['dataplane/config'] },
   { path: 'dataplane/server', mayImport: ['dataplane/config'] },
   { path: 'dataplane/net', mayImport: ['dataplane/config'] },
   {

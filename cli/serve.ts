@@ -29,7 +29,7 @@ const planes: Readonly<
       const level = givenLogLevel(io)
       // Without a log of ours the gateway goes by the level in its configuration.
       const log = level ? { log: createLog({ name: 'gateway', level }) } : {}
-      return serveGateway({ ...options, memoryBytes: containerMemory(), ...log })
+      return serveGateway({ ...options, memoryBytes: containerMemory(), exports: exportTimes(io), ...log })
     },
   },
   registry: {
@@ -42,11 +42,24 @@ const planes: Readonly<
         ...options,
         stateDirectory,
         memoryBytes: containerMemory(),
+        exports: exportTimes(io),
         log,
         version: { version, node: process.version },
       })
     },
   },
+}
+
+/** How often telemetry is sent, by the variables that OpenTelemetry has for that; what is no number of milliseconds is passed over. */
+function exportTimes({ env }: Io) {
+  const milliseconds = (name: string) => {
+    const text = env[name] ?? ''
+    return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : undefined
+  }
+  return {
+    metricsEveryMs: milliseconds('OTEL_METRIC_EXPORT_INTERVAL'),
+    spansAfterMs: milliseconds('OTEL_BSP_SCHEDULE_DELAY'),
+  }
 }
 
 /** Memory of the container in bytes; undefined where it is not limited. */

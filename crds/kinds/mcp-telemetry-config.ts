@@ -20,7 +20,7 @@ export const mcpTelemetryConfig = defineKind({
   ],
   spec: object(
     'Telemetry settings; an empty object sends nothing.',
-    telemetryParts({ signals: 'later', mounts: 'operator' }),
+    telemetryParts({ signals: 'gateway', mounts: 'operator', prometheus: 'later' }),
   ),
   status: configStatus(workloadKinds, {}),
 })

@@ -8,6 +8,7 @@ import { credential } from './credential.ts'
 import { authz } from './gateway-authz.ts'
 import { oidc } from './gateway-oidc.ts'
 import { redisSettings } from './redis.ts'
+import { telemetrySchema } from './telemetry/telemetry.ts'
 
 export type { AuthzConfig } from './gateway-authz.ts'
 export type { OidcConfig } from './gateway-oidc.ts'
@@ -249,6 +250,7 @@ export const gatewayConfigSchema = Type.Object(
       Type.Object({ default: Type.Optional(duration('gateway', 'Longest wait for a backend.')) }, strict),
     ),
     failureHandling: Type.Optional(failureHandling),
+    telemetry: Type.Optional(telemetrySchema),
     logLevel: Type.Optional(Type.Enum(['debug', 'info', 'warn', 'error'], { type: 'string', default: 'info' })),
   },
   strict,

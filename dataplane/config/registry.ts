@@ -3,6 +3,7 @@ import { authSchema } from './registry-auth.ts'
 import { claims } from './registry-claims.ts'
 import { databaseSchema } from './registry-database.ts'
 import { label, sourceSchema } from './registry-source.ts'
+import { telemetrySchema } from './telemetry/telemetry.ts'
 
 /**
  * The registry's configuration file (YAML). File paths in it are relative to the file's own folder.
@@ -83,8 +84,9 @@ export const registryConfigSchema = Type.Object(
     ),
     limits: Type.Optional(limits),
     database: Type.Optional(databaseSchema),
+    telemetry: Type.Optional(telemetrySchema),
   },
-  notYet('telemetry', 'audit'),
+  notYet('audit'),
 )
 
 export type RegistryConfig = Static<typeof registryConfigSchema>

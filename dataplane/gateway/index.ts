@@ -11,7 +11,9 @@ import type { UpstreamTokens } from '../credentials/index.ts'
 import { adminApp } from '../server/admin.ts'
 import { type Listener, listen } from '../server/listen.ts'
 import { createLog } from '../server/log.ts'
-import { type Observe, observeNothing } from '../telemetry/observe.ts'
+import type { Observe } from '../telemetry/observe.ts'
+import type { ExportTimes, TelemetryConfig } from '../telemetry/options.ts'
+import { Telemetry } from '../telemetry/telemetry.ts'
 import { addGatewayRoutes } from './admin-routes.ts'
 import { Gateway } from './core/gateway.ts'
 import { connectionLimit } from './limits/memory-limits.ts'
@@ -27,6 +29,8 @@ interface ServeGatewayOptions {
   /** Its level is then the caller's affair. */
   readonly log?: Logger
   readonly observe?: Observe
+  /** How often telemetry is sent. */
+  readonly exports?: ExportTimes | undefined
   /** Memory that this process may take, in bytes, where it is limited; what callers may hold follows from it. */
   readonly memoryBytes?: number | undefined
   /** Tokens that upstream providers gave callers at login; absent: those of its own authorization server. */
@@ -53,8 +57,10 @@ const ADMIN_GRACE_MS = 1_000
  * won't do is logged, and what was in force stays so.
  */
 export async function serveGateway(options: ServeGatewayOptions): Promise<ServedGateway> {
-  const { configFile, observe = observeNothing, memoryBytes, upstreamTokens } = options
+  const { configFile, memoryBytes, upstreamTokens } = options
   const log = options.log ?? createLog({ name: 'gateway', level: 'info' })
+  const telemetry = new Telemetry({ ...options.exports, role: 'gateway', version: manifest.version, log })
+  const observe = options.observe ?? telemetry.observe
   const own = { version: manifest.version, log, observe, memoryBytes, ownIssuer: new OwnIssuer(log, upstreamTokens) }
   const stop = new AbortController()
   // Listeners come first: what a configuration puts in force names the address that is really listened on.
@@ -79,11 +85,16 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
       isProxied: () => gateway?.setup.config.trustProxyHeaders === true,
     })
     listeners.push(listener)
+    await telemetry.apply(telemetryOf(loaded))
     gateway = new Gateway(loaded, { ...own, listenerUrl: listener.url })
-    if (options.log === undefined) log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
-    setLevel(loaded)
+    if (options.log === undefined) {
+      log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
+      log.level = levelOf(loaded)
+    }
     app = publicApp(gateway)
-    listeners.push(await listen(addGatewayRoutes(probesAndStatus(running), running).fetch, options.adminListen))
+    listeners.push(
+      await listen(addGatewayRoutes(probesAndStatus(running, telemetry), running).fetch, options.adminListen),
+    )
   } catch (error) {
     await close()
     throw error
@@ -99,25 +110,17 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
     return gateway as Gateway
   }
 
-  function inForce(next: Loaded<GatewayConfig>): void {
-    setLevel(next)
+  async function inForce(next: Loaded<GatewayConfig>): Promise<void> {
+    if (options.log === undefined) log.level = levelOf(next)
     running().apply(next)
+    await telemetry.apply(telemetryOf(next))
     log.info({ config: next.hash }, 'another configuration is in force')
-  }
-
-  function setLevel({ config }: Loaded<GatewayConfig>): void {
-    if (options.log === undefined) log.level = (config.logLevel ?? 'info') satisfies Level
   }
 
   async function close(): Promise<void> {
     stop.abort()
-    const [publicListener, adminListener] = listeners
-    // Streams would go on for ever: they end first, so that clients go elsewhere and calls alone are waited for.
-    gateway?.drain()
-    await Promise.all([publicListener?.close(GRACE_MS), gateway?.suspended.settled(GRACE_MS)])
-    // Probes are answered to the end: not ready, but alive.
-    await adminListener?.close(ADMIN_GRACE_MS)
-    await gateway?.close()
+    await end(gateway, listeners)
+    await telemetry.close()
   }
 
   const [{ url }, { url: adminUrl }] = listeners as [Listener, Listener]
@@ -125,10 +128,28 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   return { url, adminUrl, close }
 }
 
+const levelOf = ({ config }: Loaded<GatewayConfig>): Level => config.logLevel ?? 'info'
+
+async function end(gateway: Gateway | undefined, [publicListener, adminListener]: readonly Listener[]): Promise<void> {
+  // Streams would go on for ever: they end first, so that clients go elsewhere and calls alone are waited for.
+  gateway?.drain()
+  await Promise.all([publicListener?.close(GRACE_MS), gateway?.suspended.settled(GRACE_MS)])
+  // Probes are answered to the end: not ready, but alive.
+  await adminListener?.close(ADMIN_GRACE_MS)
+  await gateway?.close()
+}
+
+const telemetryOf = ({ config, directory }: Loaded<GatewayConfig>): TelemetryConfig => ({
+  telemetry: config.telemetry,
+  directory,
+  workload: config.name,
+  namespace: config.namespace,
+})
+
 /** What the admin listener serves of the gateway that runs. */
-const probesAndStatus = (running: () => Gateway) =>
+const probesAndStatus = (running: () => Gateway, telemetry: Telemetry) =>
   adminApp({
-    status: () => running().status(),
+    status: () => ({ ...running().status(), ...telemetry.status() }),
     ready() {
       const reason = running().closing.aborted ? 'the gateway is stopping' : running().notReady
       return reason === undefined ? true : { reason }

@@ -122,17 +122,17 @@ class TokenVerifier {
 
   /** The caller of a token. Rejects with a PublicError where it is not valid, or can't be checked now. */
   async verify(token: string, request?: CallerRequest): Promise<Caller> {
-    const end = this.#options.observe({ kind: 'decision', name: 'authenticate' })
+    const observed = this.#options.observe({ kind: 'decision', name: 'authenticate' })
     try {
       const verify = isOpaque(token) ? this.#verifyOpaque(token, request) : this.#verifyJwt(token, request)
       const { caller, lacksScope } = await verify
       this.#checkRevoked(caller, request)
       if (lacksScope) throw this.#stepUp(request)
-      end({ result: 'ok' })
+      observed.end({ result: 'ok' })
       return caller
     } catch (error) {
       const code = error instanceof PublicError ? error.code : 'internal'
-      end({ result: code === 'unauthenticated' || code === 'insufficient_scope' ? 'denied' : 'error', code })
+      observed.end({ result: code === 'unauthenticated' || code === 'insufficient_scope' ? 'denied' : 'error', code })
       throw error
     }
   }

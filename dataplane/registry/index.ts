@@ -5,7 +5,9 @@ import { parseAddress } from '../server/address.ts'
 import { adminApp } from '../server/admin.ts'
 import { listen } from '../server/listen.ts'
 import { createLog } from '../server/log.ts'
-import { type Observe, observeNothing } from '../telemetry/observe.ts'
+import type { Observe } from '../telemetry/observe.ts'
+import type { ExportTimes } from '../telemetry/options.ts'
+import { Telemetry } from '../telemetry/telemetry.ts'
 import { catalogReads } from './api/catalog/reads.ts'
 import { CallerMemory, callerLimits } from './api/request/caller-memory.ts'
 import type { Api } from './api/request/context.ts'
@@ -30,6 +32,8 @@ interface ServeRegistryOptions {
   readonly stateDirectory: string
   readonly log?: Logger
   readonly observe?: Observe
+  /** How often telemetry is sent. */
+  readonly exports?: ExportTimes | undefined
   /** Memory that this process may take, in bytes, where it is limited; what callers may hold follows from it. */
   readonly memoryBytes?: number | undefined
   /** What `/version` answers. */
@@ -49,12 +53,16 @@ interface RunningRegistry {
  * Throws a ConfigError where the file won't do, and an Error that names it where a port or the store can't be had.
  */
 export async function serveRegistry(options: ServeRegistryOptions): Promise<RunningRegistry> {
-  const { log = createLog({ name: 'registry', level: 'info' }), observe = observeNothing } = options
+  const { log = createLog({ name: 'registry', level: 'info' }) } = options
   const ends = new Ends()
   try {
     const location = { file: options.configFile, listenHost: parseAddress(options.listen).host }
     const configuration = await followConfiguration(location, ends.signal, log)
-    const parts = await startParts({ configuration, stateDirectory: options.stateDirectory, ends, log, observe })
+    const version = options.version?.version ?? 'unknown'
+    const telemetry = ends.adopt(new Telemetry({ ...options.exports, role: 'registry', version, log }))
+    const observe = options.observe ?? telemetry.observe
+    const { stateDirectory } = options
+    const parts = await startParts({ configuration, stateDirectory, ends, log, observe, telemetry })
     const { url, adminUrl } = await startListeners(options, parts)
     log.info({ url, admin: adminUrl }, 'the registry is served')
     return { url, adminUrl, close: () => ends.close() }
@@ -82,7 +90,7 @@ class Ends {
 
   /** Closed in the reverse order of their start. */
   adopt<T extends { close(): Promise<void> }>(part: T): T {
-    return this.#parts.adopt(part, ({ close }) => close())
+    return this.#parts.adopt(part, (it) => it.close())
   }
 
   async close(): Promise<void> {
@@ -93,6 +101,7 @@ class Ends {
 }
 
 interface PartsOptions {
+  readonly telemetry: Telemetry
   readonly configuration: Configuration
   readonly stateDirectory: string
   readonly ends: Ends
@@ -110,7 +119,7 @@ interface Parts extends PartsOptions {
 
 /** Opens the store, and puts the configuration in force. */
 async function startParts(options: PartsOptions): Promise<Parts> {
-  const { configuration, stateDirectory, ends, log, observe } = options
+  const { configuration, stateDirectory, ends, log, observe, telemetry } = options
   const { postgres } = configuration.current()
   // Sources made through another replica are scheduled here too.
   const onSettings = () => {
@@ -133,6 +142,11 @@ async function startParts(options: PartsOptions): Promise<Parts> {
     if (!isDeepStrictEqual(settings.postgres, postgres)) throw new Error('another database needs a restart')
     await store.applySettings(settings)
     identity.apply(settings.auth, settings.directory)
+    await telemetry.apply({
+      telemetry: settings.telemetry,
+      directory: settings.directory,
+      workload: 'portico-registry',
+    })
     await schedule(settings)
   })
   return { ...options, store, identity, scheduler, schedule: () => schedule(configuration.current()) }
@@ -152,10 +166,10 @@ async function startListeners(
   options: ServeRegistryOptions,
   parts: Parts,
 ): Promise<Pick<RunningRegistry, 'url' | 'adminUrl'>> {
-  const { configuration, store, scheduler, ends, log, observe } = parts
+  const { configuration, store, scheduler, ends, log, observe, telemetry } = parts
   const version = options.version ?? { version: 'unknown', node: process.version }
   const admin = adminApp({
-    status: () => statusOf(configuration, scheduler),
+    status: () => ({ ...statusOf(configuration, scheduler), ...telemetry.status() }),
     ready: readiness(scheduler, store.away),
     version,
   })

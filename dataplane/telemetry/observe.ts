@@ -3,7 +3,7 @@
  * Until telemetry is configured it does nothing, and allocates nothing.
  */
 
-/** What is being done. Attribute values come from configuration and catalogs, never from callers. */
+/** What is being done. Names and attributes come from configuration and catalogs, never from callers. */
 export interface Operation {
   readonly kind: 'request' | 'backend-call' | 'decision' | 'exchange' | 'sync' | 'reconcile'
   /** Low-cardinality name: a route, a JSON-RPC method, a source. */
@@ -17,12 +17,49 @@ export interface Outcome {
   readonly code?: string
 }
 
-export type End = (outcome: Outcome) => void
-export type Observe = (operation: Operation) => End
+/** What W3C Trace Context hands from one to the next. */
+export interface TraceContext {
+  readonly traceparent: string
+  readonly tracestate?: string | undefined
+}
 
-const end: End = () => {
-  // Nothing is observed.
+/** What a span says. Values may come from callers: they are cut, and they are no labels of metrics. */
+export type Details = Readonly<Record<string, string | number | boolean | undefined>>
+
+/** Where an operation comes from. Its functions are called only where an answer is needed. */
+export interface Origin {
+  /** What it is a part of, in this process. */
+  readonly parent?: Observation | undefined
+  /** `performance.now()` of its beginning; absent: now. */
+  readonly startedAt?: number
+  /** The trace context that came from outside, unchecked. */
+  incoming?(): { readonly traceparent: unknown; readonly tracestate?: unknown } | undefined
+  details?(): Details
+  /** What the operation is done to, once it is known to exist: the name of a tool. Asked at the end. */
+  target?(): string | undefined
+}
+
+/** An operation under way. */
+export interface Observation {
+  /** For whoever is asked in the course of it; undefined where nothing is traced. */
+  readonly trace: TraceContext | undefined
+  /** A step of it that lasted from one `performance.now()` to another. */
+  step(name: string, from: number, to: number): void
+  /** Called once. */
+  end(outcome: Outcome): void
+}
+
+export type Observe = (operation: Operation, origin?: Origin) => Observation
+
+const nothing: Observation = {
+  trace: undefined,
+  step() {
+    // Nothing is observed.
+  },
+  end() {
+    // Nothing is observed.
+  },
 }
 
 /** Observes nothing. */
-export const observeNothing: Observe = () => end
+export const observeNothing: Observe = () => nothing

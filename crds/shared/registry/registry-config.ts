@@ -152,9 +152,9 @@ export const registryConfigFields = {
   database: Type.Optional(database('registry')),
   telemetry: Type.Optional(
     object('Telemetry of the registry.', {
-      ...telemetryParts({ signals: 'later', mounts: 'later' }),
+      ...telemetryParts({ signals: 'registry', mounts: 'operator', prometheus: 'later' }),
       serviceName: Type.Optional(
-        text('later', 'OpenTelemetry `service.name`. Absent: the object’s name.', { min: 1, max: limits.name }),
+        text('registry', 'OpenTelemetry `service.name`. Absent: the object’s name.', { min: 1, max: limits.name }),
       ),
     }),
   ),

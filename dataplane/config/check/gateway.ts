@@ -11,6 +11,7 @@ import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
 import { passthroughFindings } from './passthrough.ts'
 import { redisFindings } from './redis.ts'
+import { telemetryFindings } from './telemetry.ts'
 import { tokenFindings } from './token-path.ts'
 import { urlFindings } from './url.ts'
 
@@ -34,6 +35,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
     ...passthroughFindings(passthroughHeaders ?? [], '/passthroughHeaders'),
     ...(sessionStorage?.redis === undefined ? [] : redisFindings(sessionStorage.redis, '/sessionStorage/redis')),
     ...failureFindings(config),
+    ...telemetryFindings(config.telemetry, '/telemetry'),
     ...priorityFindings(config),
     ...duplicates(aggregation?.tools ?? [], ({ workload }) => workload, '/aggregation/tools', '/workload'),
   ]

@@ -4,6 +4,7 @@ import { duplicates } from './duplicates.ts'
 import { authFindings } from './registry-auth.ts'
 import { databaseFindings } from './registry-database.ts'
 import { sourceFindings } from './registry-source.ts'
+import { telemetryFindings } from './telemetry.ts'
 
 /** Cross-field rules of the registry's configuration; sees only what its schema has accepted. */
 export function checkRegistry(config: RegistryConfig): readonly Finding[] {
@@ -28,6 +29,7 @@ export function checkRegistry(config: RegistryConfig): readonly Finding[] {
     ]),
     ...authFindings(config.auth),
     ...databaseFindings(config.database),
+    ...telemetryFindings(config.telemetry, '/telemetry'),
     ...(config.cors?.origins ?? []).flatMap((origin, index) =>
       origin === '*' || URL.parse(origin)?.origin === origin
         ? []

@@ -1,6 +1,6 @@
 import type { Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
-import type { End } from '../../telemetry/observe.ts'
+import type { Details, Observation, Origin } from '../../telemetry/observe.ts'
 import type { Route } from '../aggregation/catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { BackendFailure } from '../backends/connection/failure.ts'
@@ -9,6 +9,7 @@ import type { InFlightCall } from '../request/in-flight.ts'
 import { OK, type RequestContext } from '../request/request-context.ts'
 import { TOKEN_ENDED } from '../request/token-ended.ts'
 import type { Session } from '../sessions/sessions.ts'
+import { callDetails, usedBy } from './call-details.ts'
 import type { CallServices } from './call-services.ts'
 
 /** The request to the backend (`UpstreamRequest`), as far as the end of the call concerns it. */
@@ -40,7 +41,7 @@ const LINGER_MS = 1_000
 const LARGE = 64 * 1024
 
 /** One call of a backend for a client: what is asked, who waits, how long it may last, and all the ways in which it ends. */
-export class Call implements InFlightCall {
+export class Call implements InFlightCall, Origin {
   readonly services: CallServices
   readonly route: Route
   readonly backend: Backend
@@ -57,8 +58,10 @@ export class Call implements InFlightCall {
   checkedAt: number
   index = -1
   readonly share: Share | undefined
-  /** Ends what is measured of the call. */
-  readonly observed: End
+  /** What is measured of the call. */
+  readonly observed: Observation
+  /** What is measured of the request that it is made for. */
+  readonly parent: Observation | undefined
   #upstream!: Upstream
   #relay!: Relay
 
@@ -76,7 +79,18 @@ export class Call implements InFlightCall {
     this.checkedAt = now
     const { callOperation } = backend
     const { method } = message
-    this.observed = services.observe(method === callOperation.name ? callOperation : { ...callOperation, name: method })
+    context.used = usedBy(message)
+    this.parent = context.observation
+    const operation = method === callOperation.name ? callOperation : { ...callOperation, name: method }
+    this.observed = services.observe(operation, this)
+  }
+
+  details(): Details {
+    return callDetails(this)
+  }
+
+  target(): string | undefined {
+    return this.message.method === 'tools/call' ? this.route.tool : usedBy(this.message)
   }
 
   get session(): Session | undefined {
@@ -205,7 +219,7 @@ export class Call implements InFlightCall {
     this.isOver = true
     this.#relay.end()
     this.#upstream.release()
-    this.observed(code === undefined ? (result === 'ok' ? OK : { result }) : { result, code })
+    this.observed.end(code === undefined ? (result === 'ok' ? OK : { result }) : { result, code })
     if (!this.#upstream.isExchanging) this.services.inFlight.delete(this)
   }
 

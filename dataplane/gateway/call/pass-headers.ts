@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import type { TraceContext } from '../../telemetry/observe.ts'
 
 /**
  * Adds the headers of a client's request that the configuration passes on (`names`, in lower case) to those of a
@@ -10,6 +11,13 @@ export function passHeaders(headers: string[], names: readonly string[], from: I
     if (value === undefined || isThere(headers, name)) continue
     headers.push(name, Array.isArray(value) ? value.join(', ') : value)
   }
+}
+
+/** Adds the trace context of a call to the headers of its request, a flat list. */
+export function addTraceHeaders(headers: string[], trace: TraceContext | undefined): void {
+  if (trace === undefined || isThere(headers, 'traceparent')) return
+  headers.push('traceparent', trace.traceparent)
+  if (trace.tracestate !== undefined) headers.push('tracestate', trace.tracestate)
 }
 
 function isThere(headers: readonly string[], name: string): boolean {

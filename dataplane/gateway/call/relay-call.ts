@@ -24,7 +24,7 @@ export function relayCall(
 ): void {
   const call = new Call(services, context, route, message)
   if (isResumed(call)) {
-    call.observed(OK)
+    call.observed.end(OK)
     return
   }
   admit(call)
@@ -48,6 +48,6 @@ function admit({ share, backend, observed }: Call): void {
         ? undefined
         : 'backend_unavailable'
   if (code === undefined) return
-  observed({ result: 'error', code })
+  observed.end({ result: 'error', code })
   throw new PublicError(code)
 }

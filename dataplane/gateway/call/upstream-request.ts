@@ -10,7 +10,7 @@ import { declaresTasks } from '../mcp/session-tasks.ts'
 import type { Call } from './call.ts'
 import { callerSession, legacyId, legacyRequest, preparationOf, type UnsolicitedReceiver } from './legacy-request.ts'
 import { type HttpRequest, modernId, modernRequest } from './modern-request.ts'
-import { passHeaders } from './pass-headers.ts'
+import { addTraceHeaders, passHeaders } from './pass-headers.ts'
 import { refusalOf } from './refusal.ts'
 import { SessionTasks } from './tasks/session-tasks.ts'
 
@@ -163,6 +163,7 @@ export class UpstreamRequest {
 
   #dispatch(request: HttpRequest, reader: AnswerReader): void {
     const { setup, req } = this.#call.context
+    addTraceHeaders(request.headers, this.#call.observed.trace)
     if (setup.passedHeaders.length > 0) passHeaders(request.headers, setup.passedHeaders, req.headers)
     this.#call.backend.dispatcher.dispatch(request, reader)
   }

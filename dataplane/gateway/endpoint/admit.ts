@@ -31,6 +31,7 @@ function checkKnownHost({ setup }: EndpointRequest, host: string | undefined, or
 
 function admitted(request: EndpointRequest, caller: Caller, next: Next): void {
   request.caller = caller
+  if (caller.kind === 'authenticated') request.admittedAt = performance.now()
   request.binding = request.gateway.views.bindingOf(caller)
   // Anonymous callers are distinguished by their address alone; all logins of a user have one share.
   const holder = caller.kind === 'anonymous' ? request.setup.addressOf(request.req) : bindingOf(caller)

@@ -1,3 +1,4 @@
+import type { TraceContext } from '../../telemetry/observe.ts'
 import { editObject, Members } from './json.ts'
 import { Message } from './message.ts'
 import { RELATED_TASK_KEY } from './related-task.ts'
@@ -84,6 +85,25 @@ export function metaForLegacy(message: Message): string | null | undefined {
   }
   if (!dropped) return undefined
   return kept.length === 0 ? null : `{${kept.join(',')}}`
+}
+
+/**
+ * `_meta` as JSON text that carries a trace context in the place of the client's; `meta` is what it would be otherwise
+ * (as in a Rewrite). Who is asked over standard input gets it nowhere else.
+ */
+export function metaWithTrace(
+  message: Message,
+  meta: Rewrite['meta'],
+  trace: TraceContext | undefined,
+): Rewrite['meta'] {
+  const isOdd = message.paramsStart === -1 || (message.metaStart !== -1 && message.meta === undefined)
+  if (trace === undefined || isOdd) return meta
+  const own = message.metaStart === -1 ? '{}' : message.text.slice(message.metaStart, message.metaEnd)
+  const { traceparent, tracestate } = trace
+  return editObject(meta === null ? '{}' : (meta ?? own), {
+    traceparent: JSON.stringify(traceparent),
+    tracestate: tracestate === undefined ? undefined : JSON.stringify(tracestate),
+  })
 }
 
 /** `_meta` as JSON text with the keys that a modern backend requires, for a legacy client's call. */

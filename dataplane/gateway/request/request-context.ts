@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import type { Caller } from '../../identity/caller.ts'
 import { publicError } from '../../server/answer.ts'
 import { PublicError } from '../../server/errors.ts'
-import type { End, Observe, Outcome } from '../../telemetry/observe.ts'
+import type { Details, Observation, Observe, Operation, Origin, Outcome } from '../../telemetry/observe.ts'
 import { Message } from '../mcp/message.ts'
 import { errorText, resultText } from '../mcp/rpc-text.ts'
 import type { Session } from '../sessions/sessions.ts'
@@ -13,6 +13,7 @@ import type { EventLog } from '../sessions/streams/event-log.ts'
 import { Held, REQUEST_BYTES } from './held.ts'
 import { OTHER, operationOf } from './operation.ts'
 import type { Reply } from './reply.ts'
+import { incomingTrace, requestDetails } from './request-details.ts'
 import type { Setup } from './setup.ts'
 
 /** Where streams of events are kept, for clients that lose them. */
@@ -31,7 +32,7 @@ interface RequestHost {
 }
 
 /** One request to the MCP endpoint: who calls, what is asked, what is in force for it, and its answer. */
-export class RequestContext extends Held {
+export class RequestContext extends Held implements Origin {
   readonly host: RequestHost
   /** What is in force for this request, whatever is reloaded meanwhile. */
   readonly setup: Setup
@@ -43,10 +44,15 @@ export class RequestContext extends Held {
   session: Session | undefined
   /** Its client is at another replica. */
   isRemote = false
+  readonly startedAt = performance.now()
+  /** `performance.now()` when it was known who calls; undefined where that took no token. */
+  admittedAt: number | undefined
+  /** The name of the tool or prompt that is used, once it is known to be there. */
+  used: string | undefined
   /** Told when the client goes away before its answer is whole. */
   onGone: { gone(): void } | undefined
   #message: Message | undefined
-  #end: End | undefined
+  #observation: Observation | undefined
 
   constructor(host: RequestHost, req: IncomingMessage, reply: Reply) {
     super()
@@ -70,7 +76,29 @@ export class RequestContext extends Held {
   /** Makes the message this request's. */
   adopt(message: Message): void {
     this.#message = message
-    this.#end = this.host.observe(operationOf(message.method))
+    this.#observe(operationOf(message.method))
+  }
+
+  /** What is measured of it; undefined before it is understood, and after its end. */
+  get observation(): Observation | undefined {
+    return this.#observation
+  }
+
+  #observe(operation: Operation): void {
+    this.#observation = this.host.observe(operation, this)
+    if (this.admittedAt !== undefined) this.#observation.step('authenticate', this.startedAt, this.admittedAt)
+  }
+
+  incoming() {
+    return incomingTrace(this.req, this.#message)
+  }
+
+  details(): Details {
+    return requestDetails(this.req, this.#message, this.setup.addressOf(this.req))
+  }
+
+  target(): string | undefined {
+    return this.used
   }
 
   /** Goes on without the message but for its id, for what goes on long after it was understood. */
@@ -117,7 +145,7 @@ export class RequestContext extends Held {
     const message = this.#message
     if (this.reply.begun && !this.reply.streaming) this.reply.abort()
     else this.reply.json(this.#statusOf(error), errorText(message?.id, error), headersOf(error))
-    this.#end ??= this.host.observe(OTHER)
+    if (this.#observation === undefined) this.#observe(OTHER)
     this.ended({ result: error.status === 401 || error.status === 403 ? 'denied' : 'error', code: error.code })
   }
 
@@ -139,8 +167,8 @@ export class RequestContext extends Held {
 
   ended(outcome: Outcome): void {
     this.onGone = undefined
-    this.#end?.(outcome)
-    this.#end = undefined
+    this.#observation?.end(outcome)
+    this.#observation = undefined
     this.release()
   }
 }

@@ -8,6 +8,7 @@ import {
 } from '../../config/registry.ts'
 import type { AuthConfig } from '../../config/registry-auth.ts'
 import type { DatabaseConfig } from '../../config/registry-database.ts'
+import type { TelemetrySettings } from '../../config/telemetry/telemetry.ts'
 import { hostNames } from '../../server/hosts.ts'
 import type { PostgresConfig } from '../../storage/sql-postgres.ts'
 import type { StoreSettings } from '../store/apply/apply-settings.ts'
@@ -34,6 +35,7 @@ export interface RegistrySettings extends StoreSettings {
   readonly origins: readonly string[]
   /** Host names that are answered to. */
   readonly hosts: AnsweredHosts
+  readonly telemetry: TelemetrySettings | undefined
 }
 
 /**
@@ -50,6 +52,7 @@ export function resolveSettings(
     directory,
     auth: config.auth,
     postgres: config.database && postgresOf(config.database, directory),
+    telemetry: config.telemetry,
     limits: {
       bodyBytes: config.limits?.bodyBytes ?? DEFAULT_BODY_BYTES,
       sourceBytes,

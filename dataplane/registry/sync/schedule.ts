@@ -166,18 +166,18 @@ class SourceSchedule implements Schedule {
     const { sync, log, observe } = this.#options
     const { signal } = this.#stopping
     const { name, intervalMs } = this.source
-    const end = observe({ kind: 'sync', name })
+    const observed = observe({ kind: 'sync', name })
     const attempts = this.#state.attempts + 1
     this.#state = { ...this.#state, state: 'running', lastAttempt: now(), nextRun: null, attempts }
     try {
       const synced = await sync(this.source, { full, signal })
       await this.#finish({ ...this.#state, ...succeeded(synced) })
       if (synced.changed) log.info({ source: name, ...counts(this.#state) }, 'synced')
-      end({ result: 'ok' })
+      observed.end({ result: 'ok' })
       return intervalMs
     } catch (error) {
       const { retryAfterMs, ...failure } = failureOf(error)
-      end({ result: 'error', code: failure.code })
+      observed.end({ result: 'error', code: failure.code })
       if (signal.aborted) return 0
       const isNew = failure.message !== this.#state.error?.message
       await this.#finish({ ...this.#state, state: 'failed', tried: true, error: failure })

@@ -1,26 +1,35 @@
 import { type MCPTelemetryConfig, mcpTelemetryConfig } from '../../../crds/index.ts'
+import { telemetryFindings } from '../../../dataplane/config/check/telemetry.ts'
+import type { Finding } from '../../../dataplane/config/load.ts'
+import type { TelemetrySettings } from '../../../dataplane/config/telemetry/telemetry.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import { problemText } from '../outcome/problems.ts'
 import { checkNotRefused, notYetSupported } from '../outcome/supported.ts'
-import { caBundleFile, caBundleFound } from '../references/ca-bundle.ts'
-import type { KeyRef, Resolver } from '../references/resolver.ts'
+import { caBundleFound } from '../references/ca-bundle.ts'
+import type { Resolver } from '../references/resolver.ts'
 import { type CheckConfig, planConfig } from './config.ts'
 import { referencedConfig } from './referenced-config.ts'
+import { headerSecrets, plainSettings, telemetrySettings } from './telemetry-settings.ts'
 
 const CA_BUNDLE = '/spec/openTelemetry/caBundleRef'
 
-/** Secrets of the headers, where anything is sent: a credential that nobody uses isn't mounted. */
-function headerSecrets({ spec }: MCPTelemetryConfig): readonly KeyRef[] {
-  const { enabled, sensitiveHeaders = [] } = spec.openTelemetry ?? {}
-  return enabled ? sensitiveHeaders.map(({ secretKeyRef }) => secretKeyRef) : []
+/** What no exporter can send by, as far as the schema doesn't see it. */
+function sendingFindings({ spec }: MCPTelemetryConfig): readonly Finding[] {
+  const { openTelemetry } = spec
+  if (openTelemetry === undefined) return []
+  const headers = openTelemetry.sensitiveHeaders?.map(({ name }) => ({ name, file: name }))
+  const settings = { ...plainSettings(openTelemetry), ...(headers === undefined ? {} : { sensitiveHeaders: headers }) }
+  return telemetryFindings({ openTelemetry: settings }, '/spec')
 }
 
 const checkTelemetryConfig: CheckConfig<typeof mcpTelemetryConfig> = (object, resolver) => {
   checkNotRefused(mcpTelemetryConfig, object, resolver.problems)
   const { caBundleRef } = object.spec.openTelemetry ?? {}
   if (caBundleRef) caBundleFound(caBundleRef, CA_BUNDLE, resolver)
-  for (const ref of headerSecrets(object)) resolver.secretKey(ref)
+  for (const ref of headerSecrets(object.spec)) resolver.secretKey(ref)
+  for (const { pointer, message } of sendingFindings(object))
+    resolver.problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
 }
 
 /** What a config or its workloads say of settings that nobody acts on yet: they are no reason not to serve. */
@@ -35,15 +44,15 @@ export interface TelemetryReference {
 
 export interface WorkloadTelemetry {
   readonly config: MCPTelemetryConfig
-  /** Environment of the data plane's container: `service.name` by the name that OpenTelemetry gives it. */
-  readonly env: readonly { readonly name: string; readonly value: string }[]
+  /** For the data plane's configuration. */
+  readonly settings: TelemetrySettings
 }
 
 /**
- * Mounts what a workload's telemetry needs from other objects: the CA bundle of the endpoint and the values of the
- * secret headers. `serviceName` is the workload's own name where the reference gives no other.
+ * The telemetry of a workload, with what it needs from other objects mounted: the CA bundle of the endpoint and the
+ * values of the secret headers. `serviceName` is the workload's own name where the reference gives no other.
  */
-export function mountTelemetry(
+export function workloadTelemetry(
   ref: TelemetryReference | undefined,
   name: string,
   resolver: Resolver,
@@ -56,9 +65,8 @@ export function mountTelemetry(
     resolver,
   )
   if (!config) return undefined
-  caBundleFile(config.spec.openTelemetry?.caBundleRef, CA_BUNDLE, resolver, mounts)
-  for (const secret of headerSecrets(config)) mounts.secretFile(secret.name, secret.key)
-  return { config, env: [{ name: 'OTEL_SERVICE_NAME', value: ref.serviceName ?? name }] }
+  const serviceName = ref.serviceName ?? name
+  return { config, settings: telemetrySettings(config.spec, { serviceName, at: '/spec' }, resolver, mounts) }
 }
 
 /** Says what of its telemetry a workload doesn't emit yet. It is no reason not to serve: nobody is let in by it. */
@@ -66,9 +74,6 @@ export function warnOfTelemetry(telemetry: WorkloadTelemetry | undefined, condit
   if (!telemetry) return
   const { config } = telemetry
   const waiting = notYetSupported(mcpTelemetryConfig, config).map(problemText)
-  const { enabled, sensitiveHeaders = [] } = config.spec.openTelemetry ?? {}
-  const names = sensitiveHeaders.map(({ name }) => name).sort()
-  if (enabled && names.length > 0) waiting.push(`the values of ${names.join(', ')} are mounted and not sent yet`)
   if (waiting.length === 0) return
   const title = `MCPTelemetryConfig ${JSON.stringify(config.metadata.name)}`
   const message = `${title}: ${waiting.join('; ')}`

@@ -38,7 +38,7 @@ export function renderGatewayPods(
     image: context.image,
     listeners: gatewayListeners,
     resources: containerResources(spec.resources, resourceDefaults.gateway, problems),
-    env: ownEnvironment(spec, assembly.telemetry?.env ?? []),
+    env: ownEnvironment(spec),
     volumeMounts: assembly.mounts.volumeMounts(),
     sidecar: false,
   })

@@ -4,7 +4,7 @@ import { serviceName } from '../../render/object/names.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { type AuthzFields, authzSettings } from '../configs/mcp-authz-config.ts'
 import { type OidcReference, oidcSettings } from '../configs/mcp-oidc-config.ts'
-import { mountTelemetry, type TelemetryReference, type WorkloadTelemetry } from '../configs/mcp-telemetry-config.ts'
+import { type TelemetryReference, type WorkloadTelemetry, workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { sharedShaping } from '../configs/mcp-tool-config.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
@@ -81,6 +81,7 @@ export function assembleProxy(
     ? { type: 'oidc' as const, ...(oidc ? { oidc } : {}) }
     : { type: 'anonymous' as const }
   const authServer = proxyAuthServer(object, incomingAuth, resolver, mounts)
+  const telemetry = workloadTelemetry(telemetryConfigRef, name, resolver, mounts)
   const config: GatewayConfig = {
     name,
     namespace,
@@ -96,6 +97,7 @@ export function assembleProxy(
     backends: [backend],
     ...(shaping === undefined ? {} : { aggregation: { tools: [{ workload: name, ...shaping }] } }),
     ...sessionStorageOf(object, object.spec.sessionStorage, resolver, mounts),
+    ...(telemetry === undefined ? {} : { telemetry: telemetry.settings }),
   }
-  return { config, mounts, telemetry: mountTelemetry(telemetryConfigRef, name, resolver, mounts), address, url }
+  return { config, mounts, telemetry, address, url }
 }

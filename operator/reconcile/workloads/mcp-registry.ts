@@ -18,6 +18,7 @@ import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { ownEnvironment } from '../../render/pod/pod-settings.ts'
 import { resourceDefaults } from '../../render/pod/resources.ts'
 import { registryRights } from '../../render/rights/registry-rights.ts'
+import { headerSecrets, telemetrySettings } from '../configs/telemetry-settings.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
@@ -47,8 +48,14 @@ interface RegistryAssembly {
 
 const parseConfig = configParser(registryConfigSchema, checkRegistry)
 
-function fromFields({ spec }: MCPRegistry, resolver: Resolver, mounts: Mounts, group: string): RegistryConfig {
+function fromFields(
+  { spec, metadata }: MCPRegistry,
+  resolver: Resolver,
+  mounts: Mounts,
+  group: string,
+): RegistryConfig {
   const { sources = [], registries = [], auth = { mode: 'anonymous' }, database, cors, allowedHosts, limits } = spec
+  const { telemetry } = spec
   const config: RegistryConfig = {
     sources: sources.map((source) => sourceOf(source, resolver, mounts, group)),
     registries: registries.map(({ name, sources: names, claims }) => ({
@@ -61,8 +68,20 @@ function fromFields({ spec }: MCPRegistry, resolver: Resolver, mounts: Mounts, g
     ...(cors && { cors: { origins: [...cors.origins] } }),
     ...(allowedHosts && { allowedHosts: [...allowedHosts] }),
     ...(limits && { limits: sortedKeys(limits) }),
+    ...(telemetry && { telemetry: telemetryOf(telemetry, metadata.name, resolver, mounts) }),
   }
   return config
+}
+
+/** Its own block `telemetry`; under which name it reports, it need not say. */
+function telemetryOf(
+  { serviceName = '', ...spec }: NonNullable<MCPRegistry['spec']['telemetry']>,
+  name: string,
+  resolver: Resolver,
+  mounts: Mounts,
+): RegistryConfig['telemetry'] {
+  for (const secret of headerSecrets(spec)) resolver.secretKey(secret)
+  return telemetrySettings(spec, { serviceName: serviceName || name, at: '/spec/telemetry' }, resolver, mounts)
 }
 
 /** What the server would refuse: the schema of the kind is looser in places. */

@@ -139,7 +139,7 @@ function renderMcpServer(
     image: context.image,
     listeners: sidecarListeners,
     resources: containerResources(spec.proxyResources, resourceDefaults.sidecar, problems),
-    env: ownEnvironment(spec, assembly.telemetry?.env ?? []),
+    env: ownEnvironment(spec),
     volumeMounts: assembly.mounts.volumeMounts(),
     sidecar: true,
   })

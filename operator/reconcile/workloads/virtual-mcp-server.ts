@@ -13,7 +13,7 @@ import { checkCredential, credentialInForce } from '../backends/outgoing-credent
 import { upstreamProvidersOf } from '../backends/upstream-providers.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings } from '../configs/mcp-oidc-config.ts'
-import { mountTelemetry, warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
+import { warnOfTelemetry, workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { sharedShaping, type ToolShaping } from '../configs/mcp-tool-config.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
@@ -176,6 +176,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
   const { timeouts, logLevel, failureHandling } = spec.config?.operational ?? {}
   const incomingAuth = incomingAuthOf(spec, resolver, mounts)
   const authServer = authServerOf(object, incomingAuth, resolver, mounts)
+  const telemetry = workloadTelemetry(spec.telemetryConfigRef, metadata.name, resolver, mounts)
   const config: GatewayConfig = {
     name: spec.config?.name ?? metadata.name,
     namespace: metadata.namespace,
@@ -194,10 +195,10 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...sessionStorageOf(object, storageOf(spec), resolver, mounts),
     ...(timeouts === undefined ? {} : { timeouts: { default: timeouts.default } }),
     ...failureHandlingOf(failureHandling),
+    ...(telemetry === undefined ? {} : { telemetry: telemetry.settings }),
     ...(logLevel === undefined ? {} : { logLevel }),
   }
   if (problems.none) noteFindings(checkGateway(config), problems, { '/authServer': AUTH_SERVER })
-  const telemetry = mountTelemetry(spec.telemetryConfigRef, metadata.name, resolver, mounts)
   return { config, mounts, telemetry, address, url: endpointOf(address), members, description: group?.spec.description }
 }
 

@@ -42,7 +42,7 @@ interface Variable {
 }
 
 /** Environment of our container: the user's values go before ours. */
-export const ownEnvironment = (settings: PodSettings, own: readonly Variable[]): readonly Variable[] =>
+export const ownEnvironment = (settings: PodSettings, own: readonly Variable[] = []): readonly Variable[] =>
   byName(own, settings.resourceOverrides?.proxyDeployment?.env).map(({ name, value }) => ({ name, value }))
 
 /** The parts of a workload's pod and Deployment that its settings decide, whatever runs in it. */

@@ -559,13 +559,29 @@ metadata: {name: otel}
 spec:
   openTelemetry:
     enabled: true
+    endpoint: https://otel.example.com:4318
+    headers: {x-team: a}
     sensitiveHeaders: [{name: h, secretKeyRef: {name: secret, key: key}}]
+    resourceAttributes: {team: a}
     caBundleRef: {configMapRef: {name: otel-ca, key: bundle.pem, optional: true}}
+    metrics: {enabled: true}
+    tracing: {enabled: true, samplingRate: "0.5"}
 ---
 kind: MCPRegistry
 metadata: {name: fields}
 spec:
   displayName: d
+  telemetry:
+    serviceName: s
+    openTelemetry:
+      enabled: true
+      endpoint: https://otel.example.com:4318
+      headers: {x-team: a}
+      sensitiveHeaders: [{name: h, secretKeyRef: {name: secret, key: key}}]
+      resourceAttributes: {team: a}
+      caBundleRef: {configMapRef: {name: otel-ca, key: bundle.pem, optional: true}}
+      metrics: {enabled: true}
+      tracing: {enabled: true, samplingRate: "0.5"}
   sources:
     - name: one
       file: {path: a.json}

@@ -35,6 +35,9 @@ export interface GatewayStatus {
   }[]
 }
 
+/** Telemetry is sent sooner than usual, so that nobody waits for it. */
+const EXPORTS = { spansAfterMs: 30, metricsEveryMs: 60 }
+
 /** A configuration without what a test need not say. */
 export type TestConfig = Partial<GatewayConfig> & Pick<GatewayConfig, 'backends'>
 
@@ -54,7 +57,7 @@ export async function startGateway(
   await writeFile(configFile, textOf(config))
   const { log, lines } = keptLog()
   const listeners = { listen, adminListen: '127.0.0.1:0' }
-  const served = await serveGateway({ configFile, ...listeners, log, upstreamTokens })
+  const served = await serveGateway({ configFile, ...listeners, log, upstreamTokens, exports: EXPORTS })
   return {
     url: `${served.url}/mcp`,
     base: served.url,

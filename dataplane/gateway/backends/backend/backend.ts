@@ -110,7 +110,7 @@ export class Backend implements SessionPeer {
     this.headers = caller ?? options.headers ?? new ConfiguredHeaders(config, directory)
     this.#hasOneEra = config.transport === 'stdio'
     this.legacySupport = new LegacySupport(!this.#hasOneEra)
-    this.callOperation = { kind: 'backend-call', name: 'tools/call', attributes: { backend: config.name } }
+    this.callOperation = { kind: 'backend-call', name: 'tools/call', attributes: { 'portico.backend': config.name } }
     this.dispatcher = transport ?? createTransport({ config, directory, log: this.log, share })
     this.#sharesTransport = transport !== undefined
     this.#release = options.release

@@ -8,6 +8,7 @@ import type { CallerMemory } from '../request/caller-memory.ts'
 import { type CatalogPath, catalogPath, requestTarget } from '../request/catalog-path.ts'
 import type { Api } from '../request/context.ts'
 import { openRegistry, readOpen } from '../request/gate.ts'
+import { requestOrigin } from '../request/origin.ts'
 import { catalogQueryOf } from '../request/query.ts'
 import { createCatalogBodies } from './bodies.ts'
 import { acceptsGzip } from './compressed.ts'
@@ -59,14 +60,14 @@ export function catalogReads(options: CatalogReadsOptions) {
 
   async function observed(exchange: Exchange, request: CatalogRequest): Promise<void> {
     const { type, kind } = request.path
-    const end = observe({ kind: 'request', name: catalogIds[type][kind] })
+    const observation = observe({ kind: 'request', name: catalogIds[type][kind] }, requestOrigin(exchange.incoming))
     try {
       await answer(exchange, request)
     } catch (error) {
-      end({ result: 'error', code: error instanceof PublicError ? error.code : 'internal' })
+      observation.end({ result: 'error', code: error instanceof PublicError ? error.code : 'internal' })
       throw error
     }
-    end({ result: 'ok' })
+    observation.end({ result: 'ok' })
   }
 
   async function answer(exchange: Exchange, { path, query, actor }: CatalogRequest): Promise<void> {

@@ -1,13 +1,17 @@
 import type { MiddlewareHandler } from 'hono'
 import { PublicError } from '../../../server/errors.ts'
 import type { Observe } from '../../../telemetry/observe.ts'
+import { requestOrigin } from './origin.ts'
 
 /** Tells the seam of telemetry about requests of one route; `name` is the route's, never what the caller wrote. */
 export function observeRequest(observe: Observe, name: string): MiddlewareHandler {
   return async function observed(c, next) {
-    const end = observe({ kind: 'request', name })
+    const observation = observe(
+      { kind: 'request', name },
+      requestOrigin({ method: c.req.method, headers: c.req.header() }),
+    )
     await next()
-    if (c.error === undefined) end({ result: 'ok' })
-    else end({ result: 'error', code: c.error instanceof PublicError ? c.error.code : 'internal' })
+    if (c.error === undefined) observation.end({ result: 'ok' })
+    else observation.end({ result: 'error', code: c.error instanceof PublicError ? c.error.code : 'internal' })
   }
 }

@@ -7,7 +7,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ConfigError } from '../../../../dataplane/config/load.ts'
 import { serveRegistry } from '../../../../dataplane/registry/index.ts'
-import type { Operation, Outcome } from '../../../../dataplane/telemetry/observe.ts'
+import { type Operation, type Outcome, observeNothing } from '../../../../dataplane/telemetry/observe.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { keptLog } from '../../../support/kept-log.ts'
 import {
@@ -164,8 +164,11 @@ test('a store that is no database is named', async () => {
 test('requests and syncs are told to the seam of telemetry, by names that are ours', async () => {
   const seen: string[] = []
   const observe = ({ kind, name }: Operation) => {
-    return ({ result, code }: Outcome) => {
-      seen.push([kind, name, result, code].filter((part) => part !== undefined).join(' '))
+    return {
+      ...observeNothing({ kind, name }),
+      end({ result, code }: Outcome) {
+        seen.push([kind, name, result, code].filter((part) => part !== undefined).join(' '))
+      },
     }
   }
   const registry = await runRegistry(folder, observe)

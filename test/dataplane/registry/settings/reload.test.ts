@@ -151,7 +151,7 @@ test('what is not served yet is refused, and said to be', async () => {
   const unsupported = {
     ...configOf({ own: 'own.json' }),
     audit: { enabled: true },
-    telemetry: {},
+    telemetry: { prometheus: { enabled: true } },
     colour: 'blue',
   }
   await registry.folder.configure(unsupported)
@@ -162,7 +162,7 @@ test('what is not served yet is refused, and said to be', async () => {
       .filter((finding) => finding.message === message)
       .map(({ pointer }) => pointer)
       .sort()
-  assert.equal(said('is not supported yet'), ['/audit', '/telemetry'])
+  assert.equal(said('is not supported yet'), ['/audit', '/telemetry/prometheus'])
   assert.equal(said('unknown field'), ['/colour'])
   await shows(ALL)
 })

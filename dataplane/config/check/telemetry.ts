@@ -1,0 +1,77 @@
+import { HEADER_NAME, HEADER_VALUE } from '../../../crds/shared/headers.ts'
+import { escapeStep } from '../../../crds/shared/json.ts'
+import type { Finding } from '../load.ts'
+import { type OpenTelemetrySettings, otlpEndpoint, type TelemetrySettings } from '../telemetry/telemetry.ts'
+
+const isName = new RegExp(HEADER_NAME)
+const isValue = new RegExp(HEADER_VALUE)
+/** Belong to the connection and to what is sent over it. */
+const RESERVED: ReadonlySet<string> = new Set([
+  'connection',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'host',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'user-agent',
+])
+
+/** What is wrong with a block `telemetry` at the pointer `at`. */
+export function telemetryFindings(telemetry: TelemetrySettings | undefined, at: string): readonly Finding[] {
+  const settings = telemetry?.openTelemetry
+  if (settings === undefined) return []
+  const here = `${at}/openTelemetry`
+  return [
+    ...endpointFindings(settings, here),
+    ...headerFindings(settings, here),
+    ...(settings.caBundleFile !== undefined && settings.insecure === true
+      ? [{ pointer: `${here}/caBundleFile`, message: 'has no use when insecure is true' }]
+      : []),
+    ...(settings.resourceAttributes?.['service.name'] === undefined
+      ? []
+      : [{ pointer: `${here}/resourceAttributes/service.name`, message: 'is set by serviceName' }]),
+  ]
+}
+
+function endpointFindings(settings: OpenTelemetrySettings, at: string): readonly Finding[] {
+  const { endpoint, insecure } = settings
+  if (endpoint === undefined) return []
+  const pointer = `${at}/endpoint`
+  const url = otlpEndpoint(settings)
+  if (url === undefined) return [{ pointer, message: 'is not a URL of HTTP' }]
+  return [
+    ...(url.username !== '' || url.password !== ''
+      ? [{ pointer, message: 'must hold no credentials: they belong in sensitiveHeaders' }]
+      : []),
+    ...(url.search !== '' || url.hash !== '' || endpoint.includes('#')
+      ? [{ pointer, message: 'must have no query and no fragment' }]
+      : []),
+    ...(url.protocol === 'http:' && insecure !== true
+      ? [{ pointer, message: 'an http:// endpoint needs insecure: true' }]
+      : []),
+  ]
+}
+
+function headerFindings({ headers = {}, sensitiveHeaders = [] }: OpenTelemetrySettings, at: string): Finding[] {
+  const named = [
+    ...Object.keys(headers).map((name) => ({ name, pointer: `${at}/headers/${escapeStep(name)}` })),
+    ...sensitiveHeaders.map(({ name }, index) => ({ name, pointer: `${at}/sensitiveHeaders/${index}/name` })),
+  ]
+  const seen = new Set<string>()
+  const findings: Finding[] = []
+  for (const { name, pointer } of named) {
+    const lower = name.toLowerCase()
+    if (!isName.test(name)) findings.push({ pointer, message: 'is not a header name' })
+    else if (RESERVED.has(lower)) findings.push({ pointer, message: 'this header is set by the exporter itself' })
+    else if (seen.has(lower)) findings.push({ pointer, message: 'this header is set twice' })
+    seen.add(lower)
+  }
+  for (const [name, value] of Object.entries(headers))
+    if (!isValue.test(value))
+      findings.push({ pointer: `${at}/headers/${escapeStep(name)}`, message: 'is not a header value' })
+  return findings
+}

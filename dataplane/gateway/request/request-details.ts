@@ -1,0 +1,57 @@
+import type { IncomingMessage } from 'node:http'
+import { withoutUrlSecrets } from '../../config/url-secrets.ts'
+import type { Details } from '../../telemetry/observe.ts'
+import type { Message } from '../mcp/message.ts'
+
+/** Methods whose parameter `name` is a tool's, or a prompt's. */
+const named: Readonly<Record<string, string>> = {
+  'tools/call': 'gen_ai.tool.name',
+  'prompts/get': 'gen_ai.prompt.name',
+}
+const PROTOCOL = 'mcp-protocol-version'
+
+/**
+ * The trace context that a request brings: that of its headers, before that of `_meta`, which a server on standard input
+ * and output would get.
+ */
+export function incomingTrace({ headers }: IncomingMessage, message: Message | undefined) {
+  const { traceparent, tracestate } = headers
+  if (traceparent !== undefined) return { traceparent, tracestate }
+  const meta = message?.meta
+  return meta?.['traceparent'] === undefined
+    ? undefined
+    : { traceparent: meta['traceparent'], tracestate: meta['tracestate'] }
+}
+
+/** What a message asks for, by the semantic conventions for MCP. Neither arguments nor anything that lets somebody in. */
+export function messageDetails(message: Message): Details {
+  const { method } = message
+  const uri = message.parameter('uri')
+  const name = named[method]
+  return {
+    'mcp.method.name': method,
+    'rpc.system.name': 'jsonrpc',
+    'jsonrpc.protocol.version': '2.0',
+    ...(name === undefined ? {} : { [name]: message.parameter('name') }),
+    ...(method === 'tools/call' ? { 'gen_ai.operation.name': 'execute_tool' } : {}),
+    ...(uri === undefined ? {} : { 'mcp.resource.uri': plainUri(uri) }),
+  }
+}
+
+/** A URI without its query, fragment and credentials. */
+const plainUri = (uri: string): string => withoutUrlSecrets(uri.split(/[?#]/, 1)[0] ?? '')
+
+/** What is known of a request; `message` undefined where none was understood. */
+export function requestDetails(req: IncomingMessage, message: Message | undefined, client: string): Details {
+  const version = req.headers[PROTOCOL]
+  return {
+    ...(message === undefined ? {} : messageDetails(message)),
+    'jsonrpc.request.id': message?.id,
+    'mcp.protocol.version': typeof version === 'string' ? version : undefined,
+    'http.request.method': req.method,
+    'network.transport': 'tcp',
+    'network.protocol.name': 'http',
+    'client.address': client === '' ? undefined : client,
+    'user_agent.original': req.headers['user-agent'],
+  }
+}

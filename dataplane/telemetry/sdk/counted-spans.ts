@@ -1,0 +1,85 @@
+import type { ExportResult } from '@opentelemetry/core'
+import type { ReadableSpan, Span, SpanExporter, SpanProcessor } from '@opentelemetry/sdk-trace'
+import { BatchSpanProcessor } from '@opentelemetry/sdk-trace'
+import type { Logger } from 'pino'
+
+/** Spans that wait at most: those that end while as many wait are dropped. */
+const MOST_WAITING = 2_048
+
+export interface SpanCounts {
+  /** Taken by the endpoint. */
+  sent: number
+  /** That the endpoint did not take. */
+  failed: number
+  /** That ended while too many waited. */
+  dropped: number
+}
+
+/** Sends spans in batches, and counts what becomes of them. */
+export class CountedSpans implements SpanProcessor {
+  readonly counts: SpanCounts = { sent: 0, failed: 0, dropped: 0 }
+  readonly #batches: BatchSpanProcessor
+  #waiting = 0
+
+  constructor(exporter: SpanExporter, log: Logger, scheduledDelayMillis = 5_000) {
+    const { counts } = this
+    const outcomes = new Outcomes(log, 'spans')
+    const counted: SpanExporter = {
+      export: (spans, done) => {
+        this.#waiting -= spans.length
+        exporter.export(spans, (result) => {
+          if (outcomes.took(result)) counts.sent += spans.length
+          else counts.failed += spans.length
+          done(result)
+        })
+      },
+      shutdown: () => exporter.shutdown(),
+      forceFlush: async () => exporter.forceFlush?.(),
+    }
+    this.#batches = new BatchSpanProcessor({ exporter: counted, maxQueueSize: MOST_WAITING, scheduledDelayMillis })
+  }
+
+  onStart(span: Span, context: Parameters<SpanProcessor['onStart']>[1]): void {
+    this.#batches.onStart(span, context)
+  }
+
+  onEnd(span: ReadableSpan): void {
+    if (this.#waiting >= MOST_WAITING) {
+      this.counts.dropped++
+      return
+    }
+    this.#waiting++
+    this.#batches.onEnd(span)
+  }
+
+  forceFlush(): Promise<void> {
+    return this.#batches.forceFlush()
+  }
+
+  shutdown(): Promise<void> {
+    return this.#batches.shutdown()
+  }
+}
+
+/** Logs when an endpoint begins to fail and when it takes again what is sent; nothing of what it says. */
+export class Outcomes {
+  readonly #log: Logger
+  readonly #what: string
+  #fails = false
+
+  constructor(log: Logger, what: string) {
+    this.#log = log
+    this.#what = what
+  }
+
+  /** Whether this export went well. */
+  took({ code, error }: ExportResult): boolean {
+    const fails = code !== 0
+    if (fails && !this.#fails) {
+      const reason = (error as { code?: unknown } | undefined)?.code ?? error?.name
+      this.#log.warn({ what: this.#what, reason }, 'telemetry is not taken by its endpoint')
+    } else if (!fails && this.#fails) this.#log.info({ what: this.#what }, 'telemetry is taken again')
+    this.#fails = fails
+    return !fails
+  }
+}

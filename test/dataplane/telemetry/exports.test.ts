@@ -1,0 +1,212 @@
+/** How telemetry is sent: the counts that are in it, by which switches, over TLS, with secrets, and to whom that is away. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { TelemetrySettings } from '../../../dataplane/config/telemetry/telemetry.ts'
+import { eventually } from '../../support/eventually.ts'
+import { type GatewayUnderTest, startGateway } from '../../support/gateway/gateway.ts'
+import { postModern } from '../../support/gateway/post.ts'
+import { type Authority, createAuthority } from '../../support/network/certificates.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
+import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
+
+type OpenTelemetry = NonNullable<TelemetrySettings['openTelemetry']>
+
+const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+const both = { tracing: { enabled: true, samplingRate: '1.0' }, metrics: { enabled: true } }
+
+let backend: RawServer
+let authority: Authority
+/** Ended after each test, last first. */
+let ends: (() => Promise<unknown>)[] = []
+
+test.before(async () => {
+  authority = await createAuthority()
+  backend = await startRawServer({
+    era: 'modern',
+    tools: [tool('good'), tool('bad')],
+    call: (request) =>
+      request.message.params?.['name'] === 'good'
+        ? answer(request, '{"resultType":"complete","content":[]}')
+        : `{"jsonrpc":"2.0","id":${JSON.stringify(request.message.id)},"error":{"code":-32000,"message":"hunter2"}}`,
+  })
+})
+test.after(async () => {
+  await backend.close()
+  await authority.remove()
+})
+test.after.each(async () => {
+  for (const end of ends.reverse()) await end()
+  ends = []
+})
+
+async function receiverOf(tls?: Authority): Promise<OtlpReceiver> {
+  const receiver = await startOtlpReceiver(tls)
+  ends.push(() => receiver.close())
+  return receiver
+}
+
+const configOf = (openTelemetry: OpenTelemetry, more: Omit<TelemetrySettings, 'openTelemetry'> = {}) => ({
+  role: 'proxy' as const,
+  backends: [{ name: 'it', url: backend.url }],
+  telemetry: { ...more, openTelemetry: { enabled: true, ...openTelemetry } },
+})
+
+async function gatewayOf(openTelemetry: OpenTelemetry, files: Record<string, string> = {}): Promise<GatewayUnderTest> {
+  const gateway = await startGateway(configOf(openTelemetry), async (directory) => {
+    for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text)
+  })
+  ends.push(() => gateway.close())
+  await eventually('the tools are there', async () => (await gateway.status()).backends[0]?.tools === 2)
+  return gateway
+}
+
+const call = (gateway: GatewayUnderTest, name: string, headers = {}) =>
+  postModern(gateway.url, 'tools/call', { name }, headers)
+
+test('a known number of calls, errors and unknown names gives exactly these counts', async () => {
+  const receiver = await receiverOf()
+  const gateway = await gatewayOf({ ...both, endpoint: receiver.url, insecure: true })
+  for (let index = 0; index < 5; index++) await call(gateway, 'good')
+  for (let index = 0; index < 3; index++) await call(gateway, 'bad')
+  for (let index = 0; index < 4; index++) await call(gateway, `made-up-${index}`)
+  for (let index = 0; index < 2; index++) await postModern(gateway.url, `made/up-${index}`)
+  const server = await receiver.counted('mcp.server.operation.duration', 14)
+  const counts = (points: typeof server) =>
+    points
+      .map(({ attributes, count }) =>
+        [attributes['mcp.method.name'], attributes['error.type'] ?? 'ok', count].join(' '),
+      )
+      .sort()
+  assert.equal(counts(server), [
+    'other method_not_found 2',
+    'tools/call _OTHER 3',
+    'tools/call ok 5',
+    'tools/call unknown_tool 4',
+  ])
+  const client = await receiver.counted('mcp.client.operation.duration', 8)
+  assert.equal(counts(client), ['tools/call _OTHER 3', 'tools/call ok 5'])
+  assert.equal([...new Set(client.map(({ attributes }) => attributes['portico.backend']))], ['it'])
+  assert.ok(server.every(({ sum, count }) => sum > 0 && sum < count * 10))
+  await receiver.received(22)
+  assert.is(receiver.spans.length, 22)
+  const spans = await receiver.counted('portico.telemetry.spans', 22)
+  assert.equal(Object.fromEntries(spans.map(({ attributes, count }) => [attributes['portico.result'], count])), {
+    sent: 22,
+    failed: 0,
+    dropped: 0,
+  })
+  assert.not.match(JSON.stringify([receiver.spans, ...receiver.metrics]), /hunter2/)
+  assert.not.match(JSON.stringify([...receiver.metrics]), /made/)
+})
+
+test('each switch sends its own signal, and nothing without an endpoint or when all is off', async () => {
+  const receiver = await receiverOf()
+  const at = { endpoint: receiver.url, insecure: true }
+  const paths = async (openTelemetry: OpenTelemetry) => {
+    receiver.exports.length = 0
+    const gateway = await gatewayOf(openTelemetry)
+    assert.is((await call(gateway, 'good', { traceparent: SAMPLED })).status, 200)
+    // What is left is sent at the end.
+    await gateway.close()
+    ends.pop()
+    return [...new Set(receiver.exports.map(({ path }) => path))].sort()
+  }
+  assert.equal(await paths({ ...both, ...at }), ['/v1/metrics', '/v1/traces'])
+  assert.equal(await paths({ ...at, tracing: both.tracing }), ['/v1/traces'])
+  assert.equal(await paths({ ...at, metrics: both.metrics }), ['/v1/metrics'])
+  assert.equal(await paths({ ...at, tracing: { enabled: false }, metrics: { enabled: false } }), [])
+  assert.equal(await paths({ ...both, ...at, enabled: false }), [])
+  assert.equal(await paths(both), [])
+  assert.equal(await paths({ ...both, ...at, endpoint: `${receiver.url}/otlp/` }), [
+    '/otlp/v1/metrics',
+    '/otlp/v1/traces',
+  ])
+  assert.equal(await paths({ ...both, ...at, endpoint: receiver.url.replace('http://', '') }), [
+    '/v1/metrics',
+    '/v1/traces',
+  ])
+})
+
+test('resource attributes, older names and the service name are as configured', async () => {
+  const receiver = await receiverOf()
+  const settings = { ...both, endpoint: receiver.url, insecure: true, resourceAttributes: { team: 'a' } }
+  const gateway = await gatewayOf({ ...settings, useLegacyAttributes: false })
+  await call(gateway, 'good')
+  await receiver.received(2)
+  const [span] = receiver.spans
+  assert.equal([span?.resource['team'], span?.resource['service.name']], ['a', 'test'])
+  assert.equal([span?.attributes['mcp.method.name'], span?.attributes['mcp.method']], ['tools/call', undefined])
+  await receiver.counted('mcp.server.operation.duration', 1)
+  assert.is(receiver.metricsResource['team'], 'a')
+})
+
+test('another endpoint is in use without a restart, and telemetry that is switched off ends', async () => {
+  const [first, second] = [await receiverOf(), await receiverOf()]
+  const gateway = await gatewayOf({ ...both, endpoint: first.url, insecure: true })
+  await call(gateway, 'good')
+  await first.received(2)
+  await gateway.configure(configOf({ ...both, endpoint: second.url, insecure: true }, { serviceName: 'moved' }))
+  await eventually('spans at the other endpoint', async () => {
+    await call(gateway, 'good')
+    return second.spans.length > 0
+  })
+  assert.is(second.spans[0]?.resource['service.name'], 'moved')
+  const { config } = await gateway.status()
+  await gateway.configure(configOf({ ...both, enabled: false }))
+  await eventually('it is off', async () => !('telemetry' in (await gateway.status())))
+  assert.is.not((await gateway.status()).config, config)
+})
+
+test('over TLS with a CA of one’s own and a secret header, both of which are replaced while it runs', async () => {
+  const other = await createAuthority()
+  ends.push(() => other.remove())
+  const [first, second] = [await receiverOf(authority), await receiverOf(other)]
+  const sending = {
+    ...both,
+    headers: { 'x-team': 'a' },
+    sensitiveHeaders: [{ name: 'Authorization', file: 'token' }],
+    caBundleFile: 'ca.crt',
+  }
+  const gateway = await gatewayOf({ ...sending, endpoint: first.url }, { 'ca.crt': authority.ca, token: 'one\n' })
+  await call(gateway, 'good')
+  await first.received(2)
+  assert.equal([first.exports[0]?.headers['authorization'], first.exports[0]?.headers['x-team']], ['one', 'a'])
+  await writeFile(join(gateway.directory, 'token'), 'two')
+  await eventually('the new secret is sent', async () => {
+    await call(gateway, 'good')
+    return first.exports.at(-1)?.headers['authorization'] === 'two'
+  })
+
+  await gateway.configure(configOf({ ...sending, endpoint: second.url }))
+  await eventually('the endpoint is not trusted', () => gateway.lines.some(({ msg }) => /not taken/.test(String(msg))))
+  assert.equal(second.exports, [])
+  await writeFile(join(gateway.directory, 'ca.crt'), other.ca)
+  await eventually('it is trusted', async () => {
+    await call(gateway, 'good')
+    return second.spans.length > 0
+  })
+  assert.not.match(JSON.stringify(gateway.lines), /"(one|two)"/)
+})
+
+test('an endpoint that is away or says no costs calls nothing; what is not taken is counted', async () => {
+  const receiver = await receiverOf()
+  const gateway = await gatewayOf({ ...both, endpoint: receiver.url, insecure: true })
+  receiver.status = 400
+  for (let index = 0; index < 10; index++) assert.is((await call(gateway, 'good')).status, 200)
+  const spans = async () => ((await gateway.status()) as unknown as { telemetry: { spans: object } }).telemetry.spans
+  await eventually(
+    'they are counted',
+    async () => JSON.stringify(await spans()) === '{"sent":0,"failed":20,"dropped":0}',
+  )
+  receiver.status = 200
+  await call(gateway, 'good')
+  await receiver.received(2)
+  await eventually('it is told', () => gateway.lines.some(({ msg }) => /taken again/.test(String(msg))))
+  await receiver.close()
+  ends.shift()
+  assert.is((await call(gateway, 'good')).status, 200)
+})
+
+test.run()

@@ -1,0 +1,162 @@
+/** What a receiver of OTLP sees of calls: spans, their parents, their attributes; and what backends get of the trace. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { GuardedGateway } from '../../support/gateway/guarded.ts'
+import { openSession, post, rpc } from '../../support/gateway/post.ts'
+import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
+import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
+
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
+const PARENT = '00f067aa0ba902b7'
+const SAMPLED = `00-${TRACE}-${PARENT}-01`
+const UNSAMPLED = `00-${TRACE}-${PARENT}-00`
+
+let receiver: OtlpReceiver
+let one: RawServer
+let two: RawServer
+let guarded: GuardedGateway
+
+const openTelemetry = (url: string, more: object = {}) => ({
+  enabled: true,
+  endpoint: url,
+  insecure: true,
+  tracing: { enabled: true, samplingRate: '0.0' },
+  ...more,
+})
+
+test.before(async () => {
+  receiver = await startOtlpReceiver()
+  const call = (request: Parameters<typeof answer>[0]) => answer(request, '{"resultType":"complete","content":[]}')
+  one = await startRawServer({ era: 'legacy', tools: [tool('alpha')], call })
+  two = await startRawServer({ era: 'modern', tools: [tool('beta')], call })
+  guarded = await GuardedGateway.start(
+    [
+      { name: 'one', url: one.url },
+      { name: 'two', url: two.url },
+    ],
+    { policies: ['permit(principal, action, resource);', 'forbid(principal == Client::"eve", action, resource);'] },
+    { telemetry: { serviceName: 'tools', openTelemetry: openTelemetry(receiver.url) } },
+  )
+})
+
+test.after(async () => {
+  await guarded.close()
+  await Promise.all([one.close(), two.close(), receiver.close()])
+})
+
+test.before.each(() => {
+  receiver.spans.length = 0
+  one.seen.length = 0
+  two.seen.length = 0
+})
+
+const alice = { sub: 'alice' }
+const ofKind = (kind: number): ReceivedSpan[] => receiver.spans.filter((span) => span.kind === kind)
+const [INTERNAL, SERVER, CLIENT] = [1, 2, 3]
+
+/** One call of a client of each era. */
+async function call(name: string, headers: Record<string, string>, meta?: object) {
+  const session = await openSession(guarded.url, await guarded.bearer(alice))
+  const params = { name, arguments: { password: 'hunter2' }, ...(meta === undefined ? {} : { _meta: meta }) }
+  return post(guarded.url, rpc('tools/call', params, 7), { ...session, ...headers })
+}
+
+const sentTo = (backend: RawServer) => {
+  const [sent] = backend.calls('tools/call')
+  const meta = sent?.message.params?.['_meta'] as Record<string, unknown> | undefined
+  return { header: sent?.headers['traceparent'], state: sent?.headers['tracestate'], meta: meta?.['traceparent'] }
+}
+
+test('calls of two backends: a server span each, a client span below it, and who called is checked within', async () => {
+  assert.is((await call('one_alpha', { traceparent: SAMPLED, tracestate: 'vendor=1' })).status, 200)
+  assert.is((await call('two_beta', { traceparent: SAMPLED })).status, 200)
+  await receiver.received(6)
+  assert.is(receiver.spans.length, 6)
+  for (const [name, backend, own, server, raw] of [
+    ['one_alpha', 'one', 'alpha', ofKind(SERVER)[0], one],
+    ['two_beta', 'two', 'beta', ofKind(SERVER)[1], two],
+  ] as const) {
+    assert.ok(server)
+    assert.equal([server.name, server.traceId, server.parentSpanId], [`tools/call ${name}`, TRACE, PARENT])
+    assert.not.ok(server.failed)
+    const { attributes, resource } = server
+    assert.is(attributes['gen_ai.tool.name'], name)
+    assert.is(attributes['mcp.tool.name'], name)
+    assert.is(attributes['gen_ai.operation.name'], 'execute_tool')
+    assert.is(attributes['jsonrpc.request.id'], '7')
+    assert.is(attributes['network.transport'], 'tcp')
+    assert.equal([resource['service.name'], resource['service.namespace']], ['tools', 'default'])
+    const below = receiver.spans.filter(({ parentSpanId }) => parentSpanId === server.spanId)
+    assert.equal(below.map((span) => [span.kind, span.name]).sort(), [
+      [INTERNAL, 'authenticate'],
+      [CLIENT, `tools/call ${own}`],
+    ])
+    const client = below.find(({ kind }) => kind === CLIENT) as ReceivedSpan
+    assert.is(client.attributes['portico.backend'], backend)
+    assert.is(client.attributes['gen_ai.tool.name'], own)
+    assert.is(client.attributes['server.port'], raw.port)
+    assert.ok(client.ms <= server.ms)
+    const traceparent = `00-${TRACE}-${client.spanId}-01`
+    const state = backend === 'one' ? 'vendor=1' : undefined
+    assert.equal(sentTo(raw), { header: traceparent, state, meta: traceparent })
+  }
+  assert.not.match(JSON.stringify(receiver.spans), /hunter2|Bearer|eyJ/)
+})
+
+test('a context in _meta counts where the headers have none, and is replaced on the way to the backend', async () => {
+  const other = SAMPLED.replace(TRACE, 'a'.repeat(32))
+  await call('one_alpha', {}, { traceparent: SAMPLED, kept: 1 })
+  await call('two_beta', { traceparent: SAMPLED }, { traceparent: other, tracestate: 'left=out' })
+  await receiver.received(6)
+  assert.equal(new Set(receiver.spans.map(({ traceId }) => traceId)), new Set([TRACE]))
+  for (const backend of [one, two]) {
+    const { header, meta, state } = sentTo(backend)
+    assert.match(String(header), new RegExp(`^00-${TRACE}-(?!${PARENT})[0-9a-f]{16}-01$`))
+    assert.equal([meta, state], [header, undefined])
+  }
+  assert.match(String(one.calls('tools/call')[0]?.body), /"kept":1/)
+})
+
+test('what is not sampled goes on as it came, or as a trace of its own that nobody samples; no span tells of it', async () => {
+  await call('one_alpha', { traceparent: UNSAMPLED, tracestate: 'vendor=1' })
+  await call('two_beta', {})
+  assert.equal(sentTo(one), { header: UNSAMPLED, state: 'vendor=1', meta: UNSAMPLED })
+  const own = sentTo(two)
+  assert.match(String(own.header), /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/)
+  assert.is(own.meta, own.header)
+  // Spans are sent in the order in which they end: those of a call before this one would be there.
+  await call('two_beta', { traceparent: SAMPLED })
+  await receiver.received(3)
+  assert.is(receiver.spans.length, 3)
+})
+
+test('what is no trace context is passed over, of whatever type and size', async () => {
+  const meta: readonly unknown[] = [1, null, [SAMPLED], { a: 1 }, '', 'x'.repeat(100_000), SAMPLED.toUpperCase()]
+  const headers = ['00-0-0-01', `ff${SAMPLED.slice(2)}`, `00-${'0'.repeat(32)}-${PARENT}-01`, `${SAMPLED}, ${SAMPLED}`]
+  for (const traceparent of meta) assert.is((await call('one_alpha', {}, { traceparent })).status, 200)
+  for (const traceparent of headers) assert.is((await call('one_alpha', { traceparent })).status, 200)
+  for (const { headers: sent } of one.calls('tools/call'))
+    assert.match(String(sent['traceparent']), /^00-[0-9a-f-]+-00$/)
+  assert.is(one.calls('tools/call').length, meta.length + headers.length)
+  await call('two_beta', { traceparent: SAMPLED, tracestate: `a=${'x'.repeat(600)}` })
+  await receiver.received(3)
+  assert.equal([receiver.spans.length, sentTo(two).state], [3, undefined])
+})
+
+test('a denied call is a failed server span of the method alone, without one of a backend', async () => {
+  const session = await openSession(guarded.url, await guarded.bearer({ sub: 'eve' }))
+  const { status } = await post(guarded.url, rpc('tools/call', { name: 'one_alpha' }, 1), {
+    ...session,
+    traceparent: SAMPLED,
+  })
+  assert.is(status, 403)
+  await post(guarded.url, rpc('tools/list'), { traceparent: SAMPLED })
+  await receiver.received(3)
+  const [denied, unknown] = ofKind(SERVER)
+  assert.equal([denied?.name, denied?.failed, denied?.attributes['error.type']], ['tools/call', true, 'forbidden'])
+  assert.is(denied?.attributes['gen_ai.tool.name'], 'one_alpha')
+  assert.equal([unknown?.name, unknown?.attributes['error.type']], ['other', 'unauthenticated'])
+  assert.equal(ofKind(CLIENT), [])
+})
+
+test.run()

@@ -1,0 +1,121 @@
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { eventually } from '../eventually.ts'
+import { type Decoded, decodeMetrics, decodeTraces, plain } from './otlp-messages.ts'
+
+export interface ReceivedSpan {
+  readonly name: string
+  readonly traceId: string
+  readonly spanId: string
+  readonly parentSpanId: string
+  readonly traceState: string | undefined
+  /** 1 internal, 2 server, 3 client. */
+  readonly kind: number
+  readonly failed: boolean
+  readonly ms: number
+  readonly attributes: Record<string, unknown>
+  readonly resource: Record<string, unknown>
+}
+
+export interface Point {
+  readonly attributes: Record<string, unknown>
+  readonly count: number
+  readonly sum: number
+}
+
+/** An endpoint of OTLP over HTTP that keeps what it is sent. */
+export interface OtlpReceiver {
+  readonly url: string
+  readonly spans: ReceivedSpan[]
+  /** Headers of each export, and its path. */
+  readonly exports: { readonly path: string; readonly headers: IncomingHttpHeaders }[]
+  /** Of the last export of metrics: points by name. */
+  readonly metrics: Map<string, Point[]>
+  /** Of the last export of metrics. */
+  metricsResource: Record<string, unknown>
+  /** What is answered from now on. */
+  status: number
+  /** Waits for so many spans. */
+  received(count: number): Promise<ReceivedSpan[]>
+  /** The points of a metric, once they hold so many counts together. */
+  counted(metric: string, count: number): Promise<Point[]>
+  close(): Promise<void>
+}
+
+export async function startOtlpReceiver(tls?: { readonly key: string; readonly cert: string }): Promise<OtlpReceiver> {
+  const answer = (req: IncomingMessage, res: ServerResponse) => {
+    const chunks: Buffer[] = []
+    req.on('data', (chunk: Buffer) => chunks.push(chunk))
+    req.on('end', () => {
+      if (receiver.status === 200) take(receiver, req, Buffer.concat(chunks))
+      res.writeHead(receiver.status, { 'content-type': 'application/x-protobuf' }).end()
+    })
+  }
+  const server = tls === undefined ? createServer(answer) : createSecureServer(tls, answer)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const receiver: OtlpReceiver = {
+    url: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`,
+    spans: [],
+    exports: [],
+    metrics: new Map(),
+    metricsResource: {},
+    status: 200,
+    async received(count) {
+      await eventually(`${count} spans`, () => this.spans.length >= count)
+      return this.spans
+    },
+    async counted(metric, count) {
+      const points = () => this.metrics.get(metric) ?? []
+      await eventually(`${count} of ${metric}`, () => points().reduce((sum, point) => sum + point.count, 0) >= count)
+      return points()
+    },
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+  return receiver
+}
+
+function take(receiver: OtlpReceiver, req: IncomingMessage, body: Buffer): void {
+  const path = req.url ?? ''
+  receiver.exports.push({ path, headers: req.headers })
+  if (path.endsWith('/v1/traces')) receiver.spans.push(...spansOf(decodeTraces(body)))
+  if (!path.endsWith('/v1/metrics')) return
+  receiver.metrics.clear()
+  for (const { resource, scopes } of decodeMetrics(body).resources) {
+    receiver.metricsResource = plain(resource.attributes)
+    for (const { metrics } of scopes)
+      for (const { name, sum, histogram } of metrics)
+        receiver.metrics.set(
+          name,
+          (histogram ?? sum)?.points.map((point: Decoded) => ({
+            attributes: plain(point.attributes),
+            count: point.count ?? point.integer ?? point.double ?? 0,
+            sum: point.sum ?? 0,
+          })) ?? [],
+        )
+  }
+}
+
+const spansOf = ({ resources }: Decoded): ReceivedSpan[] =>
+  resources.flatMap(({ resource, scopes }: Decoded) =>
+    scopes.flatMap(({ spans }: Decoded) =>
+      spans.map(
+        (span: Decoded): ReceivedSpan => ({
+          name: span.name,
+          traceId: span.traceId,
+          spanId: span.spanId,
+          parentSpanId: span.parentSpanId ?? '',
+          traceState: span.traceState,
+          kind: span.kind,
+          failed: span.status?.code === 2,
+          ms: (span.end - span.start) / 1e6,
+          attributes: plain(span.attributes),
+          resource: plain(resource.attributes),
+        }),
+      ),
+    ),
+  )
