@@ -7,6 +7,7 @@ import type { Opened } from '../backends/session/opened.ts'
 import type { Message } from '../mcp/message.ts'
 import { notificationText } from '../mcp/rpc-text.ts'
 import { declaresTasks } from '../mcp/session-tasks.ts'
+import { OK } from '../request/request-context.ts'
 import type { Call } from './call.ts'
 import { callerSession, legacyId, legacyRequest, preparationOf, type UnsolicitedReceiver } from './legacy-request.ts'
 import { type HttpRequest, modernId, modernRequest } from './modern-request.ts'
@@ -82,7 +83,7 @@ export class UpstreamRequest {
         this.#credential = 'had'
         const needed = caller.needed()
         if (needed !== undefined) {
-          this.#after(needed)
+          this.#after(this.#obtaining(needed))
           return
         }
       }
@@ -121,8 +122,21 @@ export class UpstreamRequest {
     const { caller } = backend
     if (caller === undefined || caller.isFinal || this.#credential === 'renewed' || isOver) return false
     this.#credential = 'renewed'
-    this.#after(caller.renewed())
+    this.#after(this.#obtaining(caller.renewed()))
     return true
+  }
+
+  /** The wait for a credential, which is measured. */
+  async #obtaining(needed: Promise<unknown>): Promise<void> {
+    const { services, backend, observed } = this.#call
+    const obtaining = services.observe(backend.exchangeOperation, { parent: observed })
+    try {
+      await needed
+      obtaining.end(OK)
+    } catch (error) {
+      obtaining.end({ result: 'error', code: connectionFailure(error).code })
+      throw error
+    }
   }
 
   /** The failure as its caller is told of it, where it is their credential that was refused. */

@@ -39,9 +39,9 @@ const others: Readonly<Record<Exclude<Operation['kind'], 'request'>, Measure>> =
     label: 'portico.decision',
   },
   exchange: {
-    metric: 'portico.token_exchange.duration',
-    description: 'Duration of getting a credential for a backend.',
-    label: 'portico.exchange',
+    metric: 'portico.credential.duration',
+    description: 'How long calls wait until the credential of their caller is there.',
+    label: 'portico.credential',
   },
   sync: { metric: 'portico.sync.duration', description: 'Duration of a sync.', label: 'portico.source' },
   reconcile: { metric: 'portico.reconcile.duration', description: 'Duration of a reconcile.', label: 'portico.kind' },

@@ -1,7 +1,7 @@
 import { Agent as PlainAgent } from 'node:http'
 import { Agent, type AgentOptions } from 'node:https'
 import { resolve } from 'node:path'
-import { getCACertificates } from 'node:tls'
+import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import { secretFile } from '../../config/secret-file.ts'
 import { type OpenTelemetrySettings, otlpEndpoint } from '../../config/telemetry/telemetry.ts'
 
@@ -20,14 +20,17 @@ export interface ExportOptions {
 export function exportOptions(settings: OpenTelemetrySettings, directory: string): ExportOptions {
   const { headers = {}, sensitiveHeaders = [], caBundleFile } = settings
   const secrets = sensitiveHeaders.map(({ name, file }) => ({ name, read: secretFile(resolve(directory, file)) }))
+  const bundle = caBundleFile === undefined ? undefined : new Bundle(resolve(directory, caBundleFile))
   return {
-    // What throws here fails the export, and nothing is sent without its credential.
-    headers: async () => ({ ...headers, ...Object.fromEntries(secrets.map(({ name, read }) => [name, read()])) }),
+    // Called before each try. What throws here fails it: nothing is sent without its credential, or to whom is not trusted.
+    async headers() {
+      bundle?.read()
+      return { ...headers, ...Object.fromEntries(secrets.map(({ name, read }) => [name, read()])) }
+    },
     httpAgentOptions(protocol) {
       const options = { keepAlive: true, maxSockets: CONNECTIONS, timeout: EXPORT_MS }
       if (protocol === 'http:') return new PlainAgent(options)
-      if (caBundleFile === undefined) return new Agent(options)
-      return new BundleAgent(options, secretFile(resolve(directory, caBundleFile)))
+      return bundle === undefined ? new Agent(options) : new BundleAgent(options, bundle)
     },
     timeoutMillis: EXPORT_MS,
   }
@@ -39,25 +42,43 @@ export function signalUrl(settings: OpenTelemetrySettings, signal: 'traces' | 'm
   return `${origin}${pathname.replace(/\/+$/, '')}/v1/${signal}`
 }
 
-/** Trusts a bundle besides the system's CAs, as the bundle is when a connection is opened. */
-class BundleAgent extends Agent {
+/** CAs that are trusted: the system's, and those of a file as it was read last. */
+class Bundle {
+  /** Counts the contents that the file has had. */
+  version = 0
+  trusted: SecureContext | undefined
   readonly #read: () => string
+  #text: string | undefined
 
-  constructor(options: AgentOptions, read: () => string) {
+  constructor(file: string) {
+    this.#read = secretFile(file)
+  }
+
+  /** Reads the file where it has changed. Throws where it can't be read, and where it holds no certificates. */
+  read(): void {
+    const text = this.#read()
+    if (text === this.#text) return
+    this.trusted = createSecureContext({ ca: [...getCACertificates('default'), text] })
+    this.#text = text
+    this.version++
+  }
+}
+
+/** Opens connections to whom a bundle trusts. Nothing here throws: sockets that close ask for their name. */
+class BundleAgent extends Agent {
+  readonly #bundle: Bundle
+
+  constructor(options: AgentOptions, bundle: Bundle) {
     super(options)
-    this.#read = read
+    this.#bundle = bundle
   }
 
   /** Connections are kept by this name: one that was opened under another bundle serves no more. */
   override getName(options?: AgentOptions): string {
-    return super.getName({ ...options, ca: this.#trusted() } as AgentOptions)
+    return `${super.getName(options)}:${this.#bundle.version}`
   }
 
   override createConnection(...[options, callback]: Parameters<Agent['createConnection']>) {
-    return super.createConnection({ ...options, ca: this.#trusted() } as AgentOptions, callback)
-  }
-
-  #trusted(): string[] {
-    return [...getCACertificates('default'), this.#read()]
+    return super.createConnection({ ...options, secureContext: this.#bundle.trusted } as AgentOptions, callback)
   }
 }

@@ -138,6 +138,10 @@ function withPgpass(
   return { ...config, database: { ...config.database, pgpassFile } }
 }
 
+/** It reports under the object's name, unless it says otherwise. */
+const withName = ({ metadata }: MCPRegistry, { telemetry, ...config }: RegistryConfig): RegistryConfig =>
+  telemetry === undefined ? config : { ...config, telemetry: { serviceName: metadata.name, ...telemetry } }
+
 /** Its pods answer to the names of its Service, however the configuration is written. */
 function withServiceHosts(object: MCPRegistry, config: RegistryConfig, context: ReconcileContext): RegistryConfig {
   const own = serviceHosts(object, addressOf(object, registryListeners.listen, context))
@@ -155,7 +159,7 @@ function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileCon
   const written =
     spec.configYAML === undefined
       ? fromFields(object, resolver, mounts, group)
-      : fromText(spec.configYAML, problems, mounts, group)
+      : withName(object, fromText(spec.configYAML, problems, mounts, group))
   const config = withServiceHosts(object, withPgpass(object, written, resolver, mounts), context)
   if (problems.none) noteFindings(refused(config), problems)
   const extra = extraVolumes(spec, [STATE_PATH], resolver)

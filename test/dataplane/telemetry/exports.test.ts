@@ -1,5 +1,5 @@
 /** How telemetry is sent: the counts that are in it, by which switches, over TLS, with secrets, and to whom that is away. */
-import { writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -12,6 +12,10 @@ import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp
 import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
 
 type OpenTelemetry = NonNullable<TelemetrySettings['openTelemetry']>
+
+interface Counted {
+  readonly telemetry: { readonly spans: { readonly sent: number; readonly failed: number; readonly dropped: number } }
+}
 
 const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 const both = { tracing: { enabled: true, samplingRate: '1.0' }, metrics: { enabled: true } }
@@ -188,6 +192,29 @@ test('over TLS with a CA of one’s own and a secret header, both of which are r
     return second.spans.length > 0
   })
   assert.not.match(JSON.stringify(gateway.lines), /"(one|two)"/)
+
+  // Without good files nothing is sent, and the gateway lives on when the connections end.
+  const failed = async () => ((await gateway.status()) as unknown as Counted).telemetry.spans.failed
+  const fails = async () => {
+    const before = await failed()
+    await eventually('an export fails', async () => {
+      await call(gateway, 'good')
+      return (await failed()) > before
+    })
+    const sent = second.exports.length
+    await call(gateway, 'good')
+    await eventually('another one fails', async () => (await failed()) > before + 2)
+    assert.is(second.exports.length, sent)
+  }
+  await writeFile(join(gateway.directory, 'token'), 'line\r\nbreak: x')
+  await fails()
+  await writeFile(join(gateway.directory, 'token'), 'two')
+  await writeFile(join(gateway.directory, 'ca.crt'), '-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----')
+  await fails()
+  await rm(join(gateway.directory, 'ca.crt'))
+  await fails()
+  await second.close()
+  assert.is((await call(gateway, 'good')).status, 200)
 })
 
 test('an endpoint that is away or says no costs calls nothing; what is not taken is counted', async () => {
@@ -195,7 +222,7 @@ test('an endpoint that is away or says no costs calls nothing; what is not taken
   const gateway = await gatewayOf({ ...both, endpoint: receiver.url, insecure: true })
   receiver.status = 400
   for (let index = 0; index < 10; index++) assert.is((await call(gateway, 'good')).status, 200)
-  const spans = async () => ((await gateway.status()) as unknown as { telemetry: { spans: object } }).telemetry.spans
+  const spans = async () => ((await gateway.status()) as unknown as Counted).telemetry.spans
   await eventually(
     'they are counted',
     async () => JSON.stringify(await spans()) === '{"sent":0,"failed":20,"dropped":0}',

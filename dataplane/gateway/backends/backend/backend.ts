@@ -60,6 +60,8 @@ export class Backend implements SessionPeer {
   readonly health = new Health()
   readonly dispatcher: Transport
   readonly callOperation: Operation
+  /** Getting the credential of a caller. */
+  readonly exchangeOperation: Operation
   /** The gateway's own session with a legacy backend, for the list of tools and its changes. */
   readonly ownSession: BackendSession
   readonly callerSessions = new CallerSessions(this)
@@ -110,7 +112,9 @@ export class Backend implements SessionPeer {
     this.headers = caller ?? options.headers ?? new ConfiguredHeaders(config, directory)
     this.#hasOneEra = config.transport === 'stdio'
     this.legacySupport = new LegacySupport(!this.#hasOneEra)
-    this.callOperation = { kind: 'backend-call', name: 'tools/call', attributes: { 'portico.backend': config.name } }
+    const attributes = { 'portico.backend': config.name }
+    this.callOperation = { kind: 'backend-call', name: 'tools/call', attributes }
+    this.exchangeOperation = { kind: 'exchange', name: config.credential?.type ?? 'none', attributes }
     this.dispatcher = transport ?? createTransport({ config, directory, log: this.log, share })
     this.#sharesTransport = transport !== undefined
     this.#release = options.release

@@ -1,0 +1,57 @@
+/** A call that waits for the credential of its caller tells how long, and tells nothing of the credential. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { exchanging, startExchangingGateway } from '../../support/gateway/exchanging-gateway.ts'
+import { postModern } from '../../support/gateway/post.ts'
+import { startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
+import { exchanged, respond } from '../../support/network/token-endpoint.ts'
+import { answer, startRawServer, tool } from '../../support/servers/raw-server.ts'
+
+test('an exchange is a span within that of the call; one that fails has its error', async () => {
+  const receiver = await startOtlpReceiver()
+  const raw = await startRawServer({
+    era: 'modern',
+    tools: [tool('t')],
+    call: (request) => answer(request, '{"resultType":"complete","content":[]}'),
+  })
+  const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)], {
+    telemetry: {
+      openTelemetry: {
+        enabled: true,
+        endpoint: receiver.url,
+        insecure: true,
+        tracing: { enabled: true, samplingRate: '1.0' },
+        metrics: { enabled: true },
+      },
+    },
+  })
+  // Too short a life to be kept: each call gets one of its own.
+  let status = 200
+  gateway.endpoint.answer = (_request, response) =>
+    respond(response, status, status === 200 ? exchanged('hunter2', { expires_in: 30 }) : { error: 'invalid_grant' })
+  const call = async () => postModern(gateway.url, 'tools/call', { name: 'api_t' }, await gateway.bearer('alice'))
+  try {
+    assert.is((await call()).status, 200)
+    await receiver.received(1)
+    receiver.spans.length = 0
+    assert.is((await call()).status, 200)
+    await receiver.received(4)
+    const byName = (name: string) => receiver.spans.find((span) => span.name === name)
+    const [exchange, client] = [byName('tokenExchange'), byName('tools/call t')]
+    assert.equal([exchange?.kind, exchange?.parentSpanId, exchange?.failed], [3, client?.spanId, false])
+    assert.is(exchange?.attributes['portico.backend'], 'api')
+    status = 400
+    receiver.spans.length = 0
+    await call()
+    await receiver.received(4)
+    assert.is(byName('tokenExchange')?.attributes['error.type'], 'backend_unavailable')
+    assert.not.match(JSON.stringify([receiver.spans, ...receiver.metrics]), /hunter2/)
+    const [point] = await receiver.counted('portico.credential.duration', 1)
+    assert.is(point?.attributes['portico.credential'], 'tokenExchange')
+  } finally {
+    await gateway.close()
+    await Promise.all([raw.close(), receiver.close()])
+  }
+})
+
+test.run()
