@@ -31,13 +31,13 @@ import type { Front } from './endpoint/front.ts'
 import { type KeyMaterial, keyFiles } from './keys/key-files.ts'
 import type { KeyedHash } from './keys/keyed-hash.ts'
 import { CarriedTokens } from './login/carried-tokens.ts'
-import { ChainLogin } from './login/chain-login.ts'
-import { type ConsentedLogin, consentedLogin } from './login/consented-login.ts'
+import type { ConsentedLogin } from './login/consented-login.ts'
+import type { LoginLinks } from './login/login-links.ts'
+import { openLogins } from './login/open-logins.ts'
 import { TokenRefresh } from './login/token-refresh.ts'
 import { openUpstreams } from './login/upstream/open-upstreams.ts'
-import type { Upstream } from './login/upstream/upstream.ts'
-import { createGrants } from './provider/grants.ts'
-import { createProvider, LOGIN_TIME_S, type Provider } from './provider/provider.ts'
+import { createGrants, type Grants } from './provider/grants.ts'
+import { createProvider, type Provider } from './provider/provider.ts'
 import { Revocations } from './provider/revocations.ts'
 import { type OwnResource, type Settings, settingsOf } from './provider/settings.ts'
 import { TrustedIssuers } from './provider/trusted-issuers.ts'
@@ -72,6 +72,8 @@ export interface AuthServer {
   readonly tokens: UpstreamTokenStore
   /** Has the provider give others in their place. */
   readonly refresh: TokenRefresh
+  /** Has users log in at providers later. */
+  readonly loginLinks: LoginLinks
   /** Whether a path is one of its own. */
   serves(path: string): boolean
   /** Answers a request to such a path. */
@@ -109,23 +111,15 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const clients = openClients(options, { settings, store, delegates })
   const revocations = new Revocations(store, settings.accessTokenS + SKEW_S, log)
   const carried = new CarriedTokens({ tokens, keepS: settings.grantS, log })
-  const grants = createGrants({
-    store,
-    revocations,
-    ...{ ttlS: settings.grantS, freshS: settings.freshGrantS },
-    tokens,
-    providers: config.upstreamProviders.map(({ name }) => name),
-    // Who ends a login has later ones go on with nothing of it.
-    onEnded: (provider, set) => carried.forget(provider, set),
-    log,
-  })
+  const kept = { settings, store, tokens, carried, revocations }
+  const grants = openGrants(options, kept)
 
   const current = followKeys(material, (parts) => createProvider({ ...parts, settings, store, clients, grants, log }))
   const currentProvider = () => current().provider
   const upstreams = openUpstreams(config, options.directory, { store, sealer: ground.sealer })
   warnOfNoIdentity(config, log)
   const keyed = () => currentProvider().keyed
-  const login = openLogin(options, upstreams, { settings, store, tokens, carried, keyed })
+  const { login, loginLinks } = openLogins(options, { upstreams, ...kept, keyed, grants })
   const front: Front = {
     title: options.workload.name,
     settings,
@@ -141,6 +135,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     logins: new NetworkLimit(LOGINS),
     login,
     ...openAccounts(config, { store, keyed, grants, clients, tokens, carried, login }),
+    loginLinks,
     tokens,
     addressOf: options.addressOf,
     log,
@@ -157,6 +152,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     },
     tokens,
     refresh: new TokenRefresh({ upstreams, tokens, carried, keepS: settings.grantS, log }),
+    loginLinks,
     ground,
     serves: (path) => isServed(settings, path),
     fetch: (request, env) => app.fetch(request, env),
@@ -215,28 +211,28 @@ function followKeys(material: () => KeyMaterial, make: (parts: KeyMaterial) => P
 
 type LocalKeys = ReturnType<typeof createLocalJWKSet>
 
-interface LoginParts {
+interface GrantParts {
   readonly settings: Settings
   readonly store: RecordStore
   readonly tokens: UpstreamTokenStore
   readonly carried: CarriedTokens
-  keyed(): KeyedHash
+  readonly revocations: Revocations
 }
 
-function openLogin(
-  { config, log }: AuthServerOptions,
-  upstreams: readonly Upstream[],
-  { settings, ...parts }: LoginParts,
-): ConsentedLogin {
-  const { issuer, freshGrantS } = settings
-  const times = { loginS: LOGIN_TIME_S, keepS: freshGrantS }
-  const primary = primaryOf(config)?.name ?? ''
-  const login = new ChainLogin({ ...parts, ...times, issuer, upstreams, primary, log })
-  return consentedLogin({ ...parts, ...times, login, forgetTokens: (name) => parts.tokens.removeLogin(name) })
+function openGrants({ config, log }: AuthServerOptions, { settings, carried, ...parts }: GrantParts): Grants {
+  return createGrants({
+    ...parts,
+    ttlS: settings.grantS,
+    freshS: settings.freshGrantS,
+    providers: config.upstreamProviders.map(({ name }) => name),
+    // Who ends a login has later ones go on with nothing of it.
+    onEnded: (provider, set) => carried.forget(provider, set),
+    log,
+  })
 }
 
-type AccountParts = Pick<LoginParts, 'store' | 'keyed' | 'tokens' | 'carried'> &
-  Pick<Front, 'grants' | 'clients' | 'login'>
+type AccountParts = Pick<GrantParts, 'store' | 'tokens' | 'carried'> &
+  Pick<Front, 'grants' | 'clients' | 'login'> & { readonly keyed: () => KeyedHash }
 
 /** What people are shown of what is linked to them, and end. */
 function openAccounts(

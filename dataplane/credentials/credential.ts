@@ -1,3 +1,5 @@
+import type { MakeLink } from '../upstream-tokens/index.ts'
+
 /** The authenticated caller for whom a credential is obtained, and the verified token that came with the call. */
 export interface Subject {
   readonly issuer: string
@@ -69,13 +71,21 @@ export class CredentialError extends Error {
   readonly text: string
   /** Whether the provider could not be asked, so that the next try may succeed. */
   readonly isPassing: boolean
+  /** How the user gets one; absent: this is not for the user to mend. */
+  readonly link: MakeLink | undefined
 
   constructor(
     message: string,
-    options: { readonly text: string; readonly isPassing: boolean; readonly cause?: unknown },
+    options: {
+      readonly text: string
+      readonly isPassing: boolean
+      readonly cause?: unknown
+      readonly link?: MakeLink | undefined
+    },
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.text = options.text
     this.isPassing = options.isPassing
+    this.link = options.link
   }
 }

@@ -1,9 +1,15 @@
 import { decodeJwt } from 'jose'
 import { PublicError } from '../server/errors.ts'
-import type { Place, StoredTokenSet, UpstreamTokenStore } from '../upstream-tokens/index.ts'
+import type { MakeLink, Place, StoredTokenSet, UpstreamTokenStore } from '../upstream-tokens/index.ts'
 import { CredentialError } from './credential.ts'
 import { MARGIN_MS } from './credential-cache.ts'
-import { noUpstreamToken, type TokenHolder, type UpstreamToken, type UpstreamTokens } from './upstream-tokens.ts'
+import {
+  notLinked,
+  noUpstreamToken,
+  type TokenHolder,
+  type UpstreamToken,
+  type UpstreamTokens,
+} from './upstream-tokens.ts'
 
 interface StoredUpstreamTokensOptions {
   /** Issuer of the gateway's own JWTs: tokens of others name no login here. */
@@ -13,6 +19,8 @@ interface StoredUpstreamTokensOptions {
    * where it can't be asked. Absent: none is ever refreshed.
    */
   refresh?(place: Place, before: StoredTokenSet): Promise<StoredTokenSet | undefined>
+  /** How the user of a login logs in at a provider later; undefined where every login visits it. Absent: nowhere. */
+  linkOf?(place: Place, owner: string): MakeLink | undefined
 }
 
 /** What can stand in a header after `Bearer `. */
@@ -26,8 +34,14 @@ interface Picked {
 /** Tokens of upstream providers as they are stored, for the user alone who logged in. */
 export function storedUpstreamTokens(
   store: Pick<UpstreamTokenStore, 'get'>,
-  { issuer, refresh }: StoredUpstreamTokensOptions,
+  { issuer, refresh, linkOf }: StoredUpstreamTokensOptions,
 ): UpstreamTokens {
+  /** That the caller has no token there, and how one is had. */
+  function missing({ issuer: from, login, subject }: TokenHolder, provider: string): CredentialError {
+    const link = login === undefined || from !== issuer ? undefined : linkOf?.({ login, provider }, subject)
+    return link === undefined ? noUpstreamToken(provider) : notLinked(provider, link)
+  }
+
   /** What is stored for the caller and nobody else; undefined where nothing is. */
   async function find(caller: TokenHolder, provider: string): Promise<[Place, StoredTokenSet] | undefined> {
     const { login } = caller
@@ -39,7 +53,7 @@ export function storedUpstreamTokens(
 
   async function stored(caller: TokenHolder, provider: string): Promise<[Place, StoredTokenSet]> {
     const found = await find(caller, provider).catch(away)
-    if (found === undefined) throw noUpstreamToken(provider)
+    if (found === undefined) throw missing(caller, provider)
     return found
   }
 
@@ -63,7 +77,7 @@ export function storedUpstreamTokens(
       if (tokenOf(set, 0) === undefined) throw notRefreshed(provider, error)
     })
     const found = tokenOf(next ?? set, 0)
-    if (found === undefined) throw noUpstreamToken(provider)
+    if (found === undefined) throw missing(caller, provider)
     return found
   }
 

@@ -1,3 +1,4 @@
+import type { MakeLink } from '../upstream-tokens/index.ts'
 import { CredentialError } from './credential.ts'
 
 /** The authenticated caller whose tokens are looked up. */
@@ -35,6 +36,14 @@ export const noUpstreamToken = (provider: string): CredentialError =>
   new CredentialError(`the caller has no token of the provider ${JSON.stringify(provider)}`, {
     text: `you have to log in at the provider ${JSON.stringify(provider)} again`,
     isPassing: false,
+  })
+
+/** The same, where the user may log in there now. */
+export const notLinked = (provider: string, link: MakeLink): CredentialError =>
+  new CredentialError(`the caller has not logged in at the provider ${JSON.stringify(provider)}`, {
+    text: `you have to log in at the provider ${JSON.stringify(provider)} first`,
+    isPassing: false,
+    link,
   })
 
 /** There is no authorization server: nobody has logged in anywhere. */

@@ -53,6 +53,8 @@ export const errorTable = {
   backend_timeout: { http: 200, rpc: -32603, text: 'The backend did not answer in time.' },
   client_unreachable: { http: 200, rpc: -32603, text: 'The client takes no requests at the moment.' },
   client_timeout: { http: 200, rpc: -32603, text: 'The client did not answer in time.' },
+  /** MCP 2025-11-25, elicitation of a URL that a request needs; `data.elicitations` has it. */
+  login_needed: { http: 200, rpc: -32042, text: 'You have to log in at a provider first.' },
   answer_lost: {
     http: 200,
     rpc: -32603,

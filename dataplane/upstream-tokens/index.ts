@@ -1,3 +1,4 @@
+export type { LinkOffer, MakeLink } from './link.ts'
 export { createMemoryTokenStore } from './memory-store.ts'
 export { createRedisTokenStore } from './redis-store.ts'
 export { createSealer, type Sealer } from './seal.ts'

@@ -9,6 +9,7 @@ import { callback } from './callback.ts'
 import { consent } from './consent.ts'
 import { keySet, metadata, metadataPaths } from './discovery.ts'
 import type { Front, FrontContext } from './front.ts'
+import { link, linkPage } from './link.ts'
 import { oauthErrorAnswer } from './oauth-error.ts'
 import { problemPage } from './problem-page.ts'
 import { register } from './register.ts'
@@ -45,10 +46,15 @@ const VISITED: Readonly<Record<string, Endpoint>> = {
   '/oauth/callback': callback,
   '/oauth/sessions': sessions,
   '/oauth/account': account,
+  '/oauth/link': linkPage,
 }
 
 /** Where forms of our pages are posted to. */
-const POSTED: Readonly<Record<string, Endpoint>> = { '/oauth/consent': consent, '/oauth/sessions': act }
+const POSTED: Readonly<Record<string, Endpoint>> = {
+  '/oauth/consent': consent,
+  '/oauth/sessions': act,
+  '/oauth/link': link,
+}
 
 /** What an authorization server serves: everything below its issuer, and bare, where a proxy has taken its path off. */
 export function authServerApp(front: Front): Hono<{ Bindings: HttpBindings }> {

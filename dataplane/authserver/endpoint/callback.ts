@@ -4,6 +4,7 @@ import type { LoginStep } from '../login/login.ts'
 import { consentPage } from '../pages/consent-page.ts'
 import { knownBrowser } from './browser.ts'
 import type { Front, FrontContext } from './front.ts'
+import { linked, notLinked } from './linked.ts'
 import { problemPage } from './problem-page.ts'
 import { PRIVATE, redirect } from './redirect.ts'
 import { signedIn } from './sessions/signed-in.ts'
@@ -29,10 +30,9 @@ export async function proceed(front: Front, c: FrontContext, step: LoginStep): P
     case 'refused':
       return problemPage(front, c, 'login')
     case 'failed':
-      if (step.purpose === 'account') return problemPage(front, c, 'signIn')
-      return finish(front, c, step.uid, { error: step.error, error_description: FAILED[step.error] })
+      return failed(front, c, step)
     case 'done':
-      return step.purpose === 'account' ? signedIn(front, c, step) : grant(front, c, step)
+      return done(front, c, step)
   }
 }
 
@@ -63,8 +63,23 @@ const FAILED = {
   server_error: 'the login could not be completed',
 } as const
 
+type Failed = Extract<LoginStep, { kind: 'failed' }>
+type Done = Extract<LoginStep, { kind: 'done' }>
+
+function failed(front: Front, c: FrontContext, step: Failed): Promise<Response> {
+  if (step.purpose === 'account') return problemPage(front, c, 'signIn')
+  if (step.purpose === 'link') return notLinked(front, c, step)
+  const error = step.error === 'access_denied' ? step.error : 'server_error'
+  return finish(front, c, step.uid, { error, error_description: FAILED[error] })
+}
+
+function done(front: Front, c: FrontContext, step: Done): Promise<Response> {
+  if (step.purpose === 'account') return signedIn(front, c, step)
+  return step.purpose === 'link' ? linked(front, c, step) : grant(front, c, step)
+}
+
 /** The user is known: the grant is kept, and the client gets its code. */
-async function grant(front: Front, c: FrontContext, step: Extract<LoginStep, { kind: 'done' }>): Promise<Response> {
+async function grant(front: Front, c: FrontContext, step: Done): Promise<Response> {
   const { uid, login, user } = step
   const { subject, ...claims } = user
   try {

@@ -10,6 +10,7 @@ import type { Clients } from '../clients/clients.ts'
 import type { DelegateClients } from '../clients/delegate-clients.ts'
 import type { NetworkLimit } from '../clients/network-limit.ts'
 import type { ConsentedLogin } from '../login/consented-login.ts'
+import type { LoginLinks } from '../login/login-links.ts'
 import type { Grants } from '../provider/grants.ts'
 import type { Provider } from '../provider/provider.ts'
 import type { Revocations } from '../provider/revocations.ts'
@@ -40,6 +41,8 @@ export interface Front {
   /** People who look at what is linked to them, and what that is. */
   readonly accounts: AccountSessions
   readonly links: Links
+  /** Has users log in at providers later. */
+  readonly loginLinks: LoginLinks
   /** What providers gave at logins. */
   readonly tokens: UpstreamTokenStore
   /** Where a request comes from; undefined where its client has gone. */

@@ -8,6 +8,8 @@ const title = 'This login can’t go on'
 const advice = 'Go back to the application, and begin again there.'
 
 const SESSIONS = html`Open <a href="sessions">what is linked to you</a> again.`
+const unlinked = 'Nothing has been linked'
+const anew = 'Have your program try again: it gives you another link.'
 
 const PROBLEMS = {
   parameters: { title, advice, text: 'The application has sent you here with a request that is malformed.' },
@@ -50,6 +52,27 @@ const PROBLEMS = {
     title: 'There is nothing to show',
     text: 'Your identity provider does not say who you are: each login here is on its own.',
     advice: 'Have your programs log out; what they do not use ends by itself.',
+  },
+  link: {
+    title: unlinked,
+    text: 'This link has been used already, has taken too long, or was opened in another browser.',
+    advice: anew,
+  },
+  linkProvider: {
+    title: unlinked,
+    text: 'The login at an identity provider was refused, or has failed.',
+    advice: anew,
+  },
+  linkPerson: {
+    title: unlinked,
+    text: 'You are somebody else than the person whose link this is.',
+    advice:
+      'Did a link reach you that you have not asked for? Then leave it. Is it your own, log out at the identity provider, and log in as the person that the page names.',
+  },
+  linkEnded: {
+    title: unlinked,
+    text: 'What the link was for has ended meanwhile.',
+    advice: 'Have your program connect again.',
   },
   busy: {
     title: 'Too many logins have begun in your network',

@@ -4,3 +4,9 @@ export const PRIVATE = { 'cache-control': 'no-store', 'referrer-policy': 'no-ref
 /** Sends the browser on. */
 export const redirect = (location: string): Response =>
   new Response(null, { status: 303, headers: { location, ...PRIVATE } })
+
+/** A response with that. */
+export function privately(response: Response): Response {
+  for (const [name, value] of Object.entries(PRIVATE)) response.headers.set(name, value)
+  return response
+}

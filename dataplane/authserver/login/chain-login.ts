@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
-import type { KeyedHash } from '../keys/keyed-hash.ts'
+import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
 import { firstRecord } from '../store/first-record.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { CarriedTokens } from './carried-tokens.ts'
-import type { Browser, Course, LoggedInUser, Login, LoginStep, PendingAuthorization } from './login.ts'
+import type { Browser, Course, LoggedInUser, Login, LoginError, LoginStep, PendingAuthorization } from './login.ts'
 import { subjectOf } from './subject.ts'
 import { type Upstream, UpstreamDenied, type UpstreamLogin } from './upstream/upstream.ts'
 
@@ -15,6 +15,8 @@ interface ChainLoginOptions {
   readonly upstreams: readonly Upstream[]
   /** Name of the one that says who the user is. */
   readonly primary: string
+  /** Names of those that a login does not visit; absent: none. */
+  readonly onDemand?: ReadonlySet<string>
   readonly store: RecordStore
   readonly keyed: () => KeyedHash
   readonly tokens: UpstreamTokenStore
@@ -56,12 +58,15 @@ interface UnderState {
   readonly login: string
 }
 
-const failed = ({ purpose, uid }: Course, error: 'access_denied' | 'server_error'): LoginStep => ({
+const failed = ({ purpose, uid }: Course, error: LoginError): LoginStep => ({
   kind: 'failed',
   purpose,
   uid,
   error,
 })
+
+/** Somebody else has logged in than who it has to be. */
+class OtherUser extends Error {}
 
 /** Whose tokens are until it is known who the user is: they are of no use to anybody. */
 const NOBODY = ''
@@ -137,15 +142,18 @@ export class ChainLogin implements Login {
 
   async #exchange(
     parameters: URLSearchParams,
-    { purpose, uid, providers, upstream: name, browser, soFar, login, ...checks }: Underway & UnderState,
+    { upstream: name, browser, soFar, login, state, nonce, verifier, ...course }: Underway & UnderState,
   ): Promise<LoginStep> {
     const { primary, tokens, loginS } = this.#options
+    const { purpose, uid, providers, subject } = course
     // The configuration has changed meanwhile: who logs in now goes another way.
     if (purpose === 'authorize' && providers.join() !== this.#required().join())
       throw new Error('the providers have changed')
     const upstream = this.#upstream(name)
-    const found = await upstream.exchange(parameters, checks)
+    const found = await upstream.exchange(parameters, { state, nonce, verifier })
     const known = name === primary ? this.#userOf(upstream, found) : soFar?.known
+    // Before anything goes on elsewhere: a link of somebody else's must not bring them what this person has.
+    if (subject !== undefined && known !== undefined && !isEqual(known.user.subject, subject)) throw new OtherUser()
     const next = providers[providers.indexOf(name) + 1]
     // Nobody acts by this login: nothing of it is kept.
     if (purpose === 'account' && next === undefined)
@@ -153,15 +161,18 @@ export class ChainLogin implements Login {
     // A login that nobody goes on with leaves nothing.
     const ttlMs = (loginS + MARGIN_S) * 1000
     await tokens.put({ login, provider: name }, { ...found.tokens, owner: NOBODY }, { ttlMs })
-    if (next === undefined)
-      return { kind: 'done', purpose, uid, login, ...(await this.#owned(login, providers, known)) }
-    const course = { purpose, uid, providers }
+    if (next === undefined) {
+      // What a link brings is nobody's until whoever has begun it takes it.
+      const who = purpose === 'link' ? this.#identified(known) : await this.#owned(login, providers, known)
+      return { kind: 'done', purpose, uid, login, ...who }
+    }
     return this.#goTo(this.#upstream(next), { ...course, browser, soFar: { login, ...(known && { known }) } })
   }
 
   /** Names of the providers that every login passes, in order. */
   #required(): readonly string[] {
-    return this.#options.upstreams.map(({ name }) => name)
+    const { upstreams, onDemand } = this.#options
+    return upstreams.map(({ name }) => name).filter((name) => onDemand?.has(name) !== true)
   }
 
   /** The provider of this name. Throws where the configuration has changed since it was named. */
@@ -211,7 +222,11 @@ export class ChainLogin implements Login {
       .catch((error: unknown) => log.warn({ err: error }, 'tokens of a login are not forgotten'))
   }
 
-  #reasonOf(error: unknown, { upstream }: Underway): 'access_denied' | 'server_error' {
+  #reasonOf(error: unknown, { upstream }: Underway): LoginError {
+    if (error instanceof OtherUser) {
+      this.#options.log.warn({ provider: upstream }, 'somebody else has logged in than whose link it was')
+      return 'other_user'
+    }
     const isDenied = error instanceof UpstreamDenied
     this.#options.log[isDenied ? 'debug' : 'warn']({ err: error, provider: upstream }, 'a login failed')
     return isDenied ? 'access_denied' : 'server_error'

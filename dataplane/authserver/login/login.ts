@@ -17,8 +17,11 @@ export interface LoggedInUser {
   readonly email?: string
 }
 
-/** What users log in for: a client that is to have tokens, or to see what is linked to them. */
-export type Purpose = 'authorize' | 'account'
+/**
+ * What users log in for: a client that is to have tokens, to see what is linked to them, or what a client needs at one
+ * more provider.
+ */
+export type Purpose = 'authorize' | 'account' | 'link'
 
 /** A way through providers. */
 export interface Course {
@@ -27,6 +30,8 @@ export interface Course {
   readonly uid: string
   /** Names of the providers, in order; the one that says who users are is among them. */
   readonly providers: readonly string[]
+  /** Who it has to be, as `LoggedInUser` has it; absent: anybody. */
+  readonly subject?: string
 }
 
 /** What comes next in a login. */
@@ -50,10 +55,13 @@ export type LoginStep =
       readonly kind: 'failed'
       readonly purpose: Purpose
       readonly uid: string
-      readonly error: 'access_denied' | 'server_error'
+      readonly error: LoginError
     }
   /** There is no request that this belongs to: nobody but the person at the browser can be told. */
   | { readonly kind: 'refused' }
+
+/** Why a login has failed; `other_user`: it is not the person who it has to be. */
+export type LoginError = 'access_denied' | 'server_error' | 'other_user'
 
 /** The browser at the other end. */
 export interface Browser {

@@ -1,6 +1,12 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { AuthServerConfig } from '../../config/auth-server.ts'
-import { loginUrlOf, primaryOf, redirectUriOf, type UpstreamProviderConfig } from '../../config/authserver/upstream.ts'
+import {
+  isOnDemand,
+  loginUrlOf,
+  primaryOf,
+  redirectUriOf,
+  type UpstreamProviderConfig,
+} from '../../config/authserver/upstream.ts'
 import { lifespanBounds } from '../../config/check/auth-server.ts'
 
 /** Scopes of OpenID Connect that every client may ask for. */
@@ -53,8 +59,10 @@ export interface Settings {
   readonly providers: readonly ShownProvider[]
   /** The one that says who users are. */
   readonly primary: ShownProvider
-  /** Hosts of the providers that users log in at, in order. */
+  /** Hosts of the providers that every login passes, in order. */
   readonly providerHosts: readonly string[]
+  /** Where users log in later at a provider that is asked for on demand, at the host of callbacks. */
+  readonly linkEndpoint: string
 }
 
 /** A provider, as people are told of it. */
@@ -83,6 +91,7 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
   // All have one host; the path below it is the first one's.
   const [callback = issuer] = config.upstreamProviders.map((provider) => redirectUriOf(issuer, provider))
   const loginEndpoint = callback.replace(/\/callback$/, '/login')
+  const required = config.upstreamProviders.filter((provider) => !isOnDemand(provider))
   const isOnlyOwn = new Set(audiences.values()).size === 1
   return {
     issuer,
@@ -106,7 +115,8 @@ export function settingsOf(config: AuthServerConfig, own: OwnResource): Settings
     allowConfidential: config.allowConfidentialClientRegistration === true,
     providers: config.upstreamProviders.map(shownProvider),
     primary: shownProvider(primaryOf(config) ?? (config.upstreamProviders[0] as UpstreamProviderConfig)),
-    providerHosts: config.upstreamProviders.map((provider) => loginUrlOf(provider).host),
+    providerHosts: required.map((provider) => loginUrlOf(provider).host),
+    linkEndpoint: callback.replace(/\/callback$/, '/link'),
     acceptsDocuments: config.cimd?.enabled === true,
   }
 }

@@ -12,6 +12,10 @@ export const kinds = {
   question: 'pending',
   /** Authorization requests whose client may be logged in for. */
   allowed: 'pending',
+  /** Links to a provider that is asked for on demand: one for each login and provider. */
+  link: 'pending',
+  /** Logins at such a provider that are under way. */
+  linking: 'pending',
   /** Logins that are under way at an upstream provider. */
   login: 'pending',
   /** People who look at what is linked to them. */

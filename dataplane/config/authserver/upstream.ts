@@ -129,6 +129,12 @@ export const upstreamProvider = Type.Object(
     type: Type.Enum(['oidc', 'oauth2'], { type: 'string', description: 'Protocol.' }),
     oidcConfig: Type.Optional(oidcConfig),
     oauth2Config: Type.Optional(oauth2Config),
+    loginPolicy: Type.Optional(
+      Type.Enum(['required', 'onDemand'], {
+        type: 'string',
+        description: 'Whether every login visits it, or only a call that needs it; absent: required.',
+      }),
+    ),
   },
   { ...strict, description: 'An identity provider that users log in at.' },
 )
@@ -148,6 +154,10 @@ export const primaryOf = <Provider extends { readonly name: string }>({
   readonly primaryUpstreamProvider?: string
 }): Provider | undefined =>
   primary === undefined ? upstreamProviders[0] : upstreamProviders.find(({ name }) => name === primary)
+
+/** Whether users log in there once a call needs it, and not before. */
+export const isOnDemand = ({ loginPolicy }: { readonly loginPolicy?: 'required' | 'onDemand' }): boolean =>
+  loginPolicy === 'onDemand'
 
 /** Whether anything says who a user is; otherwise each login is a user of its own. */
 export const isIdentified = ({

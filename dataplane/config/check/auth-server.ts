@@ -1,9 +1,11 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { AuthServerConfig } from '../auth-server.ts'
+import { isOnDemand } from '../authserver/upstream.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { OidcConfig } from '../gateway-oidc.ts'
 import type { Finding } from '../load.ts'
 import { delegationFindings } from './authserver/delegation.ts'
+import { loginPolicyFindings } from './authserver/login-policy.ts'
 import { upstreamFindings } from './authserver/upstream.ts'
 import { duplicates } from './duplicates.ts'
 import { redisFindings } from './redis.ts'
@@ -56,6 +58,7 @@ export function authServerOwnFindings(authServer: AuthServerConfig, at: string):
     ...(primary === undefined || upstreamProviders.some(({ name }) => name === primary)
       ? []
       : [{ pointer: `${at}/primaryUpstreamProvider`, message: 'must name one of upstreamProviders' }]),
+    ...loginPolicyFindings(authServer, at),
     ...storageFindings(storage, `${at}/storage`),
     ...confidentialFindings(authServer, at),
     ...delegationFindings(authServer, at),
@@ -91,16 +94,18 @@ function lifespanFindings({ tokenLifespans = {} }: AuthServerConfig, at: string)
   })
 }
 
-/** Policies that judge by a provider: it has to be one of ours, and one that gives ID tokens. */
+/** Policies that judge by a provider: it has to be one of ours that gives ID tokens, to everybody at each login. */
 export function judgedProviderFindings({ authServer, authz }: GatewayConfig): readonly Finding[] {
   const named = authz?.primaryUpstreamProvider
   if (named === undefined) return []
   const provider = authServer?.upstreamProviders.find(({ name }) => name === named)
-  if (provider?.type === 'oidc') return []
+  if (provider?.type === 'oidc' && !isOnDemand(provider)) return []
   const message =
     provider === undefined
       ? 'must name one of authServer.upstreamProviders'
-      : 'must name a provider of type oidc: others give no ID token, whose claims could be judged'
+      : provider.type === 'oidc'
+        ? 'must name a provider whose loginPolicy is required: after a login nobody has an ID token of another one'
+        : 'must name a provider of type oidc: others give no ID token, whose claims could be judged'
   return [{ pointer: '/authz/primaryUpstreamProvider', message }]
 }
 

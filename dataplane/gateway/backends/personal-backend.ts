@@ -6,6 +6,7 @@ import { OwnHeaders } from './connection/own-headers.ts'
 import { SigningTransport } from './connection/signing-transport.ts'
 import type { Transport } from './connection/transport.ts'
 import type { FailurePolicy } from './health/failure-policy.ts'
+import { openTools } from './refresh/open-tools.ts'
 
 /** A backend for which each caller has a credential of their own. */
 export interface PersonalBackend {
@@ -14,6 +15,8 @@ export interface PersonalBackend {
   readonly strategy: Strategy
   /** Headers, in lower case, in which a request brings the credential itself; undefined where the strategy obtains it. */
   readonly forwards: readonly string[] | undefined
+  /** What it shows to whoever asks without a credential; undefined where that is nothing, or not known. */
+  readonly openTools: () => Promise<Backend['tools']>
   /** Obtains what the gateway's own probes carry. */
   readonly authorize: () => Promise<unknown>
   /**
@@ -49,6 +52,8 @@ export function personalBackend(
     strategy,
     forwards,
     authorize: () => own.authorize(),
+    // What the gateway's own credential shows is not everybody's.
+    openTools: strategy.obtainOwn === undefined ? openTools(shared) : async () => undefined,
     open(credential) {
       const caller = new CallerHeaders(config.name, configured(), credential)
       // A stream of messages (HTTP+SSE) is one conversation: each caller has one.

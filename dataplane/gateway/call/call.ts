@@ -1,6 +1,7 @@
 import type { Share } from '../../server/budget.ts'
 import { PublicError } from '../../server/errors.ts'
 import type { Details, Observation, Origin } from '../../telemetry/observe.ts'
+import type { MakeLink } from '../../upstream-tokens/index.ts'
 import type { Route } from '../aggregation/catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { BackendFailure } from '../backends/connection/failure.ts'
@@ -11,6 +12,7 @@ import { TOKEN_ENDED } from '../request/token-ended.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { callDetails, usedBy } from './call-details.ts'
 import type { CallServices } from './call-services.ts'
+import { answerWithLink } from './link-answer.ts'
 
 /** The request to the backend (`UpstreamRequest`), as far as the end of the call concerns it. */
 interface Upstream {
@@ -162,6 +164,19 @@ export class Call implements InFlightCall, Origin {
     this.context.fail(error)
   }
 
+  /** Ends the call, which its backend has not been asked: the user has to log in at a provider first. */
+  offer(link: MakeLink): void {
+    link().then(
+      (offer) => {
+        if (this.isOver) return
+        this.backend.health.abandoned()
+        this.#close('error', 'login_needed')
+        answerWithLink(this.context, offer)
+      },
+      (error) => this.refuse(error),
+    )
+  }
+
   /** Ends the call with an error, at the backend as well. */
   abort(reason: string, error: unknown): void {
     this.#upstream.cancel(reason)
@@ -204,6 +219,10 @@ export class Call implements InFlightCall, Origin {
     }
     const { context, backend } = this
     const { reply } = context
+    if (failure.link !== undefined && !flowed) {
+      this.offer(failure.link)
+      return
+    }
     backend.health.failed(failure, this.share)
     if (failure.code === 'backend_unavailable') backend.legacySupport.forget()
     this.services.log.debug({ backend: backend.name, code: failure.code, reason: failure.message }, 'call failed')

@@ -6,6 +6,7 @@ import { OK, type RequestContext } from '../request/request-context.ts'
 import { AnswerRelay } from './answer-relay.ts'
 import { Call } from './call.ts'
 import type { CallServices } from './call-services.ts'
+import { withoutLinkResponse } from './link-answer.ts'
 import { UpstreamRequest } from './upstream-request.ts'
 
 /** Half of the connections for calls to a backend: whoever lets calls hang leaves room for the others. */
@@ -22,7 +23,7 @@ export function relayCall(
   route: Route,
   message: Message = context.message,
 ): void {
-  const call = new Call(services, context, route, message)
+  const call = new Call(services, context, route, withoutLinkResponse(message))
   if (isResumed(call)) {
     call.observed.end(OK)
     return

@@ -125,7 +125,11 @@ export class CallerView implements View {
   #open(of: PersonalBackend): Own {
     const credential = new CallerCredential(of.strategy, this.#ground.cache, () => this.#subject)
     const backend = of.open(credential)
-    return { of, backend, feed: new CallerFeed(backend, () => this.#changed()) }
+    return {
+      of,
+      backend,
+      feed: new CallerFeed(backend, () => this.#changed(), of.openTools),
+    }
   }
 
   #built(): Built {

@@ -17,10 +17,12 @@ export function isWaitingForServer(config: GatewayConfig, backends: readonly Bac
 
 /**
  * The backends for want of which lists fail now: there is nothing to show, or a part is missing and only the whole is
- * wanted.
+ * wanted. One that waits for its caller to log in at a provider is no such part: others serve without it.
  */
 export function missingBackends(config: GatewayConfig, backends: readonly Backend[]): readonly Backend[] {
   if (isNeverReached(config, backends)) return backends
   if (config.failureHandling?.partialFailureMode !== 'fail') return []
-  return backends.filter(({ tools, health }) => tools === undefined || health.state === 'unhealthy')
+  return backends.filter(
+    ({ tools, health, caller }) => caller?.link === undefined && (tools === undefined || health.state === 'unhealthy'),
+  )
 }

@@ -5,6 +5,7 @@ import type { Route } from '../aggregation/catalog.ts'
 import { instructionsOf } from '../aggregation/prompt-resource-catalog.ts'
 import { unreachable } from '../backends/backend/unreachable.ts'
 import type { ListKind } from '../backends/lists/list-kind.ts'
+import { answerUnreachable } from '../call/answer-unreachable.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 
 /**
@@ -21,8 +22,8 @@ export function answerVisible(request: EndpointRequest, kind: ListKind, withApps
   const { missing } = view
   const { judge } = setup
   if (judge === undefined) {
-    if (missing.length > 0) throw unreachable(missing)
-    request.resultBytes(baseOf(kind, view, { era: request.era, withApps }))
+    if (missing.length > 0) answerUnreachable(request, missing)
+    else request.resultBytes(baseOf(kind, view, { era: request.era, withApps }))
   } else if (missing.length === 0) answerJudged(request, judge, kind, withApps)
   else request.run(() => checkMissing(request, judge).then(() => answerJudged(request, judge, kind, withApps)))
 }

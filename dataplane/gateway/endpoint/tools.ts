@@ -1,5 +1,5 @@
 import { PublicError } from '../../server/errors.ts'
-import { unreachable } from '../backends/backend/unreachable.ts'
+import { answerUnreachable } from '../call/answer-unreachable.ts'
 import { relayCall } from '../call/relay-call.ts'
 import { unlistedBackendsFor } from '../core/view.ts'
 import { showsApps } from '../mcp/apps.ts'
@@ -48,7 +48,9 @@ function relay(request: EndpointRequest, name: string): void {
   if (route === undefined) {
     // A name that only a backend which never answered could have is not an unknown one.
     const silent = unlistedBackendsFor(request.setup.config, request.view.backends, name)
-    throw silent.length > 0 ? unreachable(silent) : unknown(request, 'unknown_tool')
+    if (silent.length === 0) throw unknown(request, 'unknown_tool')
+    answerUnreachable(request, silent)
+    return
   }
   if (request.era === 'modern' && route.paramHeaders.length > 0)
     checkParamHeaders(request.req.headers, route.paramHeaders, request.message.params?.['arguments'])

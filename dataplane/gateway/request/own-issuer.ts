@@ -113,6 +113,8 @@ export class OwnIssuer {
       return storedUpstreamTokens(server.tokens, {
         issuer: server.local.issuer,
         refresh: (place, before) => server.refresh.refresh(place, before),
+        linkOf: (place, owner) =>
+          server.loginLinks.has(place.provider) ? () => server.loginLinks.offer({ ...place, owner }) : undefined,
       })
     }
     return {

@@ -33,6 +33,8 @@ interface StartOptions {
   readonly origin?: string
   /** Names of the providers that users log in at; absent: `corp`. */
   readonly providers?: readonly string[]
+  /** Those of them that a login does not visit. */
+  readonly onDemand?: readonly string[]
   prepare?(directory: string): Promise<void>
 }
 
@@ -57,6 +59,7 @@ export async function startAuthServer(options: StartOptions = {}): Promise<AuthS
       upstreamProviders: upstreams.map((provider, index) => ({
         name: providers[index] as string,
         type: 'oidc',
+        ...(options.onDemand?.includes(providers[index] as string) && { loginPolicy: 'onDemand' }),
         oidcConfig: {
           issuerUrl: provider.issuer,
           clientId: provider.client.id,

@@ -1,4 +1,5 @@
 import { type CallerCredential, CredentialError } from '../../../credentials/index.ts'
+import type { MakeLink } from '../../../upstream-tokens/index.ts'
 import { BackendFailure } from './failure.ts'
 import type { BackendHeaders, HeaderList } from './headers.ts'
 
@@ -14,6 +15,8 @@ export class CallerHeaders implements BackendHeaders {
   #of: CallerCredential['current']
   /** Why no credential could be had at the last try, for the caller; undefined where one was. */
   problem: string | undefined
+  /** How the caller gets one then; undefined where that is not for the caller to do. */
+  link: MakeLink | undefined
   #current: HeaderList = { version: 0, list: [] }
 
   constructor(backend: string, configured: BackendHeaders, credential: CallerCredential) {
@@ -61,13 +64,16 @@ export class CallerHeaders implements BackendHeaders {
 
   readonly #obtained = (): void => {
     this.problem = undefined
+    this.link = undefined
   }
 
   readonly #failed = (error: unknown): never => {
     if (!(error instanceof CredentialError)) throw error
     const text = `The credential for the backend ${JSON.stringify(this.#backend)} can’t be had: ${error.text}.`
+    const { link } = error
     this.problem = text
-    throw new BackendFailure('backend_unavailable', error.message, { cause: error, text })
+    this.link = link
+    throw new BackendFailure('backend_unavailable', error.message, { cause: error, text, link })
   }
 }
 

@@ -1,5 +1,6 @@
 import { AddressRefused } from '../../../net/dispatcher.ts'
 import type { ErrorCode } from '../../../server/errors.ts'
+import type { MakeLink } from '../../../upstream-tokens/index.ts'
 
 /** Why a backend did not answer as it should. `message` is for the log and the admin listener, never for callers. */
 export class BackendFailure extends Error {
@@ -9,16 +10,19 @@ export class BackendFailure extends Error {
   readonly status: number | undefined
   /** What callers are told in place of the usual text. */
   readonly text: string | undefined
+  /** How the caller gets the credential for want of which it was not asked. */
+  readonly link: MakeLink | undefined
 
   constructor(
     code: BackendFailure['code'],
     message: string,
-    options: { status?: number; cause?: unknown; text?: string } = {},
+    options: { status?: number; cause?: unknown; text?: string; link?: MakeLink | undefined } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
     this.status = options.status
     this.text = options.text
+    this.link = options.link
   }
 }
 

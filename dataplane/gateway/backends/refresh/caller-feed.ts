@@ -16,15 +16,23 @@ const PAUSE_MS = 2_000
 export class CallerFeed {
   readonly backend: Backend
   readonly #onChange: () => void
+  readonly #openTools: () => Promise<Backend['tools']>
+  #isListed = false
   #running: Promise<void> | undefined
   #again = false
   /** `performance.now()` from which on the lists are to be asked for again. */
   #staleAt = 0
   #isTried = false
 
-  constructor(backend: Backend, onChange: () => void) {
+  /** @param openTools what the backend shows without any credential, for a caller who has yet to log in at a provider */
+  constructor(
+    backend: Backend,
+    onChange: () => void,
+    openTools: () => Promise<Backend['tools']> = async () => undefined,
+  ) {
     this.backend = backend
     this.#onChange = onChange
+    this.#openTools = openTools
     backend.refreshLists = () => this.refresh()
   }
 
@@ -68,7 +76,7 @@ export class CallerFeed {
       this.#again = false
       const failure = await this.#list().catch((error) => connectionFailure(error))
       this.#staleAt = performance.now() + (failure === undefined ? backend.health.policy.intervalMs : PAUSE_MS)
-      if (failure !== undefined && !backend.closed) this.#failed(failure)
+      if (failure !== undefined && !backend.closed) await this.#failed(failure)
     } while (this.#again && !backend.closed)
   }
 
@@ -82,14 +90,19 @@ export class CallerFeed {
       return listTools(backend)
     })
     backend.health.listed(performance.now() - start)
+    this.#isListed = true
     const changed = await refreshPromptsAndResources(backend)
     if (!changed && sameTools(backend.tools, tools)) return
     backend.tools = tools
     this.#onChange()
   }
 
-  #failed(failure: BackendFailure): void {
+  async #failed(failure: BackendFailure): Promise<void> {
     const { backend } = this
+    if (failure.link !== undefined) {
+      await this.#showOpenTools()
+      return
+    }
     backend.health.failed(failure)
     backend.legacySupport.forget()
     backend.log.debug({ code: failure.code, reason: failure.message }, 'no list of tools for a caller')
@@ -97,6 +110,15 @@ export class CallerFeed {
     if (failure.status !== 401 && failure.status !== 403) return
     if (backend.tools === undefined || backend.tools.length === 0) return
     backend.tools = []
+    this.#onChange()
+  }
+
+  /** The caller could not be asked for yet: what everybody may see is shown, so that a call tells where to log in. */
+  async #showOpenTools(): Promise<void> {
+    const { backend } = this
+    const tools = this.#isListed ? undefined : await this.#openTools()
+    if (backend.closed || tools === undefined || sameTools(backend.tools, tools)) return
+    backend.tools = tools
     this.#onChange()
   }
 }

@@ -1,0 +1,42 @@
+import { renderPage } from '../../pages/page.ts'
+import { fields, linkPage as pageOf } from '../pages/link-page.ts'
+import { browserOf, knownBrowser } from './browser.ts'
+import { proceed } from './callback.ts'
+import { readForm } from './form.ts'
+import type { Front, FrontContext } from './front.ts'
+import { problemPage } from './problem-page.ts'
+import { privately } from './redirect.ts'
+
+/**
+ * The page of a link, by which a user logs in at a provider that a call needs. It uses nothing up: whoever looks at a
+ * link before its user does, such as a chat that shows previews, has not followed it.
+ */
+export async function linkPage(front: Front, c: FrontContext): Promise<Response> {
+  const [ticket, ...others] = new URL(c.req.url).searchParams.getAll('ticket')
+  if (ticket === undefined || others.length > 0) return problemPage(front, c, 'link')
+  const wanted = await front.loginLinks.find(ticket)
+  if (wanted === undefined) return problemPage(front, c, 'link')
+  const hostOf = (name: string) => front.settings.providers.find((one) => one.name === name)?.host ?? name
+  const page = pageOf({
+    gateway: front.title,
+    account: await front.grants.userOf(wanted.login),
+    provider: wanted.provider,
+    hosts: front.loginLinks.way(wanted.provider).map(hostOf),
+    // Beside the page that it stands on, whatever a proxy has put before their paths.
+    action: 'link',
+    ticket,
+    token: front.loginLinks.formToken(ticket, browserOf(front, c)),
+  })
+  return privately(await renderPage(c, page))
+}
+
+/** The answer of that page: the user goes on to the providers. */
+export async function link(front: Front, c: FrontContext): Promise<Response> {
+  // A form that can't be read, or is too large, was not sent by our page.
+  const form = await readForm(c).catch(() => undefined)
+  const [ticket, token] = [form?.get(fields.ticket), form?.get(fields.token)]
+  if (ticket === undefined || token === undefined) return problemPage(front, c, 'link')
+  if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
+  const step = await front.loginLinks.begin(ticket, token, knownBrowser(front, c))
+  return step.kind === 'refused' ? problemPage(front, c, 'link') : proceed(front, c, step)
+}

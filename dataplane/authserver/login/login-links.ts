@@ -1,0 +1,191 @@
+import { randomBytes } from 'node:crypto'
+import type { LinkOffer, Place, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
+import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
+import type { Grants } from '../provider/grants.ts'
+import type { Revocations } from '../provider/revocations.ts'
+import { firstRecord } from '../store/first-record.ts'
+import type { RecordStore } from '../store/record-store.ts'
+import type { CarriedTokens } from './carried-tokens.ts'
+import type { Browser, Login, LoginStep } from './login.ts'
+
+interface LoginLinksOptions {
+  readonly store: RecordStore
+  readonly keyed: () => KeyedHash
+  readonly tokens: UpstreamTokenStore
+  readonly carried: CarriedTokens
+  readonly grants: Pick<Grants, 'find'>
+  readonly revocations: Pick<Revocations, 'has'>
+  readonly login: Pick<Login, 'pass'>
+  /** Name of the provider that says who users are. */
+  readonly primary: string
+  /** Names of the providers that are linked here. */
+  readonly onDemand: ReadonlySet<string>
+  /** Where the page is. */
+  readonly url: string
+  /** How long a user may take at the providers, and how long what they give is kept; in seconds. */
+  readonly loginS: number
+  readonly keepS: number
+  /** Milliseconds since 1970. */
+  readonly now?: () => number
+}
+
+/** Whose login at which provider. */
+export interface Wanted extends Place {
+  /** Subject of the user in our tokens. */
+  readonly owner: string
+}
+
+interface LinkRecord extends Wanted {
+  readonly nonce: string
+  readonly madeAt: number
+}
+
+type Done = Extract<LoginStep, { kind: 'done' }>
+
+/** How long a link is good. */
+const LINK_S = 600
+/** One that was made longer ago is not given again: whoever gets it would have too little time. */
+const GIVEN_MS = 300_000
+/** Name of its record, and the proof that it was made here. */
+const TICKET = /^([\w-]{43})\.([\w-]{43})$/
+
+const secret = () => randomBytes(32).toString('base64url')
+const nameOf = (place: Place) => JSON.stringify([place.login, place.provider])
+
+/**
+ * Links, by which users log in at a provider that some call of theirs needs and no login visits. A link names the login
+ * that gets what the provider gives, and is of use to nobody but the user of that login: whoever follows it first shows
+ * who they are. There is one for each login and provider at a time, over all replicas, however often it is asked for.
+ */
+export class LoginLinks {
+  readonly #options: LoginLinksOptions
+  readonly #now: () => number
+
+  constructor(options: LoginLinksOptions) {
+    this.#options = options
+    this.#now = options.now ?? Date.now
+  }
+
+  /** Whether users log in at this provider by a link. */
+  has(provider: string): boolean {
+    return this.#options.onDemand.has(provider)
+  }
+
+  /** Names of the providers that its user logs in at, in order. */
+  way(provider: string): readonly string[] {
+    return [this.#options.primary, provider]
+  }
+
+  /** The link that its user may follow now. */
+  async offer({ login, provider, owner }: Wanted): Promise<LinkOffer> {
+    const { store, keyed, url } = this.#options
+    const name = keyed().of('link', nameOf({ login, provider }))
+    const made: LinkRecord = { login, provider, owner, nonce: secret(), madeAt: this.#now() }
+    const record = (await this.#lasting(name)) ?? (await this.#keep(name, made))
+    await store.settled()
+    const ticket = `${name}.${keyed().of('ticket', `${name}.${record.nonce}`)}`
+    return { id: keyed().of('link-id', ticket), url: `${url}?ticket=${ticket}`, provider }
+  }
+
+  /** The record of this name, unless it ends soon. */
+  async #lasting(name: string): Promise<LinkRecord | undefined> {
+    const record = await this.#read(name)
+    return record !== undefined && this.#now() - record.madeAt < GIVEN_MS ? record : undefined
+  }
+
+  /** Keeps a record; gives the one that is there then, since another replica may do the same. */
+  async #keep(name: string, made: LinkRecord): Promise<LinkRecord> {
+    const { store } = this.#options
+    const text = JSON.stringify(made)
+    if (await store.add('link', name, text, LINK_S)) return made
+    const other = await this.#lasting(name)
+    if (other !== undefined) return other
+    await store.set('link', name, text, LINK_S)
+    return made
+  }
+
+  async #read(name: string): Promise<LinkRecord | undefined> {
+    const text = await this.#options.store.get('link', name)
+    return text === undefined ? undefined : (JSON.parse(text) as LinkRecord)
+  }
+
+  /** What a link is for, which stays as it is; undefined where it is none, or none any more. */
+  async find(ticket: string): Promise<Wanted | undefined> {
+    const [, name = '', proof = ''] = TICKET.exec(ticket) ?? []
+    if (name === '') return undefined
+    const record = await this.#read(name)
+    return record !== undefined && this.#isProven(name, record, proof) ? record : undefined
+  }
+
+  #isProven(name: string, { nonce }: LinkRecord, proof: string): boolean {
+    return this.#options.keyed().matches('ticket', `${name}.${nonce}`, proof)
+  }
+
+  /** Proof that a form was sent by the page of a link, as it was shown in this browser. */
+  formToken(ticket: string, { id }: Browser): string {
+    return this.#options.keyed().of('link-form', JSON.stringify([ticket, id]))
+  }
+
+  /** Uses a link up, and sends the browser to the providers. */
+  async begin(ticket: string, formToken: string, browser: Browser | undefined): Promise<LoginStep> {
+    const { store, keyed, login, loginS } = this.#options
+    if (browser === undefined || !keyed().matches('link-form', JSON.stringify([ticket, browser.id]), formToken))
+      return { kind: 'refused' }
+    const wanted = await this.#take(ticket)
+    if (wanted === undefined || !this.has(wanted.provider)) return { kind: 'refused' }
+    const uid = secret()
+    await store.set('linking', keyed().of('linking', uid), JSON.stringify(wanted), loginS)
+    const course = { purpose: 'link', uid, providers: this.way(wanted.provider), subject: wanted.owner } as const
+    return login.pass(course, browser)
+  }
+
+  /** Of several who use the same link one gets it. */
+  async #take(ticket: string): Promise<Wanted | undefined> {
+    if ((await this.find(ticket)) === undefined) return undefined
+    const [, name = '', proof = ''] = TICKET.exec(ticket) ?? []
+    const text = await this.#options.store.take('link', name)
+    if (text === undefined) return undefined
+    const { nonce, madeAt, ...wanted } = JSON.parse(text) as LinkRecord
+    return this.#isProven(name, { ...wanted, nonce, madeAt }, proof) ? wanted : undefined
+  }
+
+  /**
+   * Hands what the provider has given over to the login that the link was for, where that lives and is of the very user
+   * who has logged in now; gives the provider's name then. Else nothing is kept.
+   */
+  async finish({ uid, login, user }: Done): Promise<string | undefined> {
+    const { store, keyed, tokens } = this.#options
+    try {
+      const names = keyed().all('linking', uid)
+      const wanted = await firstRecord<Wanted>(names, (name) => store.take('linking', name))
+      if (wanted === undefined || !this.has(wanted.provider)) return undefined
+      if (!isEqual(wanted.owner, user.subject) || !(await this.#lives(wanted))) return undefined
+      return (await this.#handOver(login, wanted)) ? wanted.provider : undefined
+    } finally {
+      await tokens.removeLogin(login)
+    }
+  }
+
+  async #handOver(from: string, wanted: Wanted): Promise<boolean> {
+    const { tokens, carried, keepS } = this.#options
+    const { login, provider, owner } = wanted
+    const given = await tokens.get({ login: from, provider })
+    if (given === undefined) return false
+    const { version: _, ...others } = given
+    const set = await carried.completed(provider, { ...others, owner })
+    await tokens.put({ login, provider }, set, { ttlMs: keepS * 1000 })
+    if (await this.#lives(wanted)) return true
+    // It was ended at this moment, and what it had may have been forgotten before this came.
+    await carried.forget(provider, set)
+    await tokens.removeLogin(login)
+    return false
+  }
+
+  /** Whether the login is still there, of this user. */
+  async #lives({ login, owner }: Wanted): Promise<boolean> {
+    const { grants, revocations } = this.#options
+    if (revocations.has(login)) return false
+    const subject = (await grants.find(login))?.['accountId']
+    return typeof subject === 'string' && isEqual(subject, owner)
+  }
+}

@@ -1,0 +1,77 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import { PublicError } from '../../server/errors.ts'
+import type { LinkOffer } from '../../upstream-tokens/index.ts'
+import { CAPABILITIES_KEY } from '../mcp/classify.ts'
+import { editObject, memberText } from '../mcp/json.ts'
+import type { Message } from '../mcp/message.ts'
+import { withParams } from '../mcp/rewrite.ts'
+import type { RequestContext } from '../request/request-context.ts'
+import { hasCapabilities } from './input/server-request.ts'
+
+/** The key of our question among those that a modern client answers with its retry. */
+const KEY = 'portico.login'
+/** The one legacy revision in which a request may be refused for want of a visit to a URL. */
+const WITH_URLS = '2025-11-25'
+const URLS = { elicitation: { url: {} } }
+/** Modern requests that may be answered with a question. */
+const ASKING: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read'])
+
+/**
+ * Answers a request that a backend can't serve until its user has logged in at a provider: with the link, in the form
+ * that the client understands. A modern client that has come back too early gets it as text: it would ask on and on.
+ */
+export function answerWithLink(context: RequestContext, { id, url, provider }: LinkOffer): void {
+  const { message } = context
+  const reason = `You have to log in at the provider ${JSON.stringify(provider)} first`
+  const question = { mode: 'url', message: `${reason}, once for this program.`, url }
+  const text = `${reason}. Open this link in a browser, log in there, then call again: ${url}`
+  if (takesUrlError(context))
+    context.fail(
+      new PublicError('login_needed', { message: text, data: { elicitations: [{ ...question, elicitationId: id }] } }),
+    )
+  else if (takesQuestion(context)) context.result(questionText(message, question))
+  else if (message.method === 'tools/call' && message.params?.['task'] === undefined)
+    context.result(
+      JSON.stringify({
+        ...(context.era === 'modern' && { resultType: 'complete' }),
+        content: [{ type: 'text', text }],
+        isError: true,
+      }),
+    )
+  else context.fail(new PublicError('backend_unavailable', { message: text }))
+}
+
+function takesUrlError({ era, session }: RequestContext): boolean {
+  if (era === 'modern' || session === undefined || session.record.revision !== WITH_URLS) return false
+  return hasCapabilities(JSON.parse(session.record.capabilities), URLS)
+}
+
+const takesQuestion = ({ era, message }: RequestContext): boolean =>
+  era === 'modern' &&
+  ASKING.has(message.method) &&
+  !hasResponse(message) &&
+  hasCapabilities(message.meta?.[CAPABILITIES_KEY], URLS)
+
+function questionText(message: Message, params: object): string {
+  const state = message.parameter('requestState')
+  return JSON.stringify({
+    resultType: 'input_required',
+    inputRequests: { [KEY]: { method: 'elicitation/create', params } },
+    // What the backend has asked before goes on after the login.
+    ...(state !== undefined && { requestState: state }),
+  })
+}
+
+/** Whether a request is the retry after our question. */
+function hasResponse({ params }: Message): boolean {
+  const responses = params?.['inputResponses']
+  return isObject(responses) && Object.hasOwn(responses, KEY)
+}
+
+/** The request without the response to our question, which no backend has asked. */
+export function withoutLinkResponse(message: Message): Message {
+  if (!hasResponse(message)) return message
+  const params = message.text.slice(message.paramsStart, message.paramsEnd)
+  const others = editObject(memberText(params, 'inputResponses') ?? '{}', { [KEY]: undefined })
+  return withParams(message, editObject(params, { inputResponses: others === '{}' ? undefined : others }))
+}

@@ -1,0 +1,199 @@
+/** What is kept of links: one for each login and provider, for ten minutes, and nothing of a login that won't do. */
+import pino from 'pino'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
+import { CarriedTokens } from '../../../../dataplane/authserver/login/carried-tokens.ts'
+import type { Course, LoginStep } from '../../../../dataplane/authserver/login/login.ts'
+import { LoginLinks, type Wanted } from '../../../../dataplane/authserver/login/login-links.ts'
+import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
+import { createMemoryTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
+import { secret } from '../../../secrets/watch.ts'
+
+const ALICE = '0b6f1e2c-8c1f-8000-8000-000000000001'
+const WANTED: Wanted = { login: 'login-of-alice', provider: 'github', owner: ALICE }
+const BROWSER = { id: 'b'.repeat(43) }
+const GIVEN = {
+  owner: '',
+  subject: 'alice-there',
+  accessToken: secret('a-token-of-github'),
+  refreshToken: secret('r-1'),
+}
+
+function start(onDemand = ['github', 'wiki']) {
+  let now = 1_000_000
+  const store = createMemoryStore({ now: () => now })
+  const tokens = createMemoryTokenStore()
+  const courses: Course[] = []
+  const grants = new Map<string, string>([[WANTED.login, ALICE]])
+  const ended = new Set<string>()
+  const keyed = keyedHash(['k'.repeat(32)])
+  const carried = new CarriedTokens({ tokens, keepS: 60, log: pino({ level: 'silent' }) })
+  const links = new LoginLinks({
+    store,
+    tokens,
+    carried,
+    keyed: () => keyed,
+    grants: {
+      find: async (login) => (grants.has(login) ? { accountId: grants.get(login) } : undefined),
+    },
+    revocations: { has: (login) => ended.has(login) },
+    login: {
+      async pass(course) {
+        courses.push(course)
+        return { kind: 'respond', response: new Response() }
+      },
+    },
+    primary: 'corp',
+    onDemand: new Set(onDemand),
+    url: 'https://gateway/oauth/link',
+    loginS: 600,
+    keepS: 60,
+    now: () => now,
+  })
+  const ticketOf = async (wanted = WANTED) => {
+    const { url } = await links.offer(wanted)
+    return secret(new URL(url).searchParams.get('ticket') ?? '')
+  }
+  const begin = (ticket: string, browser = BROWSER) => links.begin(ticket, links.formToken(ticket, browser), browser)
+  /** A whole way through the providers, as this user. */
+  async function done(subject = ALICE, wanted = WANTED): Promise<Extract<LoginStep, { kind: 'done' }>> {
+    assert.is((await begin(await ticketOf(wanted))).kind, 'respond')
+    const { uid } = courses.at(-1) as Course
+    for (const provider of ['corp', wanted.provider])
+      await tokens.put({ login: 'passing', provider }, GIVEN, { ttlMs: 60_000 })
+    return { kind: 'done', purpose: 'link', uid, login: 'passing', user: { subject } }
+  }
+  const of = (login: string, provider = 'github') => tokens.get({ login, provider })
+  return {
+    links,
+    store,
+    tokens,
+    carried,
+    courses,
+    grants,
+    ended,
+    ticketOf,
+    begin,
+    done,
+    of,
+    pass: (ms: number) => (now += ms),
+  }
+}
+
+test('a thousand who ask at once get one link, and another login or provider another one', async () => {
+  const { links, ticketOf } = start()
+  const all = await Promise.all(Array.from({ length: 1000 }, () => links.offer(WANTED)))
+  assert.is(new Set(all.map(({ url }) => url)).size, 1)
+  assert.is(new Set(all.map(({ id }) => id)).size, 1)
+  const others = [WANTED, { ...WANTED, provider: 'wiki' }, { ...WANTED, login: 'another-login' }]
+  assert.is(new Set(await Promise.all(others.map((wanted) => ticketOf(wanted)))).size, 3)
+})
+
+test('it is good for ten minutes, and whoever asks gets one that is good for five at least', async () => {
+  const { links, ticketOf, begin, pass } = start()
+  const first = await ticketOf()
+  pass(299_000)
+  assert.is(await ticketOf(), first)
+  pass(300_000)
+  assert.ok(await links.find(first))
+  pass(2_000)
+  assert.is(await links.find(first), undefined)
+  assert.is((await begin(first)).kind, 'refused')
+  const second = await ticketOf()
+  pass(301_000)
+  const third = await ticketOf()
+  assert.is.not(third, second)
+  // There is one at a time.
+  assert.is((await begin(second)).kind, 'refused')
+  assert.is((await begin(third)).kind, 'respond')
+})
+
+test('it leads to the provider that says who users are first, and names who it has to be', async () => {
+  const { ticketOf, begin, courses } = start()
+  await begin(await ticketOf())
+  const [{ uid, ...course }] = courses as [Course]
+  assert.equal(course, { purpose: 'link', providers: ['corp', 'github'], subject: ALICE })
+  assert.match(uid, /^[\w-]{43}$/)
+})
+
+test('after it was used another one is made, and the used one stays used', async () => {
+  const { ticketOf, begin } = start()
+  const first = await ticketOf()
+  assert.is((await begin(first)).kind, 'respond')
+  const second = await ticketOf()
+  assert.is.not(second, first)
+  assert.is((await begin(first)).kind, 'refused')
+  assert.is((await begin(second)).kind, 'respond')
+})
+
+test('what was given goes to the login that asked, and to its user', async () => {
+  const { links, done, of } = start()
+  assert.is(await links.finish(await done()), 'github')
+  const { version: _, ...set } = (await of(WANTED.login)) ?? { version: '' }
+  assert.equal(set, { ...GIVEN, owner: ALICE })
+  // What the first provider has given was to know who it is, and no more.
+  assert.is(await of(WANTED.login, 'corp'), undefined)
+  assert.is(await of('passing'), undefined)
+  assert.is(await of('passing', 'corp'), undefined)
+})
+
+test('nothing is kept for anybody else, a login that has ended, or one of another user', async () => {
+  const spoils: [string, (parts: ReturnType<typeof start>) => unknown, string?][] = [
+    ['another user', () => undefined, 'somebody-else'],
+    ['revoked', ({ ended }) => ended.add(WANTED.login)],
+    ['forgotten', ({ grants }) => grants.delete(WANTED.login)],
+    ['of another user', ({ grants }) => grants.set(WANTED.login, 'somebody-else')],
+    ['lost tokens', ({ tokens }) => tokens.removeLogin('passing')],
+  ]
+  for (const [why, spoil, subject] of spoils) {
+    const parts = start()
+    const step = await parts.done(subject)
+    await spoil(parts)
+    assert.is(await parts.links.finish(step), undefined, why)
+    for (const login of [WANTED.login, 'passing', `of user ${ALICE}`, 'of user somebody-else'])
+      for (const provider of ['corp', 'github'])
+        assert.is(await parts.of(login, provider), undefined, `${why}: ${login}`)
+  }
+})
+
+test('a login that ends at the very moment keeps nothing', async () => {
+  const parts = start()
+  const step = await parts.done()
+  const { tokens, grants, links, of } = parts
+  const put = tokens.put.bind(tokens)
+  tokens.put = async (place, ...rest) => {
+    if (place.login === WANTED.login) grants.delete(WANTED.login)
+    return put(place, ...rest)
+  }
+  assert.is(await links.finish(step), undefined)
+  assert.is(await of(WANTED.login), undefined)
+  assert.is((await of(`of user ${ALICE}`))?.refreshToken, undefined)
+})
+
+test('a way through the providers counts once, and one that no link has begun not at all', async () => {
+  const { links, done, of } = start()
+  const step = await done()
+  assert.is(await links.finish({ ...step, uid: 'u'.repeat(43) }), undefined)
+  assert.is(await of(WANTED.login), undefined)
+  const again = await done()
+  assert.is(await links.finish(again), 'github')
+  assert.is(await links.finish(again), undefined)
+})
+
+test('a provider that gives no refresh token this time goes on with the one that the user had', async () => {
+  const { links, tokens, done, of } = start()
+  await links.finish(await done())
+  const step = await done()
+  const { refreshToken: _, ...given } = GIVEN
+  await tokens.put({ login: 'passing', provider: 'github' }, given, { ttlMs: 60_000 })
+  assert.is(await links.finish(step), 'github')
+  assert.is((await of(WANTED.login))?.refreshToken, GIVEN.refreshToken)
+})
+
+test('a provider that is on demand no more is linked by nobody', async () => {
+  const { begin, ticketOf } = start([])
+  assert.is((await begin(await ticketOf())).kind, 'refused')
+})
+
+test.run()

@@ -1,0 +1,64 @@
+import { secret } from '../../secrets/watch.ts'
+import type { UserAgent } from './user-agent.ts'
+
+/** A page that a browser has come to. */
+export interface Shown {
+  readonly status: number
+  readonly text: string
+  readonly headers: Headers
+}
+
+/** The form of the page of a link; undefined where the page has none. */
+export interface LinkForm {
+  readonly action: string
+  readonly fields: Record<string, string>
+}
+
+/** The link in an answer of any kind. */
+export function linkIn(answer: unknown): string {
+  const url = /http[^\s"\\]+\/oauth\/link\?ticket=[\w.-]+/.exec(JSON.stringify(answer))?.[0]
+  if (url === undefined) throw new Error(`no link in ${JSON.stringify(answer)}`)
+  secret(new URL(url).searchParams.get('ticket') ?? '')
+  return url
+}
+
+const shown = async (response: Response): Promise<Shown> => ({
+  status: response.status,
+  text: await response.text(),
+  headers: response.headers,
+})
+
+/** Opens a link; gives the page and its form. */
+export async function openLink(
+  agent: UserAgent,
+  url: string,
+): Promise<Shown & { readonly form: LinkForm | undefined }> {
+  const page = await shown(await agent.get(url))
+  const action = /<form method="post" action="([^"]+)"/.exec(page.text)?.[1]
+  const inputs = page.text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]+)"/g)
+  const fields = Object.fromEntries([...inputs].map(([, name, value]) => [name, value]))
+  return { ...page, form: action === undefined ? undefined : { action: new URL(action, url).href, fields } }
+}
+
+/** Sends the form, and goes wherever that leads until `isEnd`, or to the last page. */
+export async function sendForm(
+  agent: UserAgent,
+  form: LinkForm | undefined,
+  isEnd: (url: string) => boolean = () => false,
+): Promise<Shown & { readonly url: string }> {
+  if (form === undefined) throw new Error('the page has no form')
+  const first = await agent.post(form.action, form.fields)
+  const location = first.headers.get('location')
+  if (location === null) return { ...(await shown(first)), url: form.action }
+  await first.body?.cancel()
+  const { url, response } = await agent.follow(location, isEnd)
+  return response === undefined
+    ? { status: 0, text: '', headers: new Headers(), url }
+    : { ...(await shown(response)), url }
+}
+
+/** Does all that a link asks for. */
+export async function follow(agent: UserAgent, url: string): Promise<Shown> {
+  const { form, ...page } = await openLink(agent, url)
+  return form === undefined ? page : sendForm(agent, form)
+}
