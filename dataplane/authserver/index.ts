@@ -7,6 +7,7 @@ import type { AuthServerConfig } from '../config/auth-server.ts'
 import { isIdentified, primaryOf } from '../config/authserver/upstream.ts'
 import { isLoopback } from '../config/check/url.ts'
 import { redisKeyPrefix } from '../config/redis.ts'
+import type { AuthServerStatus } from '../config/status.ts'
 import { Issuers, type LocalIssuer } from '../identity/index.ts'
 import { PublicError } from '../server/errors.ts'
 import { warnOfEviction } from '../storage/eviction.ts'
@@ -41,6 +42,7 @@ import { createProvider, type Provider } from './provider/provider.ts'
 import { Revocations } from './provider/revocations.ts'
 import { type OwnResource, type Settings, settingsOf } from './provider/settings.ts'
 import { TrustedIssuers } from './provider/trusted-issuers.ts'
+import { statusOf } from './status.ts'
 import { createMemoryStore } from './store/memory-store.ts'
 import type { RecordStore } from './store/record-store.ts'
 import { createRedisStore } from './store/redis-store.ts'
@@ -78,6 +80,8 @@ export interface AuthServer {
   serves(path: string): boolean
   /** Answers a request to such a path. */
   fetch(request: Request, env: HttpBindings): Response | Promise<Response>
+  /** For the admin listener; no secret is in it. */
+  status(): AuthServerStatus
   /** What another configuration may go on with. */
   readonly ground: Ground
   /** Ends connections to storage and providers; `next` is the server that takes its place. */
@@ -153,6 +157,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     tokens,
     refresh: new TokenRefresh({ upstreams, tokens, carried, keepS: settings.grantS, log }),
     loginLinks,
+    status: () => statusOf({ config, upstreams, revocations, keys: () => current().material.keys }),
     ground,
     serves: (path) => isServed(settings, path),
     fetch: (request, env) => app.fetch(request, env),

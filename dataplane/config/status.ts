@@ -36,12 +36,30 @@ const backend = Type.Object({
   latencyMs: orNull(Type.Number()),
 })
 
+/** The embedded authorization server; times are RFC 3339. */
+const authServer = Type.Object({
+  issuer: Type.String(),
+  /** `answers` is null until it was asked. */
+  storage: Type.Object({ type: Type.Enum(['memory', 'redis']), answers: orNull(Type.Boolean()) }),
+  /** Ids (`kid`) of the keys that verify; the first signs. None while the keys can't be read. */
+  keys: Type.Array(Type.String()),
+  providers: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      lastSuccess: orNull(Type.String()),
+      lastError: orNull(Type.Object({ code: Type.String(), at: Type.String() })),
+    }),
+  ),
+})
+
 const gatewayStatus = Type.Object({
   config,
   refused,
   problems: Type.Array(problem),
   sessions: Type.Number(),
   sessionStorage: Type.Enum(['memory', 'redis']),
+  /** Null without one. */
+  authServer: orNull(authServer),
   backends: Type.Array(backend),
 })
 
@@ -79,6 +97,7 @@ type Frozen<T> = T extends readonly (infer Item)[]
     : T
 
 export type GatewayStatus = Frozen<Static<typeof gatewayStatus>>
+export type AuthServerStatus = Frozen<Static<typeof authServer>>
 export type BackendStatus = Frozen<Static<typeof backend>>
 export type RegistryStatus = Frozen<Static<typeof registryStatus>>
 

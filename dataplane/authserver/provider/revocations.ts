@@ -59,6 +59,11 @@ export class Revocations {
     await this.#first
   }
 
+  /** Whether the store has answered the last time that it was asked, which is every two seconds; null before the first. */
+  get isAnswered(): boolean | null {
+    return this.#failed ? false : this.#askedAt === 0 ? null : true
+  }
+
   close(): void {
     clearInterval(this.#timer)
   }

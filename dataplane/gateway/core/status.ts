@@ -31,6 +31,7 @@ export function statusOf(parts: StatusParts): GatewayStatus {
     problems: problemsOf(parts),
     sessions: sessions.count,
     sessionStorage: sessions.provider,
+    authServer: setup.ownIssuer.status ?? null,
     backends: backends.map((backend) => ({
       name: backend.name,
       url: backend.url.href,

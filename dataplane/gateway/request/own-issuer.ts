@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import type { AuthServer, OwnResource } from '../../authserver/index.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Loaded } from '../../config/load.ts'
+import type { AuthServerStatus } from '../../config/status.ts'
 import { noUpstreamTokens, storedUpstreamTokens, type UpstreamTokens } from '../../credentials/index.ts'
 import type { LocalIssuer } from '../../identity/index.ts'
 import { PublicError } from '../../server/errors.ts'
@@ -89,6 +90,11 @@ export class OwnIssuer {
     } catch (cause) {
       throw new PublicError('unavailable', { cause })
     }
+  }
+
+  /** How it stands; undefined where none is configured or it is being loaded. */
+  get status(): AuthServerStatus | undefined {
+    return this.#server?.status()
   }
 
   /** What checks its tokens, whichever server is in force; undefined where none is configured. */

@@ -1,0 +1,111 @@
+/** What the admin listener tells of the authorization server: how it stands, and no secret. */
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { decodeProtectedHeader } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { AuthServerStatus } from '../../../dataplane/config/status.ts'
+import { secret } from '../../secrets/watch.ts'
+import { eventually } from '../../support/eventually.ts'
+import { startGateway } from '../../support/gateway/gateway.ts'
+import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
+import { startRedis } from '../../support/network/redis-server.ts'
+
+const statusAt = async (adminUrl: string) => {
+  const text = await (await fetch(`${adminUrl}/status`)).text()
+  return { text, status: (JSON.parse(text) as { authServer: AuthServerStatus | null }).authServer }
+}
+const statusOf = async ({ gateway }: AuthServerUnderTest) =>
+  (await statusAt(gateway.adminUrl)).status as AuthServerStatus
+
+const pem = () =>
+  generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string
+const hmac = secret(randomBytes(32).toString('base64url'))
+
+test('a gateway without one tells so', async () => {
+  const gateway = await startGateway({ backends: [] })
+  assert.is((await statusAt(gateway.adminUrl)).status, null)
+  await gateway.close()
+})
+
+test('issuer, storage, keys, and how each provider has answered', async () => {
+  const redis = await startRedis()
+  const [first, second] = [pem(), pem()]
+  const server = await startAuthServer({
+    providers: ['corp', 'code'],
+    authServer: {
+      signingKeyFiles: ['first.pem', 'second.pem'],
+      hmacSecretFiles: ['hmac'],
+      storage: { type: 'redis', redis: { addresses: [redis.address] } },
+    },
+    async prepare(directory) {
+      await writeFile(join(directory, 'hmac'), hmac)
+      await writeFile(join(directory, 'first.pem'), first)
+      await writeFile(join(directory, 'second.pem'), second)
+    },
+  })
+  try {
+    const client = await TestClient.register(server.issuer)
+    const tokens = await client.login()
+    await eventually('the storage was asked', async () => (await statusOf(server)).storage.answers === true)
+    const { issuer, storage, keys, providers } = await statusOf(server)
+    assert.is(issuer, server.issuer)
+    assert.is(storage.type, 'redis')
+    assert.is(keys.length, 2)
+    assert.is(keys[0], decodeProtectedHeader(tokens.access_token).kid)
+    assert.equal(
+      providers.map(({ name, lastError }) => [name, lastError]),
+      [
+        ['corp', null],
+        ['code', null],
+      ],
+    )
+    for (const { lastSuccess } of providers) assert.ok(Date.parse(lastSuccess ?? '') > Date.now() - 60_000)
+
+    // The second one fails, in words that are nobody's business.
+    const words = 'words-of-the-provider'
+    const failing = server.upstreams[1]
+    if (failing !== undefined)
+      failing.before = (request, response) => {
+        if (request.url !== '/token') return false
+        response.writeHead(500, { 'content-type': 'application/json' }).end(JSON.stringify({ error: words }))
+        return true
+      }
+    assert.is((await client.authorize()).get('error'), 'server_error')
+    const after = (await statusOf(server)).providers
+    assert.is(after[0]?.lastError, null)
+    assert.match(after[1]?.lastError?.code ?? '', /^[A-Z_a-z]+$/)
+    assert.ok(Date.parse(after[1]?.lastError?.at ?? '') >= Date.parse(after[1]?.lastSuccess ?? ''))
+    // Who refuses has answered.
+    if (failing !== undefined) Object.assign(failing, { before: undefined, user: undefined })
+    client.agent.forget(new URL(failing?.issuer ?? '').host)
+    assert.is((await client.authorize()).get('error'), 'access_denied')
+    assert.is((await statusOf(server)).providers[1]?.lastError, null)
+
+    await redis.stop()
+    await eventually('the storage is away', async () => (await statusOf(server)).storage.answers === false, 15_000)
+    const { text } = await statusAt(server.gateway.adminUrl)
+    for (const kept of [hmac, words, first.slice(60, 120), tokens.access_token, tokens.refresh_token])
+      assert.not.ok(text.includes(kept))
+    assert.not.match(text, /"d"|PRIVATE|secret/)
+  } finally {
+    await server.close()
+    await redis.stop()
+  }
+})
+
+test('keys that can’t be read are none, and the rest is told', async () => {
+  const server = await startAuthServer({
+    authServer: { signingKeyFiles: ['first.pem'] },
+    prepare: (directory) => writeFile(join(directory, 'first.pem'), 'no key'),
+  })
+  await eventually('it is loaded', async () => (await statusOf(server)) !== null)
+  const { keys, storage, providers } = await statusOf(server)
+  assert.equal(keys, [])
+  assert.equal(storage, { type: 'memory', answers: true })
+  assert.equal(providers, [{ name: 'corp', lastSuccess: null, lastError: null }])
+  await server.close()
+})
+
+test.run()
