@@ -20,6 +20,8 @@ export interface Keycloak {
   readonly issuer: string
   /** A confidential client that may exchange tokens (RFC 8693). */
   readonly client: { readonly id: string; readonly secret: string }
+  /** Who logs in at its page. */
+  readonly user: { readonly name: string; readonly password: string }
   /** A scope that tokens can be asked for; it puts `audience` into them. */
   readonly scope: string
   readonly audience: string
@@ -38,30 +40,44 @@ const USER = 'alice'
 const MOST_START_MS = 180_000
 const password = () => secret<string>(randomBytes(18).toString('base64url'))
 
+interface KeycloakOptions {
+  /** Address that it listens at; default 127.0.0.1. */
+  readonly host?: string
+  /** Where users may be sent back to. */
+  readonly redirectUris?: readonly string[]
+}
+
 /** Starts it and makes its realm; takes half a minute. */
-export async function startKeycloak(audience: string): Promise<Keycloak> {
+export async function startKeycloak(
+  audience: string,
+  { host = '127.0.0.1', redirectUris = ['https://gateway.example/oauth/callback'] }: KeycloakOptions = {},
+): Promise<Keycloak> {
   const directory = mkdtempSync(join(tmpdir(), 'portico-keycloak-'))
   const home = join(directory, 'keycloak')
   cpSync(keycloakFolder(), home, { recursive: true })
   const port = await freePort()
-  const origin = `http://127.0.0.1:${port}`
+  const origin = `http://${host}:${port}`
   const admin = { user: 'admin', password: password() }
-  const child = startProcess(home, port, admin)
+  const child = startProcess(home, { host, port }, admin)
   const close = async () => {
     await end(child)
     rmSync(directory, { recursive: true, force: true, maxRetries: 5 })
   }
   try {
     await eventually('Keycloak answers', () => answers(`${origin}/realms/master`, child), MOST_START_MS)
-    return { ...(await makeRealm({ origin, admin, audience })), close }
+    return { ...(await makeRealm({ origin, admin, audience, redirectUris })), close }
   } catch (error) {
     await close()
     throw error
   }
 }
 
-function startProcess(home: string, port: number, admin: { user: string; password: string }): ChildProcess {
-  const args = ['start-dev', '--db=dev-mem', '--http-host=127.0.0.1', `--http-port=${port}`]
+function startProcess(
+  home: string,
+  { host, port }: { host: string; port: number },
+  admin: { user: string; password: string },
+): ChildProcess {
+  const args = ['start-dev', '--db=dev-mem', `--http-host=${host}`, `--http-port=${port}`]
   const env = {
     ...process.env,
     KC_BOOTSTRAP_ADMIN_USERNAME: admin.user,
@@ -94,6 +110,7 @@ interface RealmOptions {
   readonly origin: string
   readonly admin: { readonly user: string; readonly password: string }
   readonly audience: string
+  readonly redirectUris: readonly string[]
 }
 
 async function checked(response: Response): Promise<Response> {
@@ -116,7 +133,7 @@ function administration({ origin, admin }: RealmOptions) {
 }
 
 async function makeRealm(options: RealmOptions): Promise<Omit<Keycloak, 'close'>> {
-  const { origin, audience } = options
+  const { origin, audience, redirectUris } = options
   const administer = administration(options)
   const issuer = `${origin}/realms/${REALM}`
   const client = { id: 'agent', secret: password() }
@@ -133,7 +150,7 @@ async function makeRealm(options: RealmOptions): Promise<Omit<Keycloak, 'close'>
     secret: client.secret,
     serviceAccountsEnabled: true,
     directAccessGrantsEnabled: true,
-    redirectUris: ['https://gateway.example/oauth/callback'],
+    redirectUris,
     // Where optional ones are named, the usual ones must be too: without `basic` a token has no subject.
     defaultClientScopes: ['basic', 'profile', 'email'],
     optionalClientScopes: [scope, backend.scope],
@@ -154,6 +171,7 @@ async function makeRealm(options: RealmOptions): Promise<Omit<Keycloak, 'close'>
   return {
     issuer,
     client,
+    user,
     scope,
     audience,
     backend,

@@ -25,13 +25,13 @@ export interface LoginProvider {
   close(): Promise<void>
 }
 
-export async function startLoginProvider(redirectUris: readonly string[]): Promise<LoginProvider> {
+export async function startLoginProvider(redirectUris: readonly string[], host = '127.0.0.1'): Promise<LoginProvider> {
   const { privateKey } = await generateKeyPair('RS256', { extractable: true })
   const server = createServer((request, response) => {
     serve(request, response).catch(() => response.destroy())
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  await new Promise<void>((resolve) => server.listen(0, host, resolve))
+  const issuer = `http://${host}:${(server.address() as AddressInfo).port}`
   const client = { id: 'gateway', secret: secret<string>(randomBytes(24).toString('base64url')) }
   const initialAccessToken = secret<string>(randomBytes(24).toString('base64url'))
   const provider = new Provider(issuer, {

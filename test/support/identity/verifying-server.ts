@@ -7,6 +7,8 @@ interface VerifyingServerOptions {
   readonly jwksUrl: string
   /** What tokens have to be meant for. */
   readonly audience: string
+  /** Address that it listens at; default 127.0.0.1. */
+  readonly host?: string
 }
 
 /** A backend that takes tokens of an issuer, meant for it, and nothing else. */
@@ -17,11 +19,12 @@ export interface VerifyingServer extends RawServer {
 
 /** Its tool `t` says whose token it was called with. */
 export async function startVerifyingServer(options: VerifyingServerOptions): Promise<VerifyingServer> {
-  const { era, issuer, jwksUrl, audience } = options
+  const { era, issuer, jwksUrl, audience, host } = options
   const keys = createRemoteJWKSet(new URL(jwksUrl))
   const admitted: JWTPayload[] = []
   const server = await startRawServer({
     era,
+    ...(host === undefined ? {} : { host }),
     call(request) {
       const text = admitted.at(-1)?.sub
       return answer(request, JSON.stringify({ resultType: 'complete', content: [{ type: 'text', text }] }))

@@ -39,10 +39,13 @@ export interface RawServerOptions {
   /** Answers anything before the usual; true where it has. */
   before?(request: RawRequest, res: ServerResponse): boolean | Promise<boolean>
   readonly port?: number
+  /** Address that it listens at; default 127.0.0.1. */
+  readonly host?: string
 }
 
 /** A backend whose answers a test writes byte for byte. */
 export async function startRawServer(options: RawServerOptions): Promise<RawServer> {
+  const { host = '127.0.0.1' } = options
   const seen: RawRequest[] = []
   let sessions = 0
   const server = createServer(
@@ -106,10 +109,10 @@ export async function startRawServer(options: RawServerOptions): Promise<RawServ
       }
     }),
   )
-  await new Promise<void>((resolve) => server.listen(options.port ?? 0, '127.0.0.1', resolve))
+  await new Promise<void>((resolve) => server.listen(options.port ?? 0, host, resolve))
   const { port } = server.address() as AddressInfo
   return {
-    url: `http://127.0.0.1:${port}/mcp`,
+    url: `http://${host}:${port}/mcp`,
     port,
     seen,
     calls: (method) => seen.filter(({ message }) => message.method === method),

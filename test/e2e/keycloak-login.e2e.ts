@@ -1,0 +1,195 @@
+/** A person logs in at Keycloak and at a second provider, by a gateway of real pods; each backend gets its own token. */
+import { decodeJwt } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { postModern } from '../support/gateway/post.ts'
+import { REDIRECT, TestClient, tokensOf } from '../support/identity/auth-server.ts'
+import { type Keycloak, startKeycloak } from '../support/identity/keycloak.ts'
+import { type LoginProvider, startLoginProvider } from '../support/identity/login-provider.ts'
+import { startVerifyingServer, type VerifyingServer } from '../support/identity/verifying-server.ts'
+import { apply, createNamespace, installOperator, kubectl, podsOf, until } from '../support/operator/e2e-cluster.ts'
+import { answer, type RawServer, startRawServer } from '../support/servers/raw-server.ts'
+
+const NAMESPACE = 'login'
+const NAME = 'accounts'
+/** Of the node; pods reach what listens there. */
+const HOST = '10.250.0.1'
+const ISSUER = `http://vmcp-${NAME}.${NAMESPACE}.svc.cluster.local:4483`
+const RESOURCE = `${ISSUER}/mcp`
+const API = { apiVersion: 'portico.dev/v1beta1' } as const
+
+let keycloak: Keycloak
+let code: LoginProvider
+let orders: VerifyingServer
+let repositories: RawServer
+let uninstall = () => {}
+
+/** Takes a token that the second provider knows, and says whose it is. */
+const startRepositories = () =>
+  startRawServer({
+    era: 'modern',
+    host: HOST,
+    call: () => undefined,
+    async before(request, res) {
+      if (request.message.method !== 'tools/call') return false
+      const { authorization = '' } = request.headers
+      const asked = await fetch(`${code.issuer}/me`, { headers: { authorization } })
+      const { sub } = (await asked.json()) as { sub?: string }
+      if (!asked.ok || sub === undefined) res.writeHead(401).end()
+      else {
+        const result = JSON.stringify({ content: [{ type: 'text', text: sub }] })
+        res.writeHead(200, { 'content-type': 'application/json' }).end(answer(request, result))
+      }
+      return true
+    },
+  })
+
+const provider = (name: string, issuerUrl: string, clientId: string, scopes: readonly string[]) => ({
+  name,
+  type: 'oidc',
+  oidcConfig: {
+    issuerUrl,
+    clientId,
+    clientSecretRef: { name: 'providers', key: name },
+    scopes,
+    allowPrivateIPs: true,
+    insecureAllowHTTP: true,
+  },
+})
+
+/** A server outside, which gets the caller's token of a provider. */
+const backend = (name: string, remoteUrl: string) => [
+  {
+    ...API,
+    kind: 'MCPServerEntry',
+    metadata: { name },
+    spec: {
+      groupRef: { name: NAME },
+      remoteUrl,
+      allowPrivateEndpoint: true,
+      transport: 'streamable-http',
+      externalAuthConfigRef: { name },
+    },
+  },
+  {
+    ...API,
+    kind: 'MCPExternalAuthConfig',
+    metadata: { name },
+    spec: { type: 'upstreamInject', upstreamInject: { providerName: name } },
+  },
+]
+
+const manifests = () => [
+  {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'providers' },
+    stringData: { corp: keycloak.client.secret, code: code.client.secret },
+  },
+  { ...API, kind: 'MCPGroup', metadata: { name: NAME }, spec: {} },
+  {
+    ...API,
+    kind: 'MCPOIDCConfig',
+    metadata: { name: 'own' },
+    spec: { type: 'inline', inline: { issuer: ISSUER, insecureAllowHTTP: true } },
+  },
+  ...backend('corp', orders.url),
+  ...backend('code', repositories.url),
+  {
+    ...API,
+    kind: 'VirtualMCPServer',
+    metadata: { name: NAME },
+    spec: {
+      groupRef: { name: NAME },
+      incomingAuth: {
+        type: 'oidc',
+        audience: RESOURCE,
+        oidcConfigRef: { name: 'own', resourceUrl: RESOURCE, scopes: ['accounts:use'] },
+      },
+      authServerConfig: {
+        issuer: ISSUER,
+        insecureAllowHTTP: true,
+        upstreamProviders: [
+          provider('corp', keycloak.issuer, keycloak.client.id, ['openid', 'profile', keycloak.backend.scope]),
+          provider('code', code.issuer, code.client.id, ['openid', 'profile']),
+        ],
+      },
+    },
+  },
+]
+
+test.before(async () => {
+  const callback = `${ISSUER}/oauth/callback`
+  ;[keycloak, code] = await Promise.all([
+    startKeycloak('https://mcp.example', { host: HOST, redirectUris: [callback] }),
+    startLoginProvider([callback], HOST),
+  ])
+  const { issuer, backend: meant } = keycloak
+  const jwksUrl = `${issuer}/protocol/openid-connect/certs`
+  orders = await startVerifyingServer({ era: 'modern', host: HOST, issuer, jwksUrl, audience: meant.audience })
+  repositories = await startRepositories()
+  uninstall = await installOperator('cluster')
+  createNamespace(NAMESPACE)
+})
+test.after(async () => {
+  if (keycloak !== undefined) kubectl(['delete', 'namespace', NAMESPACE, '--timeout', '120s'])
+  uninstall()
+  await Promise.all([orders, repositories, code, keycloak].map((server) => server?.close()))
+})
+
+/** What a person does at Keycloak’s page: gives its answer. */
+async function signIn(client: TestClient, at: string, page: string, password: string): Promise<Response> {
+  const action = /<form[^>]*id="kc-form-login"[^>]*action="([^"]+)"/s.exec(page)?.[1]?.replaceAll('&amp;', '&')
+  assert.ok(action, `a login form at ${at}:\n${page.slice(0, 2000)}`)
+  const { name: username } = keycloak.user
+  return client.agent.post(new URL(action, at).href, { username, password, credentialId: '' })
+}
+
+const call = async (name: string, token: string) =>
+  (await postModern(RESOURCE, 'tools/call', { name, arguments: {} }, { authorization: `Bearer ${token}` })).json
+
+test('both providers give their tokens, and the gateway’s one token reaches both backends', async () => {
+  apply(NAMESPACE, ...manifests())
+  const metadata = `${ISSUER}/.well-known/oauth-authorization-server`
+  await until('the gateway is an authorization server', NAMESPACE, () =>
+    fetch(metadata).then(
+      ({ ok }) => ok,
+      () => false,
+    ),
+  )
+  const client = await TestClient.register(ISSUER, { client_name: 'A client' })
+  const isEnd = (url: string) => url.startsWith(REDIRECT)
+  const shown = await client.agent.follow(client.authorizeUrl({ scope: 'accounts:use' }), isEnd)
+  assert.ok(shown.url.startsWith(keycloak.issuer), shown.url)
+  const page = await (shown.response as Response).text()
+  const refused = await signIn(client, shown.url, page, 'not the password')
+  assert.is(refused.headers.get('location'), null)
+  const again = await signIn(client, shown.url, await refused.text(), keycloak.user.password)
+  const back = again.headers.get('location')
+  assert.ok(back?.startsWith(`${ISSUER}/oauth/callback?`), String(back))
+  const end = await client.agent.follow(back as string, isEnd)
+  const { searchParams } = new URL(end.url)
+  assert.is(searchParams.get('iss'), ISSUER)
+  const tokens = await tokensOf(await client.exchange(searchParams.get('code') ?? ''))
+  for (const { access_token: token } of [tokens, await tokensOf(await client.refresh(tokens.refresh_token))]) {
+    const claims = decodeJwt(token)
+    assert.is(claims.iss, ISSUER)
+    assert.is(claims['email'], 'alice@corp.example')
+    await until('the tools are there', NAMESPACE, async () => (await call('corp_t', token)).result !== undefined)
+    const { sub, aud, azp } = orders.admitted.at(-1) ?? {}
+    assert.is((await call('corp_t', token)).result.content[0].text, sub)
+    assert.is.not(sub, claims.sub)
+    assert.ok([aud].flat().includes(keycloak.backend.audience))
+    assert.is(azp, keycloak.client.id)
+    assert.is((await call('code_t', token)).result.content[0].text, 'alice')
+  }
+})
+
+test('no log of a pod has a secret', () => {
+  const [pod] = podsOf(NAMESPACE, 'VirtualMCPServer', NAME)
+  const log = kubectl(['logs', pod?.metadata.name as string, '--namespace', NAMESPACE, '--all-containers'])
+  for (const secret of [keycloak.client.secret, keycloak.user.password, code.client.secret])
+    assert.not.ok(log.includes(secret))
+})
+
+test.run()
