@@ -29,7 +29,7 @@ export const fields = { token: 'token', decision: 'decision' } as const
 /** The value of `decision` that allows; every other one denies. */
 export const ALLOW = 'allow'
 
-const FOOTER = html`You are asked because programs can register here by themselves. Your answer is remembered in this browser.`
+const FOOTER = html`You are asked because programs can register here by themselves. Your answer is remembered in this browser. <a href="sessions">See what is linked to you</a>.`
 
 /** Asks whether a client may act for the user. It works without scripts. */
 export function consentPage(question: ConsentQuestion): Page {

@@ -121,6 +121,22 @@ test('another provider that says who the user is, put in force in the middle of 
   }
 })
 
+test('who only wants to see what is linked is asked at the primary provider, and nothing is kept of it', async () => {
+  const { login, places } = start([])
+  const providers = [upstream('a'), upstream('b')]
+  const course = { purpose: 'account', uid: '', providers: ['b'] } as const
+  const chain = login(providers, 'b')
+  const step = await answered(chain, await chain.pass(course, BROWSER))
+  assert.is(step.kind === 'done' && step.purpose, 'account')
+  assert.is(step.kind === 'done' && step.user.subject, (await done(login(providers, 'b')))?.subject)
+  places.length = 0
+  await answered(chain, await chain.pass(course, BROWSER))
+  assert.equal(places, [])
+  // Another provider says who users are by now: nobody is signed in.
+  const late = await answered(login(providers, 'a'), await chain.pass(course, BROWSER))
+  assert.is(late.kind, 'failed')
+})
+
 test('tokens that are lost in the middle of a login end it', async () => {
   const { chain, places, tokens } = start([upstream('a'), upstream('b')])
   const second = await answered(chain, await chain.begin(PENDING, BROWSER))

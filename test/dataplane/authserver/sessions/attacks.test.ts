@@ -137,6 +137,20 @@ test('odd forms are refused', async () => {
   assert.ok(await alice.works())
 })
 
+test('nobody is sent to a provider but from the own page', async () => {
+  const [agent, other] = [new UserAgent(), new UserAgent()]
+  const own = (await SessionsPage.of(server, agent).open()).token
+  const theirs = (await SessionsPage.of(server, other).open()).token
+  const before = server.upstream.authorizations.length
+  const cookies = { 'portico-login': agent.cookie(host(), 'portico-login') as string }
+  const signIn = (token: string) => new URLSearchParams({ token, action: 'sign-in' })
+  for (const token of ['', 'x', theirs, `${own}x`, cookies['portico-login']])
+    assert.is((await post(cookies, signIn(token))).status, 400)
+  assert.is((await post({}, signIn(own))).status, 400)
+  assert.is((await post(cookies, signIn(own))).status, 302)
+  assert.is(server.upstream.authorizations.length, before)
+})
+
 test('what was shown before signing out, or before another one signed in, is of no use', async () => {
   const alice = await person('alice')
   const before = cookiesOf(alice.agent)

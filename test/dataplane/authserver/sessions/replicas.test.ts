@@ -102,6 +102,19 @@ test('a set of logins lasts as long as the login that was used last, and goes wi
   assert.equal(await keysWith(`user:${sub}`), [])
 })
 
+test('everything revoked leaves nothing of what providers gave, for later logins either', async () => {
+  server.upstream.user = 'erin'
+  const before = (await keysWith(':upstream:')).length
+  const client = await TestClient.register(server.issuer, { client_name: 'Editor' })
+  await client.login()
+  await client.login()
+  const page = SessionsPage.of(server, client.agent)
+  const { token } = await page.signIn()
+  assert.ok((await keysWith(':upstream:')).length > before)
+  assert.match((await page.send({ token, action: 'revoke-all' })).text, 'All access is revoked.')
+  assert.is((await keysWith(':upstream:')).length, before)
+})
+
 test('everything that is kept ends by itself', async () => {
   for (const name of await commands.keys('*')) assert.ok((await commands.pttl(name)) > 0, name)
 })
