@@ -1,7 +1,11 @@
 /** How long somebody stays signed in, and what a page of theirs may hold. */
+import type { HttpBindings } from '@hono/node-server'
+import { Hono } from 'hono'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createAccountSessions, SESSION_S } from '../../../../dataplane/authserver/account/account-sessions.ts'
+import type { Front } from '../../../../dataplane/authserver/endpoint/front.ts'
+import { dropSession, holdSession } from '../../../../dataplane/authserver/endpoint/sessions/account-cookie.ts'
 import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
 import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
 
@@ -81,6 +85,27 @@ test('a secret that is rotated ends no session and no page', async () => {
   assert.ok(sessions.isProof(proof, session, 'page'))
   await sessions.end(session.secret)
   assert.is(await sessions.find(session.secret, HERE), undefined)
+})
+
+test('over https its cookie can be set by this very host alone, and is taken away again', async () => {
+  const accounts = open()
+  const front = { settings: { isSecure: true }, accounts } as unknown as Front
+  const session = await accounts.begin(USER, HERE)
+  const app = new Hono<{ Bindings: HttpBindings }>()
+  app.get('/in', (c) => {
+    holdSession(front, c, session)
+    return c.text('')
+  })
+  app.get('/out', async (c) => {
+    await dropSession(front, c)
+    return c.text('')
+  })
+  const [held = ''] = (await app.request('/in')).headers.getSetCookie()
+  const cookie = `__Host-portico-account=${session.secret}`
+  assert.is(held, `${cookie}; Max-Age=900; Path=/; HttpOnly; Secure; SameSite=Lax`)
+  const [dropped = ''] = (await app.request('/out', { headers: { cookie } })).headers.getSetCookie()
+  assert.match(dropped, /^__Host-portico-account=; Max-Age=0; Path=\/;.* Secure/)
+  assert.is(await accounts.find(session.secret, HERE), undefined)
 })
 
 test.run()
