@@ -1,5 +1,5 @@
 import type { TraceContext } from '../../telemetry/observe.ts'
-import { editObject, Members } from './json.ts'
+import { editObject, Members, skipSpace } from './json.ts'
 import { Message } from './message.ts'
 import { RELATED_TASK_KEY } from './related-task.ts'
 
@@ -99,8 +99,13 @@ export function metaWithTrace(
   const isOdd = message.paramsStart === -1 || (message.metaStart !== -1 && message.meta === undefined)
   if (trace === undefined || isOdd) return meta
   const own = message.metaStart === -1 ? '{}' : message.text.slice(message.metaStart, message.metaEnd)
+  const text = meta === null ? '{}' : (meta ?? own)
   const { traceparent, tracestate } = trace
-  return editObject(meta === null ? '{}' : (meta ?? own), {
+  const { traceparent: before, tracestate: stateBefore } = message.meta ?? {}
+  // Most have none: what is put at the beginning needs no look at the rest.
+  if (before === undefined && stateBefore === undefined && tracestate === undefined)
+    return `{"traceparent":"${traceparent}"${text[skipSpace(text, 1)] === '}' ? '}' : `,${text.slice(1)}`}`
+  return editObject(text, {
     traceparent: JSON.stringify(traceparent),
     tracestate: tracestate === undefined ? undefined : JSON.stringify(tracestate),
   })

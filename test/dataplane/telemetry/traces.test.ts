@@ -143,6 +143,27 @@ test('what is no trace context is passed over, of whatever type and size', async
   assert.equal([receiver.spans.length, sentTo(two).state], [3, undefined])
 })
 
+test('whatever _meta there is, it stays, with the context in it, and the body stays JSON', async () => {
+  const session = await openSession(guarded.url, await guarded.bearer(alice))
+  const metas = [
+    '{}',
+    '{ \n }',
+    '{"a":1}',
+    ' { "a" : {"}":[]} , "b":"{" }',
+    '{"traceparent":null,"a":1}',
+    '{"tracestate":"x=1"}',
+  ]
+  for (const meta of [undefined, ...metas]) {
+    const params = `{"name":"one_alpha"${meta === undefined ? '' : `,"_meta":${meta}`},"arguments":{}}`
+    const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`
+    const { status } = await post(guarded.url, body, { ...session, traceparent: UNSAMPLED })
+    assert.is(status, 200)
+    const sent = one.calls('tools/call').at(-1)?.message.params
+    const { traceparent: _, tracestate: __, ...kept } = JSON.parse(meta ?? '{}')
+    assert.equal(sent, { name: 'alpha', arguments: {}, _meta: { ...kept, traceparent: UNSAMPLED } }, meta)
+  }
+})
+
 test('a denied call is a failed server span of the method alone, without one of a backend', async () => {
   const session = await openSession(guarded.url, await guarded.bearer({ sub: 'eve' }))
   const { status } = await post(guarded.url, rpc('tools/call', { name: 'one_alpha' }, 1), {
