@@ -6,6 +6,7 @@ import { introspectionFindings, loginFindings, scopeFindings } from './endpoints
 import { error, type Finding } from './finding.ts'
 import { algorithmFindings, checkKeys } from './keys.ts'
 import { readMetadata } from './metadata.ts'
+import { checkEndpoints } from './oauth2.ts'
 import type { Subject } from './subjects.ts'
 
 /** What to enter at the provider. */
@@ -33,6 +34,7 @@ export async function checkProvider(subject: Subject, options: Options): Promise
   const { where, use, issuer, scopes, audiences, redirectUri } = subject
   const register = { redirectUri, scopes, audiences }
   const diagnosis = (findings: readonly Finding[]): Diagnosis => ({ where, use, issuer, findings, register })
+  if (subject.endpoints !== undefined) return diagnosis(await checkEndpoints(subject.endpoints, subject, options))
   const allowPrivateIP = subject.allowPrivateIP || options.allowPrivateIP
   const { insecureAllowHTTP = false } = subject
   const wrong = issuerFindings({ issuer, insecureAllowHTTP, allowPrivateIP, allowedBy: subject.allowedBy }, '')

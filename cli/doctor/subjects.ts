@@ -1,12 +1,24 @@
 import { type Manifest, readManifests } from '../../operator/cluster/files/index.ts'
 
+/** Where a provider without metadata is asked for what. */
+export interface Endpoints {
+  readonly authorization: string | undefined
+  readonly token: string | undefined
+  readonly userInfo: { readonly url: string; readonly method: 'GET' | 'POST' } | undefined
+  /** The answer of the token endpoint says who the user is. */
+  readonly identifiesByToken: boolean
+}
+
 /** A provider as one place of the manifests uses it. */
 export interface Subject {
   /** Where it stands: the object, and the provider's name where it has one. */
   readonly where: string
   /** `tokens`: its tokens let callers in. `login`: the embedded authorization server logs users in there. */
   readonly use: 'tokens' | 'login'
+  /** For a provider that has none, where users log in. */
   readonly issuer: string
+  /** Of a provider that speaks OAuth 2 alone, and has no metadata. */
+  readonly endpoints?: Endpoints | undefined
   readonly jwksUrl?: string | undefined
   readonly introspectionUrl?: string | undefined
   /** Opaque tokens are introspected. */
@@ -76,30 +88,44 @@ function tokenSubject(manifest: Manifest, manifests: readonly Manifest[]): reado
   ]
 }
 
-/** The OpenID Connect providers of an embedded authorization server. */
+/** The providers of an embedded authorization server. */
 function loginSubjects(manifest: Manifest, server: Fields): readonly Subject[] {
   const providers = server['upstreamProviders']
   const issuer = textOf(server, 'issuer')
   if (!Array.isArray(providers) || issuer === undefined) return []
   return providers.filter(isFields).flatMap((provider) => {
-    const oidc = fieldsOf(provider, 'oidcConfig')
-    const at = textOf(oidc, 'issuerUrl')
+    const isOAuth2 = isFields(provider['oauth2Config'])
+    const block = isOAuth2 ? 'oauth2Config' : 'oidcConfig'
+    const config = fieldsOf(provider, block)
+    const at = textOf(config, isOAuth2 ? 'authorizationEndpoint' : 'issuerUrl')
     if (at === undefined) return []
-    const scopes = textsOf(oidc, 'scopes')
+    const scopes = textsOf(config, 'scopes')
     return [
       {
         where: `${whereOf(manifest)}, provider ${textOf(provider, 'name') ?? '(without a name)'}`,
         use: 'login' as const,
         issuer: at,
-        allowPrivateIP: oidc['allowPrivateIPs'] === true,
-        insecureAllowHTTP: oidc['insecureAllowHTTP'] === true,
-        allowedBy: 'oidcConfig.allowPrivateIPs',
-        scopes: scopes.length === 0 ? ['openid', 'offline_access'] : scopes,
+        ...(isOAuth2 && { endpoints: endpointsOf(config) }),
+        allowPrivateIP: config['allowPrivateIPs'] === true,
+        insecureAllowHTTP: config['insecureAllowHTTP'] === true,
+        allowedBy: `${block}.allowPrivateIPs`,
+        scopes: scopes.length === 0 && !isOAuth2 ? ['openid', 'offline_access'] : scopes,
         audiences: [],
-        redirectUri: textOf(oidc, 'redirectUri') ?? `${issuer}/oauth/callback`,
+        redirectUri: textOf(config, 'redirectUri') ?? `${issuer}/oauth/callback`,
       },
     ]
   })
+}
+
+function endpointsOf(config: Fields): Endpoints {
+  const userInfo = fieldsOf(config, 'userInfo')
+  const url = textOf(userInfo, 'endpointUrl')
+  return {
+    authorization: textOf(config, 'authorizationEndpoint'),
+    token: textOf(config, 'tokenEndpoint'),
+    userInfo: url === undefined ? undefined : { url, method: userInfo['httpMethod'] === 'POST' ? 'POST' : 'GET' },
+    identifiesByToken: config['identityFromToken'] !== undefined,
+  }
 }
 
 /** All uses of providers in these manifests, in the order of the files. */

@@ -187,4 +187,74 @@ test('what a provider writes does not reach a terminal as it is', async () => {
   assert.ok(out.length < 5_000)
 })
 
+const oauth2Manifest = (config: object) =>
+  JSON.stringify({
+    apiVersion: 'portico.dev/v1beta1',
+    kind: 'VirtualMCPServer',
+    metadata: { name: 'tools' },
+    spec: {
+      groupRef: { name: 'tools' },
+      authServerConfig: {
+        issuer: 'https://gateway.example',
+        upstreamProviders: [{ name: 'code', type: 'oauth2', oauth2Config: { clientId: 'a', ...config } }],
+      },
+    },
+  })
+
+test('a provider of OAuth 2 alone: its endpoints, and what to register', async () => {
+  const { issuer } = provider
+  const [authorizationEndpoint, tokenEndpoint] = [`${issuer}/auth`, `${issuer}/token`]
+  const userInfo = { endpointUrl: `${issuer}/me` }
+  using folder = temporaryFolder({
+    'all.json': oauth2Manifest({ authorizationEndpoint, tokenEndpoint, userInfo, scopes: ['read:user'] }),
+  })
+  const { code, providers, findings } = await diagnose(folder.path)
+  assert.equal(
+    findings.map(({ severity, message }) => [severity, message]),
+    [
+      ['ok', `${authorizationEndpoint} answers`],
+      ['ok', `${tokenEndpoint} speaks OAuth 2`],
+      ['ok', `${userInfo.endpointUrl} wants a token`],
+    ],
+  )
+  assert.is(code, 0)
+  assert.equal(providers[0]?.register, { redirectUri: CALLBACK, scopes: ['read:user'], audiences: [] })
+})
+
+test('endpoints of OAuth 2 that are not there, not https, or tell everybody', async () => {
+  const server = createServer((request, response) => {
+    if (request.url === '/open') response.end('{"id":1}')
+    else if (request.url === '/moved') response.writeHead(302, { location: '/open' }).end()
+    else response.writeHead(404).end()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const at = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const told = async (config: object) => {
+    using folder = temporaryFolder({ 'all.json': oauth2Manifest(config) })
+    const { code, findings } = await diagnose(folder.path)
+    return [code, ...findings.map(({ severity, check }) => `${severity} ${check}`)]
+  }
+  try {
+    const open = { endpointUrl: `${at}/open` }
+    assert.equal(await told({ authorizationEndpoint: `${at}/x`, tokenEndpoint: `${at}/x`, userInfo: open }), [
+      ...[1, 'warning login page', 'error token', 'warning user info'],
+    ])
+    assert.equal(await told({ authorizationEndpoint: `${at}/open`, tokenEndpoint: `${at}/moved` }), [
+      ...[1, 'ok login page', 'error token', 'warning user'],
+    ])
+    const plain = { authorizationEndpoint: 'http://idp.example/a', tokenEndpoint: 'not a URL' }
+    assert.equal(await told({ ...plain, identityFromToken: { subjectPath: 'id' } }), [
+      ...[1, 'error login page', 'error token'],
+    ])
+    // Somebody else's machine is not asked because a manifest says so.
+    const inside = { authorizationEndpoint: 'https://10.0.0.1/a', tokenEndpoint: 'https://169.254.169.254/t' }
+    assert.equal(await told({ ...inside, identityFromToken: { subjectPath: 'id' } }), [
+      ...[1, 'error login page', 'error token'],
+    ])
+  } finally {
+    server.close()
+    server.closeAllConnections()
+  }
+})
+
 test.run()
