@@ -9,7 +9,7 @@ const blocks = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match
 const others = 'kind: MCPGroup\nmetadata: {name: tools}\nspec: {}\n'
 
 test('each gateway logs its users in at all of its providers', () => {
-  assert.is(blocks.length, 2)
+  assert.is(blocks.length, 3)
   for (const block of blocks) {
     const plan = plansOfText(`${others}---\n${block}`).get('VirtualMCPServer/tools')
     assert.is(condition(plan, 'Valid'), 'True ConfigValid')
@@ -17,6 +17,15 @@ test('each gateway logs its users in at all of its providers', () => {
     assert.is(condition(plan, 'IdentitySynthesized'), undefined)
     for (const [, name] of block.matchAll(/^ {6}- name: (\w+)$/gm)) assert.match(configText(plan), `name: ${name}\n`)
   }
+})
+
+test('the backend that needs a provider on demand is served', () => {
+  const plan = plansOfText(`${others}---\n${blocks.find((block) => block.includes('onDemand'))}`).get(
+    'VirtualMCPServer/tools',
+  )
+  assert.match(configText(plan), 'loginPolicy: onDemand')
+  assert.match(configText(plan), /upstreamInject:\s+providerName: github/)
+  assert.is(condition(plan, 'BackendsReady'), 'True AllServed')
 })
 
 test.run()

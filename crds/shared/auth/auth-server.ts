@@ -84,6 +84,30 @@ const delegateClients = (readBy: Reader) =>
     { type: { map: ['clientId'] }, max: 10 },
   )
 
+const RULES = [
+  ...httpsUnlessAllowed({ name: 'issuer' }),
+  {
+    rule: '!has(self.primaryUpstreamProvider) || self.upstreamProviders.exists(provider, provider.name == self.primaryUpstreamProvider)',
+    message: 'primaryUpstreamProvider must name one of upstreamProviders',
+  },
+  {
+    rule: "has(self.primaryUpstreamProvider) ? self.upstreamProviders.all(provider, provider.name != self.primaryUpstreamProvider || provider.loginPolicy == 'required') : self.upstreamProviders[0].loginPolicy == 'required'",
+    message: 'loginPolicy of the provider that says who users are must be required',
+  },
+  {
+    rule: '!(self.allowConfidentialClientRegistration && self.insecureAllowHTTP)',
+    message: 'allowConfidentialClientRegistration and insecureAllowHTTP exclude each other',
+  },
+  {
+    rule: '!has(self.forceConfidentialRedirectUris) || self.allowConfidentialClientRegistration',
+    message: 'forceConfidentialRedirectUris needs allowConfidentialClientRegistration',
+  },
+  {
+    rule: "!has(self.delegateClients) || self.issuer.startsWith('https://')",
+    message: 'delegateClients need an https issuer',
+  },
+]
+
 export const authServer = (readBy: Reader) =>
   object(
     'The embedded authorization server.',
@@ -136,25 +160,5 @@ export const authServer = (readBy: Reader) =>
         flag(readBy, 'Tokens that providers give at login are not sent to backends.', { default: false }),
       ),
     },
-    {
-      rules: [
-        ...httpsUnlessAllowed({ name: 'issuer' }),
-        {
-          rule: '!has(self.primaryUpstreamProvider) || self.upstreamProviders.exists(provider, provider.name == self.primaryUpstreamProvider)',
-          message: 'primaryUpstreamProvider must name one of upstreamProviders',
-        },
-        {
-          rule: '!(self.allowConfidentialClientRegistration && self.insecureAllowHTTP)',
-          message: 'allowConfidentialClientRegistration and insecureAllowHTTP exclude each other',
-        },
-        {
-          rule: '!has(self.forceConfidentialRedirectUris) || self.allowConfidentialClientRegistration',
-          message: 'forceConfidentialRedirectUris needs allowConfidentialClientRegistration',
-        },
-        {
-          rule: "!has(self.delegateClients) || self.issuer.startsWith('https://')",
-          message: 'delegateClients need an https issuer',
-        },
-      ],
-    },
+    { rules: RULES },
   )

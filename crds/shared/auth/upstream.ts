@@ -161,7 +161,7 @@ const provider = (readBy: Reader) =>
           readBy,
           'Whether every login visits this provider, or only a call that needs it.',
           ['required', 'onDemand'],
-          { default: 'required', laterValues: ['onDemand'] },
+          { default: 'required' },
         ),
       ),
     },

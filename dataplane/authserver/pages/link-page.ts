@@ -44,7 +44,7 @@ export function linkPage({ gateway, account, provider, hosts, action, ticket, to
 <form method="post" action="${action}" class="choices">
 <input type="hidden" name="${fields.ticket}" value="${ticket}">
 <input type="hidden" name="${fields.token}" value="${token}">
-<button>Log in and link</button>
+<button>Log in</button>
 </form>`,
   }
 }

@@ -1,4 +1,9 @@
-import { isIdentified, primaryOf } from '../../../dataplane/config/authserver/upstream.ts'
+import {
+  isIdentified,
+  isOnDemand,
+  primaryOf,
+  type UpstreamProviderConfig,
+} from '../../../dataplane/config/authserver/upstream.ts'
 import type { OidcConfig } from '../../../dataplane/config/gateway-oidc.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import type { Problems } from '../outcome/problems.ts'
@@ -73,14 +78,16 @@ export function warnOfLosses(
  */
 export function judgedProviderProblem(
   name: string,
-  providers: readonly { readonly name: string; readonly type: 'oidc' | 'oauth2' }[] | undefined,
+  providers: readonly Pick<UpstreamProviderConfig, 'name' | 'type' | 'loginPolicy'>[] | undefined,
 ): string | undefined {
   const field = 'primaryUpstreamProvider'
   const provider = providers?.find((one) => one.name === name)
-  if (provider?.type === 'oidc') return undefined
+  if (provider?.type === 'oidc' && !isOnDemand(provider)) return undefined
   if (providers === undefined)
     return `${field}: ${JSON.stringify(name)} needs an authorization server (authServerConfig or authServerRef), which logs users in there`
   if (provider === undefined)
     return `${field}: the authorization server has no upstream provider ${JSON.stringify(name)}`
+  if (provider.type === 'oidc')
+    return `${field}: the provider ${JSON.stringify(name)} is visited on demand (loginPolicy), and nobody has an ID token of it after a login`
   return `${field}: the provider ${JSON.stringify(name)} is of type oauth2 and gives no ID token, whose claims could be judged`
 }

@@ -14,7 +14,7 @@ type UserInfoSpec = NonNullable<OAuth2Spec['userInfo']>
 
 /** A provider at which users log in, which stands at the pointer `at`. */
 export function upstreamProvider(
-  { name, type, oidcConfig, oauth2Config }: ProviderSpec,
+  { name, type, oidcConfig, oauth2Config, loginPolicy }: ProviderSpec,
   at: string,
   resolver: Resolver,
   mounts: Mounts,
@@ -22,6 +22,7 @@ export function upstreamProvider(
   return {
     name,
     type,
+    ...(loginPolicy === 'onDemand' ? { loginPolicy } : {}),
     ...(oidcConfig === undefined ? {} : { oidcConfig: oidcSettings(oidcConfig, `${at}/oidcConfig`, resolver, mounts) }),
     ...(oauth2Config === undefined
       ? {}

@@ -298,6 +298,22 @@ spec: {type: upstreamInject, upstreamInject: {providerName: corp}}
   assert.match(told(plans, 'BackendsReady') ?? '', /are not sent: disableUpstreamTokenInjection is set/)
 })
 
+test('a provider that is visited on demand is one of others, behind one that says who users are', () => {
+  const later = { ...provider(), name: 'later', loginPolicy: 'onDemand' }
+  const found = plansFor(settings({ upstreamProviders: [provider(), later] }))
+  assert.is(told(found, 'Valid'), 'True ConfigValid')
+  assert.equal(
+    configOf(found).authServer?.upstreamProviders.map(({ loginPolicy }) => loginPolicy),
+    [undefined, 'onDemand'],
+  )
+  const unknown = plansFor(settings({ upstreamProviders: [oauth2(), later] }))
+  assert.ok(isHeld(unknown))
+  assert.ok((told(unknown, 'Valid') ?? '').includes('nothing says who users are, so that none would be known again'))
+  const first = plansFor(settings({ upstreamProviders: [later, provider()] }))
+  assert.ok(isHeld(first))
+  assert.ok((told(first, 'Valid') ?? '').includes('must be required'), told(first, 'Valid'))
+})
+
 test('policies judge by the ID token of one of its providers', () => {
   const chat = {
     name: 'chat',
@@ -313,11 +329,13 @@ test('policies judge by the ID token of one of its providers', () => {
     const inline = { policies: ['permit(principal, action, resource);'], primaryUpstreamProvider: name }
     const oidcConfigRef = { name: 'own' }
     const incomingAuth = { type: 'oidc', audience: 'tools', oidcConfigRef, authzConfig: { type: 'inline', inline } }
-    return plansFor(settings({ upstreamProviders: [provider(), chat] }), { incomingAuth })
+    const later = { ...provider(), name: 'later', loginPolicy: 'onDemand' }
+    return plansFor(settings({ upstreamProviders: [provider(), chat, later] }), { incomingAuth })
   }
   assert.is(configOf(plansWith('corp')).authz?.primaryUpstreamProvider, 'corp')
   for (const [name, says] of [
     ['chat', 'is of type oauth2 and gives no ID token'],
+    ['later', 'is visited on demand (loginPolicy), and nobody has an ID token of it after a login'],
     ['other', 'the authorization server has no upstream provider "other"'],
   ] as const) {
     const plan = plansWith(name).get('VirtualMCPServer/tools')

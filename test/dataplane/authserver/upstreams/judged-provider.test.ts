@@ -159,4 +159,20 @@ test('a provider that has no ID tokens, or is none, is refused with the configur
   }
 })
 
+test('a provider of which nobody has a token after a login is refused with the configuration', async () => {
+  const { upstreamProviders = [] } = server.config().authServer ?? {}
+  const later = {
+    ...(upstreamProviders[0] as (typeof upstreamProviders)[number]),
+    name: 'later',
+    loginPolicy: 'onDemand' as const,
+  }
+  const authz = { policies: [EVERYTHING], primaryUpstreamProvider: 'later' }
+  await server.gateway.configure(server.config({ upstreamProviders: [...upstreamProviders, later] }, { authz }))
+  const found = async () => (await server.gateway.status()).refused[0]
+  await eventually('it is refused', async () => (await found()) !== undefined)
+  assert.match((await found())?.message ?? '', 'whose loginPolicy is required')
+  await server.gateway.configure(server.config())
+  await eventually('it is good again', async () => (await server.gateway.status()).refused.length === 0)
+})
+
 test.run()

@@ -1,0 +1,95 @@
+/** Links over Redis: one for all replicas, whichever is asked, and what is linked serves at each of them. */
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { secret } from '../../../secrets/watch.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { injecting } from '../../../support/gateway/login-gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
+import { follow, linkIn } from '../../../support/identity/linking.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+let redis: RedisServer
+let store: Redis
+let raw: RawServer
+let server: AuthServerUnderTest
+let replica: GatewayUnderTest
+
+const hmac = secret(randomBytes(32).toString('base64url'))
+const key = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' })
+const prepare = async (directory: string) => {
+  await writeFile(join(directory, 'hmac'), hmac)
+  await writeFile(join(directory, 'key.pem'), key)
+}
+
+test.before(async () => {
+  redis = await startRedis()
+  store = new Redis(redis.port, '127.0.0.1')
+  raw = await startRawServer({ era: 'modern', call: (request) => answer(request, OK_RESULT) })
+  server = await startAuthServer({
+    providers: ['corp', 'github'],
+    onDemand: ['github'],
+    gateway: { backends: [injecting('hub', raw.url)] },
+    authServer: {
+      hmacSecretFiles: ['hmac'],
+      signingKeyFiles: ['key.pem'],
+      storage: { type: 'redis', redis: { mode: 'standalone', addresses: [redis.address] } },
+    },
+    prepare,
+  })
+  replica = await startGateway(server.config(), async (directory) => {
+    await prepare(directory)
+    for (const [index, { client }] of server.upstreams.entries())
+      await writeFile(join(directory, index === 0 ? 'upstream-secret' : 'upstream-secret-2'), client.secret)
+  })
+})
+test.after(async () => {
+  await replica.close()
+  await server.close()
+  await raw.close()
+  store.disconnect()
+  await redis.stop()
+})
+
+const call = async (token: string, url: string) =>
+  (await postModern(url, 'tools/call', { name: 'hub_t' }, { authorization: `Bearer ${token}` })).json
+const kept = async (part: string) => (await store.keys('*')).filter((name) => name.includes(part))
+
+test('a thousand calls at two replicas leave one link, which serves both', async () => {
+  const client = await TestClient.register(server.issuer)
+  const { access_token: token, refresh_token: refresh } = await client.login()
+  const links = new Set<string>()
+  for (let turn = 0; turn < 20; turn++) {
+    const turns = Array.from({ length: 50 }, (_, index) => call(token, index % 2 ? replica.url : server.gateway.url))
+    for (const { result } of await Promise.all(turns)) links.add(linkIn(result))
+  }
+  assert.is(links.size, 1)
+  assert.is((await kept(':as:link:')).length, 1)
+  const [record = ''] = await kept(':as:link:')
+  const ttl = await store.ttl(record)
+  assert.ok(ttl > 0 && ttl <= 600, String(ttl))
+  // Whoever reads Redis can’t make the link of it.
+  const ticket = new URL([...links][0] ?? '').searchParams.get('ticket') ?? ''
+  assert.not.match((await store.get(record)) ?? '', ticket.split('.')[1] ?? '')
+  const page = await follow(client.agent, [...links][0] ?? '')
+  assert.is(page.status, 200)
+  for (const url of [server.gateway.url, replica.url])
+    assert.ok((await call(token, url)).result.content[0].text === 'ok')
+  for (const part of [':as:link:', ':as:linking:', ':as:login:']) assert.equal(await kept(part), [], part)
+  // Of the way through the providers nothing is left: the login itself, and what later ones of its user go on with.
+  const logins = (await kept(':upstream:')).filter((name) => !name.includes(':lock:'))
+  const providers = await Promise.all(logins.map(async (name) => (await store.hkeys(name)).sort().join()))
+  assert.equal(providers, ['corp,github', 'corp,github'])
+  assert.is((await client.post('revoke', { client_id: client.id, token: refresh })).status, 200)
+  for (const url of [server.gateway.url, replica.url])
+    await eventually('its end', async () => (await call(token, url)).error !== undefined)
+  await eventually('its tokens’ end', async () => (await kept(':upstream:')).length === 1)
+})
+
+test.run()
