@@ -13,6 +13,8 @@ export class EndpointRequest extends RequestContext {
   /** What the caller sees of the backends. */
   view: View
   readonly res: ServerResponse
+  /** Made on behalf of another request (`innerRequest`), whose HTTP headers say what that one calls. */
+  readonly isInner: boolean = false
   #chunks: Buffer[] = []
   #size = 0
   #expected = 0

@@ -52,7 +52,7 @@ function relay(request: EndpointRequest, name: string): void {
     answerUnreachable(request, silent)
     return
   }
-  if (request.era === 'modern' && route.paramHeaders.length > 0)
+  if (request.era === 'modern' && !request.isInner && route.paramHeaders.length > 0)
     checkParamHeaders(request.req.headers, route.paramHeaders, request.message.params?.['arguments'])
   relayCall(
     request.gateway,

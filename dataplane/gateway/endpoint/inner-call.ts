@@ -1,0 +1,82 @@
+import type { Observation, Outcome } from '../../telemetry/observe.ts'
+import { editObject } from '../mcp/json.ts'
+import { COPIES, parseElement } from '../mcp/message.ts'
+import { REQUEST_BYTES } from '../request/held.ts'
+import type { Reply } from '../request/reply.ts'
+import { EndpointRequest } from './endpoint-request.ts'
+
+/** A call of a tool that the gateway makes while it serves a request of a client. */
+export interface InnerCall {
+  /** Id of the call, as JSON text: of no other request of the client, but for the one that it is made for. */
+  readonly id: string
+  /** Of the tool, as clients see it. */
+  readonly name: string
+  /** JSON text of an object. */
+  readonly arguments: string
+  /** More members of `params`, as JSON text: what a client has answered to a question of the tool. */
+  readonly more?: Readonly<Record<string, string>>
+}
+
+/** Where the answer goes, and who is told of its end. */
+export interface InnerAnswer {
+  readonly reply: Reply
+  ended?(outcome: Outcome): void
+}
+
+/** What the client has said of its own request alone: of its progress, and of what its spans hang on. */
+const OF_OUTER = { progressToken: undefined, traceparent: undefined, tracestate: undefined }
+
+/**
+ * A `tools/call` on behalf of the client of another request, as if the client had sent it: same caller, session, era,
+ * capabilities and view of the backends, so that whatever a call is held to holds for it as well. This is the one way to
+ * tools from inside (composite tools, `call_tool`). What serves it is a function of tools.ts, such as `callTool`:
+ *
+ *     innerRequest(outer, { id, name, arguments: text }, { reply }).run(callTool)
+ *
+ * The reply gets the answer, or the error in its place, as a whole JSON-RPC message or in parts, and before it
+ * notifications of the backend and its requests to the client. Whoever gives it the outer request's own reply and id
+ * ends that in `ended`. Memory is counted in the caller's share. Throws where that has no room.
+ */
+export function innerRequest(outer: EndpointRequest, call: InnerCall, answer: InnerAnswer): EndpointRequest {
+  const { metaStart, metaEnd, text } = outer.message
+  const meta = metaStart === -1 ? '{}' : editObject(text.slice(metaStart, metaEnd), OF_OUTER)
+  const params = editObject(`{"name":${JSON.stringify(call.name)},"arguments":${call.arguments}}`, {
+    ...call.more,
+    ...(meta === '{}' ? {} : { _meta: meta }),
+  })
+  const inner = new InnerRequest(outer, answer)
+  const message = `{"jsonrpc":"2.0","id":${call.id},"method":"tools/call","params":${params}}`
+  inner.hold(REQUEST_BYTES + COPIES * message.length)
+  try {
+    inner.adopt(parseElement(message))
+  } catch (error) {
+    inner.hold(0)
+    throw error
+  }
+  return inner
+}
+
+class InnerRequest extends EndpointRequest {
+  override readonly isInner = true
+  /** What is measured of the request that it is made for. */
+  readonly parent: Observation | undefined
+  readonly #answer: InnerAnswer
+
+  constructor(outer: EndpointRequest, answer: InnerAnswer) {
+    super(outer.gateway, outer.req, outer.res, answer.reply)
+    this.#answer = answer
+    this.parent = outer.observation
+    this.caller = outer.caller
+    this.binding = outer.binding
+    this.era = outer.era
+    this.session = outer.session
+    this.isRemote = outer.isRemote
+    this.view = outer.view
+    this.share = outer.share
+  }
+
+  override ended(outcome: Outcome): void {
+    super.ended(outcome)
+    this.#answer.ended?.(outcome)
+  }
+}
