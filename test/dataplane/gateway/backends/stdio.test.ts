@@ -45,6 +45,13 @@ test.before(async () => {
     },
     (directory) => writeFile(join(directory, 'secret'), 'hush\n'),
   )
+  // Five Node processes at once: on a busy machine the slowest is left out of the first list.
+  await eventually('all have answered', async () => {
+    const { client } = await connect(gateway.url, 'modern')
+    await client.listTools()
+    await client.close()
+    return (await gateway.status()).backends.every(({ revision }) => revision !== undefined)
+  })
 })
 
 test.after(() => gateway.close())
