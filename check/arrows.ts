@@ -105,6 +105,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
   'dataplane/authserver': ['keys', 'store', 'clients', 'provider', 'pages', 'login', 'account', 'endpoint'],
   'dataplane/gateway': [
     'limits',
+    'rate-limits',
     'mcp',
     'backends',
     'aggregation',

@@ -2,6 +2,7 @@ import Type, { type Static } from 'typebox'
 import { toolShaping } from '../../crds/shared/gateway/aggregation.ts'
 import { ENDPOINT_PREFIX } from '../../crds/shared/gateway/endpoint-prefix.ts'
 import { failureDefaults } from '../../crds/shared/gateway/failure-defaults.ts'
+import { rateLimiting } from '../../crds/shared/gateway/rate-limits.ts'
 import { duration } from '../../crds/shared/schema.ts'
 import { authServer } from './auth-server.ts'
 import { credential } from './credential.ts'
@@ -246,6 +247,7 @@ export const gatewayConfigSchema = Type.Object(
         { ...strict, description: 'Where sessions are known. Without redis: in memory, for one replica.' },
       ),
     ),
+    rateLimiting: Type.Optional(rateLimiting('gateway')),
     timeouts: Type.Optional(
       Type.Object({ default: Type.Optional(duration('gateway', 'Longest wait for a backend.')) }, strict),
     ),

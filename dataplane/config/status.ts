@@ -52,6 +52,29 @@ const authServer = Type.Object({
   ),
 })
 
+/** Limits of tool calls; `lastRefused` is RFC 3339. */
+const rateLimits = Type.Object({
+  /** Where the buckets are. */
+  store: Type.Enum(['memory', 'redis']),
+  allowed: Type.Number(),
+  refused: Type.Number(),
+  /** Calls let through since Redis was away. */
+  unchecked: Type.Number(),
+  limits: Type.Array(
+    Type.Object({
+      bucket: Type.Enum(['shared', 'perUser']),
+      /** Null where it counts the calls of all tools. */
+      tool: orNull(Type.String()),
+      maxTokens: Type.Number(),
+      refillPeriod: Type.String(),
+      refused: Type.Number(),
+      lastRefused: orNull(Type.String()),
+      /** Whether somebody has to wait now: everybody where it is `shared`, some user where it is `perUser`. */
+      refuses: Type.Boolean(),
+    }),
+  ),
+})
+
 const gatewayStatus = Type.Object({
   config,
   refused,
@@ -60,6 +83,8 @@ const gatewayStatus = Type.Object({
   sessionStorage: Type.Enum(['memory', 'redis']),
   /** Null without one. */
   authServer: orNull(authServer),
+  /** Null without limits. */
+  rateLimits: orNull(rateLimits),
   backends: Type.Array(backend),
 })
 
@@ -98,6 +123,7 @@ type Frozen<T> = T extends readonly (infer Item)[]
 
 export type GatewayStatus = Frozen<Static<typeof gatewayStatus>>
 export type AuthServerStatus = Frozen<Static<typeof authServer>>
+export type RateLimitStatus = Frozen<Static<typeof rateLimits>>
 export type BackendStatus = Frozen<Static<typeof backend>>
 export type RegistryStatus = Frozen<Static<typeof registryStatus>>
 

@@ -5,7 +5,7 @@
 
 /** What is being done. Names and attributes come from configuration and catalogs, never from callers. */
 export interface Operation {
-  readonly kind: 'request' | 'backend-call' | 'decision' | 'exchange' | 'sync' | 'reconcile'
+  readonly kind: 'request' | 'backend-call' | 'decision' | 'exchange' | 'limit' | 'sync' | 'reconcile'
   /** Low-cardinality name: a route, a JSON-RPC method, a source. */
   readonly name: string
   readonly attributes?: Readonly<Record<string, string | number | boolean>>

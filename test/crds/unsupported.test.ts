@@ -64,8 +64,11 @@ test('parts of a gateway’s own file are refused with the field to use instead'
 })
 
 test('a part that nobody reads is one finding', () => {
-  const rateLimiting = { shared: { maxTokens: 1, refillPeriod: '1s' } }
-  assert.equal(of('MCPServer', { ...server, rateLimiting }), { '/spec/rateLimiting': 'later' })
+  const parts = object('One.', { one: text('later', 'Not yet.'), two: text('later', 'Not yet.') })
+  const declaration = { ...mcpGroup, spec: object('All.', { parts }) }
+  assert.equal(unsupportedFields(declaration, { spec: { parts: { one: 'x', two: 'y' } } }), [
+    { pointer: '/spec/parts', reason: 'later' },
+  ])
 })
 
 test('what equals its default, or is empty, is not set', () => {

@@ -217,7 +217,7 @@ export const virtualMcpConfig = object('Settings of the gateway.', {
   incomingAuth: Type.Optional(incomingAuth(REPLACED.incomingAuth)),
   outgoingAuth: Type.Optional(outgoingAuth(REPLACED.outgoingAuth)),
   optimizer: Type.Optional(optimizer('later')),
-  rateLimiting: Type.Optional(rateLimiting('later')),
+  rateLimiting: Type.Optional(rateLimiting('gateway')),
   sessionStorage: Type.Optional(plainSessionStorage('gateway')),
   telemetry: Type.Optional(telemetry(REPLACED.telemetry)),
 })

@@ -34,7 +34,7 @@ export const proxySettings = {
     ),
   ),
   sessionStorage: Type.Optional(sessionStorage('proxy')),
-  rateLimiting: Type.Optional(rateLimiting('later')),
+  rateLimiting: Type.Optional(rateLimiting('proxy')),
   resourceOverrides,
   ...podSettings,
 }

@@ -10,6 +10,7 @@ import { credentialFindings, credentialHeaders } from './credential.ts'
 import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
 import { passthroughFindings } from './passthrough.ts'
+import { rateLimitFindings } from './rate-limits.ts'
 import { redisFindings } from './redis.ts'
 import { telemetryFindings } from './telemetry.ts'
 import { tokenFindings } from './token-path.ts'
@@ -19,7 +20,7 @@ type Backend = GatewayConfig['backends'][number]
 
 /** Cross-field rules of the gateway's configuration; sees only what its schema has accepted. */
 export function checkGateway(config: GatewayConfig): readonly Finding[] {
-  const { authz, backends, aggregation, resourceUrl, role, sessionStorage, passthroughHeaders } = config
+  const { authz, backends, aggregation, resourceUrl, role, sessionStorage, rateLimiting, passthroughHeaders } = config
   return [
     ...incomingAuthFindings(config),
     ...authServerFindings(config),
@@ -34,6 +35,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
     ...namelessFindings(config),
     ...passthroughFindings(passthroughHeaders ?? [], '/passthroughHeaders'),
     ...(sessionStorage?.redis === undefined ? [] : redisFindings(sessionStorage.redis, '/sessionStorage/redis')),
+    ...rateLimitFindings(rateLimiting, '/rateLimiting'),
     ...failureFindings(config),
     ...telemetryFindings(config.telemetry, '/telemetry'),
     ...priorityFindings(config),

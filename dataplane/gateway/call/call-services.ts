@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { Observe } from '../../telemetry/observe.ts'
+import type { RateLimits } from '../rate-limits/rate-limits.ts'
 import type { InFlight } from '../request/in-flight.ts'
 import type { RequestContext } from '../request/request-context.ts'
 import type { ServerRequestServices } from './input/server-request.ts'
@@ -14,6 +15,7 @@ interface SuspendedCallStore extends Suspensions {
 /** What a call needs of the gateway. */
 export interface CallServices extends ServerRequestServices {
   readonly inFlight: InFlight
+  readonly rateLimits: Pick<RateLimits, 'take'>
   readonly suspended: SuspendedCallStore
   readonly observe: Observe
   readonly log: Logger

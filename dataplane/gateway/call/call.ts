@@ -6,12 +6,14 @@ import type { Route } from '../aggregation/catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import { BackendFailure } from '../backends/connection/failure.ts'
 import type { Message } from '../mcp/message.ts'
+import type { Refusal } from '../rate-limits/rate-limits.ts'
 import type { InFlightCall } from '../request/in-flight.ts'
 import { OK, type RequestContext } from '../request/request-context.ts'
 import { TOKEN_ENDED } from '../request/token-ended.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { callDetails, usedBy } from './call-details.ts'
 import type { CallServices } from './call-services.ts'
+import { answerLimited } from './limited-answer.ts'
 import { answerWithLink } from './link-answer.ts'
 
 /** The request to the backend (`UpstreamRequest`), as far as the end of the call concerns it. */
@@ -162,6 +164,14 @@ export class Call implements InFlightCall, Origin {
     else health.answered()
     this.#close('error')
     this.context.fail(error)
+  }
+
+  /** Ends the call, which its backend has not been asked: it may not be made now. */
+  limited(refusal: Refusal): void {
+    if (this.isOver) return
+    this.backend.health.abandoned()
+    this.#close('error', 'rate_limited')
+    answerLimited(this.context, refusal)
   }
 
   /** Ends the call, which its backend has not been asked: the user has to log in at a provider first. */

@@ -2,6 +2,7 @@ import { PublicError } from '../../server/errors.ts'
 import type { Route } from '../aggregation/catalog.ts'
 import { MOST_CALLS } from '../backends/connection/transport.ts'
 import type { Message } from '../mcp/message.ts'
+import type { Refusal } from '../rate-limits/rate-limits.ts'
 import { OK, type RequestContext } from '../request/request-context.ts'
 import { AnswerRelay } from './answer-relay.ts'
 import { Call } from './call.ts'
@@ -32,7 +33,23 @@ export function relayCall(
   const upstream = new UpstreamRequest(call)
   const relay = new AnswerRelay(call, upstream)
   call.begin(upstream, relay)
-  upstream.begin(relay)
+  const refusal = rateLimit(call)
+  if (refusal === undefined) upstream.begin(relay)
+  else if (!(refusal instanceof Promise)) call.limited(refusal)
+  else
+    refusal.then(
+      (late) => {
+        if (late !== undefined) call.limited(late)
+        else if (!call.isOver) upstream.begin(relay)
+      },
+      (error) => call.faulted(error),
+    )
+}
+
+/** Every tool call passes here once, whoever makes it: what is sent once more, or resumed, does not. */
+function rateLimit({ services, context, message, parent }: Call): Refusal | undefined | Promise<Refusal | undefined> {
+  if (message.method !== 'tools/call') return undefined
+  return services.rateLimits.take(context.caller, message.parameter('name') ?? '', parent)
 }
 
 /** Whether the request is the retry of a suspended call, which is resumed. */

@@ -20,7 +20,8 @@ import { failurePolicy } from '../backends/health/failure-policy.ts'
 import { relayUnsolicited } from '../call/input/unsolicited.ts'
 import { SuspendedCalls } from '../call/suspended/suspended-calls.ts'
 import { TaskIds } from '../call/tasks/task-ids.ts'
-import { budgetLimits, connectionLimit } from '../limits/memory-limits.ts'
+import { budgetLimits, connectionLimit, rateLimitBytes } from '../limits/memory-limits.ts'
+import { RateLimits } from '../rate-limits/rate-limits.ts'
 import { InFlight } from '../request/in-flight.ts'
 import { Listeners } from '../request/listeners.ts'
 import type { OwnIssuer } from '../request/own-issuer.ts'
@@ -60,6 +61,8 @@ export class Gateway implements View {
   readonly budget: Budget
   /** Requests of those whom a proxy in front brings. */
   readonly clientRequests: ClientRequests
+  /** Whether tool calls may be made now. */
+  readonly rateLimits: RateLimits
   readonly sessions: Sessions
   readonly inFlight = new InFlight((error) => this.faulted(error, 'the deadline of a call in flight'))
   /** For what clients bring back to whichever replica. */
@@ -103,6 +106,7 @@ export class Gateway implements View {
     this.observe = options.observe
     this.budget = new Budget(budgetLimits(options.memoryBytes))
     this.clientRequests = new ClientRequests(connectionLimit(options.memoryBytes) / 2)
+    this.rateLimits = new RateLimits({ ...options, mostBytes: rateLimitBytes(options.memoryBytes) })
     this.#backends = new Backends({ ...options, onChange: () => this.#rebuildLists() })
     this.views = new CallerViews({
       memoryBytes: options.memoryBytes,
@@ -159,17 +163,19 @@ export class Gateway implements View {
     this.#follow()
   }
 
-  /** Shares with other replicas the keys and calls that a client without a session may name at any of them. */
-  #share({ bus, agreeOnSecret }: SessionStorage): void {
+  /** Shares with other replicas what they have in common besides sessions. */
+  #share({ bus, agreeOnSecret, buckets }: SessionStorage): void {
     this.keys.follow(agreeOnSecret)
     this.relays.follow(bus)
     this.suspended.follow(bus)
     this.streams.follow(bus)
+    this.rateLimits.follow(buckets)
   }
 
   /** Brings backends and catalog in line with the configuration. */
   #follow(): void {
     const { config, directory, serverInfo } = this.setup
+    this.rateLimits.apply(config.rateLimiting)
     const common = {
       directory,
       defaultTimeout: config.timeouts?.default ?? DEFAULT_TIMEOUT,
@@ -268,9 +274,9 @@ export class Gateway implements View {
 
   /** What the admin listener shows at /status. */
   status(): object {
-    const { setup, refused, sessions, catalog, backends } = this
+    const { setup, refused, sessions, catalog, backends, rateLimits } = this
     const more = { conflicts: this.#conflicts, storageProblem: this.#storage.problem, cutForCallers: this.views.cut }
-    return statusOf({ setup, refused, sessions, catalog, backends, ...more })
+    return statusOf({ setup, refused, sessions, catalog, backends, rateLimits, ...more })
   }
 
   /** Aborted when the gateway begins to stop: what would go on for ever ends here, and nothing of that kind begins. */

@@ -2,6 +2,7 @@ import type { Finding } from '../../config/load.ts'
 import type { GatewayStatus } from '../../config/status.ts'
 import type { Catalog } from '../aggregation/catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
+import type { RateLimits } from '../rate-limits/rate-limits.ts'
 import type { Setup } from '../request/setup.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 
@@ -18,11 +19,12 @@ interface StatusParts {
   readonly conflicts: readonly string[]
   /** Why the session storage of the configuration is not used; undefined where it is. */
   readonly storageProblem: string | undefined
+  readonly rateLimits: RateLimits
 }
 
 /** The gateway's status as the admin listener serves it. */
 export function statusOf(parts: StatusParts): GatewayStatus {
-  const { setup, refused, sessions, catalog, backends } = parts
+  const { setup, refused, sessions, catalog, backends, rateLimits } = parts
   const shown = new Map<Backend, number>()
   for (const { backend } of catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
   return {
@@ -32,6 +34,7 @@ export function statusOf(parts: StatusParts): GatewayStatus {
     sessions: sessions.count,
     sessionStorage: sessions.provider,
     authServer: setup.ownIssuer.status ?? null,
+    rateLimits: rateLimits.status,
     backends: backends.map((backend) => ({
       name: backend.name,
       url: backend.url.href,
@@ -52,6 +55,7 @@ function problemsOf({
   cutForCallers,
   conflicts,
   storageProblem,
+  rateLimits,
 }: StatusParts): GatewayStatus['problems'] {
   const warningsOf = (code: string, messages: readonly string[]) =>
     messages.map((message) => ({ severity: 'warning' as const, code, message }))
@@ -60,6 +64,7 @@ function problemsOf({
     ...warningsOf('ToolRenamed', catalog.warnings),
     ...warningsOf('AppWithheld', catalog.withheldPages),
     ...warningsOf('SessionStorageUnavailable', storageProblem === undefined ? [] : [storageProblem]),
+    ...warningsOf('RateLimitsNotKept', rateLimits.problems),
     ...backends.flatMap(({ name, lists }) =>
       warningsOf(
         'ListCut',

@@ -8,6 +8,7 @@ import { instructionsFor } from './caller-catalog.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { setLogLevel } from './log-level.ts'
 import { serveMethods } from './methods.ts'
+import { takeNotification } from './notification.ts'
 import { subscribeResource } from './prompts-and-resources.ts'
 import { knowsTasks, listSessionTasks, relaySessionTask } from './session-tasks.ts'
 
@@ -85,7 +86,7 @@ export function serveInSession(request: EndpointRequest): void {
   else if (message.method === 'notifications/cancelled') cancel(request)
   else if (message.method === 'notifications/roots/list_changed')
     for (const backendSession of (request.session as Session).openBackendSessions) backendSession.send(message.text)
-  request.accepted()
+  takeNotification(request)
 }
 
 function cancel(request: EndpointRequest): void {

@@ -3,6 +3,7 @@ import { MODERN } from '../mcp/revisions.ts'
 import { instructionsFor } from './caller-catalog.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { serveMethods } from './methods.ts'
+import { takeNotification } from './notification.ts'
 import { afterFirstLists } from './prompts-and-resources.ts'
 import { subscribe } from './subscribe.ts'
 import { relayTask } from './tasks.ts'
@@ -43,7 +44,7 @@ export function serveModern(request: EndpointRequest): void {
   const { message } = request
   checkModern(message, request.req.headers)
   if (message.kind === 'notification') {
-    request.accepted()
+    takeNotification(request)
     return
   }
   serveRequest(request)

@@ -26,6 +26,9 @@ export function backendLimits(memoryBytes = USUAL_MEMORY): BudgetLimits {
   return { total, share: total / 4, reserve: total / 8 }
 }
 
+/** What the buckets of rate limits may take, where they are in memory. */
+export const rateLimitBytes = (memoryBytes = USUAL_MEMORY): number => Math.max(memoryBytes / 64, MIB)
+
 /** What a connection with the largest head of a request takes, and something beside it. */
 const CONNECTION_BYTES = 128 * 1024
 

@@ -43,6 +43,11 @@ const others: Readonly<Record<Exclude<Operation['kind'], 'request'>, Measure>> =
     description: 'How long calls wait until the credential of their caller is there.',
     label: 'portico.credential',
   },
+  limit: {
+    metric: 'portico.rate_limit.duration',
+    description: 'Duration of finding out whether a tool call may be made now.',
+    label: 'portico.rate_limit.store',
+  },
   sync: { metric: 'portico.sync.duration', description: 'Duration of a sync.', label: 'portico.source' },
   reconcile: { metric: 'portico.reconcile.duration', description: 'Duration of a reconcile.', label: 'portico.kind' },
 }

@@ -43,6 +43,7 @@ const kinds: Readonly<Record<Operation['kind'], SpanKind>> = {
   'backend-call': SpanKind.CLIENT,
   decision: SpanKind.INTERNAL,
   exchange: SpanKind.CLIENT,
+  limit: SpanKind.INTERNAL,
   sync: SpanKind.INTERNAL,
   reconcile: SpanKind.INTERNAL,
 }

@@ -9,6 +9,7 @@ import { sharedShaping } from '../configs/mcp-tool-config.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { proxyAuthServer } from './embedded-auth-server.ts'
+import { rateLimitsOf } from './rate-limits.ts'
 import { type SessionStorageSpec, sessionStorageOf } from './session-storage.ts'
 
 /** A data-plane configuration and the files that go with it. */
@@ -57,6 +58,7 @@ interface ProxyObject extends Addressed {
     readonly endpointPrefix?: string
     readonly trustProxyHeaders: boolean
     readonly sessionStorage?: SessionStorageSpec
+    readonly rateLimiting?: GatewayConfig['rateLimiting']
   }
 }
 
@@ -97,6 +99,7 @@ export function assembleProxy(
     backends: [backend],
     ...(shaping === undefined ? {} : { aggregation: { tools: [{ workload: name, ...shaping }] } }),
     ...sessionStorageOf(object, object.spec.sessionStorage, resolver, mounts),
+    ...rateLimitsOf(object.spec.rateLimiting),
     ...(telemetry === undefined ? {} : { telemetry: telemetry.settings }),
   }
   return { config, mounts, telemetry, address, url }

@@ -14,6 +14,7 @@ import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { type Assembly, assembleProxy } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
+import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, noteFindings } from '../rendering/rendering.ts'
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload } from '../rendering/workload.ts'
@@ -74,6 +75,7 @@ export function reconcileMcpRemoteProxy(
       warnOfTelemetry(assembly.telemetry, conditions)
       warnOfLogins(object, resolver, conditions)
       warnOfSessions(object.spec, conditions)
+      warnOfRateLimits(limitedOf(object, object.spec.replicas, view), conditions)
       warnOfProxyHeaders(object.spec, conditions)
       warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)
     },

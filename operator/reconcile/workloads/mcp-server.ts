@@ -28,6 +28,7 @@ import { type Resolver, startResolver } from '../references/resolver.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { type Assembly, assembleProxy } from '../rendering/proxy.ts'
 import { warnOfProxyHeaders } from '../rendering/proxy-headers.ts'
+import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, containerResources, noteFindings, renderChildren } from '../rendering/rendering.ts'
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
@@ -185,6 +186,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
       warnOfTelemetry(assembly.telemetry, conditions)
       warnOfLogins(object, resolver, conditions)
       warnOfSessions({ ...object.spec, replicas }, conditions)
+      warnOfRateLimits(limitedOf(object, replicas, view), conditions)
       warnOfProxyHeaders(object.spec, conditions)
       warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)
     },

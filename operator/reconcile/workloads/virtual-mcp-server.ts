@@ -4,7 +4,6 @@ import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { withoutUrlSecrets } from '../../../dataplane/config/url-secrets.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { gatewayListeners } from '../../render/network/listeners.ts'
-import { sortedKeys } from '../../render/object/canonical.ts'
 import { configMapName } from '../../render/object/config-map.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { checkIssuer, checkReplicas, warnOfLosses, warnOfNoIdentity } from '../authserver/rules.ts'
@@ -14,7 +13,6 @@ import { upstreamProvidersOf } from '../backends/upstream-providers.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings } from '../configs/mcp-oidc-config.ts'
 import { warnOfTelemetry, workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
-import { sharedShaping, type ToolShaping } from '../configs/mcp-tool-config.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
@@ -22,10 +20,12 @@ import { checkSupported } from '../outcome/supported.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { type Assembly, addressOf, endpointOf, serviceHosts } from '../rendering/proxy.ts'
+import { rateLimitsOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, noteFindings } from '../rendering/rendering.ts'
 import { type SessionStorageSpec, sessionStorageOf } from '../rendering/session-storage.ts'
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
+import { aggregationOf } from './aggregation.ts'
 import { type Members, membersOf } from './group-members.ts'
 
 type Spec = VirtualMCPServer['spec']
@@ -41,54 +41,6 @@ interface GatewayAssembly extends Assembly {
 function checkCredentials({ outgoingAuth }: Spec, resolver: Resolver): void {
   const { backends = {}, default: others } = outgoingAuth ?? {}
   for (const auth of [others, ...Object.values(backends)]) checkCredential(auth?.externalAuthConfigRef, resolver)
-}
-
-function toolShaping(tools: NonNullable<GatewaySettings['aggregation']>['tools'], resolver: Resolver): ToolShaping[] {
-  const shaped = (tools ?? []).map(({ workload, filter, overrides, excludeAll, toolConfigRef }): ToolShaping => {
-    const shared = sharedShaping(toolConfigRef, resolver)
-    const names = filter ? [...filter].sort() : shared?.filter
-    const replaced = { ...shared?.overrides, ...overrides }
-    return {
-      workload,
-      ...(names === undefined ? {} : { filter: names }),
-      ...(Object.keys(replaced).length === 0 ? {} : { overrides: sortedKeys(replaced) }),
-      ...(excludeAll === undefined ? {} : { excludeAll }),
-    }
-  })
-  return shaped.sort((a, b) => (a.workload < b.workload ? -1 : 1))
-}
-
-/** Names that overrides give to tools of two backends; others are known to the gateway alone. */
-function overrideClashes(strategy: string, shapings: readonly ToolShaping[]): string[] {
-  if (strategy !== 'manual') return []
-  const owners = new Map<string, string[]>()
-  for (const { workload, filter, overrides, excludeAll } of shapings) {
-    const names = Object.values(overrides ?? {}).flatMap(({ name }) => (name === undefined ? [] : [name]))
-    for (const name of excludeAll ? [] : new Set(names))
-      if (filter === undefined || filter.includes(name)) owners.set(name, [...(owners.get(name) ?? []), workload])
-  }
-  return [...owners]
-    .filter(([, workloads]) => workloads.length > 1)
-    .map(([name, workloads]) => `${name} is a tool of ${workloads.join(' and ')}`)
-    .sort()
-}
-
-function aggregationOf({ config }: Spec, resolver: Resolver): Pick<GatewayConfig, 'aggregation'> {
-  const { aggregation } = config ?? {}
-  if (!aggregation) return {}
-  const tools = toolShaping(aggregation.tools, resolver)
-  const { conflictResolution, conflictResolutionConfig, defaultToolVisibility, excludeAllTools } = aggregation
-  for (const message of overrideClashes(conflictResolution, tools))
-    resolver.problems.add('Valid', 'AggregationConflict', { pointer: '/spec/config/aggregation', message })
-  return {
-    aggregation: {
-      conflictResolution,
-      ...(conflictResolutionConfig === undefined ? {} : { conflictResolutionConfig }),
-      ...(defaultToolVisibility === 'deny' ? { defaultToolVisibility } : {}),
-      ...(excludeAllTools === undefined ? {} : { excludeAllTools }),
-      ...(tools.length === 0 ? {} : { tools }),
-    },
-  }
 }
 
 const storageOf = ({ sessionStorage, config }: Spec): SessionStorageSpec | undefined =>
@@ -190,9 +142,10 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
       const timeout = timeouts?.perWorkload?.[backend.name]
       return timeout === undefined ? backend : { ...backend, timeout }
     }),
-    ...aggregationOf(spec, resolver),
+    ...aggregationOf(spec.config?.aggregation, resolver),
     ...passthroughOf(spec),
     ...sessionStorageOf(object, storageOf(spec), resolver, mounts),
+    ...rateLimitsOf(spec.config?.rateLimiting),
     ...(timeouts === undefined ? {} : { timeouts: { default: timeouts.default } }),
     ...failureHandlingOf(failureHandling),
     ...(telemetry === undefined ? {} : { telemetry: telemetry.settings }),
@@ -279,6 +232,15 @@ export function reconcileVirtualMcpServer(
       warnOfLosses(spec.authServerConfig, { at: AUTH_SERVER, running }, conditions)
       warnOfNoIdentity(spec.authServerConfig, AUTH_SERVER, conditions)
       warnOfSessions({ ...spec, sessionStorage: storageOf(spec) }, conditions)
+      warnOfRateLimits(
+        {
+          rateLimiting: spec.config?.rateLimiting,
+          sessionStorage: storageOf(spec),
+          replicas: spec.replicas ?? running ?? 1,
+          isAnonymous: spec.incomingAuth.type === 'anonymous',
+        },
+        conditions,
+      )
     },
     status: {
       backendCount: assembly.members.served.length,

@@ -36,6 +36,9 @@ const pods = `
       podTemplateMetadataOverrides: {labels: {a: b}, annotations: {a: b}}
     proxyService: {labels: {a: b}, annotations: {a: b}}`
 
+const filling = '{maxTokens: 5, refillPeriod: 10s}'
+const limiting = `{shared: ${filling}, perUser: ${filling}, tools: [{name: a, shared: ${filling}, perUser: ${filling}}]}`
+
 const proxied = `
   proxyPort: 9000
   groupRef: {name: tools}
@@ -45,6 +48,7 @@ const proxied = `
   externalAuthConfigRef: {name: open}
   endpointPrefix: /x
   allowedHosts: [tools.example.com]
+  rateLimiting: ${limiting}
   sessionStorage: {provider: redis, address: "redis:6379", db: 1, keyPrefix: x, passwordRef: {name: secret, key: key}}`
 
 const headers = `
@@ -305,6 +309,7 @@ spec:
   config:
     name: n
     groupRef: tools
+    rateLimiting: ${limiting}
     passthroughHeaders: [x-request]
     aggregation:
       conflictResolution: prefix

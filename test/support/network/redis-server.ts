@@ -11,6 +11,8 @@ export interface RedisServer {
   readonly address: string
   /** Ends it at once; done before, it does nothing. */
   stop(): Promise<void>
+  /** Holds it up, or lets it go on. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void
 }
 
 export interface RedisServerOptions {
@@ -37,6 +39,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   return {
     port,
     address: `127.0.0.1:${port}`,
+    signal: (signal) => void child.kill(signal),
     async stop() {
       if (child.exitCode !== null || child.signalCode !== null) return
       const gone = once(child, 'exit')

@@ -1,8 +1,11 @@
 import type { Logger } from 'pino'
 import type { GatewayConfig } from '../../../config/gateway.ts'
 import { redisKeyPrefix } from '../../../config/redis.ts'
+import { PromptRedis } from '../../../storage/prompt-redis.ts'
 import { connectRedis, withRedis } from '../../../storage/redis.ts'
 import { redisConfigOf } from '../../../storage/redis-config.ts'
+import type { Buckets } from '../../rate-limits/buckets.ts'
+import { RedisBuckets } from '../../rate-limits/redis-buckets.ts'
 import type { SessionBus } from './bus.ts'
 import { createMemoryStore } from './memory-store.ts'
 import { createRedisBus } from './redis-bus.ts'
@@ -14,6 +17,8 @@ import type { SessionStore } from './store.ts'
 export interface SessionStorage {
   readonly store: SessionStore
   readonly bus: SessionBus | undefined
+  /** Buckets of rate limits that replicas share; undefined where there is one replica. */
+  readonly buckets: Buckets | undefined
   /** How replicas come to one secret; undefined where there is one replica. */
   readonly agreeOnSecret: AgreeOnSecret | undefined
   /** Settles once it has taken a write; rejects where it can't. */
@@ -35,7 +40,7 @@ export function openSessionStorage(config: GatewayConfig, directory: string, log
     const check = async () => {
       // The memory of this process is always available.
     }
-    return { store, bus: undefined, agreeOnSecret: undefined, check, close: () => store.close() }
+    return { store, bus: undefined, buckets: undefined, agreeOnSecret: undefined, check, close: () => store.close() }
   }
   const prefix = sessionStorage?.keyPrefix ?? redisKeyPrefix({ kind: role ?? 'gateway', namespace, name })
   const settings = redisConfigOf(redis, directory)
@@ -45,6 +50,7 @@ export function openSessionStorage(config: GatewayConfig, directory: string, log
   return {
     store,
     bus,
+    buckets: new RedisBuckets(new PromptRedis(client), prefix),
     agreeOnSecret: agreeInRedis(client, `${prefix}secret`),
     async check() {
       await withRedis(client, (redis) => redis.set(`${prefix}check`, '1', 'PX', CHECK_MS))

@@ -83,7 +83,14 @@ test('of what Redis has a replica keeps nothing that it does not serve, and noth
   const [one, two] = [replica(prefix), replica(prefix)]
   for (const id of ['a', 'b', 'c']) await one.add(session(id))
   const sessions = new Sessions({
-    storage: { store: two, bus: undefined, agreeOnSecret: undefined, check: async () => {}, close: () => {} },
+    storage: {
+      store: two,
+      bus: undefined,
+      buckets: undefined,
+      agreeOnSecret: undefined,
+      check: async () => {},
+      close: () => {},
+    },
     backendNamed: () => undefined,
     watch: () => undefined,
     onServerMessage: () => {},

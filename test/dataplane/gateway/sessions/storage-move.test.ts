@@ -87,7 +87,14 @@ function sharedStorage(replica: string, add?: () => void): SessionStorage {
       await store.add(record)
     },
   })
-  return { store: taking, bus, agreeOnSecret: undefined, check: async () => {}, close: () => store.close() }
+  return {
+    store: taking,
+    bus,
+    buckets: undefined,
+    agreeOnSecret: undefined,
+    check: async () => {},
+    close: () => store.close(),
+  }
 }
 
 const sessionsIn = (storage: SessionStorage) =>

@@ -11,6 +11,8 @@ const server = (spec: string) =>
   `kind: MCPServer\nmetadata: {name: it}\nspec: {image: x, transport: streamable-http, ${spec}}`
 const proxy = (spec: string) =>
   `kind: MCPRemoteProxy\nmetadata: {name: it}\nspec: {remoteUrl: https://example.com/mcp, ${spec}}`
+const limited = 'rateLimiting: {shared: {maxTokens: 1, refillPeriod: 1s}}'
+const external = 'kind: MCPExternalAuthConfig\nmetadata: {name: open}\nspec: {type: unauthenticated}'
 const gateway = (spec: string, auth = 'type: anonymous') =>
   `kind: VirtualMCPServer\nmetadata: {name: it}\nspec: {groupRef: {name: tools}, incomingAuth: {${auth}}, ${spec}}`
 const registry = (spec: string) =>
@@ -564,9 +566,12 @@ const invalid: readonly Case[] = [
 const unsupported: readonly Case[] = [
   {
     what: 'a field without a reader',
-    given: [server('rateLimiting: {shared: {maxTokens: 1, refillPeriod: 1s}}')],
+    given: [server('audit: {enabled: true}')],
     of: 'MCPServer/it',
-    says: { Ready: 'False NotYetSupported: /spec/rateLimiting is not supported yet', Stalled: 'True NotYetSupported…' },
+    says: {
+      Ready: 'False NotYetSupported: /spec/audit is not supported yet',
+      Stalled: 'True NotYetSupported…',
+    },
     holds: true,
   },
   {
@@ -703,6 +708,36 @@ const readiness: readonly Case[] = [
     given: [server('replicas: 2')],
     of: 'MCPServer/it',
     says: { SessionStorageWarning: 'True MemorySessions: 2 replicas keep their sessions in memory…' },
+    holds: false,
+  },
+  {
+    what: 'rate limits that several replicas count each for itself',
+    given: [server(`replicas: 2, ${limited}`)],
+    of: 'MCPServer/it',
+    says: {
+      RateLimitWarning: 'True CountedByEachPod: each of 2 pods counts calls by itself…',
+      Valid: 'True ConfigValid',
+    },
+    holds: false,
+  },
+  {
+    what: 'rate limits of as many pods as an autoscaler says',
+    given: [
+      proxy(limited),
+      'kind: Observation\nmetadata: {name: it}\nobservation: {kind: MCPRemoteProxy, replicas: 3, readyReplicas: 3}',
+    ],
+    of: 'MCPRemoteProxy/it',
+    says: { RateLimitWarning: 'True CountedByEachPod: each of 3 pods…' },
+    holds: false,
+  },
+  {
+    what: 'rate limits per user where nobody knows the users',
+    given: [
+      server('externalAuthConfigRef: {name: open}, rateLimiting: {perUser: {maxTokens: 1, refillPeriod: 1s}}'),
+      external,
+    ],
+    of: 'MCPServer/it',
+    says: { RateLimitWarning: 'True NoUsers: callers are anonymous…' },
     holds: false,
   },
 ]

@@ -1,0 +1,156 @@
+import type { Logger } from 'pino'
+import type { GatewayConfig } from '../../config/gateway.ts'
+import type { RateLimitStatus } from '../../config/status.ts'
+import type { Caller } from '../../identity/caller.ts'
+import type { Observation, Observe, Operation } from '../../telemetry/observe.ts'
+import type { Buckets, Taken } from './buckets.ts'
+import { type Limit, Limits } from './limits.ts'
+import { MemoryBuckets } from './memory-buckets.ts'
+import { userKey } from './user-key.ts'
+
+/** A call may not be made now. */
+export interface Refusal {
+  /** In how many seconds it may; at least one. */
+  readonly retryAfterSeconds: number
+}
+
+interface RateLimitsOptions {
+  readonly observe: Observe
+  readonly log: Logger
+  /** What buckets in memory may take. */
+  readonly mostBytes: number
+}
+
+/** What became of a limit's buckets. */
+interface Refusals {
+  count: number
+  /** Milliseconds since 1970. */
+  last: number
+  /** Until when the last one that was refused has to wait. */
+  until: number
+}
+
+/**
+ * Decides of each tool call whether it is made now. Where the buckets can't be had (Redis is away) every call is: a limit
+ * protects backends, and what protects must not be what takes them down. That is counted, told on `/status` and measured.
+ */
+export class RateLimits {
+  readonly #options: RateLimitsOptions
+  readonly #memory: MemoryBuckets
+  readonly #refusals = new Map<string, Refusals>()
+  #limits = new Limits(undefined)
+  #buckets: Buckets
+  #allowed = 0
+  #refused = 0
+  #unchecked = 0
+  /** Whether the last calls went unchecked. */
+  #isAway = false
+
+  constructor(options: RateLimitsOptions) {
+    this.#options = options
+    this.#memory = new MemoryBuckets(options)
+    this.#buckets = this.#memory
+  }
+
+  /** Puts limits in force. Buckets of limits that were there before go on from what they hold. */
+  apply(config: GatewayConfig['rateLimiting']): void {
+    this.#limits = new Limits(config)
+    const known = new Set(this.#limits.all.map(({ id }) => id))
+    for (const id of this.#refusals.keys()) if (!known.has(id)) this.#refusals.delete(id)
+  }
+
+  /** Where buckets are from now on; undefined: in memory. */
+  follow(buckets: Buckets | undefined): void {
+    this.#buckets = buckets ?? this.#memory
+    this.#isAway = false
+  }
+
+  /**
+   * Takes what a call costs. Undefined where it may be made; never rejects. `tool`: the name that the caller calls.
+   * `parent`: what the call is a part of.
+   */
+  take(
+    caller: Caller,
+    tool: string,
+    parent: Observation | undefined,
+  ): Refusal | undefined | Promise<Refusal | undefined> {
+    const limits = this.#limits.forTool(tool)
+    if (limits.length === 0) return undefined
+    const observed = this.#options.observe(operations[this.#buckets.store], { parent })
+    const taken = this.#buckets.take(limits, userKey(caller))
+    if (!(taken instanceof Promise)) return this.#decided(taken, observed)
+    return taken.then(
+      (empty) => this.#decided(empty, observed),
+      (error: Error) => this.#notDecided(error, observed),
+    )
+  }
+
+  #decided(empty: Taken, observed: Observation): Refusal | undefined {
+    if (this.#isAway) this.#options.log.info('rate limits are checked again')
+    this.#isAway = false
+    if (empty.length === 0) {
+      this.#allowed++
+      observed.end({ result: 'ok' })
+      return undefined
+    }
+    this.#refused++
+    for (const { limit, waitMs } of empty) this.#note(limit, waitMs)
+    observed.end({ result: 'denied', code: 'rate_limited' })
+    const waitMs = Math.max(...empty.map((one) => one.waitMs))
+    return { retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)) }
+  }
+
+  #notDecided(error: Error, observed: Observation): undefined {
+    this.#unchecked++
+    if (!this.#isAway) this.#options.log.warn({ err: error }, 'rate limits can’t be checked, calls are let through')
+    this.#isAway = true
+    observed.end({ result: 'error', code: 'unavailable' })
+    return undefined
+  }
+
+  #note({ id }: Limit, waitMs: number): void {
+    const refusals = this.#refusals.get(id) ?? { count: 0, last: 0, until: 0 }
+    refusals.count++
+    refusals.last = Date.now()
+    refusals.until = refusals.last + waitMs
+    this.#refusals.set(id, refusals)
+  }
+
+  /** Its part of `/status`; null without limits. */
+  get status(): RateLimitStatus | null {
+    if (this.#limits.all.length === 0) return null
+    const now = Date.now()
+    return {
+      store: this.#buckets.store,
+      allowed: this.#allowed,
+      refused: this.#refused,
+      unchecked: this.#unchecked,
+      limits: this.#limits.all.map(({ id, bucket, tool, maxTokens, refillPeriod }) => {
+        const { count = 0, last, until = 0 } = this.#refusals.get(id) ?? {}
+        return {
+          bucket,
+          tool: tool ?? null,
+          maxTokens,
+          refillPeriod,
+          refused: count,
+          lastRefused: last === undefined ? null : new Date(last).toISOString(),
+          refuses: now < until,
+        }
+      }),
+    }
+  }
+
+  /** What people should know of: why limits are not what they ought to be. */
+  get problems(): readonly string[] {
+    if (this.#limits.all.length === 0) return []
+    return [
+      ...(this.#isAway ? ['Redis is away: calls are let through without being counted'] : []),
+      ...(this.#memory.isCrowded ? ['there is no room for the buckets of more users: new ones share one'] : []),
+    ]
+  }
+}
+
+const operations: Readonly<Record<Buckets['store'], Operation>> = {
+  memory: { kind: 'limit', name: 'memory' },
+  redis: { kind: 'limit', name: 'redis' },
+}

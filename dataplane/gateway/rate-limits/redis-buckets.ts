@@ -1,0 +1,95 @@
+import { createHash } from 'node:crypto'
+import type { PromptRedis } from '../../storage/prompt-redis.ts'
+import type { RedisClient } from '../../storage/redis.ts'
+import { ROUNDING } from './bucket.ts'
+import { ALL_TAKEN, type Buckets, bucketName, type Empty, type Taken } from './buckets.ts'
+import type { Limit } from './limits.ts'
+
+/**
+ * Takes from the buckets KEYS, all or none. ARGV: for each the tokens that it holds when it is full, and its period in
+ * microseconds. A bucket is its tokens and when that was; one that is not there is full, and that is when it expires. Gives
+ * a flat list of the empty ones: their numbers, and in how many milliseconds each holds a token.
+ * The clock is that of Redis, so that those of the replicas need not agree; where it was set back, or another server took
+ * over whose clock is behind, nobody waits until it has caught up. A text that is no bucket counts as a full one.
+ */
+const TAKE = `
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local left, empty = {}, {}
+for i, key in ipairs(KEYS) do
+  local most, period = tonumber(ARGV[2 * i - 1]), tonumber(ARGV[2 * i])
+  local tokens = most
+  local kept = redis.call('GET', key)
+  local before, at = string.match(kept or '', '^(%S+) (%S+)$')
+  before, at = tonumber(before), tonumber(at)
+  if before and at and before >= 0 then
+    if at > now then
+      at = now
+      redis.call('SET', key, string.format('%.9g %.0f', before, now), 'KEEPTTL')
+    end
+    tokens = math.min(most, before + (now - at) * most / period)
+  end
+  if tokens < 1 - ${ROUNDING} then
+    empty[#empty + 1] = i
+    empty[#empty + 1] = math.ceil((1 - tokens) * period / most / 1000)
+  end
+  left[i] = tokens - 1
+end
+if #empty > 0 then return empty end
+for i, key in ipairs(KEYS) do
+  local most, period = tonumber(ARGV[2 * i - 1]), tonumber(ARGV[2 * i])
+  local full = math.ceil((most - left[i]) * period / most / 1000)
+  redis.call('SET', key, string.format('%.9g %.0f', left[i], now), 'PX', string.format('%.0f', math.max(full, 1)))
+end
+return empty`
+
+const DIGEST = createHash('sha1').update(TAKE).digest('hex')
+/** A call waits no longer for its limits than this; it takes a fraction of a millisecond while Redis is well. */
+const LONGEST_MS = 500
+
+/** Buckets that all replicas of a gateway share. One command, and so one round trip, for all buckets of a call. */
+export class RedisBuckets implements Buckets {
+  readonly store = 'redis'
+  readonly #redis: PromptRedis
+  readonly #prefix: string
+
+  /** `prefix`: of all keys, with the hash tag that keeps them in one slot of a Cluster. */
+  constructor(redis: PromptRedis, prefix: string) {
+    this.#redis = redis
+    this.#prefix = `${prefix}limit:`
+  }
+
+  async take(limits: readonly Limit[], user: string): Promise<Taken> {
+    const keys = limits.map((limit) => this.#prefix + bucketName(limit, user))
+    const sizes = limits.flatMap(({ maxTokens, periodMs }) => [maxTokens, periodMs * 1000])
+    const empty = await inTime(this.#redis.ask((redis) => evaluate(redis, keys, sizes)))
+    return empty.length === 0 ? ALL_TAKEN : emptyOf(empty, limits)
+  }
+}
+
+/** Redis is sent the script itself where it does not know it: after a restart, and after a failover. */
+async function evaluate(redis: RedisClient, keys: readonly string[], sizes: readonly number[]): Promise<number[]> {
+  try {
+    return (await redis.evalsha(DIGEST, keys.length, ...keys, ...sizes)) as number[]
+  } catch (error) {
+    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
+    return (await redis.eval(TAKE, keys.length, ...keys, ...sizes)) as number[]
+  }
+}
+
+function emptyOf(flat: readonly number[], limits: readonly Limit[]): Taken {
+  const empty: Empty[] = []
+  for (let at = 0; at < flat.length; at += 2)
+    empty.push({ limit: limits[(flat[at] as number) - 1] as Limit, waitMs: flat[at + 1] as number })
+  return empty
+}
+
+async function inTime<T>(asked: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(() => late.reject(new Error(`no answer within ${LONGEST_MS} ms`)), LONGEST_MS)
+  try {
+    return await Promise.race([asked, late.promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,66 @@
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import type { ClusterView } from '../../model/view.ts'
+import type { Conditions } from '../outcome/conditions.ts'
+
+type RateLimiting = GatewayConfig['rateLimiting']
+
+/** Limits of tool calls as the data plane reads them: tools by name. */
+export function rateLimitsOf(rateLimiting: RateLimiting): Pick<GatewayConfig, 'rateLimiting'> {
+  if (rateLimiting === undefined) return {}
+  const { tools } = rateLimiting
+  if (tools === undefined) return { rateLimiting }
+  return { rateLimiting: { ...rateLimiting, tools: [...tools].sort((a, b) => (a.name < b.name ? -1 : 1)) } }
+}
+
+interface Limited {
+  readonly rateLimiting?: RateLimiting
+  readonly sessionStorage?: { readonly provider: 'memory' | 'redis' } | undefined
+  /** How many pods are asked for, or run where that is left to somebody else (an autoscaler). */
+  readonly replicas: number
+  /** Whether nobody knows who calls. */
+  readonly isAnonymous: boolean
+}
+
+interface Proxy {
+  readonly kind: string
+  readonly metadata: { readonly namespace: string; readonly name: string }
+  readonly spec: Pick<Limited, 'rateLimiting' | 'sessionStorage'> & { readonly oidcConfigRef?: object }
+}
+
+/** What `warnOfRateLimits` takes, of a proxy; `replicas` undefined where an autoscaler says how many there are. */
+export function limitedOf(
+  { kind, metadata, spec }: Proxy,
+  replicas: number | undefined,
+  view: Pick<ClusterView, 'observe'>,
+): Limited {
+  return {
+    rateLimiting: spec.rateLimiting,
+    sessionStorage: spec.sessionStorage,
+    replicas: replicas ?? view.observe(kind, metadata.namespace, metadata.name)?.replicas ?? 1,
+    isAnonymous: spec.oidcConfigRef === undefined,
+  }
+}
+
+/** `RateLimitWarning`: limits that hold less, or others, than they seem to. */
+export function warnOfRateLimits(
+  { rateLimiting, sessionStorage, replicas, isAnonymous }: Limited,
+  conditions: Conditions,
+): void {
+  if (rateLimiting === undefined) return
+  const { perUser, tools = [] } = rateLimiting
+  const countsUsers = perUser !== undefined || tools.some((tool) => tool.perUser !== undefined)
+  if (replicas > 1 && sessionStorage?.provider !== 'redis')
+    conditions.set(
+      'RateLimitWarning',
+      'True',
+      'CountedByEachPod',
+      `each of ${replicas} pods counts calls by itself, so that ${replicas} times as many are let through: set sessionStorage.provider redis`,
+    )
+  else if (countsUsers && isAnonymous)
+    conditions.set(
+      'RateLimitWarning',
+      'True',
+      'NoUsers',
+      'callers are anonymous, so that limits per user are for all of them together: set oidcConfigRef',
+    )
+}

@@ -1,0 +1,58 @@
+import type { VirtualMCPServer } from '../../../crds/index.ts'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { sortedKeys } from '../../render/object/canonical.ts'
+import { sharedShaping, type ToolShaping } from '../configs/mcp-tool-config.ts'
+import type { Resolver } from '../references/resolver.ts'
+
+type Aggregation = NonNullable<NonNullable<VirtualMCPServer['spec']['config']>['aggregation']>
+
+function toolShaping(tools: Aggregation['tools'], resolver: Resolver): ToolShaping[] {
+  const shaped = (tools ?? []).map(({ workload, filter, overrides, excludeAll, toolConfigRef }): ToolShaping => {
+    const shared = sharedShaping(toolConfigRef, resolver)
+    const names = filter ? [...filter].sort() : shared?.filter
+    const replaced = { ...shared?.overrides, ...overrides }
+    return {
+      workload,
+      ...(names === undefined ? {} : { filter: names }),
+      ...(Object.keys(replaced).length === 0 ? {} : { overrides: sortedKeys(replaced) }),
+      ...(excludeAll === undefined ? {} : { excludeAll }),
+    }
+  })
+  return shaped.sort((a, b) => (a.workload < b.workload ? -1 : 1))
+}
+
+/** Names that overrides give to tools of two backends; others are known to the gateway alone. */
+function overrideClashes(strategy: string, shapings: readonly ToolShaping[]): string[] {
+  if (strategy !== 'manual') return []
+  const owners = new Map<string, string[]>()
+  for (const { workload, filter, overrides, excludeAll } of shapings) {
+    const names = Object.values(overrides ?? {}).flatMap(({ name }) => (name === undefined ? [] : [name]))
+    for (const name of excludeAll ? [] : new Set(names))
+      if (filter === undefined || filter.includes(name)) owners.set(name, [...(owners.get(name) ?? []), workload])
+  }
+  return [...owners]
+    .filter(([, workloads]) => workloads.length > 1)
+    .map(([name, workloads]) => `${name} is a tool of ${workloads.join(' and ')}`)
+    .sort()
+}
+
+/** How the tools of all backends become one set, as the gateway reads it; what can't be had is noted in the resolver's problems. */
+export function aggregationOf(
+  aggregation: Aggregation | undefined,
+  resolver: Resolver,
+): Pick<GatewayConfig, 'aggregation'> {
+  if (!aggregation) return {}
+  const tools = toolShaping(aggregation.tools, resolver)
+  const { conflictResolution, conflictResolutionConfig, defaultToolVisibility, excludeAllTools } = aggregation
+  for (const message of overrideClashes(conflictResolution, tools))
+    resolver.problems.add('Valid', 'AggregationConflict', { pointer: '/spec/config/aggregation', message })
+  return {
+    aggregation: {
+      conflictResolution,
+      ...(conflictResolutionConfig === undefined ? {} : { conflictResolutionConfig }),
+      ...(defaultToolVisibility === 'deny' ? { defaultToolVisibility } : {}),
+      ...(excludeAllTools === undefined ? {} : { excludeAllTools }),
+      ...(tools.length === 0 ? {} : { tools }),
+    },
+  }
+}

@@ -1,0 +1,41 @@
+/** What docs/rate-limits.md says to apply is valid and reaches the pods; the status that it shows is the real one’s shape. */
+import { readFileSync } from 'node:fs'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parseAllDocuments } from 'yaml'
+import { DEFAULT_GROUP, validateObject } from '../../crds/index.ts'
+import { startGateway } from '../support/gateway/gateway.ts'
+import { condition, configText, plansOfText } from '../support/operator/plans.ts'
+
+const text = readFileSync(new URL('../../docs/rate-limits.md', import.meta.url), 'utf8')
+const blocks = (language: string) =>
+  [...text.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map((match) => match[1] as string)
+const [proxy = '', gateway = ''] = blocks('yaml')
+
+test('the examples are valid, and are in the configurations', () => {
+  for (const block of [proxy, gateway])
+    for (const document of parseAllDocuments(block))
+      assert.equal(validateObject(document.toJS() as never, DEFAULT_GROUP), [])
+  const server = plansOfText(proxy).get('MCPServer/search')
+  assert.is(condition(server, 'Valid'), 'True ConfigValid')
+  assert.is(condition(server, 'RateLimitWarning'), undefined)
+  assert.match(configText(server), /rateLimiting:\n {2}shared:/)
+  const tools = plansOfText(gateway).get('VirtualMCPServer/tools')
+  assert.is(condition(tools, 'Valid'), 'True ConfigValid')
+  assert.match(configText(tools), 'name: search_reindex')
+})
+
+test('the status has the fields of a real one', async () => {
+  const [shown] = blocks('json').map((block) => JSON.parse(block).rateLimits)
+  const rateLimiting = { shared: { maxTokens: 1, refillPeriod: '1m' } }
+  const real = await startGateway({ backends: [], rateLimiting })
+  try {
+    const { rateLimits } = (await real.status()) as any
+    assert.equal(Object.keys(shown), Object.keys(rateLimits))
+    assert.equal(Object.keys(shown.limits[0]), Object.keys(rateLimits.limits[0]))
+  } finally {
+    await real.close()
+  }
+})
+
+test.run()

@@ -1,0 +1,34 @@
+/** The sample of rate limits, run as its README says. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { temporaryFolder } from '../support/folder.ts'
+import { postModern } from '../support/gateway/post.ts'
+import { RunningPortico } from '../support/operator/running-portico.ts'
+
+test('the second call of get-sum, and the fourth of all, have to wait', async () => {
+  const folder = temporaryFolder()
+  const portico = new RunningPortico(['samples/rate-limits', '--state', `${folder.path}/state`])
+  try {
+    const { endpoints } = await portico.ready()
+    const { url, admin } = endpoints.find(({ kind }) => kind === 'VirtualMCPServer') ?? { url: '', admin: '' }
+    const call = async (name: string, args: object) =>
+      (await postModern(url, 'tools/call', { name: `everything_${name}`, arguments: args })).json.result
+    const sum = () => call('get-sum', { a: 2, b: 3 })
+    const echo = () => call('echo', { message: 'hello' })
+    assert.is((await sum()).isError, undefined)
+    assert.ok((await sum()).structuredContent.retryAfterSeconds > 30)
+    for (let made = 0; made < 2; made++) assert.is((await echo()).isError, undefined)
+    assert.ok((await echo()).structuredContent.retryAfterSeconds <= 20)
+    const { rateLimits } = (await (await fetch(`${admin}/status`)).json()) as any
+    assert.equal(
+      rateLimits.limits.map(({ refuses }: { refuses: boolean }) => refuses),
+      [true, true],
+    )
+  } finally {
+    portico.signal('SIGTERM')
+    await portico.ended()
+    folder[Symbol.dispose]()
+  }
+})
+
+test.run()
