@@ -22,7 +22,9 @@ export function generatedFiles(): ReadonlyMap<string, string> {
 
 /** Files that lie where generated ones lie and are none: of a kind that is gone, for example. */
 const orphans = (generated: ReadonlyMap<string, string>) =>
-  globSync(['crds/*.yaml', 'operator/deploy/**/*.yaml'], { cwd: root }).filter((path) => !generated.has(path))
+  globSync(['crds/*.yaml', 'operator/deploy/**/*.{yaml,json,txt,md}'], { cwd: root }).filter(
+    (path) => !generated.has(path),
+  )
 
 const committed = (path: string) => {
   try {

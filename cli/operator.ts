@@ -73,7 +73,7 @@ async function release(given: Given, group: string, kubeConfig: PooledKubeConfig
 /** How this process learns that it is the last: in a pod, from what the pod is of and has its rights from. */
 async function removalOf(
   { env }: Io,
-  group: string,
+  of: { readonly group: string; readonly namespaces: readonly string[] },
   kubeConfig: PooledKubeConfig,
   onGoing: () => void,
 ): Promise<Pick<ControllerOptions, 'removal'>> {
@@ -81,7 +81,12 @@ async function removalOf(
   if (!pod || !namespace) return {}
   const api = new ApiServer(kubeConfig, 'portico-operator')
   const isRemoved = await watchRemoval(api, { namespace, pod })
-  const rights = new OwnRights(kubeConfig, api, namespace, rightsFinalizerName(group))
+  const rights = new OwnRights(
+    kubeConfig,
+    api,
+    { namespace, lookedAfter: of.namespaces },
+    rightsFinalizerName(of.group),
+  )
   return { removal: { isRemoved, rights, onGoing } }
 }
 
@@ -185,7 +190,7 @@ one works, the others wait.`,
       identity: `${ownName}_${randomUUID()}`,
       readStatus: io.env['KUBERNETES_SERVICE_HOST'] ? () => readStatusByAddress : readStatusByProxy,
       log,
-      ...(await removalOf(io, group, kubeConfig, () => removed.abort())),
+      ...(await removalOf(io, { group, namespaces: given.texts('namespace') }, kubeConfig, () => removed.abort())),
       ...(given.flag('leader-elect') ? { lease: { namespace: ownNamespace, name: LEASE } } : {}),
     })
     const listeners = await serve(operator, addresses, log, group)

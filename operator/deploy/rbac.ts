@@ -60,11 +60,21 @@ export const ownRightsRule = (name: string): PolicyRule => ({
 })
 
 /**
- * What the operator may do in its own namespace, wherever it works: leader election, reading its own image, and whether
- * it is being removed.
+ * What the operator may do in its own namespace, wherever it works: leader election, reading its own image, whether it is
+ * being removed, and to keep what it has these very rights from until it has let go of what it holds.
+ *
+ * @param account name of its ServiceAccount
+ * @param role name of the Role of these rules, and of its binding
  */
-export const leaseRules: PolicyRule[] = [
+export const leaseRules = (account: string, role: string): PolicyRule[] => [
   { apiGroups: ['coordination.k8s.io'], resources: ['leases'], verbs: ['get', 'create', 'update'] },
   { apiGroups: [''], resources: ['namespaces', 'pods'], verbs: ['get'] },
   { apiGroups: ['apps'], resources: ['deployments'], verbs: ['get'] },
+  { apiGroups: [''], resources: ['serviceaccounts'], resourceNames: [account], verbs: ['get', 'patch'] },
+  {
+    apiGroups: ['rbac.authorization.k8s.io'],
+    resources: ['roles', 'rolebindings'],
+    resourceNames: [role],
+    verbs: ['get', 'patch'],
+  },
 ]

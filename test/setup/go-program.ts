@@ -1,6 +1,6 @@
 /**
- * The programs that are built from Go modules of ours: `kube` (a Kubernetes control plane and node in one file), `dns`
- * (CoreDNS) and `pause`.
+ * The programs that are built from Go modules of ours: `kube` (a Kubernetes control plane and node in one file), `helm`,
+ * `dns` (CoreDNS) and `pause`.
  */
 import { existsSync, readdirSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,6 +23,7 @@ const version = `-X k8s.io/component-base/version.gitVersion=v${KUBERNETES} -X k
 const isStatic = { CGO_ENABLED: '0' }
 const modules = {
   kube: { folder: join(tests, 'cluster/kube'), prefix: `kube-${KUBERNETES}`, linker: `-s -w ${version}`, env: {} },
+  helm: { folder: join(tests, 'cluster/helm'), prefix: 'helm', linker: '-s -w', env: isStatic },
   dns: { folder: join(tests, 'e2e/go/dns'), prefix: 'dns', linker: '-s -w', env: isStatic },
   pause: { folder: join(tests, 'e2e/go/pause'), prefix: 'pause', linker: '-s -w', env: isStatic },
 } satisfies Record<string, GoModule>

@@ -118,6 +118,7 @@ const containerNode: readonly Need[] = [
 export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
   'image/portico.ts': [git, { name: AUTHORITIES, present: () => existsSync(AUTHORITIES), debian: ['ca-certificates'] }],
   'test/cluster/support/binary.ts': [kubernetes(CONTROL_PLANE)],
+  'test/cluster/support/helm.ts': [goNeed('helm', 'Helm, built from its Go modules', 2)],
   'test/dataplane/registry/sources/source-git.test.ts': [git],
   'test/docs/readme.test.ts': [program('bash'), program('curl')],
   'test/docs/registry.test.ts': [program('bash'), program('curl')],

@@ -16,6 +16,8 @@ const VALUE = /^([A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?$/
 /** The namespace and the label of the operator's pods, as operator/deploy installs them. */
 export const OPERATOR_NAMESPACE = 'portico-system'
 export const OPERATOR_NAME = 'portico-operator'
+/** The Role for what it does in its own namespace. */
+export const OPERATOR_LEASE_ROLE = `${OPERATOR_NAME}-lease`
 
 const inNamespace = (namespace: string, labels?: Readonly<Record<string, string>>): AdminPeer => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },

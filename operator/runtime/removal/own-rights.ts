@@ -3,7 +3,7 @@ import type { PooledKubeConfig } from '../../cluster/kubernetes/kube-config.ts'
 import { patchTogether } from '../../cluster/kubernetes/patch-together.ts'
 import { pathOf, type Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
-import { OPERATOR_NAME } from '../../render/network/admin-peers.ts'
+import { OPERATOR_LEASE_ROLE, OPERATOR_NAME } from '../../render/network/admin-peers.ts'
 
 const METADATA = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1'
 const STRATEGIC = 'application/strategic-merge-patch+json'
@@ -20,9 +20,9 @@ export const clusterRights: readonly Resource[] = [
   rbac('clusterrolebindings', 'ClusterRoleBinding'),
   rbac('clusterroles', 'ClusterRole'),
 ]
+const roleRights: readonly Resource[] = [rbac('rolebindings', 'RoleBinding'), rbac('roles', 'Role')]
 export const namespacedRights: readonly Resource[] = [
-  rbac('rolebindings', 'RoleBinding'),
-  rbac('roles', 'Role'),
+  ...roleRights,
   { group: '', version: 'v1', plural: 'serviceaccounts', kind: 'ServiceAccount' },
 ]
 
@@ -47,16 +47,29 @@ export class OwnRights {
   readonly #finalizer: string
   readonly #candidates: readonly { readonly kind: string; readonly path: string }[]
 
-  /** @param namespace where the operator runs */
-  constructor(config: PooledKubeConfig, api: ApiServer, namespace: string, finalizer: string) {
+  /** @param where the namespace in which the operator runs, and those that it looks after where these aren't all */
+  constructor(
+    config: PooledKubeConfig,
+    api: ApiServer,
+    where: { readonly namespace: string; readonly lookedAfter: readonly string[] },
+    finalizer: string,
+  ) {
     this.#api = api
     this.#config = config
     this.#finalizer = finalizer
-    const pathIn = (scope?: string) => (resource: Resource) => ({
-      kind: resource.kind,
-      path: pathOf(resource, scope, OPERATOR_NAME),
-    })
-    this.#candidates = [...clusterRights.map(pathIn()), ...namespacedRights.map(pathIn(namespace))]
+    const pathIn =
+      (scope?: string, name = OPERATOR_NAME) =>
+      (resource: Resource) => ({ kind: resource.kind, path: pathOf(resource, scope, name) })
+    const { namespace, lookedAfter } = where
+    const others = lookedAfter.filter((one) => one !== namespace)
+    // Where it works elsewhere only, this Role alone lets it take the finalizer off its ServiceAccount.
+    const isElsewhere = others.length > 0 && others.length === lookedAfter.length
+    this.#candidates = [
+      ...clusterRights.map(pathIn()),
+      ...namespacedRights.map(pathIn(namespace)),
+      ...(isElsewhere ? roleRights.map(pathIn(namespace, OPERATOR_LEASE_ROLE)) : []),
+      ...others.flatMap((one) => roleRights.map(pathIn(one))),
+    ]
   }
 
   /** Reads all of them. What isn't there, or may not be read, belongs to the other variant. */

@@ -1,0 +1,121 @@
+import type { KindDeclaration } from '../../crds/define.ts'
+import { crdFor } from '../../crds/structural.ts'
+import packageJson from '../../package.json' with { type: 'json' }
+import { canonicalYaml } from '../render/object/canonical.ts'
+import { notes, readme, schema, valuesYaml } from './chart-texts.ts'
+import { HEADER } from './kustomize.ts'
+import {
+  clusterRights,
+  deployment,
+  type Installation,
+  leaseRights,
+  namespaceRights,
+  serviceAccount,
+} from './objects.ts'
+import { Template } from './template.ts'
+
+const CHART = {
+  apiVersion: 'v2',
+  name: 'portico',
+  description: packageJson.description,
+  type: 'application',
+  version: packageJson.version,
+  appVersion: packageJson.version,
+  // CEL rules in CRDs.
+  kubeVersion: '>=1.29.0-0',
+}
+
+const IMAGE =
+  '{{ $.Values.image.repository }}{{ with $.Values.image.digest }}@{{ . }}{{ else }}:{{ $.Values.image.tag | default $.Chart.AppVersion }}{{ end }}'
+
+const ARGUMENTS = [
+  ['range $.Values.namespaces', '--namespace', '{{ ternary "$(POD_NAMESPACE)" . (eq . $.Release.Namespace) | quote }}'],
+  ['with $.Values.dataPlaneImage', '--image', '{{ . | quote }}'],
+  ['with $.Values.workers', '--workers', '{{ . | quote }}'],
+  ['if eq $.Values.podTemplate "any"', '--pod-template', 'any'],
+  ['range $.Values.adminFrom', '--admin-from', '{{ . | quote }}'],
+] as const
+
+const KEEP = `{{- if $.Values.crds.keep }}
+annotations:
+  helm.sh/resource-policy: keep
+{{- end }}`
+
+const LOG_LEVEL = `{{- if ne $.Values.logLevel "info" }}
+- name: PORTICO_LOG_LEVEL
+  value: {{ $.Values.logLevel }}
+{{- end }}`
+
+/** The installation as the chart has it: with places for the values. */
+function withPlaces(template: Template): Installation {
+  const optional = (name: string) => ({ [name]: template.optional(`$.Values.${name}`) })
+  return {
+    group: template.text('$.Values.apiGroup'),
+    namespace: template.text('$.Release.Namespace'),
+    image: template.code(IMAGE),
+    replicas: template.code('{{ $.Values.replicas }}'),
+    args: ARGUMENTS.map(([when, name, value]) => template.lines(`{{- ${when} }}\n- ${name}\n- ${value}\n{{- end }}`)),
+    resources: template.optional('$.Values.resources'),
+    runAsUser: optional('runAsUser'),
+    more: {
+      account: { annotations: template.optional('$.Values.serviceAccountAnnotations') },
+      podMetadata: { annotations: template.optional('$.Values.podAnnotations') },
+      podLabels: { [template.keys('$.Values.podLabels')]: '' },
+      pod: {
+        ...optional('imagePullSecrets'),
+        ...optional('nodeSelector'),
+        ...optional('tolerations'),
+        ...optional('affinity'),
+        ...optional('topologySpreadConstraints'),
+        ...optional('priorityClassName'),
+      },
+      container: { imagePullPolicy: template.optional('$.Values.image.pullPolicy') },
+      env: [template.lines(LOG_LEVEL)],
+    },
+  }
+}
+
+const when = (condition: string, text: string) => `{{- ${condition} }}\n---\n${text}{{- end }}\n`
+
+function rbac(kinds: readonly KindDeclaration[]): string {
+  const template = new Template()
+  const installation = withPlaces(template)
+  const each = template.text('$namespace')
+  return [
+    template.write([serviceAccount(installation), ...leaseRights(installation)]),
+    when('if not $.Values.namespaces', template.write(clusterRights(kinds, installation))),
+    when('range $namespace := $.Values.namespaces', template.write(namespaceRights(kinds, installation, each))),
+  ].join('')
+}
+
+function operator(): string {
+  const template = new Template()
+  return template.write([deployment(withPlaces(template))])
+}
+
+/** CRDs are templates: what lies in a chart's crds/ has no values, is never upgraded and can't be left out by a value. */
+function crds(kinds: readonly KindDeclaration[]): string {
+  const template = new Template()
+  const group = template.text('$.Values.apiGroup')
+  const definitions = kinds
+    .toSorted((one, other) => (one.plural < other.plural ? -1 : 1))
+    .map((kind) => {
+      const definition = crdFor(kind, group)
+      return { ...definition, metadata: { ...definition.metadata, [template.lines(KEEP)]: '' } }
+    })
+  return `{{- if $.Values.crds.install }}\n${template.write(definitions)}{{- end }}\n`
+}
+
+/** The Helm chart, as files by path below its folder. */
+export function chartFiles(kinds: readonly KindDeclaration[], group: string): Map<string, string> {
+  return new Map([
+    ['Chart.yaml', HEADER + canonicalYaml(CHART)],
+    ['values.yaml', HEADER + valuesYaml(group)],
+    ['values.schema.json', schema()],
+    ['README.md', readme(group)],
+    ['templates/NOTES.txt', notes()],
+    ['templates/crds.yaml', crds(kinds)],
+    ['templates/rbac.yaml', rbac(kinds)],
+    ['templates/operator.yaml', operator()],
+  ])
+}

@@ -1,0 +1,115 @@
+import type { KindDeclaration } from '../../crds/define.ts'
+import { OPERATOR_LEASE_ROLE, OPERATOR_NAME } from '../render/network/admin-peers.ts'
+import { leaseRules, operatorRules, ownRightsRule, type PolicyRule } from './rbac.ts'
+
+const NAME = OPERATOR_NAME
+const RBAC = 'rbac.authorization.k8s.io'
+
+/** What differs between installations. Helm's chart has places in its stead, which are strings. */
+export interface Installation {
+  readonly group: string
+  /** Where the operator runs. */
+  readonly namespace: string
+  readonly image: string
+  readonly replicas: number | string
+  /** Further arguments of the command. */
+  readonly args: readonly string[]
+  readonly resources: object | string
+  readonly runAsUser: object
+  /** Added where it says. */
+  readonly more?: Readonly<Record<'account' | 'podMetadata' | 'podLabels' | 'pod' | 'container', object>> & {
+    readonly env: readonly (object | string)[]
+  }
+}
+
+export const labels = { 'app.kubernetes.io/name': NAME, 'app.kubernetes.io/part-of': 'portico' }
+const metadata = (name: string, namespace?: string) => ({ name, ...(namespace !== undefined && { namespace }), labels })
+
+export const DEFAULT_RESOURCES = { limits: { memory: '512Mi' }, requests: { cpu: '50m', memory: '192Mi' } }
+export const DEFAULT_USER = 65_532
+export const DEFAULT_REPLICAS = 2
+
+const binding = (kind: string, name: string, installation: Installation, namespace?: string) => ({
+  apiVersion: `${RBAC}/v1`,
+  kind: `${kind}Binding`,
+  metadata: metadata(name, namespace),
+  roleRef: { apiGroup: RBAC, kind, name },
+  subjects: [{ kind: 'ServiceAccount', name: NAME, namespace: installation.namespace }],
+})
+
+const role = (name: string, rules: readonly PolicyRule[], installation: Installation, namespace: string) => [
+  { apiVersion: `${RBAC}/v1`, kind: 'Role', metadata: metadata(name, namespace), rules },
+  binding('Role', name, installation, namespace),
+]
+
+export const namespaceObject = (name: string) => ({ apiVersion: 'v1', kind: 'Namespace', metadata: metadata(name) })
+
+export const serviceAccount = ({ namespace, more }: Installation) => ({
+  apiVersion: 'v1',
+  kind: 'ServiceAccount',
+  metadata: { ...metadata(NAME, namespace), ...more?.account },
+})
+
+/** The right to look after all namespaces. */
+export const clusterRights = (kinds: readonly KindDeclaration[], installation: Installation) => [
+  {
+    apiVersion: `${RBAC}/v1`,
+    kind: 'ClusterRole',
+    metadata: metadata(NAME),
+    rules: [...operatorRules(kinds, installation.group), ownRightsRule(NAME)],
+  },
+  binding('ClusterRole', NAME, installation),
+]
+
+/** The right to look after one namespace. */
+export const namespaceRights = (kinds: readonly KindDeclaration[], installation: Installation, namespace: string) =>
+  role(NAME, operatorRules(kinds, installation.group), installation, namespace)
+
+/** What it may do where it runs, whatever it looks after. */
+export const leaseRights = (installation: Installation) =>
+  role(OPERATOR_LEASE_ROLE, leaseRules(NAME, OPERATOR_LEASE_ROLE), installation, installation.namespace)
+
+const probe = (path: string, periodSeconds: number) => ({ httpGet: { path, port: 'health' }, periodSeconds })
+const fieldOf = (name: string, fieldPath: string) => ({ name, valueFrom: { fieldRef: { fieldPath } } })
+
+/** Replicas of which one leads, under the restricted Pod Security Standard. */
+export function deployment({ group, namespace, image, replicas, args, resources, runAsUser, more }: Installation) {
+  const container = {
+    name: 'operator',
+    image,
+    ...more?.container,
+    args: ['operator', '--leader-elect', '--api-group', group, ...args],
+    env: [
+      fieldOf('POD_NAMESPACE', 'metadata.namespace'),
+      fieldOf('POD_NAME', 'metadata.name'),
+      ...(more ? more.env : []),
+    ],
+    ports: [
+      { name: 'health', containerPort: 8081, protocol: 'TCP' },
+      { name: 'metrics', containerPort: 8080, protocol: 'TCP' },
+    ],
+    livenessProbe: probe('/healthz', 10),
+    readinessProbe: probe('/readyz', 5),
+    resources,
+    securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] }, readOnlyRootFilesystem: true },
+  }
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: metadata(NAME, namespace),
+    spec: {
+      replicas,
+      selector: { matchLabels: { 'app.kubernetes.io/name': NAME } },
+      template: {
+        metadata: { ...more?.podMetadata, labels: { ...labels, ...more?.podLabels } },
+        spec: {
+          serviceAccountName: NAME,
+          terminationGracePeriodSeconds: 20,
+          ...more?.pod,
+          securityContext: { runAsNonRoot: true, ...runAsUser, seccompProfile: { type: 'RuntimeDefault' } },
+          containers: [container],
+        },
+      },
+    },
+  }
+}

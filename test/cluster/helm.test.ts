@@ -1,0 +1,93 @@
+/** The chart on a real API server: installed, upgraded, uninstalled with an operator at work under its rights. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { CHART, helm } from './support/helm.ts'
+import { gateway, group, type Manifest, telemetry, yaml } from './support/manifests.ts'
+import {
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+  eventually as within,
+} from './support/operator-process.ts'
+
+const SYSTEM = 'portico-system'
+let plane: ControlPlane
+let operator: OperatorProcess | undefined
+
+const eventually: typeof within = (check, what) => within(check, what, 90_000)
+
+const called = (...args: string[]): string => {
+  const { status, stdout, stderr } = helm(plane.directory, [
+    ...args,
+    '--namespace',
+    SYSTEM,
+    '--kubeconfig',
+    plane.kubeconfig,
+  ])
+  assert.is(status, 0, stderr)
+  return stdout
+}
+const install = (...args: string[]) => called('install', 'portico', CHART, '--create-namespace', ...args)
+const names = (...args: string[]) => plane.kubectl(['get', ...args, '--ignore-not-found', '-o', 'name']).trim()
+const apply = (...manifests: Manifest[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...manifests) })
+const finalizers = (namespace: string): string[] =>
+  JSON.parse(plane.kubectl(['get', 'mcpotel', 'main', '-n', namespace, '-o', 'json'])).metadata.finalizers ?? []
+const inNamespace = (namespace: string, manifest: Manifest): Manifest => ({
+  ...manifest,
+  metadata: { ...manifest.metadata, namespace },
+})
+
+/** An operator in place of the first pod, which no kubelet runs, and a gateway whose config it holds. */
+async function work(namespace: string, args: readonly string[] = []): Promise<void> {
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+  const pod = await eventually(() => names('pods', '-n', SYSTEM).split('\n')[0]?.replace('pod/', ''), 'a pod')
+  operator = await startOperator(operatorKubeconfig(plane), args, { POD_NAME: pod })
+  await operator.ready()
+  const objects = [group(), telemetry('main'), gateway('front', 'main')].map((one) => inNamespace(namespace, one))
+  await eventually(() => apply(...objects), 'the kinds are served')
+  await eventually(() => finalizers(namespace).includes('portico.dev/in-use'), 'the config is held')
+  await eventually(() => names('configmap', '-n', namespace, '-l', 'app.kubernetes.io/instance=front'), 'children')
+}
+
+async function uninstalled(namespace: string): Promise<void> {
+  called('uninstall', 'portico')
+  await eventually(() => operator?.exited, 'the operator has ended')
+  await eventually(
+    () =>
+      names('sa,role,rolebinding,clusterrole,clusterrolebinding,deploy', '-A').includes('portico-operator') === false,
+    'all of the release is gone',
+  )
+  assert.equal(finalizers(namespace), [], 'the config is let go')
+  assert.is(names('mcpotel,vmcp,mcpg', '-n', namespace).split('\n').length, 3, 'the objects are still there')
+}
+
+test.before(async () => {
+  plane = await startControlPlane()
+})
+test.after(async () => {
+  await operator?.stop('SIGKILL')
+  await plane.stop()
+})
+
+test('a release is installed and upgraded; uninstalled, it leaves the kinds, their objects and nothing held', async () => {
+  const notes = install('--set', 'replicas=1')
+  assert.match(notes, /It looks after all namespaces; the kinds are of the API group portico\.dev/)
+  await work('default')
+  called('upgrade', 'portico', CHART, '--set', 'replicas=2,adminFrom={monitoring}')
+  const { spec } = JSON.parse(plane.kubectl(['get', 'deploy', 'portico-operator', '-n', SYSTEM, '-o', 'json']))
+  assert.is(spec.replicas, 2)
+  assert.ok(spec.template.spec.containers[0].args.includes('monitoring'))
+  await uninstalled('default')
+})
+
+test('a new release takes up what was left, for one other namespace, with no right outside', async () => {
+  plane.kubectl(['create', 'namespace', 'team-a'])
+  const notes = install('--set', 'namespaces={team-a}')
+  assert.match(notes, /It looks after the namespaces team-a;/)
+  assert.is(names('clusterrole', 'portico-operator'), '')
+  await work('team-a', ['--namespace', 'team-a'])
+  await uninstalled('team-a')
+})
+
+test.run()

@@ -1,0 +1,205 @@
+/** The chart, by the real Helm: the same objects as the kustomize base, and values that are refused where they are wrong. */
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse, parseAllDocuments } from 'yaml'
+import { values } from '../../../operator/deploy/values.ts'
+import { kubernetes } from '../../cluster/support/binary.ts'
+import { CHART, helm } from '../../cluster/support/helm.ts'
+
+const DEPLOY = join(CHART, '../..')
+const home = mkdtempSync(join(realpathSync(tmpdir()), 'portico-helm-'))
+test.after(() => rmSync(home, { recursive: true, force: true }))
+
+type Found = { kind: string; metadata: { name: string; namespace?: string } } & Record<string, any>
+
+const byName = (yaml: string): Record<string, Found> =>
+  Object.fromEntries(
+    parseAllDocuments(yaml)
+      .map((document) => document.toJS() as Found)
+      .map((one) => [`${one.kind} ${one.metadata.namespace ?? ''}/${one.metadata.name}`, one])
+      .sort(([one], [other]) => ((one as string) < (other as string) ? -1 : 1)),
+  )
+
+function kustomized(folder: string): Record<string, Found> {
+  const [program, ...leading] = kubernetes()('kubectl')
+  return byName(execFileSync(program, [...leading, 'kustomize', folder], { encoding: 'utf8', maxBuffer: 1 << 26 }))
+}
+
+const template = (given: object, namespace = 'portico-system') =>
+  helm(home, ['template', 'portico', CHART, '--namespace', namespace, '--values', '-'], JSON.stringify(given))
+
+function templated(given: object, namespace?: string): Record<string, Found> {
+  const { status, stdout, stderr } = template(given, namespace)
+  assert.is(status, 0, stderr)
+  return byName(stdout)
+}
+
+const operatorOf = (found: Record<string, Found>, namespace = 'portico-system') =>
+  found[`Deployment ${namespace}/portico-operator`]?.['spec'] as Record<string, any>
+const argsOf = (found: Record<string, Found>) => operatorOf(found)['template'].spec.containers[0].args.slice(2)
+
+test('for all namespaces the chart is what kustomize builds, but for the namespace', () => {
+  const { 'Namespace /portico-system': namespace, ...built } = kustomized(DEPLOY)
+  assert.ok(namespace)
+  assert.ok(Object.keys(built).length > 12)
+  assert.equal(templated({ crds: { keep: false } }), built)
+})
+
+test('for one namespace too', () => {
+  const given = { namespaces: ['portico-system'], crds: { install: false } }
+  assert.equal(templated(given), kustomized(join(DEPLOY, 'namespaced')))
+})
+
+test('the overlay in docs/install.md makes what the values beside it make', () => {
+  const text = readFileSync(join(DEPLOY, '../../docs/install.md'), 'utf8')
+  const [overlay = '', given = ''] = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1])
+  const folder = mkdtempSync(join(home, 'overlay-'))
+  writeFileSync(join(folder, 'kustomization.yaml'), overlay.replace('../operator/deploy', relative(folder, DEPLOY)))
+  const { 'Namespace /portico-system': _, ...built } = kustomized(folder)
+  assert.equal(argsOf(built), ['--api-group', 'portico.dev', '--admin-from=monitoring'])
+  const found = templated({ ...parse(given), crds: { keep: false } })
+  assert.equal(argsOf(found), ['--api-group', 'portico.dev', '--admin-from', 'monitoring'])
+  operatorOf(found)['template'].spec.containers[0].args = operatorOf(built)['template'].spec.containers[0].args
+  assert.equal(found, built)
+})
+
+test('unless it is said otherwise the definitions stay when a release goes', () => {
+  for (const [name, one] of Object.entries(templated({}))) {
+    const isDefinition = name.startsWith('CustomResourceDefinition ')
+    assert.is(one.metadata['annotations' as 'name'] !== undefined, isDefinition, name)
+    if (isDefinition) assert.equal((one.metadata as any).annotations, { 'helm.sh/resource-policy': 'keep' })
+  }
+})
+
+test('the API group is a value, of everything', () => {
+  const found = templated({ apiGroup: 'mcp.example.org' })
+  assert.not.match(JSON.stringify(found), 'portico.dev')
+  assert.is(found['CustomResourceDefinition /mcpservers.mcp.example.org']?.['spec'].group, 'mcp.example.org')
+  assert.equal(argsOf(found), ['--api-group', 'mcp.example.org'])
+  assert.equal(found['ClusterRole /portico-operator']?.['rules'][0].apiGroups, ['mcp.example.org'])
+})
+
+test('of several namespaces each has a Role, and none a ClusterRole', () => {
+  const found = templated({ namespaces: ['team-a', '123'] }, 'ops')
+  assert.not(Object.keys(found).some((name) => name.startsWith('ClusterRole')))
+  for (const namespace of ['team-a', '123']) {
+    assert.ok(found[`Role ${namespace}/portico-operator`])
+    assert.equal(found[`RoleBinding ${namespace}/portico-operator`]?.['subjects'][0].namespace, 'ops')
+  }
+  assert.not(found['Role ops/portico-operator'])
+  assert.ok(found['Role ops/portico-operator-lease'])
+  const { args } = operatorOf(found, 'ops')['template'].spec.containers[0]
+  assert.equal(args.slice(4), ['--namespace', 'team-a', '--namespace', '123'])
+})
+
+test('what is set arrives where it belongs', () => {
+  const digest = `sha256:${'0'.repeat(64)}`
+  const toleration = { key: 'dedicated', operator: 'Exists' }
+  const found = templated({
+    image: { repository: 'registry.example/portico', digest, pullPolicy: 'Always' },
+    dataPlaneImage: 'registry.example/plane:2',
+    imagePullSecrets: [{ name: 'pull' }],
+    replicas: 0,
+    workers: 8,
+    podTemplate: 'any',
+    adminFrom: ['monitoring/app.kubernetes.io/name=prometheus', '10.0.0.0/8'],
+    logLevel: 'debug',
+    resources: { limits: { memory: '1Gi' } },
+    runAsUser: null,
+    serviceAccountAnnotations: { 'example.org/role': 'x' },
+    podAnnotations: { 'prometheus.io/scrape': 'true' },
+    podLabels: { team: 'platform' },
+    nodeSelector: { 'kubernetes.io/os': 'linux' },
+    tolerations: [toleration],
+    affinity: { nodeAffinity: {} },
+    topologySpreadConstraints: [{ maxSkew: 1 }],
+    priorityClassName: 'system-cluster-critical',
+  })
+  const { replicas, template: pod } = operatorOf(found)
+  const [container] = pod.spec.containers
+  assert.is(replicas, 0)
+  assert.is(container.image, `registry.example/portico@${digest}`)
+  assert.is(container.imagePullPolicy, 'Always')
+  assert.equal(argsOf(found).slice(2), [
+    '--image',
+    'registry.example/plane:2',
+    '--workers',
+    '8',
+    '--pod-template',
+    'any',
+    '--admin-from',
+    'monitoring/app.kubernetes.io/name=prometheus',
+    '--admin-from',
+    '10.0.0.0/8',
+  ])
+  assert.equal(container.env[2], { name: 'PORTICO_LOG_LEVEL', value: 'debug' })
+  // Helm merges maps, as everywhere.
+  assert.equal(container.resources, { limits: { memory: '1Gi' }, requests: { cpu: '50m', memory: '192Mi' } })
+  assert.equal(Object.keys(pod.spec.securityContext), ['runAsNonRoot', 'seccompProfile'])
+  assert.equal(pod.metadata.annotations, { 'prometheus.io/scrape': 'true' })
+  assert.is(pod.metadata.labels.team, 'platform')
+  assert.is(pod.metadata.labels['app.kubernetes.io/name'], 'portico-operator')
+  const { nodeSelector, tolerations, affinity, topologySpreadConstraints, priorityClassName, imagePullSecrets } =
+    pod.spec
+  assert.equal(
+    { nodeSelector, tolerations, affinity, topologySpreadConstraints, priorityClassName, imagePullSecrets },
+    {
+      nodeSelector: { 'kubernetes.io/os': 'linux' },
+      tolerations: [toleration],
+      affinity: { nodeAffinity: {} },
+      topologySpreadConstraints: [{ maxSkew: 1 }],
+      priorityClassName: 'system-cluster-critical',
+      imagePullSecrets: [{ name: 'pull' }],
+    },
+  )
+  const account = found['ServiceAccount portico-system/portico-operator']
+  assert.equal((account!.metadata as any).annotations, { 'example.org/role': 'x' })
+})
+
+test('each value is in the defaults, in the schema and in the README, with the same default', () => {
+  const defaults = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8'))
+  const { properties } = JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8'))
+  assert.equal(Object.keys(defaults), Object.keys(values))
+  assert.equal(Object.keys(properties), [...Object.keys(values), 'global'])
+  const readme = readFileSync(join(CHART, 'README.md'), 'utf8')
+  for (const name of Object.keys(values)) assert.match(readme, new RegExp(`\\| \`${name}[.\`]`), name)
+})
+
+for (const [given, pointer] of [
+  [{ replica: 1 }, /replica/],
+  [{ replicas: '2' }, /replicas/],
+  [{ replicas: -1 }, /replicas/],
+  [{ apiGroup: 'portico' }, /apiGroup/],
+  [{ apiGroup: 'a.b\n  injected: true' }, /apiGroup/],
+  [{ namespaces: ['a', 'a'] }, /namespaces/],
+  [{ namespaces: ['A b'] }, /namespaces/],
+  [{ image: { digest: 'latest' } }, /digest/],
+  [{ image: { name: 'x' } }, /image/],
+  [{ crds: { keep: 'yes' } }, /keep/],
+  [{ logLevel: 'loud' }, /logLevel/],
+  [{ podTemplate: 'privileged' }, /podTemplate/],
+  [{ runAsUser: 0 }, /runAsUser/],
+  [{ workers: 65 }, /workers/],
+  [{ podLabels: { 'app.kubernetes.io/name': 'mine' } }, /'app\.kubernetes\.io\/name'/],
+] as const) {
+  test(`refused: ${JSON.stringify(given)}`, () => {
+    const { status, stdout, stderr } = template(given)
+    assert.is.not(status, 0)
+    assert.is(stdout, '')
+    assert.match(stderr, pointer)
+  })
+}
+
+test('helm lint has nothing to say, whatever is set', () => {
+  for (const given of [{}, { namespaces: ['a'], crds: { install: false }, replicas: 0 }]) {
+    const { status, stdout, stderr } = helm(home, ['lint', CHART, '--strict', '--values', '-'], JSON.stringify(given))
+    assert.is(status, 0, `${stdout}${stderr}`)
+    assert.not.match(stdout, /\[(WARNING|ERROR)\]/)
+  }
+})
+
+test.run()
