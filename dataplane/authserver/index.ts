@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http'
 import { resolve } from 'node:path'
-import type { HttpBindings } from '@hono/node-server'
 import { createLocalJWKSet } from 'jose'
 import type { Logger } from 'pino'
 import type { AuthServerConfig } from '../config/auth-server.ts'
@@ -28,7 +27,7 @@ import { type Clients, createClients } from './clients/clients.ts'
 import { DelegateClients } from './clients/delegate-clients.ts'
 import { NetworkLimit } from './clients/network-limit.ts'
 import { authServerApp, isServed } from './endpoint/app.ts'
-import type { Front } from './endpoint/front.ts'
+import type { Front, FrontBindings } from './endpoint/front.ts'
 import { type KeyMaterial, keyFiles } from './keys/key-files.ts'
 import type { KeyedHash } from './keys/keyed-hash.ts'
 import { CarriedTokens } from './login/carried-tokens.ts'
@@ -79,7 +78,7 @@ export interface AuthServer {
   /** Whether a path is one of its own. */
   serves(path: string): boolean
   /** Answers a request to such a path. */
-  fetch(request: Request, env: HttpBindings): Response | Promise<Response>
+  fetch(request: Request, env: FrontBindings): Response | Promise<Response>
   /** For the admin listener; no secret is in it. */
   status(): AuthServerStatus
   /** What another configuration may go on with. */

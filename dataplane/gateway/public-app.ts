@@ -5,6 +5,7 @@ import { resourceMetadataRoutes } from '../identity/index.ts'
 import { errorResponse } from '../server/answer.ts'
 import { PublicError } from '../server/errors.ts'
 import { checkHost, guardHosts } from '../server/hosts.ts'
+import { networkOf } from '../server/network-of.ts'
 import type { Gateway } from './core/gateway.ts'
 import { EndpointRequest } from './endpoint/endpoint-request.ts'
 import { get, remove } from './endpoint/listen.ts'
@@ -69,7 +70,9 @@ function ownIssuerRoutes(gateway: Gateway): MiddlewareHandler<{ Bindings: HttpBi
     const server = await gateway.setup.ownIssuer.current()
     if (server === undefined || !server.serves(c.req.path)) return next()
     checkHost(gateway.setup.hostNames, c.req.header('host'), undefined)
-    return server.fetch(c.req.raw, c.env)
+    // Nobody has logged in yet: what is sent counts for the network that it comes from.
+    const share = gateway.budget.shareOf(networkOf(gateway.setup.addressOf(c.env.incoming) ?? ''))
+    return server.fetch(c.req.raw, { ...c.env, share })
   }
 }
 

@@ -33,12 +33,16 @@ interface ClientsOptions {
 }
 
 export function createClients({ store, rules, delegates, documents }: ClientsOptions): Clients {
+  /** One that is used for the first time between two looks is found by the third. */
+  const registered = async (id: string) =>
+    (await store.get('client', id)) ?? (await store.get('newClient', id)) ?? (await store.get('client', id))
+
   return {
     async find(id, address) {
       const delegate = delegates.recordOf(id)
       if (delegate !== undefined) return delegate
       if (documents?.accepts(id)) return documents.find(id, address)
-      const text = CLIENT_ID.test(id) ? await store.get('client', id) : undefined
+      const text = CLIENT_ID.test(id) ? await registered(id) : undefined
       if (text === undefined) return undefined
       const record = JSON.parse(text) as ClientRecord
       // A scope that is no longer configured: the library would refuse the whole client.
@@ -58,11 +62,11 @@ export function createClients({ store, rules, delegates, documents }: ClientsOpt
         client_secret_expires_at: 0,
       })
       const kept = secret === undefined ? record : withSecret(secretDigest(secret))
-      await store.set('client', record.client_id, JSON.stringify(kept), CLIENT_TTL_S)
+      await store.addClient(record.client_id, JSON.stringify(kept), CLIENT_TTL_S)
       return secret === undefined ? record : withSecret(secret)
     },
     async renew(id) {
-      if (CLIENT_ID.test(id)) await store.extend('client', id, CLIENT_TTL_S)
+      if (CLIENT_ID.test(id)) await store.useClient(id, CLIENT_TTL_S)
     },
   }
 }

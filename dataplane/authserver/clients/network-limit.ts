@@ -34,17 +34,21 @@ export class NetworkLimit {
     this.#all = { tokens: burst * ALL_TIMES, at: now() }
   }
 
-  /** Whether an address may have one more; takes it where it may. */
-  take(address: string | undefined): boolean {
+  /**
+   * Whether an address may have one more; takes it where it may. `times`: as how many it counts, since it is so large; at
+   * most as all that are possible at once.
+   */
+  take(address: string | undefined, times = 1): boolean {
     const network = networkOf(address ?? '')
     const [burst, eachMs, now] = [this.#burst, this.#eachMs, this.#now()]
     let own = this.#networks.get(network)
     if (own === undefined) this.#networks.set(network, (own = { tokens: burst, at: now }))
     fill(own, now, burst, eachMs)
     fill(this.#all, now, burst * ALL_TIMES, eachMs / ALL_TIMES)
-    if (own.tokens < 1 || this.#all.tokens < 1) return false
-    own.tokens--
-    this.#all.tokens--
+    const taken = Math.min(times, burst)
+    if (own.tokens < taken || this.#all.tokens < taken) return false
+    own.tokens -= taken
+    this.#all.tokens -= taken
     return true
   }
 }

@@ -45,6 +45,8 @@ export class RegistrationRefused extends Error {
 export const GRANT_TYPES: ReadonlySet<unknown> = new Set(['authorization_code', 'refresh_token'])
 const AUTH_METHODS: ReadonlySet<unknown> = new Set(['none', 'client_secret_basic', 'client_secret_post'])
 const MOST_REDIRECT_URIS = 10
+/** Of all of them together, in characters. */
+const LONGEST_URIS = 8 * 1024
 export const MOST_SCOPES = 100
 /** Names are shown to people: characters that look like others, or turn the direction of the text, deceive them. */
 export const SHOWN = /^[\x20-\x7e]{1,256}$/
@@ -93,7 +95,10 @@ export function redirectUrisOf(uris: unknown, isPublic: boolean): readonly strin
     const problem = redirectProblem(uri, isPublic)
     if (problem !== undefined) throw new RegistrationRefused('invalid_redirect_uri', `a redirect URI ${problem}`)
   }
-  return [...new Set(uris as string[])]
+  const found = [...new Set(uris as string[])]
+  if (found.join('').length > LONGEST_URIS)
+    throw new RegistrationRefused('invalid_redirect_uri', `redirect_uris have more than ${LONGEST_URIS} characters`)
+  return found
 }
 
 function shown(document: Record<string, unknown>, field: 'client_name' | 'software_id'): string | undefined {

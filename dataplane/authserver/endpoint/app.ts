@@ -1,6 +1,6 @@
-import type { HttpBindings } from '@hono/node-server'
 import { Hono } from 'hono'
 import { publicError } from '../../server/answer.ts'
+import { Lease } from '../../server/budget.ts'
 import { allowOrigins } from '../../server/cross-origin.ts'
 import { PublicError } from '../../server/errors.ts'
 import { introspect, revoke } from './about-tokens.ts'
@@ -8,7 +8,7 @@ import { authorize, login } from './authorize.ts'
 import { callback } from './callback.ts'
 import { consent } from './consent.ts'
 import { keySet, metadata, metadataPaths } from './discovery.ts'
-import type { Front, FrontContext } from './front.ts'
+import type { Front, FrontContext, FrontEnv } from './front.ts'
 import { link, linkPage } from './link.ts'
 import { oauthErrorAnswer } from './oauth-error.ts'
 import { problemPage } from './problem-page.ts'
@@ -57,11 +57,20 @@ const POSTED: Readonly<Record<string, Endpoint>> = {
 }
 
 /** What an authorization server serves: everything below its issuer, and bare, where a proxy has taken its path off. */
-export function authServerApp(front: Front): Hono<{ Bindings: HttpBindings }> {
-  const app = new Hono<{ Bindings: HttpBindings }>()
+export function authServerApp(front: Front): Hono<FrontEnv> {
+  const app = new Hono<FrontEnv>()
   const { issuerPath } = front.settings
   const below = (path: string) => [...new Set([path, issuerPath + path])]
 
+  app.use(async (c, next) => {
+    const held = new Lease(c.env.share)
+    c.set('held', held)
+    try {
+      await next()
+    } finally {
+      held.release()
+    }
+  })
   for (const path of metadataPaths(front.settings)) get(path, metadata)
   for (const [path, endpoint] of Object.entries(DOCUMENTS)) for (const place of below(path)) get(place, endpoint)
   for (const [path, endpoint] of Object.entries(CALLED))

@@ -12,6 +12,8 @@ import { redirect } from './redirect.ts'
 
 /** More than any client needs; the library parses it all. */
 const LONGEST_QUERY = 16 * 1024
+/** What is longer counts as several: all that wait for their users share the room for what they have sent. */
+const LARGE_QUERY = 1024
 
 /** The authorization endpoint: sends the browser on to the host where its login takes place, where that is another one. */
 export function authorize(front: Front, c: FrontContext): Response | Promise<Response> {
@@ -37,7 +39,8 @@ export async function login(front: Front, c: FrontContext): Promise<Response> {
   if (!isRedirectAllowed(client.redirect_uris, redirectUri[0] as string, isPublic))
     return problemPage(front, c, 'redirect')
 
-  if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
+  const times = 1 + 2 * Math.floor(c.req.url.length / LARGE_QUERY)
+  if (!front.logins.take(front.addressOf(c.env.incoming), times)) return problemPage(front, c, 'busy')
   const parameters = normalized(front, query, client)
   if (parameters instanceof OAuthError) return redirectError(front, query, parameters)
   const inner = await front.provider().send({ method: 'GET', path: `/oauth/authorize?${parameters}` })

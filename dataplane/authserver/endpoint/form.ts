@@ -5,15 +5,18 @@ import type { Front, FrontContext } from './front.ts'
 import { OAuthError } from './oauth-error.ts'
 
 /** Largest body of any endpoint. */
-export const BODY_BYTES = 64 * 1024
+const BODY_BYTES = 64 * 1024
+
+/** The body of a request. Until it is answered it counts in the share of its sender, who may send it byte by byte. */
+export const readCounted = (c: FrontContext): Promise<Buffer> =>
+  readBody(c, BODY_BYTES, (bytes) => c.var.held.demand(bytes))
 
 /** The form of a request, each parameter once (RFC 6749 section 3.2). An empty parameter counts as absent. */
 export async function readForm(c: FrontContext): Promise<Map<string, string>> {
   const type = c.req.header('content-type')?.split(';')[0]?.trim().toLowerCase()
   if (type !== 'application/x-www-form-urlencoded')
     throw new OAuthError('invalid_request', 'The body must be a form (application/x-www-form-urlencoded).')
-  const body = await readBody(c, BODY_BYTES)
-  return singleParameters(new URLSearchParams(body.toString('utf8')))
+  return singleParameters(new URLSearchParams((await readCounted(c)).toString('utf8')))
 }
 
 /** Parameters by name. Throws an OAuthError where one comes twice. */

@@ -3,6 +3,7 @@ import type { HttpBindings } from '@hono/node-server'
 import type { Context } from 'hono'
 import type { JWTVerifyGetKey } from 'jose'
 import type { Logger } from 'pino'
+import type { Lease, Share } from '../../server/budget.ts'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { AccountSessions } from '../account/account-sessions.ts'
 import type { Links } from '../account/links.ts'
@@ -50,4 +51,17 @@ export interface Front {
   readonly log: Logger
 }
 
-export type FrontContext = Context<{ Bindings: HttpBindings }>
+/** What a request comes with: Node's objects, and whose share what it makes the process hold counts in. */
+export interface FrontBindings extends HttpBindings {
+  readonly share: Share
+}
+
+export interface FrontEnv {
+  Bindings: FrontBindings
+  Variables: {
+    /** What this request holds until it is answered. */
+    held: Lease
+  }
+}
+
+export type FrontContext = Context<FrontEnv>

@@ -54,7 +54,10 @@ function oauthErrorOf(thrown: unknown, log: Pick<Logger, 'error' | 'debug'>): OA
     return new OAuthError('server_error', 'Something went wrong here.', 500)
   }
   if (thrown.cause !== undefined) log.debug({ err: thrown.cause }, 'refused')
-  if (thrown.code === 'unavailable')
-    return new OAuthError('temporarily_unavailable', 'Try again later.', 503, { 'Retry-After': '1', ...thrown.headers })
+  if (thrown.code === 'unavailable' || thrown.code === 'share_exceeded')
+    return new OAuthError('temporarily_unavailable', 'Try again later.', thrown.status, {
+      'Retry-After': '1',
+      ...thrown.headers,
+    })
   return new OAuthError('invalid_request', thrown.message, thrown.status, thrown.headers)
 }

@@ -1,19 +1,18 @@
 import { LRUCache } from 'lru-cache'
-import { PublicError } from '../../server/errors.ts'
 import { purgeRegularly } from '../../storage/purge.ts'
+import { full, hasRoom, makeRoom } from './memory-clients.ts'
 import { memorySets } from './memory-sets.ts'
-import { type Kind, kinds, type Pool, type RecordStore } from './record-store.ts'
+import { type Kind, kinds, MOST_CLIENTS, type Pool, type RecordStore } from './record-store.ts'
 
 /** Bytes that each part may take; what was not used for longest goes first, but for clients and marks. */
 const MOST_BYTES: Readonly<Record<Pool, number>> = {
+  // Both together.
   clients: 64 * 1024 * 1024,
+  newClients: 64 * 1024 * 1024,
   pending: 20 * 1024 * 1024,
   grants: 168 * 1024 * 1024,
   marks: 4 * 1024 * 1024,
 }
-const MOST_CLIENTS = 100_000
-/** A client that has just registered is about to be used: it makes no room for others. */
-const YOUNGEST_EVICTED_MS = 60 * 60_000
 /** Of an entry besides its texts: measured, 210 to 220. */
 const ENTRY_BYTES = 220
 
@@ -52,14 +51,6 @@ function openPools({ mostBytes, now, purgeMs }: MemoryStoreOptions & { now: () =
   return { pools, ended, all }
 }
 
-/** Whether there is room for an entry once what has ended is gone. */
-function hasRoom(pool: Cache<Entry>, size: number, most = Number.POSITIVE_INFINITY): boolean {
-  const isRoomy = () => pool.size < most && pool.calculatedSize + size <= pool.maxSize
-  if (isRoomy()) return true
-  pool.purgeStale()
-  return isRoomy()
-}
-
 /** A store in the memory of this process: bounded, and lost with it. */
 export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const { mostClients = MOST_CLIENTS, now = Date.now } = options
@@ -69,15 +60,9 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
 
   /** Refuses a new client while all that would make room for it are young, and a mark while all that are there count. */
   function checkRoom(kind: Kind, size: number): void {
-    const pool = poolOf(kind)
     // Without its mark an assertion could be used again.
-    if (kinds[kind] === 'marks' && !hasRoom(pool, size)) throw full('marks of used assertions')
-    if (kind !== 'client' || hasRoom(pool, size, mostClients)) return
-    const oldest = pool.rkeys().next().value
-    const entry = oldest === undefined ? undefined : pool.peek(oldest)
-    if (oldest === undefined || entry === undefined || now() - entry.addedAt < YOUNGEST_EVICTED_MS)
-      throw full('clients')
-    pool.delete(oldest)
+    if (kinds[kind] === 'marks' && !hasRoom(pools.marks, size)) throw full('marks of used assertions')
+    if (kind === 'client' || kind === 'newClient') makeRoom(pools, size, { mostClients, now })
   }
 
   function set(kind: Kind, name: string, text: string, ttlS: number): void {
@@ -116,6 +101,13 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
       const text = get(kind, name)
       if (text !== undefined) set(kind, name, text, ttlS)
     },
+    addClient: async (name, text, ttlS) => set('newClient', name, text, ttlS),
+    async useClient(name, ttlS) {
+      const text = get('newClient', name) ?? get('client', name)
+      // First out of there: it makes its own room.
+      remove('newClient', name)
+      if (text !== undefined) set('client', name, text, ttlS)
+    },
     ...memorySets({ get, set, delete: remove, now }),
     async revoke(grant, ttlS) {
       ended.set(grant, now(), { ttl: ttlS * 1000 })
@@ -132,6 +124,3 @@ export function createMemoryStore(options: MemoryStoreOptions = {}): MemoryStore
 
 /** Bytes of a text in memory: one a character, or two for all of them where one needs two. */
 const memoryOf = (text: string): number => (/[^\0-\xff]/.test(text) ? 2 * text.length : text.length)
-
-const full = (what: string) =>
-  new PublicError('unavailable', { headers: { 'Retry-After': '60' }, cause: new Error(`the store of ${what} is full`) })

@@ -1,6 +1,8 @@
 /** What is kept, by kind; a kind decides in which part of the memory it counts. */
 export const kinds = {
-  /** Clients that have registered themselves. */
+  /** Clients that have registered themselves, and nobody has got tokens for yet. */
+  newClient: 'newClients',
+  /** Those that somebody has got tokens for. */
   client: 'clients',
   /** Clients that upstream providers have registered for us, sealed. */
   upstreamClient: 'clients',
@@ -43,6 +45,11 @@ export const kinds = {
 export type Kind = keyof typeof kinds
 export type Pool = (typeof kinds)[Kind]
 
+/** Whoever registers clients costs us so many at most; beyond it the oldest go that nobody has got tokens for. */
+export const MOST_CLIENTS = 100_000
+/** One that has just registered is about to be used: it makes no room for others. */
+export const YOUNGEST_EVICTED_MS = 60 * 60_000
+
 /** Of a set; beyond it those leave that would end first. */
 export const MOST_MEMBERS = 200
 
@@ -69,6 +76,13 @@ export interface RecordStore {
   delete(kind: Kind, name: string): Promise<void>
   /** Keeps what is there for `ttlS` seconds from now. */
   extend(kind: Kind, name: string, ttlS: number): Promise<void>
+  /**
+   * Keeps a client that has just registered. Where there are too many of these the oldest goes; rejects with
+   * `unavailable` where that one has just come, too.
+   */
+  addClient(name: string, text: string, ttlS: number): Promise<void>
+  /** Keeps a client that is used for `ttlS` seconds from now; from its first use on new ones don't push it out. */
+  useClient(name: string, ttlS: number): Promise<void>
   /** Puts a member into a set for `ttlS` seconds from now; one that is there already stays for so long. */
   addMember(kind: Kind, name: string, member: string, ttlS: number): Promise<void>
   /** The members of a set, first those that stay longest. */

@@ -1,7 +1,8 @@
 import { type RedisClient, withRedis } from '../../storage/redis.ts'
 import { type Kind, MOST_MEMBERS, type RecordStore } from './record-store.ts'
+import { type ClientBounds, redisClients } from './redis-clients.ts'
 
-interface RedisStoreOptions {
+interface RedisStoreOptions extends ClientBounds {
   readonly client: RedisClient
   /** Before all keys; its part in braces puts them in one slot of a Cluster. */
   readonly prefix: string
@@ -19,7 +20,7 @@ if redis.call('PTTL', KEYS[1]) < left then redis.call('PEXPIRE', KEYS[1], left) 
 return 1`
 
 /** A store in Redis, shared by all replicas of a gateway. It uses no command newer than Redis 6.2. */
-export function createRedisStore({ client, prefix, atReplica }: RedisStoreOptions): RecordStore {
+export function createRedisStore({ client, prefix, atReplica, ...bounds }: RedisStoreOptions): RecordStore {
   const keyOf = (kind: Kind, name: string) => `${prefix}as:${kind}:${name}`
   const ended = `${prefix}as:revoked`
   const text = (value: string | null) => value ?? undefined
@@ -33,6 +34,7 @@ export function createRedisStore({ client, prefix, atReplica }: RedisStoreOption
     delete: (kind, name) => withRedis(client, async (redis) => void (await redis.del(keyOf(kind, name)))),
     extend: (kind, name, ttlS) =>
       withRedis(client, async (redis) => void (await redis.expire(keyOf(kind, name), ttlS))),
+    ...redisClients(client, { used: keyOf('client', ''), fresh: keyOf('newClient', '') }, bounds),
     addMember: (kind, name, member, ttlS) =>
       withRedis(client, async (redis) => {
         const now = Date.now()

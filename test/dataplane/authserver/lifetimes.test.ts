@@ -24,6 +24,7 @@ const MARGIN_S = 30
 
 /** The longest that a key of a kind may have to live. */
 const LONGEST_S: Readonly<Record<string, number>> = {
+  newClient: 30 * DAY_S,
   client: 30 * DAY_S,
   consent: 30 * DAY_S,
   interaction: LOGIN_S,
@@ -65,9 +66,12 @@ test.before(async () => {
     prepare: (directory) => writeFile(join(directory, 'hmac'), hmac),
   })
   const { id } = await TestClient.register(server.issuer)
+  assert.equal(await keptKinds(), ['newClient'])
+  await new TestClient(server.issuer, id).login()
   const kept = await asked(redis, async (commands) => {
-    const [key = ''] = await commands.keys('*')
+    const [key = '', ...others] = (await commands.keys('*')).filter((name) => /client/i.test(name))
     assert.is(kindOf(key), 'client')
+    assert.equal(others, [], 'it is new no more')
     assert.ok((await commands.ttl(key)) > (LONGEST_S['client'] as number) - 60)
     return [key, (await commands.get(key)) ?? ''] as const
   })

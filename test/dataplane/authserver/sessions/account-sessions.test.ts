@@ -1,10 +1,9 @@
 /** How long somebody stays signed in, and what a page of theirs may hold. */
-import type { HttpBindings } from '@hono/node-server'
 import { Hono } from 'hono'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createAccountSessions, SESSION_S } from '../../../../dataplane/authserver/account/account-sessions.ts'
-import type { Front } from '../../../../dataplane/authserver/endpoint/front.ts'
+import type { Front, FrontEnv } from '../../../../dataplane/authserver/endpoint/front.ts'
 import { dropSession, holdSession } from '../../../../dataplane/authserver/endpoint/sessions/account-cookie.ts'
 import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
 import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
@@ -91,7 +90,7 @@ test('over https its cookie can be set by this very host alone, and is taken awa
   const accounts = open()
   const front = { settings: { isSecure: true }, accounts } as unknown as Front
   const session = await accounts.begin(USER, HERE)
-  const app = new Hono<{ Bindings: HttpBindings }>()
+  const app = new Hono<FrontEnv>()
   app.get('/in', (c) => {
     holdSession(front, c, session)
     return c.text('')
