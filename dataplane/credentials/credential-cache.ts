@@ -9,6 +9,8 @@ const MOST_ENTRIES = 20_000
 /** Total size of the headers that are kept. */
 const MOST_BYTES = 32 * 1024 * 1024
 const ENTRY_BYTES = 256
+/** How often the clock is looked at: a credential may be handed out for so much longer. */
+const CLOCK_MS = 1_000
 /** Providers may be slow, callers many: beyond this nobody waits for one more. */
 const MOST_PENDING = 4096
 
@@ -17,7 +19,11 @@ const MOST_PENDING = 4096
  * whoever needs it meanwhile waits for the same, and who leaves cancels nothing. In memory alone.
  */
 export class CredentialCache {
-  readonly #kept = new LRUCache<string, Credential>({ max: MOST_ENTRIES, maxSize: MOST_BYTES })
+  readonly #kept = new LRUCache<string, Credential>({
+    max: MOST_ENTRIES,
+    maxSize: MOST_BYTES,
+    ttlResolution: CLOCK_MS,
+  })
   readonly #pending = new Map<string, Promise<Credential>>()
 
   /** The credential of this key, where one is kept that lasts. */

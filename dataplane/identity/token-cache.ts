@@ -34,9 +34,9 @@ export class TokenCache {
 
   /** What is known of the token with this digest, if one of these providers vouched for it. */
   get(key: string, providers: ReadonlySet<string>): VerifiedToken | undefined {
-    const entry = this.#entries.peek(key)
+    const entry = this.#entries.get(key)
     if (entry === undefined || !providers.has(entry.provider)) return undefined
-    if (entry.until > Date.now()) return this.#entries.get(key)
+    if (entry.until > Date.now()) return entry
     this.#entries.delete(key)
     return undefined
   }

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
+import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { PublicError } from '../server/errors.ts'
 import type { Observe } from '../telemetry/observe.ts'
@@ -34,8 +35,11 @@ export type Verifier = Authenticate & {
 /** Of these an issuer states the scopes that were asked for (RFC 9068 section 2.2.3): without the claim there are none. */
 const ACCESS_TOKEN_TYPES = new Set(['at+jwt', 'application/at+jwt'])
 const NO_SCOPES: ReadonlySet<string> = new Set()
-/** Characters of a header that is kept for its connection. */
-const LONGEST_LAST = 2048
+/** Characters of a header that is remembered, and of all of them. */
+const LONGEST_REMEMBERED = 2048
+const MOST_REMEMBERED = 8 * 1024 * 1024
+/** By so many characters at its end a header is looked up: they are of the signature, and to hash all takes far longer. */
+const TAIL = 48
 /** RFC 6750 section 2.1; the scheme's case doesn't matter (RFC 9110 section 11.1). */
 const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
 
@@ -47,8 +51,8 @@ const BEARER = /^bearer +([\w.~+/-]+=*) *$/i
 export function verifyTokens(providers: readonly Provider[], options: VerifyOptions): Verifier {
   const verifier = new TokenVerifier(providers, options)
   const authenticate: Authenticate = (authorization, request) => {
-    const last = verifier.again(authorization, request)
-    if (last !== undefined) return last
+    const known = authorization === undefined ? undefined : verifier.again(authorization, request)
+    if (known !== undefined) return known
     if (authorization === undefined || !/^bearer\b/i.test(authorization)) throw verifier.refusal(request)
     const token = BEARER.exec(authorization)?.[1]
     if (token === undefined) throw verifier.refusal(request, 'The token is malformed.')
@@ -68,8 +72,10 @@ class TokenVerifier {
   readonly #accepted: ReadonlySet<string>
   /** Hash of the providers that introspect: an introspection result holds for the same providers only. */
   readonly #introspectingKey: string
-  /** The header that came last on each connection and was good, with its token's digest. */
-  readonly #last = new WeakMap<object, { readonly authorization: string; readonly digest: string }>()
+  /** Headers that were good, by their ends, with the digests of their tokens: what takes longest about a known token. */
+  readonly #remembered = new LRUCache<string, { readonly authorization: string; readonly digest: string }>({
+    maxSize: MOST_REMEMBERED,
+  })
   #saidNoScopes = false
   readonly #addressOf: (request: CallerRequest) => string | undefined
 
@@ -88,19 +94,21 @@ class TokenVerifier {
     )
   }
 
-  /** The caller, where this header came on this connection last time: most connections have one caller. Throws as `verified`. */
-  again(authorization: string | undefined, request?: CallerRequest): Caller | undefined {
-    const last = request && this.#last.get(request.socket)
-    if (last === undefined || last.authorization !== authorization) return undefined
-    return this.#vouchedFor(last.digest, request)
+  /** The caller, where this very header was good a moment ago. Throws as `verified`. */
+  again(authorization: string, request?: CallerRequest): Caller | undefined {
+    const known = this.#remembered.get(authorization.slice(-TAIL))
+    if (known === undefined || known.authorization !== authorization) return undefined
+    const caller = this.#vouchedFor(known.digest, request)
+    if (caller === undefined) this.#remembered.delete(authorization.slice(-TAIL))
+    return caller
   }
 
   /** The caller of a token that was verified a moment ago. Throws a PublicError where it lacks a scope. */
   verified(authorization: string, token: string, request?: CallerRequest): Caller | undefined {
     const digest = digestOf(token)
     const caller = this.#vouchedFor(digest, request)
-    if (caller !== undefined && request !== undefined && authorization.length <= LONGEST_LAST)
-      this.#last.set(request.socket, { authorization, digest })
+    if (caller !== undefined && authorization.length <= LONGEST_REMEMBERED)
+      this.#remembered.set(authorization.slice(-TAIL), { authorization, digest }, { size: authorization.length })
     return caller
   }
 

@@ -1,6 +1,7 @@
 import type { LRUCache } from 'lru-cache'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import { CallerCredential, type CredentialCache, type Subject } from '../../credentials/index.ts'
+import type { Caller } from '../../identity/caller.ts'
 import { keptBytes } from '../../server/kept-text.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
 import { buildCatalog, type Catalog } from '../aggregation/catalog.ts'
@@ -31,7 +32,7 @@ export interface ViewGround {
   readonly version: number
   readonly cache: CredentialCache
   /** Catalogs of views: beyond a bound in bytes those that were not used for longest are built anew. */
-  readonly built: LRUCache<object, Built>
+  readonly built: LRUCache<CallerView, Built>
   /** The lists of a view have changed. */
   changed(view: CallerView, before: Catalogs): void
 }
@@ -48,10 +49,14 @@ interface Own {
  */
 export class CallerView implements View {
   /** `performance.now()` of the caller's last request. */
-  usedAt = 0
+  usedAt = Number.NEGATIVE_INFINITY
+  /** Who came last, as it is known by its token. */
+  caller: Caller | undefined
   readonly #ground: ViewGround
   #subject: Subject
-  #own = new Map<string, Own>()
+  #own: readonly Own[] = []
+  /** What is kept in `built` of this view. */
+  #kept: Built | undefined
   #backends: readonly Backend[] = []
   #version = -1
 
@@ -60,11 +65,21 @@ export class CallerView implements View {
     this.#subject = subject
   }
 
-  /** The caller is here with a token that has just been verified: it is the one that is exchanged from now on. */
-  arrived(subject: Subject): void {
+  /** The caller comes with a token that has just been verified: it is the one that is exchanged from now on. */
+  isOf(subject: Subject, caller: Caller): void {
     this.#subject = subject
-    this.usedAt = performance.now()
-    for (const { feed } of this.#current()) feed.keepFresh()
+    this.caller = caller
+  }
+
+  /** Its catalogs are among those that were used last. */
+  keep(): void {
+    this.#ground.built.get(this)
+  }
+
+  /** The caller is here, at `now` (`performance.now()`). */
+  arrived(now: number): void {
+    this.usedAt = now
+    for (const { feed } of this.#current()) feed.keepFresh(now)
   }
 
   get backends(): readonly Backend[] {
@@ -73,7 +88,9 @@ export class CallerView implements View {
   }
 
   get allListed(): boolean {
-    return this.#ground.shared.allListed && this.#current().every(({ feed }) => feed.isTried)
+    if (!this.#ground.shared.allListed) return false
+    for (const { feed } of this.#current()) if (!feed.isTried) return false
+    return true
   }
 
   async firstLists(): Promise<void> {
@@ -103,7 +120,7 @@ export class CallerView implements View {
 
   /** Backends that are this caller's alone. */
   get own(): readonly Backend[] {
-    return [...this.#own.values()].map(({ backend }) => backend)
+    return this.#own.map(({ backend }) => backend)
   }
 
   /** The caller's own backends under the configuration in force; those that it has no more are let go of. */
@@ -111,15 +128,12 @@ export class CallerView implements View {
     const { version, personal, shared } = this.#ground
     if (this.#version !== version) {
       this.#version = version
-      const before = this.#own
-      this.#own = new Map()
-      for (const of of personal) {
-        const known = before.get(of.shared.name)
-        this.#own.set(of.shared.name, known?.of === of ? known : this.#open(of))
-      }
-      this.#backends = shared.backends.map((backend) => this.#own.get(backend.name)?.backend ?? backend)
+      const before = new Map(this.#own.map((own) => [own.of, own]))
+      this.#own = personal.map((of) => before.get(of) ?? this.#open(of))
+      const own = new Map(this.#own.map(({ of, backend }) => [of.shared.name, backend]))
+      this.#backends = shared.backends.map((backend) => own.get(backend.name) ?? backend)
     }
-    return [...this.#own.values()]
+    return this.#own
   }
 
   #open(of: PersonalBackend): Own {
@@ -133,18 +147,25 @@ export class CallerView implements View {
   }
 
   #built(): Built {
-    const { built, version, config } = this.#ground
-    const kept = built.get(this)
-    if (kept !== undefined && kept.version === version) return kept
+    const { version } = this.#ground
+    if (this.#kept !== undefined && this.#kept.version === version) return this.#kept
+    const { built, config } = this.#ground
     const promptsAndResources = buildPromptResourceCatalog(config, this.backends)
     const catalog = buildCatalog(config, this.backends, (uri) => backendOfUri(promptsAndResources, uri))
     const next: Built = { version, catalog, promptsAndResources }
     built.set(this, next, { size: sizeOf(next) })
+    // What is larger than all that may be kept is not.
+    this.#kept = built.peek(this)
     return next
   }
 
+  /** There is no room for these any more. */
+  letGoOf(built: Built): void {
+    if (this.#kept === built) this.#kept = undefined
+  }
+
   #changed(): void {
-    const before = this.#ground.built.peek(this)
+    const before = this.#kept
     this.#ground.built.delete(this)
     if (before !== undefined) this.#ground.changed(this, before)
   }

@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { LRUCache } from 'lru-cache'
+import type { GatewayConfig } from '../../config/gateway.ts'
 import { bearerOf, CredentialCache, forwardedHeaders, type Subject } from '../../credentials/index.ts'
-import type { Caller } from '../../identity/caller.ts'
+import type { Authenticated, Caller } from '../../identity/caller.ts'
 import { PublicError } from '../../server/errors.ts'
 import { loginOf } from '../../upstream-tokens/index.ts'
 import type { Catalogs } from '../access/visible-lists.ts'
@@ -17,6 +18,8 @@ const ANONYMOUS = bindingOf({ kind: 'anonymous' })
 const MOST_VIEWS = 4096
 /** A caller who has been away for so long is forgotten, with sessions at the caller's backends. */
 const IDLE_MS = 5 * 60_000
+/** A caller who comes again within this time keeps the place in the order of use. */
+const ORDER_MS = 1_000
 
 /** A request whose caller is known. */
 interface Admitted {
@@ -35,8 +38,12 @@ interface Binding {
 interface CallerViewsOptions {
   /** The backends for which each caller has a credential. */
   personal(): readonly PersonalBackend[]
-  /** What is in force now. */
-  ground(): Pick<ViewGround, 'config' | 'shared' | 'version'>
+  /** The configuration in force now. */
+  config(): GatewayConfig
+  /** Changes with the lists in `shared`. */
+  version(): number
+  /** What nobody's credential is sent for. */
+  readonly shared: View
   /** What one caller sees has changed. */
   onChange(binding: string, before: Catalogs, after: Catalogs): void
   /** Everybody who waits for something. */
@@ -63,22 +70,24 @@ export class CallerViews {
     const { memoryBytes = 512 * MIB } = options
     const fixed = {
       cache: new CredentialCache(),
-      built: new LRUCache<object, Built>({ max: MOST_VIEWS, maxSize: Math.max(memoryBytes / 16, 16 * MIB) }),
+      built: new LRUCache<CallerView, Built>({
+        max: MOST_VIEWS,
+        maxSize: Math.max(memoryBytes / 16, 16 * MIB),
+        dispose: (built, view) => view.letGoOf(built),
+      }),
+      shared: options.shared,
       changed: (view: CallerView, before: Catalogs) => this.#changed(view, before),
     }
     this.#ground = {
       ...fixed,
       get config() {
-        return options.ground().config
+        return options.config()
       },
       get personal() {
         return options.personal()
       },
-      get shared() {
-        return options.ground().shared
-      },
       get version() {
-        return options.ground().version
+        return options.version()
       },
     }
   }
@@ -91,18 +100,40 @@ export class CallerViews {
     const personal = this.#options.personal()
     if (personal.length === 0) return
     const { caller, req } = request
-    if (caller.kind === 'anonymous' && !bringsCredential(personal, req.headers)) return
-    const subject = this.#subjectOf(caller, req.headers, personal)
-    if (subject === undefined) return
-    // Who brings a credential for the server has nothing in common with whoever brings another one.
-    const binding =
-      caller.kind === 'anonymous'
-        ? bindingOf({ kind: 'authenticated', expiresAt: 0, ...subject })
-        : this.bindingOf(caller)
-    const view = this.#views.get(binding) ?? this.#open(subject)
-    this.#views.delete(binding)
-    this.#views.set(binding, view)
-    view.arrived(subject)
+    if (caller.kind === 'authenticated') this.#admitCaller(request, caller)
+    else if (bringsCredential(personal, req.headers)) this.#admitBringer(request, personal)
+  }
+
+  #admitCaller(request: Admitted, caller: Authenticated): void {
+    const binding = this.bindingOf(caller)
+    let view = this.#views.get(binding)
+    // A caller is one object for as long as its token is known.
+    if (view?.caller !== caller) {
+      const subject = this.#subjectOf(caller, request.req.headers)
+      view ??= this.#open(subject)
+      view.isOf(subject, caller)
+    }
+    this.#enter(request, binding, view)
+  }
+
+  /** Who brings a credential for the server has nothing in common with whoever brings another one. */
+  #admitBringer(request: Admitted, personal: readonly PersonalBackend[]): void {
+    const names = personal.flatMap(({ forwards }) => forwards ?? [])
+    const forwarded = forwardedHeaders(names, request.req.headers)
+    if (forwarded === undefined) return
+    const subject = bearerOf(forwarded)
+    const binding = bindingOf({ kind: 'authenticated', expiresAt: 0, ...subject })
+    this.#enter(request, binding, this.#views.get(binding) ?? this.#open(subject))
+  }
+
+  #enter(request: Admitted, binding: string, view: CallerView): void {
+    const now = performance.now()
+    if (now - view.usedAt > ORDER_MS) {
+      this.#views.delete(binding)
+      this.#views.set(binding, view)
+      view.keep()
+    }
+    view.arrived(now)
     request.view = view
     request.binding = binding
   }
@@ -134,14 +165,9 @@ export class CallerViews {
     return this.#options.hasLogins() && caller.kind === 'authenticated' ? loginOf(caller.claims) : undefined
   }
 
-  #subjectOf(caller: Caller, headers: IncomingHttpHeaders, personal: readonly PersonalBackend[]): Subject | undefined {
-    if (caller.kind === 'authenticated') {
-      const { issuer, subject, claims } = caller
-      return { issuer, subject, claims, login: this.#loginOf(caller), token: tokenIn(headers.authorization) }
-    }
-    const names = personal.flatMap(({ forwards }) => forwards ?? [])
-    const forwarded = forwardedHeaders(names, headers)
-    return forwarded === undefined ? undefined : bearerOf(forwarded)
+  #subjectOf(caller: Authenticated, headers: IncomingHttpHeaders): Subject {
+    const { issuer, subject, claims } = caller
+    return { issuer, subject, claims, login: this.#loginOf(caller), token: tokenIn(headers.authorization) }
   }
 
   #open(subject: Subject): CallerView {

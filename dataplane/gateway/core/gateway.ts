@@ -112,7 +112,9 @@ export class Gateway implements View {
       memoryBytes: options.memoryBytes,
       hasLogins: () => options.ownIssuer.hasLogins,
       personal: () => this.#backends.personal,
-      ground: () => ({ config: this.setup.config, shared: this, version: this.#version }),
+      config: () => this.setup.config,
+      version: () => this.#version,
+      shared: this,
       onChange: (binding, before, after) =>
         notifyOfChanges(this, { ...before, judge: this.setup.judge }, { ...after, judge: this.setup.judge }, binding),
       busy: () =>

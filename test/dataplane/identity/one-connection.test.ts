@@ -1,4 +1,4 @@
-/** What was found out of the header that came last on a connection holds for that very header, and no longer than else. */
+/** What was found out of a header holds for that very header, and no longer than what is known of its token. */
 import { createLocalJWKSet, type JSONWebKeySet } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -41,9 +41,9 @@ export class CallerFeed {
     return this.#isTried
   }
 
-  /** The caller is here: stale lists are asked for. */
-  keepFresh(): void {
-    if (this.#running === undefined && performance.now() >= this.#staleAt) this.#start()
+  /** The caller is here at `now` (`performance.now()`): stale lists are asked for. */
+  keepFresh(now: number): void {
+    if (this.#running === undefined && now >= this.#staleAt) this.#start()
   }
 
   /** Asks for them now. */
@@ -55,7 +55,7 @@ export class CallerFeed {
   /** Settles when they have been asked for once, or have had their time. */
   first(): Promise<void> {
     if (this.#isTried) return Promise.resolve()
-    this.keepFresh()
+    this.keepFresh(performance.now())
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, FIRST_MS)
     return Promise.race([this.#running, promise]).finally(() => clearTimeout(timer))
