@@ -15,9 +15,9 @@ import { load } from './load.ts'
 import { cpuSeconds, endParts, type Part, start, tell } from './parts.ts'
 import { type Era, openSession, toolCall } from './requests.ts'
 
-const TURNS = Number(process.argv[2] ?? 10)
-const SETS = Number(process.argv[3] ?? 5)
-const WARM_UP = { seconds: 60, each: 5_000 }
+const TURNS = Number(process.argv[2] ?? 6)
+const SETS = Number(process.argv[3] ?? 3)
+const WARM_UP = { seconds: 60, each: 2_000 }
 const WORKERS = 16
 const CALLERS = 64
 const AUDIENCE = 'https://bench.example'
@@ -132,12 +132,15 @@ async function measure(
 
 function report(era: Era, sums: readonly Sum[]): void {
   const [open = 0, ...others] = sums.map(({ requests, cpu }) => requests / cpu)
+  console.log(
+    `${era}: tools/call ×${WORKERS}, ${SETS} sets of processes: anonymous ${open.toFixed(0)} calls a CPU-second`,
+  )
   for (const [index, [name, goal]] of Object.entries(GOALS).entries()) {
     const calls = others[index] ?? 0
     const share = calls / open
     console.log(
-      `${era}: tools/call ×${WORKERS}, ${SETS} sets of processes, anonymous ${open.toFixed(0)}, ${name} ${calls.toFixed(0)} a CPU-second: ` +
-        `${(share * 100).toFixed(1)} % (goal ${goal * 100} %${share < goal ? ', missed' : ''})`,
+      `${era}: ${name.padEnd(14)} ${calls.toFixed(0).padStart(6)} calls a CPU-second, ${(share * 100).toFixed(1).padStart(5)} % ` +
+        `(goal: at least ${goal * 100} %${share < goal ? '; missed' : ''})`,
     )
   }
 }
