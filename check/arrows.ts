@@ -110,6 +110,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
     'backends',
     'aggregation',
     'access',
+    'search',
     'sessions',
     'request',
     'call',

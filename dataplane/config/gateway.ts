@@ -248,6 +248,12 @@ export const gatewayConfigSchema = Type.Object(
       ),
     ),
     rateLimiting: Type.Optional(rateLimiting('gateway')),
+    optimizer: Type.Optional(
+      Type.Object(
+        { maxToolsToReturn: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: 8 })) },
+        { ...strict, description: 'Tool search: `find_tool` and `call_tool` are listed in place of all tools.' },
+      ),
+    ),
     timeouts: Type.Optional(
       Type.Object({ default: Type.Optional(duration('gateway', 'Longest wait for a backend.')) }, strict),
     ),

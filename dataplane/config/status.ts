@@ -75,6 +75,14 @@ const rateLimits = Type.Object({
   ),
 })
 
+/** Tool search. */
+const toolSearch = Type.Object({
+  searches: Type.Number(),
+  /** One for each list of tools that somebody sees and has searched of late, and what they take in memory. */
+  indexes: Type.Number(),
+  indexBytes: Type.Number(),
+})
+
 const gatewayStatus = Type.Object({
   config,
   refused,
@@ -85,6 +93,8 @@ const gatewayStatus = Type.Object({
   authServer: orNull(authServer),
   /** Null without limits. */
   rateLimits: orNull(rateLimits),
+  /** Null where all tools are listed. */
+  toolSearch: orNull(toolSearch),
   backends: Type.Array(backend),
 })
 
@@ -124,6 +134,7 @@ type Frozen<T> = T extends readonly (infer Item)[]
 export type GatewayStatus = Frozen<Static<typeof gatewayStatus>>
 export type AuthServerStatus = Frozen<Static<typeof authServer>>
 export type RateLimitStatus = Frozen<Static<typeof rateLimits>>
+export type ToolSearchStatus = Frozen<Static<typeof toolSearch>>
 export type BackendStatus = Frozen<Static<typeof backend>>
 export type RegistryStatus = Frozen<Static<typeof registryStatus>>
 

@@ -77,7 +77,11 @@ test('what equals its default, or is empty, is not set', () => {
 })
 
 test('presence alone can be a setting', () => {
-  assert.equal(of('VirtualMCPServer', { ...gateway, config: { optimizer: {} } }), { '/spec/config/optimizer': 'later' })
+  const parts = object('One.', { one: object('Set by being there.', {}, { readBy: 'later' }) })
+  assert.equal(unsupportedFields({ ...mcpGroup, spec: parts }, { spec: { one: {} } }), [
+    { pointer: '/spec/one', reason: 'later' },
+  ])
+  assert.equal(of('VirtualMCPServer', { ...gateway, config: { optimizer: {} } }), {})
 })
 
 test('names in a map are part of the pointer, escaped', () => {

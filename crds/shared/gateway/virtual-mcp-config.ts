@@ -1,12 +1,11 @@
 /** `spec.config` of a VirtualMCPServer, the settings of the gateway itself. */
 
 import { gatewayAudit } from '../audit.ts'
-import { distinctHeaderKeys, passthroughHeaders } from '../headers.ts'
+import { passthroughHeaders } from '../headers.ts'
 import { limits } from '../limits.ts'
 import { objectRef } from '../references.ts'
 import {
   choice,
-  decimal,
   defaulted,
   duration,
   flag,
@@ -18,10 +17,10 @@ import {
   type Reader,
   Type,
   text,
-  url,
 } from '../schema.ts'
 import { conflictResolutionConfig, toolShaping } from './aggregation.ts'
 import { failureDefaults } from './failure-defaults.ts'
+import { optimizer } from './optimizer.ts'
 import { rateLimiting } from './rate-limits.ts'
 import { plainSessionStorage } from './session-storage.ts'
 import { incomingAuth, outgoingAuth, staticBackends, telemetry } from './virtual-mcp-native.ts'
@@ -142,49 +141,6 @@ const operational = object('Timeouts, logging and failure handling.', {
   failureHandling: Type.Optional(failureHandling('gateway')),
 })
 
-const optimizer = (readBy: Reader) =>
-  object(
-    'Tool search: clients see `find_tool` and `call_tool` in place of all tools.',
-    {
-      embeddingProvider: defaulted(
-        choice(readBy, 'Protocol of the embedding service.', ['tei', 'openai'], { default: 'tei' }),
-      ),
-      embeddingService: Type.Optional(url(readBy, 'Embedding service. Absent: full-text search alone.')),
-      embeddingModel: Type.Optional(text(readBy, 'Model.', { max: limits.name })),
-      embeddingServiceTimeout: defaulted(duration(readBy, 'Longest wait for it.', { default: '30s' })),
-      embeddingHeaders: Type.Optional(
-        map(
-          'Headers of its requests.',
-          text(readBy, 'The value.', { min: 1, max: limits.headerValue, pattern: '^[^\\x00-\\x1f\\x7f]*$' }),
-          {
-            max: 32,
-            rules: [
-              {
-                rule: "self.all(name, name.matches('^[!#$%&*+.^_|~0-9A-Za-z-]+$') && !(name.lowerAscii() in ['authorization', 'content-type']))",
-                message: 'keys must be header names other than Authorization and Content-Type',
-              },
-              distinctHeaderKeys,
-            ],
-          },
-        ),
-      ),
-      maxToolsToReturn: Type.Optional(
-        integer(readBy, 'Most tools that a search gives; 8 when left out.', { minimum: 1, maximum: 50 }),
-      ),
-      hybridSearchSemanticRatio: Type.Optional(decimal(readBy, 'Weight of meaning against words, 0 to 1.')),
-      semanticDistanceThreshold: Type.Optional(decimal(readBy, 'Largest distance of a match, 0 to 2.')),
-    },
-    {
-      readBy,
-      rules: [
-        {
-          rule: "!has(self.embeddingHeaders) || self.embeddingProvider == 'openai'",
-          message: 'embeddingHeaders are for embeddingProvider openai',
-        },
-      ],
-    },
-  )
-
 const CODE_MODE = { refused: 'scripts in the gateway are not supported' } as const
 
 const codeMode = object('Scripts that call several tools.', {
@@ -216,7 +172,7 @@ export const virtualMcpConfig = object('Settings of the gateway.', {
   ),
   incomingAuth: Type.Optional(incomingAuth(REPLACED.incomingAuth)),
   outgoingAuth: Type.Optional(outgoingAuth(REPLACED.outgoingAuth)),
-  optimizer: Type.Optional(optimizer('later')),
+  optimizer: Type.Optional(optimizer),
   rateLimiting: Type.Optional(rateLimiting('gateway')),
   sessionStorage: Type.Optional(plainSessionStorage('gateway')),
   telemetry: Type.Optional(telemetry(REPLACED.telemetry)),

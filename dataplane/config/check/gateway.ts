@@ -30,6 +30,9 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
     ...(role === 'proxy' && backends.length !== 1
       ? [{ pointer: '/backends', message: 'a proxy has exactly one backend' }]
       : []),
+    ...(role === 'proxy' && config.optimizer !== undefined
+      ? [{ pointer: '/optimizer', message: 'has no place in a proxy, which lists what its server does' }]
+      : []),
     ...duplicates(backends, ({ name }) => name, '/backends', '/name'),
     ...backends.flatMap((backend, index) => backendFindings(backend, `/backends/${index}`)),
     ...namelessFindings(config),

@@ -27,6 +27,7 @@ import { Listeners } from '../request/listeners.ts'
 import type { OwnIssuer } from '../request/own-issuer.ts'
 import { type Setup, type SetupOptions, setUp } from '../request/setup.ts'
 import { TokenWatch } from '../request/token-watch.ts'
+import { ToolSearch } from '../search/tool-search.ts'
 import { Relays } from '../sessions/relay/relays.ts'
 import { Sessions } from '../sessions/sessions.ts'
 import { SharedKeys } from '../sessions/store/shared-keys.ts'
@@ -63,6 +64,8 @@ export class Gateway implements View {
   readonly clientRequests: ClientRequests
   /** Whether tool calls may be made now. */
   readonly rateLimits: RateLimits
+  /** Where callers find tools, instead of being shown all of them. */
+  search: ToolSearch | undefined
   readonly sessions: Sessions
   readonly inFlight = new InFlight((error) => this.faulted(error, 'the deadline of a call in flight'))
   /** For what clients bring back to whichever replica. */
@@ -89,7 +92,7 @@ export class Gateway implements View {
   refused: readonly Finding[] = []
   catalog: Catalog
   promptsAndResources: PromptResourceCatalog
-  readonly #setupOptions: SetupOptions
+  readonly #setupOptions: SetupOptions & Pick<GatewayOptions, 'memoryBytes'>
   readonly #retired = new Retired((error) => this.faulted(error, 'closing connections to an issuer'))
   readonly #storage: StorageFollower
   readonly #backends: Backends
@@ -178,6 +181,7 @@ export class Gateway implements View {
   #follow(): void {
     const { config, directory, serverInfo } = this.setup
     this.rateLimits.apply(config.rateLimiting)
+    this.#followSearch(config.optimizer)
     const common = {
       directory,
       defaultTimeout: config.timeouts?.default ?? DEFAULT_TIMEOUT,
@@ -186,6 +190,14 @@ export class Gateway implements View {
     const gone = this.#backends.follow(config.backends, common, failurePolicy(config))
     this.#rebuildLists()
     for (const backend of gone) this.#letGo(backend)
+  }
+
+  #followSearch(config: GatewayConfig['optimizer']): void {
+    if (config === undefined) {
+      this.search?.close()
+      this.search = undefined
+    } else if (this.search === undefined) this.search = new ToolSearch(config, this.#setupOptions.memoryBytes)
+    else this.search.apply(config)
   }
 
   #letGo(backend: Backend): void {
@@ -276,9 +288,9 @@ export class Gateway implements View {
 
   /** What the admin listener shows at /status. */
   status(): object {
-    const { setup, refused, sessions, catalog, backends, rateLimits } = this
+    const { setup, refused, sessions, catalog, backends, rateLimits, search } = this
     const more = { conflicts: this.#conflicts, storageProblem: this.#storage.problem, cutForCallers: this.views.cut }
-    return statusOf({ setup, refused, sessions, catalog, backends, rateLimits, ...more })
+    return statusOf({ setup, refused, sessions, catalog, backends, rateLimits, search, ...more })
   }
 
   /** Aborted when the gateway begins to stop: what would go on for ever ends here, and nothing of that kind begins. */
@@ -299,6 +311,7 @@ export class Gateway implements View {
     this.tokens.close()
     this.relays.close()
     this.#storage.close()
+    this.search?.close()
     this.sessions.close()
     await Promise.all([this.views.close(), this.setup.ownIssuer.close()])
     await Promise.all([this.#backends.close(), this.#retired.close(), this.setup.authenticate.close()])

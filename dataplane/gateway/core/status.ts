@@ -4,6 +4,7 @@ import type { Catalog } from '../aggregation/catalog.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { RateLimits } from '../rate-limits/rate-limits.ts'
 import type { Setup } from '../request/setup.ts'
+import type { ToolSearch } from '../search/tool-search.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 
 interface StatusParts {
@@ -20,11 +21,12 @@ interface StatusParts {
   /** Why the session storage of the configuration is not used; undefined where it is. */
   readonly storageProblem: string | undefined
   readonly rateLimits: RateLimits
+  readonly search: ToolSearch | undefined
 }
 
 /** The gateway's status as the admin listener serves it. */
 export function statusOf(parts: StatusParts): GatewayStatus {
-  const { setup, refused, sessions, catalog, backends, rateLimits } = parts
+  const { setup, refused, sessions, catalog, backends, rateLimits, search } = parts
   const shown = new Map<Backend, number>()
   for (const { backend } of catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
   return {
@@ -35,6 +37,7 @@ export function statusOf(parts: StatusParts): GatewayStatus {
     sessionStorage: sessions.provider,
     authServer: setup.ownIssuer.status ?? null,
     rateLimits: rateLimits.status,
+    toolSearch: search?.status ?? null,
     backends: backends.map((backend) => ({
       name: backend.name,
       url: backend.url.href,

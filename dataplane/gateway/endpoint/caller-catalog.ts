@@ -46,6 +46,22 @@ async function checkMissing({ caller, view }: EndpointRequest, judge: Judge): Pr
   if (known.length > 0 || missing.some(({ tools }) => tools === undefined)) throw unreachable(known)
 }
 
+/**
+ * All tools that the caller may see but those for apps alone, as the result of a list. Rejects with `backend_unavailable`
+ * where a part is missing that has to be there.
+ */
+export async function visibleList(request: EndpointRequest): Promise<Buffer> {
+  const { setup, view } = request
+  const { judge } = setup
+  const form = { era: 'legacy', withApps: false } as const
+  if (judge === undefined) {
+    if (view.missing.length > 0) throw unreachable(view.missing)
+    return baseOf('tools', view, form)
+  }
+  if (view.missing.length > 0) await checkMissing(request, judge)
+  return judge.lists.get(judge.principalOf(request.caller), 'tools', view, form)
+}
+
 /** How all of this is to be used: what the backends say of which the caller sees anything. */
 export function instructionsFor({
   setup,

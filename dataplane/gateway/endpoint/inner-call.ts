@@ -15,6 +15,8 @@ export interface InnerCall {
   readonly arguments: string
   /** More members of `params`, as JSON text: what a client has answered to a question of the tool. */
   readonly more?: Readonly<Record<string, string>>
+  /** It is all that its client's request is for: what that says of its progress holds for the call. */
+  readonly isWhole?: boolean
 }
 
 /** Where the answer goes, and who is told of its end. */
@@ -24,7 +26,8 @@ export interface InnerAnswer {
 }
 
 /** What the client has said of its own request alone: of its progress, and of what its spans hang on. */
-const OF_OUTER = { progressToken: undefined, traceparent: undefined, tracestate: undefined }
+const OF_SPAN = { traceparent: undefined, tracestate: undefined }
+const OF_OUTER = { progressToken: undefined, ...OF_SPAN }
 
 /**
  * A `tools/call` on behalf of the client of another request, as if the client had sent it: same caller, session, era,
@@ -39,7 +42,8 @@ const OF_OUTER = { progressToken: undefined, traceparent: undefined, tracestate:
  */
 export function innerRequest(outer: EndpointRequest, call: InnerCall, answer: InnerAnswer): EndpointRequest {
   const { metaStart, metaEnd, text } = outer.message
-  const meta = metaStart === -1 ? '{}' : editObject(text.slice(metaStart, metaEnd), OF_OUTER)
+  const meta =
+    metaStart === -1 ? '{}' : editObject(text.slice(metaStart, metaEnd), call.isWhole === true ? OF_SPAN : OF_OUTER)
   const params = editObject(`{"name":${JSON.stringify(call.name)},"arguments":${call.arguments}}`, {
     ...call.more,
     ...(meta === '{}' ? {} : { _meta: meta }),

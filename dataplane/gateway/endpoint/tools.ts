@@ -8,6 +8,7 @@ import { checkParamHeaders } from '../mcp/param-headers.ts'
 import { answerVisible, checkMayCall, mayCall, unknown } from './caller-catalog.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 import { asTaskCall } from './session-tasks.ts'
+import { listMetaTools, metaTool } from './tool-search.ts'
 
 /** `tools/list`: what is there, serialized. It waits only for backends that have never been asked. */
 export function listTools(request: EndpointRequest): void {
@@ -15,7 +16,9 @@ export function listTools(request: EndpointRequest): void {
   // The list has one page, so no cursor is ours.
   if (params?.['cursor'] !== undefined)
     throw new PublicError('invalid_params', { message: 'params.cursor is not one of ours.' })
-  if (request.view.allListed) answerList(request)
+  const { search } = request.gateway
+  if (search !== undefined) listMetaTools(request, search)
+  else if (request.view.allListed) answerList(request)
   else request.run(() => request.view.firstLists().then(() => answerList(request)))
 }
 
@@ -24,11 +27,14 @@ const answerList = (request: EndpointRequest): void => answerVisible(request, 't
 const clientShowsApps = ({ era, session, message }: EndpointRequest): boolean =>
   era === 'modern' ? showsApps(message.meta?.[CAPABILITIES_KEY]) : session?.showsApps === true
 
-/** `tools/call`: found in the catalog and relayed. */
+/** `tools/call`: of the tools of tool search, where they are listed, or one of the catalog, which is relayed. */
 export function callTool(request: EndpointRequest): void {
   const name = request.message.parameter('name')
   if (name === undefined) throw new PublicError('invalid_params', { message: 'params.name must be a string.' })
-  if (request.view.allListed || isReady(request, name)) relay(request, name)
+  const { search } = request.gateway
+  const meta = search === undefined || request.isInner ? undefined : metaTool(name, search, callTool)
+  if (meta !== undefined) meta(request)
+  else if (request.view.allListed || isReady(request, name)) relay(request, name)
   else request.run(() => request.view.firstLists().then(() => relay(request, name)))
 }
 

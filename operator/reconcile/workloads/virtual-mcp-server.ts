@@ -27,6 +27,7 @@ import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 import { aggregationOf } from './aggregation.ts'
 import { type Members, membersOf } from './group-members.ts'
+import { optimizerOf } from './optimizer.ts'
 
 type Spec = VirtualMCPServer['spec']
 type GatewaySettings = NonNullable<Spec['config']>
@@ -146,6 +147,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...passthroughOf(spec),
     ...sessionStorageOf(object, storageOf(spec), resolver, mounts),
     ...rateLimitsOf(spec.config?.rateLimiting),
+    ...optimizerOf(spec.config?.optimizer),
     ...(timeouts === undefined ? {} : { timeouts: { default: timeouts.default } }),
     ...failureHandlingOf(failureHandling),
     ...(telemetry === undefined ? {} : { telemetry: telemetry.settings }),

@@ -310,6 +310,7 @@ spec:
     name: n
     groupRef: tools
     rateLimiting: ${limiting}
+    optimizer: {maxToolsToReturn: 5}
     passthroughHeaders: [x-request]
     aggregation:
       conflictResolution: prefix

@@ -1,0 +1,127 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import { PublicError } from '../../server/errors.ts'
+import { memberText } from '../mcp/json.ts'
+import { resultText } from '../mcp/rpc-text.ts'
+import { CALL_TOOL, FIND_TOOL, metaTools } from '../search/meta-tools.ts'
+import type { ToolSearch } from '../search/tool-search.ts'
+import { visibleList } from './caller-catalog.ts'
+import type { EndpointRequest } from './endpoint-request.ts'
+import { innerRequest } from './inner-call.ts'
+
+/** Characters of a query: what is longer is no description of a tool. */
+const LONGEST_QUERY = 2_000
+
+type Serve = (request: EndpointRequest) => void
+
+/** `tools/list` of a gateway with tool search. */
+export function listMetaTools(request: EndpointRequest, { most }: ToolSearch): void {
+  const list = metaTools(most)
+  request.result(
+    request.era === 'modern' ? `{"resultType":"complete","ttlMs":0,"cacheScope":"private",${list.slice(1)}` : list,
+  )
+}
+
+/**
+ * The function that serves a call of one of the tools of tool search; undefined for any other name. `call`: serves a call
+ * by the name of a tool, as it is for any client.
+ */
+export function metaTool(name: string, search: ToolSearch, call: Serve): Serve | undefined {
+  if (name === FIND_TOOL) return (request) => request.run(() => find(request, search))
+  if (name === CALL_TOOL) return (request) => request.run(() => callFound(request, call))
+  return undefined
+}
+
+/** Finds tools among those that the caller sees: what policies deny is not in what is searched. */
+async function find(request: EndpointRequest, search: ToolSearch): Promise<void> {
+  request.used = FIND_TOOL
+  const asked = queryOf(request, search.most)
+  if (typeof asked === 'string') {
+    refuse(request, asked)
+    return
+  }
+  if (!request.view.allListed) await request.view.firstLists()
+  const list = await visibleList(request)
+  const tools = await search.find(list, asked.query, asked.limit)
+  const found = `{"tools":[${tools.join(',')}]}`
+  answer(request, { text: found, structured: found })
+}
+
+/** What is searched for, or what is wrong with it. */
+function queryOf({ message }: EndpointRequest, most: number): { query: string; limit: number } | string {
+  const given = message.params?.['arguments']
+  const { query, limit = most } = isObject(given) ? given : {}
+  if (typeof query !== 'string') return 'arguments.query must be a string that says what the tool is to do.'
+  if (query.length > LONGEST_QUERY) return `arguments.query has more than ${LONGEST_QUERY} characters.`
+  if (typeof limit !== 'number' || !Number.isInteger(limit) || limit < 1)
+    return `arguments.limit must be an integer from 1 to ${most}.`
+  return { query, limit: Math.min(limit, most) }
+}
+
+/** Calls a tool for the client, as if the client had called it by its name. */
+async function callFound(request: EndpointRequest, call: Serve): Promise<void> {
+  const { message } = request
+  request.used = CALL_TOOL
+  const given = message.params?.['arguments']
+  const { name, arguments: more = {} } = isObject(given) ? given : {}
+  if (typeof name !== 'string' || !isObject(more)) {
+    const wrong =
+      typeof name === 'string' ? 'arguments.arguments must be an object.' : 'arguments.name must be a string.'
+    refuse(request, wrong)
+    return
+  }
+  if (!request.view.allListed) await request.view.firstLists()
+  const inner = innerRequest(
+    request,
+    { id: message.id as string, name, arguments: argumentsText(request), more: membersText(request), isWhole: true },
+    { reply: request.reply, ended: (outcome) => request.ended(outcome) },
+  )
+  request.onGone = { gone: () => inner.onGone?.gone() }
+  inner.run(() => calling(inner, call))
+}
+
+/** A tool that is denied and one that is not there are one and the same. */
+function calling(inner: EndpointRequest, call: Serve): void {
+  try {
+    call(inner)
+  } catch (error) {
+    if (!(error instanceof PublicError && NOT_THERE.has(error.code))) throw error
+    refuse(inner, 'There is no tool of this name for you; find_tool finds those that there are.')
+  }
+}
+
+const NOT_THERE: ReadonlySet<string> = new Set(['forbidden', 'unknown_tool'])
+
+/** The arguments of the tool, as the client wrote them. */
+function argumentsText(request: EndpointRequest): string {
+  const given = memberText(paramsOf(request), 'arguments') ?? '{}'
+  return memberText(given, 'arguments') ?? '{}'
+}
+
+/** What the client has answered to questions of the tool, and whether it is to run as a task. */
+function membersText(request: EndpointRequest): Readonly<Record<string, string>> {
+  const params = paramsOf(request)
+  const of = (name: string) => {
+    const text = memberText(params, name)
+    return text === undefined ? {} : { [name]: text }
+  }
+  return { ...of('inputResponses'), ...of('requestState'), ...of('task') }
+}
+
+const paramsOf = ({ message }: EndpointRequest): string => message.text.slice(message.paramsStart, message.paramsEnd)
+
+const refuse = (request: EndpointRequest, text: string): void => answer(request, { text, isError: true })
+
+/** Answers with a result; `structured`: JSON text. */
+function answer(
+  request: EndpointRequest,
+  { text, structured, isError }: { readonly text: string; readonly structured?: string; readonly isError?: true },
+): void {
+  const members = [
+    ...(request.era === 'modern' ? ['"resultType":"complete"'] : []),
+    `"content":[${JSON.stringify({ type: 'text', text })}]`,
+    ...(structured === undefined ? [] : [`"structuredContent":${structured}`]),
+    ...(isError === undefined ? [] : ['"isError":true']),
+  ]
+  request.reply.json(200, resultText(request.message.id as string, `{${members.join(',')}}`))
+  request.ended(isError === undefined ? { result: 'ok' } : { result: 'error', code: 'invalid_params' })
+}

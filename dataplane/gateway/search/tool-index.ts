@@ -1,0 +1,109 @@
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { setImmediate } from 'node:timers/promises'
+import { isObject } from '../../../crds/shared/json.ts'
+import { textsIn } from '../access/subjects.ts'
+import { spelledOut, wordQuery } from './words.ts'
+
+/** What of a tool is looked at. */
+interface Indexed {
+  readonly name: string
+  readonly title: string
+  readonly description: string
+  readonly arguments: string
+}
+
+/** A tool that was found: its number in the list, and how well it fits; the best has the highest. */
+export interface Hit {
+  readonly tool: number
+  readonly score: number
+}
+
+/** Characters that are looked at of a description, and arguments of a tool. */
+const LONGEST = 4_000
+const MOST_ARGUMENTS = 100
+/** It is built for so long before requests have their turn. */
+const TURN_MS = 5
+/** What an empty index takes, and a tool in it beside its text. */
+const INDEX_BYTES = 64 * 1024
+const TOOL_BYTES = 256
+
+/** A full-text index of a list of tools, in memory. */
+export class ToolIndex {
+  /** The tools, as they are listed. */
+  readonly tools: readonly string[]
+  #bytes = INDEX_BYTES
+  readonly #database = new DatabaseSync(':memory:')
+  readonly #find: StatementSync
+
+  private constructor(tools: readonly string[]) {
+    this.tools = tools
+    this.#database.exec(
+      "create virtual table tool using fts5(name, title, description, arguments, content='', tokenize='porter unicode61 remove_diacritics 2')",
+    )
+    // A word in a name says more than one in a description, where most words stand.
+    this.#find = this.#database.prepare(
+      'select rowid as tool, -bm25(tool, 8, 6, 3, 1) as score from tool where tool match ? order by bm25(tool, 8, 6, 3, 1), rowid limit ?',
+    )
+  }
+
+  /** Indexes a list of tools, given as the result of `tools/list`; requests are served meanwhile. */
+  static async build(list: Buffer): Promise<ToolIndex> {
+    const index = new ToolIndex(textsIn(list, 'tools'))
+    await index.#fill()
+    return index
+  }
+
+  /** About how much memory it takes. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get isClosed(): boolean {
+    return !this.#database.isOpen
+  }
+
+  async #fill(): Promise<void> {
+    const insert = this.#database.prepare(
+      'insert into tool (rowid, name, title, description, arguments) values (?, ?, ?, ?, ?)',
+    )
+    let since = performance.now()
+    for (const [number, text] of this.tools.entries()) {
+      if (performance.now() - since > TURN_MS) {
+        await setImmediate()
+        since = performance.now()
+      }
+      const { name, title, description, arguments: named } = indexedOf(text)
+      insert.run(number, spelledOut(name), title, description, named)
+      this.#bytes += TOOL_BYTES + text.length + 2 * (name.length + title.length + description.length + named.length)
+    }
+  }
+
+  /** The tools that have words of a text, the best first, at most so many. */
+  find(text: string, most: number): readonly Hit[] {
+    const query = wordQuery(text)
+    return query === undefined ? [] : (this.#find.all(query, most) as unknown as Hit[])
+  }
+
+  close(): void {
+    this.#database.close()
+  }
+}
+
+/** What is looked at of a tool, given as JSON text; backends may have put anything anywhere. */
+export function indexedOf(text: string): Indexed {
+  const tool: unknown = JSON.parse(text)
+  if (!isObject(tool)) return { name: '', title: '', description: '', arguments: '' }
+  const { name, title, annotations, description, inputSchema } = tool
+  const properties = isObject(inputSchema) ? inputSchema['properties'] : undefined
+  return {
+    name: textOf(name),
+    title: textOf(title ?? (isObject(annotations) ? annotations['title'] : undefined)),
+    description: textOf(description),
+    arguments: isObject(properties) ? argumentsOf(properties) : '',
+  }
+}
+
+const argumentsOf = (properties: Readonly<Record<string, unknown>>): string =>
+  Object.keys(properties).slice(0, MOST_ARGUMENTS).map(spelledOut).join(' ').slice(0, LONGEST)
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value.slice(0, LONGEST) : '')

@@ -1,0 +1,26 @@
+/** What docs/tool-search.md says to apply is valid and reaches the gateway. */
+import { readFileSync } from 'node:fs'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parseAllDocuments } from 'yaml'
+import { DEFAULT_GROUP, validateObject } from '../../crds/index.ts'
+import { condition, configText, plansOfText } from '../support/operator/plans.ts'
+
+const text = readFileSync(new URL('../../docs/tool-search.md', import.meta.url), 'utf8')
+const [block = ''] = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)
+
+test('the example is valid, and is in the configuration of the gateway', () => {
+  for (const document of parseAllDocuments(block))
+    assert.equal(validateObject(document.toJS() as never, DEFAULT_GROUP), [])
+  const plan = plansOfText(block).get('VirtualMCPServer/tools')
+  assert.is(condition(plan, 'Valid'), 'True ConfigValid')
+  assert.match(configText(plan), /optimizer:\n {2}maxToolsToReturn: 5/)
+})
+
+test('the presence of optimizer is enough', () => {
+  const plan = plansOfText(block.replace(/optimizer:\n.*\n/, 'optimizer: {}\n')).get('VirtualMCPServer/tools')
+  assert.is(condition(plan, 'Valid'), 'True ConfigValid')
+  assert.match(configText(plan), 'optimizer: {}')
+})
+
+test.run()
