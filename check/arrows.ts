@@ -30,6 +30,7 @@ export const rooms: readonly Room[] = [
       'operator/cluster',
       'dataplane/config',
       'dataplane/retry',
+      'dataplane/telemetry/metrics',
     ],
   },
   { path: 'operator/deploy', mayImport: ['crds', 'operator/render', 'operator/cluster'] },

@@ -91,6 +91,8 @@ async function removalOf(
 }
 
 const version = { version: packageJson.version, node: process.versions.node }
+/** How its metrics name it. */
+const instance = { 'service.version': packageJson.version, 'service.instance.id': hostname() }
 
 interface Addresses {
   readonly health: string
@@ -113,7 +115,7 @@ async function serve(
     ready: () => operator.ready,
     status: () => ({ leading: operator.leading }),
     version,
-    metrics: () => operator.metrics.text(),
+    metrics: (accept) => operator.metrics.text({ 'service.name': 'portico-operator', ...instance }, accept),
     log,
   })
   return [await listen(health.fetch, addresses.health), await listen(metrics.fetch, addresses.metrics)]

@@ -20,7 +20,7 @@ export const mcpTelemetryConfig = defineKind({
   ],
   spec: object(
     'Telemetry settings; an empty object sends nothing.',
-    telemetryParts({ signals: 'gateway', mounts: 'operator', prometheus: 'later' }),
+    telemetryParts({ signals: 'gateway', mounts: 'operator' }),
   ),
   status: configStatus(workloadKinds, {}),
 })

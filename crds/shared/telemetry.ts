@@ -9,7 +9,6 @@ export const SAMPLING_RATE = '^(0(\\.\\d+)?|1(\\.0+)?)$'
 interface TelemetryReaders {
   readonly signals: Reader
   readonly mounts: Reader
-  readonly prometheus: Reader
 }
 
 const openTelemetry = ({ signals, mounts }: TelemetryReaders) =>
@@ -99,7 +98,7 @@ export const telemetryParts = (readers: TelemetryReaders) => ({
   openTelemetry: Type.Optional(openTelemetry(readers)),
   prometheus: Type.Optional(
     object('Prometheus settings.', {
-      enabled: defaulted(flag(readers.prometheus, 'Serve `/metrics` on the admin listener.', { default: false })),
+      enabled: defaulted(flag(readers.signals, 'Serve `/metrics` on the admin listener.', { default: false })),
     }),
   ),
 })

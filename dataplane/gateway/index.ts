@@ -16,6 +16,7 @@ import type { ExportTimes, TelemetryConfig } from '../telemetry/options.ts'
 import { Telemetry } from '../telemetry/telemetry.ts'
 import { addGatewayRoutes } from './admin-routes.ts'
 import { Gateway } from './core/gateway.ts'
+import { measureGateway } from './core/measure.ts'
 import { connectionLimit } from './limits/memory-limits.ts'
 import { isToEndpoint, publicApp, serveEndpoint } from './public-app.ts'
 import { OwnIssuer } from './request/own-issuer.ts'
@@ -59,7 +60,8 @@ const ADMIN_GRACE_MS = 1_000
 export async function serveGateway(options: ServeGatewayOptions): Promise<ServedGateway> {
   const { configFile, memoryBytes, upstreamTokens } = options
   const log = options.log ?? createLog({ name: 'gateway', level: 'info' })
-  const telemetry = new Telemetry({ ...options.exports, role: 'gateway', version: manifest.version, log })
+  const measure = () => (gateway === undefined ? { readings: [] } : measureGateway(gateway))
+  const telemetry = new Telemetry({ ...options.exports, role: 'gateway', version: manifest.version, log, measure })
   const observe = options.observe ?? telemetry.observe
   const own = { version: manifest.version, log, observe, memoryBytes, ownIssuer: new OwnIssuer(log, upstreamTokens) }
   const stop = new AbortController()
@@ -155,4 +157,5 @@ const probesAndStatus = (running: () => Gateway, telemetry: Telemetry) =>
       return reason === undefined ? true : { reason }
     },
     version: { version: manifest.version, node: process.version },
+    metrics: (accept) => telemetry.prometheus(accept),
   })

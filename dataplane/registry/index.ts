@@ -13,6 +13,7 @@ import { CallerMemory, callerLimits } from './api/request/caller-memory.ts'
 import type { Api } from './api/request/context.ts'
 import { registryApp } from './app.ts'
 import { createVisibility } from './authz/visibility.ts'
+import { measureRegistry } from './measure.ts'
 import { type Configuration, followConfiguration } from './settings/configuration.ts'
 import { createIdentity, type Identity } from './settings/identity.ts'
 import type { RegistrySettings } from './settings/settings.ts'
@@ -59,10 +60,13 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
     const location = { file: options.configFile, listenHost: parseAddress(options.listen).host }
     const configuration = await followConfiguration(location, ends.signal, log)
     const version = options.version?.version ?? 'unknown'
-    const telemetry = ends.adopt(new Telemetry({ ...options.exports, role: 'registry', version, log }))
+    let parts: Parts | undefined
+    const measure = () =>
+      parts === undefined ? { readings: [] } : measureRegistry({ ...parts, away: parts.store.away })
+    const telemetry = ends.adopt(new Telemetry({ ...options.exports, role: 'registry', version, log, measure }))
     const observe = options.observe ?? telemetry.observe
     const { stateDirectory } = options
-    const parts = await startParts({ configuration, stateDirectory, ends, log, observe, telemetry })
+    parts = await startParts({ configuration, stateDirectory, ends, log, observe, telemetry })
     const { url, adminUrl } = await startListeners(options, parts)
     log.info({ url, admin: adminUrl }, 'the registry is served')
     return { url, adminUrl, close: () => ends.close() }
@@ -172,6 +176,7 @@ async function startListeners(
     status: () => ({ ...statusOf(configuration, scheduler), ...telemetry.status() }),
     ready: readiness(scheduler, store.away),
     version,
+    metrics: (accept) => telemetry.prometheus(accept),
   })
   const api = apiOf(parts)
   const origins = () => configuration.current().origins

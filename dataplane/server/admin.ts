@@ -10,8 +10,8 @@ interface AdminOptions {
   /** Whether requests may come. */
   ready(): true | { readonly reason: string }
   readonly version: { readonly version: string; readonly node: string; readonly apiGroup?: string }
-  /** Prometheus text; undefined while there is nothing to scrape. */
-  metrics?(): string | Promise<string> | undefined
+  /** What Prometheus fetches; undefined while that is switched off. `accept`: the header of whoever asks. */
+  metrics?(accept: string | undefined): { readonly text: string; readonly contentType: string } | undefined
   readonly log?: Logger
 }
 
@@ -32,10 +32,10 @@ export function adminApp(options: AdminOptions): Hono {
     c.body(withoutUrlSecrets(JSON.stringify(options.status())), 200, { 'content-type': 'application/json' }),
   )
   app.get('/version', (c) => c.json(options.version))
-  app.get('/metrics', async (c) => {
-    const text = await options.metrics?.()
-    if (text === undefined) throw new PublicError('not_found', { message: 'Metrics are not switched on.' })
-    return c.body(text, 200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' })
+  app.get('/metrics', (c) => {
+    const metrics = options.metrics?.(c.req.header('accept'))
+    if (metrics === undefined) throw new PublicError('not_found', { message: 'Metrics are not switched on.' })
+    return c.body(metrics.text, 200, { 'content-type': metrics.contentType })
   })
   app.notFound(() => errorResponse(new PublicError('not_found')))
   app.onError((error) => errorResponse(error, options.log))

@@ -1,15 +1,21 @@
 /**
- * The interface for telemetry: every request, backend call, decision, exchange, sync and reconcile is reported to it.
+ * The interface for telemetry: every request, backend call, decision, exchange, sync and question to a store is reported
+ * to it.
  * Until telemetry is configured it does nothing, and allocates nothing.
  */
 
 /** What is being done. Names and attributes come from configuration and catalogs, never from callers. */
 export interface Operation {
-  readonly kind: 'request' | 'backend-call' | 'decision' | 'exchange' | 'limit' | 'sync' | 'reconcile'
+  readonly kind: 'request' | 'backend-call' | 'decision' | 'exchange' | 'limit' | 'sync' | 'store'
   /** Low-cardinality name: a route, a JSON-RPC method, a source. */
   readonly name: string
   readonly attributes?: Readonly<Record<string, string | number | boolean>>
+  /** The tool that is called, as its backend calls it: one that is in the catalog. */
+  readonly tool?: string
 }
+
+/** What an error is called that has no code of ours (semantic conventions, `error.type`). */
+export const OTHER_ERROR = '_OTHER'
 
 export interface Outcome {
   readonly result: 'ok' | 'error' | 'denied'

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { TelemetrySettings } from '../config/telemetry/telemetry.ts'
+import type { Measure } from './metrics/metrics.ts'
 
 /** What the block `telemetry` of a configuration is for. */
 export interface TelemetryConfig {
@@ -18,8 +19,12 @@ export interface ExportTimes {
   readonly spansAfterMs?: number | undefined
 }
 
+export type Role = 'gateway' | 'registry'
+
 export interface TelemetryOptions extends ExportTimes {
-  readonly role: 'gateway' | 'registry'
+  readonly role: Role
+  /** Measures what is known when it is asked for; called whenever metrics are read. */
+  readonly measure?: Measure | undefined
   readonly version: string
   readonly log: Logger
 }

@@ -1,19 +1,28 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type OpenTelemetrySettings, otlpEndpoint } from '../config/telemetry/telemetry.ts'
+import type { Reading } from './metrics/family.ts'
+import type { OwnMetrics } from './metrics/own.ts'
+import type { PrometheusText } from './metrics/prometheus.ts'
 import { type Observe, observeNothing } from './observe.ts'
+import { Observed } from './observed.ts'
 import type { TelemetryConfig, TelemetryOptions } from './options.ts'
+import { resourceAttributesOf } from './resource.ts'
 import type { Pipeline, PipelineCounts } from './sdk/pipeline.ts'
 
 /** How long a process that stops waits for what is still to be sent. */
 const LAST_EXPORT_MS = 2_000
 
-/** Sends what is observed to where the configuration says, which may change. The SDK is loaded when it is first needed. */
+/**
+ * Measures what is observed, and sends it to where the configuration says, which may change. Metrics and the SDK are
+ * loaded when they are first needed: the SDK for what is sent, not for what Prometheus fetches.
+ */
 export class Telemetry {
   /** The same for ever, whatever is configured. */
   readonly observe: Observe = (operation, origin) => this.#observe(operation, origin)
   readonly #options: TelemetryOptions
   #observe: Observe = observeNothing
   #pipeline: Pipeline | undefined
+  #metrics: OwnMetrics | undefined
   #inForce: TelemetryConfig | undefined
   #applied: Promise<void> = Promise.resolve()
 
@@ -32,17 +41,35 @@ export class Telemetry {
   async #replace(config: TelemetryConfig): Promise<void> {
     if (isDeepStrictEqual(config, this.#inForce)) return
     const before = this.#pipeline
-    const settings = config.telemetry?.openTelemetry
-    if (settings !== undefined && sends(settings)) {
+    const { openTelemetry: settings, prometheus } = config.telemetry ?? {}
+    const isSent = settings !== undefined && sends(settings)
+    const sendsMetrics = isSent && settings.metrics?.enabled === true
+    const metrics = sendsMetrics || prometheus?.enabled === true ? await this.#measured() : undefined
+    if (isSent) {
       const { Pipeline } = await import('./sdk/pipeline.ts')
-      this.#pipeline = new Pipeline(settings, config, this.#options)
-      this.#observe = this.#pipeline.observe
-    } else {
-      this.#pipeline = undefined
-      this.#observe = observeNothing
-    }
+      this.#pipeline = new Pipeline(settings, config, this.#options, sendsMetrics ? metrics?.all : undefined)
+    } else this.#pipeline = undefined
+    if (metrics === undefined) this.#metrics?.close()
+    this.#metrics = metrics
+    this.#observe = observing(this.#pipeline, metrics)
     this.#inForce = config
     before?.close().catch((error: unknown) => this.#options.log.debug({ err: error }, 'ending an export'))
+  }
+
+  /** What counts; the counts go on under another configuration. */
+  async #measured(): Promise<OwnMetrics> {
+    if (this.#metrics !== undefined) return this.#metrics
+    const { OwnMetrics } = await import('./metrics/own.ts')
+    const { role, measure } = this.#options
+    const ofSpans = () => ({ readings: spanReadings(this.#pipeline?.counts) })
+    return new OwnMetrics(role, measure === undefined ? [ofSpans] : [measure, ofSpans])
+  }
+
+  /** What Prometheus fetches; undefined while that is not switched on. `accept`: the header of whoever asks. */
+  prometheus(accept: string | undefined): PrometheusText | undefined {
+    const config = this.#inForce
+    if (config?.telemetry?.prometheus?.enabled !== true) return undefined
+    return this.#metrics?.text(resourceAttributesOf(config, this.#options), accept)
   }
 
   /** Its part of `/status`: what became of spans, where any are sent. */
@@ -62,6 +89,7 @@ export class Telemetry {
     })
     await Promise.race([closing, patience.promise])
     clearTimeout(timer)
+    this.#metrics?.close()
   }
 }
 
@@ -71,3 +99,24 @@ const sends = (settings: OpenTelemetrySettings): boolean =>
   settings.endpoint !== undefined &&
   otlpEndpoint(settings) !== undefined &&
   (settings.tracing?.enabled === true || settings.metrics?.enabled === true)
+
+function observing(pipeline: Pipeline | undefined, metrics: OwnMetrics | undefined): Observe {
+  const spans = pipeline?.spans
+  const durations = metrics?.durations
+  if (spans === undefined && durations === undefined) return observeNothing
+  return (operation, origin) => new Observed(operation, origin, spans, durations)
+}
+
+const spansMetric = {
+  name: 'portico.telemetry.spans',
+  unit: '{span}',
+  description: 'What became of spans.',
+  type: 'counter',
+} as const
+
+const spanReadings = (counts: PipelineCounts | undefined): readonly Reading[] =>
+  Object.entries(counts ?? {}).map(([result, value]) => ({
+    metric: spansMetric,
+    labels: { 'portico.result': result },
+    value,
+  }))

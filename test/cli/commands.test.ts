@@ -133,12 +133,12 @@ test('validate: a field that nobody reads yet is an error at its place, told onc
 test('validate: so it is in a config, which is valid and not ready', async () => {
   using folder = temporaryFolder({
     'a.yaml':
-      'apiVersion: portico.dev/v1beta1\nkind: MCPTelemetryConfig\nmetadata: {name: otel}\nspec:\n  prometheus: {enabled: true}\n',
+      'apiVersion: portico.dev/v1beta1\nkind: VirtualMCPCompositeToolDefinition\nmetadata: {name: it}\nspec:\n  name: flow\n  steps: [{id: a, tool: x.y}]\n',
   })
   const { code, err } = await portico(['validate', folder.path])
   assert.is(code, 1)
-  assert.match(err, /a\.yaml:5: error: \/spec\/prometheus[^\n]*: is not supported yet \(NotYetSupported\)/)
-  assert.is(err.split('NotYetSupported').length, 2, err)
+  assert.match(err, /a\.yaml:5: error: \/spec\/name[^\n]*: is not supported yet \(NotYetSupported\)/)
+  assert.is(err.split('/spec/name').length, 2, err)
 })
 
 test('validate: a Secret that is not in the files is expected in the cluster', async () => {

@@ -152,7 +152,7 @@ export const registryConfigFields = {
   database: Type.Optional(database('registry')),
   telemetry: Type.Optional(
     object('Telemetry of the registry.', {
-      ...telemetryParts({ signals: 'registry', mounts: 'operator', prometheus: 'later' }),
+      ...telemetryParts({ signals: 'registry', mounts: 'operator' }),
       serviceName: Type.Optional(
         text('registry', 'OpenTelemetry `service.name`. Absent: the object’s name.', { min: 1, max: limits.name }),
       ),

@@ -61,8 +61,14 @@ export const telemetrySchema = Type.Object(
       Type.String({ description: 'OpenTelemetry `service.name`; absent: the workload’s.', minLength: 1 }),
     ),
     openTelemetry: Type.Optional(openTelemetry),
+    prometheus: Type.Optional(
+      Type.Object(
+        { enabled: Type.Optional(Type.Boolean({ description: '`/metrics` on the admin listener.', default: false })) },
+        strict,
+      ),
+    ),
   },
-  { ...strict, notYet: ['prometheus'] },
+  strict,
 )
 
 export type TelemetrySettings = Static<typeof telemetrySchema>

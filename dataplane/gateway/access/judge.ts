@@ -5,6 +5,7 @@ import type { Catalog, Route } from '../aggregation/catalog.ts'
 import type { PromptResourceCatalog } from '../aggregation/prompt-resource-catalog.ts'
 import type { Message } from '../mcp/message.ts'
 import { judgedArguments } from './arguments.ts'
+import { Decisions } from './decisions.ts'
 import { promptSubject, resourceAt, resourceSubject, toolSubject } from './subjects.ts'
 import { VisibleLists } from './visible-lists.ts'
 
@@ -13,13 +14,16 @@ const NO_CLAIMS: Claims = {}
 /** Decides by the policies in force what a caller may do: the one place for every way that leads to a backend. */
 export class Judge {
   readonly lists: VisibleLists
+  readonly decisions: Decisions
   readonly #policies: Policies
   /** The provider whose claims are judged, in place of those of the caller's token. */
   readonly #provider: string | undefined
   /** A caller is one object for as long as its token is known. */
   readonly #principals = new WeakMap<Caller, Principal>()
 
-  constructor(policies: Policies, provider?: string) {
+  /** `decisions`: those of the judge before, which are counted on. */
+  constructor(policies: Policies, provider?: string, decisions = new Decisions()) {
+    this.decisions = decisions
     this.#policies = policies
     this.#provider = provider
     this.lists = new VisibleLists(policies)
@@ -48,11 +52,12 @@ export class Judge {
     tool: { catalog: Catalog; name: string; route: Route | undefined },
     message: Message,
   ): boolean {
-    return this.#mayWith(caller, toolSubject(tool.catalog, tool.name, tool.route), message)
+    const subject = toolSubject(tool.catalog, tool.name, tool.route)
+    return this.decisions.count('call_tool', this.#mayWith(caller, subject, message))
   }
 
   mayGet(caller: Caller, catalog: PromptResourceCatalog, name: string, message: Message): boolean {
-    return this.#mayWith(caller, promptSubject(catalog, name), message)
+    return this.decisions.count('get_prompt', this.#mayWith(caller, promptSubject(catalog, name), message))
   }
 
   /** Whether a prompt may be got without any arguments, for what only refers to it. */
@@ -67,7 +72,8 @@ export class Judge {
   }
 
   mayRead(caller: Caller, catalog: PromptResourceCatalog, uri: string): boolean {
-    return this.#policies.allows(this.principalOf(caller), resourceSubject(catalog, uri))
+    const isAllowed = this.#policies.allows(this.principalOf(caller), resourceSubject(catalog, uri))
+    return this.decisions.count('read_resource', isAllowed)
   }
 
   /** The same for what a backend says of one of its resources. */
@@ -93,5 +99,5 @@ export function judgeOf(
   if (authz === undefined) return undefined
   const key = (config: GatewayConfig) => JSON.stringify([config.name, config.authz])
   if (before?.judge !== undefined && key(before.config) === key({ authz, name } as GatewayConfig)) return before.judge
-  return new Judge(new Policies(authz, name), authz.primaryUpstreamProvider)
+  return new Judge(new Policies(authz, name), authz.primaryUpstreamProvider, before?.judge?.decisions)
 }

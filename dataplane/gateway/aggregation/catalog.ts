@@ -1,4 +1,5 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
+import type { Operation } from '../../telemetry/observe.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendTool } from '../backends/lists/tool.ts'
 import { withoutPage } from '../mcp/apps.ts'
@@ -18,6 +19,8 @@ export interface Route {
   /** That name as a header value. */
   readonly nameHeader: string
   readonly paramHeaders: readonly ParamHeader[]
+  /** What is measured of a call of the tool; absent where it leads to something else. */
+  readonly operation?: Operation
 }
 
 /** Everything that is shown at one time. What isn't in it can't be called. */
@@ -159,6 +162,7 @@ function shownTool(backend: Backend, tool: BackendTool, shape: Shape, shownName:
       rename: shownName === name ? undefined : JSON.stringify(name),
       nameHeader: encodeHeaderValue(name),
       paramHeaders,
+      operation: backend.callOperationOf(name),
     },
     isForModel: app?.isForModel ?? true,
     page: app?.uri,

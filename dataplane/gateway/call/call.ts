@@ -81,12 +81,9 @@ export class Call implements InFlightCall, Origin {
     this.deadline = now + backend.timeoutMs
     this.heartbeatAt = now + HEARTBEAT_MS
     this.checkedAt = now
-    const { callOperation } = backend
-    const { method } = message
     context.used = usedBy(message)
     this.parent = context.observation
-    const operation = method === callOperation.name ? callOperation : { ...callOperation, name: method }
-    this.observed = services.observe(operation, this)
+    this.observed = services.observe(route.operation ?? backend.operationOf(message.method), this)
   }
 
   details(): Details {

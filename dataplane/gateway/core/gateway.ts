@@ -286,10 +286,15 @@ export class Gateway implements View {
     return this.#backends.all.find((backend) => backend.name === name)
   }
 
+  /** Why the session storage of the configuration is not used; undefined where it is. */
+  get storageProblem(): string | undefined {
+    return this.#storage.problem
+  }
+
   /** What the admin listener shows at /status. */
   status(): object {
     const { setup, refused, sessions, catalog, backends, rateLimits, search } = this
-    const more = { conflicts: this.#conflicts, storageProblem: this.#storage.problem, cutForCallers: this.views.cut }
+    const more = { conflicts: this.#conflicts, storageProblem: this.storageProblem, cutForCallers: this.views.cut }
     return statusOf({ setup, refused, sessions, catalog, backends, rateLimits, search, ...more })
   }
 

@@ -15,7 +15,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
-import type { Operation, Origin, Outcome, TraceContext } from '../observe.ts'
+import { type Operation, type Origin, OTHER_ERROR, type Outcome, type TraceContext } from '../observe.ts'
 import { attributesOf } from './attributes.ts'
 
 type ProviderOptions = NonNullable<ConstructorParameters<typeof TracerProvider>[0]>
@@ -45,7 +45,7 @@ const kinds: Readonly<Record<Operation['kind'], SpanKind>> = {
   exchange: SpanKind.CLIENT,
   limit: SpanKind.INTERNAL,
   sync: SpanKind.INTERNAL,
-  reconcile: SpanKind.INTERNAL,
+  store: SpanKind.CLIENT,
 }
 
 /** A span, or the context that a call has which is not sampled. */
@@ -129,9 +129,6 @@ export class Spans {
     return this.#provider.shutdown()
   }
 }
-
-/** What an error is called that has no code of ours (semantic conventions, `error.type`). */
-export const OTHER_ERROR = '_OTHER'
 
 /** The context from outside, as far as it is a valid one. */
 function incomingOf(origin: Origin | undefined): SpanContext | undefined {

@@ -59,6 +59,8 @@ const APPLY = 'application/apply-patch+yaml'
 
 /** The Kubernetes API over pooled connections: any resource, by path. Throws ApiError for answers that aren't a success. */
 export class ApiServer {
+  /** Told of each answer: the verb, its HTTP status or `error`, and the seconds to its head. */
+  onAnswer: ((verb: string, code: string, seconds: number) => void) | undefined
   readonly #config: PooledKubeConfig
   readonly #userAgent: string
 
@@ -69,6 +71,20 @@ export class ApiServer {
 
   /** Sends one request and gives the undecoded answer, whatever its status. */
   async open(method: keyof typeof HttpMethod, path: string, options: RequestOptions = {}) {
+    const started = performance.now()
+    const verb = options.query?.['watch'] === true ? 'WATCH' : method
+    const answered = (code: string) => this.onAnswer?.(verb, code, (performance.now() - started) / 1000)
+    try {
+      const response = await this.#send(method, path, options)
+      answered(String(response.statusCode))
+      return response
+    } catch (error) {
+      answered('error')
+      throw error
+    }
+  }
+
+  async #send(method: keyof typeof HttpMethod, path: string, options: RequestOptions) {
     const cluster = this.#config.getCurrentCluster()
     if (!cluster) throw new Error('the kubeconfig names no cluster')
     const url = new URL(cluster.server.replace(/\/$/, '') + path)

@@ -62,14 +62,6 @@ export function settle(
 
 const unreadyFor = (detail: ProblemDetail): Problem => ({ condition: 'Ready', reason: 'NotYetSupported', ...detail })
 
-interface PlanConfigOptions {
-  /**
-   * The condition that says what nobody acts on yet, of a kind that is Ready in spite of it: one whose settings let
-   * nobody in and keep nobody out. Absent: such a config is not Ready.
-   */
-  readonly warning?: string
-}
-
 /**
  * The plan of a config kind: no children; conditions, hash of the spec, who uses it. The finalizer is on it while
  * anybody names it, whether that one is a workload or an entry of a catalog.
@@ -77,7 +69,6 @@ interface PlanConfigOptions {
 export function planConfig<K extends KindDeclaration>(
   kind: K,
   check: CheckConfig<K>,
-  options: PlanConfigOptions = {},
 ): (object: ObjectOf<K>, view: ClusterView, context: ReconcileContext) => ExplainedPlan {
   return (object, view, context) => {
     const { namespace, name } = object.metadata
@@ -86,10 +77,7 @@ export function planConfig<K extends KindDeclaration>(
     check(object, startResolver(view, namespace, problems))
     const referrers = view.referrers(kind, namespace, name)
     const waiting = notYetSupported(kind, object)
-    const { warning } = options
-    if (warning !== undefined && waiting.length > 0) conditions.set(warning, 'True', 'NotYetSupported', joined(waiting))
-    const unready = warning === undefined ? waiting : []
-    const events = [...settle(problems, conditions, unready), ...deletionBlocked(object, referrers, conditions)]
+    const events = [...settle(problems, conditions, waiting), ...deletionBlocked(object, referrers, conditions)]
     return {
       children: [],
       status: {
@@ -100,7 +88,7 @@ export function planConfig<K extends KindDeclaration>(
       },
       events,
       finalizer: referrers.length > 0,
-      problems: [...problems.all(), ...unready.map(unreadyFor)],
+      problems: [...problems.all(), ...waiting.map(unreadyFor)],
     }
   }
 }

@@ -3,9 +3,7 @@ import { telemetryFindings } from '../../../dataplane/config/check/telemetry.ts'
 import type { Finding } from '../../../dataplane/config/load.ts'
 import type { TelemetrySettings } from '../../../dataplane/config/telemetry/telemetry.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
-import type { Conditions } from '../outcome/conditions.ts'
-import { problemText } from '../outcome/problems.ts'
-import { checkNotRefused, notYetSupported } from '../outcome/supported.ts'
+import { checkNotRefused } from '../outcome/supported.ts'
 import { caBundleFound } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { type CheckConfig, planConfig } from './config.ts'
@@ -32,20 +30,11 @@ const checkTelemetryConfig: CheckConfig<typeof mcpTelemetryConfig> = (object, re
     resolver.problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
 }
 
-/** What a config or its workloads say of settings that nobody acts on yet: they are no reason not to serve. */
-const WARNING = 'TelemetryWarning'
-
-export const reconcileMcpTelemetryConfig = planConfig(mcpTelemetryConfig, checkTelemetryConfig, { warning: WARNING })
+export const reconcileMcpTelemetryConfig = planConfig(mcpTelemetryConfig, checkTelemetryConfig)
 
 export interface TelemetryReference {
   readonly name: string
   readonly serviceName?: string | undefined
-}
-
-export interface WorkloadTelemetry {
-  readonly config: MCPTelemetryConfig
-  /** For the data plane's configuration. */
-  readonly settings: TelemetrySettings
 }
 
 /**
@@ -57,7 +46,7 @@ export function workloadTelemetry(
   name: string,
   resolver: Resolver,
   mounts: Mounts,
-): WorkloadTelemetry | undefined {
+): TelemetrySettings | undefined {
   if (ref === undefined) return undefined
   const config = referencedConfig(
     { kind: mcpTelemetryConfig, check: checkTelemetryConfig, strict: false },
@@ -66,16 +55,5 @@ export function workloadTelemetry(
   )
   if (!config) return undefined
   const serviceName = ref.serviceName ?? name
-  return { config, settings: telemetrySettings(config.spec, { serviceName, at: '/spec' }, resolver, mounts) }
-}
-
-/** Says what of its telemetry a workload doesn't emit yet. It is no reason not to serve: nobody is let in by it. */
-export function warnOfTelemetry(telemetry: WorkloadTelemetry | undefined, conditions: Conditions): void {
-  if (!telemetry) return
-  const { config } = telemetry
-  const waiting = notYetSupported(mcpTelemetryConfig, config).map(problemText)
-  if (waiting.length === 0) return
-  const title = `MCPTelemetryConfig ${JSON.stringify(config.metadata.name)}`
-  const message = `${title}: ${waiting.join('; ')}`
-  conditions.set(WARNING, 'True', 'NotYetSupported', message)
+  return telemetrySettings(config.spec, { serviceName, at: '/spec' }, resolver, mounts)
 }

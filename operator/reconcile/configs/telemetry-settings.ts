@@ -6,7 +6,7 @@ import { caBundleFile } from '../references/ca-bundle.ts'
 import type { KeyRef, Resolver } from '../references/resolver.ts'
 
 /** The fields that MCPTelemetryConfig and the block of a registry have in common. */
-export type TelemetrySpec = Pick<MCPTelemetryConfig['spec'], 'openTelemetry'>
+export type TelemetrySpec = Pick<MCPTelemetryConfig['spec'], 'openTelemetry' | 'prometheus'>
 type OpenTelemetrySpec = NonNullable<TelemetrySpec['openTelemetry']>
 
 /** Secrets of the headers, where anything is sent: a credential that nobody uses isn't mounted. */
@@ -35,19 +35,20 @@ export function plainSettings(spec: OpenTelemetrySpec): OpenTelemetrySettings {
  * are mounted. `at`: where `spec` stands in its object.
  */
 export function telemetrySettings(
-  { openTelemetry: spec }: TelemetrySpec,
+  { openTelemetry: spec, prometheus }: TelemetrySpec,
   { serviceName, at }: { readonly serviceName: string; readonly at: string },
   resolver: Resolver,
   mounts: Mounts,
 ): TelemetrySettings {
-  if (spec === undefined) return { serviceName }
+  const own = { serviceName, ...(prometheus === undefined ? {} : { prometheus: { enabled: prometheus.enabled } }) }
+  if (spec === undefined) return own
   const caFile = caBundleFile(spec.caBundleRef, `${at}/openTelemetry/caBundleRef`, resolver, mounts)
   const sensitiveHeaders = (spec.enabled ? (spec.sensitiveHeaders ?? []) : []).map(({ name, secretKeyRef }) => ({
     name,
     file: mounts.secretFile(secretKeyRef.name, secretKeyRef.key),
   }))
   return {
-    serviceName,
+    ...own,
     openTelemetry: {
       ...plainSettings(spec),
       ...(sensitiveHeaders.length === 0 ? {} : { sensitiveHeaders }),

@@ -4,7 +4,7 @@ import { serviceName } from '../../render/object/names.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { type AuthzFields, authzSettings } from '../configs/mcp-authz-config.ts'
 import { type OidcReference, oidcSettings } from '../configs/mcp-oidc-config.ts'
-import { type TelemetryReference, type WorkloadTelemetry, workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
+import { type TelemetryReference, workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import { sharedShaping } from '../configs/mcp-tool-config.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
@@ -16,7 +16,6 @@ import { type SessionStorageSpec, sessionStorageOf } from './session-storage.ts'
 export interface Assembly {
   readonly config: GatewayConfig
   readonly mounts: Mounts
-  readonly telemetry: WorkloadTelemetry | undefined
   /** Base URL of the Service inside the cluster. */
   readonly address: string
   /** URL of the MCP endpoint inside the cluster. */
@@ -100,7 +99,7 @@ export function assembleProxy(
     ...(shaping === undefined ? {} : { aggregation: { tools: [{ workload: name, ...shaping }] } }),
     ...sessionStorageOf(object, object.spec.sessionStorage, resolver, mounts),
     ...rateLimitsOf(object.spec.rateLimiting),
-    ...(telemetry === undefined ? {} : { telemetry: telemetry.settings }),
+    ...(telemetry === undefined ? {} : { telemetry }),
   }
-  return { config, mounts, telemetry, address, url }
+  return { config, mounts, address, url }
 }

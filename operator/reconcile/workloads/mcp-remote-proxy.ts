@@ -4,7 +4,6 @@ import type { ClusterView } from '../../model/view.ts'
 import { backendHeaders, checkRemoteUrl, httpTransport, mayBePrivate } from '../backends/http-backend.ts'
 import { proxyCredential, withCredential } from '../backends/outgoing-credential.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
-import { warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
@@ -72,7 +71,6 @@ export function reconcileMcpRemoteProxy(
     },
     replicas: object.spec.replicas,
     extra: (conditions) => {
-      warnOfTelemetry(assembly.telemetry, conditions)
       warnOfLogins(object, resolver, conditions)
       warnOfSessions(object.spec, conditions)
       warnOfRateLimits(limitedOf(object, object.spec.replicas, view), conditions)

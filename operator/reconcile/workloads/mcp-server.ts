@@ -20,7 +20,6 @@ import {
 } from '../backends/outgoing-credential.ts'
 import { stdioBackend } from '../backends/stdio-backend.ts'
 import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
-import { warnOfTelemetry } from '../configs/mcp-telemetry-config.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
@@ -183,7 +182,6 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
     render: () => renderMcpServer(object, assembly, resolver, context),
     replicas,
     extra: (conditions) => {
-      warnOfTelemetry(assembly.telemetry, conditions)
       warnOfLogins(object, resolver, conditions)
       warnOfSessions({ ...object.spec, replicas }, conditions)
       warnOfRateLimits(limitedOf(object, replicas, view), conditions)

@@ -12,7 +12,7 @@ import { checkCredential, credentialInForce } from '../backends/outgoing-credent
 import { upstreamProvidersOf } from '../backends/upstream-providers.ts'
 import { authzSettings, warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import { oidcSettings } from '../configs/mcp-oidc-config.ts'
-import { warnOfTelemetry, workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
+import { workloadTelemetry } from '../configs/mcp-telemetry-config.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
@@ -150,11 +150,11 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...optimizerOf(spec.config?.optimizer),
     ...(timeouts === undefined ? {} : { timeouts: { default: timeouts.default } }),
     ...failureHandlingOf(failureHandling),
-    ...(telemetry === undefined ? {} : { telemetry: telemetry.settings }),
+    ...(telemetry === undefined ? {} : { telemetry }),
     ...(logLevel === undefined ? {} : { logLevel }),
   }
   if (problems.none) noteFindings(checkGateway(config), problems, { '/authServer': AUTH_SERVER })
-  return { config, mounts, telemetry, address, url: endpointOf(address), members, description: group?.spec.description }
+  return { config, mounts, address, url: endpointOf(address), members, description: group?.spec.description }
 }
 
 function renderGateway(
@@ -229,7 +229,6 @@ export function reconcileVirtualMcpServer(
       reportBackends(assembly.members, conditions)
       warnOfUnknownBackends(spec, assembly.members, conditions)
       warnOfClashes(clashes, conditions)
-      warnOfTelemetry(assembly.telemetry, conditions)
       warnOfAuthz(spec.incomingAuth, spec.incomingAuth.type === 'anonymous', conditions)
       warnOfLosses(spec.authServerConfig, { at: AUTH_SERVER, running }, conditions)
       warnOfNoIdentity(spec.authServerConfig, AUTH_SERVER, conditions)

@@ -19,7 +19,7 @@ import { keyOf, partsOf } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 import type { Removal } from '../removal/removal.ts'
 import { EventRecorder } from '../report/event-recorder.ts'
-import { type Metrics, startMetrics } from '../report/metrics.ts'
+import { type OperatorMetrics, startMetrics } from '../report/metrics.ts'
 import type { Dependency } from '../watch/dependencies.ts'
 import { kindStore } from '../watch/kind-store.ts'
 import { Namespaces } from '../watch/namespaces.ts'
@@ -55,7 +55,7 @@ const MANAGED = 'app.kubernetes.io/managed-by=portico'
 
 /** The operator in a cluster: watches feed a world, changes become keys, workers reconcile keys while the lease is ours. */
 export class PorticoOperator extends BaseOperator {
-  readonly metrics: Metrics
+  readonly metrics: OperatorMetrics
   readonly #options: ControllerOptions
   readonly #world = createWorld()
   readonly #queue: KeyedQueue
@@ -125,6 +125,7 @@ export class PorticoOperator extends BaseOperator {
       objects: () => this.#world.objects.all(),
       leading: () => this.leading,
     })
+    this.api.onAnswer = this.metrics.asked
     this.#election =
       options.lease &&
       new LeaderElection({
@@ -285,6 +286,7 @@ export class PorticoOperator extends BaseOperator {
     const { leading } = this // Later it may not be: in a removal the lease goes with the rest.
     super.stop()
     this.#queue.close()
+    this.metrics.close()
     const late = () => new Promise((resolve) => setTimeout(resolve, grace).unref())
     await Promise.race([Promise.all([...this.#workers, this.stopKeepingRights()]), late()])
     if (leading) await Promise.race([this.letGo(namespaces), late()])

@@ -2,14 +2,14 @@ import type { Logger } from 'pino'
 import { ApiError } from '../../cluster/kubernetes/api-server.ts'
 import { partsOf } from '../queue/keys.ts'
 import type { KeyedQueue } from '../queue/queue.ts'
-import type { Metrics } from '../report/metrics.ts'
+import type { OperatorMetrics } from '../report/metrics.ts'
 import { NotLeadingError, type Reconciler } from './reconciler.ts'
 
 interface WorkOptions {
   readonly queue: KeyedQueue
   readonly reconciler: Reconciler
   readonly leading: () => boolean
-  readonly metrics: Metrics
+  readonly metrics: OperatorMetrics
   readonly log: Logger
 }
 

@@ -1,3 +1,8 @@
+import type { MetricDescription, Reading } from '../../../dataplane/telemetry/metrics/family.ts'
+import { Metrics } from '../../../dataplane/telemetry/metrics/metrics.ts'
+import { ProcessMeter } from '../../../dataplane/telemetry/metrics/process.ts'
+import { type PrometheusText, prometheusText } from '../../../dataplane/telemetry/metrics/prometheus.ts'
+import type { Labels } from '../../../dataplane/telemetry/metrics/series.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import type { Condition } from '../../reconcile/outcome/plan.ts'
 import type { KeyedQueue } from '../queue/queue.ts'
@@ -10,113 +15,126 @@ interface MetricsSources {
   readonly leading: () => boolean
 }
 
-export interface Metrics {
+export interface OperatorMetrics {
   /** Counts one reconcile. */
   reconciled(kind: string, result: string, seconds: number): void
-  /** All metrics in the Prometheus text format, version 0.0.4. */
-  text(): string
+  /** Counts one request to the API server. `code`: its HTTP status, or `error` where there was no answer. */
+  asked(verb: string, code: string, seconds: number): void
+  /** What Prometheus fetches. `resource`: who reports; `accept`: the header of whoever asks. */
+  text(resource: Labels, accept: string | undefined): PrometheusText
+  close(): void
 }
 
-type Labels = Readonly<Record<string, string>>
+/** In seconds: a reconcile is a few requests, one of them may wait. */
+const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-const quoted = (value: string) => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
-const sample = (name: string, labels: Labels, value: number) => {
-  const pairs = Object.entries(labels).map(([key, text]) => `${key}="${quoted(text)}"`)
-  return `${name}${pairs.length > 0 ? `{${pairs.join(',')}}` : ''} ${value}`
+const gauge = (name: string, unit: string, description: string): MetricDescription => ({
+  name: `portico.operator.${name}`,
+  unit,
+  description,
+  type: 'gauge',
+})
+const counter = (name: string, unit: string, description: string): MetricDescription => ({
+  ...gauge(name, unit, description),
+  type: 'counter',
+})
+
+const leadingMetric = gauge('leading', '', 'Whether this replica holds the lease.')
+const objectsMetric = gauge('objects', '{object}', 'Objects by kind and Ready condition.')
+const depth = gauge('queue.depth', '{key}', 'Keys that wait.')
+const delayed = gauge('queue.delayed', '{key}', 'Keys that wait for a retry.')
+const working = gauge('queue.working', '{key}', 'Keys being worked on.')
+const lists = counter('watch.lists', '{list}', 'Full lists read.')
+const failures = counter('watch.failures', '{failure}', 'Watches and lists that failed.')
+const lastSeen = gauge('watch.last_seen', 's', 'When the watch last heard of the API server (Unix time).')
+// The names that Prometheus client libraries give these two, for dashboards of Go programs.
+const cpu: MetricDescription = {
+  name: 'process.cpu',
+  unit: 's',
+  description: 'User and system CPU time spent, in seconds.',
+  type: 'counter',
 }
-
-function family(name: string, type: 'counter' | 'gauge', help: string, samples: readonly [Labels, number][]): string[] {
-  return [
-    `# HELP ${name} ${help}`,
-    `# TYPE ${name} ${type}`,
-    ...samples.map(([labels, value]) => sample(name, labels, value)),
-  ]
+const memory: MetricDescription = {
+  name: 'process.resident_memory',
+  unit: 'By',
+  description: 'Resident memory, in bytes.',
+  type: 'gauge',
 }
 
 /** Objects by kind and what their Ready condition says. */
-function byReadiness(objects: readonly KubernetesObject[]): [Labels, number][] {
+function byReadiness(objects: readonly KubernetesObject[]): Reading[] {
   const counts = new Map<string, number>()
   for (const { kind, status } of objects) {
     const conditions = (status as { conditions?: readonly Condition[] } | undefined)?.conditions ?? []
     const ready = conditions.find(({ type }) => type === 'Ready')?.status ?? 'Unknown'
     counts.set(`${kind}/${ready}`, (counts.get(`${kind}/${ready}`) ?? 0) + 1)
   }
-  return [...counts].sort().map(([key, count]) => {
+  return [...counts].sort().map(([key, value]) => {
     const [kind = '', ready = ''] = key.split('/')
-    return [{ kind, ready }, count]
+    return { metric: objectsMetric, labels: { kind, ready }, value }
   })
 }
 
-function watchFamilies(watches: Watches): string[] {
-  const watched = watches.metrics
-  const ofWatches = (pick: (metrics: (typeof watched)[number]['metrics']) => number): [Labels, number][] =>
-    watched.map(({ name, metrics }) => [{ watch: name }, pick(metrics)])
+const ofWatches = (watches: Watches): Reading[] =>
+  watches.metrics.flatMap(({ name, metrics }) => {
+    const labels = { watch: name }
+    return [
+      { metric: lists, labels, value: metrics.lists },
+      { metric: failures, labels, value: metrics.failures },
+      { metric: lastSeen, labels, value: metrics.lastSeen / 1000 },
+    ]
+  })
+
+function ofProcess(): Reading[] {
+  const { user, system } = process.cpuUsage()
   return [
-    ...family(
-      'portico_operator_watch_lists_total',
-      'counter',
-      'Full lists read.',
-      ofWatches(({ lists }) => lists),
-    ),
-    ...family(
-      'portico_operator_watch_failures_total',
-      'counter',
-      'Watches and lists that failed.',
-      ofWatches(({ failures }) => failures),
-    ),
-    ...family(
-      'portico_operator_watch_last_seen_seconds',
-      'gauge',
-      'When the watch last heard of the API server (Unix time).',
-      ofWatches(({ lastSeen }) => lastSeen / 1000),
-    ),
+    { metric: cpu, labels: {}, value: (user + system) / 1_000_000 },
+    { metric: memory, labels: {}, value: process.memoryUsage.rss() },
   ]
 }
 
-/** The operator's own metrics: what alerts need, few enough to be written out by hand. */
-export function startMetrics({ queue, watches, objects, leading }: MetricsSources): Metrics {
-  const totals = new Map<string, { kind: string; result: string; count: number; seconds: number }>()
+/** The operator's own metrics, by the same way as those of the data plane. */
+export function startMetrics({ queue, watches, objects, leading }: MetricsSources): OperatorMetrics {
+  const meter = new ProcessMeter()
+  const measure = () => ({
+    readings: [
+      { metric: leadingMetric, labels: {}, value: leading() ? 1 : 0 },
+      ...byReadiness(objects()),
+      { metric: depth, labels: {}, value: queue.depth },
+      { metric: delayed, labels: {}, value: queue.delayed },
+      { metric: working, labels: {}, value: queue.working },
+      ...ofWatches(watches),
+      ...ofProcess(),
+      ...meter.read(),
+    ],
+  })
+  const metrics = new Metrics([measure])
+  const named = (name: string, unit: string, description: string) => ({
+    name: `portico.operator.${name}`,
+    unit,
+    description,
+  })
+  const reconciles = metrics.add({
+    ...named('reconciles', '{reconcile}', 'Reconciles by kind and result.'),
+    labels: ['kind', 'result'],
+  })
+  const durations = metrics.add({
+    ...named('reconcile.duration', 's', 'Duration of a reconcile.'),
+    labels: ['kind'],
+    bounds: BOUNDS,
+  })
+  const requests = metrics.add({
+    ...named('api.request.duration', 's', 'Duration of a request to the API server, to the head of its answer.'),
+    labels: ['verb', 'code'],
+    bounds: BOUNDS,
+  })
   return {
     reconciled(kind, result, seconds) {
-      const key = `${kind}/${result}`
-      const total = totals.get(key) ?? { kind, result, count: 0, seconds: 0 }
-      total.count += 1
-      total.seconds += seconds
-      totals.set(key, total)
+      reconciles.series([kind, result]).add(1)
+      durations.series([kind]).add(seconds)
     },
-    text() {
-      const { user, system } = process.cpuUsage()
-      const reconciles = [...totals.values()]
-      return [
-        ...family('portico_operator_leading', 'gauge', 'Whether this replica holds the lease.', [
-          [{}, leading() ? 1 : 0],
-        ]),
-        ...family('portico_operator_objects', 'gauge', 'Objects by kind and Ready condition.', byReadiness(objects())),
-        ...family(
-          'portico_operator_reconciles_total',
-          'counter',
-          'Reconciles by kind and result.',
-          reconciles.map(({ kind, result, count }) => [{ kind, result }, count]),
-        ),
-        ...family(
-          'portico_operator_reconcile_seconds_total',
-          'counter',
-          'Time spent in reconciles.',
-          reconciles.map(({ kind, result, seconds }) => [{ kind, result }, seconds]),
-        ),
-        ...family('portico_operator_queue_depth', 'gauge', 'Keys that wait.', [[{}, queue.depth]]),
-        ...family('portico_operator_queue_delayed', 'gauge', 'Keys that wait for a retry.', [[{}, queue.delayed]]),
-        ...family('portico_operator_queue_working', 'gauge', 'Keys being worked on.', [[{}, queue.working]]),
-        ...watchFamilies(watches),
-        // The names that Prometheus client libraries give these two.
-        ...family('process_cpu_seconds_total', 'counter', 'User and system CPU time spent, in seconds.', [
-          [{}, (user + system) / 1_000_000],
-        ]),
-        ...family('process_resident_memory_bytes', 'gauge', 'Resident memory, in bytes.', [
-          [{}, process.memoryUsage.rss()],
-        ]),
-        '',
-      ].join('\n')
-    },
+    asked: (verb, code, seconds) => requests.series([verb, code]).add(seconds),
+    text: (resource, accept) => prometheusText(metrics.read(), resource, accept),
+    close: () => meter.close(),
   }
 }

@@ -68,12 +68,12 @@ test('texts of the table hold nothing that a header or a line could not', () => 
 
 test('the admin listener', async () => {
   let ready: true | { reason: string } = { reason: 'no configuration yet' }
-  let metrics: string | undefined
+  let metrics: { text: string; contentType: string } | undefined
   const app = adminApp({
     status: () => ({ config: 'sha256:1' }),
     ready: () => ready,
     version: { version: '1', node: process.version },
-    metrics: () => metrics,
+    metrics: (accept) => metrics && { ...metrics, text: `${metrics.text}${accept}` },
   })
   assert.is((await app.request('/healthz')).status, 200)
   const away = await app.request('/readyz')
@@ -84,9 +84,9 @@ test('the admin listener', async () => {
   assert.equal(await (await app.request('/status')).json(), { config: 'sha256:1' })
   assert.equal(await (await app.request('/version')).json(), { version: '1', node: process.version })
   assert.is((await app.request('/metrics')).status, 404)
-  metrics = 'up 1\n'
-  const scraped = await app.request('/metrics')
-  assert.is(await scraped.text(), 'up 1\n')
+  metrics = { text: 'up 1\n', contentType: 'text/plain; version=0.0.4; charset=utf-8' }
+  const scraped = await app.request('/metrics', { headers: { accept: 'text/plain' } })
+  assert.is(await scraped.text(), 'up 1\ntext/plain')
   assert.match(scraped.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/)
   assert.equal(await (await app.request('/nothing')).json(), { error: 'not_found', message: 'Not found.' })
 })

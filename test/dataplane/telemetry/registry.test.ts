@@ -2,6 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
+import { scrape } from '../../support/network/prometheus-text.ts'
 import { startRegistry, type TestRegistry } from '../../support/registry/registry.ts'
 
 const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
@@ -16,6 +17,7 @@ test.before(async () => {
     {
       telemetry: {
         serviceName: 'catalog',
+        prometheus: { enabled: true },
         openTelemetry: {
           enabled: true,
           endpoint: receiver.url,
@@ -61,6 +63,25 @@ test('syncs and requests are spans and counts, by names of ours alone', async ()
   assert.ok(servers.every(({ parentSpanId }) => parentSpanId === SAMPLED.slice(36, 52)))
   assert.equal(new Set(receiver.spans.map(({ resource }) => resource['service.name'])), new Set(['catalog']))
   assert.not.match(JSON.stringify(receiver.spans), /hunter2/)
+})
+
+test('Prometheus has the same counts, and how the sources stand', async () => {
+  const text = await scrape(registry.adminUrl)
+  const requests = (labels: Record<string, string>) =>
+    text.value('portico_registry_request_duration_seconds_count', labels)
+  assert.is(requests({ portico_operation: 'listServers', error_type: 'invalid_request' }), 1)
+  assert.is(requests({ portico_operation: 'listSources' }), 1)
+  assert.is(text.value('portico_source_entries', { portico_source: 'own', portico_entry_type: 'server' }), 0)
+  const succeeded = (source: string) =>
+    text.value('portico_source_last_success_timestamp_seconds', { portico_source: source })
+  assert.ok(Math.abs((succeeded('own') ?? 0) - Date.now() / 1000) < 600)
+  assert.is(succeeded('broken'), undefined)
+  assert.ok((text.value('portico_source_failures', { portico_source: 'broken' }) ?? 0) > 0)
+  assert.is(text.value('portico_source_failures', { portico_source: 'own' }), 0)
+  assert.is(text.value('portico_store_up'), 1)
+  assert.is(text.value('portico_config_refused'), 0)
+  assert.match(text.text, 'service_name="catalog"')
+  assert.not.match(text.text, /hunter2/)
 })
 
 test.run()

@@ -563,6 +563,7 @@ spec:
 kind: MCPTelemetryConfig
 metadata: {name: otel}
 spec:
+  prometheus: {enabled: true}
   openTelemetry:
     enabled: true
     endpoint: https://otel.example.com:4318
@@ -579,6 +580,7 @@ spec:
   displayName: d
   telemetry:
     serviceName: s
+    prometheus: {enabled: true}
     openTelemetry:
       enabled: true
       endpoint: https://otel.example.com:4318

@@ -59,7 +59,6 @@ export class Backend implements SessionPeer {
   readonly caller: CallerHeaders | undefined
   readonly health = new Health()
   readonly dispatcher: Transport
-  readonly callOperation: Operation
   /** Getting the credential of a caller. */
   readonly exchangeOperation: Operation
   /** The gateway's own session with a legacy backend, for the list of tools and its changes. */
@@ -96,6 +95,9 @@ export class Backend implements SessionPeer {
   /** One conversation serves everybody, in one era: that of a server on standard input and output. */
   readonly #hasOneEra: boolean
   readonly #sharesTransport: boolean
+  readonly #attributes: Operation['attributes'] & object
+  /** By method; those that may be relayed are few. */
+  readonly #operations = new Map<string, Operation>()
   readonly #release: BackendOptions['release']
 
   constructor(options: BackendOptions) {
@@ -113,12 +115,25 @@ export class Backend implements SessionPeer {
     this.#hasOneEra = config.transport === 'stdio'
     this.legacySupport = new LegacySupport(!this.#hasOneEra)
     const attributes = { 'portico.backend': config.name }
-    this.callOperation = { kind: 'backend-call', name: 'tools/call', attributes }
+    this.#attributes = attributes
     this.exchangeOperation = { kind: 'exchange', name: config.credential?.type ?? 'none', attributes }
     this.dispatcher = transport ?? createTransport({ config, directory, log: this.log, share })
     this.#sharesTransport = transport !== undefined
     this.#release = options.release
     this.ownSession = this.newSession(undefined, JSON.stringify(ALL_CAPABILITIES))
+  }
+
+  /** What is measured of a call of one of its tools. */
+  callOperationOf(tool: string): Operation {
+    return { kind: 'backend-call', name: 'tools/call', attributes: this.#attributes, tool }
+  }
+
+  /** What is measured of another request that is relayed to it. */
+  operationOf(method: string): Operation {
+    let operation = this.#operations.get(method)
+    if (operation === undefined)
+      this.#operations.set(method, (operation = { kind: 'backend-call', name: method, attributes: this.#attributes }))
+    return operation
   }
 
   /** Revision that the gateway itself speaks with this backend, where it is known. */

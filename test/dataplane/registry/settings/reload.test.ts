@@ -151,7 +151,6 @@ test('what is not served yet is refused, and said to be', async () => {
   const unsupported = {
     ...configOf({ own: 'own.json' }),
     audit: { enabled: true },
-    telemetry: { prometheus: { enabled: true } },
     colour: 'blue',
   }
   await registry.folder.configure(unsupported)
@@ -162,7 +161,7 @@ test('what is not served yet is refused, and said to be', async () => {
       .filter((finding) => finding.message === message)
       .map(({ pointer }) => pointer)
       .sort()
-  assert.equal(said('is not supported yet'), ['/audit', '/telemetry/prometheus'])
+  assert.equal(said('is not supported yet'), ['/audit'])
   assert.equal(said('unknown field'), ['/colour'])
   await shows(ALL)
 })

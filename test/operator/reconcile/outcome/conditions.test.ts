@@ -602,40 +602,6 @@ const unsupported: readonly Case[] = [
       Stalled: 'True NotYetSupported…',
     },
   },
-  {
-    what: 'telemetry that is not emitted yet, of the config itself',
-    given: ['kind: MCPTelemetryConfig\nmetadata: {name: otel}\nspec: {prometheus: {enabled: true}}'],
-    of: 'MCPTelemetryConfig/otel',
-    says: {
-      Valid: 'True ConfigValid',
-      Ready: 'True Ready',
-      TelemetryWarning: 'True NotYetSupported: /spec/prometheus is not supported yet',
-    },
-  },
-  {
-    what: 'a config that waits and lacks something: what is missing speaks first, and may still come',
-    given: [
-      'kind: MCPTelemetryConfig\nmetadata: {name: otel}\nspec: {prometheus: {enabled: true}, openTelemetry: {enabled: true, sensitiveHeaders: [{name: a, secretKeyRef: {name: s, key: k}}]}}',
-    ],
-    of: 'MCPTelemetryConfig/otel',
-    says: {
-      Ready: 'False SecretNotFound: Secret "s" is missing',
-      TelemetryWarning: 'True NotYetSupported: /spec/prometheus is not supported yet',
-    },
-  },
-  {
-    what: 'telemetry that is not emitted yet: a warning, the workload runs',
-    given: [
-      server('telemetryConfigRef: {name: otel}'),
-      'kind: MCPTelemetryConfig\nmetadata: {name: otel}\nspec: {prometheus: {enabled: true}}',
-    ],
-    of: 'MCPServer/it',
-    says: {
-      TelemetryWarning: 'True NotYetSupported: MCPTelemetryConfig "otel": /spec/prometheus is not supported yet',
-      Valid: 'True ConfigValid',
-    },
-    holds: false,
-  },
 ]
 
 const observed = (counts: string, spec = '') => [

@@ -1,0 +1,106 @@
+import type { BackendStatus } from '../../config/status.ts'
+import type { MetricDescription, Reading } from '../../telemetry/metrics/family.ts'
+import type { Measured } from '../../telemetry/metrics/metrics.ts'
+import type { Decisions } from '../access/decisions.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import type { Gateway } from './gateway.ts'
+
+const gauge = (name: string, unit: string, description: string): MetricDescription => ({
+  name,
+  unit,
+  description,
+  type: 'gauge',
+})
+
+const sessions = gauge('portico.sessions', '{session}', 'Open sessions with clients that this replica knows.')
+const streams = gauge('portico.streams', '{stream}', 'Open streams of events to clients.')
+const calls = gauge('portico.calls.active', '{call}', 'Calls of backends in flight.')
+const held = gauge(
+  'portico.memory.held',
+  'By',
+  'Memory that callers and backends hold by bodies, sessions and answers.',
+)
+const limit = gauge('portico.memory.limit', 'By', 'Memory that they may hold.')
+const refused = gauge('portico.config.refused', '', 'Whether a newer configuration has been refused: 1 or 0.')
+const storage = gauge('portico.session.storage.up', '', 'Whether the configured session storage is in use: 1 or 0.')
+const tools = gauge('portico.backend.tools', '{tool}', 'Tools of a backend that are shown.')
+const health = gauge(
+  'portico.backend.health',
+  '',
+  'The state of a backend: 1 for the one that it is in, 0 for the others.',
+)
+const circuit = gauge('portico.backend.circuit', '', 'The circuit of a backend: 1 for the state that it is in.')
+const policy: MetricDescription = {
+  name: 'portico.policy.decisions',
+  unit: '{decision}',
+  description: 'What policies have decided.',
+  type: 'counter',
+}
+
+const healthStates = [
+  'healthy',
+  'degraded',
+  'unhealthy',
+  'unauthenticated',
+  'unknown',
+] as const satisfies readonly BackendStatus['health'][]
+const circuitStates = ['closed', 'half-open', 'open'] as const satisfies readonly BackendStatus['circuit'][]
+
+const BACKEND = 'portico.backend'
+const STATE = 'portico.state'
+
+/** What a gateway knows of itself when its metrics are read. Labels are names of its configuration, and states. */
+export function measureGateway(gateway: Gateway): Measured {
+  const { backends, setup } = gateway
+  const shown = new Map<Backend, number>()
+  for (const { backend } of gateway.catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
+  return {
+    readings: [
+      ...ofProcess(gateway),
+      ...backends.flatMap((backend) => ofBackend(backend, shown.get(backend) ?? 0)),
+      ...(setup.judge === undefined ? [] : ofPolicies(setup.judge.decisions)),
+    ],
+    known: new Map([[BACKEND, new Set(setup.config.backends.map(({ name }) => name))]]),
+  }
+}
+
+function ofProcess({
+  sessions: kept,
+  listeners,
+  inFlight,
+  budget,
+  refused: findings,
+  storageProblem,
+}: Gateway): Reading[] {
+  const one = (metric: MetricDescription, value: number, labels: Reading['labels'] = {}) => ({ metric, labels, value })
+  return [
+    one(sessions, kept.count),
+    one(streams, kept.openStreams.length, { 'portico.stream': 'session' }),
+    one(streams, listeners.all.length, { 'portico.stream': 'listen' }),
+    one(calls, inFlight.count),
+    one(held, budget.held),
+    one(limit, budget.limits.total + budget.limits.reserve),
+    one(refused, findings.length > 0 ? 1 : 0),
+    one(storage, storageProblem === undefined ? 1 : 0),
+  ]
+}
+
+function ofBackend({ name, health: its }: Backend, shown: number): Reading[] {
+  const labels = { [BACKEND]: name }
+  const states = (metric: MetricDescription, all: readonly string[], now: string) =>
+    all.map((state) => ({ metric, labels: { ...labels, [STATE]: state }, value: state === now ? 1 : 0 }))
+  return [
+    { metric: tools, labels, value: shown },
+    ...states(health, healthStates, its.state),
+    ...states(circuit, circuitStates, its.circuit),
+  ]
+}
+
+const ofPolicies = ({ counts }: Decisions): Reading[] =>
+  Object.entries(counts).flatMap(([action, decided]) =>
+    (['allowed', 'denied'] as const).map((result) => ({
+      metric: policy,
+      labels: { 'portico.action': action, 'portico.result': result },
+      value: decided[result],
+    })),
+  )

@@ -1,0 +1,27 @@
+import type { Role } from '../options.ts'
+import { Durations } from './durations.ts'
+import { type Measure, Metrics } from './metrics.ts'
+import { ProcessMeter } from './process.ts'
+import { type PrometheusText, prometheusText } from './prometheus.ts'
+import type { Labels } from './series.ts'
+
+/** The metrics of a gateway or a registry. They go on whatever is configured, as long as anybody reads them. */
+export class OwnMetrics {
+  readonly durations: Durations
+  readonly all: Metrics
+  readonly #process = new ProcessMeter()
+
+  constructor(role: Role, measures: readonly Measure[]) {
+    this.all = new Metrics([...measures, () => ({ readings: this.#process.read() })])
+    this.durations = new Durations(role, this.all)
+  }
+
+  /** `accept`: the header of whoever asks. */
+  text(resource: Labels, accept: string | undefined): PrometheusText {
+    return prometheusText(this.all.read(), resource, accept)
+  }
+
+  close(): void {
+    this.#process.close()
+  }
+}

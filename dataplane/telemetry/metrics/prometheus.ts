@@ -1,0 +1,92 @@
+import type { Family } from './family.ts'
+import type { Labels } from './series.ts'
+
+/**
+ * Metrics in the text format of Prometheus 0.0.4, or OpenMetrics 1.0, under the names that OpenTelemetry has for them
+ * there (OpenTelemetry specification, compatibility with Prometheus and OpenMetrics). In place of the serializer of
+ * `@opentelemetry/exporter-prometheus`, which leaves out units and has no OpenMetrics.
+ */
+
+export interface PrometheusText {
+  readonly text: string
+  readonly contentType: string
+}
+
+const PLAIN = 'text/plain; version=0.0.4; charset=utf-8'
+const OPEN = 'application/openmetrics-text; version=1.0.0; charset=utf-8'
+
+/** Units that have another name there. What stands in braces is no unit. */
+const UNITS: ReadonlyMap<string, string> = new Map([
+  ['s', 'seconds'],
+  ['ms', 'milliseconds'],
+  ['By', 'bytes'],
+])
+
+/** `resource`: who reports; `accept`: the header of whoever asks. */
+export function prometheusText(families: readonly Family[], resource: Labels, accept = ''): PrometheusText {
+  const isOpen = accept.includes('application/openmetrics-text')
+  const target = isOpen ? typed('target', 'info', 'Who reports.') : typed('target_info', 'gauge', 'Who reports.')
+  const lines = [...target, sample('target_info', pairsOf(resource), 1)]
+  for (const family of families) lines.push(...linesOf(family, isOpen))
+  if (isOpen) lines.push('# EOF')
+  return { text: `${lines.join('\n')}\n`, contentType: isOpen ? OPEN : PLAIN }
+}
+
+function linesOf(family: Family, isOpen: boolean): readonly string[] {
+  const { type, description } = family.metric
+  const { base, unit } = nameOf(family)
+  const name = type === 'counter' ? `${base}_total` : base
+  const head = typed(isOpen ? base : name, type, description)
+  // In OpenMetrics the family of a counter has the name without its suffix.
+  if (isOpen && unit !== undefined) head.push(`# UNIT ${base} ${unit}`)
+  const samples =
+    'points' in family
+      ? family.points.map(({ labels, value }) => sample(name, pairsOf(labels), value))
+      : histogramLines(base, family)
+  return [...head, ...samples]
+}
+
+const typed = (name: string, type: string, help: string): string[] => [
+  `# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}`,
+  `# TYPE ${name} ${type}`,
+]
+
+function histogramLines(name: string, { bounds, series }: Extract<Family, { series: unknown }>): readonly string[] {
+  return series.flatMap(({ labels, buckets, count, sum }) => {
+    const pairs = pairsOf(labels)
+    let within = 0
+    const lines = buckets.map((inBucket, index) => {
+      within += inBucket
+      return sample(`${name}_bucket`, [...pairs, `le="${bounds[index] ?? '+Inf'}"`], within)
+    })
+    return [...lines, sample(`${name}_sum`, pairs, sum), sample(`${name}_count`, pairs, count)]
+  })
+}
+
+/** The name without the suffix of its type, and the unit that it ends with. */
+function nameOf({ metric }: Family): { readonly base: string; readonly unit: string | undefined } {
+  const { name, unit, type } = metric
+  const plain = sanitized(name)
+  const suffix = unit === '1' && type === 'gauge' ? 'ratio' : UNITS.get(unit)
+  if (suffix === undefined) return { base: plain, unit: undefined }
+  return { base: plain.endsWith(`_${suffix}`) ? plain : `${plain}_${suffix}`, unit: suffix }
+}
+
+/** A name of letters, digits and single underscores, which none that Prometheus keeps for itself is. */
+const sanitized = (name: string): string => name.replaceAll(/[^A-Za-z0-9]+/g, '_').replace(/^(?=\d|$)/, '_')
+
+/** Labels as they are written. Values of names that are the same there are joined, as the specification has it. */
+function pairsOf(labels: Labels): readonly string[] {
+  const values = new Map<string, string>()
+  for (const name of Object.keys(labels).sort()) {
+    const before = values.get(sanitized(name))
+    const value = labels[name] as string
+    values.set(sanitized(name), before === undefined ? value : `${before};${value}`)
+  }
+  return Array.from(values, ([name, value]) => `${name}="${quoted(value)}"`)
+}
+
+const quoted = (value: string): string => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+
+const sample = (name: string, pairs: readonly string[], value: number): string =>
+  `${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}`

@@ -1,0 +1,47 @@
+import type { Durations } from './metrics/durations.ts'
+import type { Observation, Operation, Origin, Outcome, TraceContext } from './observe.ts'
+import type { Spans, Traced } from './sdk/spans.ts'
+
+/** One operation under way. */
+export class Observed implements Observation {
+  readonly #operation: Operation
+  readonly #origin: Origin | undefined
+  readonly #spans: Spans | undefined
+  readonly #durations: Durations | undefined
+  readonly #startedAt: number
+  readonly #traced: Traced | undefined
+  #isOver = false
+
+  constructor(operation: Operation, origin: Origin | undefined, spans?: Spans, durations?: Durations) {
+    this.#operation = operation
+    this.#origin = origin
+    this.#spans = spans
+    this.#durations = durations
+    this.#startedAt = origin?.startedAt ?? performance.now()
+    const parent = origin?.parent
+    const around = parent instanceof Observed ? parent.#traced : undefined
+    // Checking a token has no place in a trace of its own, nor has what a store is asked.
+    const isTraced = (operation.kind !== 'decision' && operation.kind !== 'store') || around !== undefined
+    this.#traced = isTraced ? spans?.begin(operation, origin, around, this.#startedAt) : undefined
+  }
+
+  get trace(): TraceContext | undefined {
+    const traced = this.#traced
+    return traced !== undefined && 'span' in traced ? traced.context : traced
+  }
+
+  step(name: string, from: number, to: number): void {
+    if (this.#traced !== undefined && 'span' in this.#traced) this.#spans?.step(this.#traced.span, name, from, to)
+  }
+
+  end(outcome: Outcome): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    const now = performance.now()
+    this.#durations?.record(this.#operation, outcome, now - this.#startedAt)
+    if (this.#traced === undefined || !('span' in this.#traced)) return
+    const target = this.#origin?.target?.()
+    const name = target === undefined ? undefined : `${this.#operation.name} ${target}`
+    this.#spans?.end(this.#traced.span, outcome, now, name)
+  }
+}

@@ -1,0 +1,214 @@
+/** What Prometheus fetches of a gateway: exact counts, the names that it knows metrics by, and its switch. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { TelemetrySettings } from '../../../dataplane/config/telemetry/telemetry.ts'
+import { eventually } from '../../support/eventually.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from '../../support/gateway/gateway.ts'
+import { postModern } from '../../support/gateway/post.ts'
+import { startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
+import { type Scraped, scrape } from '../../support/network/prometheus-text.ts'
+import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
+
+const SLOW_MS = 120
+const OPEN_METRICS = 'application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3'
+
+let backend: RawServer
+let gateway: GatewayUnderTest | undefined
+
+test.before(async () => {
+  backend = await startRawServer({
+    era: 'modern',
+    tools: [tool('good'), tool('bad'), tool('slow'), tool('secret')],
+    call(request, res) {
+      const name = request.message.params?.['name']
+      if (name === 'bad')
+        return `{"jsonrpc":"2.0","id":${JSON.stringify(request.message.id)},"error":{"code":-32000,"message":"no"}}`
+      const good = answer(request, '{"resultType":"complete","content":[]}')
+      if (name !== 'slow') return good
+      const slow = () => res.writeHead(200, { 'content-type': 'application/json' }).end(good)
+      setTimeout(slow, SLOW_MS)
+      return undefined
+    },
+  })
+})
+test.after(() => backend.close())
+test.after.each(async () => {
+  await gateway?.close()
+  gateway = undefined
+})
+
+const configOf = (telemetry: TelemetrySettings, more: Partial<TestConfig> = {}): TestConfig => ({
+  role: 'proxy',
+  backends: [{ name: 'it', url: backend.url }],
+  telemetry,
+  ...more,
+})
+
+async function started(config: TestConfig): Promise<GatewayUnderTest> {
+  const served = await startGateway(config)
+  gateway = served
+  await eventually('the tools are there', async () => (await served.status()).backends[0]?.tools === 4)
+  return served
+}
+
+const call = ({ url }: GatewayUnderTest, name: string) => postModern(url, 'tools/call', { name })
+
+const SERVER = 'mcp_server_operation_duration_seconds'
+const CLIENT = 'mcp_client_operation_duration_seconds'
+const METHOD = { mcp_method_name: 'tools/call' }
+
+/** Counts of a histogram, by how it ended. */
+const counts = ({ samples }: Scraped, name: string) =>
+  samples
+    .filter((sample) => sample.name === `${name}_count`)
+    .map(({ labels, value }) => [labels['mcp_method_name'], labels['error_type'] ?? 'ok', value].join(' '))
+    .sort()
+
+test('calls, denials, errors and slow answers are exactly these counts and sums, in Prometheus as in OTLP', async () => {
+  const receiver = await startOtlpReceiver()
+  try {
+    const openTelemetry = { enabled: true, endpoint: receiver.url, insecure: true, metrics: { enabled: true } }
+    const policies = [
+      'permit(principal, action, resource);',
+      'forbid(principal, action == Action::"call_tool", resource == Tool::"secret");',
+    ]
+    const served = await started(configOf({ prometheus: { enabled: true }, openTelemetry }, { authz: { policies } }))
+    for (let index = 0; index < 5; index++) await call(served, 'good')
+    for (let index = 0; index < 3; index++) await call(served, 'bad')
+    for (let index = 0; index < 2; index++) await call(served, 'slow')
+    for (let index = 0; index < 4; index++) await call(served, 'secret')
+    for (let index = 0; index < 2; index++) await postModern(served.url, `made/up-${index}`)
+    await fetch(served.url, { method: 'POST', headers: { 'content-type': 'text/html' }, body: '{}' })
+
+    const text = await scrape(served.adminUrl)
+    assert.equal(counts(text, SERVER), [
+      'other method_not_found 2',
+      'other unsupported_media_type 1',
+      'tools/call _OTHER 3',
+      'tools/call forbidden 4',
+      'tools/call ok 7',
+    ])
+    assert.equal(counts(text, CLIENT), ['tools/call _OTHER 3', 'tools/call ok 7'])
+    const calls = (name: string) =>
+      text.samples
+        .filter((sample) => sample.name === 'portico_tool_calls_total' && sample.labels['gen_ai_tool_name'] === name)
+        .map(({ labels, value }) => [labels['portico_backend'], labels['error_type'] ?? 'ok', value].join(' '))
+    assert.equal(calls('good'), ['it ok 5'])
+    assert.equal(calls('bad'), ['it _OTHER 3'])
+    assert.equal(calls('slow'), ['it ok 2'])
+    assert.equal(calls('secret'), [])
+    const decided = (result: string) =>
+      text.value('portico_policy_decisions_total', { portico_action: 'call_tool', portico_result: result })
+    assert.equal([decided('allowed'), decided('denied')], [10, 4])
+
+    // The slow ones are in the buckets above a tenth of a second, and in the sum.
+    const ok = { ...METHOD, portico_backend: 'it' }
+    const within = text.samples.find(
+      ({ name, labels }) => name === `${CLIENT}_bucket` && labels['le'] === '0.1' && labels['error_type'] === undefined,
+    )
+    assert.ok((within?.value ?? 6) <= 5, `${within?.value}`)
+    const sums = text.samples.filter(
+      ({ name, labels }) => name === `${CLIENT}_sum` && labels['error_type'] === undefined,
+    )
+    assert.is(sums.length, 1)
+    assert.ok((sums[0]?.value ?? 0) >= (2 * SLOW_MS) / 1000)
+    assert.is(
+      text.samples.find(
+        ({ name, labels }) =>
+          name === `${CLIENT}_bucket` && labels['le'] === '+Inf' && labels['error_type'] === undefined,
+      )?.value,
+      7,
+    )
+    assert.is(text.value(`${CLIENT}_count`, { ...ok, error_type: '_OTHER' }), 3)
+
+    // The same numbers, to the last digit.
+    const otlp = await receiver.counted('mcp.client.operation.duration', 10)
+    const sent = otlp.map(({ attributes, count, sum }) => `${attributes['error.type'] ?? 'ok'} ${count} ${sum}`).sort()
+    const scraped = ['_OTHER', undefined].map((error) => {
+      const of = (suffix: string) =>
+        text.samples.find(({ name, labels }) => name === CLIENT + suffix && labels['error_type'] === error)?.value
+      return `${error ?? 'ok'} ${of('_count')} ${of('_sum')}`
+    })
+    assert.equal(sent, scraped.sort())
+    const policy = await receiver.counted('portico.policy.decisions', 14)
+    assert.equal(
+      policy.filter(({ count }) => count > 0).map(({ attributes, count }) => [attributes['portico.result'], count]),
+      [
+        ['allowed', 10],
+        ['denied', 4],
+      ],
+    )
+    assert.not.match(text.text, /made/)
+  } finally {
+    await receiver.close()
+  }
+})
+
+test('without OpenTelemetry, in both formats, under the names of Prometheus', async () => {
+  const resourceAttributes = { 'a.b': '1', a_b: 'two"\\\n', __name__: 'x', '': 'y' }
+  const served = await started(
+    configOf({
+      serviceName: 'named',
+      prometheus: { enabled: true },
+      openTelemetry: { enabled: false, resourceAttributes },
+    }),
+  )
+  await call(served, 'good')
+  const plain = await scrape(served.adminUrl)
+  assert.is(plain.contentType, 'text/plain; version=0.0.4; charset=utf-8')
+  const target = plain.samples.find(({ name }) => name === 'target_info')
+  assert.is(target?.labels['service_name'], 'named')
+  assert.is(target?.labels['a_b'], '1;two\\"\\\\\\n')
+  assert.not.match(plain.text, /__name__/)
+  for (const name of [
+    'portico_sessions',
+    'portico_calls_active',
+    'portico_memory_held_bytes',
+    'portico_config_refused',
+    'portico_session_storage_up',
+    'process_memory_usage_bytes',
+    'nodejs_eventloop_utilization_ratio',
+    'nodejs_eventloop_delay_p99_seconds',
+    'v8js_memory_heap_used_bytes',
+  ])
+    assert.type(plain.value(name), 'number', name)
+  assert.is(plain.value('portico_backend_health', { portico_backend: 'it', portico_state: 'healthy' }), 1)
+  assert.is(plain.value('portico_backend_circuit', { portico_backend: 'it', portico_state: 'open' }), 0)
+  assert.is(plain.value('portico_backend_tools', { portico_backend: 'it' }), 4)
+  assert.ok((plain.value('process_cpu_time_seconds_total', { cpu_mode: 'user' }) ?? 0) > 0)
+  assert.match(plain.text, '# TYPE portico_tool_calls_total counter\n')
+
+  const open = await scrape(served.adminUrl, OPEN_METRICS)
+  assert.is(open.contentType, 'application/openmetrics-text; version=1.0.0; charset=utf-8')
+  assert.match(open.text, /^# HELP target [^\n]+\n# TYPE target info\ntarget_info\{/)
+  assert.match(open.text, '# TYPE portico_tool_calls counter\n')
+  assert.match(open.text, `# UNIT ${SERVER} seconds\n`)
+  assert.ok(open.text.endsWith('\n# EOF\n'))
+  assert.is(open.value(`${SERVER}_count`, METHOD), 1)
+})
+
+test('off it is not found; it is switched without a restart, and a backend that is removed is gone from it', async () => {
+  const served = await started(configOf({ prometheus: { enabled: false } }))
+  const status = async () => (await fetch(`${served.adminUrl}/metrics`)).status
+  assert.is(await status(), 404)
+  await served.configure(configOf({ prometheus: { enabled: true } }))
+  await eventually('they are served', async () => (await status()) === 200)
+  await call(served, 'good')
+  assert.is((await scrape(served.adminUrl)).value(`${CLIENT}_count`, METHOD), 1)
+  // Another setting of telemetry is no new start for the counts.
+  await served.configure(configOf({ prometheus: { enabled: true }, serviceName: 'other' }))
+  await eventually('it has another name', async () => /service_name="other"/.test((await scrape(served.adminUrl)).text))
+  await call(served, 'good')
+  assert.is((await scrape(served.adminUrl)).value(`${CLIENT}_count`, METHOD), 2)
+
+  await served.configure(
+    configOf({ prometheus: { enabled: true } }, { backends: [{ name: 'another', url: backend.url }] }),
+  )
+  await eventually('the other backend is there', async () => /"another"/.test((await scrape(served.adminUrl)).text))
+  assert.not.match((await scrape(served.adminUrl)).text, /"it"/)
+  assert.is((await scrape(served.adminUrl)).value(`${SERVER}_count`, METHOD), 2)
+  await served.configure(configOf({ prometheus: { enabled: false } }))
+  await eventually('they are off', async () => (await status()) === 404)
+})
+
+test.run()

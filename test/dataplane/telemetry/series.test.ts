@@ -1,0 +1,110 @@
+/** Series are bounded and end: by number, by time, with the backend that they tell of, and each backend by itself. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { Durations } from '../../../dataplane/telemetry/metrics/durations.ts'
+import type { Family } from '../../../dataplane/telemetry/metrics/family.ts'
+import { Metrics } from '../../../dataplane/telemetry/metrics/metrics.ts'
+import { prometheusText } from '../../../dataplane/telemetry/metrics/prometheus.ts'
+import type { Operation } from '../../../dataplane/telemetry/observe.ts'
+import { scraped } from '../../support/network/prometheus-text.ts'
+
+const MINUTE = 60_000
+const DAY = 24 * 60 * MINUTE
+const OK = { result: 'ok' } as const
+
+const callOf = (backend: string, tool: string): Operation => ({
+  kind: 'backend-call',
+  name: 'tools/call',
+  attributes: { 'portico.backend': backend },
+  tool,
+})
+
+/** Metrics with a clock that the test sets, and whose backends it names. */
+function start(backends: string[] = ['a', 'b']) {
+  const clock = { now: 0 }
+  const known = () => ({ readings: [], known: new Map([['portico.backend', new Set(backends)]]) })
+  const metrics = new Metrics([known], () => clock.now)
+  return { clock, metrics, durations: new Durations('gateway', metrics) }
+}
+
+const sizeOf = (family: Family): number => ('points' in family ? family.points : family.series).length
+const read = (metrics: Metrics) => scraped(prometheusText(metrics.read(), {}).text)
+const TOOLS = 'portico_tool_calls_total'
+
+test('a hundred thousand tools and names over a day leave a bounded number of series, and after it none', () => {
+  const { clock, metrics, durations } = start()
+  let most = 0
+  let last = ''
+  for (let index = 0; index < 100_000; index++) {
+    last = `tool-${index}`
+    durations.record(callOf(index % 2 === 0 ? 'a' : 'b', last), OK, 1)
+    durations.record({ kind: 'sync', name: `source-${index}` }, OK, 1)
+    durations.record({ kind: 'exchange', name: `user-${index}` }, OK, 1)
+    clock.now = (index * DAY) / 100_000
+    if (index % 350 === 0) most = Math.max(most, ...metrics.read().map(sizeOf))
+  }
+  assert.ok(most <= 2_000, `${most}`)
+  const text = read(metrics)
+  // What is new has its own series, for those that nobody uses any more have made room.
+  assert.is(text.value(TOOLS, { gen_ai_tool_name: last }), 1)
+  assert.is(text.value('mcp_client_operation_duration_seconds_count', { portico_backend: 'a' }), 50_000)
+  clock.now += DAY
+  metrics.read()
+  durations.record(callOf('a', 'still'), OK, 1)
+  const left = read(metrics).samples.filter(({ name, labels }) => name === TOOLS && !('otel_metric_overflow' in labels))
+  assert.equal(
+    left.map(({ labels }) => labels['gen_ai_tool_name']),
+    ['still'],
+  )
+})
+
+test('a backend with many tools takes no room from another, and all its calls are counted', () => {
+  const { metrics, durations } = start()
+  for (let index = 0; index < 5_000; index++) durations.record(callOf('a', `tool-${index}`), OK, 1)
+  durations.record(callOf('b', 'one'), OK, 1)
+  const text = read(metrics)
+  assert.is(text.value(TOOLS, { portico_backend: 'b', gen_ai_tool_name: 'one' }), 1)
+  assert.is(text.value(TOOLS, { otel_metric_overflow: 'true' }), 4_500)
+  assert.is(text.samples.filter(({ name }) => name === TOOLS).length, 502)
+})
+
+test('series of a backend end with it; its calls that end later and its return begin anew', () => {
+  const backends = ['a', 'b']
+  const { metrics, durations } = start(backends)
+  const [a, b] = [callOf('a', 't'), callOf('b', 't')]
+  for (const operation of [a, a, b]) durations.record(operation, OK, 1)
+  assert.is(read(metrics).value(TOOLS, { portico_backend: 'a' }), 2)
+  backends.shift()
+  assert.is(read(metrics).value(TOOLS, { portico_backend: 'a' }), undefined)
+  durations.record(a, OK, 1)
+  assert.is(read(metrics).value(TOOLS, { portico_backend: 'a' }), undefined)
+  backends.push('a')
+  durations.record(a, OK, 1)
+  assert.is(read(metrics).value(TOOLS, { portico_backend: 'a' }), 1)
+  assert.is(read(metrics).value(TOOLS, { portico_backend: 'b' }), 1)
+})
+
+test('sums and buckets are exact', () => {
+  const { metrics, durations } = start()
+  const times = [5, 10, 10.5, 250, 2_000, 400_000]
+  for (const ms of times) durations.record(callOf('a', 't'), OK, ms)
+  durations.record(callOf('a', 't'), { result: 'error', code: 'backend_timeout' }, 30_000)
+  const text = read(metrics)
+  const name = 'mcp_client_operation_duration_seconds'
+  const buckets = text.samples
+    .filter((sample) => sample.name === `${name}_bucket` && sample.labels['error_type'] === undefined)
+    .map(({ labels, value }) => `${labels['le']} ${value}`)
+  assert.equal(buckets, [
+    ...['0.01 2', '0.02 3', '0.05 3', '0.1 3', '0.2 3', '0.5 4', '1 4', '2 5', '5 5', '10 5'],
+    ...['30 5', '60 5', '120 5', '300 5', '+Inf 6'],
+  ])
+  const sum = text.samples.find((sample) => sample.name === `${name}_sum` && sample.labels['error_type'] === undefined)
+  assert.is(
+    sum?.value,
+    times.reduce((total, ms) => total + ms / 1000, 0),
+  )
+  assert.is(text.value(`${name}_count`, { error_type: 'backend_timeout' }), 1)
+  assert.is(text.value(TOOLS, { error_type: 'backend_timeout' }), 1)
+})
+
+test.run()
