@@ -20,6 +20,9 @@ export type Judged =
   | { readonly subject: string; readonly claims: Readonly<Record<string, unknown>> }
   | { readonly unknown: string }
 
+/** Whether a claim names somebody: a text without NUL, which separates a subject from what else a caller is known by. */
+export const isSubject = (sub: unknown): sub is string => typeof sub === 'string' && sub !== '' && !sub.includes('\0')
+
 /** Seconds by which clocks may differ. */
 export const SKEW_S = 30
 

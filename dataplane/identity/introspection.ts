@@ -3,7 +3,7 @@ import { isLoopback } from '../config/check/url.ts'
 import { secretFile } from '../config/secret-file.ts'
 import { createGuardedFetch, type GuardedFetch } from '../net/guarded-fetch.ts'
 import { PublicError } from '../server/errors.ts'
-import type { Authenticated } from './caller.ts'
+import { type Authenticated, isSubject } from './caller.ts'
 import { discoverEndpoint } from './discovery.ts'
 import type { Issuer } from './issuer-keys.ts'
 
@@ -132,7 +132,7 @@ function callerOf(answer: unknown, { issuerName, audience, skewS }: Introspectio
   if (!hasBegun(nbf, now + skewS)) return undefined
   if (issuer === undefined || (iss !== undefined && iss !== issuer)) return undefined
   if (!isFor(aud, audience)) return undefined
-  if (typeof sub !== 'string' || sub === '') return undefined
+  if (!isSubject(sub)) return undefined
   return { kind: 'authenticated', issuer, subject: sub, claims, expiresAt: exp }
 }
 

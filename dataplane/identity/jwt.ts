@@ -1,5 +1,5 @@
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyResult, jwtVerify } from 'jose'
-import { type Authenticated, SKEW_S } from './caller.ts'
+import { type Authenticated, isSubject, SKEW_S } from './caller.ts'
 import type { OpenProvider } from './issuers.ts'
 import type { Provider } from './provider.ts'
 
@@ -86,7 +86,9 @@ export function isAllowedSubject(subject: string, { serviceAccount }: Provider):
 
 export function callerOf(claims: JWTPayload, issuer: string, provider: Provider): Authenticated {
   const { sub, exp } = claims
-  if (typeof sub !== 'string' || sub === '') throw new errors.JWTClaimValidationFailed('no subject', claims, 'sub')
+  if (!isSubject(sub)) throw new errors.JWTClaimValidationFailed('no subject', claims, 'sub')
+  // JSON has numbers that are none here: `1e999` would be a token without an end.
+  if (!Number.isFinite(exp)) throw new errors.JWTClaimValidationFailed('no end', claims, 'exp')
   if (!isAllowedSubject(sub, provider))
     throw new errors.JWTClaimValidationFailed('another subject', claims, 'sub', 'not let in')
   return { kind: 'authenticated', issuer, subject: sub, claims, expiresAt: exp as number }

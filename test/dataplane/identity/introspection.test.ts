@@ -72,6 +72,7 @@ for (const [what, claims] of [
   ['for no audience', { aud: undefined }],
   ['of another issuer', { iss: 'https://other.example' }],
   ['without a subject', { sub: undefined }],
+  ['of a subject with NUL', { sub: 'alice\0login' }],
   ['a refresh token', { token_use: 'refresh_token' }],
 ] as const)
   test(`an opaque token that is ${what} is refused`, async () => {

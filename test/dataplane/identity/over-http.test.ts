@@ -104,6 +104,7 @@ const refused: readonly (readonly [what: string, claims: () => Record<string, un
   ['a number as subject', () => ({ sub: 7 }), LACKS],
   ['a list as subject', () => ({ sub: ['alice'] }), LACKS],
   ['an empty subject', () => ({ sub: '' }), LACKS],
+  ['a subject with NUL', () => ({ sub: 'alice\0login' }), LACKS],
 ]
 for (const [what, claims, problem] of refused)
   test(`a token with ${what} is refused, and never introspected`, async () => {
