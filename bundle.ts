@@ -14,6 +14,7 @@
 import { copyFileSync, globSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { build, type Plugin } from 'esbuild'
+import { slimClient } from './bundle-client.ts'
 
 const root = import.meta.dirname
 const outdir = resolve(process.argv[2] ?? join(root, 'dist'))
@@ -62,13 +63,15 @@ const result = await build({
   platform: 'node',
   target: 'node24',
   minifySyntax: true,
+  // Node keeps the source text in memory, comments and all; one that is not Latin-1 doubles it.
+  minifyWhitespace: true,
   // oidc-provider stores its models by the names of their classes.
   keepNames: true,
   sourcemap: 'linked',
   sourcesContent: false,
   metafile: true,
   logLevel: 'warning',
-  plugins: [pointToBundles],
+  plugins: [pointToBundles, slimClient],
   // Dependencies written as CommonJS call `require`.
   banner: {
     js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",

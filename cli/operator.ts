@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
+import { setFlagsFromString } from 'node:v8'
 import type { Logger } from 'pino'
 import { DEFAULT_GROUP, kinds } from '../crds/index.ts'
 import { adminApp } from '../dataplane/server/admin.ts'
@@ -24,6 +25,11 @@ import { defaultImage } from './package-info.ts'
 import { adminFromOption, adminPeersOf, podTemplateOf, podTemplateOption } from './pod-options.ts'
 
 const LEASE = 'portico-operator'
+/**
+ * The heap grows by 30 % before it is collected, and the young generation not at all: V8's own measure, twice as much and
+ * 16 MiB, would hold mostly what is long gone. An operator reads much and keeps little.
+ */
+const HEAP = ['--heap-growing-percent=30', '--semi-space-growth-factor=1']
 
 function workers(given: Given): number {
   const text = given.text('workers') ?? ''
@@ -195,6 +201,7 @@ one works, the others wait.`,
       ...(await removalOf(io, { group, namespaces: given.texts('namespace') }, kubeConfig, () => removed.abort())),
       ...(given.flag('leader-elect') ? { lease: { namespace: ownNamespace, name: LEASE } } : {}),
     })
+    for (const flag of HEAP) setFlagsFromString(flag)
     const listeners = await serve(operator, addresses, log, group)
     log.info(
       { group, image, namespaces: given.texts('namespace'), health: listeners[0]?.url, metrics: listeners[1]?.url },

@@ -112,6 +112,41 @@ test('an object with our labels that our field manager has not made is somebody 
   plane.kubectl(['delete', 'vmcp', 'other'])
 })
 
+test('an object on a name that no watch shows is left alone, and of the other children nothing stays', async () => {
+  const template = {
+    metadata: { labels: { app: 'theirs' } },
+    spec: { containers: [{ name: 'it', image: 'theirs:1' }] },
+  }
+  const theirs = {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'held-vmcp', namespace: 'default' },
+    spec: { replicas: 0, selector: { matchLabels: { app: 'theirs' } }, template },
+  }
+  plane.kubectl(['create', '-f', '-'], { input: JSON.stringify(theirs) })
+  const { uid } = read('deployment', 'held-vmcp').metadata
+  apply(gateway('held'))
+  await eventually(() => ready('vmcp', 'held')?.reason === 'NameTaken', 'NameTaken')
+  assert.match(ready('vmcp', 'held').message, 'Deployment "held-vmcp" belongs to somebody else')
+  const others = [
+    ['service', 'vmcp-held'],
+    ['configmap', 'held-vmcp-config'],
+    ['networkpolicy', 'held-vmcp'],
+  ] as const
+  const areGone = () => others.every(([kind, name]) => !exists(kind, name))
+  await eventually(areGone, 'what was created before it goes')
+  const before = writes().filter((line) => / (vmcp-held|held-vmcp)/.test(line)).length
+  await delay(2_000)
+  assert.ok(areGone(), 'it is not tried again in vain')
+  assert.is(writes().filter((line) => / (vmcp-held|held-vmcp)/.test(line)).length, before)
+  assert.equal(read('deployment', 'held-vmcp').spec.selector, theirs.spec.selector)
+  assert.is(read('deployment', 'held-vmcp').metadata.uid, uid)
+  plane.kubectl(['delete', 'deployment', 'held-vmcp'])
+  const isOurs = () => exists('deployment', 'held-vmcp') && read('deployment', 'held-vmcp').metadata.uid !== uid
+  await eventually(isOurs, 'it is served once the name is free', 70_000)
+  plane.kubectl(['delete', 'vmcp', 'held'])
+})
+
 test('a replaced object keeps nothing of what it was replaced by', async () => {
   const bare = {
     apiVersion: 'v1',

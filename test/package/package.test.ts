@@ -1,8 +1,10 @@
 import { execFileSync, spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { globSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { freePort } from '../support/network/free-port.ts'
@@ -102,6 +104,51 @@ test('it renders and serves manifests from its bundle, worker threads included',
     child.kill('SIGTERM')
     await gone
   }
+})
+
+test('its operator runs without the classes that its Kubernetes client has for every object', async () => {
+  const [api, health, metrics] = await Promise.all([freePort(), freePort(), freePort()])
+  const kubeconfig = join(elsewhere, 'kubeconfig')
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'c', cluster: { server: `http://127.0.0.1:${api}`, 'insecure-skip-tls-verify': true } }],
+    users: [{ name: 'u', user: {} }],
+    contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
+    'current-context': 'c',
+  }
+  writeFileSync(kubeconfig, JSON.stringify(config))
+  const lists = new Set<string>()
+  const server = createServer(({ url = '' }, response) => {
+    lists.add(url.split('?')[0] as string)
+    response.writeHead(503).end()
+  }).listen(api, '127.0.0.1')
+  const options = [
+    `--kubeconfig=${kubeconfig}`,
+    `--health-listen=127.0.0.1:${health}`,
+    `--metrics-listen=127.0.0.1:${metrics}`,
+  ]
+  const child = spawn(join(elsewhere, 'node_modules/.bin/portico'), ['operator', ...options], {
+    cwd: elsewhere,
+    env,
+    stdio: 'ignore',
+  })
+  const gone = new Promise<number | null>((resolve) => child.once('exit', resolve))
+  try {
+    const end = Date.now() + 60_000
+    while (!lists.has('/apis/portico.dev/v1beta1/mcpservers') || !lists.has('/api/v1/configmaps')) {
+      assert.ok(Date.now() < end && child.exitCode === null, `it asks the API server: ${[...lists].join(' ')}`)
+      await delay(50)
+    }
+    const [entry] = globSync('dist/operator-*.js', { cwd: join(elsewhere, 'node_modules/portico') })
+    const { size } = statSync(join(elsewhere, 'node_modules/portico', entry as string))
+    assert.ok(size < 2_000_000, `${entry} has ${size} bytes`)
+  } finally {
+    child.kill('SIGTERM')
+    await gone
+    server.close()
+  }
+  assert.is(await gone, 0)
 })
 
 test.run()

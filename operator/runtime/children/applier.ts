@@ -6,7 +6,7 @@ import { keyOf } from '../queue/keys.ts'
 import { controllerOf } from './child-cache.ts'
 import { ChildMemories, type ChildMemory } from './child-memory.ts'
 import { type ChildProblem, nameTaken, terminating } from './child-problem.ts'
-import { ChildWriter, type WriterOptions } from './child-writer.ts'
+import { ChildWriter, NameHeldError, type WriterOptions } from './child-writer.ts'
 import { type Owner, type Standing, standingOf } from './ownership.ts'
 
 interface ApplierOptions extends WriterOptions {
@@ -19,6 +19,12 @@ interface Found {
   readonly rendered: KubernetesObject
   readonly live: KubernetesObject | undefined
   readonly standing: Standing
+}
+
+/** What came of an apply: what stands in the way, child by child, and whether the children are others than before it. */
+export interface Applied {
+  readonly problems: readonly ChildProblem[]
+  readonly isChanged: boolean
 }
 
 /** Kinds that give rights. They come last, once everything else of the workload is known to be its own. */
@@ -51,23 +57,36 @@ export class Applier {
   }
 
   /**
-   * Gives what stands in the way, child by child. Nothing is written while any child's name is somebody else's: half a
-   * workload serves nobody, and rights that were meant for our pods would hold for theirs. Throws what a retry may cure.
+   * Nothing stays written while any child's name is somebody else's: half a workload serves nobody. Where rights go with
+   * it, which would hold for their pods, nothing is written at all until every name is known to be free or ours; elsewhere
+   * that shows as the children are written. Throws what a retry may cure.
    */
-  async apply(owner: Owner, rendered: readonly KubernetesObject[]): Promise<ChildProblem[]> {
+  async apply(owner: Owner, rendered: readonly KubernetesObject[]): Promise<Applied> {
+    const givesRights = rendered.some(({ kind }) => GRANTS.has(kind))
     const found: Found[] = []
-    for (const child of rendered) found.push(await this.#find(owner, child))
+    for (const child of rendered) found.push(await this.#find(owner, child, givesRights))
     const obstacles = await this.#obstacles(owner, found)
-    if (obstacles.length > 0) return obstacles
+    if (obstacles.length > 0) return { problems: obstacles, isChanged: false }
+    const problems = await this.#writeAll(owner, found)
+    if (!problems.some(isTaken)) await this.#prune(owner, rendered)
+    return { problems, isChanged: found.some(({ rendered: child, live }) => this.#known(child) !== live) }
+  }
+
+  /** Writes the children in their order. With one whose name is somebody else's what was created goes again. */
+  async #writeAll(owner: Owner, found: readonly Found[]): Promise<readonly ChildProblem[]> {
     const problems: ChildProblem[] = []
-    for (const { rendered: child, live, standing } of found) {
-      if (problems.length > 0 && GRANTS.has(child.kind)) continue
-      const memory = this.#memoryOf(owner, child)
-      const isAdopted = standing === 'left-behind'
-      const problem = await this.#writer.write({ rendered: child, live, isAdopted, memory })
+    const created: KubernetesObject[] = []
+    for (const one of found) {
+      if (problems.length > 0 && GRANTS.has(one.rendered.kind)) continue
+      const problem = await this.#write(owner, one)
+      if (problem && isTaken(problem)) {
+        for (const live of created) await this.#remove(live)
+        return [problem]
+      }
+      const live = this.#known(one.rendered)
       if (problem) problems.push(problem)
+      else if (live && !one.live) created.push(live)
     }
-    await this.#prune(owner, rendered)
     return problems
   }
 
@@ -80,9 +99,34 @@ export class Applier {
     return this.#memories.of(keyOf(kind, namespace, name), `${child.kind}/${child.metadata.name}`)
   }
 
-  async #find(owner: Owner, rendered: KubernetesObject): Promise<Found> {
-    const live = await this.#live(rendered)
+  /** What is on a child's name. The watches don't show an object without our label: with `isRead` it is looked for. */
+  async #find(owner: Owner, rendered: KubernetesObject, isRead: boolean): Promise<Found> {
+    const { kind, metadata } = rendered
+    const isLooked = isRead || this.#memoryOf(owner, rendered).isHeld === true
+    const live =
+      this.#known(rendered) ??
+      (isLooked ? await this.#read(childResource(kind), metadata.namespace, metadata.name) : undefined)
     return { rendered, live, standing: live ? this.#standing(owner, live) : 'own' }
+  }
+
+  /** The object on a child's name, where the watches and our own writes show one. */
+  #known({ kind, metadata }: KubernetesObject): KubernetesObject | undefined {
+    return this.#options.children.get(kind, metadata.namespace ?? '', metadata.name)
+  }
+
+  /** Writes one child. Where its name turns out to be held, whose the object is decides. */
+  async #write(owner: Owner, { rendered, live, standing }: Found): Promise<ChildProblem | undefined> {
+    const memory = this.#memoryOf(owner, rendered)
+    try {
+      return await this.#writer.write({ rendered, live, isAdopted: standing === 'left-behind', memory })
+    } catch (error) {
+      if (!(error instanceof NameHeldError)) throw error
+    }
+    memory.isHeld = true
+    const held = await this.#find(owner, rendered, true)
+    const obstacle = held.live && obstacleOf(held.live, held.standing)
+    if (obstacle) return obstacle
+    return this.#writer.write({ rendered, live: held.live, isAdopted: held.standing === 'left-behind', memory })
   }
 
   #standing(owner: Owner, live: KubernetesObject): Standing {
@@ -133,15 +177,6 @@ export class Applier {
     return nameTaken(pod, holder)
   }
 
-  /** The object on a child's name. One that the watches don't show may still be there, without our label. */
-  async #live(child: KubernetesObject): Promise<KubernetesObject | undefined> {
-    const { namespace = '', name } = child.metadata
-    return (
-      this.#options.children.get(child.kind, namespace, name) ??
-      (await this.#read(childResource(child.kind), namespace, name))
-    )
-  }
-
   async #read(resource: Resource, namespace: string | undefined, name: string): Promise<KubernetesObject | undefined> {
     try {
       return await this.#options.api.get(resource, namespace, name)
@@ -160,6 +195,8 @@ export class Applier {
     log.info({ kind: live.kind, namespace, name, change: 'deleted' }, 'applied')
   }
 }
+
+const isTaken = ({ reason }: ChildProblem) => reason === 'NameTaken'
 
 function obstacleOf(live: KubernetesObject, standing: Standing): ChildProblem | undefined {
   if (standing === 'going') return terminating(live, true)

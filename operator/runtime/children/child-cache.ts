@@ -1,5 +1,6 @@
 import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
 import { keyOf } from '../queue/keys.ts'
+import { keptChild } from '../watch/kept.ts'
 import type { ReflectedStore } from '../watch/reflector.ts'
 import { workloadOf } from './workload-labels.ts'
 
@@ -61,7 +62,7 @@ export class ChildCache {
   written(object: KubernetesObject): void {
     const { kind, metadata } = object
     const told = this.#told.get(scopeOf(kind, metadata.namespace)) ?? this.#told.get(scopeOf(kind))
-    if (!isBefore(metadata.resourceVersion, told)) this.#set(keyOfObject(object), object)
+    if (!isBefore(metadata.resourceVersion, told)) this.#set(keyOfObject(object), keptChild(object))
     this.#onChange(object)
   }
 

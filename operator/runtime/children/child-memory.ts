@@ -10,6 +10,8 @@ const CORRECTIONS = { atOnce: 100, each: 3_000 }
 export interface ChildMemory {
   /** Uid of the object that is this child. */
   uid?: string
+  /** An object that the watches don't show was found on the name: it is read before anything is written. */
+  isHeld?: true
   /** What came back from a write that the cluster had changed (an admission webhook), and the hash of what was written. */
   altered?: { readonly hash: string; readonly expected: KubernetesObject }
   /** The last write that was refused: of what, when, how many times, and what to say. */

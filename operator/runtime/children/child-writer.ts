@@ -30,6 +30,14 @@ export interface ChildState {
   readonly memory: ChildMemory
 }
 
+/** Thrown where an object is on the name of a child that was taken to be absent: it was not touched. */
+export class NameHeldError extends Error {
+  override readonly name = 'NameHeldError'
+}
+
+/** No object has this version: etcd counts from it, and the first write is the second. */
+const OF_NO_OBJECT = '1'
+
 /** What a request that can't succeed as it is comes back with. */
 const REFUSED = new Set([400, 403, 413, 422])
 
@@ -46,7 +54,7 @@ export class ChildWriter {
     this.#options = options
   }
 
-  /** Gives what stands in the way. Throws what a retry may cure, and a NamespaceGoingError. */
+  /** Gives what stands in the way. Throws what a retry may cure, a NameHeldError and a NamespaceGoingError. */
   async write({ rendered, live, isAdopted, memory }: ChildState): Promise<ChildProblem | undefined> {
     const { group, namespaces, assertLeading } = this.#options
     const hash = hashOf(rendered)
@@ -67,8 +75,10 @@ export class ChildWriter {
     try {
       await this.#bring(desired, live, { isAdopted, hasForeignFields: others.length > 0, memory, hash })
       delete memory.refused
+      delete memory.isHeld
       return undefined
     } catch (error) {
+      if (!live && error instanceof ApiError && error.status === 409) throw new NameHeldError(titleOf(rendered))
       const problem = refusedWith(error, rendered)
       noteRefusal(memory, what, problem)
       return problem
@@ -86,7 +96,7 @@ export class ChildWriter {
     const isReplaced = live !== undefined && mustBeReplaced(desired, live)
     if (isReplaced) await api.remove(resource, namespace, name, live.metadata.uid)
     else if (live) await this.#prepareManagers(desired, live, how)
-    const written = await api.apply(resource, desired, MANAGER)
+    const written = await api.apply(resource, guarded(desired, isReplaced ? undefined : live), MANAGER)
     how.memory.uid = written.metadata.uid ?? ''
     if (matches(desired, written)) delete how.memory.altered
     else how.memory.altered = { hash: how.hash, expected: asWritten(desired, written) }
@@ -131,6 +141,15 @@ export class ChildWriter {
 const annotated = (rendered: KubernetesObject, annotations: Readonly<Record<string, string>>): KubernetesObject => ({
   ...rendered,
   metadata: { ...rendered.metadata, annotations: { ...rendered.metadata.annotations, ...annotations } },
+})
+
+/**
+ * What is applied, so that it meets the object that is known of or none: 409 Conflict where another one has the name by
+ * now. Nothing needs to be read before it, and an object of somebody else is never overwritten.
+ */
+const guarded = (desired: KubernetesObject, live: KubernetesObject | undefined): KubernetesObject => ({
+  ...desired,
+  metadata: { ...desired.metadata, ...(live ? { uid: live.metadata.uid } : { resourceVersion: OF_NO_OBJECT }) },
 })
 
 /** The problem of a write that can't succeed as it is. Throws what a retry may cure, and a NamespaceGoingError. */

@@ -48,8 +48,11 @@ const OF_OTHERS_BY_KIND: Readonly<Record<string, FieldPaths>> = {
 
 const ofOthers = (kind: string): FieldPaths => [...OF_OTHERS, ...(OF_OTHERS_BY_KIND[kind] ?? [])]
 
-const entriesOf = (live: KubernetesObject): readonly ManagedFields[] =>
-  (live.metadata as { managedFields?: readonly ManagedFields[] }).managedFields ?? []
+/** Of an object as the API gives it, or as it is kept. */
+function entriesOf(live: KubernetesObject): readonly ManagedFields[] {
+  const { managedFields = [] } = live.metadata as { managedFields?: string | readonly ManagedFields[] }
+  return typeof managedFields === 'string' ? JSON.parse(managedFields) : managedFields
+}
 
 const isOurs = ({ manager, operation }: ManagedFields) => manager === MANAGER && operation === 'Apply'
 

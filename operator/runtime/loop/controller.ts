@@ -13,14 +13,16 @@ import { Applier } from '../children/applier.ts'
 import { controllerOf } from '../children/child-cache.ts'
 import { isGoneOwner } from '../children/ownership.ts'
 import { type WorkloadName, workloadOf } from '../children/workload-labels.ts'
+import { keptPod } from '../pods/kept-pod.ts'
 import { Observers } from '../pods/observers.ts'
-import type { ReadPodStatus } from '../pods/read-pod-status.ts'
+import { PODS, type ReadPodStatus } from '../pods/read-pod-status.ts'
 import { keyOf, partsOf } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 import type { Removal } from '../removal/removal.ts'
 import { EventRecorder } from '../report/event-recorder.ts'
 import { type OperatorMetrics, startMetrics } from '../report/metrics.ts'
 import type { Dependency } from '../watch/dependencies.ts'
+import { keptChild, keptObject } from '../watch/kept.ts'
 import { kindStore } from '../watch/kind-store.ts'
 import { Namespaces } from '../watch/namespaces.ts'
 import { watchContents } from '../watch/watch-contents.ts'
@@ -204,14 +206,10 @@ export class PorticoOperator extends BaseOperator {
     }
     for (const resource of childKinds) {
       const storeOf = (namespace?: string) => this.#observers.children.store(resource.kind, namespace)
-      this.#watches.add({ resource, labelSelector: MANAGED, storeOf })
+      this.#watches.add({ resource, labelSelector: MANAGED, keep: keptChild, storeOf })
     }
-    const pods = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
-    this.#watches.add({
-      resource: pods,
-      labelSelector: MANAGED,
-      storeOf: (namespace) => this.#observers.pods.store(namespace),
-    })
+    const storeOf = (namespace?: string) => this.#observers.pods.store(namespace)
+    this.#watches.add({ resource: PODS, labelSelector: MANAGED, keep: keptPod, storeOf })
   }
 
   /** Feeds a watch of one of our kinds into the world; `onEvent` gets every object that came, changed or went. */
@@ -234,7 +232,7 @@ export class PorticoOperator extends BaseOperator {
           onEvent(eventOf(plural, type, object)).catch((error) => log.error({ err: error }, 'an event is lost'))
         },
       })
-    this.#watches.add({ resource, storeOf })
+    this.#watches.add({ resource, keep: keptObject, storeOf })
   }
 
   #wake(dependency: Dependency): void {

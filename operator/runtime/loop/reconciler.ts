@@ -2,8 +2,7 @@ import type { KindDeclaration, ObjectOf } from '../../../crds/define.ts'
 import type { KubernetesObject } from '../../model/index.ts'
 import { startConditions } from '../../reconcile/outcome/conditions.ts'
 import type { Plan, Reconcile, ReconcileContext } from '../../reconcile/outcome/plan.ts'
-import type { Applier } from '../children/applier.ts'
-import type { ChildProblem } from '../children/child-problem.ts'
+import type { Applied, Applier } from '../children/applier.ts'
 import { finalizerName, partsOf } from '../queue/keys.ts'
 import { StatusWriter, type StatusWriterOptions, seconds } from '../report/status-writer.ts'
 import { type Dependency, DependencyGraph, trackedView } from '../watch/dependencies.ts'
@@ -30,7 +29,10 @@ export interface Outcome {
   readonly again: boolean
 }
 
+/** How often a reconcile begins anew because what it stands on has changed meanwhile. */
 const ROUNDS = 8
+
+const HELD: Applied = { problems: [], isChanged: false }
 
 /**
  * Takes one object from its name to what the cluster should have of it: plan, finalizer, children, status, events. It
@@ -46,23 +48,38 @@ export class Reconciler {
     this.#status = new StatusWriter(options)
   }
 
-  /** Throws what a later try may cure. */
-  async run(key: string): Promise<Outcome> {
-    const { world } = this.#options
+  /**
+   * Throws what a later try may cure. `isSeen` hears each time that all changes which the key is due for are about to be
+   * read: no other reconcile is due for them.
+   */
+  async run(key: string, isSeen: () => void): Promise<Outcome> {
     const { kind, namespace, name } = partsOf(key)
-    const object = world.objects.get(kind, namespace, name)
-    if (!object) {
-      this.graph.record(key, new Set())
-      this.#options.applier.forget({ kind, namespace, name })
-      return { again: false }
+    for (let round = 0; ; round++) {
+      isSeen()
+      const object = this.#options.world.objects.get(kind, namespace, name)
+      if (!object) {
+        this.graph.record(key, new Set())
+        this.#options.applier.forget({ kind, namespace, name })
+        return { again: false }
+      }
+      const outcome = await this.#bring(key, object, round === ROUNDS)
+      if (outcome) return outcome
     }
+  }
+
+  /**
+   * Brings one object to where its plan wants it. Gives nothing where its children have changed on the way, unless it is
+   * the last time: the status is written once, of children as they are.
+   */
+  async #bring(key: string, object: KubernetesObject, isLast: boolean): Promise<Outcome | undefined> {
     const plan = await this.#plan(key, object)
     this.#options.assertLeading()
     await this.#options.finalize(object, plan.finalizer)
     // Without our finalizer an object under deletion may be gone by now.
     if (object.metadata.deletionTimestamp && !plan.finalizer) return { again: false }
     try {
-      const problems = plan.children === 'hold' ? [] : await this.#applyChildren(object, plan.children)
+      const { problems, isChanged } = plan.children === 'hold' ? HELD : await this.#applyChildren(object, plan.children)
+      if (isChanged && problems.length === 0 && !isLast) return undefined
       const isWritten = await this.#status.write(object, plan, problems)
       return { again: !isWritten || problems.some(({ waits }) => !waits) }
     } catch (error) {
@@ -105,7 +122,7 @@ export class Reconciler {
     return refreshes
   }
 
-  #applyChildren(object: KubernetesObject, children: readonly KubernetesObject[]): Promise<ChildProblem[]> {
+  #applyChildren(object: KubernetesObject, children: readonly KubernetesObject[]): Promise<Applied> {
     const { uid = '', namespace = '', name } = object.metadata
     return this.#options.applier.apply({ kind: object.kind, uid, namespace, name }, children)
   }

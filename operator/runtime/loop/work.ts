@@ -20,7 +20,7 @@ async function reconcileOne(key: string, { queue, reconciler, leading, log }: Wo
   // Gaining the lease puts every key back.
   if (!leading()) return 'skipped'
   try {
-    return (await reconciler.run(key)).again ? 'again' : 'ok'
+    return (await reconciler.run(key, () => queue.seen(key))).again ? 'again' : 'ok'
   } catch (error) {
     if (error instanceof NotLeadingError) return 'skipped'
     // What the API server or the network answers needs no stack; anything else is a fault of ours.

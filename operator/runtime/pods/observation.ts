@@ -16,7 +16,7 @@ interface Terminated {
   readonly message?: string
   readonly exitCode?: number
 }
-interface PodStatus {
+export interface PodStatus {
   readonly phase?: string
   readonly podIP?: string
   readonly conditions?: readonly {

@@ -87,6 +87,11 @@ export class KeyedQueue {
     return Promise.resolve(key)
   }
 
+  /** Whoever works on the key reads everything anew: what it was added for until now is dealt with. */
+  seen(key: string): void {
+    this.#dirty.delete(key)
+  }
+
   done(key: string): void {
     this.#working.delete(key)
     if (this.#dirty.delete(key)) this.add(key)

@@ -6,6 +6,7 @@ import { startConditions } from '../../reconcile/outcome/conditions.ts'
 import type { Condition, Plan } from '../../reconcile/outcome/plan.ts'
 import { canonicalJson } from '../../render/object/canonical.ts'
 import type { ChildProblem } from '../children/child-problem.ts'
+import { keptObject } from '../watch/kept.ts'
 import type { Namespaces } from '../watch/namespaces.ts'
 import type { EventRecorder } from './event-recorder.ts'
 
@@ -99,7 +100,7 @@ export class StatusWriter {
           { op: 'add', path: '/status', value: status },
         ],
       })
-      if (world.objects.get(object.kind, namespace, name) === object) world.objects.put(written)
+      if (world.objects.get(object.kind, namespace, name) === object) world.objects.put(keptObject(written))
       return written
     } catch (error) {
       if (isNotFound(error) || (await this.#isAnother(error, resource, object))) return undefined
@@ -110,7 +111,9 @@ export class StatusWriter {
   async #recordEvents(object: KubernetesObject, due: Plan['events']): Promise<void> {
     const { events, namespaces } = this.#options
     const reported = alreadyReported(object)
-    for (const event of due.filter(({ reason }) => !reported.has(reason))) {
+    // That a new object is on its way is what everybody expects: its first status is news where it warns.
+    const isFirst = object['status'] === undefined
+    for (const event of due.filter(({ type, reason }) => !reported.has(reason) && !(isFirst && type === 'Normal'))) {
       await namespaces.assertStays(object.metadata.namespace ?? '')
       await events.record(object, event)
     }

@@ -31,6 +31,8 @@ export interface ReflectorOptions {
   readonly labelSelector?: string
   /** Ask for metadata alone; `put` gets objects without spec, data and status. */
   readonly metadataOnly?: boolean
+  /** What of an object is kept, applied to each as it comes. */
+  readonly keep?: (object: KubernetesObject) => KubernetesObject
   readonly store: ReflectedStore
   readonly log: Logger
   readonly pageSize?: number
@@ -233,11 +235,11 @@ export class Reflector {
   }
 
   #named(object: KubernetesObject): KubernetesObject {
-    const { resource, metadataOnly } = this.#options
+    const { resource, metadataOnly, keep } = this.#options
     if (metadataOnly || !object.kind) {
       object.kind = resource.kind
       object.apiVersion = apiVersionOf(resource)
     }
-    return object
+    return keep ? keep(object) : object
   }
 }

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { Resource } from '../../cluster/kubernetes/resource.ts'
-import { type ReflectedStore, Reflector, type ReflectorMetrics } from './reflector.ts'
+import { type ReflectedStore, Reflector, type ReflectorMetrics, type ReflectorOptions } from './reflector.ts'
 
 /** Settings of every watch; tests shorten them. */
 export interface WatchSettings {
@@ -19,10 +19,8 @@ interface WatchesOptions {
   readonly log: Logger
 }
 
-interface Watched {
+interface Watched extends Pick<ReflectorOptions, 'labelSelector' | 'metadataOnly' | 'keep'> {
   readonly resource: Resource
-  readonly labelSelector?: string
-  readonly metadataOnly?: boolean
   readonly storeOf: (namespace?: string) => ReflectedStore
 }
 

@@ -21,16 +21,18 @@ export interface ControlPlane {
   kubectl(args: readonly string[], options?: { input?: string; kubeconfig?: string }): string
   /** Writes a kubeconfig for a bearer token, towards this server or another address (a proxy before it). */
   kubeconfigFor(name: string, token: string, server?: string): string
-  /** Requests that the API server has written to its audit log: every write, with who made it. */
-  writes(): readonly AuditedWrite[]
+  /** Every write that the API server has answered, with who made it, from its audit log. */
+  writes(): readonly AuditedRequest[]
+  /** The same with the reads of `auditReadsOf`; a watch counts when it ends. */
+  requests(): readonly AuditedRequest[]
   stopApiServer(signal?: NodeJS.Signals): Promise<void>
   /** With the issuers of before, or with others. */
   startApiServer(issuers?: readonly string[]): Promise<void>
   stop(): Promise<void>
 }
 
-/** A write as the audit log has it. */
-export interface AuditedWrite {
+/** A request as the audit log has it. */
+export interface AuditedRequest {
   readonly verb: string
   readonly user: string
   readonly resource: string
@@ -41,12 +43,19 @@ export interface AuditedWrite {
   readonly at: string
 }
 
-const AUDIT_POLICY = {
+const WRITES = ['create', 'update', 'patch', 'delete', 'deletecollection']
+
+const auditPolicy = (readers: readonly string[]) => ({
   apiVersion: 'audit.k8s.io/v1',
   kind: 'Policy',
   omitStages: ['RequestReceived', 'ResponseStarted'],
-  rules: [{ level: 'Metadata', verbs: ['create', 'update', 'patch', 'delete', 'deletecollection'] }, { level: 'None' }],
-}
+  rules: [
+    { level: 'Metadata', verbs: WRITES },
+    // An empty list of users would be everybody.
+    ...(readers.length > 0 ? [{ level: 'Metadata', users: readers }] : []),
+    { level: 'None' },
+  ],
+})
 
 interface AuditEvent {
   readonly verb: string
@@ -58,7 +67,7 @@ interface AuditEvent {
 
 const ADMIN_TOKEN = 'administrator'
 
-function auditedWrite({ verb, user, objectRef = {}, responseStatus, stageTimestamp }: AuditEvent): AuditedWrite {
+function auditedRequest({ verb, user, objectRef = {}, responseStatus, stageTimestamp }: AuditEvent): AuditedRequest {
   const { resource = '', subresource = '', namespace = '', name = '' } = objectRef
   return {
     verb,
@@ -121,6 +130,8 @@ export async function startControlPlane(
     address?: string
     /** `--service-account-issuer`, in this order: the first signs, tokens of all are accepted. */
     issuers?: readonly string[]
+    /** Users whose reads are in the audit log too. */
+    auditReadsOf?: readonly string[]
   } = {},
 ): Promise<ControlPlane> {
   const component = kubernetes()
@@ -134,13 +145,13 @@ export async function startControlPlane(
   writeFileSync(join(directory, 'sa.pub'), keys.publicKey.export({ type: 'spki', format: 'pem' }))
   writeFileSync(join(directory, 'tokens.csv'), `${ADMIN_TOKEN},administrator,administrator,"system:masters"\n`)
 
-  writeFileSync(join(directory, 'audit-policy.json'), JSON.stringify(AUDIT_POLICY))
+  writeFileSync(join(directory, 'audit-policy.json'), JSON.stringify(auditPolicy(options.auditReadsOf ?? [])))
 
-  const writes = () =>
+  const requests = () =>
     readFileSync(join(directory, 'audit.log'), 'utf8')
       .split('\n')
       .filter((line) => line.endsWith('}'))
-      .map((line) => auditedWrite(JSON.parse(line)))
+      .map((line) => auditedRequest(JSON.parse(line)))
 
   const kubeconfigFor = (name: string, token: string, address = server) => {
     const file = join(directory, `${name}.kubeconfig`)
@@ -228,7 +239,8 @@ export async function startControlPlane(
     directory,
     kubectl,
     kubeconfigFor,
-    writes,
+    writes: () => requests().filter(({ verb }) => WRITES.includes(verb)),
+    requests,
     startApiServer,
     stopApiServer: (signal = 'SIGTERM') => processes.stop('kube-apiserver', signal),
     async stop() {

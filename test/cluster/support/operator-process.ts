@@ -36,6 +36,7 @@ export function operatorKubeconfig(plane: ControlPlane, name = 'operator', serve
 }
 
 export interface OperatorProcess {
+  readonly pid: number
   readonly health: string
   readonly metrics: string
   /** What it has logged so far: JSON lines. */
@@ -50,12 +51,13 @@ export async function startOperator(
   kubeconfig: string,
   args: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
+  program: readonly string[] = [join(root, 'cli/main.ts')],
 ): Promise<OperatorProcess> {
   const [health, metrics] = await Promise.all([freePort(), freePort()])
   const child: ChildProcess = spawn(
     process.execPath,
     [
-      join(root, 'cli/main.ts'),
+      ...program,
       'operator',
       `--kubeconfig=${kubeconfig}`,
       `--health-listen=127.0.0.1:${health}`,
@@ -75,6 +77,7 @@ export async function startOperator(
   const exited = () => child.exitCode !== null || child.signalCode !== null
   const url = `http://127.0.0.1:${health}`
   return {
+    pid: child.pid as number,
     health: url,
     metrics: `http://127.0.0.1:${metrics}/metrics`,
     log: () => output,

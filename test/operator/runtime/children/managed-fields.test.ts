@@ -8,6 +8,7 @@ import {
   ownFields,
   takenOver,
 } from '../../../../operator/runtime/children/managed-fields.ts'
+import { keptChild } from '../../../../operator/runtime/watch/kept.ts'
 
 const port = (number: number) => ({ name: 'mcp', port: number, protocol: 'TCP', targetPort: 'mcp' })
 const service = (number: number, entries: readonly ManagedFields[] = [], spec: object = {}): KubernetesObject => ({
@@ -46,6 +47,16 @@ for (const [what, spec, live, found, more] of cases)
     const there = service(80, [ours, entry('bob', spec, more)], live)
     assert.equal(foreignManagers(service(80), there), found ? ['bob'] : [])
   })
+
+test('a child as it is kept says the same', () => {
+  const fresh = () => service(80, [ours, entry('bob', { 'f:externalIPs': {} })], { externalIPs: ['192.0.2.1'] })
+  const kept = keptChild(fresh())
+  assert.type((kept.metadata as { managedFields?: unknown }).managedFields, 'string')
+  assert.equal(foreignManagers(service(80), kept), ['bob'])
+  assert.equal(ownFields(kept), ours.fieldsV1)
+  const takeOver = { all: false, owners: [] }
+  assert.equal(takenOver(keptChild(kept), takeOver), takenOver(fresh(), takeOver))
+})
 
 test('metadata of others stays theirs, all else becomes ours', () => {
   const theirs = {

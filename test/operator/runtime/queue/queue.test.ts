@@ -31,6 +31,22 @@ test('a key being worked on is handed out again only after it is done', async ()
   assert.is(second, 'a')
 })
 
+test('what a key was added for before its worker looks again is dealt with', async () => {
+  const queue = new KeyedQueue(quick)
+  queue.add('a')
+  await queue.take()
+  queue.add('a')
+  queue.seen('a')
+  queue.done('a')
+  assert.is(queue.depth, 0)
+  queue.add('a')
+  await queue.take()
+  queue.seen('a')
+  queue.add('a')
+  queue.done('a')
+  assert.is(queue.depth, 1, 'what comes after it is due')
+})
+
 test('a waiting taker gets a key that comes later, each key goes to one taker', async () => {
   const queue = new KeyedQueue(quick)
   const takers = [queue.take(), queue.take()]

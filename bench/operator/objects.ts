@@ -1,0 +1,68 @@
+/** The objects of the benchmark, and how they come into the cluster. */
+import { kinds } from '../../crds/index.ts'
+import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
+import { gateway, group, type Manifest, proxy, telemetry } from '../../test/cluster/support/manifests.ts'
+
+export const CONFIGS = 20
+/** How many proxies and gateways name the config that is changed. */
+export const OF_THE_CHANGED = 200
+/** The config that is changed. */
+export const CHANGED = 'telemetry-0'
+const AT_A_TIME = 16
+
+export interface Amounts {
+  readonly proxies: number
+  readonly gateways: number
+}
+
+/** Configs, groups, proxies that are members of these, and gateways of the groups; each names one of the configs. */
+export function manifests({ proxies, gateways }: Amounts): readonly Manifest[] {
+  const of = <T>(count: number, make: (index: number) => T) => Array.from({ length: count }, (_, index) => make(index))
+  const configOf = (index: number) => (index < OF_THE_CHANGED ? CHANGED : `telemetry-${1 + (index % (CONFIGS - 1))}`)
+  const member = (index: number) => {
+    const made = proxy(`proxy-${index}`, configOf(index))
+    made.spec['groupRef'] = { name: `group-${index % gateways}` }
+    return made
+  }
+  return [
+    ...of(CONFIGS, (index) => telemetry(`telemetry-${index}`)),
+    ...of(gateways, (index) => group(`group-${index}`)),
+    ...of(proxies, member),
+    ...of(gateways, (index) => gateway(`gateway-${index}`, configOf(OF_THE_CHANGED + index), `group-${index}`)),
+  ]
+}
+
+/** Creates all of them in their order, several at a time. */
+export async function create(api: ApiServer, objects: readonly Manifest[]): Promise<void> {
+  const waiting = objects.values()
+  const worker = async () => {
+    for (const object of waiting) await api.create(resourceOf(object.kind), object.metadata.namespace, object)
+  }
+  await Promise.all(Array.from({ length: AT_A_TIME }, worker))
+}
+
+/** What changes in a config: where spans go to. */
+export async function changeConfig(api: ApiServer): Promise<void> {
+  await api.mergePatch(resourceOf('MCPTelemetryConfig'), 'default', CHANGED, {
+    spec: { openTelemetry: { endpoint: 'https://elsewhere.example:4318' } },
+  })
+}
+
+/** Objects whose status is not of their latest generation. */
+export async function unreconciled(api: ApiServer): Promise<number> {
+  let count = 0
+  for (const kind of ['MCPTelemetryConfig', 'MCPGroup', 'MCPRemoteProxy', 'VirtualMCPServer']) {
+    const { items } = await api.list<{ metadata: { generation: number }; status?: { observedGeneration: number } }>(
+      resourceOf(kind),
+      'default',
+      {},
+    )
+    count += (items ?? []).filter(({ metadata, status }) => status?.observedGeneration !== metadata.generation).length
+  }
+  return count
+}
+
+function resourceOf(kind: string) {
+  const { plural } = kinds[kind as keyof typeof kinds]
+  return { group: 'portico.dev', version: 'v1beta1', plural, kind }
+}

@@ -1,0 +1,102 @@
+/**
+ * The operator on a real API server: 500 MCPRemoteProxies in 50 groups, 50 VirtualMCPServers and 20 MCPTelemetryConfigs
+ * from nothing to all reconciled; a change of a config that 200 of them name; a restart with nothing changed; a minute in
+ * which nothing happens. It runs from the bundle and under the rights that it ships with. There are no controllers, so
+ * that pods neither come nor go: what is counted is the operator's own.
+ *
+ * Usage: run.ts [--proxies=500] [--gateways=50] [--idle=60]
+ */
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { NODE_FLAGS } from '../../image/node-flags.ts'
+import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
+import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
+import { type ControlPlane, startControlPlane } from '../../test/cluster/support/control-plane.ts'
+import {
+  eventually,
+  installOperator,
+  OPERATOR_USER,
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+} from '../../test/cluster/support/operator-process.ts'
+import { setUp } from '../../test/setup/index.ts'
+import { needsOf } from '../../test/setup/needs.ts'
+import { changeConfig, create, manifests, OF_THE_CHANGED, unreconciled } from './objects.ts'
+import { Requests } from './requests.ts'
+import { usageOf } from './usage.ts'
+
+const root = join(import.meta.dirname, '../..')
+const PROGRAM = [...NODE_FLAGS, join(root, 'dist/portico.js')]
+const { values } = parseArgs({
+  options: {
+    proxies: { type: 'string', default: '500' },
+    gateways: { type: 'string', default: '50' },
+    idle: { type: 'string', default: '60' },
+  },
+})
+const amounts = { proxies: Number(values.proxies), gateways: Number(values.gateways) }
+
+/** Does something, waits until the operator is quiet, and prints what it took. */
+async function phase(
+  title: string,
+  plane: ControlPlane,
+  operator: () => OperatorProcess,
+  act: () => Promise<unknown>,
+): Promise<void> {
+  const before = operator().exited ? 0 : usageOf(operator().pid).cpu
+  const requests = new Requests(plane)
+  await act()
+  const seconds = await requests.quiet()
+  const { cpu, rss, peak, own } = usageOf(operator().pid)
+  const memory = `${rss.toFixed(0)} MiB (${own.toFixed(0)} its own), ${peak.toFixed(0)} at its highest`
+  console.log(`\n${title}`)
+  console.log(`  ${seconds.toFixed(1)} s, ${(cpu - before).toFixed(1)} CPU s, ${requests.summary()}, ${memory}`)
+  for (const line of requests.table()) console.log(line)
+}
+
+async function measure(plane: ControlPlane): Promise<void> {
+  execFileSync(process.execPath, [join(root, 'bundle.ts'), join(root, 'dist')], { stdio: 'inherit' })
+  await installOperator(plane)
+  const config = loadKubeConfig(plane.kubeconfig)
+  const api = new ApiServer(config, 'bench')
+  const kubeconfig = operatorKubeconfig(plane)
+  const start = async () => {
+    const started = await startOperator(kubeconfig, ['--leader-elect'], {}, PROGRAM)
+    await started.ready()
+    return started
+  }
+  let operator = await start()
+  const current = () => operator
+  const reconciled = () => eventually(async () => (await unreconciled(api)) === 0, 'all are reconciled', 300_000)
+  try {
+    const total = amounts.proxies + amounts.gateways
+    await phase(`${amounts.proxies} proxies, ${amounts.gateways} gateways from nothing`, plane, current, async () => {
+      await create(api, manifests(amounts))
+      await reconciled()
+    })
+    await phase(`a config of ${Math.min(OF_THE_CHANGED, total)} of them changed`, plane, current, async () => {
+      await changeConfig(api)
+      await reconciled()
+    })
+    await operator.stop()
+    await phase('a restart with nothing changed', plane, current, async () => {
+      operator = await start()
+    })
+    const idle = Number(values.idle)
+    await phase(`${idle} s in which nothing happens`, plane, current, () => delay(idle * 1000))
+  } finally {
+    await operator.stop()
+    await config.closePool()
+  }
+}
+
+await setUp(needsOf(['bench/operator/run.ts']))
+const plane = await startControlPlane({ controllers: false, auditReadsOf: [OPERATOR_USER] })
+try {
+  await measure(plane)
+} finally {
+  await plane.stop()
+}
