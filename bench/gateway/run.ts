@@ -142,7 +142,7 @@ try {
   await rm(directory, { recursive: true })
 }
 
-for (const script of ['jwt.ts', 'policies.ts'])
+for (const script of ['jwt.ts', 'policies.ts', 'rate-limits.ts'])
   spawnSync(process.execPath, [fileURLToPath(new URL(script, import.meta.url)), ...process.argv.slice(2, 3)], {
     stdio: 'inherit',
   })

@@ -9,7 +9,7 @@ export const metaTools = (most: number): string => JSON.stringify({ tools: [find
 const findTool = (most: number) => ({
   name: FIND_TOOL,
   description:
-    'Finds tools by what they do. All that this server can do is found here: search before you say that something can’t be done. Gives the definitions of the tools that fit best; call one of them with call_tool.',
+    'Finds tools by what they do. All that this server can do is found here: search, and in other words once more, before you say that something can’t be done. Gives the definitions of the tools that fit best; call one of them with call_tool.',
   inputSchema: {
     type: 'object',
     properties: {

@@ -1,0 +1,117 @@
+/**
+ * What rate limits cost beside the same calls without any, in one run and in turn: four buckets a call (shared, per user,
+ * of the tool, of the tool and user), in memory and in Redis, none of which ever refuses. Modern era; every answer checked.
+ * Processor time is the gateway's own. What Redis is asked is counted by Redis itself: one command a call. What
+ * that adds to a call is told beside how long the command itself takes.
+ * Usage: rate-limits.ts [seconds a measurement]
+ */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import pino from 'pino'
+import { Limits } from '../../dataplane/gateway/rate-limits/limits.ts'
+import { RedisBuckets } from '../../dataplane/gateway/rate-limits/redis-buckets.ts'
+import { PromptRedis } from '../../dataplane/storage/prompt-redis.ts'
+import { connectRedis, redisKeyPrefix } from '../../dataplane/storage/redis.ts'
+import { type RedisServer, startRedis } from '../../test/support/network/redis-server.ts'
+import { load, percentile } from './load.ts'
+import { cpuSeconds, endParts, type Part, start, tell } from './parts.ts'
+import { toolCall } from './requests.ts'
+
+const TURNS = Number(process.argv[2] ?? 5)
+const WARM_UP = { workers: 8, seconds: 30, each: TURNS > 1 ? 4_000 : 100 }
+const local = (script: string) => new URL(script, import.meta.url)
+const bucket = { maxTokens: 2_000_000_000, refillPeriod: '1s' }
+const rateLimiting = {
+  shared: bucket,
+  perUser: bucket,
+  tools: Array.from({ length: 20 }, (_, tool) => ({ name: `b_tool_${tool}`, shared: bucket, perUser: bucket })),
+}
+
+interface Measured {
+  readonly name: string
+  readonly part: Part
+  requests: number
+  cpu: number
+  /** Of calls made one after another, in milliseconds. */
+  readonly alone: number[]
+}
+
+async function startGateway(directory: string, backend: Part, name: string, more: object): Promise<Measured> {
+  const configFile = join(directory, `${name.replaceAll(' ', '-')}.json`)
+  const config = { name: 'bench', namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' }, ...more }
+  await writeFile(configFile, JSON.stringify({ ...config, backends: [{ name: 'b', url: `${backend.origin}/mcp` }] }))
+  return { name, part: await start(local('gateway-process.ts'), configFile), requests: 0, cpu: 0, alone: [] }
+}
+
+const request = (worker: number, count: number) => toolCall('modern', undefined, `b_tool_${count % 20}`, worker, count)
+
+async function turn(one: Measured): Promise<void> {
+  const { origin } = one.part
+  const before = await tell(one.part)
+  const { requests } = await load({ origin, workers: 8, seconds: 1, request })
+  one.cpu += cpuSeconds(await tell(one.part)) - cpuSeconds(before)
+  one.requests += requests
+  one.alone.push(...(await load({ origin, workers: 1, seconds: 0.5, request })).latencies)
+}
+
+const median = (values: readonly number[]): number => percentile(Float64Array.from(values).sort(), 0.5)
+
+/** Commands of clients so far that ran the script. */
+async function scripts(redis: Redis): Promise<number> {
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1] ?? 0)
+}
+
+/** How long the same command takes, sent once the one before is answered by a process that does nothing else. */
+async function roundTrip(server: RedisServer): Promise<number> {
+  const client = connectRedis({ mode: 'standalone', addresses: [server.address] }, pino({ level: 'silent' }))
+  const buckets = new RedisBuckets(new PromptRedis(client), redisKeyPrefix({ kind: 'a', namespace: 'b', name: 'c' }))
+  const limits = new Limits(rateLimiting).forTool('b_tool_0')
+  const took: number[] = []
+  for (let count = 0; count < 2_000; count++) {
+    const started = performance.now()
+    await buckets.take(limits, 'user')
+    took.push(performance.now() - started)
+  }
+  client.disconnect()
+  return median(took)
+}
+
+async function measure(directory: string, server: RedisServer): Promise<void> {
+  const redis = new Redis(server.port)
+  try {
+    const backend = await start(local('bare-backend.ts'), 'modern')
+    const without = await startGateway(directory, backend, 'without limits', {})
+    const inMemory = await startGateway(directory, backend, 'four buckets in memory', { rateLimiting })
+    const sessionStorage = { redis: { addresses: [server.address] } }
+    const inRedis = await startGateway(directory, backend, 'four buckets in Redis', { rateLimiting, sessionStorage })
+    const all = [without, inMemory, inRedis]
+    for (const { part } of all) await load({ origin: part.origin, ...WARM_UP, request })
+    const before = await scripts(redis)
+    for (let left = TURNS; left > 0; left--) for (const one of all) await turn(one)
+    const rate = ({ requests, cpu }: Measured) => requests / cpu
+    for (const one of all)
+      console.log(
+        `${one.name.padEnd(24)} ${rate(one).toFixed(0).padStart(7)} calls a CPU-second, ${(rate(one) / rate(without)).toFixed(2)} of those without; alone ${median(one.alone).toFixed(3)} ms`,
+      )
+    const calls = inRedis.requests + inRedis.alone.length
+    console.log(`Redis was asked ${(((await scripts(redis)) - before) / calls).toFixed(3)} times a call; to reach: 1`)
+    const added = median(inRedis.alone) - median(without.alone)
+    console.log(
+      `what that adds to a call alone: ${(added / (await roundTrip(server))).toFixed(2)} times as long as that command takes`,
+    )
+  } finally {
+    redis.disconnect()
+  }
+}
+
+const directory = await mkdtemp(join(tmpdir(), 'portico-bench-'))
+const server = await startRedis()
+try {
+  await measure(directory, server)
+} finally {
+  endParts()
+  await server.stop()
+  await rm(directory, { recursive: true })
+}

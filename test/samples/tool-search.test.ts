@@ -1,0 +1,43 @@
+/** The sample of tool search, run and asked as its README says. */
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { temporaryFolder } from '../support/folder.ts'
+import { RunningPortico } from '../support/operator/running-portico.ts'
+
+const root = join(import.meta.dirname, '../..')
+const commands = [...readFileSync(join(root, 'samples/tool-search/README.md'), 'utf8').matchAll(/^npx .*$/gm)].map(
+  String,
+)
+
+test('the README’s three commands list two tools, find one and call it', async () => {
+  const folder = temporaryFolder()
+  const portico = new RunningPortico(['samples/tool-search', '--state', `${folder.path}/state`])
+  try {
+    const { endpoints } = await portico.ready()
+    const url = endpoints.find(({ kind }) => kind === 'VirtualMCPServer')?.url ?? ''
+    const env = {
+      ...process.env,
+      PATH: [dirname(process.execPath), join(root, 'node_modules/.bin'), process.env['PATH']].join(delimiter),
+    }
+    const run = (line: string) =>
+      execFileSync('bash', ['-c', line.replace('http://127.0.0.1:4483/mcp', url)], { cwd: root, encoding: 'utf8', env })
+    const [list = '', find = '', call = ''] = commands.map(run)
+    assert.equal(
+      JSON.parse(list).tools.map(({ name }: { name: string }) => name),
+      ['find_tool', 'call_tool'],
+    )
+    const { tools } = JSON.parse(find).structuredContent
+    assert.is(tools[0].name, 'everything_get-sum')
+    assert.ok(tools.length <= 3)
+    assert.match(call, /sum of 2 and 3 is 5/)
+  } finally {
+    portico.signal('SIGTERM')
+    await portico.ended()
+    folder[Symbol.dispose]()
+  }
+})
+
+test.run()
