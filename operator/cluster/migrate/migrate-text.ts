@@ -1,0 +1,150 @@
+import {
+  type Document,
+  isMap,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseAllDocuments,
+  type Scalar,
+  visit,
+} from 'yaml'
+import { kindNamed, VERSION } from '../../../crds/index.ts'
+import { groupOf } from '../files/group.ts'
+import type { MigrationFinding } from './finding.ts'
+import { noCounterparts } from './no-counterparts.ts'
+
+export interface Migration {
+  readonly text: string
+  /** How many objects of our kinds have changed their group. */
+  readonly objects: number
+  readonly findings: readonly MigrationFinding[]
+}
+
+export interface Groups {
+  readonly from: string
+  readonly to: string
+}
+
+/** Names of annotations that are read under any group. */
+const OWN_ANNOTATIONS = ['local-command', 'local-path', 'local-port']
+const GROUP_FIELDS = new Set(['group', 'apiGroup'])
+
+interface Replacement {
+  readonly node: Scalar
+  readonly before: string
+  readonly after: string
+}
+
+/** What a scalar that names the group becomes; a text is why it stays as it is. */
+type Change = Omit<Replacement, 'node'> | string
+
+const keyOf = (pair: unknown) => (isPair(pair) && isScalar(pair.key) ? String(pair.key.value) : '')
+const nearestPair = (path: readonly unknown[], back = 0): unknown => path.filter((one) => isPair(one)).at(-1 - back)
+
+function changeOfApiVersion(value: string, parent: unknown, { from, to }: Groups): Change {
+  if (groupOf(value) !== from) return 'names the group and is left as it is'
+  const kind = isMap(parent) ? String(parent.get('kind') ?? '') : ''
+  return kindNamed(kind)
+    ? { before: value, after: `${to}/${VERSION}` }
+    : `${kind || 'an object without kind'} of ${value} has no counterpart and is left as it is`
+}
+
+function changeOfKey(value: string, holder: string, { from, to }: Groups): Change {
+  const name = value.slice(from.length + 1)
+  if (value === `${from}/${name}` && holder === 'annotations' && OWN_ANNOTATIONS.includes(name))
+    return { before: value, after: `${to}/${name}` }
+  return `${value} has no counterpart and is left as it is`
+}
+
+function changeOf(node: Scalar, role: unknown, path: readonly unknown[], groups: Groups): Change {
+  const value = String(node.value)
+  if (role === 'key') return changeOfKey(value, keyOf(nearestPair(path, 1)), groups)
+  const field = keyOf(nearestPair(path))
+  const parent = path.at(-1)
+  if (field === 'apiVersion' && isPair(parent)) return changeOfApiVersion(value, path.at(-2), groups)
+  const isGroupField = isSeq(parent) ? field === 'apiGroups' : GROUP_FIELDS.has(field)
+  return isGroupField && value === groups.from
+    ? { before: groups.from, after: groups.to }
+    : 'names the group and is left as it is'
+}
+
+const isDefinition = ({ contents }: Document) =>
+  isMap(contents) && contents.get('kind') === 'CustomResourceDefinition' && contents.has('spec')
+
+class TextMigration {
+  readonly findings: MigrationFinding[] = []
+  readonly replacements: Replacement[] = []
+  readonly #lines: LineCounter
+  readonly #groups: Groups
+
+  constructor(lines: LineCounter, groups: Groups) {
+    this.#lines = lines
+    this.#groups = groups
+  }
+
+  say(severity: MigrationFinding['severity'], node: Node | null, message: string): void {
+    this.findings.push({ severity, line: this.#lines.linePos(node?.range?.[0] ?? 0).line, message })
+  }
+
+  take(document: Document): void {
+    if (isDefinition(document) && String(document).includes(this.#groups.from)) {
+      this.say('note', document.contents as Node, 'a definition of kinds is not migrated: `portico crds` prints ours')
+      return
+    }
+    visit(document, {
+      Scalar: (role, node, path) => {
+        if (typeof node.value !== 'string' || !node.value.includes(this.#groups.from)) return
+        const change = changeOf(node, role, path as readonly (Node | Pair)[], this.#groups)
+        if (typeof change === 'string') this.say(/no counterpart/.test(change) ? 'error' : 'note', node, change)
+        else this.replacements.push({ node, ...change })
+      },
+    })
+  }
+}
+
+/** Puts replacements into the text, which otherwise stays byte for byte: comments, quotes and order. */
+function spliced(text: string, migration: TextMigration): string {
+  let result = ''
+  let end = 0
+  for (const { node, before, after } of migration.replacements) {
+    const [from = 0, to = 0] = node.range ?? []
+    const source = text.slice(from, to)
+    if (!source.includes(before)) {
+      migration.say('error', node, `${before} is spelt in a way that is left as it is`)
+      continue
+    }
+    result += text.slice(end, from) + source.replace(before, () => after)
+    end = to
+  }
+  return result + text.slice(end)
+}
+
+/**
+ * Moves what a text of YAML or JSON has of our kinds from one API group to another: the objects, and what names their
+ * group (rules of roles, references by apiVersion). Everything else stays as it is, and what has no counterpart is told.
+ */
+export function migrateText(text: string, groups: Groups): Migration {
+  const lines = new LineCounter()
+  const documents = parseAllDocuments(text, { lineCounter: lines, strict: false, uniqueKeys: false })
+  const migration = new TextMigration(lines, groups)
+  if ('empty' in documents) return { text, objects: 0, findings: [] }
+  for (const document of documents) {
+    const [error] = document.errors
+    if (error) {
+      const { line = 1 } = error.linePos?.[0] ?? {}
+      return { text, objects: 0, findings: [{ severity: 'error', line, message: `is not YAML: ${error.code}` }] }
+    }
+    migration.take(document)
+  }
+  const migrated = spliced(text, migration)
+  const { objects, findings } = noCounterparts(migrated, groups.to)
+  const isNew = objects > 0 && migrated !== text
+  return {
+    text: migrated,
+    objects: isNew ? objects : 0,
+    findings: [...migration.findings, ...(isNew ? findings : [])].sort((one, other) => one.line - other.line),
+  }
+}
