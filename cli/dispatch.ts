@@ -7,6 +7,7 @@ const commands: Readonly<Record<string, { readonly summary: string; load(): Prom
   serve: { summary: 'serves one gateway or registry from its config file', load: () => import('./serve.ts') },
   render: { summary: 'prints what manifests become in a cluster, as YAML', load: () => import('./render.ts') },
   validate: { summary: 'checks manifests: schema, rules, references', load: () => import('./validate.ts') },
+  diff: { summary: 'shows what applying manifests would change', load: () => import('./diff/index.ts') },
   migrate: { summary: 'moves manifests from one API group to another', load: () => import('./migrate.ts') },
   doctor: {
     summary: 'asks identity providers whether all is well with them',

@@ -1,0 +1,160 @@
+import {
+  checkManifests,
+  type Manifest,
+  type ManifestSet,
+  objectKey,
+  readManifests,
+} from '../../operator/cluster/files/index.ts'
+import { ApiError, ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
+import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
+import type { KubernetesObject, World } from '../../operator/model/index.ts'
+import { clusterAddress, type PlannedObject, planAll, type ReconcileContext } from '../../operator/reconcile/index.ts'
+import { OPERATOR_NAME, OPERATOR_NAMESPACE } from '../../operator/render/network/admin-peers.ts'
+import { canonicalJson } from '../../operator/render/object/canonical.ts'
+import { apiGroup } from '../api-group.ts'
+import { type Command, type Given, type Io, readArguments, UsageError } from '../command.ts'
+import { hasErrors, printFindings } from '../findings.ts'
+import { groupOption, manifestPaths } from '../manifest-paths.ts'
+import { command as operatorCommand } from '../operator.ts'
+import { defaultImage } from '../package-info.ts'
+import { adminPeersOf, operatorNamespaceOption, podTemplateOf } from '../pod-options.ts'
+import { childDiff } from './compare.ts'
+import { applied, type Contents, liveChildren, liveObjects, worldOf } from './live.ts'
+
+const FAILED = 2
+/** Children tell no time. */
+const NO_TIME = '1970-01-01T00:00:00Z'
+const DEPLOYMENTS = { group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment' }
+
+interface OperatorDeployment {
+  readonly spec: {
+    readonly template: { readonly spec: { readonly containers: readonly { image: string; args?: string[] }[] } }
+  }
+}
+
+type Settings = Pick<ReconcileContext, 'image' | 'adminPeers' | 'podTemplate'>
+
+/** The settings of the cluster's operator, by its Deployment; ours where there is none that can be read. */
+async function settingsOf(api: ApiServer, given: Given, io: Io): Promise<Settings> {
+  const namespace = given.text('operator-namespace') ?? OPERATOR_NAMESPACE
+  let args: readonly string[] = []
+  let image = defaultImage
+  try {
+    const deployment = await api.get<OperatorDeployment>(DEPLOYMENTS, namespace, OPERATOR_NAME)
+    const [container] = deployment.spec.template.spec.containers
+    args = container?.args?.slice(1) ?? []
+    image = container?.image ?? image
+  } catch (error) {
+    if (!isNotFound(error) && !(error instanceof ApiError && error.status === 403)) throw error
+    io.err(`portico: no operator in the namespace ${namespace} can be read: its settings are taken for the defaults`)
+  }
+  const settings = readArguments(operatorCommand, args)
+  if (settings === 'help') return { image }
+  return {
+    image: given.text('image') ?? settings.text('image') ?? image,
+    ...podTemplateOf(settings),
+    ...adminPeersOf(settings, namespace),
+  }
+}
+
+const idOf = ({ kind, metadata }: KubernetesObject) => `${kind}/${metadata.namespace}/${metadata.name}`
+
+function plansOf({ view }: World, context: ReconcileContext): Map<string, PlannedObject> {
+  return new Map(planAll(view, context).map((planned) => [idOf(planned.object), planned]))
+}
+
+const isOf = (child: KubernetesObject, { metadata }: KubernetesObject) =>
+  metadata.uid !== undefined && child.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid)
+
+/** Prints what becomes of the children of one workload; gives how many differ. */
+async function printDiff(
+  { api, group, io }: { readonly api: ApiServer; readonly group: string; readonly io: Io },
+  { object, plan }: PlannedObject,
+  live: readonly KubernetesObject[],
+): Promise<number> {
+  if (plan.children === 'hold') {
+    const { reason, message } = plan.status.conditions.find(({ type }) => type === 'Ready') ?? {}
+    io.err(`portico: ${idOf(object)}: what runs would be kept as it is: ${reason}: ${message}`)
+    return 0
+  }
+  const wanted = new Set(plan.children.map(idOf))
+  const byId = new Map(live.map((child) => [idOf(child), child]))
+  let count = 0
+  const show = async (before: KubernetesObject | undefined, after: KubernetesObject | undefined) => {
+    const difference = await childDiff(api, group, before, after)
+    if (difference !== '') count += 1
+    io.out(difference)
+  }
+  for (const child of plan.children) await show(byId.get(idOf(child)), child)
+  for (const child of live) if (isOf(child, object) && !wanted.has(idOf(child))) await show(child, undefined)
+  return count
+}
+
+/** Everything that has children and would have others, or is in the files; and how it is planned. */
+async function comparison(api: ApiServer, set: ManifestSet, valid: readonly Manifest[], context: ReconcileContext) {
+  const { group } = context
+  const all = [...valid.map(({ id }) => id), ...set.secrets, ...set.configMaps]
+  const namespaces = [...new Set(all.map(({ namespace }) => namespace))]
+  const live = new Map((await liveObjects(api, group, namespaces)).map((object) => [idOf(object), object]))
+  const given = new Map(valid.map((one) => [objectKey(one.id), applied(one, live.get(objectKey(one.id)), group)]))
+  const contents: Contents = new Map()
+  const before = plansOf(await worldOf(api, [...live.values()], contents), context)
+  const after = plansOf(await worldOf(api, [...new Map([...live, ...given]).values()], contents, set), context)
+  const isConcerned = (id: string, { plan }: PlannedObject) =>
+    given.has(id) || canonicalJson(plan.children) !== canonicalJson(before.get(id)?.plan.children)
+  return {
+    concerned: [...after].filter(([id, planned]) => isConcerned(id, planned)).map(([, planned]) => planned),
+    children: await liveChildren(api, namespaces),
+  }
+}
+
+async function diff(given: Given, io: Io): Promise<number> {
+  const set = readManifests(manifestPaths(given), apiGroup(given, io))
+  const { valid, findings } = checkManifests(set)
+  printFindings([...set.findings, ...findings], io)
+  if (hasErrors([...set.findings, ...findings])) return FAILED
+  const kubeConfig = loadKubeConfig(given.text('kubeconfig'))
+  try {
+    const api = new ApiServer(kubeConfig, 'portico-diff')
+    const settings = await settingsOf(api, given, io)
+    const context = { ...settings, group: set.group, now: NO_TIME, addressOf: clusterAddress }
+    const { concerned, children } = await comparison(api, set, valid, context)
+    let count = 0
+    for (const planned of concerned) count += await printDiff({ api, group: set.group, io }, planned, children)
+    return count > 0 ? 1 : 0
+  } finally {
+    await kubeConfig.closePool()
+  }
+}
+
+export const command: Command = {
+  name: 'diff',
+  synopsis: 'DIR|FILE … [options]',
+  about: `Shows what applying manifests would change in what runs: the Deployments, Services, ConfigMaps and so on of these
+objects, and of those in the same namespaces that depend on them, as the cluster's operator would write them (server-side
+apply, dry run) against what is there. Writes nothing. It needs the right to read the objects, and to patch their children.
+Exit codes as kubectl diff has them: 0 no difference, 1 differences, 2 failure.`,
+  options: {
+    kubeconfig: {
+      type: 'string',
+      value: 'FILE',
+      description: 'Cluster to compare with. Default: KUBECONFIG, ~/.kube/config.',
+    },
+    image: {
+      type: 'string',
+      value: 'IMAGE',
+      description: 'Image of the data plane. Default: that of the cluster’s operator.',
+    },
+    'operator-namespace': operatorNamespaceOption,
+    'api-group': groupOption,
+  },
+  async run(given, io) {
+    try {
+      return await diff(given, io)
+    } catch (error) {
+      if (error instanceof UsageError) throw error
+      io.err(`portico: ${(error as Error).message}`)
+      return FAILED
+    }
+  },
+}

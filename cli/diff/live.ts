@@ -1,0 +1,124 @@
+import { apiVersionOf, kinds, VERSION } from '../../crds/index.ts'
+import type { CoreObject, Manifest } from '../../operator/cluster/files/index.ts'
+import { type ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
+import { childKinds } from '../../operator/cluster/kubernetes/child-kinds.ts'
+import { type Resource, apiVersionOf as versionOf } from '../../operator/cluster/kubernetes/resource.ts'
+import { createWorld, type KubernetesObject, type World } from '../../operator/model/index.ts'
+
+const PAGE = 500
+const SECRETS: Resource = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
+const CONFIG_MAPS: Resource = { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' }
+
+type Content = KubernetesObject & { readonly data?: Record<string, string> }
+
+/** All pages of a list; none where the cluster has no such kind. */
+async function all(api: ApiServer, resource: Resource, namespace: string, labelSelector?: string) {
+  const objects: KubernetesObject[] = []
+  let token: string | undefined
+  try {
+    do {
+      const query = { limit: PAGE, continue: token, labelSelector }
+      const { metadata, items } = await api.list(resource, namespace, { query })
+      for (const item of items ?? []) objects.push({ ...item, apiVersion: versionOf(resource), kind: resource.kind })
+      token = metadata.continue
+    } while (token)
+  } catch (error) {
+    if (!isNotFound(error)) throw error
+  }
+  return objects
+}
+
+/** Objects of our kinds in some namespaces. */
+export async function liveObjects(api: ApiServer, group: string, namespaces: readonly string[]) {
+  const found: KubernetesObject[] = []
+  for (const namespace of namespaces)
+    for (const { kind, plural } of Object.values(kinds))
+      found.push(...(await all(api, { group, version: VERSION, plural, kind }, namespace)))
+  return found
+}
+
+/** What we have made in some namespaces. */
+export async function liveChildren(api: ApiServer, namespaces: readonly string[]) {
+  const found: KubernetesObject[] = []
+  for (const namespace of namespaces)
+    for (const resource of childKinds)
+      found.push(...(await all(api, resource, namespace, 'app.kubernetes.io/managed-by=portico')))
+  return found
+}
+
+/** What an apply makes of a live object: what its author writes is the file's, the rest stays. */
+export function applied({ object }: Manifest, live: KubernetesObject | undefined, group: string): KubernetesObject {
+  const { labels, annotations } = object.metadata
+  return {
+    ...object,
+    apiVersion: apiVersionOf(group),
+    metadata: {
+      ...live?.metadata,
+      ...object.metadata,
+      ...((labels ?? live?.metadata.labels) && { labels: { ...live?.metadata.labels, ...labels } }),
+      ...((annotations ?? live?.metadata.annotations) && {
+        annotations: { ...live?.metadata.annotations, ...annotations },
+      }),
+    },
+    ...(live?.['status'] !== undefined && { status: live['status'] }),
+  }
+}
+
+/** Secrets and ConfigMaps that were read, by kind and `namespace/name`; undefined: it isn't there. */
+export type Contents = Map<string, Content | undefined>
+
+const read = (api: ApiServer, resource: Resource, namespace: string, name: string) =>
+  api.get<Content>(resource, namespace, name).catch((error) => {
+    if (isNotFound(error)) return undefined
+    throw error
+  })
+
+/** Files that an apply brings along. */
+interface Brought {
+  readonly secrets: readonly CoreObject[]
+  readonly configMaps: readonly CoreObject[]
+}
+
+/** Puts a Secret or ConfigMap that the cluster has into the world, as the operator has it. */
+function put(world: World, { kind, metadata, data = {} }: Content): void {
+  const place = `${metadata.namespace}/${metadata.name}`
+  if (kind === 'ConfigMap') world.configMaps.set(place, { data })
+  else world.secrets.set(place, { keys: new Set(Object.keys(data)), revision: metadata.resourceVersion ?? '' })
+}
+
+/** Puts what an apply brings along into the world. A Secret's next version can't be known: it keeps the one it has. */
+function bring(world: World, { secrets, configMaps }: Brought): void {
+  for (const { namespace, name, values } of configMaps) {
+    const data = Object.fromEntries([...values].map(([key, value]) => [key, value.toString()]))
+    world.configMaps.set(`${namespace}/${name}`, { data })
+  }
+  for (const { namespace, name, values, revision } of secrets) {
+    const live = world.secrets.get(`${namespace}/${name}`)
+    const keys = new Set([...(live?.keys ?? []), ...values.keys()])
+    world.secrets.set(`${namespace}/${name}`, { keys, revision: live?.revision ?? revision })
+  }
+}
+
+/** The world of these objects, with what they name of Secrets and ConfigMaps in the cluster, and what files bring along. */
+export async function worldOf(
+  api: ApiServer,
+  objects: readonly KubernetesObject[],
+  contents: Contents,
+  brought: Brought = { secrets: [], configMaps: [] },
+): Promise<World> {
+  const world = createWorld()
+  for (const object of objects) world.objects.put(object)
+  const named = objects.flatMap(({ kind, metadata: { namespace = '', name } }) =>
+    world.objects.references(kind, namespace, name).map((one) => ({ ...one, namespace })),
+  )
+  for (const { kind, namespace, name } of named) {
+    const resource = [SECRETS, CONFIG_MAPS].find((one) => one.kind === kind)
+    if (!resource) continue
+    const key = `${kind} ${namespace}/${name}`
+    if (!contents.has(key)) contents.set(key, await read(api, resource, namespace, name))
+    const content = contents.get(key)
+    if (content) put(world, { ...content, kind })
+  }
+  bring(world, brought)
+  return world
+}
