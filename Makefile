@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 INSTALLED := node_modules/.package-lock.json
 LOCKED := $(if $(shell command -v flock),flock package.json)
 
-.PHONY: help run test check generate bench bundle image e2e cluster chaos soak isolation pair clean
+.PHONY: help run test check generate bench bundle image e2e cluster chaos upgrade soak isolation pair clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -45,8 +45,11 @@ e2e: bundle ## A whole Kubernetes node and the tests on it; needs root on Linux 
 cluster: $(INSTALLED) ## A real Kubernetes control plane for development; prints its kubeconfig
 	@node test/cluster/support/serve.ts
 
-chaos: $(INSTALLED) ## Two minutes of cut connections under changes on a real control plane
+chaos: $(INSTALLED) ## Two minutes of cut connections and killed processes under changes on a real control plane
 	@CHAOS_SECONDS=120 TEST_HANG_MS=600000 node test/run.ts cluster/chaos
+
+upgrade: $(INSTALLED) ## From another checkout's operator to this one's: no pod may restart (BEFORE=DIR)
+	@node test/cluster/upgrade/run.ts $(BEFORE)
 
 isolation: $(INSTALLED) ## Three minutes in which two hundred users, each with credentials of their own, must not meet (SEEDS="1 2 3")
 	@for seed in $(or $(SEEDS),1 2 3); do ISOLATION_SECONDS=60 ISOLATION_SEED=$$seed node test/run.ts credentials/isolation || exit 1; done

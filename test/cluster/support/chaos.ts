@@ -1,6 +1,7 @@
 /**
- * Cuts, freezes and refuses the operator's connections at random while manifests come, change and go; then everything
- * must be as if nothing had happened. Settles with what was done; throws with what is not as it should be.
+ * Cuts, freezes and refuses the operator's connections at random, and kills it, the API server and etcd, while manifests
+ * come, change and go; then everything must be as if nothing had happened. Settles with what was done; throws with what
+ * is not as it should be.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { CutProxy } from '../../support/network/cut-proxy.ts'
@@ -22,46 +23,83 @@ const manifestOf = (name: string, { config, tool }: { config: string; tool: stri
   return manifest
 }
 
-function change(plane: ControlPlane, wanted: Wanted, step: number): void {
-  const name = pick(NAMES)
-  if (wanted.has(name) && Math.random() < 0.3) {
-    wanted.delete(name)
-    plane.kubectl(['delete', 'vmcp', name, '--wait=false'])
-    return
-  }
-  const state = { config: pick(CONFIGS), tool: `tool-${step}` }
-  wanted.set(name, state)
-  plane.kubectl(['apply', '-f', '-'], { input: yaml(manifestOf(name, state)) })
+/** What is disturbed, and who starts an operator anew. */
+export interface Disturbed {
+  readonly plane: ControlPlane
+  readonly relay: CutProxy
+  readonly killOperator: () => Promise<void>
 }
 
-async function disturb(relay: CutProxy): Promise<void> {
-  const kind = pick(['cut', 'freeze', 'refuse'] as const)
-  relay[kind]()
-  if (kind !== 'cut') await delay(200 + Math.random() * 2500)
-  relay.thaw()
-  // A frozen connection that is thawed goes on; now and then it is cut instead.
-  if (kind === 'freeze' && Math.random() < 0.5) relay.cut()
+/** Makes one change, and again until the API server has taken it: that may be down, and have taken it all the same. */
+async function change({ plane }: Disturbed, wanted: Wanted, step: number): Promise<void> {
+  const name = pick(NAMES)
+  const isDeleted = wanted.has(name) && Math.random() < 0.3
+  const state = { config: pick(CONFIGS), tool: `tool-${step}` }
+  if (isDeleted) wanted.delete(name)
+  else wanted.set(name, state)
+  await eventually(
+    () => {
+      if (isDeleted) plane.kubectl(['delete', 'vmcp', name, '--wait=false', '--ignore-not-found'])
+      else plane.kubectl(['apply', '-f', '-'], { input: yaml(manifestOf(name, state)) })
+      return true
+    },
+    `the API server takes a change of ${name}`,
+    180_000,
+  )
+}
+
+const DISTURBANCES = ['cut', 'freeze', 'refuse', 'kill the operator', 'kill the API server', 'kill etcd'] as const
+type Disturbance = (typeof DISTURBANCES)[number]
+
+async function disturb(kind: Disturbance, { plane, relay, killOperator }: Disturbed): Promise<void> {
+  switch (kind) {
+    case 'kill the operator':
+      return killOperator()
+    case 'kill the API server':
+      await plane.stopApiServer('SIGKILL')
+      return plane.startApiServer()
+    case 'kill etcd':
+      return plane.killEtcd()
+    default:
+      relay[kind]()
+      if (kind !== 'cut') await delay(200 + Math.random() * 2500)
+      relay.thaw()
+      // A frozen connection that is thawed goes on; now and then it is cut instead.
+      if (kind === 'freeze' && Math.random() < 0.5) relay.cut()
+  }
+}
+
+/** Connections are cut far more often than processes are killed; each kind comes once at least. */
+function* sequence(): Generator<Disturbance, never> {
+  yield* [...DISTURBANCES].sort(() => Math.random() - 0.5)
+  while (true) yield Math.random() < 0.8 ? pick(DISTURBANCES.slice(0, 3)) : pick(DISTURBANCES.slice(3))
 }
 
 export async function chaos(
-  plane: ControlPlane,
-  relay: CutProxy,
+  disturbed: Disturbed,
   seconds: number,
-): Promise<{ changes: number; disturbances: number }> {
+): Promise<{ changes: number; disturbances: ReadonlyMap<Disturbance, number> }> {
+  const { plane, relay } = disturbed
   plane.kubectl(['apply', '-f', '-'], { input: yaml(group(), ...CONFIGS.map(telemetry)) })
   const wanted: Wanted = new Map()
   const end = Date.now() + seconds * 1000
-  let disturbances = 0
+  const disturbances = new Map<Disturbance, number>()
+  const isOver = () => Date.now() >= end && disturbances.size === DISTURBANCES.length
+  let failed = false
   const disturbing = (async () => {
-    while (Date.now() < end) {
-      await disturb(relay)
-      disturbances += 1
+    for (const kind of sequence()) {
+      await disturb(kind, disturbed)
+      disturbances.set(kind, (disturbances.get(kind) ?? 0) + 1)
+      if (isOver()) return
       await delay(Math.random() * 1500)
     }
   })()
+  disturbing.catch(() => {
+    failed = true
+  })
   let changes = 0
-  while (Date.now() < end) {
-    change(plane, wanted, changes)
+  while (!isOver() && !failed) {
+    await change(disturbed, wanted, changes)
     changes += 1
     await delay(Math.random() * 600)
   }

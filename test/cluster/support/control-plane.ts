@@ -28,6 +28,8 @@ export interface ControlPlane {
   stopApiServer(signal?: NodeJS.Signals): Promise<void>
   /** With the issuers of before, or with others. */
   startApiServer(issuers?: readonly string[]): Promise<void>
+  /** Ends etcd as it stands, and starts it again on what it has written. */
+  killEtcd(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -212,14 +214,16 @@ export async function startControlPlane(
     }
   }
 
-  processes.start('etcd', [
-    '--data-dir=etcd',
-    `--listen-client-urls=http://127.0.0.1:${client}`,
-    `--advertise-client-urls=http://127.0.0.1:${client}`,
-    `--listen-peer-urls=http://127.0.0.1:${peer}`,
-    '--unsafe-no-fsync',
-    '--log-level=error',
-  ])
+  const startEtcd = () =>
+    processes.start('etcd', [
+      '--data-dir=etcd',
+      `--listen-client-urls=http://127.0.0.1:${client}`,
+      `--advertise-client-urls=http://127.0.0.1:${client}`,
+      `--listen-peer-urls=http://127.0.0.1:${peer}`,
+      '--unsafe-no-fsync',
+      '--log-level=error',
+    ])
+  startEtcd()
   await startApiServer()
   if (options.controllers ?? true) {
     processes.start('kube-controller-manager', [
@@ -242,6 +246,10 @@ export async function startControlPlane(
     writes: () => requests().filter(({ verb }) => WRITES.includes(verb)),
     requests,
     startApiServer,
+    async killEtcd() {
+      await processes.stop('etcd', 'SIGKILL')
+      startEtcd()
+    },
     stopApiServer: (signal = 'SIGTERM') => processes.stop('kube-apiserver', signal),
     async stop() {
       for (const name of ['kube-controller-manager', 'kube-apiserver', 'etcd']) await processes.stop(name, 'SIGTERM')

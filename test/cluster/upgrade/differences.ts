@@ -1,0 +1,10 @@
+const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null
+
+/** What differs between two JSON values, one line for each: the JSON pointer, what was there and what is. */
+export function differences(before: unknown, after: unknown, pointer = ''): readonly string[] {
+  if (!isFields(before) || !isFields(after))
+    return before === after ? [] : [`${pointer}: ${JSON.stringify(before)} became ${JSON.stringify(after)}`]
+  const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort()
+  return keys.flatMap((key) => differences(before[key], after[key], `${pointer}/${key}`))
+}

@@ -1,0 +1,116 @@
+/**
+ * An upgrade: the operator of another checkout, such as a worktree of the commit before, with its CRDs, looks after
+ * objects of every kind; then this one takes over. Fails where a pod template changes, and so pods would be restarted.
+ * Usage: run.ts DIR, where DIR has its own node_modules.
+ */
+import { execFileSync } from 'node:child_process'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { setUp } from '../../setup/index.ts'
+import { needsOf } from '../../setup/needs.ts'
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
+import { type Manifest, yaml } from '../support/manifests.ts'
+import { installOperator, OPERATOR_USER, operatorKubeconfig, startOperator } from '../support/operator-process.ts'
+import { differences } from './differences.ts'
+import { objectsOf } from './objects.ts'
+
+/** The image of both: that another version has another one is what an upgrade is for. */
+const OPTIONS = ['--image=portico:upgrade']
+const QUIET_MS = 5_000
+const DEADLINE_MS = 300_000
+
+const [given] = process.argv.slice(2)
+if (given === undefined || !existsSync(join(given, 'cli/main.ts'))) {
+  console.error('usage: run.ts DIR, where DIR is another checkout of Portico')
+  process.exit(2)
+}
+const before = resolve(given)
+
+interface Workload {
+  readonly kind: string
+  readonly metadata: { readonly namespace: string; readonly name: string }
+  readonly spec: { readonly template: unknown }
+}
+
+const titleOf = ({ kind, metadata }: Workload) => `${kind} ${metadata.namespace}/${metadata.name}`
+
+/** The pod templates of all workloads, by title. */
+function templatesOf(plane: ControlPlane): ReadonlyMap<string, unknown> {
+  const list = plane.kubectl(['get', 'deployments,statefulsets', '-A', '-o', 'json'])
+  return new Map((JSON.parse(list).items as Workload[]).map((one) => [titleOf(one), one.spec.template]))
+}
+
+/** Runs an operator until it writes no more; gives how many writes it took, Leases and Events left out. */
+async function settle(plane: ControlPlane, checkout: string): Promise<number> {
+  const from = plane.writes().length
+  const writes = () =>
+    plane
+      .writes()
+      .slice(from)
+      .filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases' && resource !== 'events')
+  const operator = await startOperator(operatorKubeconfig(plane), OPTIONS, {}, [join(checkout, 'cli/main.ts')])
+  try {
+    await operator.ready()
+    const end = Date.now() + DEADLINE_MS
+    for (let count = -1, since = Date.now(); Date.now() - since < QUIET_MS; await delay(500)) {
+      if (Date.now() > end) throw new Error(`the operator of ${checkout} still writes`)
+      if (writes().length === count) continue
+      count = writes().length
+      since = Date.now()
+    }
+    return writes().length
+  } finally {
+    await operator.stop()
+  }
+}
+
+/** CRDs and rights of the other checkout. */
+function installBefore(plane: ControlPlane): void {
+  const crds = join(plane.directory, 'crds-before.yaml')
+  writeFileSync(crds, execFileSync(process.execPath, [join(before, 'cli/main.ts'), 'crds'], { maxBuffer: 1 << 28 }))
+  plane.kubectl(['apply', '--server-side', '-f', crds])
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all'])
+  for (const file of ['namespace.yaml', 'rbac.yaml'])
+    plane.kubectl(['apply', '-f', join(before, 'operator/deploy', file)])
+}
+
+function isTaken(plane: ControlPlane, object: Manifest): boolean {
+  try {
+    plane.kubectl(['apply', '--server-side', '-f', '-'], { input: yaml(object) })
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Gives the number of pod templates that have changed. */
+async function upgrade(plane: ControlPlane): Promise<number> {
+  installBefore(plane)
+  const objects = objectsOf(before)
+  for (const namespace of new Set(objects.map(({ metadata }) => metadata.namespace)))
+    plane.kubectl(['create', 'namespace', namespace])
+  // One by one: some are there to be refused, by CRDs already where the API server can tell.
+  const taken = objects.filter((object) => isTaken(plane, object))
+  console.log(`before: ${taken.length} of ${objects.length} objects, ${await settle(plane, before)} writes`)
+  const templates = templatesOf(plane)
+  await installOperator(plane)
+  const root = resolve(import.meta.dirname, '../../..')
+  console.log(`after: ${await settle(plane, root)} writes`)
+  const now = templatesOf(plane)
+  const changed = [...templates].flatMap(([title, template]) => {
+    const found = differences(template, now.get(title))
+    return found.length > 0 ? [`${title}\n${found.map((line) => `    ${line}`).join('\n')}`] : []
+  })
+  for (const text of changed) console.log(text)
+  console.log(`${templates.size} workloads, ${changed.length} with another pod template`)
+  return templates.size === 0 ? 1 : changed.length
+}
+
+await setUp(needsOf(['test/cluster/upgrade/run.ts']))
+const plane = await startControlPlane()
+try {
+  if ((await upgrade(plane)) > 0) process.exitCode = 1
+} finally {
+  await plane.stop()
+}
