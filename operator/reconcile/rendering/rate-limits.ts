@@ -1,5 +1,6 @@
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
+import { sortedKeys } from '../../render/object/canonical.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 
 type RateLimiting = GatewayConfig['rateLimiting']
@@ -8,8 +9,9 @@ type RateLimiting = GatewayConfig['rateLimiting']
 export function rateLimitsOf(rateLimiting: RateLimiting): Pick<GatewayConfig, 'rateLimiting'> {
   if (rateLimiting === undefined) return {}
   const { tools } = rateLimiting
-  if (tools === undefined) return { rateLimiting }
-  return { rateLimiting: { ...rateLimiting, tools: [...tools].sort((a, b) => (a.name < b.name ? -1 : 1)) } }
+  if (tools === undefined) return { rateLimiting: sortedKeys(rateLimiting) }
+  const sorted = [...tools].sort((a, b) => (a.name < b.name ? -1 : 1))
+  return { rateLimiting: sortedKeys({ ...rateLimiting, tools: sorted }) }
 }
 
 interface Limited {
