@@ -115,6 +115,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
     'sessions',
     'request',
     'call',
+    'workflows',
     'core',
     'page',
     'endpoint',

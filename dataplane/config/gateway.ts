@@ -10,6 +10,7 @@ import { authz } from './gateway-authz.ts'
 import { oidc } from './gateway-oidc.ts'
 import { redisSettings } from './redis.ts'
 import { telemetrySchema } from './telemetry/telemetry.ts'
+import { compositeTools } from './workflow/definition.ts'
 
 export type { AuthzConfig } from './gateway-authz.ts'
 export type { OidcConfig } from './gateway-oidc.ts'
@@ -231,6 +232,7 @@ export const gatewayConfigSchema = Type.Object(
         strict,
       ),
     ),
+    compositeTools: Type.Optional(compositeTools),
     passthroughHeaders: Type.Optional(
       Type.Array(Type.String({ minLength: 1 }), {
         description: 'Headers of a client’s request that are passed on with its call; never credentials.',

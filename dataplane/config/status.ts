@@ -83,6 +83,16 @@ const toolSearch = Type.Object({
   indexBytes: Type.Number(),
 })
 
+/** A composite tool that is shown; counts are of this process since its start. */
+const workflow = Type.Object({
+  name: Type.String(),
+  running: Type.Number(),
+  /** Ids of the steps that are under way. */
+  steps: Type.Array(Type.String()),
+  completed: Type.Number(),
+  failed: Type.Number(),
+})
+
 const gatewayStatus = Type.Object({
   config,
   refused,
@@ -96,6 +106,7 @@ const gatewayStatus = Type.Object({
   /** Null where all tools are listed. */
   toolSearch: orNull(toolSearch),
   backends: Type.Array(backend),
+  workflows: Type.Array(workflow),
 })
 
 /** How a source of a registry stands; times are RFC 3339, null where there is none yet. */

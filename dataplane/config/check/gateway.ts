@@ -15,6 +15,7 @@ import { redisFindings } from './redis.ts'
 import { telemetryFindings } from './telemetry.ts'
 import { tokenFindings } from './token-path.ts'
 import { urlFindings } from './url.ts'
+import { workflowFindings } from './workflows.ts'
 
 type Backend = GatewayConfig['backends'][number]
 
@@ -43,6 +44,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
     ...telemetryFindings(config.telemetry, '/telemetry'),
     ...priorityFindings(config),
     ...duplicates(aggregation?.tools ?? [], ({ workload }) => workload, '/aggregation/tools', '/workload'),
+    ...workflowFindings(config),
   ]
 }
 

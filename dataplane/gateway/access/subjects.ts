@@ -40,22 +40,40 @@ export const resourceAt = (uri: string, backend: string | undefined): Subject =>
 export const promptSubject = ({ prompts }: PromptResourceCatalog, name: string): Subject =>
   promptOf(name, prompts.get(name)?.backend.name)
 
-/** The tools of a catalog, by their routes; read once for each catalog. */
+/** The tools of a catalog, by their routes, and composite ones by name; read once for each catalog. */
 const toolsOf = memoized((catalog: Catalog) => {
   const texts = textsIn(catalog.legacyList, 'tools')
-  const entries = [...catalog.routes].map(([name, route], index) => {
+  const listed = [...catalog.routes].map(([name, route], index) => {
     const text = texts[index] ?? ''
     return [route, { subject: toolOf(name, route.backend.name, hintsIn(text)), text }] as const
   })
-  return new Map<Route, Listed>(entries)
+  const byRoute = new Map<Route, Listed>(listed)
+  const composites = [...catalog.composites].map(
+    ([name, { text }]) => [name, { subject: toolOf(name, undefined, hintsIn(text)), text }] as const,
+  )
+  return { byRoute, composites: new Map<string, Listed>(composites), hidden: hiddenOf(catalog, byRoute) }
 })
 
+/** Tools that are not shown, and that steps of composite tools call: known by the names that they would have. */
+const hiddenOf = ({ stepTools }: Catalog, shown: ReadonlyMap<Route, Listed>): ReadonlyMap<Route, Subject> =>
+  new Map(
+    [...stepTools.values()]
+      .filter(({ route }) => !shown.has(route))
+      .map(({ name, text, route }) => [route, toolOf(name, route.backend.name, hintsIn(text))]),
+  )
+
 /** The tool of a name, or of its route where there is one. */
-export const toolSubject = (catalog: Catalog, name: string, route: Route | undefined): Subject =>
-  (route && toolsOf(catalog).get(route)?.subject) ?? toolOf(name, undefined, NO_HINTS)
+export function toolSubject(catalog: Catalog, name: string, route: Route | undefined): Subject {
+  const { byRoute, composites, hidden } = toolsOf(catalog)
+  const known = route === undefined ? composites.get(name)?.subject : (byRoute.get(route)?.subject ?? hidden.get(route))
+  return known ?? toolOf(name, undefined, NO_HINTS)
+}
 
 /** Every tool that is listed. */
-export const listedTools = (catalog: Catalog): readonly Listed[] => [...toolsOf(catalog).values()]
+export function listedTools(catalog: Catalog): readonly Listed[] {
+  const { byRoute, composites } = toolsOf(catalog)
+  return [...byRoute.values(), ...composites.values()]
+}
 
 const itemsOf = memoized((catalog: PromptResourceCatalog) => ({
   prompts: itemsIn(catalog, 'prompts', (key) => promptSubject(catalog, key)),

@@ -1,30 +1,24 @@
 import type { GatewayConfig } from '../../config/gateway.ts'
-import type { Operation } from '../../telemetry/observe.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { BackendTool } from '../backends/lists/tool.ts'
 import { withoutPage } from '../mcp/apps.ts'
 import { encodeHeaderValue } from '../mcp/headers.ts'
 import { editObject, memberText } from '../mcp/json.ts'
-import type { ParamHeader } from '../mcp/param-headers.ts'
+import { type CompositeTools, compositeTools, type StepTool } from './composite-tools.ts'
 import { fitName, otherName } from './names.ts'
+import type { Route } from './route.ts'
 import { NO_OVERRIDE, overrideOf, type Shape, shapedText, shapeOf } from './shape.ts'
 
-/** Where a call of a shown tool goes. */
-export interface Route {
-  readonly backend: Backend
-  /** The backend's own name for the tool. */
-  readonly tool: string
-  /** That name as JSON text; undefined where it is the shown one. */
-  readonly rename: string | undefined
-  /** That name as a header value. */
-  readonly nameHeader: string
-  readonly paramHeaders: readonly ParamHeader[]
-  /** What is measured of a call of the tool; absent where it leads to something else. */
-  readonly operation?: Operation
-}
+export type { Route }
 
 /** Everything that is shown at one time. What isn't in it can't be called. */
-export interface Catalog {
+export interface Catalog extends CompositeTools {
+  /**
+   * The tools that steps of composite tools may call: by the names that are shown, and hidden or not as
+   * `<backend>.<its own name>`. Empty where there are no composite tools.
+   */
+  readonly stepTools: ReadonlyMap<string, StepTool>
+  /** In the order of the lists, where composite tools come behind them. */
   readonly routes: ReadonlyMap<string, Route>
   /** By the names that backends with pages have for them, which are all that a page knows; where one tool alone is meant. */
   readonly ownNames: ReadonlyMap<string, Route>
@@ -50,7 +44,7 @@ interface Shown {
   readonly page: string | undefined
 }
 
-type Shaping = Pick<GatewayConfig, 'role' | 'aggregation'>
+type Shaping = Pick<GatewayConfig, 'role' | 'aggregation' | 'compositeTools'>
 type Strategy = 'prefix' | 'priority' | 'manual'
 type Part = readonly [backend: Backend, shape: Shape]
 
@@ -69,13 +63,19 @@ export function buildCatalog(config: Shaping, backends: readonly Backend[], hold
     clashes,
   )
   if (config.role !== 'proxy') tools.sort((a, b) => (a.name < b.name ? -1 : 1))
+  const routes = new Map(tools.map(({ name, route }) => [name, route]))
+  const stepTools = config.compositeTools === undefined ? new Map() : stepToolsOf(config, backends, tools)
+  const { composites, compositeProblems } = compositeTools(config.compositeTools, routes, stepTools)
   const forModels = tools.filter(({ isForModel }) => isForModel)
-  const all = listsOf(tools)
+  const all = listsOf([...tools, ...composites.values()])
   return {
-    routes: new Map(tools.map(({ name, route }) => [name, route])),
+    routes,
     ownNames: ownNamesOf(tools),
+    stepTools,
+    composites,
+    compositeProblems,
     ...all,
-    plain: forModels.length === tools.length ? all : listsOf(forModels),
+    plain: forModels.length === tools.length ? all : listsOf([...forModels, ...composites.values()]),
     warnings: clashes.warnings,
     withheldPages,
     conflicts: [...clashes.conflicts].map(([name, owners]) => `${name} is a tool of ${owners.join(' and ')}`),
@@ -97,7 +97,22 @@ function withoutClashes(tools: readonly Shown[], clashes: Clashes): Shown[] {
 type HolderOf = (uri: string) => Backend | undefined
 const nobody: HolderOf = () => undefined
 
-function listsOf(tools: readonly Shown[]): Catalog['plain'] {
+/** Every tool of every backend, as steps of composite tools call it. */
+function stepToolsOf(config: Shaping, backends: readonly Backend[], shown: readonly Shown[]): Map<string, StepTool> {
+  const tools = new Map<string, StepTool>()
+  const shownAs = new Map(shown.map((tool) => [ownNameOf(tool), tool]))
+  for (const [backend, shape] of inOrder(config, backends))
+    for (const tool of shownTools(backend, { ...shape, hidden: false, filter: undefined }, false)) {
+      const name = ownNameOf(tool)
+      if (!tools.has(name)) tools.set(name, shownAs.get(name) ?? tool)
+    }
+  for (const tool of shown) tools.set(tool.name, tool)
+  return tools
+}
+
+const ownNameOf = ({ route }: Shown): string => `${route.backend.name}.${route.tool}`
+
+function listsOf(tools: readonly { readonly text: string }[]): Catalog['plain'] {
   const list = `"tools":[${tools.map(({ text }) => text).join(',')}]`
   return {
     legacyList: Buffer.from(`{${list}}`),

@@ -176,12 +176,12 @@ const ITEM_BYTES = 512
 
 /** Bytes that catalogs take, with what is kept of their lists once these were sent. */
 export function sizeOf({ catalog, promptsAndResources }: Catalogs): number {
-  const { legacyList, modernList, plain, routes } = catalog
+  const { legacyList, modernList, plain, routes, stepTools } = catalog
   const { lists, prompts, uris } = promptsAndResources
   const plainTools = plain.legacyList === legacyList ? [] : [plain.legacyList, plain.modernList]
   const others = Object.values(lists).flatMap(({ legacy, modern }) => [legacy, modern])
   const shown = [legacyList, modernList, ...plainTools, ...others].reduce((sum, list) => sum + keptBytes(list), 0)
   // The texts of items are held once more, as they were read.
   const read = [legacyList, modernList, ...others].reduce((sum, { length }) => sum + length, 0)
-  return shown + read + ITEM_BYTES * (routes.size + prompts.size + uris.size + 1)
+  return shown + read + ITEM_BYTES * (routes.size + stepTools.size + prompts.size + uris.size + 1)
 }

@@ -39,7 +39,7 @@ function subjectOf({ catalog, promptsAndResources }: Shown, { type, id }: Questi
 
 /** Whether it is there at all: a caller is not told. */
 function exists({ catalog, promptsAndResources }: Shown, { type, id }: Question): boolean {
-  if (type === 'Tool') return catalog.routes.has(id)
+  if (type === 'Tool') return catalog.routes.has(id) || catalog.composites.has(id)
   return type === 'Prompt'
     ? promptsAndResources.prompts.has(id)
     : resourceSubject(promptsAndResources, id).backend !== undefined

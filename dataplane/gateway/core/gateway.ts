@@ -34,11 +34,13 @@ import { SharedKeys } from '../sessions/store/shared-keys.ts'
 import { openSessionStorage, type SessionStorage, storageKey } from '../sessions/store/storage.ts'
 import { StorageFollower } from '../sessions/store/storage-follower.ts'
 import { Streams } from '../sessions/streams/streams.ts'
+import { WorkflowRuns } from '../workflows/runs.ts'
 import { CallerViews } from './caller-views.ts'
 import { notifyOfChanges, type Shown } from './list-changes.ts'
 import { isWaitingForServer, missingBackends } from './readiness.ts'
 import { statusOf } from './status.ts'
 import type { View } from './view.ts'
+import { warnOf } from './warn-of.ts'
 
 interface GatewayOptions {
   readonly listenerUrl: string
@@ -74,6 +76,8 @@ export class Gateway implements View {
   readonly relays = new Relays((error) => this.faulted(error, 'an answer by way of another replica'))
   readonly suspended = new SuspendedCalls(this.keys, this.inFlight, this.relays)
   readonly taskIds = new TaskIds(this.keys)
+  /** Composite tools that run here. */
+  readonly workflows = new WorkflowRuns()
   /** Streams of events to clients with sessions. */
   readonly streams = new Streams(this.relays)
   /** Responses that end with the tokens of their requests. */
@@ -144,17 +148,15 @@ export class Gateway implements View {
         return backend?.era?.era === 'modern' ? backend.watched.add([uri], onUpdate) : undefined
       },
       onServerMessage: (session, backendSession, bytes) => relayUnsolicited(this, session, backendSession, bytes),
-      onEnded: (session) => this.streams.forgetAll(session),
+      onEnded: (session) => void [this.inFlight.forgetAll(session), this.streams.forgetAll(session)],
       onCancelled: (session, request) => this.inFlight.find(session, request)?.cancel(),
       onFault: (error, what) => this.faulted(error, what),
     })
     this.catalog = buildCatalog(loaded.config, [])
     this.promptsAndResources = buildPromptResourceCatalog(loaded.config, [])
-    const { catalog, promptsAndResources } = this
-    this.#shown = { judge: this.setup.judge, catalog, promptsAndResources }
+    this.#shown = { judge: this.setup.judge, catalog: this.catalog, promptsAndResources: this.promptsAndResources }
     this.#follow()
-    this.#sweep = setInterval(() => this.#keep(), SWEEP_MS)
-    this.#sweep.unref()
+    this.#sweep = setInterval(() => this.#keep(), SWEEP_MS).unref()
   }
 
   /** Puts another configuration in force. Sessions and unchanged backends live on. */
@@ -218,15 +220,10 @@ export class Gateway implements View {
     this.catalog = this.#goodOf(
       buildCatalog(config, this.#backends.all, (uri) => backendOfUri(this.promptsAndResources, uri)),
     )
-    const { catalog, promptsAndResources } = this
-    this.#shown = { judge, catalog, promptsAndResources }
-    if (!catalog.legacyList.equals(before.catalog.legacyList)) this.#warnOf(catalog)
+    const { catalog } = this
+    this.#shown = { judge, catalog, promptsAndResources: this.promptsAndResources }
+    if (!catalog.legacyList.equals(before.catalog.legacyList)) warnOf(catalog, this.log)
     notifyOfChanges(this, before, this.#shown)
-  }
-
-  #warnOf({ warnings, withheldPages }: Catalog): void {
-    if (warnings.length > 0) this.log.warn({ names: warnings }, 'tool names clash')
-    if (withheldPages.length > 0) this.log.warn({ tools: withheldPages }, 'pages of apps are withheld')
   }
 
   #goodOf(next: Catalog): Catalog {
@@ -293,9 +290,9 @@ export class Gateway implements View {
 
   /** What the admin listener shows at /status. */
   status(): object {
-    const { setup, refused, sessions, catalog, backends, rateLimits, search } = this
+    const { setup, refused, sessions, catalog, backends, rateLimits, search, workflows: runs } = this
     const more = { conflicts: this.#conflicts, storageProblem: this.storageProblem, cutForCallers: this.views.cut }
-    return statusOf({ setup, refused, sessions, catalog, backends, rateLimits, search, ...more })
+    return statusOf({ setup, refused, sessions, catalog, backends, rateLimits, search, runs, ...more })
   }
 
   /** Aborted when the gateway begins to stop: what would go on for ever ends here, and nothing of that kind begins. */

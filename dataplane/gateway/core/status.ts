@@ -6,6 +6,7 @@ import type { RateLimits } from '../rate-limits/rate-limits.ts'
 import type { Setup } from '../request/setup.ts'
 import type { ToolSearch } from '../search/tool-search.ts'
 import type { Sessions } from '../sessions/sessions.ts'
+import type { WorkflowRuns } from '../workflows/runs.ts'
 
 interface StatusParts {
   readonly setup: Setup
@@ -16,6 +17,8 @@ interface StatusParts {
   readonly backends: readonly Backend[]
   /** How many callers there are whose own lists of a backend (its name) are cut. */
   readonly cutForCallers: ReadonlyMap<string, number>
+  /** Composite tools that run. */
+  readonly runs: WorkflowRuns
   /** Tool names that clash. */
   readonly conflicts: readonly string[]
   /** Why the session storage of the configuration is not used; undefined where it is. */
@@ -26,7 +29,7 @@ interface StatusParts {
 
 /** The gateway's status as the admin listener serves it. */
 export function statusOf(parts: StatusParts): GatewayStatus {
-  const { setup, refused, sessions, catalog, backends, rateLimits, search } = parts
+  const { setup, refused, sessions, catalog, backends, rateLimits, search, runs } = parts
   const shown = new Map<Backend, number>()
   for (const { backend } of catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
   return {
@@ -38,6 +41,7 @@ export function statusOf(parts: StatusParts): GatewayStatus {
     authServer: setup.ownIssuer.status ?? null,
     rateLimits: rateLimits.status,
     toolSearch: search?.status ?? null,
+    workflows: runs.statesOf(catalog.composites.keys()),
     backends: backends.map((backend) => ({
       name: backend.name,
       url: backend.url.href,
@@ -65,6 +69,7 @@ function problemsOf({
   return [
     ...warningsOf('AggregationConflict', conflicts),
     ...warningsOf('ToolRenamed', catalog.warnings),
+    ...warningsOf('CompositeTool', catalog.compositeProblems),
     ...warningsOf('AppWithheld', catalog.withheldPages),
     ...warningsOf('SessionStorageUnavailable', storageProblem === undefined ? [] : [storageProblem]),
     ...warningsOf('RateLimitsNotKept', rateLimits.problems),

@@ -1,4 +1,7 @@
 import { PublicError } from '../../server/errors.ts'
+import type { CompositeTool, StepTool } from '../aggregation/composite-tools.ts'
+import type { Route } from '../aggregation/route.ts'
+import type { Backend } from '../backends/backend/backend.ts'
 import { answerUnreachable } from '../call/answer-unreachable.ts'
 import { relayCall } from '../call/relay-call.ts'
 import { unlistedBackendsFor } from '../core/view.ts'
@@ -48,22 +51,54 @@ function isReady(request: EndpointRequest, name: string): boolean {
 }
 
 function relay(request: EndpointRequest, name: string): void {
-  const { routes, ownNames } = request.view.catalog
+  const { routes, ownNames, composites } = request.view.catalog
   const route = routes.get(name) ?? (clientShowsApps(request) ? ownNames.get(name) : undefined)
   checkMayCall(request, name, route)
-  if (route === undefined) {
-    // A name that only a backend which never answered could have is not an unknown one.
-    const silent = unlistedBackendsFor(request.setup.config, request.view.backends, name)
-    if (silent.length === 0) throw unknown(request, 'unknown_tool')
-    answerUnreachable(request, silent)
-    return
-  }
+  const composite = route === undefined ? composites.get(name) : undefined
+  if (composite !== undefined) runComposite(request, name, composite)
+  // A name that only a backend which never answered could have is not an unknown one.
+  else if (route === undefined) refuse(request, unlistedBackendsFor(request.setup.config, request.view.backends, name))
+  else follow(request, route)
+}
+
+/** Its engine is loaded when it is called first. */
+function runComposite(request: EndpointRequest, name: string, { workflow }: CompositeTool): void {
+  request.used = name
+  request.run(async () => {
+    const { callComposite } = await import('./composite/call-composite.ts')
+    await callComposite(request, workflow, callStepTool)
+  })
+}
+
+/**
+ * Calls a tool for a step of a composite tool, be it shown or not, as its caller may: what is not there and what is not
+ * allowed are one. `name`: as the step has it; `tool` is undefined where there is none.
+ */
+function callStepTool(request: EndpointRequest, name: string, tool: StepTool | undefined): void {
+  checkMayCall(request, tool?.name ?? name, tool?.route)
+  if (tool !== undefined) follow(request, tool.route)
+  else
+    refuse(
+      request,
+      request.view.backends.filter((one) => one.tools === undefined && name.startsWith(one.name)),
+    )
+}
+
+/** Answers a call of a name that nobody has now; `silent`: backends that have never said what they have. */
+function refuse(request: EndpointRequest, silent: readonly Backend[]): void {
+  if (silent.length === 0) throw unknown(request, 'unknown_tool')
+  answerUnreachable(request, silent)
+}
+
+/** Takes a call that its caller may make to where it goes. */
+function follow(request: EndpointRequest, route: Route): void {
+  const { message } = request
   if (request.era === 'modern' && !request.isInner && route.paramHeaders.length > 0)
-    checkParamHeaders(request.req.headers, route.paramHeaders, request.message.params?.['arguments'])
+    checkParamHeaders(request.req.headers, route.paramHeaders, message.params?.['arguments'])
   relayCall(
     request.gateway,
     request,
     route,
-    request.message.params?.['task'] === undefined ? request.message : asTaskCall(request, route),
+    message.params?.['task'] === undefined ? message : asTaskCall(request, route),
   )
 }

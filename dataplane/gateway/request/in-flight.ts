@@ -21,6 +21,8 @@ export interface InFlightCall extends TokenHolder {
   timeOut(): void
   heartbeat(): void
   cancel(): void
+  /** Its session has ended, where that ends it. */
+  sessionEnded?(): void
 }
 
 const TICK_MS = 50
@@ -77,6 +79,11 @@ export class InFlight {
   /** The call that answers this request of a session. */
   find(session: Session, id: string): InFlightCall | undefined {
     return this.#calls.find((call) => call.session === session && call.id === id)
+  }
+
+  /** A session (by its id) has ended, and with it what would go on for nobody. */
+  forgetAll(session: string): void {
+    for (const call of this.#calls.slice()) if (call.session?.record.id === session) call.sessionEnded?.()
   }
 
   /** Settles when no call to this backend is in flight. */

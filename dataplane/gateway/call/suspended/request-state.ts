@@ -1,4 +1,8 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import { isObject } from '../../../../crds/shared/json.ts'
+import { canonicalJson } from '../../mcp/canonical-json.ts'
+import { editObject } from '../../mcp/json.ts'
+import type { RequestContext } from '../../request/request-context.ts'
 
 const ALGORITHM = 'aes-256-gcm'
 const IV_BYTES = 12
@@ -23,3 +27,17 @@ export function unseal(key: Buffer, state: string, bound: string): string | unde
     return undefined
   }
 }
+
+/** A digest of the call's params, whatever the order of their members, but for what differs from round to round. */
+export function digestOf({ message: { text, paramsStart, paramsEnd, params } }: RequestContext): string {
+  const left: Record<string, undefined> = { _meta: undefined, inputResponses: undefined, requestState: undefined }
+  const args = params?.['arguments']
+  // No arguments and none of them are one.
+  if (isObject(args) && Object.keys(args).length === 0) left['arguments'] = undefined
+  const call = canonicalJson(editObject(text.slice(paramsStart, paramsEnd), left))
+  return createHash('sha256').update(call).digest('base64url')
+}
+
+/** Whose call of what a state is for, beside its arguments. */
+export const boundTo = ({ binding, message }: RequestContext): string =>
+  JSON.stringify([binding, message.method, message.params?.['name'] ?? message.params?.['uri'] ?? ''])

@@ -1,8 +1,4 @@
-import { createHash } from 'node:crypto'
-import { isObject } from '../../../../crds/shared/json.ts'
 import { PublicError } from '../../../server/errors.ts'
-import { canonicalJson } from '../../mcp/canonical-json.ts'
-import { editObject } from '../../mcp/json.ts'
 import { parseElement } from '../../mcp/message.ts'
 import type { InFlight } from '../../request/in-flight.ts'
 import type { RequestContext } from '../../request/request-context.ts'
@@ -12,7 +8,7 @@ import type { SharedKeys } from '../../sessions/store/shared-keys.ts'
 import { CLIENT_TIMEOUT_MS } from '../input/server-request.ts'
 import { remoteContext } from './remote-reply.ts'
 import { RemoteRetry } from './remote-retry.ts'
-import { seal, unseal } from './request-state.ts'
+import { boundTo, digestOf, seal, unseal } from './request-state.ts'
 import type { SuspendedCall } from './suspended-call.ts'
 
 /** Each suspended call holds one connection to its backend, of which there are 1024. */
@@ -159,16 +155,6 @@ export class SuspendedCalls {
 /** What the state holds; `until` in milliseconds since 1970. */
 type Sealed = readonly [replica: string, name: string, until: number, digest: string]
 
-/** A digest of the call's params, whatever the order of their members, but for what differs from round to round. */
-function digestOf({ message: { text, paramsStart, paramsEnd, params } }: RequestContext): string {
-  const left: Record<string, undefined> = { _meta: undefined, inputResponses: undefined, requestState: undefined }
-  const args = params?.['arguments']
-  // No arguments and none of them are one.
-  if (isObject(args) && Object.keys(args).length === 0) left['arguments'] = undefined
-  const call = canonicalJson(editObject(text.slice(paramsStart, paramsEnd), left))
-  return createHash('sha256').update(call).digest('base64url')
-}
-
 const isAnother = (): PublicError =>
   new PublicError('invalid_params', {
     message: 'params.requestState belongs to a call with other arguments: repeat them as they were, or call anew.',
@@ -176,6 +162,3 @@ const isAnother = (): PublicError =>
 
 const isOver = (): PublicError =>
   new PublicError('invalid_params', { message: 'params.requestState belongs to no call that waits: call anew.' })
-
-const boundTo = ({ binding, message }: RequestContext): string =>
-  JSON.stringify([binding, message.method, message.params?.['name'] ?? message.params?.['uri'] ?? ''])

@@ -1,0 +1,58 @@
+import type { GatewayConfig } from '../gateway.ts'
+import type { Finding } from '../load.ts'
+import { compileWorkflow } from '../workflow/compile.ts'
+import type { Definition } from '../workflow/definition.ts'
+import { duplicates } from './duplicates.ts'
+
+/** What is wrong with the composite tools of a gateway. */
+export function workflowFindings({ compositeTools = [], role }: GatewayConfig): readonly Finding[] {
+  const at = '/compositeTools'
+  if (compositeTools.length > 0 && role === 'proxy')
+    return [{ pointer: at, message: 'are for a gateway: a proxy shows its server as it is' }]
+  const names = new Set(compositeTools.map(({ name }) => name))
+  return [
+    ...duplicates(compositeTools, ({ name }) => name, at, '/name'),
+    ...compositeTools.flatMap((definition, index) =>
+      [...compileWorkflow(definition).findings, ...nestedFindings(definition, names)].map((finding) => ({
+        ...finding,
+        pointer: `${at}/${index}${finding.pointer}`,
+      })),
+    ),
+  ]
+}
+
+/** Composite tools call tools of backends: calls of each other could go on for ever. */
+const nestedFindings = (definition: Definition, composites: ReadonlySet<string>): readonly Finding[] =>
+  toolsIn(definition)
+    .filter(({ tool }) => composites.has(tool))
+    .map(({ pointer }) => ({ pointer, message: 'is a composite tool: these do not call each other' }))
+
+const toolsIn = ({ steps }: Definition): readonly { readonly pointer: string; readonly tool: string }[] =>
+  steps.flatMap((step, index) => {
+    const { type, tool } = step.type === 'forEach' ? (step.step ?? step) : step
+    const pointer = `/steps/${index}${step.type === 'forEach' ? '/step' : ''}/tool`
+    return type === 'tool' && tool !== undefined ? [{ pointer, tool }] : []
+  })
+
+/** Other characters than these are replaced in names that are shown, and long names are cut. */
+const OTHER = /[^A-Za-z0-9_.-]/g
+const SURE = 55
+
+/**
+ * Steps that name tools which no backend can have, whatever it lists: a tool is named as `<backend>.<tool>`, or as it
+ * is shown. No finding, since a backend may be away for a while, and with it all that calls it.
+ */
+export function unknownTools({ compositeTools = [], backends, aggregation }: GatewayConfig): readonly string[] {
+  const { conflictResolution = 'prefix', conflictResolutionConfig } = aggregation ?? {}
+  if (conflictResolution !== 'prefix') return []
+  const format = conflictResolutionConfig?.prefixFormat ?? '{workload}_'
+  const starts = backends.flatMap(({ name }) => [
+    `${name}.`,
+    format.replaceAll('{workload}', name).replace(OTHER, '_').slice(0, SURE),
+  ])
+  return compositeTools.flatMap((definition) =>
+    toolsIn(definition)
+      .filter(({ tool }) => !starts.some((start) => tool.startsWith(start)))
+      .map(({ tool }) => `${definition.name} calls ${tool}, which is a tool of no backend`),
+  )
+}

@@ -1,0 +1,60 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import type { JsonSchema } from './json-schema.ts'
+import type { Path } from './template.ts'
+import type { Reading, Use } from './values.ts'
+
+/** What templates may ask of a step. */
+const OF_STEP: ReadonlySet<string> = new Set(['output', 'status', 'error', 'action', 'content'])
+
+/** What there is for the templates of one step, or of the output. */
+export interface Known {
+  readonly parameters: JsonSchema
+  /** All steps, and those that are done before the templates are looked at. */
+  readonly steps: ReadonlySet<string>
+  readonly before: ReadonlySet<string>
+}
+
+/** Notes paths that lead nowhere, or to what may not be there yet. */
+export function checkPaths(uses: readonly Use[], known: Known, reading: Reading): void {
+  for (const { pointer, paths, itemName } of uses)
+    for (const path of paths) {
+      const message = problemOf(path, known, itemName)
+      if (message !== undefined) reading.find(pointer, `${message} (character ${path.at + 1})`)
+    }
+}
+
+/** Steps that templates refer to. */
+export const stepsRead = (uses: readonly Use[]): ReadonlySet<string> =>
+  new Set(
+    uses.flatMap(({ paths }) =>
+      paths.flatMap(({ root, steps: [id] }) => (root === 'steps' && id !== undefined ? [id] : [])),
+    ),
+  )
+
+function problemOf(path: Path, known: Known, itemName: string | undefined): string | undefined {
+  if (path.root === 'params') return parameterProblem(path, known)
+  return path.root === 'steps' ? stepProblem(path, known) : itemProblem(path, itemName)
+}
+
+function parameterProblem({ steps: [name] }: Path, { parameters }: Known): string | undefined {
+  const { properties, additionalProperties = false } = parameters
+  if (name === undefined || !isObject(properties) || additionalProperties !== false) return undefined
+  return Object.hasOwn(properties, name) ? undefined : `there is no parameter ${JSON.stringify(name)}`
+}
+
+function stepProblem({ steps: [id, member] }: Path, { steps, before }: Known): string | undefined {
+  if (id === undefined) return '.steps needs the id of a step behind it'
+  if (!steps.has(id)) return `there is no step ${JSON.stringify(id)}`
+  if (!before.has(id))
+    return `refers to step ${JSON.stringify(id)}, which may not be done by then: name it in dependsOn`
+  return member !== undefined && OF_STEP.has(member)
+    ? undefined
+    : `behind .steps.${id} comes one of ${[...OF_STEP].join(', ')}`
+}
+
+function itemProblem({ steps: [name] }: Path, itemName: string | undefined): string | undefined {
+  if (itemName === undefined) return '.forEach is known to the step that is repeated alone'
+  return name === 'item' || name === 'index' || name === itemName
+    ? undefined
+    : `behind .forEach comes item, index${itemName === 'item' ? '' : ` or ${itemName}`}`
+}

@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto'
+import { parseDuration } from '../../../crds/shared/duration.ts'
+import { duplicates } from '../check/duplicates.ts'
+import type { Finding } from '../load.ts'
+import { checkPaths } from './check-paths.ts'
+import { compileOutput, outputSchemaOf } from './compile-output.ts'
+import { compileStep } from './compile-step.ts'
+import type { Output, Step, Workflow } from './compiled.ts'
+import { stepsBefore, stepsInCycles } from './cycles.ts'
+import type { Definition } from './definition.ts'
+import { type JsonSchema, schemaFindings } from './json-schema.ts'
+import { workflowLimits } from './limits.ts'
+import { Reading, type Use } from './values.ts'
+
+const NO_PARAMETERS: JsonSchema = { type: 'object', properties: {} }
+
+/**
+ * Reads the definition of a composite tool. `findings` has everything that is wrong with it, each with a pointer into
+ * the definition; the workflow is good for nothing where there are any. Takes time linear in the definition, but for
+ * what its steps depend on.
+ */
+export function compileWorkflow(definition: Definition): {
+  readonly workflow: Workflow
+  readonly findings: readonly Finding[]
+} {
+  const reading = new Reading()
+  const { name, description, annotations = {}, timeout, output } = definition
+  const parameters = definition.parameters ?? NO_PARAMETERS
+  const timeoutMs = timeout === undefined ? workflowLimits.workflowMs : parseDuration(timeout)
+  checkParameters(parameters, reading)
+  if (timeoutMs <= 0 || timeoutMs > workflowLimits.workflowMs)
+    reading.find('/timeout', 'must be more than zero and at most 30m')
+  const steps = readSteps(definition, parameters, reading)
+  const text = JSON.stringify(definition)
+  const workflow = {
+    name,
+    description,
+    parameters: { type: 'object', ...parameters },
+    annotations,
+    timeoutMs,
+    steps,
+    output: output === undefined ? undefined : readOutput(definition, parameters, output, reading),
+    outputSchema: output === undefined ? undefined : outputSchemaOf(output),
+    tools: toolsOf(steps),
+    digest: createHash('sha256').update(text).digest('base64url'),
+    size: text.length,
+  }
+  return { workflow, findings: reading.findings }
+}
+
+function checkParameters(parameters: JsonSchema, reading: Reading): void {
+  const { type = 'object' } = parameters
+  if (type !== 'object') reading.find('/parameters/type', 'must be object: arguments have names')
+  else reading.findings.push(...schemaFindings(parameters, '/parameters', workflowLimits.parametersDepth))
+}
+
+function readSteps({ steps }: Definition, parameters: JsonSchema, reading: Reading): readonly Step[] {
+  reading.findings.push(...duplicates(steps, ({ id }) => id, '/steps', '/id'))
+  const ids = new Set(steps.map(({ id }) => id))
+  steps.forEach(({ id, dependsOn = [] }, index) => {
+    for (const [position, other] of dependsOn.entries()) {
+      const pointer = `/steps/${index}/dependsOn/${position}`
+      if (!ids.has(other)) reading.find(pointer, `there is no step ${JSON.stringify(other)}`)
+      else if (other === id) reading.find(pointer, 'a step can not depend on itself')
+    }
+  })
+  const stuck = stepsInCycles(steps.filter(({ id, dependsOn = [] }) => !dependsOn.includes(id)))
+  if (stuck.length > 0) reading.find('/steps', `these wait for each other: ${stuck.join(', ')}`)
+  const before = stepsBefore(steps)
+  return steps.map((step, index) => {
+    const uses: Use[] = []
+    const compiled = compileStep(step, { reading, pointer: `/steps/${index}`, uses })
+    checkPaths(uses, { parameters, steps: ids, before: before.get(step.id) ?? new Set() }, reading)
+    return compiled
+  })
+}
+
+function readOutput(
+  { steps }: Definition,
+  parameters: JsonSchema,
+  output: NonNullable<Definition['output']>,
+  reading: Reading,
+): Output {
+  const uses: Use[] = []
+  const compiled = compileOutput(output, reading, uses)
+  const ids = new Set(steps.map(({ id }) => id))
+  checkPaths(uses, { parameters, steps: ids, before: ids }, reading)
+  return compiled
+}
+
+function toolsOf(steps: readonly Step[]): readonly string[] {
+  const names = steps.flatMap((step) => {
+    const simple = step.type === 'forEach' ? step.step : step
+    return simple.type === 'tool' ? [simple.tool] : []
+  })
+  return [...new Set(names)]
+}

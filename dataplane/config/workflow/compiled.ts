@@ -1,0 +1,88 @@
+import type { ToolOverride } from '../../../crds/shared/gateway/aggregation.ts'
+import type { JsonSchema } from './json-schema.ts'
+import type { Template } from './template.ts'
+import type { Values } from './values.ts'
+
+/** Composite tools as they are run. Times in milliseconds. */
+
+export interface OnError {
+  readonly action: 'abort' | 'continue' | 'retry'
+  /** Further attempts. */
+  readonly retries: number
+  readonly delayMs: number
+}
+
+export type OnAnswer = 'abort' | 'continue' | 'skip_remaining'
+
+interface Common {
+  readonly id: string
+  readonly condition: Template | undefined
+  readonly timeoutMs: number
+  readonly onError: OnError
+  /** Output of the step when it is skipped or has failed. */
+  readonly defaultResults: JsonSchema | undefined
+}
+
+export interface ToolStep extends Common {
+  readonly type: 'tool'
+  /** As clients see it, or `<workload>.<its own name>`. */
+  readonly tool: string
+  readonly arguments: Values
+}
+
+export interface ElicitationStep extends Common {
+  readonly type: 'elicitation'
+  readonly message: Template
+  readonly schema: JsonSchema
+  readonly onDecline: OnAnswer
+  readonly onCancel: OnAnswer
+}
+
+export type SimpleStep = ToolStep | ElicitationStep
+
+export interface ForEachStep extends Common {
+  readonly type: 'forEach'
+  readonly collection: Template
+  readonly itemName: string
+  readonly mostItems: number
+  readonly parallel: number
+  readonly step: SimpleStep
+}
+
+export type Step = (SimpleStep | ForEachStep) & {
+  readonly dependsOn: readonly string[]
+  /** Steps that its templates refer to. */
+  readonly reads: ReadonlySet<string>
+}
+
+export interface OutputProperty {
+  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array'
+  readonly value: Template | undefined
+  readonly fallback: unknown
+  readonly properties: Readonly<Record<string, OutputProperty>> | undefined
+}
+
+export interface Output {
+  readonly properties: Readonly<Record<string, OutputProperty>>
+  readonly required: readonly string[]
+  /** Steps that its templates refer to. */
+  readonly reads: ReadonlySet<string>
+}
+
+export interface Workflow {
+  readonly name: string
+  readonly description: string | undefined
+  readonly parameters: JsonSchema
+  readonly annotations: NonNullable<ToolOverride['annotations']>
+  readonly timeoutMs: number
+  readonly steps: readonly Step[]
+  readonly output: Output | undefined
+  /** JSON schema of the structured result; undefined where the result is that of the last step. */
+  readonly outputSchema: JsonSchema | undefined
+  /** Names of the tools that it calls. */
+  readonly tools: readonly string[]
+  /** The same for two definitions that are the same. */
+  readonly digest: string
+  /** Characters of the definition as JSON. */
+  readonly size: number
+}

@@ -1,0 +1,20 @@
+/** The functions of templates, with the fewest and the most arguments. What they do is in gateway/workflows. */
+export const templateFunctions: ReadonlyMap<string, readonly [least: number, most: number]> = new Map([
+  ['and', [1, 16]],
+  ['or', [1, 16]],
+  ['not', [1, 1]],
+  ['eq', [2, 16]],
+  ['ne', [2, 2]],
+  ['lt', [2, 2]],
+  ['le', [2, 2]],
+  ['gt', [2, 2]],
+  ['ge', [2, 2]],
+  ['len', [1, 1]],
+  ['index', [2, 16]],
+  ['json', [1, 1]],
+  ['fromJson', [1, 1]],
+  ['quote', [1, 1]],
+  ['string', [1, 1]],
+  ['default', [2, 2]],
+  ['printf', [1, 16]],
+])

@@ -1,0 +1,172 @@
+import { at, isObject } from '../../../crds/shared/json.ts'
+import type { Finding } from '../load.ts'
+
+/**
+ * JSON schemas in composite tools: of their arguments, and of answers of users. The part of JSON Schema (2020-12) whose
+ * check takes time linear in the value; anything else is a finding.
+ */
+export type JsonSchema = Readonly<Record<string, unknown>>
+
+/** Says something to people or clients, and nothing about what is valid. */
+const SAYING: ReadonlySet<string> = new Set([
+  '$schema',
+  '$id',
+  '$comment',
+  'title',
+  'description',
+  'examples',
+  'default',
+  'deprecated',
+  'format',
+  'enumNames',
+])
+const TYPES: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'])
+
+type Check = (value: unknown, rule: unknown) => boolean
+
+const isSize = (value: unknown): boolean => Number.isInteger(value) && (value as number) >= 0
+const isNumber = (value: unknown): value is number => typeof value === 'number'
+const isText = (value: unknown): value is string => typeof value === 'string'
+
+/** Keywords that judge a value by themselves: whether the keyword's own value is right, and what it asks for. */
+const rules: Readonly<Record<string, { isRight(rule: unknown): boolean; holds: Check; says(rule: unknown): string }>> =
+  {
+    type: {
+      isRight: (rule) => [rule].flat().every((type) => TYPES.has(type)),
+      holds: (value, rule) => [rule].flat().some((type) => isOfType(value, type)),
+      says: (rule) => `must be of type ${[rule].flat().join(' or ')}`,
+    },
+    enum: {
+      isRight: (rule) => Array.isArray(rule) && rule.length > 0,
+      holds: (value, rule) => (rule as unknown[]).some((one) => isSame(one, value)),
+      says: (rule) => `must be one of ${(rule as unknown[]).map((one) => JSON.stringify(one)).join(', ')}`,
+    },
+    const: {
+      isRight: () => true,
+      holds: (value, rule) => isSame(rule, value),
+      says: (rule) => `must be ${JSON.stringify(rule)}`,
+    },
+    minimum: bound(isNumber, (value, rule) => !isNumber(value) || value >= rule, 'must be at least'),
+    maximum: bound(isNumber, (value, rule) => !isNumber(value) || value <= rule, 'must be at most'),
+    exclusiveMinimum: bound(isNumber, (value, rule) => !isNumber(value) || value > rule, 'must be more than'),
+    exclusiveMaximum: bound(isNumber, (value, rule) => !isNumber(value) || value < rule, 'must be less than'),
+    minLength: bound(isSize, (value, rule) => !isText(value) || lengthOf(value) >= rule, 'characters: at least'),
+    maxLength: bound(isSize, (value, rule) => !isText(value) || lengthOf(value) <= rule, 'characters: at most'),
+    minItems: bound(isSize, (value, rule) => !Array.isArray(value) || value.length >= rule, 'items: at least'),
+    maxItems: bound(isSize, (value, rule) => !Array.isArray(value) || value.length <= rule, 'items: at most'),
+    required: {
+      isRight: (rule) => Array.isArray(rule) && rule.every(isText),
+      holds: (value, rule) => !isObject(value) || (rule as string[]).every((name) => Object.hasOwn(value, name)),
+      says: (rule) => `must have ${(rule as string[]).join(', ')}`,
+    },
+  }
+
+function bound(isRight: (rule: unknown) => boolean, holds: (value: unknown, rule: number) => boolean, says: string) {
+  return { isRight, holds: holds as Check, says: (rule: unknown) => `${says} ${String(rule)}` }
+}
+
+/** Characters as JSON Schema counts them, which are code points. */
+function lengthOf(text: string): number {
+  let pairs = 0
+  for (let index = 0; index < text.length; index++) if ((text.charCodeAt(index) & 0xfc00) === 0xd800) pairs++
+  return text.length - pairs
+}
+
+function isOfType(value: unknown, type: unknown): boolean {
+  if (type === 'null') return value === null
+  if (type === 'array') return Array.isArray(value)
+  if (type === 'object') return isObject(value)
+  if (type === 'integer') return Number.isInteger(value)
+  return typeof value === type
+}
+
+const isSame = (one: unknown, other: unknown): boolean =>
+  one === other ||
+  (typeof one === 'object' && typeof other === 'object' && JSON.stringify(one) === JSON.stringify(other))
+
+/** What is wrong with a schema itself, which stands at `pointer`. `depth`: how deep it may be nested. */
+export function schemaFindings(schema: unknown, pointer: string, depth: number): readonly Finding[] {
+  if (typeof schema === 'boolean') return []
+  if (!isObject(schema)) return [{ pointer, message: 'must be a JSON schema' }]
+  if (depth === 0) return [{ pointer, message: 'is nested too deep' }]
+  return Object.entries(schema).flatMap(([keyword, rule]) => {
+    const there = at(pointer, keyword)
+    if (SAYING.has(keyword)) return []
+    if (Object.hasOwn(rules, keyword))
+      return rules[keyword]?.isRight(rule) ? [] : [{ pointer: there, message: 'is no value of this keyword' }]
+    const inner = subschemas(keyword, rule)
+    if (inner === undefined)
+      return [{ pointer: there, message: 'this keyword is not checked here; leave it to the tools that are called' }]
+    return inner.flatMap(([step, one]) => schemaFindings(one, step === '' ? there : at(there, step), depth - 1))
+  })
+}
+
+/** Schemas below a keyword, by the step to each; undefined where it is none of those that have any. */
+function subschemas(keyword: string, rule: unknown): readonly (readonly [string, unknown])[] | undefined {
+  if (keyword === 'properties') return isObject(rule) ? Object.entries(rule) : [['', undefined]]
+  if (keyword === 'anyOf' || keyword === 'oneOf' || keyword === 'allOf')
+    return Array.isArray(rule) ? rule.map((one, index) => [String(index), one]) : [['', undefined]]
+  return keyword === 'items' || keyword === 'additionalProperties' || keyword === 'not' ? [['', rule]] : undefined
+}
+
+/** The first place where a value departs from a schema without findings; undefined where it is as that says. */
+export function violationOf(schema: unknown, value: unknown, pointer = ''): Finding | undefined {
+  if (schema === false) return { pointer, message: 'has no place here' }
+  if (!isObject(schema)) return undefined
+  for (const [keyword, rule] of Object.entries(schema)) {
+    const known = Object.hasOwn(rules, keyword) ? rules[keyword] : undefined
+    if (known !== undefined && !known.holds(value, rule)) return { pointer, message: known.says(rule) }
+  }
+  return (
+    combined(schema, value, pointer) ??
+    (isObject(value) ? inObject(schema, value, pointer) : inArray(schema, value, pointer))
+  )
+}
+
+function combined(schema: JsonSchema, value: unknown, pointer: string): Finding | undefined {
+  const { anyOf, oneOf, allOf, not } = schema
+  const holding = (list: unknown): number =>
+    (list as unknown[]).filter((one) => violationOf(one, value, pointer) === undefined).length
+  if (anyOf !== undefined && holding(anyOf) === 0) return { pointer, message: 'is none of what anyOf allows' }
+  if (oneOf !== undefined && holding(oneOf) !== 1)
+    return { pointer, message: 'must be exactly one of what oneOf allows' }
+  if (not !== undefined && violationOf(not, value, pointer) === undefined)
+    return { pointer, message: 'is what not forbids' }
+  for (const one of (allOf as unknown[] | undefined) ?? []) {
+    const violation = violationOf(one, value, pointer)
+    if (violation !== undefined) return violation
+  }
+  return undefined
+}
+
+function inObject(schema: JsonSchema, value: Readonly<Record<string, unknown>>, pointer: string): Finding | undefined {
+  const { properties, additionalProperties } = schema
+  const own = isObject(properties) ? properties : {}
+  for (const [name, inner] of Object.entries(value)) {
+    const rule = Object.hasOwn(own, name) ? own[name] : additionalProperties
+    const violation = violationOf(rule, inner, at(pointer, name))
+    if (violation !== undefined) return violation
+  }
+  return undefined
+}
+
+function inArray({ items }: JsonSchema, value: unknown, pointer: string): Finding | undefined {
+  if (items === undefined || !Array.isArray(value)) return undefined
+  for (const [index, inner] of value.entries()) {
+    const violation = violationOf(items, inner, at(pointer, index))
+    if (violation !== undefined) return violation
+  }
+  return undefined
+}
+
+/** Adds the defaults that a schema gives to members that an object lacks. */
+export function withDefaults(schema: JsonSchema, value: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const { properties } = schema
+  const missing = Object.entries(isObject(properties) ? properties : {}).filter(
+    ([name, inner]) => !Object.hasOwn(value, name) && isObject(inner) && inner['default'] !== undefined,
+  )
+  return Object.fromEntries([
+    ...Object.entries(value),
+    ...missing.map(([name, inner]) => [name, (inner as JsonSchema)['default']] as const),
+  ])
+}

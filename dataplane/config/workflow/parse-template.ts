@@ -1,0 +1,225 @@
+import { templateFunctions } from './functions.ts'
+import {
+  type Choice,
+  type Expression,
+  type Part,
+  type Path,
+  type Root,
+  type Template,
+  TemplateError,
+} from './template.ts'
+import { type Token, Tokens } from './tokens.ts'
+
+/** Parentheses in each other, and choices in each other. */
+const DEEPEST = 100
+const ROOTS: ReadonlySet<string> = new Set(['params', 'steps', 'forEach'])
+/** Words of Go templates that begin something which isn't served. */
+const UNSERVED: ReadonlySet<string> = new Set(['range', 'with', 'define', 'template', 'block', 'break', 'continue'])
+
+/** Parses a template in time linear in its text. Throws a TemplateError. */
+export function parseTemplate(text: string): Template {
+  const parser = new Parser(text)
+  const parts = parser.parts()
+  const [only] = parts
+  const isWhole = parts.length === 1 && typeof only === 'object' && only.kind !== 'choice'
+  return { parts, whole: isWhole ? only : undefined, paths: parser.paths }
+}
+
+/** A choice whose end has not been reached. */
+class OpenChoice implements Choice {
+  readonly kind = 'choice'
+  readonly at: number
+  readonly branches: { readonly condition: Expression; readonly parts: Part[] }[] = []
+  readonly otherwise: Part[] = []
+  hasElse = false
+
+  constructor(at: number) {
+    this.at = at
+  }
+
+  /** Where parts go that come now. */
+  get last(): Part[] {
+    return this.hasElse ? this.otherwise : (this.branches.at(-1)?.parts ?? this.otherwise)
+  }
+
+  branch(condition: Expression): void {
+    this.branches.push({ condition, parts: [] })
+  }
+}
+
+class Parser {
+  readonly paths: Path[] = []
+  readonly #text: string
+  /** The choices around the place that has been reached. */
+  readonly #open: OpenChoice[] = []
+  readonly #top: Part[] = []
+  #depth = 0
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  /** Where parts go that come now. */
+  get #parts(): Part[] {
+    return this.#open.at(-1)?.last ?? this.#top
+  }
+
+  parts(): readonly Part[] {
+    const text = this.#text
+    let at = 0
+    let trims = false
+    while (at < text.length) {
+      const opening = text.indexOf('{{', at)
+      const before = text.slice(at, opening === -1 ? text.length : opening)
+      if (opening === -1) {
+        this.#say(before, trims, false)
+        break
+      }
+      const trimsBefore = /^-[ \t\r\n]/.test(text.slice(opening + 2, opening + 4))
+      this.#say(before, trims, trimsBefore)
+      const end = this.#action(opening + (trimsBefore ? 3 : 2), opening)
+      at = end.at
+      trims = end.trims
+    }
+    const left = this.#open.at(-1)
+    if (left !== undefined) throw new TemplateError('{{if}} has no {{end}}', left.at)
+    return this.#top
+  }
+
+  #say(text: string, trimsStart: boolean, trimsEnd: boolean): void {
+    const from = trimsStart ? text.trimStart() : text
+    const said = trimsEnd ? from.trimEnd() : from
+    if (said !== '') this.#parts.push(said)
+  }
+
+  /** One action, whose inside begins at `from`. */
+  #action(from: number, opening: number): Tokens['end'] {
+    if (this.#text.startsWith('/*', from)) return this.#comment(from)
+    const tokens = new Tokens(this.#text, from)
+    const { next } = tokens
+    if (next.kind === 'word' && UNSERVED.has(next.text))
+      throw new TemplateError(`${next.text} is not supported: templates have no loops and no parts by name`, next.at)
+    if (next.kind === 'word' && next.text === 'if') this.#if(tokens, opening)
+    else if (next.kind === 'word' && next.text === 'else') this.#else(tokens)
+    else if (next.kind === 'word' && next.text === 'end') this.#end(tokens)
+    else this.#parts.push(this.#pipeline(tokens))
+    if (tokens.next.kind !== 'end') throw new TemplateError(`${tokens.next.text} is too much here`, tokens.next.at)
+    return tokens.end
+  }
+
+  #comment(from: number): Tokens['end'] {
+    const end = this.#text.indexOf('*/', from + 2)
+    const closing = end === -1 ? null : /^( -)?\}\}/.exec(this.#text.slice(end + 2, end + 6))
+    if (closing === null) throw new TemplateError('the comment is not closed by */}}', from)
+    return { at: end + 2 + closing[0].length, trims: closing[1] !== undefined }
+  }
+
+  #if(tokens: Tokens, at: number): void {
+    tokens.take()
+    if (this.#open.length >= DEEPEST) throw new TemplateError(`nested deeper than ${DEEPEST} levels`, at)
+    const choice = new OpenChoice(at)
+    choice.branch(this.#pipeline(tokens))
+    this.#parts.push(choice)
+    this.#open.push(choice)
+  }
+
+  #else(tokens: Tokens): void {
+    const { at } = tokens.take()
+    const choice = this.#open.at(-1)
+    if (choice === undefined || choice.hasElse) throw new TemplateError('{{else}} belongs to no {{if}}', at)
+    if (tokens.next.kind === 'word' && tokens.next.text === 'if') {
+      tokens.take()
+      choice.branch(this.#pipeline(tokens))
+    } else choice.hasElse = true
+  }
+
+  #end(tokens: Tokens): void {
+    const { at } = tokens.take()
+    if (this.#open.pop() === undefined) throw new TemplateError('{{end}} ends nothing', at)
+  }
+
+  #pipeline(tokens: Tokens): Expression {
+    if (++this.#depth > DEEPEST) throw new TemplateError(`nested deeper than ${DEEPEST} levels`, tokens.next.at)
+    let value = this.#command(tokens, undefined)
+    while (tokens.next.kind === '|') {
+      tokens.take()
+      value = this.#command(tokens, value)
+    }
+    this.#depth--
+    return value
+  }
+
+  /** A function with its arguments, of which the last may come from before a `|`; or one operand. */
+  #command(tokens: Tokens, piped: Expression | undefined): Expression {
+    const first = tokens.next
+    if (first.kind === 'word' && !isLiteral(first)) return this.#call(tokens, piped)
+    if (piped !== undefined) throw new TemplateError('a function must follow |', first.at)
+    return this.#operand(tokens)
+  }
+
+  #call(tokens: Tokens, piped: Expression | undefined): Expression {
+    const { text: name, at } = tokens.take()
+    const arity = templateFunctions.get(name)
+    if (arity === undefined) throw new TemplateError(`there is no function ${name}`, at)
+    const args: Expression[] = []
+    while (isOperand(tokens.next)) args.push(this.#operand(tokens))
+    if (piped !== undefined) args.push(piped)
+    const [least, most] = arity
+    if (args.length < least || args.length > most)
+      throw new TemplateError(`${name} takes ${least === most ? least : `${least} to ${most}`} arguments`, at)
+    return this.#pathOf(name, args) ?? { kind: 'call', name, args }
+  }
+
+  /** `index .steps "fetch-data" "output"` as the path that it is: Go's names have no hyphens. */
+  #pathOf(name: string, [of, ...keys]: readonly Expression[]): Path | undefined {
+    if (name !== 'index' || of?.kind !== 'path') return undefined
+    const names = keys.flatMap((key) => (key.kind === 'literal' && typeof key.value === 'string' ? [key.value] : []))
+    if (names.length < keys.length) return undefined
+    const path: Path = { ...of, steps: [...of.steps, ...names] }
+    this.paths[this.paths.indexOf(of)] = path
+    return path
+  }
+
+  #operand(tokens: Tokens): Expression {
+    const token = tokens.take()
+    switch (token.kind) {
+      case 'fields':
+        return this.#path(token)
+      case 'literal':
+        return { kind: 'literal', value: token.value as string | number }
+      case 'word':
+        if (isLiteral(token)) return { kind: 'literal', value: words.get(token.text) as boolean | null }
+        throw new TemplateError(`put parentheses around ${token.text} and its arguments`, token.at)
+      case '(':
+        return this.#inParentheses(tokens, token)
+      default:
+        throw new TemplateError('a value is missing', token.at)
+    }
+  }
+
+  #inParentheses(tokens: Tokens, { at }: Token): Expression {
+    const of = this.#pipeline(tokens)
+    const closing = tokens.take()
+    if (closing.kind !== ')') throw new TemplateError('the parenthesis is not closed', at)
+    const { next } = tokens
+    if (next.kind !== 'fields' || next.at !== closing.at + 1) return of
+    return { kind: 'member', of, steps: tokens.take().text.slice(1).split('.') }
+  }
+
+  #path({ text, at }: Token): Path {
+    const [root = '', ...steps] = text.slice(1).split('.')
+    if (!ROOTS.has(root)) throw new TemplateError(`.${root} is unknown: there are .params, .steps and .forEach`, at)
+    const path: Path = { kind: 'path', root: root as Root, steps, at }
+    this.paths.push(path)
+    return path
+  }
+}
+
+const words: ReadonlyMap<string, boolean | null> = new Map([
+  ['true', true],
+  ['false', false],
+  ['nil', null],
+])
+const isLiteral = ({ text }: Token): boolean => words.has(text)
+const isOperand = ({ kind }: Token): boolean =>
+  kind === 'fields' || kind === 'literal' || kind === 'word' || kind === '('

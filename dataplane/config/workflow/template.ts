@@ -1,0 +1,63 @@
+/**
+ * Templates of composite tools: a part of the language of Go templates that has no loops and no variables, so that what
+ * one gives is there after as many steps as it has parts.
+ */
+
+/** What the fields of a template begin with. */
+export type Root = 'params' | 'steps' | 'forEach'
+
+/** A path of members below a root. `at` is its index in the template. */
+export interface Path {
+  readonly kind: 'path'
+  readonly root: Root
+  readonly steps: readonly string[]
+  readonly at: number
+}
+
+export interface Call {
+  readonly kind: 'call'
+  readonly name: string
+  readonly args: readonly Expression[]
+}
+
+/** Members of what an expression in parentheses gives. */
+export interface Member {
+  readonly kind: 'member'
+  readonly of: Expression
+  readonly steps: readonly string[]
+}
+
+export interface Literal {
+  readonly kind: 'literal'
+  readonly value: string | number | boolean | null
+}
+
+export type Expression = Path | Call | Member | Literal
+
+/** The parts of which the first is taken whose condition holds. */
+export interface Choice {
+  readonly kind: 'choice'
+  readonly branches: readonly { readonly condition: Expression; readonly parts: readonly Part[] }[]
+  readonly otherwise: readonly Part[]
+}
+
+/** Text as it is, a value shown as text, or a choice. */
+export type Part = string | Expression | Choice
+
+export interface Template {
+  readonly parts: readonly Part[]
+  /** The expression that is the whole template: its value keeps its JSON type. */
+  readonly whole: Expression | undefined
+  /** Every path in it. */
+  readonly paths: readonly Path[]
+}
+
+/** A text that is no template of ours. `at` is the index of the character at which that shows. */
+export class TemplateError extends Error {
+  readonly at: number
+
+  constructor(message: string, at: number) {
+    super(message)
+    this.at = at
+  }
+}

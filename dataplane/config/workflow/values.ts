@@ -1,0 +1,59 @@
+import { at, isObject } from '../../../crds/shared/json.ts'
+import type { Finding } from '../load.ts'
+import { workflowLimits } from './limits.ts'
+import { parseTemplate } from './parse-template.ts'
+import { type Path, type Template, TemplateError } from './template.ts'
+
+/** JSON in which texts may be templates. */
+export type Values =
+  | { readonly kind: 'constant'; readonly value: unknown }
+  | { readonly kind: 'template'; readonly template: Template }
+  | { readonly kind: 'list'; readonly items: readonly Values[] }
+  | { readonly kind: 'object'; readonly members: readonly (readonly [name: string, value: Values])[] }
+
+/** Where a template stands, and what it refers to. */
+export interface Use {
+  readonly pointer: string
+  readonly paths: readonly Path[]
+  /** The other name of the item, in a step that is repeated. */
+  readonly itemName?: string
+}
+
+/** What is read of a definition, with everything that is wrong with its texts. */
+export class Reading {
+  readonly findings: Finding[] = []
+
+  find(pointer: string, message: string): void {
+    this.findings.push({ pointer, message })
+  }
+
+  /** A template, which is empty where the text is none. */
+  template(text: string, pointer: string, uses: Use[]): Template {
+    try {
+      const template = parseTemplate(text)
+      uses.push({ pointer, paths: template.paths })
+      return template
+    } catch (error) {
+      if (!(error instanceof TemplateError)) throw error
+      this.find(pointer, `is no template: ${error.message} (character ${error.at + 1})`)
+      return NONE
+    }
+  }
+
+  /** JSON whose texts may be templates, at any depth that is allowed. */
+  values(value: unknown, pointer: string, uses: Use[], depth: number = workflowLimits.depth): Values {
+    if (typeof value === 'string' && value.includes('{{'))
+      return { kind: 'template', template: this.template(value, pointer, uses) }
+    if (typeof value !== 'object' || value === null) return { kind: 'constant', value }
+    if (depth === 0) {
+      this.find(pointer, `is nested deeper than ${workflowLimits.depth} levels`)
+      return { kind: 'constant', value: null }
+    }
+    const inner = (one: unknown, step: string | number) => this.values(one, at(pointer, step), uses, depth - 1)
+    if (Array.isArray(value)) return { kind: 'list', items: value.map(inner) }
+    const members = Object.entries(isObject(value) ? value : {})
+    return { kind: 'object', members: members.map(([name, one]) => [name, inner(one, name)] as const) }
+  }
+}
+
+const NONE: Template = { parts: [], whole: undefined, paths: [] }

@@ -1,0 +1,111 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import type { GatewayConfig } from '../../config/gateway.ts'
+import { compileWorkflow } from '../../config/workflow/compile.ts'
+import type { Workflow } from '../../config/workflow/compiled.ts'
+import { memberText } from '../mcp/json.ts'
+import type { Route } from './route.ts'
+
+type Definitions = NonNullable<GatewayConfig['compositeTools']>
+
+/** A tool as steps of workflows may call it, shown to clients or not. */
+export interface StepTool {
+  /** The name under which it is shown, or would be: by that policies know it. */
+  readonly name: string
+  /** JSON text of the tool. */
+  readonly text: string
+  readonly route: Route
+}
+
+/** A composite tool as clients see it. */
+export interface CompositeTool {
+  readonly workflow: Workflow
+  /** JSON text of the tool. */
+  readonly text: string
+}
+
+export interface CompositeTools {
+  readonly composites: ReadonlyMap<string, CompositeTool>
+  /** Why some are not shown, or can't be run as a whole. */
+  readonly compositeProblems: readonly string[]
+}
+
+const compiled = new WeakMap<Definitions, readonly Workflow[]>()
+
+/** The composite tools of a configuration, read once for each. */
+export function workflowsOf(definitions: Definitions | undefined): readonly Workflow[] {
+  if (definitions === undefined) return []
+  let workflows = compiled.get(definitions)
+  if (workflows === undefined) {
+    workflows = definitions.map((definition) => compileWorkflow(definition).workflow)
+    workflows = workflows.toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    compiled.set(definitions, workflows)
+  }
+  return workflows
+}
+
+/**
+ * The composite tools that are shown. One whose name a backend's tool has is not, whichever came first, and neither is
+ * one that says of itself less than what its tools may do.
+ */
+export function compositeTools(
+  definitions: Definitions | undefined,
+  shown: ReadonlyMap<string, Route>,
+  stepTools: ReadonlyMap<string, StepTool>,
+): CompositeTools {
+  const composites = new Map<string, CompositeTool>()
+  const problems: string[] = []
+  for (const workflow of workflowsOf(definitions)) {
+    const { name, tools } = workflow
+    const holder = shown.get(name)
+    if (holder !== undefined) {
+      problems.push(`${name} is not shown: ${holder.backend.name} has a tool of this name`)
+      continue
+    }
+    for (const tool of tools)
+      if (!stepTools.has(tool)) problems.push(`${name} calls ${tool}, which no backend has at the moment`)
+    const floor = floorOf(tools.map((tool) => stepTools.get(tool)))
+    const less = contradictions(workflow, floor)
+    if (less.length > 0) problems.push(`${name} is not shown: ${less.join(', ')} is contradicted by the tools it calls`)
+    else composites.set(name, { workflow, text: textOf(workflow, floor) })
+  }
+  return { composites, compositeProblems: problems }
+}
+
+/** The hints that follow from those of the tools; of a tool that says nothing the worst is assumed (MCP, ToolAnnotations). */
+interface Floor {
+  readonly readOnlyHint: boolean
+  readonly destructiveHint: boolean
+  readonly openWorldHint: boolean
+}
+
+function floorOf(tools: readonly (StepTool | undefined)[]): Floor {
+  const hints = tools.map((tool) => annotationsOf(tool))
+  const readOnly = (one: Readonly<Record<string, unknown>>) => one['readOnlyHint'] === true
+  return {
+    readOnlyHint: hints.every(readOnly),
+    destructiveHint: hints.some((one) => !readOnly(one) && one['destructiveHint'] !== false),
+    openWorldHint: hints.some((one) => one['openWorldHint'] !== false),
+  }
+}
+
+function annotationsOf(tool: StepTool | undefined): Readonly<Record<string, unknown>> {
+  const text = tool === undefined ? undefined : memberText(tool.text, 'annotations')
+  const annotations: unknown = text === undefined ? undefined : JSON.parse(text)
+  return isObject(annotations) ? annotations : {}
+}
+
+const contradictions = ({ annotations }: Workflow, floor: Floor): readonly string[] => [
+  ...(annotations.readOnlyHint === true && !floor.readOnlyHint ? ['readOnlyHint: true'] : []),
+  ...(annotations.destructiveHint === false && floor.destructiveHint ? ['destructiveHint: false'] : []),
+  ...(annotations.openWorldHint === false && floor.openWorldHint ? ['openWorldHint: false'] : []),
+]
+
+const textOf = ({ name, description, parameters, outputSchema, annotations }: Workflow, floor: Floor): string =>
+  JSON.stringify({
+    name,
+    ...(annotations.title === undefined ? {} : { title: annotations.title }),
+    ...(description === undefined ? {} : { description }),
+    inputSchema: parameters,
+    ...(outputSchema === undefined ? {} : { outputSchema }),
+    annotations: { ...floor, ...annotations },
+  })

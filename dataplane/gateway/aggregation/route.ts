@@ -1,0 +1,17 @@
+import type { Operation } from '../../telemetry/observe.ts'
+import type { Backend } from '../backends/backend/backend.ts'
+import type { ParamHeader } from '../mcp/param-headers.ts'
+
+/** Where a call of a shown tool goes. */
+export interface Route {
+  readonly backend: Backend
+  /** The backend's own name for the tool. */
+  readonly tool: string
+  /** That name as JSON text; undefined where it is the shown one. */
+  readonly rename: string | undefined
+  /** That name as a header value. */
+  readonly nameHeader: string
+  readonly paramHeaders: readonly ParamHeader[]
+  /** What is measured of a call of the tool; absent where it leads to something else. */
+  readonly operation?: Operation
+}

@@ -1,0 +1,130 @@
+import { isObject } from '../../../../crds/shared/json.ts'
+import { workflowLimits } from '../../../config/workflow/limits.ts'
+import type { Lease } from '../../../server/budget.ts'
+import { memberText } from '../../mcp/json.ts'
+import type { Reply } from '../../request/reply.ts'
+import { StepFailure } from '../../workflows/failure.ts'
+import type { StepAnswer } from '../../workflows/host.ts'
+
+/** Takes what comes of the call. */
+interface Taker {
+  resolve(answer: StepAnswer): void
+  reject(error: StepFailure): void
+  /** The call is to end: what it gives is too much. */
+  tooMuch(): void
+}
+
+/** JSON-RPC codes of calls that fail again however often they are made: of what is not there, or not allowed. */
+const FINAL: ReadonlySet<unknown> = new Set([-32602, -32601, 403])
+
+/**
+ * Takes the answer to a call of a step, of which the workflow goes on. What comes before the answer, notifications and
+ * requests of the backend, goes to the client of the workflow.
+ */
+export class StepReply implements Reply {
+  readonly streaming = false
+  readonly #outer: Reply
+  readonly #lease: Lease | undefined
+  readonly #taker: Taker
+  #parts: Buffer[] = []
+  #size = 0
+
+  constructor(outer: Reply, lease: Lease | undefined, taker: Taker) {
+    this.#outer = outer
+    this.#lease = lease
+    this.#taker = taker
+  }
+
+  get begun(): boolean {
+    return this.#parts.length > 0
+  }
+
+  json(_status: number, body: string | Buffer): void {
+    this.#take(body.toString())
+  }
+
+  pieces(pieces: readonly Buffer[]): void {
+    this.#take(Buffer.concat(pieces).toString())
+  }
+
+  empty(): void {
+    this.#fail('the call has no answer')
+  }
+
+  stream(): void {
+    this.#outer.stream()
+  }
+
+  message(text: string | Buffer): boolean {
+    return this.#outer.message(text)
+  }
+
+  heartbeat(): void {
+    // The workflow has its own.
+  }
+
+  part(bytes: Buffer): boolean {
+    this.#size += bytes.length
+    // Bytes, and the text that is made of them.
+    if (this.#size > workflowLimits.output || this.#lease?.resize(2 * this.#size) === false) {
+      this.#parts = []
+      this.#taker.tooMuch()
+      return true
+    }
+    this.#parts.push(bytes)
+    return true
+  }
+
+  onDrain(next: () => void): void {
+    this.#outer.onDrain(next)
+  }
+
+  end(): void {
+    if (this.#parts.length === 0) return
+    const whole = Buffer.concat(this.#parts).toString()
+    this.#parts = []
+    this.#take(whole)
+  }
+
+  disconnect(): boolean {
+    return false
+  }
+
+  endUnanswered(): void {
+    this.#fail('the call was ended')
+  }
+
+  abort(): void {
+    this.#fail('the answer broke off')
+  }
+
+  #fail(message: string, isFinal = false): void {
+    this.#lease?.release()
+    this.#taker.reject(new StepFailure(message, { isFinal }))
+  }
+
+  /** The whole JSON-RPC message. */
+  #take(message: string): void {
+    const result = memberText(message, 'result')
+    if (result === undefined) {
+      const error: unknown = JSON.parse(memberText(message, 'error') ?? 'null')
+      const { code, message: said } = isObject(error) ? error : {}
+      this.#fail(typeof said === 'string' ? said : 'the call has failed', FINAL.has(code))
+      return
+    }
+    this.#lease?.release()
+    const type = memberText(result, 'resultType')
+    if (type === undefined || type === '"complete"') this.#taker.resolve({ kind: 'result', text: result })
+    else if (type === '"input_required"') this.#taker.resolve(inputOf(result))
+    else this.#fail(`the tool gave no result, but ${type.slice(0, 40)}`, true)
+  }
+}
+
+function inputOf(result: string): StepAnswer {
+  const state: unknown = JSON.parse(memberText(result, 'requestState') ?? 'null')
+  return {
+    kind: 'input',
+    requests: memberText(result, 'inputRequests') ?? '{}',
+    state: typeof state === 'string' ? state : undefined,
+  }
+}

@@ -1,0 +1,101 @@
+import { randomUUID } from 'node:crypto'
+import { Lease } from '../../../server/budget.ts'
+import { PublicError } from '../../../server/errors.ts'
+import type { StepTool } from '../../aggregation/composite-tools.ts'
+import { CLIENT_TIMEOUT_MS, hasCapabilities } from '../../call/input/server-request.ts'
+import { CAPABILITIES_KEY } from '../../mcp/classify.ts'
+import { memberText } from '../../mcp/json.ts'
+import { notificationText } from '../../mcp/rpc-text.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { readAnswer } from '../../workflows/attempt.ts'
+import { StepFailure } from '../../workflows/failure.ts'
+import type { Host, StepAnswer, StepCall } from '../../workflows/host.ts'
+import type { EndpointRequest } from '../endpoint-request.ts'
+import { innerRequest } from '../inner-call.ts'
+import { StepReply } from './step-reply.ts'
+
+/** Calls a tool for a step, as the caller of the request may; `tool` is undefined where there is none of this name. */
+export type CallStepTool = (request: EndpointRequest, name: string, tool: StepTool | undefined) => void
+
+/** What a workflow needs, for the client of a request. `room` counts what it keeps. */
+export function workflowHost(outer: EndpointRequest, room: Lease | undefined, callStepTool: CallStepTool): Host {
+  const { session, message, reply } = outer
+  const capabilities =
+    session === undefined ? message.meta?.[CAPABILITIES_KEY] : JSON.parse(session.record.capabilities)
+  const token = message.meta?.['progressToken']
+  return {
+    call: (call) => callTool(outer, call, callStepTool),
+    canAsk: hasCapabilities(capabilities, { elicitation: {} }),
+    ask:
+      session === undefined
+        ? undefined
+        : (question, options) => askInSession(outer, session, JSON.stringify(question), options),
+    hold: (bytes) => room?.resize(bytes) ?? true,
+    stepped(step, status, from, { done, total }) {
+      outer.observation?.step(`step ${step}`, from, performance.now())
+      if (typeof token !== 'string' && typeof token !== 'number') return
+      const progress = { progressToken: token, progress: done, total, message: `step ${step}: ${status}` }
+      reply.message(notificationText('notifications/progress', progress))
+    },
+  }
+}
+
+/** Calls a tool as the client itself would. Rejects with a StepFailure. */
+function callTool(
+  outer: EndpointRequest,
+  { tool: name, arguments: args, more, signal }: StepCall,
+  callStepTool: CallStepTool,
+): Promise<StepAnswer> {
+  const { promise, resolve, reject } = Promise.withResolvers<StepAnswer>()
+  const { gateway, session, share, view } = outer
+  const tool = view.catalog.stepTools.get(name)
+  const id = JSON.stringify(`portico-step-${randomUUID()}`)
+  const stop = (reason: string): void => {
+    reject(new StepFailure(reason))
+    gateway.inFlight.find(session as Session, id)?.cancel()
+  }
+  const onAbort = () => stop('it was ended')
+  signal.addEventListener('abort', onAbort, { once: true })
+  const reply = new StepReply(outer.reply, share === undefined ? undefined : new Lease(share), {
+    resolve,
+    reject,
+    tooMuch: () => stop('the tool gave more than there is room for'),
+  })
+  try {
+    const inner = innerRequest(
+      outer,
+      { id, name: tool?.name ?? name, arguments: args, ...(more && { more }) },
+      { reply },
+    )
+    if (signal.aborted) inner.fail(new PublicError('client_timeout'))
+    else inner.run((request) => callStepTool(request as EndpointRequest, name, tool))
+  } catch (error) {
+    reject(failureOf(error))
+  }
+  return promise.finally(() => signal.removeEventListener('abort', onAbort))
+}
+
+function failureOf(error: unknown): unknown {
+  if (error instanceof PublicError) return new StepFailure(error.message)
+  return error instanceof SyntaxError ? new StepFailure('the arguments are nested too deep', { isFinal: true }) : error
+}
+
+async function askInSession(
+  { gateway, reply }: EndpointRequest,
+  session: Session,
+  question: string,
+  { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal: AbortSignal },
+) {
+  try {
+    const response = await gateway.sessions.request(session, 'elicitation/create', question, {
+      timeoutMs: Math.min(timeoutMs, CLIENT_TIMEOUT_MS),
+      send: (text) => void reply.message(text),
+      signal,
+    })
+    const result = memberText(response, 'result')
+    if (result === undefined) throw new StepFailure('the client refused to ask its user')
+    return readAnswer(result)
+  } catch (error) {
+    throw failureOf(error)
+  }
+}

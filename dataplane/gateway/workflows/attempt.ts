@@ -1,0 +1,94 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import type { ElicitationStep, SimpleStep, ToolStep } from '../../config/workflow/compiled.ts'
+import { violationOf } from '../../config/workflow/json-schema.ts'
+import { workflowLimits } from '../../config/workflow/limits.ts'
+import { Members, skipSpace } from '../mcp/json.ts'
+import { evaluateValues, type Scope, textFrom } from './evaluate.ts'
+import { StepFailure } from './failure.ts'
+import type { Host, UserAnswer } from './host.ts'
+import type { Finished, Waiting } from './records.ts'
+import { finishedBy } from './tool-output.ts'
+
+/** One attempt at a step, and what the client has answered since it began. */
+export interface Attempt {
+  readonly host: Host
+  readonly scope: Scope
+  /** Names it among all that may wait. */
+  readonly key: string
+  readonly signal: AbortSignal
+  /** What it has waited for; undefined where it begins. */
+  readonly waited: { readonly state?: string; readonly since: number } | undefined
+  /** The client's answers to what the step has asked, by what stands behind its key; JSON texts. */
+  readonly answers: ReadonlyMap<string, string>
+}
+
+/** Behind the key of a step that asks the user itself. */
+const OWN = ''
+
+/** Does one step once. Rejects with a StepFailure. */
+export const attempt = (step: SimpleStep, how: Attempt): Promise<Finished | Waiting> =>
+  step.type === 'tool' ? callTool(step, how) : elicit(step, how)
+
+async function callTool(step: ToolStep, { host, scope, key, signal, waited, answers }: Attempt) {
+  const args = JSON.stringify(evaluateValues(step.arguments, scope))
+  if (args.length > workflowLimits.output) throw new StepFailure('the arguments are larger than 10 MB')
+  const more = {
+    ...(waited?.state === undefined ? {} : { requestState: JSON.stringify(waited.state) }),
+    ...(answers.size === 0 ? {} : { inputResponses: objectOf(answers) }),
+  }
+  const answer = await host.call({ tool: step.tool, arguments: args, more, signal })
+  if (answer.kind === 'result') return { ...finishedBy(answer.text), result: answer.text }
+  const requests: Record<string, string> = {}
+  const asked = new Members(answer.requests, skipSpace(answer.requests, 0))
+  while (asked.next()) requests[`${key}/${asked.key}`] = asked.value
+  return { status: 'waiting' as const, requests, state: answer.state, since: Date.now() }
+}
+
+const objectOf = (texts: ReadonlyMap<string, string>): string =>
+  `{${[...texts].map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(',')}}`
+
+async function elicit(step: ElicitationStep, how: Attempt): Promise<Finished | Waiting> {
+  const { host, scope, key, signal, waited, answers } = how
+  if (!host.canAsk)
+    throw new StepFailure('the client can’t ask its user: it has not declared elicitation', { isFinal: true })
+  const question = { message: textFrom(step.message, scope), requestedSchema: step.schema }
+  if (host.ask !== undefined) return judged(step, await host.ask(question, { timeoutMs: step.timeoutMs, signal }))
+  const answer = answers.get(OWN)
+  if (answer !== undefined) return judged(step, readAnswer(answer))
+  if (waited !== undefined && Date.now() > waited.since + step.timeoutMs)
+    throw new StepFailure('the user did not answer in time')
+  const request = JSON.stringify({ method: 'elicitation/create', params: question })
+  return {
+    status: 'waiting',
+    requests: { [`${key}/`]: request },
+    state: undefined,
+    since: waited?.since ?? Date.now(),
+  }
+}
+
+const ACTIONS: ReadonlySet<unknown> = new Set(['accept', 'decline', 'cancel'])
+
+/** A client's answer to `elicitation/create` (JSON text). Throws a StepFailure where it is none. */
+export function readAnswer(text: string): UserAnswer {
+  if (text.length > workflowLimits.response) throw new StepFailure('the answer of the user is larger than 1 MB')
+  const answer: unknown = JSON.parse(text)
+  if (!isObject(answer) || !ACTIONS.has(answer['action']))
+    throw new StepFailure('the client gave no answer of its user')
+  return { action: answer['action'] as UserAnswer['action'], content: answer['content'] }
+}
+
+/** What an answer of the user means for the workflow. */
+function judged(step: ElicitationStep, { action, content }: UserAnswer): Finished {
+  if (action === 'accept') {
+    const given = isObject(content) ? content : {}
+    const violation = violationOf(step.schema, given)
+    if (violation !== undefined)
+      throw new StepFailure(`the answer of the user is not as asked: ${violation.pointer || '/'} ${violation.message}`)
+    return { status: 'completed', action, content: given, output: given }
+  }
+  const next = action === 'decline' ? step.onDecline : step.onCancel
+  if (next === 'abort')
+    throw new StepFailure(action === 'decline' ? 'the user has declined' : 'the user has cancelled', { isFinal: true })
+  const instead = step.defaultResults
+  return { status: 'completed', action, output: instead, content: instead, skipsRest: next === 'skip_remaining' }
+}

@@ -1,0 +1,52 @@
+/** What a running workflow needs of the request that it is run for. */
+
+/** A tool that a step calls. */
+export interface StepCall {
+  readonly tool: string
+  /** JSON text of an object. */
+  readonly arguments: string
+  /** What the client has answered to a question of the tool: more members of `params`, as JSON text. */
+  readonly more?: Readonly<Record<string, string>>
+  /** Ends the call, at the backend as well. */
+  readonly signal: AbortSignal
+}
+
+/** What comes of it. */
+export type StepAnswer =
+  /** JSON text of the result. */
+  | { readonly kind: 'result'; readonly text: string }
+  /** The tool asks its client something before it goes on; JSON texts. */
+  | { readonly kind: 'input'; readonly requests: string; readonly state: string | undefined }
+
+/** What a user has answered. */
+export interface UserAnswer {
+  readonly action: 'accept' | 'decline' | 'cancel'
+  readonly content: unknown
+}
+
+/** A question to the user, as `params` of `elicitation/create`. */
+export interface Question {
+  readonly message: string
+  readonly requestedSchema: object
+}
+
+export interface Host {
+  /** Calls a tool on behalf of the client. Rejects with a StepFailure. */
+  call(call: StepCall): Promise<StepAnswer>
+  /** Whether the client can be asked. */
+  readonly canAsk: boolean
+  /**
+   * Asks the user while the request waits; undefined where a client is asked by the answer to its request. Rejects with a
+   * StepFailure.
+   */
+  readonly ask:
+    | ((
+        question: Question,
+        options: { readonly timeoutMs: number; readonly signal: AbortSignal },
+      ) => Promise<UserAnswer>)
+    | undefined
+  /** Holds so many bytes for the run from now on; false where the caller's share has no room. */
+  hold(bytes: number): boolean
+  /** A step has ended: `done` of all `total`. `from`: `performance.now()` of its beginning. */
+  stepped(step: string, status: string, from: number, progress: { readonly done: number; readonly total: number }): void
+}

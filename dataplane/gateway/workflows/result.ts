@@ -1,0 +1,86 @@
+import { isObject } from '../../../crds/shared/json.ts'
+import type { Output, OutputProperty, Workflow } from '../../config/workflow/compiled.ts'
+import { memberText } from '../mcp/json.ts'
+import { evaluate, type Scope } from './evaluate.ts'
+import { digitsOf, parseExact } from './exact-json.ts'
+import { StepFailure } from './failure.ts'
+import type { Finished } from './records.ts'
+import { textOf } from './text-of.ts'
+
+/** Members of a result (JSON text) that a composite tool gives on as they are. */
+const GIVEN_ON = ['content', 'structuredContent'] as const
+
+/** The result of a workflow whose steps are done, as members in JSON text. Throws a StepFailure where `output` can't be made. */
+export function resultOf(
+  { output, steps }: Workflow,
+  done: ReadonlyMap<string, Finished>,
+  params: unknown,
+): Readonly<Record<string, string>> {
+  if (output !== undefined) {
+    const scope = { params, steps: Object.fromEntries(done), forEach: undefined }
+    return structured(outputIn(output, scope))
+  }
+  const last = done.get(steps.at(-1)?.id ?? '')
+  const text = last?.result
+  if (text === undefined) return structured(isObject(last?.output) ? last.output : {})
+  return Object.fromEntries(
+    GIVEN_ON.flatMap((name) => {
+      const member = memberText(text, name)
+      return member === undefined ? (name === 'content' ? [[name, '[]']] : []) : [[name, member]]
+    }),
+  )
+}
+
+/** A structured result, with its text for clients that read only that. */
+function structured(value: object): Readonly<Record<string, string>> {
+  const text = JSON.stringify(value)
+  return { content: JSON.stringify([{ type: 'text', text }]), structuredContent: text }
+}
+
+function outputIn({ properties, required }: Output, scope: Scope): object {
+  const value = membersOf(properties, scope)
+  const missing = required.filter((name) => !Object.hasOwn(value, name))
+  if (missing.length > 0) throw new StepFailure(`no value for ${missing.join(', ')}`)
+  return value
+}
+
+const membersOf = (properties: NonNullable<OutputProperty['properties']>, scope: Scope): object =>
+  Object.fromEntries(
+    Object.entries(properties).flatMap(([name, property]) => {
+      const value = propertyIn(property, scope)
+      return value === undefined ? [] : [[name, value]]
+    }),
+  )
+
+/** The value of a property, in its type; its default where the template gives none. */
+function propertyIn({ type, value, properties, fallback }: OutputProperty, scope: Scope): unknown {
+  if (properties !== undefined) return membersOf(properties, scope)
+  const given = value === undefined ? undefined : evaluate(value, scope)
+  if (given === undefined || given === null || (given === '' && type !== 'string')) return fallback
+  return typed(given, type) ?? fallback
+}
+
+/** A value as one of a type; undefined where it is none. */
+function typed(value: unknown, type: OutputProperty['type']): unknown {
+  if (type === 'string') return textOf(value)
+  const read = typeof value === 'string' ? parsed(value) : value
+  return isTyped[type](read) ? read : undefined
+}
+
+const isLarge = (value: unknown): boolean => digitsOf(value) !== undefined
+
+const isTyped: Readonly<Record<Exclude<OutputProperty['type'], 'string'>, (value: unknown) => boolean>> = {
+  integer: (value) => Number.isInteger(value) || isLarge(value),
+  number: (value) => typeof value === 'number' || isLarge(value),
+  boolean: (value) => typeof value === 'boolean',
+  array: (value) => Array.isArray(value),
+  object: (value) => isObject(value) && !isLarge(value),
+}
+
+function parsed(text: string): unknown {
+  try {
+    return parseExact(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,226 @@
+import type { ForEachStep, SimpleStep, Step, Workflow } from '../../config/workflow/compiled.ts'
+import { workflowLimits } from '../../config/workflow/limits.ts'
+import { structureBytes } from '../mcp/parse.ts'
+import { attempt } from './attempt.ts'
+import type { Scope } from './evaluate.ts'
+import { StepFailure } from './failure.ts'
+import type { Host } from './host.ts'
+import { eachOf, itemsOf, outputOf, withoutResult } from './items.ts'
+import type { Finished, Progress, Waiting } from './records.ts'
+import { type AnyStep, isMet, retried } from './retried.ts'
+
+/** How a run ends, or stops until its client has answered. */
+export type Outcome =
+  | { readonly kind: 'done'; readonly steps: ReadonlyMap<string, Finished> }
+  | { readonly kind: 'failed'; readonly step: string; readonly reason: string }
+  | { readonly kind: 'waiting'; readonly requests: Readonly<Record<string, string>>; readonly progress: Progress }
+
+export interface RunOptions {
+  readonly workflow: Workflow
+  readonly params: unknown
+  readonly host: Host
+  /** Ends the run, and what it does at backends. */
+  readonly signal: AbortSignal
+  /** Where it goes on; absent: at its beginning. */
+  readonly progress?: Progress | undefined
+  /** The client's answers (JSON texts) by the keys of what it was asked. */
+  readonly answers?: ReadonlyMap<string, string>
+}
+
+/** A step has failed for good, and the workflow with it. */
+class Aborted extends Error {
+  readonly step: string
+
+  constructor(step: string, reason: string) {
+    super(reason)
+    this.step = step
+  }
+}
+
+/** One run of a workflow: the steps as soon as those they depend on are done, some at the same time. */
+export class Run {
+  readonly startedAt: number
+  readonly #options: RunOptions
+  readonly #steps: Map<string, Finished>
+  /** Items of each forEach that are done, by their indexes. */
+  readonly #items = new Map<string, Map<number, Finished>>()
+  readonly #waiting = new Map<string, Waiting>()
+  readonly #running = new Map<string, Promise<void>>()
+  /** Ends the others when one step ends the workflow. */
+  readonly #abort = new AbortController()
+  readonly #signal: AbortSignal
+  #aborted: Aborted | undefined
+  #skipsRest = false
+  #bytes = 0
+
+  constructor(options: RunOptions) {
+    this.#options = options
+    const { progress, signal } = options
+    this.startedAt = progress?.startedAt ?? Date.now()
+    this.#steps = new Map(Object.entries(progress?.steps ?? {}))
+    for (const [id, items] of Object.entries(progress?.items ?? {}))
+      this.#items.set(id, new Map(Object.entries(items).map(([index, item]) => [Number(index), item])))
+    for (const finished of this.#steps.values()) if (finished.skipsRest === true) this.#skipsRest = true
+    this.#signal = AbortSignal.any([signal, this.#abort.signal])
+  }
+
+  /** Names of the steps that are under way. */
+  get running(): readonly string[] {
+    return [...this.#running.keys()]
+  }
+
+  async go(): Promise<Outcome> {
+    const { workflow } = this.#options
+    while (this.#aborted === undefined && !this.#signal.aborted) {
+      this.#startReady()
+      if (this.#running.size === 0) break
+      await Promise.race(this.#running.values())
+    }
+    await Promise.all(this.#running.values())
+    const aborted = this.#aborted
+    if (aborted !== undefined) return { kind: 'failed', step: aborted.step, reason: aborted.message }
+    if (this.#waiting.size > 0) return this.#stopped()
+    for (const { id, defaultResults } of workflow.steps)
+      if (!this.#steps.has(id)) this.#steps.set(id, { status: 'skipped', output: defaultResults })
+    return { kind: 'done', steps: this.#steps }
+  }
+
+  #startReady(): void {
+    if (this.#skipsRest) return
+    for (const step of this.#options.workflow.steps) {
+      if (this.#running.size >= workflowLimits.parallel) return
+      const { id } = step
+      const isBegun = this.#steps.has(id) || this.#running.has(id) || this.#waiting.has(id)
+      if (isBegun || !step.dependsOn.every((other) => this.#steps.has(other))) continue
+      this.#running.set(
+        id,
+        this.#runStep(step).finally(() => this.#running.delete(id)),
+      )
+    }
+  }
+
+  /** Never rejects. */
+  async #runStep(step: Step): Promise<void> {
+    const from = performance.now()
+    try {
+      const scope = { params: this.#options.params, steps: Object.fromEntries(this.#steps), forEach: undefined }
+      const ended = await (step.type === 'forEach' ? this.#each(step, scope) : this.#once(step, scope, step.id))
+      if (ended.status === 'waiting') this.#waiting.set(step.id, ended)
+      else this.#finish(step, ended, from)
+    } catch (error) {
+      this.#aborted ??= new Aborted(step.id, error instanceof Error ? error.message : String(error))
+      this.#abort.abort()
+      if (!(error instanceof StepFailure)) throw error
+      this.#options.host.stepped(step.id, 'failed', from, this.#progress)
+    }
+  }
+
+  get #progress() {
+    return { done: this.#steps.size, total: this.#options.workflow.steps.length }
+  }
+
+  #finish(step: Step, { result, ...finished }: Finished, from: number): void {
+    const { workflow, host } = this.#options
+    const isResult = workflow.output === undefined && step === workflow.steps.at(-1)
+    this.#steps.set(step.id, isResult && result !== undefined ? { ...finished, result } : finished)
+    this.#items.delete(step.id)
+    if (finished.skipsRest === true) this.#skipsRest = true
+    host.stepped(step.id, finished.status, from, this.#progress)
+  }
+
+  /** One step, with its condition, its time, and what is done when it fails. Rejects with a StepFailure. */
+  async #once(step: SimpleStep, scope: Scope, key: string): Promise<Finished | Waiting> {
+    if (!isMet(step, scope)) return { status: 'skipped', output: step.defaultResults }
+    const time = AbortSignal.timeout(step.timeoutMs)
+    const signal = AbortSignal.any([this.#signal, time])
+    const how = this.#attemptOf(scope, key, signal)
+    try {
+      return await retried(step, signal, async () => this.#kept(await attempt(step, how)))
+    } catch (error) {
+      if (!(error instanceof StepFailure)) throw error
+      const failure = time.aborted ? new StepFailure(`it took longer than ${step.timeoutMs / 1000} s`) : error
+      return this.#failedOr(step, failure)
+    }
+  }
+
+  /** The record of a step whose failure the workflow survives. Throws the failure where it doesn't. */
+  #failedOr({ onError, defaultResults }: AnyStep, failure: StepFailure): Finished {
+    if (onError.action !== 'continue' || this.#signal.aborted) throw failure
+    return { status: 'failed', error: failure.message, output: defaultResults }
+  }
+
+  #attemptOf(scope: Scope, key: string, signal: AbortSignal) {
+    const { host, progress, answers } = this.#options
+    const waiting = progress?.waiting
+    const waited = waiting !== undefined && Object.hasOwn(waiting, key) ? waiting[key] : undefined
+    const own = [...(answers ?? [])].flatMap(([name, text]) =>
+      name.startsWith(`${key}/`) ? [[name.slice(key.length + 1), text] as const] : [],
+    )
+    return { host, scope, key, signal, waited, answers: new Map(waited === undefined ? [] : own) }
+  }
+
+  /** Counts what is kept of a step. Throws a StepFailure where that is too much. */
+  #kept<T extends Finished | Waiting>(ended: T): T {
+    const text = JSON.stringify(ended)
+    const bytes = this.#bytes + 2 * text.length + structureBytes(text)
+    if (text.length > workflowLimits.output || !this.#options.host.hold(bytes))
+      throw new StepFailure('there is no room for what it gave', { isFinal: true })
+    this.#bytes = bytes
+    return ended
+  }
+
+  async #each(step: ForEachStep, scope: Scope): Promise<Finished | Waiting> {
+    if (!isMet(step, scope)) return { status: 'skipped', output: step.defaultResults }
+    try {
+      return await this.#allItems(step, scope)
+    } catch (error) {
+      if (!(error instanceof StepFailure)) throw error
+      return this.#failedOr(step, error)
+    }
+  }
+
+  async #allItems(step: ForEachStep, scope: Scope): Promise<Finished | Waiting> {
+    const items = itemsOf(step, scope)
+    const done = this.#items.get(step.id) ?? new Map<number, Finished>()
+    this.#items.set(step.id, done)
+    const waiting: Waiting[] = []
+    const doItem = async (index: number): Promise<void> => {
+      if (done.has(index) || this.#skipsRest) return
+      const forEach = { item: items[index], index, [step.itemName]: items[index] }
+      const key = `${step.id}[${index}]`
+      const ended = await this.#once(step.step, { ...scope, forEach }, key)
+      if (ended.status === 'waiting') {
+        this.#waiting.set(key, ended)
+        waiting.push(ended)
+      } else {
+        done.set(index, withoutResult(ended))
+        if (ended.skipsRest === true) this.#skipsRest = true
+      }
+    }
+    await eachOf(items.length, step.parallel, doItem)
+    const [first] = waiting
+    if (first === undefined || this.#skipsRest) return outputOf(items, done, this.#skipsRest)
+    return { status: 'waiting', requests: {}, state: undefined, since: first.since }
+  }
+
+  /** How far it has come, with what is needed of that to go on. */
+  #stopped(): Outcome {
+    const { workflow } = this.#options
+    const left = workflow.steps.filter(({ id }) => !this.#steps.has(id))
+    const last = workflow.output === undefined ? [workflow.steps.at(-1)?.id ?? ''] : [...workflow.output.reads]
+    const needed = new Set([...last, ...left.flatMap(({ reads }) => [...reads])])
+    const steps = [...this.#steps].map(([id, finished]) => [
+      id,
+      needed.has(id) ? finished : { status: finished.status, skipsRest: finished.skipsRest },
+    ])
+    const requests: Record<string, string> = {}
+    const waiting: Record<string, { state?: string; since: number }> = {}
+    for (const [key, { requests: asked, state, since }] of this.#waiting) {
+      Object.assign(requests, asked)
+      waiting[key] = state === undefined ? { since } : { state, since }
+    }
+    const items = Object.fromEntries([...this.#items].map(([id, done]) => [id, Object.fromEntries(done)]))
+    const progress: Progress = { startedAt: this.startedAt, steps: Object.fromEntries(steps), items, waiting }
+    return { kind: 'waiting', requests, progress }
+  }
+}

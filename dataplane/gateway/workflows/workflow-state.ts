@@ -1,0 +1,48 @@
+import { workflowLimits } from '../../config/workflow/limits.ts'
+import { PublicError } from '../../server/errors.ts'
+import { boundTo, digestOf, seal, unseal } from '../call/suspended/request-state.ts'
+import type { RequestContext } from '../request/request-context.ts'
+import type { SharedKeys } from '../sessions/store/shared-keys.ts'
+import { parseExact } from './exact-json.ts'
+import { StepFailure } from './failure.ts'
+import type { Progress } from './records.ts'
+
+/** What the state of a waiting workflow holds; `workflow` is the digest of its definition, `call` that of its arguments. */
+interface Sealed {
+  readonly workflow: string
+  readonly call: string
+  readonly progress: Progress
+}
+
+const USE = 'workflow-state'
+
+/**
+ * Seals how far a workflow has come, for its client to bring back to whichever replica: bound to the caller, the tool and
+ * its arguments. Throws a StepFailure where that is too much to be kept at the client.
+ */
+export function sealProgress(keys: SharedKeys, context: RequestContext, workflow: string, progress: Progress): string {
+  const text = JSON.stringify({ workflow, call: digestOf(context), progress })
+  if (text.length > workflowLimits.state)
+    throw new StepFailure(
+      `what its steps gave is too much to be kept while the user is asked: ${text.length} characters of ${workflowLimits.state}`,
+    )
+  const [key] = keys.keysFor(USE)
+  return seal(key, text, boundTo(context))
+}
+
+/** What was sealed. Throws `invalid_params` for anything that was not, or for another call. */
+export function openProgress(keys: SharedKeys, context: RequestContext): Omit<Sealed, 'call'> {
+  const state = context.message.parameter('requestState') ?? ''
+  for (const key of keys.keysFor(USE)) {
+    const text = unseal(key, state, boundTo(context))
+    if (text === undefined) continue
+    const { call, ...sealed } = parseExact(text) as Sealed
+    if (call !== digestOf(context)) throw other('belongs to a call with other arguments: repeat them as they were')
+    if (Date.now() > sealed.progress.startedAt + workflowLimits.workflowMs) throw other('has waited for too long')
+    return sealed
+  }
+  throw other('is none of ours')
+}
+
+const other = (message: string): PublicError =>
+  new PublicError('invalid_params', { message: `params.requestState ${message}; or call anew.` })

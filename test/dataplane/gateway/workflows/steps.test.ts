@@ -1,0 +1,360 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { GatewayConfig } from '../../../../dataplane/config/gateway.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { BASE_HEADERS, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { answer, type RawRequest, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
+
+/** Composite tools over HTTP: order, values, failures, bounds. */
+
+type Definition = NonNullable<GatewayConfig['compositeTools']>[number]
+
+/** What the backends answer, by the tool's name and arguments. */
+const replies: Record<string, (args: any, request: RawRequest) => string | undefined> = {}
+const echo = (args: unknown) => JSON.stringify({ content: [{ type: 'text', text: 'said' }], structuredContent: args })
+
+let modernBackend: RawServer
+let legacyBackend: RawServer
+let gateway: GatewayUnderTest
+let session: Record<string, string>
+
+const readOnly = '"annotations":{"readOnlyHint":true,"openWorldHint":false}'
+const serve = (era: 'modern' | 'legacy') =>
+  startRawServer({
+    era,
+    tools: [tool('echo', readOnly), tool('odd'), tool('hidden', readOnly)],
+    call(request, res) {
+      const { name, arguments: args } = request.message.params as { name: string; arguments: unknown }
+      const reply = (replies[name] ?? echo)(args, request)
+      if (reply === undefined) res.on('close', () => undefined)
+      return reply === undefined ? undefined : answer(request, reply)
+    },
+  })
+
+const step = (id: string, more: object = {}) =>
+  ({ id, type: 'tool', tool: 'new_echo', ...more }) as Definition['steps'][number]
+
+const definitions: Definition[] = [
+  {
+    name: 'chain',
+    description: 'Three steps in a row.',
+    parameters: {
+      type: 'object',
+      properties: { word: { type: 'string' }, big: { type: 'integer' }, times: { type: 'integer', default: 3 } },
+      required: ['word'],
+      additionalProperties: false,
+    },
+    steps: [
+      step('first', { arguments: { word: '{{.params.word}}', n: '{{.params.times}}', big: '{{.params.big}}' } }),
+      step('second', {
+        tool: 'old.hidden',
+        dependsOn: ['first'],
+        arguments: {
+          deep: [{ at: ['{{.steps.first.output.word}}!', '{{.steps.first.output.n}}'] }],
+          none: '{{.steps.first.output.none}}',
+        },
+      }),
+      step('third', {
+        dependsOn: ['second'],
+        condition: '{{eq .steps.first.output.word "skip me"}}',
+        defaultResults: { by: 'default' },
+      }),
+    ],
+    output: {
+      properties: {
+        word: { type: 'string', value: '{{index .steps.second.output.deep 0 | json}}' },
+        n: { type: 'integer', value: '{{.steps.first.output.n}}' },
+        big: { type: 'integer', value: '{{.steps.first.output.big}}', default: 0 },
+        said: { type: 'string', value: '{{.steps.second.output.text}}' },
+        third: {
+          type: 'object',
+          properties: {
+            status: { type: 'string', value: '{{.steps.third.status}}' },
+            by: { type: 'string', value: '{{.steps.third.output.by}}' },
+          },
+        },
+        usual: { type: 'number', value: '{{.steps.third.output.none}}', default: 1.5 },
+      },
+      required: ['word'],
+    },
+  },
+  {
+    name: 'each',
+    parameters: { type: 'object', properties: { items: { type: 'array' } } },
+    steps: [
+      {
+        id: 'all',
+        type: 'forEach',
+        collection: '{{.params.items}}',
+        itemVar: 'one',
+        maxIterations: 4,
+        maxParallel: 2,
+        step: { type: 'tool', tool: 'new_echo', arguments: { it: '{{.forEach.one}}', at: '{{.forEach.index}}' } },
+      } as Definition['steps'][number],
+    ],
+  },
+  {
+    name: 'failing',
+    parameters: { type: 'object', properties: { how: { type: 'string' } } },
+    steps: [step('tried', { tool: 'new_odd', onError: { action: 'retry', retryCount: 2, retryDelay: '1ms' } })],
+  },
+  {
+    name: 'going_on',
+    steps: [
+      step('odd', { tool: 'old_odd', onError: { action: 'continue' }, defaultResults: { x: 1 } }),
+      step('after', {
+        dependsOn: ['odd'],
+        arguments: { x: '{{.steps.odd.output.x}}', e: '{{.steps.odd.error}}', s: '{{.steps.odd.status}}' },
+      }),
+    ],
+  },
+  { name: 'slow', timeout: '10s', steps: [step('waits', { tool: 'new_odd', timeout: '300ms' })] },
+  { name: 'unknown', steps: [step('gone', { tool: 'new_gone' })] },
+  { name: 'new_hidden', steps: [step('a')] },
+  { name: 'claims', annotations: { readOnlyHint: true }, steps: [step('a', { tool: 'new_odd' })] },
+]
+
+test.before(async () => {
+  modernBackend = await serve('modern')
+  legacyBackend = await serve('legacy')
+  gateway = await startGateway({
+    backends: [
+      { name: 'new', url: modernBackend.url },
+      { name: 'old', url: legacyBackend.url },
+    ],
+    aggregation: { tools: [{ workload: 'old', filter: ['odd'] }] },
+    compositeTools: definitions,
+  })
+  session = await openSession(gateway.url)
+})
+
+test.after(async () => {
+  await gateway.close()
+  await modernBackend.close()
+  await legacyBackend.close()
+})
+
+test.before.each(() => {
+  for (const name of Object.keys(replies)) delete replies[name]
+})
+
+/** The result in each era, which has to be the same. */
+async function call(name: string, args: object = {}): Promise<any> {
+  const { json } = await postModern(gateway.url, 'tools/call', { name, arguments: args })
+  const legacy = await post(gateway.url, rpc('tools/call', { name, arguments: args }), session)
+  const { resultType, ...result } = json.result
+  assert.is(resultType, 'complete')
+  assert.equal(legacy.json.result, result)
+  return result
+}
+
+const textOf = ({ content }: any) => content[0].text as string
+
+test('steps get values of parameters and of steps before them, at any depth and with their types', async () => {
+  const result = await call('chain', { word: 'hey' })
+  assert.equal(result.structuredContent, {
+    word: '{"at":["hey!",3]}',
+    n: 3,
+    big: 0,
+    said: 'said',
+    third: { status: 'skipped', by: 'default' },
+    usual: 1.5,
+  })
+  assert.equal(JSON.parse(textOf(result)), result.structuredContent)
+  const sent = legacyBackend.calls('tools/call').at(-1)?.message.params as any
+  assert.is(sent.name, 'hidden')
+  assert.equal(sent.arguments, { deep: [{ at: ['hey!', 3] }] })
+})
+
+test('integers beyond the precision of JavaScript stay as they were written', async () => {
+  const big = '12345678901234567891'
+  replies['echo'] = () => `{"content":[],"structuredContent":{"word":"a","big":${big}}}`
+  const body = rpc('tools/call', { name: 'chain', arguments: { word: 'a', big: 1 } }).replace('"big":1', `"big":${big}`)
+  const { text } = await post(gateway.url, body, session)
+  assert.match(text, `"big":${big}`)
+  assert.match(modernBackend.calls('tools/call').at(-1)?.body ?? '', `"big":${big}`)
+})
+
+test('a list shows composite tools behind the others, with what they may do; clashes are stated', async () => {
+  const { json } = await postModern(gateway.url, 'tools/list')
+  const tools = json.result.tools as any[]
+  assert.equal(
+    tools.map(({ name }) => name),
+    ['new_echo', 'new_hidden', 'new_odd', 'old_odd', 'chain', 'each', 'failing', 'going_on', 'slow', 'unknown'],
+  )
+  const named = (name: string) => tools.find((one) => one.name === name)
+  assert.equal(named('chain').annotations, { readOnlyHint: true, destructiveHint: false, openWorldHint: false })
+  assert.equal(named('failing').annotations, { readOnlyHint: false, destructiveHint: true, openWorldHint: true })
+  assert.equal(named('unknown').annotations, { readOnlyHint: false, destructiveHint: true, openWorldHint: true })
+  assert.equal(named('chain').outputSchema.required, ['word'])
+  assert.is(named('chain').inputSchema.properties.word.type, 'string')
+  const { problems } = (await gateway.status()) as any
+  assert.equal(
+    problems.map(({ code, message }: any) => `${code}: ${message}`),
+    [
+      'CompositeTool: claims is not shown: readOnlyHint: true is contradicted by the tools it calls',
+      'CompositeTool: new_hidden is not shown: new has a tool of this name',
+      'CompositeTool: unknown calls new_gone, which no backend has at the moment',
+    ],
+  )
+})
+
+test('a hidden tool can be called by a step alone', async () => {
+  const { json } = await postModern(gateway.url, 'tools/call', { name: 'old.hidden', arguments: {} })
+  assert.is(json.error.message, 'There is no tool of this name.')
+})
+
+test('wrong arguments and too many items are error results', async () => {
+  const wrong = await call('chain', { word: 1 })
+  assert.is(wrong.isError, true)
+  assert.is(textOf(wrong), 'chain: arguments/word must be of type string')
+  assert.is(textOf(await call('chain', { word: 'a', more: 1 })), 'chain: arguments/more has no place here')
+  assert.is(
+    textOf(await call('each', { items: [1, 2, 3, 4, 5] })),
+    'each: step "all" has failed: its collection has 5 items, and may have 4',
+  )
+})
+
+test('a step is repeated for each item, so many at a time', async () => {
+  const { structuredContent } = await call('each', { items: ['a', { b: 1 }, null] })
+  assert.is(structuredContent.completed, 3)
+  assert.equal(
+    structuredContent.iterations.map(({ output }: any) => output),
+    [
+      { it: 'a', at: 0, text: 'said' },
+      { it: { b: 1 }, at: 1, text: 'said' },
+      { it: null, at: 2, text: 'said' },
+    ],
+  )
+})
+
+test('a step that fails is tried again, and then named', async () => {
+  let calls = 0
+  replies['odd'] = () => JSON.stringify({ content: [{ type: 'text', text: `no ${++calls}` }], isError: true })
+  const { json } = await postModern(gateway.url, 'tools/call', { name: 'failing', arguments: {} })
+  assert.is(json.result.isError, true)
+  assert.is(textOf(json.result), 'failing: step "tried" has failed: no 3')
+  calls = 0
+  replies['odd'] = (args) => (++calls < 3 ? '{"content":[],"isError":true}' : echo(args))
+  const again = await postModern(gateway.url, 'tools/call', { name: 'failing', arguments: {} })
+  assert.is(textOf(again.json.result), 'said')
+})
+
+test('after a failure that is gone on from, the next steps see the default and the reason', async () => {
+  replies['odd'] = () => '{"content":[{"type":"text","text":"out of order"}],"isError":true}'
+  const { structuredContent } = await call('going_on')
+  assert.equal(structuredContent, { x: 1, e: 'out of order', s: 'failed' })
+})
+
+test('a step that takes too long fails, and is ended at the backend', async () => {
+  replies['odd'] = () => undefined
+  const result = await call('slow')
+  assert.is(textOf(result), 'slow: step "waits" has failed: it took longer than 0.3 s')
+  await eventually('no call left', async () =>
+    ((await gateway.status()) as any).workflows.every((one: any) => one.running === 0),
+  )
+})
+
+test('an unknown tool is an error result that names the step', async () => {
+  assert.is(textOf(await call('unknown')), 'unknown: step "gone" has failed: There is no tool of this name.')
+})
+
+test('the status tells what runs; a client that cancels ends it', async () => {
+  let closed = 0
+  replies['odd'] = () => undefined
+  const statusOf = async () => ((await gateway.status()) as any).workflows.find((one: any) => one.name === 'failing')
+  const cancelling = new AbortController()
+  const running = fetch(gateway.url, {
+    method: 'POST',
+    headers: { ...BASE_HEADERS, ...session },
+    body: rpc('tools/call', { name: 'failing', arguments: {} }, 'to-cancel'),
+    signal: cancelling.signal,
+  })
+  running.then(
+    () => closed++,
+    () => closed++,
+  )
+  await eventually('it runs', async () => (await statusOf()).running === 1)
+  assert.equal((await statusOf()).steps, ['tried'])
+  await post(
+    gateway.url,
+    JSON.stringify({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'to-cancel' } }),
+    session,
+  )
+  await eventually('it has ended', async () => (await statusOf()).running === 0)
+  await eventually('its response ends', () => closed === 1)
+})
+
+test('the end of a session ends what it runs', async () => {
+  replies['odd'] = () => undefined
+  const other = await openSession(gateway.url)
+  const running = post(gateway.url, rpc('tools/call', { name: 'failing', arguments: {} }), other)
+  const runs = async () =>
+    ((await gateway.status()) as any).workflows.find((one: any) => one.name === 'failing').running
+  await eventually('it runs', async () => (await runs()) === 1)
+  await fetch(gateway.url, { method: 'DELETE', headers: other })
+  await running
+  assert.is(await runs(), 0)
+})
+
+test('a modern client that goes away ends what it runs, at the backend as well', async () => {
+  let gone = false
+  replies['odd'] = (_args, request) => {
+    void request
+    return undefined
+  }
+  const leaving = new AbortController()
+  const before = modernBackend.calls('tools/call').length
+  const running = fetch(gateway.url, {
+    method: 'POST',
+    headers: {
+      ...BASE_HEADERS,
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': 'tools/call',
+      'mcp-name': 'failing',
+    },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: {
+        name: 'failing',
+        arguments: {},
+        _meta: {
+          'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+          'io.modelcontextprotocol/clientCapabilities': {},
+        },
+      },
+    }),
+    signal: leaving.signal,
+  }).catch(() => (gone = true))
+  await eventually('the call', () => modernBackend.calls('tools/call').length > before)
+  leaving.abort()
+  await running
+  assert.is(gone, true)
+  const runs = async () =>
+    ((await gateway.status()) as any).workflows.find((one: any) => one.name === 'failing').running
+  await eventually('it has ended', async () => (await runs()) === 0)
+  // Another attempt would be a second call.
+  assert.is(modernBackend.calls('tools/call').length, before + 1)
+})
+
+test('progress is told after each step', async () => {
+  const body = rpc('tools/call', { name: 'going_on', arguments: {}, _meta: { progressToken: 'p' } })
+  const { text } = await post(gateway.url, body, session)
+  const events = text
+    .split('\n')
+    .filter((line) => line.startsWith('data: {'))
+    .map((line) => JSON.parse(line.slice(6)))
+  assert.equal(
+    events.filter(({ method }) => method === 'notifications/progress').map(({ params }) => params),
+    [
+      { progressToken: 'p', progress: 1, total: 2, message: 'step odd: completed' },
+      { progressToken: 'p', progress: 2, total: 2, message: 'step after: completed' },
+    ],
+  )
+  assert.ok(events.at(-1).result)
+})
+
+test.run()
