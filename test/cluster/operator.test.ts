@@ -292,6 +292,30 @@ test('a missing Secret is a condition, and its arrival is noticed without anybod
   assert.not.match(operator.log(), 'hidden-text')
 })
 
+test('a changed MCPTelemetryConfig is in every configuration within 20 s, and no pod is replaced', async () => {
+  const workloads = ['moved-mcp', 'moved-mcprp', 'moved-vmcp']
+  apply(telemetry('moving'), server('moved', 'moving'), proxy('moved', 'moving'), gateway('moved', 'moving'))
+  const all = ['MCPRemoteProxy/moved', 'MCPServer/moved', 'VirtualMCPServer/moved']
+  const told = () => (referrers('moving') ?? []).map((one: any) => `${one.kind}/${one.name}`).sort()
+  await eventually(() => `${told()}` === `${all}`, 'all three are named')
+  for (const name of workloads) await eventually(() => exists('deployment', name), `deployment ${name}`)
+  const templates = () => workloads.map((name) => read('deployment', name).spec.template)
+  const before = { templates: templates(), hash: read('mcpotel', 'moving').status.configHash }
+
+  const changed = performance.now()
+  plane.kubectl(['patch', 'mcpotel', 'moving', '--type=merge', '-p', '{"spec":{"prometheus":{"enabled":true}}}'])
+  const serves = (name: string) =>
+    /prometheus:\s*enabled: true/.test(Object.values(read('configmap', name).data).join())
+  for (const name of workloads) await eventually(() => serves(`${name}-config`), `${name} is told`)
+  assert.ok(performance.now() - changed < 20_000)
+  assert.equal(templates(), before.templates)
+  await eventually(() => read('mcpotel', 'moving').status.configHash !== before.hash, 'the hash is another')
+  assert.equal(told(), all)
+  plane.kubectl(['delete', 'mcprp/moved', 'vmcp/moved'])
+  await eventually(() => `${told()}` === 'MCPServer/moved', 'one is left')
+  plane.kubectl(['delete', 'mcpserver/moved', 'mcpotel/moving'])
+})
+
 test('a manifest of the wrong shape is refused by the API server with the rule’s own text', () => {
   const wrong = manifest('VirtualMCPServer', 'wrong', { groupRef: { name: 'tools' }, incomingAuth: { type: 'oidc' } })
   assert.throws(() => apply(wrong), /oidcConfigRef/)

@@ -123,6 +123,7 @@ export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
   'test/docs/gitops.test.ts': [program('lua5.1', 'lua5.1', 'lua@5.1')],
   'test/docs/readme.test.ts': [program('bash'), program('curl')],
   'test/docs/registry.test.ts': [program('bash'), program('curl')],
+  'test/samples/tool-search.test.ts': [program('bash')],
   'test/e2e/node.ts': [
     kubernetes(NODE),
     goNeed('dns', 'CoreDNS, built from its Go modules', 2),
@@ -137,6 +138,7 @@ export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
   'test/dataplane/registry/api/openapi.test.ts': [python, pythonPackages('schemathesis')],
   'test/support/python.ts': [python, pythonPackages('sdk1'), pythonPackages('sdk2')],
   'test/support/network/redis-server.ts': [program('redis-server', 'redis-server', 'redis')],
+  'test/support/network/prometheus-server.ts': [program('prometheus'), program('promtool', 'prometheus')],
 }
 
 /** What these files, and those that they import, need; each once. */

@@ -1,0 +1,63 @@
+import { OPERATOR_NAMESPACE } from '../render/network/admin-peers.ts'
+import { canonicalYaml } from '../render/object/canonical.ts'
+import { ruleGroups } from './alerts.ts'
+import { dashboardJson, dashboards } from './dashboards.ts'
+import { HEADER } from './kustomize.ts'
+import { labels } from './objects.ts'
+
+const MONITORING = 'monitoring.coreos.com/v1'
+const metadata = (name: string) => ({
+  name,
+  namespace: OPERATOR_NAMESPACE,
+  labels: { 'app.kubernetes.io/part-of': 'portico' },
+})
+
+/** Has the pods of all workloads scraped, in all namespaces: those of them that serve metrics. */
+const dataPlane = {
+  apiVersion: MONITORING,
+  kind: 'PodMonitor',
+  metadata: metadata('portico-workloads'),
+  spec: {
+    namespaceSelector: { any: true },
+    selector: { matchLabels: { 'app.kubernetes.io/managed-by': 'portico' } },
+    podMetricsEndpoints: [{ port: 'admin', path: '/metrics' }],
+  },
+}
+const operator = {
+  apiVersion: MONITORING,
+  kind: 'PodMonitor',
+  metadata: metadata('portico-operator'),
+  spec: {
+    selector: { matchLabels: labels },
+    podMetricsEndpoints: [{ port: 'metrics', path: '/metrics' }],
+  },
+}
+const rules = {
+  apiVersion: MONITORING,
+  kind: 'PrometheusRule',
+  metadata: metadata('portico'),
+  spec: { groups: ruleGroups },
+}
+
+/** What kustomize adds where the Prometheus operator is installed, by path below operator/deploy/monitoring. */
+export function monitoringFiles(): Map<string, string> {
+  const yaml = (...documents: readonly object[]) => HEADER + documents.map(canonicalYaml).join('---\n')
+  const kustomization = {
+    apiVersion: 'kustomize.config.k8s.io/v1beta1',
+    kind: 'Kustomization',
+    resources: ['pod-monitors.yaml', 'rules.yaml'],
+    // Grafana’s sidecar takes ConfigMaps with this label.
+    configMapGenerator: dashboards.map(({ name }) => ({
+      name: `portico-dashboard-${name}`,
+      namespace: OPERATOR_NAMESPACE,
+      files: [`portico-${name}.json=dashboard-${name}.json`],
+      options: { labels: { grafana_dashboard: '1' }, disableNameSuffixHash: true },
+    })),
+  }
+  return new Map([
+    ['kustomization.yaml', yaml(kustomization)],
+    ['pod-monitors.yaml', yaml(dataPlane, operator)],
+    ['rules.yaml', yaml(rules)],
+    ...dashboards.map((dashboard) => [`dashboard-${dashboard.name}.json`, dashboardJson(dashboard)] as const),
+  ])
+}
