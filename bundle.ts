@@ -11,10 +11,12 @@
  * A worker is found by its spelling in the source, `new URL('./worker.ts', import.meta.url)`, and rewritten to the
  * name of its bundle.
  */
-import { copyFileSync, globSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { build, type Plugin } from 'esbuild'
 import { slimClient } from './bundle-client.ts'
+import { bomOf } from './image/sbom.ts'
+import packageJson from './package.json' with { type: 'json' }
 
 const root = import.meta.dirname
 const outdir = resolve(process.argv[2] ?? join(root, 'dist'))
@@ -29,6 +31,9 @@ for (const file of globSync('{cli,operator,dataplane}/**/*.ts', { cwd: root })) 
     workers.set(bundleName(worker), worker)
   }
 }
+
+/** What is in it: CycloneDX. */
+const BOM_FILE = 'sbom.cdx.json'
 
 const ENGINE = '@cedar-policy/cedar-wasm/nodejs'
 const ENGINE_FILE = 'cedar_wasm.cjs'
@@ -77,7 +82,7 @@ const result = await build({
     js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
   },
 })
-await build({
+const conditions = await build({
   absWorkingDir: root,
   stdin: { contents: `module.exports = require('${CONDITIONS}')`, resolveDir: root },
   outfile: join(outdir, CONDITIONS_FILE),
@@ -87,10 +92,19 @@ await build({
   target: 'node24',
   minifySyntax: true,
   keepNames: true,
+  metafile: true,
   logLevel: 'warning',
 })
 const engine = join(root, 'node_modules', ENGINE, 'cedar_wasm')
 copyFileSync(`${engine}.js`, join(outdir, ENGINE_FILE))
 copyFileSync(`${engine}_bg.wasm`, join(outdir, 'cedar_wasm_bg.wasm'))
+const shipped = [result, conditions].flatMap(({ metafile }) =>
+  Object.values(metafile.outputs).flatMap(({ inputs }) =>
+    Object.keys(inputs).filter((path) => inputs[path]?.bytesInOutput),
+  ),
+)
+const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
+const bom = bomOf(packageJson, packages, [...shipped, `node_modules/${ENGINE}`])
+writeFileSync(join(outdir, BOM_FILE), `${JSON.stringify(bom, null, 1)}\n`)
 const bytes = Object.values(result.metafile.outputs).reduce((sum, output) => sum + output.bytes, 0)
 console.log(`${outdir}: ${Object.keys(result.metafile.outputs).length} files, ${(bytes / 1e6).toFixed(1)} MB`)

@@ -6,6 +6,7 @@ import packageJson from '../package.json' with { type: 'json' }
 import type { ImageOptions } from './archive.ts'
 import { NODE_FLAGS } from './node-flags.ts'
 import { fileOf, programAt } from './programs.ts'
+import { type Bom, withPrograms } from './sbom.ts'
 import type { TarEntry } from './tar.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -57,6 +58,13 @@ function gitLayer(): TarEntry[] {
   ]
 }
 
+/** What `make bundle` says of the bundle, and the programs beside it. */
+function imageBom(): Bom {
+  const bom = JSON.parse(readFileSync(join(root, 'dist', 'sbom.cdx.json'), 'utf8')) as Bom
+  const { stdout } = spawnSync('git', ['--version'], { encoding: 'utf8' })
+  return withPrograms(bom, { node: packageJson.devDependencies.node, git: /\d[\w.]*/.exec(stdout)?.[0] ?? '' })
+}
+
 /** The bundle without its source maps: nothing in the image reads them. */
 function bundleLayer(): TarEntry[] {
   const files = globSync('dist/*.{js,wasm}', { cwd: root })
@@ -64,6 +72,7 @@ function bundleLayer(): TarEntry[] {
   return [
     text(PORTICO_PATH, readFileSync(join(root, 'image', 'portico'), 'utf8'), 0o755),
     fileOf('app/package.json', join(root, 'package.json')),
+    text('app/sbom.cdx.json', `${JSON.stringify(imageBom(), null, 1)}\n`),
     ...files.map((file) => fileOf(`app/dist/${basename(file)}`, join(root, file))),
   ]
 }

@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process'
-import { globSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
@@ -44,6 +44,12 @@ test.before(() => {
   const paths = packed?.files.map(({ path }) => path) ?? []
   assert.ok(paths.includes('dist/cedar_wasm_bg.wasm'), 'the policy engine')
   assert.ok(paths.includes('dist/portico.js') && paths.includes('bin/portico'), paths.join('\n'))
+  assert.ok(paths.includes('dist/sbom.cdx.json'), 'what is in it')
+  const { components } = JSON.parse(readFileSync(join(root, 'dist/sbom.cdx.json'), 'utf8'))
+  const names = components.map(({ name }: { name: string }) => name)
+  for (const name of ['hono', 'oidc-provider', '@cedar-policy/cedar-wasm', '@marcbachmann/cel-js'])
+    assert.ok(names.includes(name), name)
+  assert.not(names.includes('esbuild') || names.includes('uvu'), 'nothing of development')
   assert.not(
     paths.some((path) => path.startsWith('test/') || path.startsWith('operator/')),
     'sources stay at home',

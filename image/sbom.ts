@@ -1,0 +1,93 @@
+/** What is in what we ship, as CycloneDX 1.6 has it (https://cyclonedx.org/docs/1.6/json): the same bytes for the same input. */
+
+/** What a lock file (npm's, version 3) says of a package, by its folder. */
+export interface Locked {
+  readonly version?: string
+  /** `sha512-` and base64, of the package's archive. */
+  readonly integrity?: string
+  readonly license?: string
+}
+
+interface Component {
+  readonly type: 'library' | 'application'
+  readonly 'bom-ref': string
+  readonly name: string
+  readonly version: string
+  readonly purl: string
+  readonly licenses?: readonly object[]
+  readonly hashes?: readonly object[]
+}
+
+export interface Bom {
+  readonly bomFormat: 'CycloneDX'
+  readonly specVersion: '1.6'
+  readonly version: 1
+  readonly metadata: { readonly component: Component }
+  readonly components: readonly Component[]
+}
+
+/** The folder of the package that a file is of, `node_modules/a/node_modules/@b/c`; undefined for files of ours. */
+const packageFolder = (file: string) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file)?.[0]
+
+const nameOf = (folder: string) => folder.slice(folder.lastIndexOf('node_modules/') + 'node_modules/'.length)
+
+/** SPDX expressions and single identifiers have a field each. */
+const licensesOf = (license: string) =>
+  /[ ()]/.test(license) ? [{ expression: license }] : [{ license: { id: license } }]
+
+function component(type: Component['type'], name: string, { version = '', license, integrity }: Locked): Component {
+  const purl = `pkg:npm/${name.replace('@', '%40')}@${version}`
+  const digest = integrity?.startsWith('sha512-') && Buffer.from(integrity.slice(7), 'base64').toString('hex')
+  return {
+    type,
+    'bom-ref': purl,
+    name,
+    version,
+    purl,
+    ...(license && { licenses: licensesOf(license) }),
+    ...(digest && { hashes: [{ alg: 'SHA-512', content: digest }] }),
+  }
+}
+
+/**
+ * The packages of which files are in a bundle. Throws an Error for one that the lock file doesn't know.
+ *
+ * @param files paths below the root, as a bundler tells them
+ */
+export function bomOf(
+  own: Required<Pick<Locked, 'version' | 'license'>> & { readonly name: string },
+  lock: Readonly<Record<string, Locked>>,
+  files: Iterable<string>,
+): Bom {
+  const folders = new Set<string>()
+  for (const file of files) {
+    const folder = packageFolder(file)
+    if (folder !== undefined) folders.add(folder)
+  }
+  const found = new Map<string, Component>()
+  for (const folder of [...folders].sort()) {
+    const locked = lock[folder]
+    if (locked?.version === undefined) throw new Error(`${folder} is bundled and not in package-lock.json`)
+    const one = component('library', nameOf(folder), locked)
+    found.set(one.purl, one)
+  }
+  return {
+    bomFormat: 'CycloneDX',
+    specVersion: '1.6',
+    version: 1,
+    metadata: { component: component('application', own.name, own) },
+    components: [...found.values()].sort((one, other) => (one.purl < other.purl ? -1 : 1)),
+  }
+}
+
+/** The same with programs that lie beside the bundle, by their names and versions. */
+export const withPrograms = (bom: Bom, programs: Readonly<Record<string, string>>): Bom => ({
+  ...bom,
+  components: [
+    ...bom.components,
+    ...Object.entries(programs).map(([name, version]) => {
+      const purl = `pkg:generic/${name}@${version}`
+      return { type: 'application' as const, 'bom-ref': purl, name, version, purl }
+    }),
+  ],
+})

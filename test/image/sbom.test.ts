@@ -1,0 +1,56 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { bomOf, withPrograms } from '../../image/sbom.ts'
+
+const own = { name: 'portico', version: '1.0.0', license: 'Apache-2.0' }
+const lock = {
+  'node_modules/a': { version: '1.2.3', license: 'MIT', integrity: 'sha512-AAEC' },
+  'node_modules/@scope/b': { version: '2.0.0', license: '(MIT OR Apache-2.0)' },
+  'node_modules/a/node_modules/c': { version: '0.1.0' },
+  'node_modules/unused': { version: '9.9.9', license: 'MIT' },
+}
+
+test('each package of which a file is bundled is listed once, by name, version, licence and digest', () => {
+  const { components, metadata } = bomOf(own, lock, [
+    'cli/main.ts',
+    'node_modules/a/index.js',
+    'node_modules/a/lib/more.js',
+    'node_modules/@scope/b/b.js',
+    'node_modules/a/node_modules/c/c.js',
+  ])
+  assert.is(metadata.component.purl, 'pkg:npm/portico@1.0.0')
+  assert.equal(components, [
+    {
+      type: 'library',
+      'bom-ref': 'pkg:npm/%40scope/b@2.0.0',
+      name: '@scope/b',
+      version: '2.0.0',
+      purl: 'pkg:npm/%40scope/b@2.0.0',
+      licenses: [{ expression: '(MIT OR Apache-2.0)' }],
+    },
+    {
+      type: 'library',
+      'bom-ref': 'pkg:npm/a@1.2.3',
+      name: 'a',
+      version: '1.2.3',
+      purl: 'pkg:npm/a@1.2.3',
+      licenses: [{ license: { id: 'MIT' } }],
+      hashes: [{ alg: 'SHA-512', content: '000102' }],
+    },
+    { type: 'library', 'bom-ref': 'pkg:npm/c@0.1.0', name: 'c', version: '0.1.0', purl: 'pkg:npm/c@0.1.0' },
+  ])
+})
+
+test('programs beside the bundle are listed too', () => {
+  const { components } = withPrograms(bomOf(own, lock, []), { git: '2.39.5' })
+  assert.equal(
+    components.map(({ purl }) => purl),
+    ['pkg:generic/git@2.39.5'],
+  )
+})
+
+test('a package that the lock file does not know is an error', () => {
+  assert.throws(() => bomOf(own, lock, ['node_modules/d/d.js']), /node_modules\/d is bundled and not in/)
+})
+
+test.run()
