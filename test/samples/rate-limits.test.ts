@@ -16,9 +16,9 @@ test('the second call of get-sum, and the fourth of all, have to wait', async ()
     const sum = () => call('get-sum', { a: 2, b: 3 })
     const echo = () => call('echo', { message: 'hello' })
     assert.is((await sum()).isError, undefined)
-    assert.ok((await sum()).structuredContent.retryAfterSeconds > 30)
+    assert.ok((await sum()).structuredContent.retryAfterSeconds > 100)
     for (let made = 0; made < 2; made++) assert.is((await echo()).isError, undefined)
-    assert.ok((await echo()).structuredContent.retryAfterSeconds <= 20)
+    assert.ok((await echo()).structuredContent.retryAfterSeconds <= 100)
     const { rateLimits } = (await (await fetch(`${admin}/status`)).json()) as any
     assert.equal(
       rateLimits.limits.map(({ refuses }: { refuses: boolean }) => refuses),

@@ -7,8 +7,10 @@ import type { Buckets } from '../../../../dataplane/gateway/rate-limits/buckets.
 import { type Limit, Limits } from '../../../../dataplane/gateway/rate-limits/limits.ts'
 import { MemoryBuckets } from '../../../../dataplane/gateway/rate-limits/memory-buckets.ts'
 import { RedisBuckets } from '../../../../dataplane/gateway/rate-limits/redis-buckets.ts'
+import { userKey } from '../../../../dataplane/gateway/rate-limits/user-key.ts'
 import { PromptRedis } from '../../../../dataplane/storage/prompt-redis.ts'
 import { connectRedis, redisKeyPrefix } from '../../../../dataplane/storage/redis.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 import { numbersOf } from '../../../support/random.ts'
 
@@ -82,7 +84,7 @@ for (const [store, make] of Object.entries(stores)) {
       const [empty] = await buckets.take(all, 'u')
       // On a busy machine a token may have come back meanwhile.
       if (performance.now() - began < 200) assert.ok(empty !== undefined && empty.waitMs > 0 && empty.waitMs <= 200)
-      await new Promise((resolve) => setTimeout(resolve, 450))
+      await eventually('a whole period has passed', () => performance.now() > began + 450)
     }
   })
 
@@ -174,6 +176,16 @@ test('nobody waits for a clock that was set back, and rubbish is a full bucket',
     assert.equal(await refused(buckets, all, 'u'), [])
     assert.equal(await refused(buckets, all, 'u'), ['shared'])
   }
+})
+
+test('a user is issuer and subject, whatever both of them hold, and everybody without a token is one', () => {
+  const of = (issuer: string, subject: string) =>
+    userKey({ kind: 'authenticated', issuer, subject, claims: {}, expiresAt: 0 })
+  assert.is(of('https://a.example', 'ada'), of('https://a.example', 'ada'))
+  const others = [of('https://b.example', 'ada'), of('https://a.example', 'bob'), of('https://a.examplea', 'da')]
+  assert.is(new Set([of('https://a.example', 'ada'), ...others]).size, 4)
+  assert.is(of('https://a.example', 'x'.repeat(1e6)).length, 43)
+  assert.is(userKey({ kind: 'anonymous' }), 'anonymous')
 })
 
 test('in memory, users by the hundred thousand take no more than there is, and nobody’s refusal goes', () => {
