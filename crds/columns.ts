@@ -17,3 +17,9 @@ export const reason: Column = {
 export const phase: Column = { name: 'Phase', type: 'string', jsonPath: '.status.phase' }
 export const url: Column = { name: 'URL', type: 'string', jsonPath: '.status.url' }
 export const age: Column = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' }
+export const users: Column = {
+  name: 'Users',
+  type: 'integer',
+  jsonPath: '.status.referencingWorkloadCount',
+  description: 'How many objects name it.',
+}

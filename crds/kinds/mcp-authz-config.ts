@@ -1,4 +1,4 @@
-import { age, ready } from '../columns.ts'
+import { age, ready, users } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { choice, object, raw } from '../shared/schema.ts'
 import { configStatus, workloadKinds } from '../shared/status.ts'
@@ -9,7 +9,7 @@ export const mcpAuthzConfig = defineKind({
   shortNames: ['mcpauthz'],
   description: 'Authorization policies; shared by workloads.',
   role: 'config',
-  columns: [{ name: 'Type', type: 'string', jsonPath: '.spec.type' }, ready, age],
+  columns: [{ name: 'Type', type: 'string', jsonPath: '.spec.type' }, users, ready, age],
   spec: object('Authorization policies.', {
     type: choice('gateway', 'Engine.', ['cedarv1', 'httpv1'], {
       refusedValues: { httpv1: 'authorization by an HTTP service is not supported; use cedarv1' },

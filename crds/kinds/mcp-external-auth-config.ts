@@ -1,4 +1,4 @@
-import { age, ready } from '../columns.ts'
+import { age, ready, users } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { authServer } from '../shared/auth/auth-server.ts'
 import {
@@ -36,7 +36,7 @@ export const mcpExternalAuthConfig = defineKind({
   shortNames: ['mcpextauth'],
   description: 'How a gateway or proxy gets the credential for a backend; shared by workloads.',
   role: 'config',
-  columns: [{ name: 'Type', type: 'string', jsonPath: '.spec.type' }, ready, age],
+  columns: [{ name: 'Type', type: 'string', jsonPath: '.spec.type' }, users, ready, age],
   spec: object(
     'How the credential is got.',
     {

@@ -1,4 +1,4 @@
-import { age, ready } from '../columns.ts'
+import { age, ready, users } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { httpsUnlessAllowed } from '../shared/https.ts'
 import { limits } from '../shared/limits.ts'
@@ -70,7 +70,7 @@ export const mcpOidcConfig = defineKind({
   shortNames: ['mcpoidc'],
   description: 'How incoming tokens are validated; shared by workloads.',
   role: 'config',
-  columns: [{ name: 'Source', type: 'string', jsonPath: '.spec.type' }, ready, age],
+  columns: [{ name: 'Source', type: 'string', jsonPath: '.spec.type' }, users, ready, age],
   spec: object(
     'How incoming tokens are validated.',
     {

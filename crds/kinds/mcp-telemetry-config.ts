@@ -1,4 +1,4 @@
-import { age, ready } from '../columns.ts'
+import { age, ready, users } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { object } from '../shared/schema.ts'
 import { configStatus, workloadKinds } from '../shared/status.ts'
@@ -15,6 +15,7 @@ export const mcpTelemetryConfig = defineKind({
     { name: 'Tracing', type: 'boolean', jsonPath: '.spec.openTelemetry.tracing.enabled' },
     { name: 'Metrics', type: 'boolean', jsonPath: '.spec.openTelemetry.metrics.enabled' },
     { name: 'Prometheus', type: 'boolean', jsonPath: '.spec.prometheus.enabled', priority: 1 },
+    users,
     ready,
     age,
   ],

@@ -1,4 +1,4 @@
-import { age, ready } from '../columns.ts'
+import { age, ready, users } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { toolOverrides } from '../shared/gateway/aggregation.ts'
 import { limits } from '../shared/limits.ts'
@@ -11,7 +11,7 @@ export const mcpToolConfig = defineKind({
   shortNames: ['mcptc'],
   description: 'Which tools of a server are shown and how; shared by workloads.',
   role: 'config',
-  columns: [ready, age],
+  columns: [users, ready, age],
   spec: object('Which tools are shown and how.', {
     toolsFilter: Type.Optional(
       list(

@@ -1,4 +1,4 @@
-import { age, ready, reason } from '../columns.ts'
+import { age, ready, reason, users } from '../columns.ts'
 import { defineKind, type ObjectOf } from '../define.ts'
 import { workflow } from '../shared/gateway/workflow.ts'
 import { list, Type } from '../shared/schema.ts'
@@ -13,6 +13,7 @@ export const virtualMcpCompositeToolDefinition = defineKind({
   columns: [
     { name: 'Workflow', type: 'string', jsonPath: '.spec.name' },
     { name: 'Status', type: 'string', jsonPath: '.status.validationStatus' },
+    users,
     ready,
     reason,
     age,

@@ -69,7 +69,7 @@ export const configStatus = <const K extends readonly string[], P extends Record
         { max: limits.statusNames },
       ),
     ),
-    referencingWorkloadCount: Type.Optional(count('Number of referrers, where not all of them are listed.')),
+    referencingWorkloadCount: Type.Optional(count('Number of referrers, of which the list may have the first alone.')),
     ...properties,
   })
 

@@ -108,7 +108,9 @@ test('pods pass Pod Security “restricted”: the ReplicaSet may create them', 
 test('kubectl get mcpotel shows its columns', async () => {
   await eventually(() => referrers('main')?.length === 3, 'three referrers')
   const table = plane.kubectl(['get', 'mcpotel'])
-  for (const column of ['NAME', 'ENDPOINT', 'READY', 'TRACING', 'METRICS', 'AGE']) assert.match(table, column, table)
+  for (const column of ['NAME', 'ENDPOINT', 'READY', 'TRACING', 'METRICS', 'USERS', 'AGE'])
+    assert.match(table, column, table)
+  assert.match(table, /main .* 3 /, table)
 })
 
 test('referencingWorkloads is true right after each kind is created, moved and deleted', async () => {

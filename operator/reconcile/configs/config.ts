@@ -85,6 +85,7 @@ export function planConfig<K extends KindDeclaration>(
         configHash: hashOf(object.spec),
         observedGeneration: generationOf(object),
         referencingWorkloads: referrers,
+        referencingWorkloadCount: referrers.length,
       },
       events,
       finalizer: referrers.length > 0,
