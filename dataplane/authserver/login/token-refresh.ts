@@ -85,7 +85,14 @@ export class TokenRefresh {
     }
     const given = 'problem' in answer ? {} : answer.tokens
     const { expiresAt: _, ...kept } = before
-    return this.#written(place, before, { ...kept, ...given, subject: before.subject, refreshToken })
+    try {
+      return await this.#written(place, before, { ...kept, ...given, subject: before.subject, refreshToken })
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error
+      // What is too large to be kept is an answer that won't do.
+      await this.#written(place, before, { ...before, refreshToken })
+      throw error
+    }
   }
 
   /** Writes in the place of `before`; gives what is there then. */
@@ -97,7 +104,7 @@ export class TokenRefresh {
         await tokens.put(place, set, { replaces: before.version, ttlMs: keepS * 1000 })
         return await tokens.get(place)
       } catch (error) {
-        if (writes === WRITES) throw error
+        if (writes === WRITES || error instanceof RangeError) throw error
         await delay(LOOK_AGAIN_MS * 2 ** writes)
       }
     }

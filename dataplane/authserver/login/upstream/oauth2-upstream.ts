@@ -6,6 +6,7 @@ import { type Answered, createOAuth2Client } from './oauth2-client.ts'
 import { scrubbed, UnusableAnswer } from './provider-fetch.ts'
 import { refreshed } from './refreshed.ts'
 import { createRegistration, type Registration, type RegistrationStore } from './registered-client.ts'
+import { checkTokens } from './token-answer.ts'
 import { type Upstream, type UpstreamChecks, UpstreamDenied, type UpstreamLogin } from './upstream.ts'
 import { createUserInfo } from './user-info.ts'
 
@@ -20,9 +21,6 @@ interface OAuth2UpstreamOptions {
   /** Where registered clients are kept. */
   readonly registrations: RegistrationStore
 }
-
-/** What can stand in a header after `Bearer `, and is no longer than what servers take. */
-const TOKEN = /^[\x21-\x7e]{1,32768}$/
 
 /**
  * A provider that speaks OAuth 2 alone. Who the user is is said by the answer of its token endpoint, by a request of its
@@ -107,10 +105,10 @@ function withoutIssuer(callback: URLSearchParams, others: readonly string[]): UR
   return rest
 }
 
-/** What an answer gives. Throws an UnusableAnswer where its token can't be sent to anybody. */
+/** What an answer gives. Throws an UnusableAnswer where its tokens are of no use. */
 function tokensOf(answer: Awaited<ReturnType<typeof client.authorizationCodeGrant>>) {
   const { access_token: accessToken, refresh_token: refreshToken, scope, expires_in: expiresIn } = answer
-  if (!TOKEN.test(accessToken)) throw new UnusableAnswer('the provider’s access token can’t stand in a header')
+  checkTokens(accessToken, refreshToken)
   const now = Date.now()
   return {
     accessToken,

@@ -8,7 +8,7 @@ import type { GuardedFetch } from '../../../net/guarded-fetch.ts'
 import { shownClaim, subjectFrom } from './identity.ts'
 import { providerFetch, scrubbed, webFetch } from './provider-fetch.ts'
 import { refreshed } from './refreshed.ts'
-import { secondsOf } from './token-answer.ts'
+import { checkTokens, secondsOf } from './token-answer.ts'
 import {
   type RefreshAnswer,
   type RefreshedTokens,
@@ -189,9 +189,10 @@ function loginOf(answer: TokenAnswer, issuer: string, subjectClaim: string): Ups
   }
 }
 
-/** What an answer of the token endpoint gives. Throws an Error where its ID token names nobody. */
+/** What an answer of the token endpoint gives. Throws an UnusableAnswer where it is of no use, or its ID token names nobody. */
 function tokensOf(answer: TokenAnswer, subjectClaim: string): RefreshedTokens & { readonly refreshToken?: string } {
   const { access_token: accessToken, refresh_token: refreshToken, id_token: idToken, scope } = answer
+  checkTokens(accessToken, refreshToken)
   const expiresIn = secondsOf(answer.expires_in)
   const claims: Readonly<Record<string, unknown>> | undefined = answer.claims()
   const subject = claims === undefined ? undefined : subjectFrom(ownClaim(claims, subjectClaim))

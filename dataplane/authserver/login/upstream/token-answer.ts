@@ -1,6 +1,7 @@
 import { isObject } from '../../../../crds/shared/json.ts'
 import type { OAuth2UpstreamConfig } from '../../../config/authserver/upstream.ts'
 import { valueAt } from './identity.ts'
+import { UnusableAnswer } from './provider-fetch.ts'
 
 type Mapping = NonNullable<OAuth2UpstreamConfig['tokenResponseMapping']>
 
@@ -64,6 +65,18 @@ export function secondsOf(value: unknown): number | undefined {
   const seconds = typeof value === 'string' && /^\d{1,12}$/.test(value) ? Number(value) : value
   return typeof seconds === 'number' && seconds > 0 && seconds <= LONGEST_S ? seconds : undefined
 }
+
+/** What can stand in a header after `Bearer `, and is no longer than what servers take. */
+const TOKEN = /^[\x21-\x7e]{1,32768}$/
+
+/** Throws an UnusableAnswer where tokens can't be sent to anybody. */
+export function checkTokens(accessToken: string, refreshToken: string | undefined): void {
+  if (!TOKEN.test(accessToken)) throw new UnusableAnswer('the provider’s access token can’t stand in a header')
+  if (refreshToken !== undefined && refreshToken.length > LONGEST_REFRESH)
+    throw new UnusableAnswer('the provider’s refresh token is too long')
+}
+
+const LONGEST_REFRESH = 16_384
 
 /** Scopes with blanks between them; some providers write commas, or a list. */
 function scopeOf(value: unknown): string | undefined {

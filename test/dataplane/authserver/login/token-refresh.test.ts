@@ -139,6 +139,22 @@ for (const kind of ['memory', 'Redis'] as const) {
     }
   })
 
+  test('an answer that is too large to be kept keeps the refresh token that came with it', async () => {
+    const tokens = make()
+    const { place, before } = await put(tokens)
+    const { provider } = rotating((answer) =>
+      'tokens' in answer ? { ...answer, tokens: { ...answer.tokens, idToken: 'x'.repeat(100_000) } } : answer,
+    )
+    try {
+      await replica(tokens, provider).refresh(place, before)
+      assert.unreachable()
+    } catch (error) {
+      assert.instance(error, RangeError)
+    }
+    const kept = await tokens.get(place)
+    assert.equal([kept?.accessToken, kept?.refreshToken], ['access-0', 'refresh-1'])
+  })
+
   test('a refresh token that is good no more is asked with once', async () => {
     const tokens = make()
     const { provider, used } = rotating()

@@ -1,0 +1,185 @@
+/** An OpenID Connect provider that says anything: metadata, keys, tokens and claims with values of every type. */
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { oidcUpstream } from '../../../../../dataplane/authserver/login/upstream/oidc-upstream.ts'
+import { type Upstream, UpstreamDenied } from '../../../../../dataplane/authserver/login/upstream/upstream.ts'
+import { sampleOf, type Variant, variantsOf } from '../../../../support/gateway/wrong-values.ts'
+
+const REDIRECT = 'http://127.0.0.1:1/oauth/callback'
+const CHECKS = { state: 'the-state', nonce: 'the-nonce', verifier: 'v'.repeat(43) }
+const WORDS = 'words-of-the-provider'
+
+const { privateKey, publicKey } = await generateKeyPair('ES256')
+const jwk = { ...(await exportJWK(publicKey)), kid: 'k', alg: 'ES256', use: 'sig' }
+
+let server: Server
+let issuer: string
+/** What is answered at each path; absent: what a good provider answers. */
+let odd: Record<string, string> = {}
+
+const idToken = (claims: object) => {
+  const now = Math.floor(Date.now() / 1000)
+  const usual = { iss: issuer, sub: 'user', aud: 'us', iat: now, exp: now + 600, nonce: CHECKS.nonce }
+  return new SignJWT({ ...usual, ...claims }).setProtectedHeader({ alg: 'ES256', kid: 'k' }).sign(privateKey)
+}
+const metadata = () => ({
+  issuer,
+  authorization_endpoint: `${issuer}/authorize`,
+  token_endpoint: `${issuer}/token`,
+  jwks_uri: `${issuer}/jwks`,
+  response_types_supported: ['code'],
+  id_token_signing_alg_values_supported: ['ES256'],
+  token_endpoint_auth_methods_supported: ['none'],
+  authorization_response_iss_parameter_supported: false,
+})
+const userInfo = { sub: 'user', name: 'Some Person', email: 'person@example.com', more: WORDS }
+const tokens = async (claims: object = {}) => ({
+  access_token: 'an-access-token',
+  token_type: 'Bearer',
+  expires_in: 600,
+  refresh_token: 'a-refresh-token',
+  scope: 'openid profile',
+  id_token: await idToken({ name: 'Some Person', email: 'person@example.com', ...claims }),
+})
+
+async function answerOf(path: string): Promise<string> {
+  const said = odd[path]
+  if (said !== undefined) return said
+  if (path === '/token') return JSON.stringify(await tokens())
+  if (path === '/jwks') return JSON.stringify({ keys: [jwk] })
+  return JSON.stringify(path === '/me' ? userInfo : metadata())
+}
+
+test.before(async () => {
+  server = createServer((req, res) => {
+    answerOf(req.url ?? '').then((text) => res.writeHead(200, { 'content-type': 'application/json' }).end(text))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+test.before.each(() => {
+  odd = {}
+})
+test.after(() => {
+  server.closeAllConnections()
+  server.close()
+})
+
+const open = () =>
+  oidcUpstream({
+    name: 'corp',
+    config: { issuerUrl: issuer, clientId: 'us', userInfoOverride: { endpointUrl: `${issuer}/me` } },
+    directory: '/',
+    redirectUri: REDIRECT,
+  })
+const isTextOrAbsent = (value: unknown) => value === undefined || (typeof value === 'string' && value.length <= 16_384)
+
+/** Logs in and refreshes; each gives what it should, or an Error in our own words. */
+async function outcome(upstream: Upstream, what: string): Promise<string> {
+  const callback = new URLSearchParams({ code: 'c', state: CHECKS.state })
+  try {
+    await upstream.authorizationUrl(CHECKS)
+    const { tokens: given, name, email } = await upstream.exchange(callback, CHECKS)
+    assert.ok(given.subject !== '' && given.subject.length <= 256, what)
+    assert.match(given.accessToken, /^[!-~]+$/, what)
+    for (const value of [name, email, given.refreshToken, given.idToken]) assert.ok(isTextOrAbsent(value), what)
+    assert.ok(given.expiresAt === undefined || given.expiresAt > Date.now(), what)
+    assert.ok(given.scopes === undefined || given.scopes.every((scope) => typeof scope === 'string'), what)
+    return 'a login'
+  } catch (error) {
+    return told(error, what)
+  }
+}
+
+function told(error: unknown, what: string): string {
+  if ((error as Error).name === 'Assertion') throw error
+  assert.instance(error, Error, what)
+  const { message } = error as Error
+  assert.ok(message.length < 200 && !message.includes(WORDS), `${what}: ${message}`)
+  return error instanceof UpstreamDenied ? 'denied' : 'an error'
+}
+
+async function judged(path: string, variants: readonly Variant[], isKept: boolean): Promise<Record<string, number>> {
+  const outcomes: Record<string, number> = {}
+  let upstream = open()
+  for (const { text, what } of variants) {
+    odd = { [path]: text }
+    if (!isKept) {
+      await upstream.close()
+      upstream = open()
+    }
+    const found = await outcome(upstream, `${path}: ${what}`)
+    outcomes[found] = (outcomes[found] ?? 0) + 1
+  }
+  odd = {}
+  // It has not been spoilt by what was said before.
+  assert.is(await outcome(isKept ? upstream : open(), 'as it should be'), 'a login')
+  await upstream.close()
+  return outcomes
+}
+
+test('metadata', async () => {
+  const outcomes = await judged('/.well-known/openid-configuration', sampleOf(variantsOf(metadata())), false)
+  assert.ok((outcomes['an error'] ?? 0) > 10, JSON.stringify(outcomes))
+})
+
+test('keys', async () => {
+  const outcomes = await judged('/jwks', sampleOf(variantsOf({ keys: [jwk] })), false)
+  assert.ok((outcomes['an error'] ?? 0) > 10, JSON.stringify(outcomes))
+})
+
+test('tokens', async () => {
+  const outcomes = await judged('/token', variantsOf(await tokens()), true)
+  assert.ok((outcomes['an error'] ?? 0) > 20 && (outcomes['a login'] ?? 0) > 10, JSON.stringify(outcomes))
+})
+
+test('who the user is', async () => {
+  const outcomes = await judged('/me', variantsOf(userInfo), true)
+  assert.ok((outcomes['an error'] ?? 0) > 10 && (outcomes['a login'] ?? 0) > 40, JSON.stringify(outcomes))
+})
+
+test('claims of the ID token', async () => {
+  const good = JSON.parse(Buffer.from((await idToken({})).split('.')[1] ?? '', 'base64url').toString()) as object
+  const variants: Variant[] = []
+  for (const { text, what } of sampleOf(variantsOf({ ...good, name: 'Some Person', email: 'x@example.com' }))) {
+    let claims: object
+    try {
+      claims = JSON.parse(text) as object
+      variants.push({ what, text: JSON.stringify({ ...(await tokens()), id_token: await signed(claims) }) })
+    } catch {
+      // Not what a signer can be given: it is sent as it is, under a signature of something else.
+      const parts = (await idToken({})).split('.')
+      const id_token = [parts[0], Buffer.from(text).toString('base64url'), parts[2]].join('.')
+      variants.push({ what, text: JSON.stringify({ ...(await tokens()), id_token }) })
+    }
+  }
+  const outcomes = await judged('/token', variants, true)
+  assert.ok((outcomes['an error'] ?? 0) > 10 && (outcomes['a login'] ?? 0) > 5, JSON.stringify(outcomes))
+})
+
+const signed = (claims: object) =>
+  new SignJWT(claims as Record<string, unknown>).setProtectedHeader({ alg: 'ES256', kid: 'k' }).sign(privateKey)
+
+test('a refresh', async () => {
+  const upstream = open()
+  try {
+    for (const { text, what } of variantsOf(await tokens())) {
+      odd = { '/token': text }
+      try {
+        const { refreshToken, ...rest } = await upstream.refresh('a-refresh-token')
+        assert.ok(isTextOrAbsent(refreshToken) && refreshToken !== '', what)
+        if ('tokens' in rest) assert.match(rest.tokens.accessToken, /^[!-~]+$/, what)
+        else told(rest.problem, what)
+      } catch (error) {
+        told(error, what)
+      }
+    }
+  } finally {
+    await upstream.close()
+  }
+})
+
+test.run()
