@@ -44,6 +44,7 @@ import { TrustedIssuers } from './provider/trusted-issuers.ts'
 import { statusOf } from './status.ts'
 import { createMemoryStore } from './store/memory-store.ts'
 import type { RecordStore } from './store/record-store.ts'
+import { tryRights } from './store/redis-rights.ts'
 import { createRedisStore } from './store/redis-store.ts'
 
 export type { OwnResource } from './provider/settings.ts'
@@ -277,6 +278,7 @@ function openStores(
   if (redis === undefined) return { store: createMemoryStore(), tokens: createMemoryTokenStore() }
   const client = connectRedis(redisConfigOf(redis, directory), log)
   warnOfEviction(client, log)
+  tryRights(client, prefix)
   const shared = { client, prefix, atReplica: replicaWait(client, log) }
   return { store: createRedisStore(shared), tokens: createRedisTokenStore({ ...shared, secrets }) }
 }

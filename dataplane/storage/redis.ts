@@ -4,6 +4,7 @@ import type { Logger } from 'pino'
 import { secretFile } from '../config/secret-file.ts'
 import { backoffDelay, whole } from '../retry/backoff.ts'
 import { PublicError } from '../server/errors.ts'
+import { logRefusals, noteRefusal } from './refusals.ts'
 
 /** `host:port`, an IPv6 host in brackets. */
 type RedisAddress = string
@@ -49,6 +50,7 @@ export function connectRedis(config: RedisConfig, log: Logger): RedisClient {
     if (!logged.has(error.message)) log.warn({ err: withoutCommand(error) }, 'Redis can’t be reached')
     logged.add(error.message)
   })
+  logRefusals(client, log)
   client.on('ready', () => {
     if (logged.size > 0) log.info('Redis is here again')
     logged.clear()
@@ -67,7 +69,10 @@ export async function withRedis<T>(client: RedisClient, run: (client: RedisClien
     if (client.status !== 'ready') await connected(client)
     return await run(client)
   } catch (cause) {
-    throw cause instanceof PublicError ? cause : unavailable(withoutCommand(cause))
+    if (cause instanceof PublicError) throw cause
+    const error = withoutCommand(cause)
+    noteRefusal(client, error)
+    throw unavailable(error)
   }
 }
 

@@ -14,19 +14,26 @@ export interface ClientBounds {
   readonly now?: () => number
 }
 
-/** Keeps a client by its key and in the list of new ones, by age. Gives 0 where there is no room. */
+/**
+ * Keeps a client by its key and in the list of new ones, by age. Gives 0 where there is no room. What takes memory is
+ * written first: Redis refuses that alone when it is full, and nothing any more once a script has written something.
+ */
 const ADD = `
 local now = tonumber(ARGV[3])
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[4] * 1000)
-while redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[5]) do
-  local oldest = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+local ended = now - ARGV[4] * 1000
+local oldest
+if redis.call('ZCOUNT', KEYS[2], '(' .. ended, '+inf') >= tonumber(ARGV[5]) then
+  oldest = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. ended, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   if now - tonumber(oldest[2]) < tonumber(ARGV[6]) then return 0 end
-  redis.call('DEL', ARGV[7] .. oldest[1])
-  redis.call('ZREM', KEYS[2], oldest[1])
 end
 redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[4])
 redis.call('ZADD', KEYS[2], now, ARGV[1])
 redis.call('EXPIRE', KEYS[2], ARGV[4])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ended)
+if oldest then
+  redis.call('DEL', ARGV[7] .. oldest[1])
+  redis.call('ZREM', KEYS[2], oldest[1])
+end
 return 1`
 
 /** Has a client live on; a new one is one of those that are used from now on. */

@@ -173,6 +173,40 @@ test('a user of Redis with the keys and categories that docs name', async () => 
   assert.not.ok(said.some((text) => text.includes(password)))
 })
 
+for (const [what, settings, said] of [
+  ['a user who may run no scripts', `user portico on >${password} ~portico:* &portico:* +@all -@scripting`, /NOPERM/],
+  ['a user of other keys', `user portico on >${password} ~other:* &portico:* +@all`, /NOPERM|ACL failure|script can't/],
+  [
+    'a user who may not write',
+    `user portico on >${password} ~portico:* &portico:* +@all -@write`,
+    /NOPERM|ACL failure|script can't/,
+  ],
+] as const)
+  test(`${what} is told in the log, before anybody logs in`, async () => {
+    const redis = await startRedis({ settings: ['user default off', settings] })
+    cleanups.push(redis.stop)
+    const server = await serve({ addresses: [redis.address], usernameFile: 'username', passwordFile: 'password' })
+    const refusals = () => server.gateway.lines.filter(({ msg }) => String(msg).includes('Redis refuses'))
+    await eventually('it is said', () => refusals().length > 0)
+    assert.match(JSON.stringify(refusals()[0]), said)
+    assert.not.match(JSON.stringify(refusals()), password)
+    assert.is(
+      await refusal(new TestClient(server.issuer).post('register', '{"redirect_uris":["https://a.example/"]}')),
+      '503 temporarily_unavailable',
+    )
+  })
+
+test('a Redis without memory is told in the log once, and goes on when it has some', async () => {
+  const redis = await startRedis({ settings: ['maxmemory 1', 'maxmemory-policy noeviction'] })
+  cleanups.push(redis.stop)
+  const server = await serve({ addresses: [redis.address] })
+  const register = () => new TestClient(server.issuer).post('register', '{"redirect_uris":["https://a.example/"]}')
+  for (let count = 0; count < 2; count++) assert.is(await refusal(register()), '503 temporarily_unavailable')
+  assert.is(messages(server.gateway.lines).filter((text) => text.includes('Redis refuses')).length, 1)
+  await asked(redis, (commands) => commands.config('SET', 'maxmemory', '0'))
+  assert.is((await register()).status, 201)
+})
+
 for (const [policy, limit, isWarned] of [
   ['allkeys-lru', '100mb', true],
   ['volatile-ttl', '100mb', true],
