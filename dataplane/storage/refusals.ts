@@ -1,5 +1,5 @@
+import type { EventEmitter } from 'node:events'
 import type { Logger } from 'pino'
-import type { RedisClient } from './redis.ts'
 
 /** Codes of Redis that do not pass by themselves: somebody has to mend its settings, or the rights of our user there. */
 const LASTING = /\b(?:NOPERM|OOM|MISCONF|NOAUTH|WRONGPASS)\b|ACL failure|executing the script can't/
@@ -8,12 +8,12 @@ const EVENT = 'refusal'
 const QUIET_MS = 60_000
 
 /** Tells whoever follows the client that Redis has refused a command for good. Other errors are none of these. */
-export function noteRefusal(client: RedisClient, error: Error): void {
+export function noteRefusal(client: Pick<EventEmitter, 'emit'>, error: Error): void {
   if (LASTING.test(error.message)) client.emit(EVENT, error)
 }
 
 /** Says in the log what Redis refuses for good: callers are only told that it does not work at the moment. */
-export function logRefusals(client: RedisClient, log: Pick<Logger, 'error'>): void {
+export function logRefusals(client: Pick<EventEmitter, 'on'>, log: Pick<Logger, 'error'>): void {
   const saidAt = new Map<string, number>()
   client.on(EVENT, (error: Error) => {
     const [code = ''] = LASTING.exec(error.message) ?? []

@@ -38,7 +38,17 @@ interface StartOptions {
   prepare?(directory: string): Promise<void>
 }
 
+/** Somebody else may take the port between its choice and its use: then another one is tried. */
 export async function startAuthServer(options: StartOptions = {}): Promise<AuthServerUnderTest> {
+  for (let left = 4; ; left--)
+    try {
+      return await startOnce(options)
+    } catch (error) {
+      if (left === 0 || !/^port \d+ is taken/.test((error as Error).message)) throw error
+    }
+}
+
+async function startOnce(options: StartOptions): Promise<AuthServerUnderTest> {
   const port = await freePort()
   const { providers = ['corp'], path = '', origin = `http://127.0.0.1:${port}` } = options
   const issuer = `${origin}${path}`
@@ -78,7 +88,11 @@ export async function startAuthServer(options: StartOptions = {}): Promise<AuthS
       await writeFile(join(directory, secretFileOf(index)), client.secret)
     await options.prepare?.(directory)
   }
-  const gateway = await startGateway(config(), prepare, undefined, `127.0.0.1:${port}`)
+  const closeUpstreams = () => Promise.all(upstreams.map((provider) => provider.close()))
+  const gateway = await startGateway(config(), prepare, undefined, `127.0.0.1:${port}`).catch(async (error) => {
+    await closeUpstreams()
+    throw error
+  })
   return {
     issuer,
     resource,
@@ -88,7 +102,7 @@ export async function startAuthServer(options: StartOptions = {}): Promise<AuthS
     config,
     async close() {
       await gateway.close()
-      await Promise.all(upstreams.map((provider) => provider.close()))
+      await closeUpstreams()
     },
   }
 }

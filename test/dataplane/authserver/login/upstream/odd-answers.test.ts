@@ -55,7 +55,10 @@ async function answerOf(path: string): Promise<string> {
 
 test.before(async () => {
   server = createServer((req, res) => {
-    answerOf(req.url ?? '').then((text) => res.writeHead(200, { 'content-type': 'application/json' }).end(text))
+    answerOf(req.url ?? '').then(
+      (text) => res.writeHead(200, { 'content-type': 'application/json' }).end(text),
+      () => res.destroy(),
+    )
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
