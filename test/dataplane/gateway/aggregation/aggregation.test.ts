@@ -20,6 +20,7 @@ function catalogOf(
   const shown = Object.entries(backends).map(([name, tools]) => ({
     name,
     tools: readToolPage(`{"result":{"tools":[${tools.join(',')}]}}`).tools,
+    callOperationOf: () => undefined,
   }))
   return buildCatalog({ role, aggregation }, shown as unknown as Backend[])
 }

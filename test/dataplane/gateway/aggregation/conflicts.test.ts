@@ -9,7 +9,11 @@ import { answer, type RawServer, startRawServer, tool } from '../../../support/s
 type Aggregation = NonNullable<TestConfig['aggregation']>
 
 const backend = (name: string, tools: readonly string[]) =>
-  ({ name, tools: tools.map((tool) => ({ name: tool, text: `{"name":"${tool}"}`, paramHeaders: [] })) }) as never
+  ({
+    name,
+    tools: tools.map((tool) => ({ name: tool, text: `{"name":"${tool}"}`, paramHeaders: [] })),
+    callOperationOf: () => undefined,
+  }) as never
 
 const alpha = backend('alpha', ['same', 'a'])
 const beta = backend('beta', ['same', 'b'])
