@@ -227,6 +227,32 @@ test('a call counts under the name of the tool that is called', async () => {
   assert.not.ok((await call('modern', url, 'call_tool', { name: 'b_x17' })).json.result.isError)
 })
 
+test('a composite tool is found and called, and each call of its steps counts', async () => {
+  const compositeTools: TestConfig['compositeTools'] = [
+    {
+      name: 'tell_weather',
+      description: 'Looks at the sky and writes a postcard.',
+      steps: [
+        { id: 'look', type: 'tool', tool: 'b.getWeather', arguments: { city: 'Bern' } },
+        { id: 'send', type: 'tool', tool: 'b.send_mail', arguments: { recipient: 'Ada' }, dependsOn: ['look'] },
+      ],
+    },
+  ]
+  const { url } = await start({
+    compositeTools,
+    rateLimiting: { tools: [{ name: 'b_send_mail', shared: { maxTokens: 1, refillPeriod: '1h' } }] },
+  })
+  for (const era of eras) assert.is((await find(url, 'postcard', {}, {}, era))[0], 'tell_weather')
+  const made = async () => (await call('modern', url, 'call_tool', { name: 'tell_weather', arguments: {} })).json.result
+  const before = backend('modern').calls('tools/call').length
+  assert.not.ok((await made()).isError)
+  assert.is(backend('modern').calls('tools/call').length - before, 2)
+  const limited = await made()
+  assert.is(limited.isError, true)
+  assert.match(limited.content[0].text, 'send')
+  assert.is(backend('modern').calls('tools/call').length - before, 3, 'the second postcard is not sent')
+})
+
 test('the index follows the catalog', async () => {
   const server: McpTestServer = await startMcpServer({ mode: 'sessions' })
   cleanups.push(() => server.close())
