@@ -6,7 +6,8 @@
  * Usage: bundle.ts [another folder than dist]
  *
  * The policy engine is a CommonJS module that reads a file beside itself: both are copied as they are. Conditions on claims
- * are compiled where nothing can be waited for, by a module that few gateways need: it is a file of its own to `require`.
+ * are compiled, and Redis is connected to, where nothing can be waited for, by modules that few gateways need: each is a
+ * file of its own to `require`.
  *
  * A worker is found by its spelling in the source, `new URL('./worker.ts', import.meta.url)`, and rewritten to the
  * name of its bundle.
@@ -38,22 +39,24 @@ const BOM_FILE = 'sbom.cdx.json'
 const ENGINE = '@cedar-policy/cedar-wasm/nodejs'
 const ENGINE_FILE = 'cedar_wasm.cjs'
 
-const CONDITIONS = '@marcbachmann/cel-js'
-const CONDITIONS_FILE = 'cel-js.cjs'
+/** Packages that are loaded by `require` when they are needed, and their files. */
+const REQUIRED = { '@marcbachmann/cel-js': 'cel-js.cjs', ioredis: 'ioredis.cjs' }
 
 const pointToBundles: Plugin = {
   name: 'workers',
   setup(builder) {
-    builder.onLoad({ filter: /\/(cli|operator|dataplane)\/.*\.ts$/ }, ({ path }) => ({
-      loader: 'ts',
-      contents: readFileSync(path, 'utf8')
-        .replaceAll(
-          WORKER,
-          (_, target: string) => `new URL('./${bundleName(resolve(dirname(path), target))}.js', import.meta.url)`,
-        )
-        .replaceAll(`const PACKAGE = '${ENGINE}'`, `const PACKAGE = './${ENGINE_FILE}'`)
-        .replaceAll(`const PACKAGE = '${CONDITIONS}'`, `const PACKAGE = './${CONDITIONS_FILE}'`),
-    }))
+    builder.onLoad({ filter: /\/(cli|operator|dataplane)\/.*\.ts$/ }, ({ path }) => {
+      const source = readFileSync(path, 'utf8').replaceAll(
+        WORKER,
+        (_, target: string) => `new URL('./${bundleName(resolve(dirname(path), target))}.js', import.meta.url)`,
+      )
+      const files = Object.entries({ ...REQUIRED, [ENGINE]: ENGINE_FILE })
+      const contents = files.reduce(
+        (text, [name, file]) => text.replaceAll(`const PACKAGE = '${name}'`, `const PACKAGE = './${file}'`),
+        source,
+      )
+      return { loader: 'ts', contents }
+    })
   },
 }
 
@@ -82,23 +85,27 @@ const result = await build({
     js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
   },
 })
-const conditions = await build({
-  absWorkingDir: root,
-  stdin: { contents: `module.exports = require('${CONDITIONS}')`, resolveDir: root },
-  outfile: join(outdir, CONDITIONS_FILE),
-  bundle: true,
-  format: 'cjs',
-  platform: 'node',
-  target: 'node24',
-  minifySyntax: true,
-  keepNames: true,
-  metafile: true,
-  logLevel: 'warning',
-})
+const required = await Promise.all(
+  Object.entries(REQUIRED).map(([name, file]) =>
+    build({
+      absWorkingDir: root,
+      stdin: { contents: `module.exports = require('${name}')`, resolveDir: root },
+      outfile: join(outdir, file),
+      bundle: true,
+      format: 'cjs',
+      platform: 'node',
+      target: 'node24',
+      minifySyntax: true,
+      keepNames: true,
+      metafile: true,
+      logLevel: 'warning',
+    }),
+  ),
+)
 const engine = join(root, 'node_modules', ENGINE, 'cedar_wasm')
 copyFileSync(`${engine}.js`, join(outdir, ENGINE_FILE))
 copyFileSync(`${engine}_bg.wasm`, join(outdir, 'cedar_wasm_bg.wasm'))
-const shipped = [result, conditions].flatMap(({ metafile }) =>
+const shipped = [result, ...required].flatMap(({ metafile }) =>
   Object.values(metafile.outputs).flatMap(({ inputs }) =>
     Object.keys(inputs).filter((path) => inputs[path]?.bytesInOutput),
   ),

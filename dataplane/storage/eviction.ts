@@ -1,6 +1,5 @@
-import { Cluster } from 'ioredis'
 import type { Logger } from 'pino'
-import type { RedisClient } from './redis.ts'
+import { isCluster, type RedisClient } from './redis.ts'
 
 /**
  * Warns, whenever a connection is made, where Redis drops keys once its memory is full: it would drop registered clients
@@ -8,7 +7,7 @@ import type { RedisClient } from './redis.ts'
  */
 export function warnOfEviction(client: RedisClient, log: Logger): void {
   let isRefused = false
-  const servers = () => (client instanceof Cluster ? client.nodes('master') : [client])
+  const servers = () => (isCluster(client) ? client.nodes('master') : [client])
   client.on('ready', () => {
     for (const server of servers())
       server.info('memory').then(

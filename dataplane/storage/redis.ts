@@ -1,5 +1,6 @@
+import { createRequire } from 'node:module'
 import { type ConnectionOptions, getCACertificates } from 'node:tls'
-import { Cluster, Redis, type RedisOptions } from 'ioredis'
+import type { Cluster, Redis, RedisOptions } from 'ioredis'
 import type { Logger } from 'pino'
 import { secretFile } from '../config/secret-file.ts'
 import { backoffDelay, whole } from '../retry/backoff.ts'
@@ -37,6 +38,13 @@ export interface RedisConfig {
 }
 
 export type RedisClient = Redis | Cluster
+
+export const isCluster = (client: RedisClient): client is Cluster => client.isCluster
+
+const PACKAGE = 'ioredis'
+const require = createRequire(import.meta.url)
+/** Loaded with the first connection: it takes 11 MiB, and most gateways have no Redis. */
+const ioredis = () => require(PACKAGE) as typeof import('ioredis')
 
 /**
  * Makes all Redis connections. Nothing is connected before the first command. While Redis is unreachable a command fails
@@ -126,6 +134,7 @@ function single(config: RedisConfig): Redis {
   const [first, ...others] = config.addresses.map(hostAndPort)
   if (first === undefined) throw new TypeError('no address of Redis')
   const options = optionsOf(config)
+  const { Redis } = ioredis()
   const redis =
     config.mode === 'sentinel'
       ? new Redis({
@@ -143,6 +152,7 @@ function single(config: RedisConfig): Redis {
 }
 
 function cluster(config: RedisConfig): Cluster {
+  const { Cluster } = ioredis()
   const cluster = new Cluster(config.addresses.map(hostAndPort), {
     redisOptions: optionsOf({ ...config, db: 0 }),
     clusterRetryStrategy: backoff,

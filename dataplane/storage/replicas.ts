@@ -1,6 +1,5 @@
-import { Cluster } from 'ioredis'
 import type { Logger } from 'pino'
-import { type RedisClient, withRedis } from './redis.ts'
+import { isCluster, type RedisClient, withRedis } from './redis.ts'
 
 /** Longest wait for a replica. The connection carries nothing else meanwhile, so it is short. */
 const LONGEST_WAIT_MS = 100
@@ -14,7 +13,7 @@ const GIVEN_UP_MS = 5_000
  * nothing takes the place of, is not asked.
  */
 export function replicaWait(client: RedisClient, log: Logger): (key: string) => Promise<void> {
-  const takesOver = client instanceof Cluster || client.options.sentinels != null
+  const takesOver = isCluster(client) || client.options.sentinels != null
   if (!takesOver) return async () => undefined
   let askAgainAt = 0
   let isWarned = false

@@ -75,6 +75,26 @@ test('a gateway loads nothing of the operator, of the CRDs, of the Kubernetes cl
   )
 })
 
+/** What the configuration of a plain proxy uses none of. */
+const UNUSED =
+  /ioredis|cedar|oidc-provider|openid-client|opentelemetry|cel-js|aws4|dataplane\/(authserver|telemetry\/sdk|registry)/
+
+test('a proxy loads nothing that its configuration does not use', async () => {
+  const config = gatewayConfig
+    .replace('role: gateway', 'role: proxy')
+    .replace('[]', '[{name: b, url: http://127.0.0.1:9/mcp}]')
+  using folder = temporaryFolder({ 'gateway.yaml': config })
+  const file = join(folder.path, 'gateway.yaml')
+  const args = ['serve', 'gateway', '--config', file, '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
+  // It has looked for its backend by then.
+  const modules = await modulesOf(args, (output) => output.includes('"msg":"no list of tools"'))
+  assert.ok(modules.includes('dataplane/gateway/index.ts'))
+  assert.equal(
+    modules.filter((module) => UNUSED.test(module)),
+    [],
+  )
+})
+
 test('a registry loads nothing of the operator, of the CRDs, of the Kubernetes client or of the gateway', async () => {
   const catalog = JSON.stringify({ data: { servers: [] } })
   using folder = temporaryFolder({ 'registry.yaml': registryConfig, 'r.json': catalog })

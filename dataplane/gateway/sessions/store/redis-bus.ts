@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { Cluster } from 'ioredis'
 import type { Logger } from 'pino'
 import { isObject } from '../../../../crds/shared/json.ts'
-import type { RedisClient } from '../../../storage/redis.ts'
+import { isCluster, type RedisClient } from '../../../storage/redis.ts'
 import type { BusKind, BusMessage, SessionBus } from './bus.ts'
 import { isBusMessage } from './bus-shape.ts'
 
@@ -35,7 +34,7 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
     }
   })
   // ioredis would subscribe again by itself and leave a refusal to nobody, which ends the process.
-  if (!(subscriber instanceof Cluster)) subscriber.options.autoResubscribe = false
+  if (!isCluster(subscriber)) subscriber.options.autoResubscribe = false
   let again: NodeJS.Timeout | undefined
   const subscribe = (): void => {
     clearTimeout(again)
@@ -54,7 +53,7 @@ export function createRedisBus({ client, subscriber, prefix, log }: RedisBusOpti
   async function publish(message: BusMessage, to: string | undefined): Promise<boolean> {
     const receivers = await client.publish(to === undefined ? all : channelOf(to), JSON.stringify([replica, message]))
     // In a Cluster the number is that of one node alone.
-    return receivers > 0 || client instanceof Cluster
+    return receivers > 0 || isCluster(client)
   }
 
   const send: SessionBus['send'] = (message, to) =>
