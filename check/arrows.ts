@@ -43,7 +43,7 @@ export const rooms: readonly Room[] = [
   { path: 'dataplane/net', mayImport: ['dataplane/config'] },
   {
     path: 'dataplane/storage',
-    mayImport: ['crds/shared', 'dataplane/config', 'dataplane/retry', 'dataplane/server'],
+    mayImport: ['crds/shared', 'dataplane/config', 'dataplane/retry', 'dataplane/server', 'dataplane/telemetry'],
   },
   { path: 'dataplane/upstream-tokens', mayImport: ['crds/shared', 'dataplane/storage'] },
   {

@@ -1,14 +1,7 @@
-import type { MetricDescription, Reading } from '../telemetry/metrics/family.ts'
+import { gauge, type Reading } from '../telemetry/metrics/family.ts'
 import type { Measured } from '../telemetry/metrics/metrics.ts'
 import type { Configuration } from './settings/configuration.ts'
 import type { Scheduler } from './sync/scheduler.ts'
-
-const gauge = (name: string, unit: string, description: string): MetricDescription => ({
-  name,
-  unit,
-  description,
-  type: 'gauge',
-})
 
 const succeeded = gauge(
   'portico.source.last_success.timestamp',

@@ -5,6 +5,7 @@ import type { Logger } from 'pino'
 import { secretFile } from '../config/secret-file.ts'
 import { backoffDelay, whole } from '../retry/backoff.ts'
 import { PublicError } from '../server/errors.ts'
+import type { Observe, Operation } from '../telemetry/observe.ts'
 import { logRefusals, noteRefusal } from './refusals.ts'
 
 /** `host:port`, an IPv6 host in brackets. */
@@ -48,10 +49,12 @@ const ioredis = () => require(PACKAGE) as typeof import('ioredis')
 
 /**
  * Makes all Redis connections. Nothing is connected before the first command. While Redis is unreachable a command fails
- * after one retry instead of waiting; reconnecting goes on in the background with back-off, up to 2 s.
+ * after one retry instead of waiting; reconnecting goes on in the background with back-off, up to 2 s. What `withRedis`
+ * asks of it is reported to `observe`.
  */
-export function connectRedis(config: RedisConfig, log: Logger): RedisClient {
+export function connectRedis(config: RedisConfig, log: Logger, observe?: Observe): RedisClient {
   const client = config.mode === 'cluster' ? cluster(config) : single(config)
+  if (observe !== undefined) observers.set(client, observe)
   const logged = new Set<string>()
   // Without a listener ioredis prints to the console. A line for each reason of an outage, not for each attempt.
   client.on('error', (error: Error) => {
@@ -73,16 +76,24 @@ export { redisKeyPrefix } from '../config/redis.ts'
  * is known to be unreachable it fails at once instead of queueing.
  */
 export async function withRedis<T>(client: RedisClient, run: (client: RedisClient) => Promise<T>): Promise<T> {
+  const observed = observers.get(client)?.(ASKED)
   try {
     if (client.status !== 'ready') await connected(client)
-    return await run(client)
+    const result = await run(client)
+    observed?.end({ result: 'ok' })
+    return result
   } catch (cause) {
+    observed?.end({ result: 'error', code: cause instanceof PublicError ? cause.code : 'unavailable' })
     if (cause instanceof PublicError) throw cause
     const error = withoutCommand(cause)
     noteRefusal(client, error)
     throw unavailable(error)
   }
 }
+
+/** Whom to tell what a client is asked. */
+const observers = new WeakMap<RedisClient, Observe>()
+const ASKED: Operation = { kind: 'store', name: 'redis' }
 
 /** Attempts to connect that are under way: all who wait for one share it, and its listeners. */
 const attempts = new WeakMap<RedisClient, Promise<void>>()

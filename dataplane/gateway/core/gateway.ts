@@ -130,7 +130,7 @@ export class Gateway implements View {
     })
     this.#setupOptions = { ...options, issuers: new Issuers() }
     this.setup = setUp(loaded, this.#setupOptions)
-    const storage = openSessionStorage(loaded.config, loaded.directory, options.log)
+    const storage = openSessionStorage(loaded.config, loaded.directory, options.log, options.observe)
     this.#storage = new StorageFollower({
       key: storageKey(loaded.config, loaded.directory),
       log: options.log,
@@ -166,7 +166,9 @@ export class Gateway implements View {
     this.setup = setUp(loaded, this.#setupOptions, before)
     if (before.authenticate !== this.setup.authenticate) this.#retired.add(before.authenticate)
     const { config, directory } = loaded
-    this.#storage.follow(storageKey(config, directory), () => openSessionStorage(config, directory, this.log))
+    this.#storage.follow(storageKey(config, directory), () =>
+      openSessionStorage(config, directory, this.log, this.observe),
+    )
     this.#follow()
   }
 

@@ -1,16 +1,9 @@
 import type { BackendStatus } from '../../config/status.ts'
-import type { MetricDescription, Reading } from '../../telemetry/metrics/family.ts'
+import { gauge, type MetricDescription, type Reading } from '../../telemetry/metrics/family.ts'
 import type { Measured } from '../../telemetry/metrics/metrics.ts'
 import type { Decisions } from '../access/decisions.ts'
 import type { Backend } from '../backends/backend/backend.ts'
 import type { Gateway } from './gateway.ts'
-
-const gauge = (name: string, unit: string, description: string): MetricDescription => ({
-  name,
-  unit,
-  description,
-  type: 'gauge',
-})
 
 const sessions = gauge('portico.sessions', '{session}', 'Open sessions with clients that this replica knows.')
 const streams = gauge('portico.streams', '{stream}', 'Open streams of events to clients.')

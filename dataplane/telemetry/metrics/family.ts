@@ -9,6 +9,20 @@ export interface MetricDescription {
   readonly type: 'counter' | 'gauge' | 'histogram'
 }
 
+export const gauge = (name: string, unit: string, description: string): MetricDescription => ({
+  name,
+  unit,
+  description,
+  type: 'gauge',
+})
+
+export const counter = (name: string, unit: string, description: string): MetricDescription => ({
+  name,
+  unit,
+  description,
+  type: 'counter',
+})
+
 /** A value that is known when it is asked for: of a gauge, or of a counter that is kept elsewhere. */
 export interface Reading {
   readonly metric: MetricDescription

@@ -1,19 +1,6 @@
 import { type IntervalHistogram, monitorEventLoopDelay, performance } from 'node:perf_hooks'
 import { getHeapStatistics } from 'node:v8'
-import type { MetricDescription, Reading } from './family.ts'
-
-const gauge = (name: string, unit: string, description: string): MetricDescription => ({
-  name,
-  unit,
-  description,
-  type: 'gauge',
-})
-const counter = (name: string, unit: string, description: string): MetricDescription => ({
-  name,
-  unit,
-  description,
-  type: 'counter',
-})
+import { counter, gauge, type Reading } from './family.ts'
 
 // Names of the semantic conventions for processes, Node.js and V8.
 const cpuTime = counter('process.cpu.time', 's', 'Processor time that has been used.')

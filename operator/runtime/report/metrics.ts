@@ -1,4 +1,4 @@
-import type { MetricDescription, Reading } from '../../../dataplane/telemetry/metrics/family.ts'
+import { counter, gauge, type MetricDescription, type Reading } from '../../../dataplane/telemetry/metrics/family.ts'
 import { Metrics } from '../../../dataplane/telemetry/metrics/metrics.ts'
 import { ProcessMeter } from '../../../dataplane/telemetry/metrics/process.ts'
 import { type PrometheusText, prometheusText } from '../../../dataplane/telemetry/metrics/prometheus.ts'
@@ -28,25 +28,18 @@ export interface OperatorMetrics {
 /** In seconds: a reconcile is a few requests, one of them may wait. */
 const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-const gauge = (name: string, unit: string, description: string): MetricDescription => ({
-  name: `portico.operator.${name}`,
-  unit,
-  description,
-  type: 'gauge',
-})
-const counter = (name: string, unit: string, description: string): MetricDescription => ({
-  ...gauge(name, unit, description),
-  type: 'counter',
-})
-
-const leadingMetric = gauge('leading', '', 'Whether this replica holds the lease.')
-const objectsMetric = gauge('objects', '{object}', 'Objects by kind and Ready condition.')
-const depth = gauge('queue.depth', '{key}', 'Keys that wait.')
-const delayed = gauge('queue.delayed', '{key}', 'Keys that wait for a retry.')
-const working = gauge('queue.working', '{key}', 'Keys being worked on.')
-const lists = counter('watch.lists', '{list}', 'Full lists read.')
-const failures = counter('watch.failures', '{failure}', 'Watches and lists that failed.')
-const lastSeen = gauge('watch.last_seen', 's', 'When the watch last heard of the API server (Unix time).')
+const leadingMetric = gauge('portico.operator.leading', '', 'Whether this replica holds the lease.')
+const objectsMetric = gauge('portico.operator.objects', '{object}', 'Objects by kind and Ready condition.')
+const depth = gauge('portico.operator.queue.depth', '{key}', 'Keys that wait.')
+const delayed = gauge('portico.operator.queue.delayed', '{key}', 'Keys that wait for a retry.')
+const working = gauge('portico.operator.queue.working', '{key}', 'Keys being worked on.')
+const lists = counter('portico.operator.watch.lists', '{list}', 'Full lists read.')
+const failures = counter('portico.operator.watch.failures', '{failure}', 'Watches and lists that failed.')
+const lastSeen = gauge(
+  'portico.operator.watch.last_seen',
+  's',
+  'When the watch last heard of the API server (Unix time).',
+)
 // The names that Prometheus client libraries give these two, for dashboards of Go programs.
 const cpu: MetricDescription = {
   name: 'process.cpu',

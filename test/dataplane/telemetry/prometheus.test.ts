@@ -7,6 +7,7 @@ import { type GatewayUnderTest, startGateway, type TestConfig } from '../../supp
 import { postModern } from '../../support/gateway/post.ts'
 import { startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
 import { type Scraped, scrape } from '../../support/network/prometheus-text.ts'
+import { startRedis } from '../../support/network/redis-server.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
 
 const SLOW_MS = 120
@@ -209,6 +210,32 @@ test('off it is not found; it is switched without a restart, and a backend that 
   assert.is((await scrape(served.adminUrl)).value(`${SERVER}_count`, METHOD), 2)
   await served.configure(configOf({ prometheus: { enabled: false } }))
   await eventually('they are off', async () => (await status()) === 404)
+})
+
+test('what Redis is asked is counted, and that it was away', async () => {
+  const redis = await startRedis()
+  try {
+    const sessionStorage = { redis: { addresses: [redis.address] } }
+    const served = await started(configOf({ prometheus: { enabled: true } }, { sessionStorage }))
+    const asked = async (error?: string) =>
+      (await scrape(served.adminUrl)).samples.find(
+        ({ name, labels }) => name === 'db_client_operation_duration_seconds_count' && labels['error_type'] === error,
+      )
+    await eventually('it has been asked', async () => ((await asked())?.value ?? 0) > 0)
+    assert.is((await asked())?.labels['db_system_name'], 'redis')
+    await redis.stop()
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'c', version: '1' } }
+    await eventually('it was away', async () => {
+      await fetch(served.url, {
+        method: 'POST',
+        headers: { accept: 'application/json, text/event-stream', 'content-type': 'application/json' },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }),
+      })
+      return ((await asked('unavailable'))?.value ?? 0) > 0
+    })
+  } finally {
+    await redis.stop()
+  }
 })
 
 test.run()

@@ -4,6 +4,7 @@ import { redisKeyPrefix } from '../../../config/redis.ts'
 import { PromptRedis } from '../../../storage/prompt-redis.ts'
 import { connectRedis, withRedis } from '../../../storage/redis.ts'
 import { redisConfigOf } from '../../../storage/redis-config.ts'
+import type { Observe } from '../../../telemetry/observe.ts'
 import type { Buckets } from '../../rate-limits/buckets.ts'
 import { RedisBuckets } from '../../rate-limits/redis-buckets.ts'
 import type { SessionBus } from './bus.ts'
@@ -32,7 +33,12 @@ const TTL_MS = 30 * 60_000
 const CHECK_MS = 10_000
 
 /** The storage that a configuration asks for. Redis is connected when it is first needed. */
-export function openSessionStorage(config: GatewayConfig, directory: string, log: Logger): SessionStorage {
+export function openSessionStorage(
+  config: GatewayConfig,
+  directory: string,
+  log: Logger,
+  observe?: Observe,
+): SessionStorage {
   const { sessionStorage, role, namespace, name } = config
   const redis = sessionStorage?.redis
   if (redis === undefined) {
@@ -44,7 +50,7 @@ export function openSessionStorage(config: GatewayConfig, directory: string, log
   }
   const prefix = sessionStorage?.keyPrefix ?? redisKeyPrefix({ kind: role ?? 'gateway', namespace, name })
   const settings = redisConfigOf(redis, directory)
-  const client = connectRedis(settings, log)
+  const client = connectRedis(settings, log, observe)
   const bus = createRedisBus({ client, subscriber: connectRedis(settings, log), prefix, log })
   const store = createRedisStore({ client, bus, prefix, ttlMs: TTL_MS })
   return {
