@@ -40,6 +40,10 @@ export const rooms: readonly Room[] = [
   { path: 'dataplane/retry', mayImport: [] },
   { path: 'dataplane/telemetry', mayImport: ['dataplane/config'] },
   { path: 'dataplane/server', mayImport: ['dataplane/config'] },
+  {
+    path: 'dataplane/audit',
+    mayImport: ['crds/shared', 'dataplane/config', 'dataplane/server', 'dataplane/identity'],
+  },
   { path: 'dataplane/net', mayImport: ['dataplane/config'] },
   {
     path: 'dataplane/storage',
@@ -73,6 +77,7 @@ export const rooms: readonly Room[] = [
     mayImport: [
       'crds/shared',
       'dataplane/config',
+      'dataplane/audit',
       ...(path === 'dataplane/gateway' ? ['dataplane/policy'] : []),
       'dataplane/retry',
       'dataplane/telemetry',

@@ -4,6 +4,7 @@ import { ENDPOINT_PREFIX } from '../../crds/shared/gateway/endpoint-prefix.ts'
 import { failureDefaults } from '../../crds/shared/gateway/failure-defaults.ts'
 import { rateLimiting } from '../../crds/shared/gateway/rate-limits.ts'
 import { duration } from '../../crds/shared/schema.ts'
+import { gatewayAuditSchema } from './audit/audit.ts'
 import { authServer } from './auth-server.ts'
 import { credential } from './credential.ts'
 import { authz } from './gateway-authz.ts'
@@ -261,6 +262,7 @@ export const gatewayConfigSchema = Type.Object(
     ),
     failureHandling: Type.Optional(failureHandling),
     telemetry: Type.Optional(telemetrySchema),
+    audit: Type.Optional(gatewayAuditSchema),
     logLevel: Type.Optional(Type.Enum(['debug', 'info', 'warn', 'error'], { type: 'string', default: 'info' })),
   },
   strict,

@@ -1,4 +1,5 @@
 import Type, { type Static } from 'typebox'
+import { auditSchema } from './audit/audit.ts'
 import { authSchema } from './registry-auth.ts'
 import { claims } from './registry-claims.ts'
 import { databaseSchema } from './registry-database.ts'
@@ -13,7 +14,6 @@ import { telemetrySchema } from './telemetry/telemetry.ts'
  */
 
 const strict = { additionalProperties: false }
-const notYet = (...names: readonly string[]) => ({ ...strict, notYet: names })
 
 export { DEFAULT_INTERVAL, type SourceConfig } from './registry-source.ts'
 
@@ -85,8 +85,9 @@ export const registryConfigSchema = Type.Object(
     limits: Type.Optional(limits),
     database: Type.Optional(databaseSchema),
     telemetry: Type.Optional(telemetrySchema),
+    audit: Type.Optional(auditSchema),
   },
-  notYet('audit'),
+  strict,
 )
 
 export type RegistryConfig = Static<typeof registryConfigSchema>

@@ -131,6 +131,7 @@ const source = Type.Object({
 const registryStatus = Type.Object({
   config,
   refused,
+  problems: Type.Array(problem),
   registries: Type.Array(Type.Unknown()),
   sources: Type.Array(source),
 })

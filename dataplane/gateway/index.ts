@@ -5,20 +5,20 @@ import type { Level, Logger } from 'pino'
 import manifest from '../../package.json' with { type: 'json' }
 import { checkGateway } from '../config/check/gateway.ts'
 import { type GatewayConfig, gatewayConfigSchema } from '../config/gateway.ts'
-import { findingLine, type Loaded } from '../config/load.ts'
+import type { Loaded } from '../config/load.ts'
 import { watchConfig } from '../config/watch.ts'
 import type { UpstreamTokens } from '../credentials/index.ts'
 import { adminApp } from '../server/admin.ts'
 import { type Listener, listen } from '../server/listen.ts'
 import { createLog } from '../server/log.ts'
 import type { Observe } from '../telemetry/observe.ts'
-import type { ExportTimes, TelemetryConfig } from '../telemetry/options.ts'
-import { Telemetry } from '../telemetry/telemetry.ts'
+import type { ExportTimes } from '../telemetry/options.ts'
 import { addGatewayRoutes } from './admin-routes.ts'
 import { Gateway } from './core/gateway.ts'
 import { measureGateway } from './core/measure.ts'
 import { connectionLimit } from './limits/memory-limits.ts'
 import { isToEndpoint, publicApp, serveEndpoint } from './public-app.ts'
+import { Reporting } from './reporting.ts'
 import { OwnIssuer } from './request/own-issuer.ts'
 
 interface ServeGatewayOptions {
@@ -61,9 +61,10 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   const { configFile, memoryBytes, upstreamTokens } = options
   const log = options.log ?? createLog({ name: 'gateway', level: 'info' })
   const measure = () => (gateway === undefined ? { readings: [] } : measureGateway(gateway))
-  const telemetry = new Telemetry({ ...options.exports, role: 'gateway', version: manifest.version, log, measure })
-  const observe = options.observe ?? telemetry.observe
-  const own = { version: manifest.version, log, observe, memoryBytes, ownIssuer: new OwnIssuer(log, upstreamTokens) }
+  const reporting = new Reporting(log, { ...options, measure })
+  const { observe, audit } = reporting
+  const ownIssuer = new OwnIssuer(log, upstreamTokens)
+  const own = { version: manifest.version, log, observe, audit, memoryBytes, ownIssuer }
   const stop = new AbortController()
   // Listeners come first: what a configuration puts in force names the address that is really listened on.
   let gateway: Gateway | undefined
@@ -74,7 +75,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
     onConfig: (next) => inForce(next),
     onRefused(findings) {
       running().refused = findings
-      log.error({ findings: findings.map(findingLine) }, 'the new configuration is refused, the old one serves')
+      reporting.refused(findings)
     },
     signal: stop.signal,
   })
@@ -87,7 +88,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
       isProxied: () => gateway?.setup.config.trustProxyHeaders === true,
     })
     listeners.push(listener)
-    await telemetry.apply(telemetryOf(loaded))
+    await reporting.apply(loaded)
     gateway = new Gateway(loaded, { ...own, listenerUrl: listener.url })
     if (options.log === undefined) {
       log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
@@ -95,7 +96,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
     }
     app = publicApp(gateway)
     listeners.push(
-      await listen(addGatewayRoutes(probesAndStatus(running, telemetry), running).fetch, options.adminListen),
+      await listen(addGatewayRoutes(probesAndStatus(running, reporting), running).fetch, options.adminListen),
     )
   } catch (error) {
     await close()
@@ -115,14 +116,13 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   async function inForce(next: Loaded<GatewayConfig>): Promise<void> {
     if (options.log === undefined) log.level = levelOf(next)
     running().apply(next)
-    await telemetry.apply(telemetryOf(next))
-    log.info({ config: next.hash }, 'another configuration is in force')
+    await reporting.reload(next)
   }
 
   async function close(): Promise<void> {
     stop.abort()
     await end(gateway, listeners)
-    await telemetry.close()
+    await reporting.close()
   }
 
   const [{ url }, { url: adminUrl }] = listeners as [Listener, Listener]
@@ -141,21 +141,14 @@ async function end(gateway: Gateway | undefined, [publicListener, adminListener]
   await gateway?.close()
 }
 
-const telemetryOf = ({ config, directory }: Loaded<GatewayConfig>): TelemetryConfig => ({
-  telemetry: config.telemetry,
-  directory,
-  workload: config.name,
-  namespace: config.namespace,
-})
-
 /** What the admin listener serves of the gateway that runs. */
-const probesAndStatus = (running: () => Gateway, telemetry: Telemetry) =>
+const probesAndStatus = (running: () => Gateway, reporting: Reporting) =>
   adminApp({
-    status: () => ({ ...running().status(), ...telemetry.status() }),
+    status: () => ({ ...running().status(), ...reporting.status() }),
     ready() {
       const reason = running().closing.aborted ? 'the gateway is stopping' : running().notReady
       return reason === undefined ? true : { reason }
     },
     version: { version: manifest.version, node: process.version },
-    metrics: (accept) => telemetry.prometheus(accept),
+    metrics: (accept) => reporting.telemetry.prometheus(accept),
   })

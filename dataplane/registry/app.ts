@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Hono } from 'hono'
 import type { Logger } from 'pino'
+import type { Auditing } from '../audit/event.ts'
 import { resourceMetadataRoutes } from '../identity/index.ts'
 import { errorResponse } from '../server/answer.ts'
 import { PublicError } from '../server/errors.ts'
@@ -15,6 +16,7 @@ import { registryOperations } from './api/admin/registries.ts'
 import { sourceOperations } from './api/admin/sources.ts'
 import { catalogOperations } from './api/catalog/operations.ts'
 import { openApiRoutes } from './api/openapi/routes.ts'
+import { auditRefusal } from './api/request/audit-request.ts'
 import type { CallerMemory } from './api/request/caller-memory.ts'
 import type { Api } from './api/request/context.ts'
 import { crossOrigin } from './api/request/cross-origin.ts'
@@ -35,6 +37,7 @@ interface RegistryAppOptions {
   readonly version: string
   readonly log: Logger
   readonly observe: Observe
+  readonly audit: Auditing
 }
 
 /** The public face of the registry besides what `catalogReads` answers: the admin API, pages, and the API's description. */
@@ -46,6 +49,7 @@ export function registryApp({
   version,
   log,
   observe,
+  audit,
 }: RegistryAppOptions): Hono<RegistryEnv> {
   const operations = [
     ...catalogOperations,
@@ -66,15 +70,18 @@ export function registryApp({
   // Clients look here for an authorization server before they have a token; that there is none is no secret.
   app.get('/.well-known/*', () => errorResponse(new PublicError('not_found')))
   app.use(async function identify(c, next) {
-    c.set(
-      'actor',
-      await api.identity.actorOf(c.req.header('authorization'), rawPath(c.env, c.req.path), incomingOf(c.env)),
-    )
+    const incoming = incomingOf(c.env)
+    try {
+      c.set('actor', await api.identity.actorOf(c.req.header('authorization'), rawPath(c.env, c.req.path), incoming))
+    } catch (error) {
+      auditRefusal(audit, error, incoming, c.var.requestId)
+      throw error
+    }
     await next()
   })
   app.use(holdRequests(memory))
   app.route('/', pageRoutes(api))
-  mount(app, operations, { observe, challenge: api.identity.challenge })
+  mount(app, operations, { observe, audit, challenge: api.identity.challenge })
 
   app.notFound(() => {
     throw new PublicError('not_found')

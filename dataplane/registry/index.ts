@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
+import { Audit } from '../audit/audit.ts'
 import { parseAddress } from '../server/address.ts'
 import { adminApp } from '../server/admin.ts'
 import { listen } from '../server/listen.ts'
@@ -65,8 +66,10 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
       parts === undefined ? { readings: [] } : measureRegistry({ ...parts, away: parts.store.away })
     const telemetry = ends.adopt(new Telemetry({ ...options.exports, role: 'registry', version, log, measure }))
     const observe = options.observe ?? telemetry.observe
+    const audit = ends.adopt(new Audit(log))
+    configuration.onReload = (hash) => audit.reloaded(hash)
     const { stateDirectory } = options
-    parts = await startParts({ configuration, stateDirectory, ends, log, observe, telemetry })
+    parts = await startParts({ configuration, stateDirectory, ends, log, observe, telemetry, audit })
     const { url, adminUrl } = await startListeners(options, parts)
     log.info({ url, admin: adminUrl }, 'the registry is served')
     return { url, adminUrl, close: () => ends.close() }
@@ -106,6 +109,7 @@ class Ends {
 
 interface PartsOptions {
   readonly telemetry: Telemetry
+  readonly audit: Audit
   readonly configuration: Configuration
   readonly stateDirectory: string
   readonly ends: Ends
@@ -123,7 +127,7 @@ interface Parts extends PartsOptions {
 
 /** Opens the store, and puts the configuration in force. */
 async function startParts(options: PartsOptions): Promise<Parts> {
-  const { configuration, stateDirectory, ends, log, observe, telemetry } = options
+  const { configuration, stateDirectory, ends, log, observe, telemetry, audit } = options
   const { postgres } = configuration.current()
   // Sources made through another replica are scheduled here too.
   const onSettings = () => {
@@ -134,7 +138,7 @@ async function startParts(options: PartsOptions): Promise<Parts> {
   const store = ends.adopt(await openStore({ stateDirectory, postgres, onSettings }, log))
   const identity = ends.adopt(createIdentity({ log, observe }))
   const record = (source: string, state: SyncState) => store.recordSync({ source, state: JSON.stringify(state) })
-  const scheduler = createScheduler({ sync: store.syncSource, record, log, observe })
+  const scheduler = createScheduler({ sync: store.syncSource, record, log, observe, audit })
   ends.addFront(() => within(SYNCS_END_MS, scheduler.stop()))
   const schedule = async (settings: RegistrySettings) => {
     const sources = await store.reader.sources()
@@ -146,15 +150,16 @@ async function startParts(options: PartsOptions): Promise<Parts> {
     if (!isDeepStrictEqual(settings.postgres, postgres)) throw new Error('another database needs a restart')
     await store.applySettings(settings)
     identity.apply(settings.auth, settings.directory)
-    await telemetry.apply({
-      telemetry: settings.telemetry,
-      directory: settings.directory,
-      workload: 'portico-registry',
-    })
+    const { directory } = settings
+    await telemetry.apply({ telemetry: settings.telemetry, directory, workload: WORKLOAD })
+    await audit.apply({ audit: settings.audit, directory, workload: WORKLOAD })
     await schedule(settings)
   })
   return { ...options, store, identity, scheduler, schedule: () => schedule(configuration.current()) }
 }
+
+/** What it is called where it is not said. */
+const WORKLOAD = 'portico-registry'
 
 /** Schedules of the sources that were made through the API. */
 function schedulesOfApi(sources: readonly SourceRecord[], { directory, limits }: RegistrySettings) {
@@ -170,10 +175,14 @@ async function startListeners(
   options: ServeRegistryOptions,
   parts: Parts,
 ): Promise<Pick<RunningRegistry, 'url' | 'adminUrl'>> {
-  const { configuration, store, scheduler, ends, log, observe, telemetry } = parts
+  const { configuration, store, scheduler, ends, log, observe, telemetry, audit } = parts
   const version = options.version ?? { version: 'unknown', node: process.version }
   const admin = adminApp({
-    status: () => ({ ...statusOf(configuration, scheduler), ...telemetry.status() }),
+    status: () => ({
+      ...statusOf(configuration, scheduler, audit.problem),
+      ...telemetry.status(),
+      ...audit.status(),
+    }),
     ready: readiness(scheduler, store.away),
     version,
     metrics: (accept) => telemetry.prometheus(accept),
@@ -182,8 +191,8 @@ async function startListeners(
   const origins = () => configuration.current().origins
   const hosts = () => configuration.current().hosts
   const memory = new CallerMemory(callerLimits(options.memoryBytes, () => configuration.current().limits.bodyBytes))
-  const app = registryApp({ api, memory, origins, hosts, version: version.version, log, observe })
-  const direct = catalogReads({ api, memory, away: store.away, origins, hosts, log, observe })
+  const app = registryApp({ api, memory, origins, hosts, version: version.version, log, observe, audit })
+  const direct = catalogReads({ api, memory, away: store.away, origins, hosts, log, observe, audit })
   const adminListener = await listen(admin.fetch, options.adminListen)
   ends.addFront(() => adminListener.close())
   const listener = await listen(app.fetch, options.listen, { direct })

@@ -3,9 +3,17 @@ import type { Configuration } from './settings/configuration.ts'
 import type { Scheduler } from './sync/scheduler.ts'
 
 /** What `/status` answers: the configuration in force, what is wrong with a later one, and how each source stands. */
-export function statusOf(configuration: Configuration, scheduler: Scheduler): RegistryStatus {
+export function statusOf(
+  configuration: Configuration,
+  scheduler: Scheduler,
+  auditProblem: string | undefined,
+): RegistryStatus {
   const { hash, registries } = configuration.current()
-  return { config: hash, refused: configuration.refused(), registries, sources: scheduler.states() }
+  const problems =
+    auditProblem === undefined
+      ? []
+      : [{ severity: 'warning' as const, code: 'AuditLogUnavailable', message: auditProblem }]
+  return { config: hash, refused: configuration.refused(), problems, registries, sources: scheduler.states() }
 }
 
 /**

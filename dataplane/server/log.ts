@@ -1,5 +1,6 @@
 import pino, { type DestinationStream, type Level, type Logger } from 'pino'
 import { withoutUrlSecrets } from '../config/url-secrets.ts'
+import { REDACTED, withoutCredentials } from './credential-text.ts'
 
 interface LogOptions {
   /** Which part of Portico writes. */
@@ -33,11 +34,12 @@ const SECRET_FIELDS = [
   'assertion',
   'code_verifier',
 ]
-const REDACTED = '[redacted]'
 /** A field is found at the top, or inside one or two objects: `headers.cookie`, `request.headers.cookie`. */
 const PATHS = SECRET_FIELDS.flatMap((field) => ['', '*', '*.*'].map((parent) => `${parent}["${field}"]`))
-/** What may have slipped into a text: a bearer or basic credential, a JSON Web Token. */
-const CREDENTIAL = /\b(Bearer|Basic) +[\w.~+/-]{8,}=*|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*/gi
+
+/** The id of the trace in a `traceparent` of our own making, as a field of log lines. */
+export const traceIdOf = (traceparent: string | undefined): { readonly traceId?: string } =>
+  traceparent === undefined ? {} : { traceId: traceparent.slice(3, 35) }
 
 /**
  * Writes JSON lines with ISO time and the level's name. Secrets are redacted by field name and by pattern, and URLs are
@@ -52,7 +54,7 @@ export function createLog({ name, level, base, destination }: LogOptions): Logge
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       redact: { paths: PATHS, censor: REDACTED },
-      hooks: { streamWrite: (line) => withoutUrlSecrets(line.replace(CREDENTIAL, REDACTED)) },
+      hooks: { streamWrite: (line) => withoutUrlSecrets(withoutCredentials(line)) },
     },
     destination ?? pino.destination({ dest: 2, sync: true }),
   )

@@ -123,10 +123,10 @@ test('validate: each thing that an object misses is told at its own place', asyn
 })
 
 test('validate: a field that nobody reads yet is an error at its place, told once', async () => {
-  using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}  audit:\n    enabled: true\n` })
+  using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}  permissionProfile:\n    name: network\n` })
   const { code, err } = await portico(['validate', folder.path])
   assert.is(code, 1)
-  assert.match(err, /a\.yaml:1[67]: error: \/spec\/audit[^\n]*: is not supported yet \(NotYetSupported\)/)
+  assert.match(err, /a\.yaml:1[67]: error: \/spec\/permissionProfile[^\n]*: is not supported yet \(NotYetSupported\)/)
   assert.is(err.split('NotYetSupported').length, 2, err)
 })
 

@@ -159,7 +159,7 @@ export const virtualMcpConfig = object('Settings of the gateway.', {
   passthroughHeaders: Type.Optional(passthroughHeaders('gateway')),
   aggregation: Type.Optional(aggregation),
   operational: Type.Optional(operational),
-  audit: Type.Optional(gatewayAudit('later')),
+  audit: Type.Optional(gatewayAudit('gateway')),
   backends: Type.Optional(staticBackends(REPLACED.backends)),
   codeMode: Type.Optional(codeMode),
   compositeTools: Type.Optional(workflows('later')),

@@ -24,7 +24,7 @@ export const proxySettings = {
   authServerRef: Type.Optional(authServerRef('proxy')),
   authzConfig: Type.Optional(authzConfig('proxy')),
   authzConfigRef: Type.Optional(objectRef('proxy', 'MCPAuthzConfig', 'Authorization policies.')),
-  audit: Type.Optional(audit('later')),
+  audit: Type.Optional(audit('proxy')),
   endpointPrefix: Type.Optional(endpointPrefix('proxy')),
   trustProxyHeaders: defaulted(
     flag(

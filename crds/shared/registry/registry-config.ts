@@ -158,7 +158,7 @@ export const registryConfigFields = {
       ),
     }),
   ),
-  audit: Type.Optional(audit('later')),
+  audit: Type.Optional(audit('registry')),
   cors: Type.Optional(
     object('Who may read from a browser.', {
       origins: list('Origins; `*` for all.', text('registry', 'An origin.', { min: 1, max: limits.url })),

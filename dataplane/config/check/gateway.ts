@@ -2,8 +2,10 @@ import { parseDuration } from '../../../crds/shared/duration.ts'
 import { failureDefaults } from '../../../crds/shared/gateway/failure-defaults.ts'
 import { gatewayHeaders } from '../../../crds/shared/headers.ts'
 import { escapeStep } from '../../../crds/shared/json.ts'
+import { gatewayEvents } from '../audit/event-types.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { Finding } from '../load.ts'
+import { auditFindings } from './audit.ts'
 import { authServerFindings, judgedProviderFindings, ownIssuerFindings } from './auth-server.ts'
 import { authzFindings } from './authz.ts'
 import { credentialFindings, credentialHeaders } from './credential.ts'
@@ -42,6 +44,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
     ...rateLimitFindings(rateLimiting, '/rateLimiting'),
     ...failureFindings(config),
     ...telemetryFindings(config.telemetry, '/telemetry'),
+    ...auditFindings(config.audit, gatewayEvents),
     ...priorityFindings(config),
     ...duplicates(aggregation?.tools ?? [], ({ workload }) => workload, '/aggregation/tools', '/workload'),
     ...workflowFindings(config),

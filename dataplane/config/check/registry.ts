@@ -1,5 +1,7 @@
+import { registryEvents } from '../audit/event-types.ts'
 import type { Finding } from '../load.ts'
 import type { RegistryConfig } from '../registry.ts'
+import { auditFindings } from './audit.ts'
 import { duplicates } from './duplicates.ts'
 import { authFindings } from './registry-auth.ts'
 import { databaseFindings } from './registry-database.ts'
@@ -30,6 +32,7 @@ export function checkRegistry(config: RegistryConfig): readonly Finding[] {
     ...authFindings(config.auth),
     ...databaseFindings(config.database),
     ...telemetryFindings(config.telemetry, '/telemetry'),
+    ...auditFindings(config.audit, registryEvents),
     ...(config.cors?.origins ?? []).flatMap((origin, index) =>
       origin === '*' || URL.parse(origin)?.origin === origin
         ? []

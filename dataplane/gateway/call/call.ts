@@ -81,7 +81,7 @@ export class Call implements InFlightCall, Origin {
     this.deadline = now + backend.timeoutMs
     this.heartbeatAt = now + HEARTBEAT_MS
     this.checkedAt = now
-    context.used = usedBy(message)
+    this.#tell(context)
     this.parent = context.observation
     this.observed = services.observe(route.operation ?? backend.operationOf(message.method), this)
   }
@@ -111,9 +111,16 @@ export class Call implements InFlightCall, Origin {
     this.context.onGone = this
   }
 
+  /** Tells a request what it has led to. */
+  #tell(context: RequestContext): void {
+    context.used = usedBy(this.message)
+    context.backend = this.backend.name
+  }
+
   /** Another request of the client waits for the answer from now on. */
   awaitedBy(context: RequestContext): void {
     this.context = context
+    this.#tell(context)
     context.onGone = this
   }
 

@@ -13,6 +13,11 @@ export function passHeaders(headers: string[], names: readonly string[], from: I
   }
 }
 
+/** Adds a header to those of a request, a flat list, unless it is there: one of the configuration wins. */
+export function addHeader(headers: string[], name: string, value: string): void {
+  if (!isThere(headers, name)) headers.push(name, value)
+}
+
 /** Adds the trace context of a call to the headers of its request, a flat list. */
 export function addTraceHeaders(headers: string[], trace: TraceContext | undefined): void {
   if (trace === undefined || isThere(headers, 'traceparent')) return

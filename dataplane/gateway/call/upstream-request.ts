@@ -1,4 +1,5 @@
 import { PublicError } from '../../server/errors.ts'
+import { REQUEST_ID } from '../../server/request-id.ts'
 import { type AnswerOwner, AnswerReader } from '../backends/connection/answer-reader.ts'
 import { BackendFailure, connectionFailure } from '../backends/connection/failure.ts'
 import { pauseBeforeRest } from '../backends/connection/resumption.ts'
@@ -11,7 +12,7 @@ import { OK } from '../request/request-context.ts'
 import type { Call } from './call.ts'
 import { callerSession, legacyId, legacyRequest, preparationOf, type UnsolicitedReceiver } from './legacy-request.ts'
 import { type HttpRequest, modernId, modernRequest } from './modern-request.ts'
-import { addTraceHeaders, passHeaders } from './pass-headers.ts'
+import { addHeader, addTraceHeaders, passHeaders } from './pass-headers.ts'
 import { refusalOf } from './refusal.ts'
 import { SessionTasks } from './tasks/session-tasks.ts'
 
@@ -176,7 +177,8 @@ export class UpstreamRequest {
   }
 
   #dispatch(request: HttpRequest, reader: AnswerReader): void {
-    const { setup, req } = this.#call.context
+    const { setup, req, requestId } = this.#call.context
+    addHeader(request.headers, REQUEST_ID, requestId)
     addTraceHeaders(request.headers, this.#call.observed.trace)
     if (setup.passedHeaders.length > 0) passHeaders(request.headers, setup.passedHeaders, req.headers)
     this.#call.backend.dispatcher.dispatch(request, reader)

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { Auditing } from '../../audit/event.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Finding, Loaded } from '../../config/load.ts'
 import { Issuers } from '../../identity/issuers.ts'
@@ -47,6 +48,7 @@ interface GatewayOptions {
   readonly version: string
   readonly log: Logger
   readonly observe: Observe
+  readonly audit: Auditing
   /** Memory that this process may take; absent: what is rendered for a gateway's container. */
   readonly memoryBytes?: number | undefined
   /** Its own authorization server, where it has one. */
@@ -60,6 +62,7 @@ const DEFAULT_TIMEOUT = '30s'
 export class Gateway implements View {
   readonly log: Logger
   readonly observe: Observe
+  readonly audit: Auditing
   /** What callers and backends make this process hold. */
   readonly budget: Budget
   /** Requests of those whom a proxy in front brings. */
@@ -111,6 +114,7 @@ export class Gateway implements View {
   constructor(loaded: Loaded<GatewayConfig>, options: GatewayOptions) {
     this.log = options.log
     this.observe = options.observe
+    this.audit = options.audit
     this.budget = new Budget(budgetLimits(options.memoryBytes))
     this.clientRequests = new ClientRequests(connectionLimit(options.memoryBytes) / 2)
     this.rateLimits = new RateLimits({ ...options, mostBytes: rateLimitBytes(options.memoryBytes) })
@@ -148,7 +152,7 @@ export class Gateway implements View {
         return backend?.era?.era === 'modern' ? backend.watched.add([uri], onUpdate) : undefined
       },
       onServerMessage: (session, backendSession, bytes) => relayUnsolicited(this, session, backendSession, bytes),
-      onEnded: (session) => void [this.inFlight.forgetAll(session), this.streams.forgetAll(session)],
+      onEnded: (session, isExpired) => this.#ended(session, isExpired),
       onCancelled: (session, request) => this.inFlight.find(session, request)?.cancel(),
       onFault: (error, what) => this.faulted(error, what),
     })
@@ -157,6 +161,14 @@ export class Gateway implements View {
     this.#shown = { judge: this.setup.judge, catalog: this.catalog, promptsAndResources: this.promptsAndResources }
     this.#follow()
     this.#sweep = setInterval(() => this.#keep(), SWEEP_MS).unref()
+  }
+
+  /** A session is no longer here. */
+  #ended(session: string, isExpired: boolean): void {
+    this.inFlight.forgetAll(session)
+    this.streams.forgetAll(session)
+    if (isExpired)
+      this.audit.log?.write({ type: 'session_ended', outcome: 'success', session, target: { reason: 'expired' } })
   }
 
   /** Puts another configuration in force. Sessions and unchanged backends live on. */
@@ -293,7 +305,12 @@ export class Gateway implements View {
   /** What the admin listener shows at /status. */
   status(): object {
     const { setup, refused, sessions, catalog, backends, rateLimits, search, workflows: runs } = this
-    const more = { conflicts: this.#conflicts, storageProblem: this.storageProblem, cutForCallers: this.views.cut }
+    const more = {
+      auditProblem: this.audit.problem,
+      conflicts: this.#conflicts,
+      storageProblem: this.storageProblem,
+      cutForCallers: this.views.cut,
+    }
     return statusOf({ setup, refused, sessions, catalog, backends, rateLimits, search, runs, ...more })
   }
 

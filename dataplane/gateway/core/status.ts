@@ -25,6 +25,8 @@ interface StatusParts {
   readonly storageProblem: string | undefined
   readonly rateLimits: RateLimits
   readonly search: ToolSearch | undefined
+  /** Why audit events are not written; undefined where they are. */
+  readonly auditProblem: string | undefined
 }
 
 /** The gateway's status as the admin listener serves it. */
@@ -63,6 +65,7 @@ function problemsOf({
   conflicts,
   storageProblem,
   rateLimits,
+  auditProblem,
 }: StatusParts): GatewayStatus['problems'] {
   const warningsOf = (code: string, messages: readonly string[]) =>
     messages.map((message) => ({ severity: 'warning' as const, code, message }))
@@ -73,6 +76,7 @@ function problemsOf({
     ...warningsOf('AppWithheld', catalog.withheldPages),
     ...warningsOf('SessionStorageUnavailable', storageProblem === undefined ? [] : [storageProblem]),
     ...warningsOf('RateLimitsNotKept', rateLimits.problems),
+    ...warningsOf('AuditLogUnavailable', auditProblem === undefined ? [] : [auditProblem]),
     ...backends.flatMap(({ name, lists }) =>
       warningsOf(
         'ListCut',

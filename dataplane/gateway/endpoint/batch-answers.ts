@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { Lease, type Share } from '../../server/budget.ts'
+import { REQUEST_ID } from '../../server/request-id.ts'
 import { Unread } from '../request/unread.ts'
 
 /** One answer of a batch, which is given as a whole or in parts. */
@@ -12,7 +13,12 @@ export interface BatchPart {
   resume(): void
 }
 
-const JSON_HEAD = ['content-type', 'application/json']
+interface BatchOptions {
+  readonly share: Share | undefined
+  readonly requestId: string
+  readonly missing: number
+  onEnd(): void
+}
 
 /**
  * Writes the answers to a batch as one array, in the order in which they come. A large one is written as its parts
@@ -24,18 +30,17 @@ export class BatchAnswers {
   readonly #lease: Lease | undefined
   readonly #queue: BatchPart[] = []
   readonly #onEnd: () => void
+  readonly #id: readonly string[]
   #missing: number
   #current: BatchPart | undefined
   #isBegun = false
 
-  constructor(
-    res: ServerResponse,
-    { share, missing, onEnd }: { readonly share: Share | undefined; readonly missing: number; onEnd(): void },
-  ) {
+  constructor(res: ServerResponse, { share, requestId, missing, onEnd }: BatchOptions) {
     this.#res = res
     this.#unread = new Unread(res, share)
     this.#lease = share === undefined ? undefined : new Lease(share)
     this.#missing = missing
+    this.#id = [REQUEST_ID, requestId]
     this.#onEnd = onEnd
     res.once('close', () => this.#closed())
     res.on('drain', () => this.#current?.resume())
@@ -77,7 +82,7 @@ export class BatchAnswers {
 
   #begin(part: BatchPart): void {
     this.#current = part
-    if (!this.#isBegun) this.#res.writeHead(200, JSON_HEAD)
+    if (!this.#isBegun) this.#res.writeHead(200, ['content-type', 'application/json', ...this.#id])
     this.#res.write(this.#isBegun ? ',' : '[')
     this.#isBegun = true
   }
@@ -108,7 +113,7 @@ export class BatchAnswers {
     this.#lease?.release()
     if (!this.#res.destroyed) {
       if (this.#isBegun) this.#res.end(']')
-      else this.#res.writeHead(202, ['content-length', '0']).end()
+      else this.#res.writeHead(202, ['content-length', '0', ...this.#id]).end()
     }
     this.#onEnd()
   }

@@ -20,14 +20,16 @@ export async function serveBatch(request: EndpointRequest, texts: readonly strin
   if (texts.length === 0 || texts.length > MOST_MESSAGES) throw refused(`A batch holds 1 to ${MOST_MESSAGES} messages.`)
   const messages = texts.map(parseElement)
   if (messages.some(isAlone)) throw refused('A batch holds neither initialize nor messages of later revisions.')
-  const { res, share } = request
-  const answers = new BatchAnswers(res, { share, missing: messages.length, onEnd: () => request.ended(OK) })
+  const { res, share, requestId } = request
+  const onEnd = () => request.ended(OK)
+  const answers = new BatchAnswers(res, { share, requestId, missing: messages.length, onEnd })
   for (const message of messages) {
     const part = new EndpointRequest(request.gateway, request.req, res, new BatchedReply(answers))
     part.caller = request.caller
     part.binding = request.binding
     part.view = request.view
     part.share = share
+    part.requestId = requestId
     part.session = session
     part.adopt(message)
     part.run(serveInSession)

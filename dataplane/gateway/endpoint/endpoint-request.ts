@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Gateway } from '../core/gateway.ts'
 import type { View } from '../core/view.ts'
 import { COPIES } from '../mcp/message.ts'
+import { RecordedReply, recordsAnswers } from '../request/audit/recorded-reply.ts'
 import { REQUEST_BYTES } from '../request/held.ts'
 import type { Reply } from '../request/reply.ts'
 import { RequestContext } from '../request/request-context.ts'
@@ -21,7 +22,8 @@ export class EndpointRequest extends RequestContext {
   #isWhole = false
 
   constructor(gateway: Gateway, req: IncomingMessage, res: ServerResponse, reply: Reply) {
-    super(gateway, req, reply)
+    const { log } = gateway.audit
+    super(gateway, req, log === undefined || !recordsAnswers(log) ? reply : new RecordedReply(reply, log))
     this.gateway = gateway
     this.view = gateway
     this.res = res

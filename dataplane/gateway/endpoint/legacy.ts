@@ -50,6 +50,7 @@ async function initialize(request: EndpointRequest): Promise<void> {
   const fields = { binding: request.binding, revision, capabilities: JSON.stringify(normalCapabilities(capabilities)) }
   const opened = request.gateway.sessions.open(fields, request.share)
   const session = opened instanceof Promise ? await opened : opened
+  request.sessionId = session.record.id
   if (!request.view.allListed) await request.view.firstLists()
   const result = {
     protocolVersion: revision,

@@ -29,7 +29,9 @@ function startDelete(request: EndpointRequest): void {
 }
 
 async function endSession(request: EndpointRequest): Promise<void> {
-  await request.gateway.sessions.end(await sessionOf(request))
+  const session = await sessionOf(request)
+  request.sessionId = session.record.id
+  await request.gateway.sessions.end(session)
   request.reply.empty(204)
   request.ended(OK)
 }
@@ -44,6 +46,7 @@ function refuseModern(request: EndpointRequest): void {
 async function openStream(request: EndpointRequest): Promise<void> {
   checkGet(request.req)
   const session = await sessionOf(request)
+  request.sessionId = session.record.id
   if (request.gateway.closing.aborted)
     throw new PublicError('unavailable', { headers: { 'retry-after': '1', connection: 'close' } })
   const header = request.req.headers['last-event-id']

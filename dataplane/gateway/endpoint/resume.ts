@@ -1,4 +1,5 @@
 import { PublicError } from '../../server/errors.ts'
+import { REQUEST_ID } from '../../server/request-id.ts'
 import { errorText } from '../mcp/rpc-text.ts'
 import { EventWriter } from '../request/event-writer.ts'
 import { OK } from '../request/request-context.ts'
@@ -23,7 +24,10 @@ export function resumeAnswer(request: EndpointRequest, session: Session, after: 
     return
   }
   const { res } = request
-  const writer = new EventWriter(res, request.share, ['mcp-session-id', session.record.id])
+  const writer = new EventWriter(res, request.share, [
+    ...['mcp-session-id', session.record.id],
+    ...[REQUEST_ID, request.requestId],
+  ])
   const sink = new AnswerSink(writer, after)
   const { tokens } = request.gateway
   const holder: TokenHolder = { context: request, checkedAt: performance.now(), tokenEnded: () => res.end() }
@@ -95,7 +99,10 @@ export async function openSessionStream(
   }
   // A client that comes again has lost its old stream, whether or not that is known here yet.
   before?.end()
-  const writer = new EventWriter(request.res, request.share, ['mcp-session-id', session.record.id])
+  const writer = new EventWriter(request.res, request.share, [
+    ...['mcp-session-id', session.record.id],
+    ...[REQUEST_ID, request.requestId],
+  ])
   const stream = new SessionStream(request, session, writer)
   session.stream = stream
   await sessions.serverMessages.subscribe(session)

@@ -1,4 +1,5 @@
 import type { Caller } from '../../identity/caller.ts'
+import { REQUEST_ID } from '../../server/request-id.ts'
 import { updatedUri } from '../backends/session/resource-updates.ts'
 import { parseJson } from '../mcp/parse.ts'
 import { EventWriter } from '../request/event-writer.ts'
@@ -49,7 +50,10 @@ export class SessionStream implements ClientStream {
 
   /** Goes on behind an event on another connection. */
   resumeOn(request: EndpointRequest, after: number): void {
-    const writer = new EventWriter(request.res, request.share, ['mcp-session-id', this.#session.record.id])
+    const writer = new EventWriter(request.res, request.share, [
+      ...['mcp-session-id', this.#session.record.id],
+      ...[REQUEST_ID, request.requestId],
+    ])
     this.#connect(request, writer)
     this.#log.attach(writer, after)
   }

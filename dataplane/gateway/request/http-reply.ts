@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { Share } from '../../server/budget.ts'
 import { latin1, ONE_WRITE } from '../../server/kept-text.ts'
 import { NOSNIFF } from '../../server/nosniff-response.ts'
+import { REQUEST_ID } from '../../server/request-id.ts'
 import { EventLog } from '../sessions/streams/event-log.ts'
 import { EventWriter } from './event-writer.ts'
 import type { Reply } from './reply.ts'
@@ -9,6 +10,7 @@ import { Unread } from './unread.ts'
 
 /** The request that is answered. */
 interface Answered {
+  readonly requestId: string
   /** Bytes that the client leaves unread are counted in it. */
   readonly share: Share | undefined
   /** Opens the log that keeps the events of the answer, so that the client can resume it; undefined where it can't. */
@@ -32,6 +34,10 @@ export class HttpReply implements Reply {
     this.#res = res
   }
 
+  get #requestId(): string {
+    return this.request?.requestId ?? ''
+  }
+
   get begun(): boolean {
     return this.#res.headersSent
   }
@@ -51,7 +57,7 @@ export class HttpReply implements Reply {
     const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length
     const head: (string | number)[] = ['content-type', 'application/json', 'content-length', length]
     if (extra !== undefined) head.push(...extra)
-    head.push(NOSNIFF[0], NOSNIFF[1])
+    head.push(REQUEST_ID, this.#requestId, NOSNIFF[0], NOSNIFF[1])
     res.writeHead(status, head as string[])
     // Node sends head and body in one write where the body is a string: Latin-1 is the bytes as they are.
     if (typeof body === 'string' || body.length > ONE_WRITE) res.end(body)
@@ -66,7 +72,10 @@ export class HttpReply implements Reply {
       return
     }
     const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
-    res.writeHead(200, ['content-type', 'application/json', 'content-length', String(length), ...NOSNIFF])
+    res.writeHead(200, [
+      ...['content-type', 'application/json', 'content-length', String(length)],
+      ...[REQUEST_ID, this.#requestId, ...NOSNIFF],
+    ])
     if (length <= ONE_WRITE) {
       res.end(latin1Of(pieces), 'latin1')
       return
@@ -83,7 +92,7 @@ export class HttpReply implements Reply {
 
   empty(status: number, extra: readonly string[] = []): void {
     if (this.#res.destroyed || this.#res.writableEnded) return
-    this.#res.writeHead(status, ['content-length', '0', ...extra])
+    this.#res.writeHead(status, ['content-length', '0', REQUEST_ID, this.#requestId, ...extra])
     this.#res.end()
   }
 
@@ -98,7 +107,7 @@ export class HttpReply implements Reply {
 
   #beginStream(log: EventLog | undefined): void {
     const res = this.#res
-    const writer = new EventWriter(res, this.request?.share)
+    const writer = new EventWriter(res, this.request?.share, [REQUEST_ID, this.#requestId])
     this.#events = log ?? writer
     if (log === undefined) return
     log.begin(writer)
@@ -119,7 +128,7 @@ export class HttpReply implements Reply {
     if (this.#events !== undefined) return this.#events.part(bytes)
     const res = this.#res
     if (res.destroyed || res.writableEnded) return true
-    if (!res.headersSent) res.writeHead(200, ['content-type', 'application/json'])
+    if (!res.headersSent) res.writeHead(200, ['content-type', 'application/json', REQUEST_ID, this.#requestId])
     const hasRoom = res.write(bytes)
     if (!hasRoom) this.#checkUnread()
     return hasRoom

@@ -1,15 +1,18 @@
-import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Logger } from 'pino'
+import type { Auditing } from '../../audit/event.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { publicError } from '../../server/answer.ts'
 import { PublicError } from '../../server/errors.ts'
+import { traceIdOf } from '../../server/log.ts'
+import { requestIdOf } from '../../server/request-id.ts'
 import type { Details, Observation, Observe, Operation, Origin, Outcome } from '../../telemetry/observe.ts'
 import { Message } from '../mcp/message.ts'
 import { errorText, resultText } from '../mcp/rpc-text.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { SessionRecord } from '../sessions/store/store.ts'
 import type { EventLog } from '../sessions/streams/event-log.ts'
+import { auditRequest } from './audit/audit-request.ts'
 import { Held, REQUEST_BYTES } from './held.ts'
 import { OTHER, operationOf } from './operation.ts'
 import type { Reply } from './reply.ts'
@@ -28,6 +31,7 @@ interface RequestHost {
   readonly setup: Setup
   readonly streams: EventLogs
   readonly observe: Observe
+  readonly audit: Auditing
   readonly log: Logger
 }
 
@@ -38,6 +42,8 @@ export class RequestContext extends Held implements Origin {
   readonly setup: Setup
   readonly req: IncomingMessage
   readonly reply: Reply
+  /** That of the client where it is plain; in the answer, and wherever something is told of the request. */
+  requestId: string
   caller: Caller = { kind: 'anonymous' }
   binding = ''
   era: 'modern' | 'legacy' = 'legacy'
@@ -49,16 +55,23 @@ export class RequestContext extends Held implements Origin {
   admittedAt: number | undefined
   /** The name of the tool or prompt that is used, once it is known to be there. */
   used: string | undefined
+  /** The name of the backend that it is for, once that is known. */
+  backend: string | undefined
+  /** The id of the session that it opens, listens in or ends; that which it belongs to is `session`. */
+  sessionId: string | undefined
   /** Told when the client goes away before its answer is whole. */
   onGone: { gone(): void } | undefined
   #message: Message | undefined
   #observation: Observation | undefined
+  #log: Logger | undefined
+  #isOver = false
 
   constructor(host: RequestHost, req: IncomingMessage, reply: Reply) {
     super()
     this.host = host
     this.setup = host.setup
     this.req = req
+    this.requestId = requestIdOf(req.headers['x-request-id'])
     this.reply = reply
   }
 
@@ -71,6 +84,11 @@ export class RequestContext extends Held implements Origin {
   /** The parsed body of a POST. */
   get message(): Message {
     return this.#message as Message
+  }
+
+  /** The message, where one has been understood. */
+  get understood(): Message | undefined {
+    return this.#message
   }
 
   /** Makes the message this request's. */
@@ -141,7 +159,8 @@ export class RequestContext extends Held implements Origin {
 
   /** Answers with what a caller may know of the error. */
   fail(thrown: unknown): void {
-    const error = thrown instanceof PublicError ? publicError(thrown, this.host.log) : this.#internal(thrown)
+    const isPlain = thrown instanceof PublicError && thrown.cause === undefined
+    const error = isPlain ? thrown : publicError(thrown, this.log)
     const message = this.#message
     if (this.reply.begun && !this.reply.streaming) this.reply.abort()
     else this.reply.json(this.#statusOf(error), errorText(message?.id, error), headersOf(error))
@@ -149,11 +168,13 @@ export class RequestContext extends Held implements Origin {
     this.ended({ result: error.status === 401 || error.status === 403 ? 'denied' : 'error', code: error.code })
   }
 
-  /** A fault of our own: the log has what it is, the caller an id to ask by. */
-  #internal(thrown: unknown): PublicError {
-    const requestId = randomUUID()
-    const { code } = publicError(thrown, this.host.log.child({ requestId }))
-    return new PublicError(code, { headers: { 'x-request-id': requestId } })
+  /** Its lines carry the ids by which the request is found again. */
+  get log(): Logger {
+    this.#log ??= this.host.log.child({
+      requestId: this.requestId,
+      ...traceIdOf(this.#observation?.trace?.traceparent),
+    })
+    return this.#log
   }
 
   /**
@@ -167,6 +188,9 @@ export class RequestContext extends Held implements Origin {
 
   ended(outcome: Outcome): void {
     this.onGone = undefined
+    const { log } = this.host.audit
+    if (log !== undefined && !this.#isOver && !this.isRemote) auditRequest(log, this, outcome)
+    this.#isOver = true
     this.#observation?.end(outcome)
     this.#observation = undefined
     this.release()

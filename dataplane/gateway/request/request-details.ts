@@ -39,7 +39,7 @@ export function messageDetails(message: Message): Details {
 }
 
 /** A URI without its query, fragment and credentials. */
-const plainUri = (uri: string): string => withoutUrlSecrets(uri.split(/[?#]/, 1)[0] ?? '')
+export const plainUri = (uri: string): string => withoutUrlSecrets(uri.split(/[?#]/, 1)[0] ?? '')
 
 /** What is known of a request; `message` undefined where none was understood. */
 export function requestDetails(req: IncomingMessage, message: Message | undefined, client: string): Details {

@@ -19,8 +19,8 @@ interface SessionsOptions extends ServerMessagesOptions {
   readonly storage: SessionStorage
   /** A client has cancelled a request (its id is JSON text) that another replica did not find; it may run here. */
   onCancelled(session: Session, request: string): void
-  /** A session (its id) is no longer here. */
-  onEnded(session: string): void
+  /** A session (its id) is no longer here; `isExpired`: since nobody used it, or for want of room. */
+  onEnded(session: string, isExpired: boolean): void
 }
 
 const ID_BYTES = 24
@@ -113,10 +113,10 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
     this.#drop(session.record.id, true)
   }
 
-  #drop(id: string, atBackends: boolean): void {
+  #drop(id: string, atBackends: boolean, isExpired = false): void {
     this.#requests.failAll(id, new PublicError('client_unreachable'))
     this.#live.get(id)?.end(atBackends)
-    this.#options.onEnded(id)
+    this.#options.onEnded(id, isExpired)
     this.#live.delete(id)
   }
 
@@ -248,7 +248,7 @@ export class Sessions implements NoteKeeper, SubscribedSessions {
   #followStorage(storage: SessionStorage): void {
     const { store, bus } = storage
     this.serverMessages.follow(bus)
-    store.onGone = (id, expired) => this.#drop(id, expired)
+    store.onGone = (id, expired) => this.#drop(id, expired, expired)
     bus?.on('say', ({ session, text, ask }) => {
       const listening = this.#live.get(session)?.stream
       if (listening !== undefined) listening.send(text)

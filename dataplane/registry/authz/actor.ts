@@ -9,6 +9,8 @@ type AuthorizationMode = 'anonymous' | 'auth-only' | 'full'
 /** Who acts, and what that lets them do. */
 export interface Actor {
   readonly mode: AuthorizationMode
+  /** As whom it was authenticated. */
+  readonly caller: Caller
   /** Undefined in anonymous mode, and for callers without a token on a public path. */
   readonly subject: string | undefined
   /** Whose share of memory it uses: issuer and subject; undefined where it has no token. */
@@ -38,7 +40,7 @@ export function createActors(auth: AuthConfig): (caller: Caller) => Actor {
   const known = new WeakMap<Caller, Actor>()
 
   function derive(caller: Caller): Actor {
-    const base = { mode, subject: undefined, holder: undefined, claims: NO_CLAIMS, unlabelled }
+    const base = { mode, caller, subject: undefined, holder: undefined, claims: NO_CLAIMS, unlabelled }
     if (mode === 'anonymous') return { ...base, roles: EVERY_ROLE, unrestricted: true }
     // On a public path: whoever has no token reads, and manages nothing.
     if (caller.kind === 'anonymous') return { ...base, roles: NO_ROLES, unrestricted: mode === 'auth-only' }

@@ -17,6 +17,8 @@ export interface Configuration {
    * while the database is away (a PublicError `unavailable`).
    */
   begin(apply: (settings: RegistrySettings) => Promise<void>): Promise<void>
+  /** Called with the hash of each configuration that comes in force later, and with none for one that is refused. */
+  onReload: ((hash: string | undefined) => void) | undefined
 }
 
 interface ConfigurationLocation {
@@ -33,6 +35,15 @@ export async function followConfiguration(
 ): Promise<Configuration> {
   const begun = Promise.withResolvers<(settings: RegistrySettings) => Promise<void>>()
   let findings: readonly Finding[] = []
+  const configuration: Configuration = {
+    current: () => current,
+    refused: () => findings,
+    async begin(apply) {
+      await apply(current)
+      begun.resolve(apply)
+    },
+    onReload: undefined,
+  }
 
   const first = await watchConfig(file, registryConfigSchema, {
     check: checkRegistry,
@@ -48,22 +59,17 @@ export async function followConfiguration(
       current = next
       findings = []
       log.info({ config: next.hash }, 'a new configuration is in force')
+      configuration.onReload?.(next.hash)
     },
     onRefused(refused) {
       findings = refused
       log.error({ findings }, 'the configuration is refused; the one before stays in force')
+      configuration.onReload?.(undefined)
     },
   })
   let current = resolveSettings(first, listenHost)
 
-  return {
-    current: () => current,
-    refused: () => findings,
-    async begin(apply) {
-      await apply(current)
-      begun.resolve(apply)
-    },
-  }
+  return configuration
 }
 
 const AGAIN_MS = 1_000

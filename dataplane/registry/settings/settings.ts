@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import type { AuditSettings } from '../../config/audit/audit.ts'
 import type { Loaded } from '../../config/load.ts'
 import {
   DEFAULT_BODY_BYTES,
@@ -36,6 +37,7 @@ export interface RegistrySettings extends StoreSettings {
   /** Host names that are answered to. */
   readonly hosts: AnsweredHosts
   readonly telemetry: TelemetrySettings | undefined
+  readonly audit: AuditSettings | undefined
 }
 
 /**
@@ -53,6 +55,7 @@ export function resolveSettings(
     auth: config.auth,
     postgres: config.database && postgresOf(config.database, directory),
     telemetry: config.telemetry,
+    audit: config.audit,
     limits: {
       bodyBytes: config.limits?.bodyBytes ?? DEFAULT_BODY_BYTES,
       sourceBytes,

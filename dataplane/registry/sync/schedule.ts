@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { Auditing, AuditTarget } from '../../audit/event.ts'
 import { followFile, stampOf } from '../../config/follow-file.ts'
 import type { Observe } from '../../telemetry/observe.ts'
 import type { SyncedSource, SyncResult } from '../sources/format/source.ts'
@@ -28,6 +29,7 @@ export interface ScheduleOptions {
   readonly after?: Promise<unknown> | undefined
   readonly log: Logger
   readonly observe: Observe
+  readonly audit?: Auditing
 }
 
 /** The life of one source's syncs. */
@@ -167,6 +169,7 @@ class SourceSchedule implements Schedule {
     const { signal } = this.#stopping
     const { name, intervalMs } = this.source
     const observed = observe({ kind: 'sync', name })
+    const startedAt = performance.now()
     const attempts = this.#state.attempts + 1
     this.#state = { ...this.#state, state: 'running', lastAttempt: now(), nextRun: null, attempts }
     try {
@@ -174,16 +177,29 @@ class SourceSchedule implements Schedule {
       await this.#finish({ ...this.#state, ...succeeded(synced) })
       if (synced.changed) log.info({ source: name, ...counts(this.#state) }, 'synced')
       observed.end({ result: 'ok' })
+      this.#tell(startedAt, { changed: synced.changed ? 1 : 0, ...counts(this.#state) })
       return intervalMs
     } catch (error) {
       const { retryAfterMs, ...failure } = failureOf(error)
       observed.end({ result: 'error', code: failure.code })
+      this.#tell(startedAt, {}, failure.code)
       if (signal.aborted) return 0
       const isNew = failure.message !== this.#state.error?.message
       await this.#finish({ ...this.#state, state: 'failed', tried: true, error: failure })
       if (isNew) log.warn({ source: name, ...failure }, 'not synced; what it brought before stays')
       return backoff({ attempts: this.#state.attempts, intervalMs, retryAfterMs })
     }
+  }
+
+  /** Tells the audit log of a sync that has ended. */
+  #tell(startedAt: number, target: AuditTarget, error?: string): void {
+    this.#options.audit?.log?.write({
+      type: 'registry_sync',
+      outcome: error === undefined ? 'success' : 'failure',
+      error,
+      durationMs: performance.now() - startedAt,
+      target: { source: this.source.name, ...target },
+    })
   }
 
   /** Shows a state, once it is recorded. Only another outcome is: a source that goes on as before costs no write. */

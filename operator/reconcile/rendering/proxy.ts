@@ -8,6 +8,7 @@ import { type TelemetryReference, workloadTelemetry } from '../configs/mcp-telem
 import { sharedShaping } from '../configs/mcp-tool-config.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Resolver } from '../references/resolver.ts'
+import { type AuditSpec, auditOf } from './audit.ts'
 import { proxyAuthServer } from './embedded-auth-server.ts'
 import { rateLimitsOf } from './rate-limits.ts'
 import { type SessionStorageSpec, sessionStorageOf } from './session-storage.ts'
@@ -58,6 +59,7 @@ interface ProxyObject extends Addressed {
     readonly trustProxyHeaders: boolean
     readonly sessionStorage?: SessionStorageSpec
     readonly rateLimiting?: GatewayConfig['rateLimiting']
+    readonly audit?: AuditSpec
   }
 }
 
@@ -100,6 +102,7 @@ export function assembleProxy(
     ...sessionStorageOf(object, object.spec.sessionStorage, resolver, mounts),
     ...rateLimitsOf(object.spec.rateLimiting),
     ...(telemetry === undefined ? {} : { telemetry }),
+    ...auditOf(object.spec.audit),
   }
   return { config, mounts, address, url }
 }

@@ -28,6 +28,7 @@ import { authOf } from '../registry/auth.ts'
 import { databaseOf } from '../registry/database.ts'
 import { apiServerOf, sourceOf } from '../registry/source.ts'
 import { setSourcesSynced, sourceStates } from '../registry/source-states.ts'
+import { auditOf } from '../rendering/audit.ts'
 import { type ExtraVolumes, extraVolumes } from '../rendering/extra-volumes.ts'
 import { addressOf, serviceHosts } from '../rendering/proxy.ts'
 import { checkName, containerResources, noteFindings, renderChildren } from '../rendering/rendering.ts'
@@ -55,7 +56,7 @@ function fromFields(
   group: string,
 ): RegistryConfig {
   const { sources = [], registries = [], auth = { mode: 'anonymous' }, database, cors, allowedHosts, limits } = spec
-  const { telemetry } = spec
+  const { telemetry, audit } = spec
   const config: RegistryConfig = {
     sources: sources.map((source) => sourceOf(source, resolver, mounts, group)),
     registries: registries.map(({ name, sources: names, claims }) => ({
@@ -68,6 +69,7 @@ function fromFields(
     ...(cors && { cors: { origins: [...cors.origins] } }),
     ...(allowedHosts && { allowedHosts: [...allowedHosts] }),
     ...(limits && { limits: sortedKeys(limits) }),
+    ...auditOf(audit),
     ...(telemetry && { telemetry: telemetryOf(telemetry, metadata.name, resolver, mounts) }),
   }
   return config
@@ -139,8 +141,14 @@ function withPgpass(
 }
 
 /** It reports under the object's name, unless it says otherwise. */
-const withName = ({ metadata }: MCPRegistry, { telemetry, ...config }: RegistryConfig): RegistryConfig =>
-  telemetry === undefined ? config : { ...config, telemetry: { serviceName: metadata.name, ...telemetry } }
+const withName = (
+  { metadata: { name } }: MCPRegistry,
+  { telemetry, audit, ...config }: RegistryConfig,
+): RegistryConfig => ({
+  ...config,
+  ...(audit && { audit: { component: name, ...audit } }),
+  ...(telemetry && { telemetry: { serviceName: name, ...telemetry } }),
+})
 
 /** Its pods answer to the names of its Service, however the configuration is written. */
 function withServiceHosts(object: MCPRegistry, config: RegistryConfig, context: ReconcileContext): RegistryConfig {
@@ -159,9 +167,9 @@ function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileCon
   const written =
     spec.configYAML === undefined
       ? fromFields(object, resolver, mounts, group)
-      : withName(object, fromText(spec.configYAML, problems, mounts, group))
-  const config = withServiceHosts(object, withPgpass(object, written, resolver, mounts), context)
-  if (problems.none) noteFindings(refused(config), problems)
+      : fromText(spec.configYAML, problems, mounts, group)
+  const config = withServiceHosts(object, withName(object, withPgpass(object, written, resolver, mounts)), context)
+  if (problems.none) noteFindings(refused(config), problems, { '/audit': '/spec/audit' })
   const extra = extraVolumes(spec, [STATE_PATH], resolver)
   if (config.database === undefined && spec.replicas !== undefined && spec.replicas > 1)
     problems.add('Valid', 'ConfigInvalid', {

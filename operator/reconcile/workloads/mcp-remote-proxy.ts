@@ -47,7 +47,7 @@ export function assembleMcpRemoteProxy(
     resolver,
     context,
   )
-  if (problems.none) noteFindings(checkGateway(assembly.config), problems)
+  if (problems.none) noteFindings(checkGateway(assembly.config), problems, { '/audit': '/spec/audit' })
   return assembly
 }
 

@@ -104,7 +104,7 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
     resolver,
     context,
   )
-  if (problems.none) noteFindings(checkGateway(assembly.config), problems)
+  if (problems.none) noteFindings(checkGateway(assembly.config), problems, { '/audit': '/spec/audit' })
   return assembly
 }
 

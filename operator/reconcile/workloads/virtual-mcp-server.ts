@@ -18,6 +18,7 @@ import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
+import { auditOf } from '../rendering/audit.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
 import { type Assembly, addressOf, endpointOf, serviceHosts } from '../rendering/proxy.ts'
 import { rateLimitsOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
@@ -151,9 +152,11 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...(timeouts === undefined ? {} : { timeouts: { default: timeouts.default } }),
     ...failureHandlingOf(failureHandling),
     ...(telemetry === undefined ? {} : { telemetry }),
+    ...auditOf(spec.config?.audit),
     ...(logLevel === undefined ? {} : { logLevel }),
   }
-  if (problems.none) noteFindings(checkGateway(config), problems, { '/authServer': AUTH_SERVER })
+  if (problems.none)
+    noteFindings(checkGateway(config), problems, { '/authServer': AUTH_SERVER, '/audit': '/spec/config/audit' })
   return { config, mounts, address, url: endpointOf(address), members, description: group?.spec.description }
 }
 

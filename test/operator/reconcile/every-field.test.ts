@@ -39,7 +39,12 @@ const pods = `
 const filling = '{maxTokens: 5, refillPeriod: 10s}'
 const limiting = `{shared: ${filling}, perUser: ${filling}, tools: [{name: a, shared: ${filling}, perUser: ${filling}}]}`
 
+/** The block `audit`, with the event of its filters. */
+const auditing = (event: string, more = '') =>
+  `{enabled: true, logFile: /var/log/audit/a, eventTypes: [${event}], excludeEventTypes: [${event}], includeRequestData: true, includeResponseData: true, maxDataSize: 10, trustedProxies: [10.0.0.0/8]${more}}`
+
 const proxied = `
+  audit: ${auditing('mcp_tool_call')}
   proxyPort: 9000
   groupRef: {name: tools}
   oidcConfigRef: {name: inline, audience: a, scopes: [s], resourceUrl: https://x.example.com/mcp}
@@ -327,6 +332,7 @@ spec:
               name: b
               description: d
               annotations: {title: t, readOnlyHint: true, destructiveHint: true, idempotentHint: true, openWorldHint: true}
+    audit: ${auditing('mcp_tool_call', ', component: c, detectApplicationErrors: false, maxDelegationDepth: 3')}
     operational: {logLevel: debug, timeouts: {default: 10s, perWorkload: {server: 20s}}, failureHandling: ${failures}}${pods}
 ---
 kind: VirtualMCPServer
@@ -578,6 +584,7 @@ kind: MCPRegistry
 metadata: {name: fields}
 spec:
   displayName: d
+  audit: ${auditing('registry_read')}
   telemetry:
     serviceName: s
     prometheus: {enabled: true}

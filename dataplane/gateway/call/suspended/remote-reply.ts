@@ -14,6 +14,7 @@ export function remoteContext(first: RequestContext, retry: Message, sender: Rel
   context.caller = first.caller
   context.binding = first.binding
   context.share = first.share
+  context.requestId = first.requestId
   context.adopt(retry)
   return context
 }

@@ -1,9 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
+import type { Auditing } from '../../../audit/event.ts'
 import { PublicError } from '../../../server/errors.ts'
-import type { Observe } from '../../../telemetry/observe.ts'
+import type { Observation, Observe } from '../../../telemetry/observe.ts'
 import type { Actor } from '../../authz/actor.ts'
 import { type AnsweredHosts, checkHostHeader } from '../../settings/host-check.ts'
+import { auditAnswer, auditRefusal } from '../request/audit-request.ts'
 import type { CallerMemory } from '../request/caller-memory.ts'
 import { type CatalogPath, catalogPath, requestTarget } from '../request/catalog-path.ts'
 import type { Api } from '../request/context.ts'
@@ -26,6 +28,7 @@ interface CatalogReadsOptions {
   hosts(): AnsweredHosts
   readonly log: Logger
   readonly observe: Observe
+  readonly audit: Auditing
 }
 
 /** What is read, by whom: the steps of one request hand it on. */
@@ -35,12 +38,19 @@ interface CatalogRequest {
   readonly actor: Actor
 }
 
+/** How a read has ended. */
+interface Ended {
+  readonly error: unknown
+  readonly startedAt: number
+  readonly observation: Observation
+}
+
 /**
  * Makes the handler that answers the consumer API on Node's own objects, before the app is asked: its router, middlewares
  * and web objects cost more than the answer itself. False where the request is for something else.
  */
 export function catalogReads(options: CatalogReadsOptions) {
-  const { api, memory, away, origins, hosts, log, observe } = options
+  const { api, memory, away, origins, hosts, log, observe, audit } = options
   const bodies = createCatalogBodies({ reader: api.reader, memory, away })
 
   async function respond(
@@ -51,7 +61,7 @@ export function catalogReads(options: CatalogReadsOptions) {
   ): Promise<void> {
     try {
       checkHostHeader(hosts(), exchange.incoming.headers.host)
-      const actor = await api.identity.actorOf(exchange.incoming.headers.authorization, rawPath, exchange.incoming)
+      const actor = await identified(options, exchange, rawPath)
       await observed(exchange, { path, query, actor })
     } catch (error) {
       sendError(exchange, error, log)
@@ -61,12 +71,15 @@ export function catalogReads(options: CatalogReadsOptions) {
   async function observed(exchange: Exchange, request: CatalogRequest): Promise<void> {
     const { type, kind } = request.path
     const observation = observe({ kind: 'request', name: catalogIds[type][kind] }, requestOrigin(exchange.incoming))
+    const startedAt = performance.now()
     try {
       await answer(exchange, request)
     } catch (error) {
+      auditRead(audit, exchange, request, { error, startedAt, observation })
       observation.end({ result: 'error', code: error instanceof PublicError ? error.code : 'internal' })
       throw error
     }
+    auditRead(audit, exchange, request, { error: undefined, startedAt, observation })
     observation.end({ result: 'ok' })
   }
 
@@ -100,4 +113,43 @@ export function catalogReads(options: CatalogReadsOptions) {
     )
     return true
   }
+}
+
+/** Who calls; the audit log is told of whom that lets nowhere. */
+async function identified(
+  { api, audit }: CatalogReadsOptions,
+  { incoming, requestId }: Exchange,
+  rawPath: string,
+): Promise<Actor> {
+  try {
+    return await api.identity.actorOf(incoming.headers.authorization, rawPath, incoming)
+  } catch (error) {
+    auditRefusal(audit, error, incoming, requestId)
+    throw error
+  }
+}
+
+/** Tells the audit log who has read what. */
+function auditRead(
+  { log }: Auditing,
+  { incoming, requestId }: Exchange,
+  { path, actor }: CatalogRequest,
+  ended: Ended,
+): void {
+  if (log === undefined) return
+  const { registry, type, kind, name, version } = path
+  const asked = {
+    request: incoming,
+    requestId,
+    traceparent: ended.observation.trace?.traceparent ?? incoming.headers['traceparent'],
+    caller: actor.caller,
+    target: {
+      operation: catalogIds[type][kind],
+      http_method: incoming.method,
+      registry,
+      entry: name || undefined,
+      version: version || undefined,
+    },
+  }
+  auditAnswer(log, 'registry_read', asked, ended)
 }

@@ -41,6 +41,7 @@ export function bodyReader<S extends TSchema>(schema: S, largest: () => number, 
     if (!isUtf8(bytes)) throw new PublicError('parse_error', { message: 'The body is not UTF-8.' })
     const text = bytes.toString()
     const value = parse(text)
+    c.set('sent', { text, value })
     if (nestsDeeperThan(value, DEEPEST))
       throw invalid([{ pointer: '', message: `must not nest deeper than ${DEEPEST} levels` }])
 

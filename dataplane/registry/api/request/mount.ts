@@ -1,13 +1,16 @@
 import type { Hono } from 'hono'
+import type { Auditing } from '../../../audit/event.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { Observe } from '../../../telemetry/observe.ts'
 import { type Actor, hasRole } from '../../authz/actor.ts'
 import type { Role } from '../../authz/roles.ts'
+import { auditOperation } from './audit-request.ts'
 import { observeRequest } from './observe-request.ts'
 import type { Operation, RegistryEnv } from './operation.ts'
 
 interface MountOptions {
   readonly observe: Observe
+  readonly audit: Auditing
   /** The refusal of callers who have no token where one is needed. */
   challenge(): PublicError
 }
@@ -18,13 +21,15 @@ export function mount(app: Hono<RegistryEnv>, operations: readonly Operation[], 
   for (const [path, onPath] of paths) {
     const allow = allowed(path, onPath)
     for (const route of routesOf(path)) {
-      for (const { id, method, role, handle } of onPath)
-        app.on(method.toUpperCase(), route, observeRequest(options.observe, id), (c) => {
+      for (const { id, method, role, handle } of onPath) {
+        const told = [observeRequest(options.observe, id), auditOperation(options.audit, { id, method })] as const
+        app.on(method.toUpperCase(), route, ...told, (c) => {
           if (role !== undefined) requireRole(c.var.actor, role, options)
           // What is answered before the app comes here only where its path has been resolved: `/a/../registry/…`.
           if (handle === undefined) throw new PublicError('not_found')
           return handle(c)
         })
+      }
       app.all(route, () => {
         throw new PublicError('method_not_allowed', { headers: { allow } })
       })

@@ -6,7 +6,17 @@ import type { RequestVariables } from '../../../server/request-id.ts'
 import type { Actor } from '../../authz/actor.ts'
 import type { Role } from '../../authz/roles.ts'
 
-export type RegistryEnv = { Variables: RequestVariables & { actor: Actor; held: Lease } }
+/** What handlers find in `c.var`. */
+interface Variables extends RequestVariables {
+  readonly actor: Actor
+  readonly held: Lease
+  /** The trace that the request is a part of; undefined where nothing is traced. */
+  readonly traceparent: string | undefined
+  /** The body, once it has been read. */
+  readonly sent: { readonly text: string; readonly value: unknown } | undefined
+}
+
+export type RegistryEnv = { Variables: Variables }
 
 export interface Answer {
   readonly description: string

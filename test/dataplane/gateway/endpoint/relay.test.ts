@@ -136,6 +136,7 @@ test('nothing of the client’s headers reaches a backend', async () => {
     'mcp-name',
     'mcp-protocol-version',
     'x-api-key',
+    'x-request-id',
   ])
   assert.is(request.headers['mcp-name'], 't')
   assert.is(request.headers['x-api-key'], 'k1')

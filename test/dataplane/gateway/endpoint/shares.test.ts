@@ -82,7 +82,7 @@ function batchOf(limit: number, missing: number) {
   const share = shareOf(limit)
   const res = new Response()
   let ends = 0
-  const answers = new BatchAnswers(res.asServerResponse, { share, missing, onEnd: () => ends++ })
+  const answers = new BatchAnswers(res.asServerResponse, { share, requestId: 'r', missing, onEnd: () => ends++ })
   return { share, res, answers, ends: () => ends }
 }
 

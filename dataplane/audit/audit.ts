@@ -1,0 +1,118 @@
+import { resolve } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import type { Logger } from 'pino'
+import type { AuditSettings } from '../config/audit/audit.ts'
+import type { AuditCounts, AuditWriter } from './audit-writer.ts'
+import type { AuditEvent, Auditing, AuditLog } from './event.ts'
+
+/** How long a process that stops, or goes on with another log, waits for lines that are still to be written. */
+const LAST_LINES_MS = 2_000
+
+/** What the block `audit` of a configuration is for. */
+export interface AuditConfig {
+  readonly audit: AuditSettings | undefined
+  /** Folder that `logFile` is relative to. */
+  readonly directory: string
+  /** `component` of each event, where the block has none. */
+  readonly workload: string
+}
+
+interface AuditStatus {
+  readonly written: number
+  readonly lost: number
+  /** Why lines are not written at the moment. */
+  readonly problem: string | null
+}
+
+/** The audit log that the configuration in force asks for, which may change. Nothing of it is loaded before it is needed. */
+export class Audit implements Auditing {
+  readonly #log: Logger
+  readonly #counts: AuditCounts = { written: 0, lost: 0 }
+  #lines: AuditLog | undefined
+  #writer: AuditWriter | undefined
+  #inForce: AuditConfig | undefined
+  #applied: Promise<void> = Promise.resolve()
+
+  constructor(log: Logger) {
+    this.#log = log
+  }
+
+  /** Where events go at the moment; undefined where they go nowhere. */
+  get log(): AuditLog | undefined {
+    return this.#lines
+  }
+
+  /** Puts a configuration in force, after those before it. Never rejects. */
+  apply(config: AuditConfig): Promise<void> {
+    this.#applied = this.#applied
+      .then(() => this.#replace(config))
+      .catch((error: unknown) => this.#log.error({ err: error }, 'the audit log can’t be put in force'))
+    return this.#applied
+  }
+
+  async #replace(config: AuditConfig): Promise<void> {
+    if (isDeepStrictEqual(config, this.#inForce)) return
+    const { audit, directory, workload } = config
+    const before = this.#writer
+    if (audit?.enabled === true) {
+      const { AuditLines } = await import('./lines.ts')
+      const writer = await this.#writerOf(audit.logFile && resolve(directory, audit.logFile), workload)
+      this.#writer = writer
+      this.#lines = new AuditLines(audit, workload, (line) => writer.take(line))
+    } else {
+      this.#writer = undefined
+      this.#lines = undefined
+    }
+    this.#inForce = config
+    before?.close(LAST_LINES_MS).catch((error: unknown) => this.#log.debug({ err: error }, 'ending an audit log'))
+  }
+
+  async #writerOf(file: string | undefined, component: string): Promise<AuditWriter> {
+    const [{ AuditWriter }, { FileTarget, StdoutTarget }] = await Promise.all([
+      import('./audit-writer.ts'),
+      import('./file-target.ts'),
+    ])
+    const lossLine = (count: number) =>
+      `${JSON.stringify({ level: 'audit', time: new Date().toISOString(), type: 'audit_events_lost', outcome: 'failure', component, target: { count } })}\n`
+    return new AuditWriter({
+      target: file === undefined ? new StdoutTarget() : new FileTarget(file),
+      name: file === undefined ? 'standard output' : file,
+      log: this.#log,
+      counts: this.#counts,
+      lossLine,
+    })
+  }
+
+  /** Tells of an event that no request is behind. */
+  tell(event: AuditEvent): void {
+    this.#lines?.write(event)
+  }
+
+  /** Tells that the configuration of this hash is in force; without one, that another was refused. */
+  reloaded(hash: string | undefined): void {
+    const isRefused = hash === undefined
+    this.tell({
+      type: 'config_reload',
+      outcome: isRefused ? 'failure' : 'success',
+      error: isRefused ? 'config_refused' : undefined,
+      target: { config: hash },
+    })
+  }
+
+  /** Why events are not written at the moment; undefined where they are, or where none are to be. */
+  get problem(): string | undefined {
+    return this.#writer?.problem
+  }
+
+  /** Its part of `/status`. */
+  status(): { readonly audit?: AuditStatus } {
+    return this.#writer === undefined ? {} : { audit: { ...this.#counts, problem: this.#writer.problem ?? null } }
+  }
+
+  /** Writes what waits, as far as that goes at once. */
+  async close(): Promise<void> {
+    await this.#applied
+    this.#lines = undefined
+    await this.#writer?.close(LAST_LINES_MS)
+  }
+}

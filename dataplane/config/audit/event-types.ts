@@ -1,0 +1,58 @@
+/**
+ * The names of audit events. They are stable: a name is never given to something else, and those of MCP are the ones that
+ * filters of the widely used operator name. docs/audit.md says of each what it means.
+ */
+
+/** Methods of MCP, by what the events of them are called. */
+export const METHOD_EVENTS = {
+  initialize: 'mcp_initialize',
+  'server/discover': 'mcp_discover',
+  ping: 'mcp_ping',
+  'tools/call': 'mcp_tool_call',
+  'tools/list': 'mcp_tools_list',
+  'prompts/get': 'mcp_prompt_get',
+  'prompts/list': 'mcp_prompts_list',
+  'resources/read': 'mcp_resource_read',
+  'resources/list': 'mcp_resources_list',
+  'resources/templates/list': 'mcp_resource_templates_list',
+  'resources/subscribe': 'mcp_resource_subscribe',
+  'resources/unsubscribe': 'mcp_resource_unsubscribe',
+  'completion/complete': 'mcp_completion',
+  'logging/setLevel': 'mcp_logging',
+  'subscriptions/listen': 'mcp_subscription',
+  'tasks/get': 'mcp_task',
+  'tasks/update': 'mcp_task',
+  'tasks/result': 'mcp_task',
+  'tasks/list': 'mcp_task',
+  'tasks/cancel': 'mcp_task',
+  'notifications/roots/list_changed': 'mcp_roots_list_changed',
+} as const
+
+const ENDPOINT_EVENTS = [
+  'mcp_notification',
+  'mcp_response',
+  'mcp_request',
+  'sse_connection',
+  'session_started',
+  'session_ended',
+  'authentication_failed',
+  'http_request',
+] as const
+
+const COMMON_EVENTS = ['config_reload', 'audit_events_lost'] as const
+
+const REGISTRY_EVENTS = ['registry_read', 'registry_write', 'registry_sync', 'authentication_failed'] as const
+
+export type AuditEventType =
+  | (typeof METHOD_EVENTS)[keyof typeof METHOD_EVENTS]
+  | (typeof ENDPOINT_EVENTS | typeof COMMON_EVENTS | typeof REGISTRY_EVENTS)[number]
+
+/** What a gateway or a proxy writes. */
+export const gatewayEvents: ReadonlySet<string> = new Set<AuditEventType>([
+  ...Object.values(METHOD_EVENTS),
+  ...ENDPOINT_EVENTS,
+  ...COMMON_EVENTS,
+])
+
+/** What a registry writes. */
+export const registryEvents: ReadonlySet<string> = new Set<AuditEventType>([...REGISTRY_EVENTS, ...COMMON_EVENTS])

@@ -1,0 +1,106 @@
+import type { IncomingMessage } from 'node:http'
+import { type AuditEvent, type AuditLog, type AuditOutcome, outcomeOf } from '../../../audit/event.ts'
+import { type AuditEventType, METHOD_EVENTS } from '../../../config/audit/event-types.ts'
+import type { Caller } from '../../../identity/caller.ts'
+import { type ErrorCode, errorTable } from '../../../server/errors.ts'
+import type { Observation, Origin, Outcome } from '../../../telemetry/observe.ts'
+import type { Message } from '../../mcp/message.ts'
+import type { Reply } from '../reply.ts'
+import { plainUri } from '../request-details.ts'
+import { RecordedReply } from './recorded-reply.ts'
+
+const CLIENT_INFO = 'io.modelcontextprotocol/clientInfo'
+const methodEvents = new Map<string, AuditEventType>(Object.entries(METHOD_EVENTS))
+/** What a request is that no message was understood of, by its HTTP method. */
+const bareEvents = new Map<string | undefined, AuditEventType>([
+  ['GET', 'sse_connection'],
+  ['DELETE', 'session_ended'],
+])
+const UNAUTHENTICATED: ReadonlySet<string | undefined> = new Set(['unauthenticated', 'insufficient_scope'])
+
+/** A request to the MCP endpoint, as far as the audit log is told of it. */
+interface AskedRequest {
+  readonly req: IncomingMessage
+  readonly reply: Reply
+  readonly requestId: string
+  readonly caller: Caller
+  readonly startedAt: number
+  /** The message, where one has been understood. */
+  readonly understood: Message | undefined
+  readonly observation: Observation | undefined
+  incoming: NonNullable<Origin['incoming']>
+  readonly session: { readonly record: { readonly id: string } } | undefined
+  readonly sessionId: string | undefined
+  readonly backend: string | undefined
+}
+
+/** Tells the audit log of a request that has ended. */
+export function auditRequest(log: AuditLog, context: AskedRequest, ended: Outcome): void {
+  const message = context.understood
+  const type = typeOf(context, message, ended)
+  if (type === undefined) return
+  const isStart = type === 'mcp_initialize' && ended.result === 'ok'
+  if (!log.wants(type) && !(isStart && log.wants('session_started'))) return
+  const event = eventOf(context, message, { type, ended })
+  log.write({ ...event, data: dataOf(log, context, message) })
+  if (isStart) log.write({ ...event, type: 'session_started', durationMs: undefined })
+}
+
+function typeOf({ req }: AskedRequest, message: Message | undefined, ended: Outcome): AuditEventType | undefined {
+  if (message === undefined) {
+    if (UNAUTHENTICATED.has(ended.code)) return 'authentication_failed'
+    // A batch: of each of its messages there is an event.
+    if (ended.result === 'ok' && req.method === 'POST') return undefined
+    return bareEvents.get(req.method) ?? 'http_request'
+  }
+  if (message.kind === 'response') return 'mcp_response'
+  const rest = message.kind === 'request' ? 'mcp_request' : 'mcp_notification'
+  return methodEvents.get(message.method) ?? rest
+}
+
+function eventOf(
+  context: AskedRequest,
+  message: Message | undefined,
+  { type, ended }: { readonly type: AuditEventType; readonly ended: Outcome },
+): AuditEvent {
+  const { req, reply, caller, requestId, session } = context
+  const isErrorResult = reply instanceof RecordedReply && reply.isErrorResult && message?.method === 'tools/call'
+  const uri = message?.parameter('uri')
+  return {
+    type,
+    outcome: isErrorResult && ended.result === 'ok' ? 'application_error' : outcome(ended),
+    error: ended.result === 'ok' ? undefined : (ended.code ?? 'backend_error'),
+    request: req,
+    requestId,
+    traceparent: context.observation?.trace?.traceparent ?? context.incoming()?.traceparent,
+    durationMs: performance.now() - context.startedAt,
+    caller,
+    client: clientOf(message),
+    session: session?.record.id ?? context.sessionId,
+    target: {
+      http_method: req.method,
+      method: message?.method === '' ? undefined : message?.method,
+      name: message?.parameter('name') ?? (uri === undefined ? undefined : plainUri(uri)),
+      backend: context.backend,
+    },
+  }
+}
+
+function outcome({ result, code }: Outcome): AuditOutcome {
+  if (result === 'ok') return 'success'
+  const row = code === undefined ? undefined : errorTable[code as ErrorCode]
+  return result === 'denied' || (row !== undefined && outcomeOf(row.http) === 'denied') ? 'denied' : 'failure'
+}
+
+/** The client by its own account. */
+function clientOf(message: Message | undefined): AuditEvent['client'] {
+  const info = message?.params?.['clientInfo'] ?? message?.meta?.[CLIENT_INFO]
+  const name = (info as { readonly name?: unknown } | null | undefined)?.name
+  return typeof name === 'string' ? { name } : undefined
+}
+
+function dataOf(log: AuditLog, { reply }: AskedRequest, message: Message | undefined): AuditEvent['data'] {
+  if (log.requestBytes === 0 && log.responseBytes === 0) return undefined
+  const response = log.responseBytes > 0 && reply instanceof RecordedReply ? reply.text : undefined
+  return { request: log.requestBytes === 0 ? undefined : message?.text, response }
+}

@@ -1,0 +1,99 @@
+import type { IncomingMessage } from 'node:http'
+import type { MiddlewareHandler } from 'hono'
+import { type AuditEvent, type Auditing, type AuditLog, outcomeOf } from '../../../audit/event.ts'
+import { PublicError } from '../../../server/errors.ts'
+import type { OperationDescription, RegistryEnv } from './operation.ts'
+
+/** What an event says in common of a request to either half of the registry. */
+type Asked = Pick<AuditEvent, 'request' | 'requestId' | 'traceparent' | 'caller' | 'target' | 'data'>
+
+/** Tells of a request that has ended; `error`: what it was refused for, `startedAt`: in `performance.now()`. */
+export function auditAnswer(
+  log: AuditLog,
+  type: 'registry_read' | 'registry_write',
+  asked: Asked,
+  { error, startedAt }: { readonly error: unknown; readonly startedAt: number },
+): void {
+  const { code, status } = endOf(error)
+  log.write({ ...asked, type, outcome: outcomeOf(status), error: code, durationMs: performance.now() - startedAt })
+}
+
+/** Tells of a caller who is let nowhere, since it is not known who calls. */
+export function auditRefusal(
+  { log }: Auditing,
+  error: unknown,
+  incoming: IncomingMessage | undefined,
+  requestId: string,
+): void {
+  const { code, status } = endOf(error)
+  log?.write({
+    type: 'authentication_failed',
+    outcome: outcomeOf(status),
+    error: code,
+    request: incoming,
+    requestId,
+    traceparent: incoming?.headers['traceparent'],
+    target: { http_method: incoming?.method },
+  })
+}
+
+function endOf(error: unknown): { readonly code?: string; readonly status: number } {
+  if (error === undefined) return { status: 200 }
+  return error instanceof PublicError ? { code: error.code, status: error.status } : { code: 'internal', status: 500 }
+}
+
+/** Operations that change nothing, though they are posted. */
+const ASKING: ReadonlySet<string> = new Set(['explain'])
+
+/** Tells the audit log of requests to one operation. */
+export function auditOperation(
+  audit: Auditing,
+  { id, method }: Pick<OperationDescription, 'id' | 'method'>,
+): MiddlewareHandler<RegistryEnv> {
+  const type = method === 'get' || ASKING.has(id) ? 'registry_read' : 'registry_write'
+  return async function audited(c, next) {
+    const { log } = audit
+    if (log === undefined || !log.wants(type)) return next()
+    const startedAt = performance.now()
+    await next()
+    const { incoming } = (c.env ?? {}) as { incoming?: IncomingMessage }
+    const { requestId, traceparent, actor, sent } = c.var
+    const { namespace, short, ...parameters } = c.req.param() as Record<string, string>
+    const response = log.responseBytes > 0 ? await c.res.clone().text() : undefined
+    auditAnswer(
+      log,
+      type,
+      {
+        request: incoming,
+        requestId,
+        traceparent: traceparent ?? incoming?.headers['traceparent'],
+        caller: actor.caller,
+        target: {
+          operation: id,
+          http_method: c.req.method,
+          ...parameters,
+          entry: short === undefined ? parameters['entry'] : `${namespace}/${short}`,
+          ...namesIn(sent?.value),
+        },
+        data:
+          log.requestBytes > 0 || response !== undefined
+            ? { request: log.requestBytes > 0 ? sent?.text : undefined, response }
+            : undefined,
+      },
+      { error: c.error, startedAt },
+    )
+  }
+}
+
+/** What a body names: a source or registry, or the entry that is published. */
+function namesIn(body: unknown) {
+  const { name, source, server, skill } = (body ?? {}) as Record<string, unknown>
+  const entry = (server ?? skill) as { readonly name?: unknown; readonly version?: unknown } | undefined
+  return {
+    ...texts({ name, source }),
+    ...(entry === undefined || entry === null ? {} : texts({ entry: entry.name, version: entry.version })),
+  }
+}
+
+const texts = (values: Readonly<Record<string, unknown>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(values).filter((pair): pair is [string, string] => typeof pair[1] === 'string'))

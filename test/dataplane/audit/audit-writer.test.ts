@@ -1,0 +1,170 @@
+/** How lines get to a file: rotation, failures, and a disk that is slow. */
+import { once } from 'node:events'
+import { chmodSync, mkdirSync, readFileSync, renameSync, rmdirSync, statSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { AuditWriter } from '../../../dataplane/audit/audit-writer.ts'
+import { FileTarget, type Target } from '../../../dataplane/audit/file-target.ts'
+import { AuditFile } from '../../support/audit/audit-file.ts'
+import { eventually } from '../../support/eventually.ts'
+import { keptLog } from '../../support/kept-log.ts'
+
+let file: AuditFile
+let ends: (() => Promise<unknown>)[] = []
+test.before.each(async () => {
+  file = await AuditFile.create()
+})
+test.after.each(async () => {
+  for (const end of ends.reverse()) await end()
+  ends = []
+  await file.remove()
+})
+
+function writerTo(target: Target, mostWaiting?: number) {
+  const { log, lines: logged } = keptLog()
+  const counts = { written: 0, lost: 0 }
+  const writer = new AuditWriter({
+    target,
+    name: 'it',
+    log,
+    counts,
+    lossLine: (count) => `lost ${count}\n`,
+    ...(mostWaiting === undefined ? {} : { mostWaiting }),
+  })
+  ends.push(() => writer.close(1_000))
+  return { writer, counts, logged }
+}
+
+const lines = (path = file.path) => readFileSync(path, 'utf8').split('\n').slice(0, -1)
+
+test('lines come in their order, in a file for its owner alone', async () => {
+  const { writer, counts } = writerTo(new FileTarget(file.path))
+  for (let index = 0; index < 1000; index++) writer.take(`${index}\n`)
+  await eventually('all is written', () => counts.written === 1000)
+  assert.equal(
+    lines(),
+    Array.from({ length: 1000 }, (_, index) => `${index}`),
+  )
+  assert.is(statSync(file.path).mode & 0o777, 0o600)
+  assert.is(counts.lost, 0)
+})
+
+test('a file that was renamed goes on under its name, and no line is cut or lost', async () => {
+  const { writer, counts } = writerTo(new FileTarget(file.path))
+  writer.take('before\n')
+  await eventually('it is written', () => counts.written === 1)
+  renameSync(file.path, `${file.path}.1`)
+  let told = 1
+  await eventually('there is another file', () => {
+    writer.take(`${told++}\n`)
+    return file.text !== ''
+  })
+  await writer.close(5_000)
+  const all = [...lines(`${file.path}.1`), ...lines()]
+  assert.equal(all, ['before', ...Array.from({ length: told - 1 }, (_, index) => `${index + 1}`)])
+})
+
+test('a file that can’t be written: a problem that is told once; lines wait, and come when it can', async () => {
+  mkdirSync(file.path)
+  const { writer, counts, logged } = writerTo(new FileTarget(file.path))
+  writer.take('one\n')
+  await eventually('the problem', () => writer.problem !== undefined)
+  assert.match(String(writer.problem), /^it can’t be written: EISDIR$/)
+  writer.take('two\n')
+  assert.equal(counts, { written: 0, lost: 0 })
+  rmdirSync(file.path)
+  await eventually('both are written', () => counts.written === 2)
+  assert.is(writer.problem, undefined)
+  assert.equal(lines(), ['one', 'two'])
+  const about = logged.map(({ msg }) => msg)
+  assert.is(about.filter((text) => /can’t be written/.test(String(text))).length, 1)
+  assert.is(about.filter((text) => /written again/.test(String(text))).length, 1)
+})
+
+test('a folder that takes no file is a problem with its reason', async () => {
+  const folder = join(file.directory, 'no', 'such', 'audit.log')
+  const { writer } = writerTo(new FileTarget(folder))
+  writer.take('one\n')
+  await eventually('the problem', () => writer.problem === 'it can’t be written: ENOENT')
+  if (process.getuid?.() === 0) return
+  chmodSync(file.directory, 0o500)
+  const { writer: other } = writerTo(new FileTarget(file.path))
+  other.take('one\n')
+  await eventually('the problem', () => other.problem === 'it can’t be written: EACCES')
+  chmodSync(file.directory, 0o700)
+})
+
+test('while it is slow so many bytes wait; what is beyond them is lost, counted, and told of in the log itself', async () => {
+  const written: string[] = []
+  const gate = Promise.withResolvers<void>()
+  const slow: Target = {
+    ready: () => gate.promise,
+    write: async (bytes) => {
+      // As a disk that is nearly full: a part of it at a time.
+      const part = bytes.subarray(0, 7)
+      written.push(part.toString())
+      return part.length
+    },
+    close: async () => undefined,
+  }
+  const { writer, counts } = writerTo(slow, 100)
+  const began = performance.now()
+  for (let index = 100; index < 200; index++) writer.take(`line ${index}\n`)
+  assert.ok(performance.now() - began < 1_000, 'nobody waits')
+  assert.equal(counts, { written: 0, lost: 89 })
+  gate.resolve()
+  await eventually('what waited is written', () => counts.written === 11)
+  writer.take('after\n')
+  await eventually('the rest is written', () => counts.written === 13)
+  const expected = [...Array.from({ length: 11 }, (_, index) => `line ${100 + index}`), 'lost 89', 'after']
+  assert.equal(written.join('').split('\n').slice(0, -1), expected)
+})
+
+test('a write that fails in the middle of a line goes on there', async () => {
+  let fails = 2
+  let text = ''
+  const { writer, counts } = writerTo({
+    ready: async () => undefined,
+    write: async (bytes) => {
+      if (text.length === 4 && fails-- > 0) throw Object.assign(new Error('full'), { code: 'EAGAIN' })
+      const part = bytes.subarray(0, 4)
+      text += part.toString()
+      return part.length
+    },
+    close: async () => undefined,
+  })
+  writer.take('0123456789\n')
+  await eventually('it is written', () => counts.written === 1)
+  assert.is(text, '0123456789\n')
+  assert.is(writer.problem, undefined)
+})
+
+test('an end does not wait for a target that stands still', async () => {
+  const { writer, counts } = writerTo({
+    ready: () => new Promise(() => undefined),
+    write: async () => 0,
+    close: async () => undefined,
+  })
+  writer.take('one\n')
+  await new Promise(setImmediate)
+  const began = performance.now()
+  await writer.close(50)
+  assert.ok(performance.now() - began < 5_000)
+  assert.is(counts.written, 0)
+  assert.is(counts.lost, 1)
+  writer.take('two\n')
+  assert.is(counts.lost, 2)
+})
+
+test('what is no file is an error, not a wait without an end', async () => {
+  const server = createServer().listen(file.path)
+  await once(server, 'listening')
+  ends.push(async () => void server.close())
+  const { writer } = writerTo(new FileTarget(file.path))
+  writer.take('one\n')
+  await eventually('the problem', () => writer.problem === 'it can’t be written: ENXIO')
+})
+
+test.run()

@@ -1,0 +1,72 @@
+/** What docs/audit.md says to apply is valid and reaches the pods; its events are those of the code, its line has their form. */
+import { readFileSync } from 'node:fs'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parseAllDocuments } from 'yaml'
+import { DEFAULT_GROUP, validateObject } from '../../crds/index.ts'
+import { AuditLines } from '../../dataplane/audit/lines.ts'
+import { gatewayEvents, registryEvents } from '../../dataplane/config/audit/event-types.ts'
+import { condition, configText, plansOfText } from '../support/operator/plans.ts'
+
+const text = readFileSync(new URL('../../docs/audit.md', import.meta.url), 'utf8')
+const block = (language: string) => new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'ms').exec(text)?.[1] ?? ''
+
+test('the examples are valid, and are in the configurations', () => {
+  const manifests = block('yaml')
+  for (const document of parseAllDocuments(manifests))
+    assert.equal(validateObject(document.toJS() as never, DEFAULT_GROUP), [])
+  const plans = plansOfText(manifests)
+  const configOf = (key: string) => {
+    assert.is(condition(plans.get(key), 'Valid'), 'True ConfigValid')
+    return configText(plans.get(key))
+  }
+  assert.match(configOf('MCPServer/fetcher'), /audit:\n {2}enabled: true\n {2}excludeEventTypes:\n {4}- mcp_ping/)
+  assert.match(configOf('VirtualMCPServer/tools'), /audit:\n {2}component: front-door/)
+  assert.match(configOf('MCPRegistry/catalog'), /audit:\n {2}component: catalog\n {2}enabled: true/)
+})
+
+test('an event that there is not is a condition, at the field', () => {
+  const manifests = block('yaml').replace('[mcp_ping, mcp_notification]', '[mcp_pong]').replace('10.0.0.0/8', '10/8')
+  const plan = plansOfText(manifests).get('MCPServer/fetcher')
+  const told = condition(plan, 'Valid') ?? ''
+  assert.match(
+    told,
+    /^False ConfigInvalid: \/spec\/audit\/excludeEventTypes\/0 there is no event "mcp_pong" here; there are .*mcp_ping/,
+  )
+  assert.match(told, /\/spec\/audit\/trustedProxies\/0 "10\/8" is neither an address nor a network/)
+})
+
+test('every event is told of, and no other', () => {
+  const table = text.slice(text.indexOf('## Events'), text.indexOf('## When it'))
+  const named = [...table.matchAll(/^\| (`.*?`) \|/gm)].flatMap((row) => [...(row[1] as string).matchAll(/`(\w+)`/g)])
+  assert.equal(named.map((name) => name[1]).sort(), [...new Set([...gatewayEvents, ...registryEvents])].sort())
+})
+
+test('the line has the members of a real one', () => {
+  const shown = JSON.parse(block('json'))
+  let line = ''
+  const lines = new AuditLines({ enabled: true }, 'tools', (written) => (line = written))
+  lines.write({
+    type: 'mcp_tool_call',
+    outcome: 'success',
+    request: { socket: { remoteAddress: '198.51.100.7' }, headers: { 'user-agent': 'desk/1.4' } },
+    requestId: shown.request_id,
+    traceparent: `00-${shown.trace_id}-00f067aa0ba902b7-01`,
+    durationMs: 12.3451,
+    caller: {
+      kind: 'authenticated',
+      issuer: 'https://login.example.com',
+      subject: 'alice',
+      claims: { name: 'Alice', azp: 'desk', act: { iss: 'https://agents.example.com', sub: 'agent-7' } },
+      expiresAt: 0,
+    },
+    session: 'x',
+    target: shown.target,
+  })
+  const real = JSON.parse(line)
+  assert.equal(Object.keys(real), Object.keys(shown))
+  const { time, audit_id, session, ...rest } = shown
+  assert.equal({ ...real, time, audit_id, session }, { ...rest, time, audit_id, session })
+})
+
+test.run()
