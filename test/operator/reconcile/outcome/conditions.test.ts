@@ -566,10 +566,10 @@ const invalid: readonly Case[] = [
 const unsupported: readonly Case[] = [
   {
     what: 'a field without a reader',
-    given: [server('audit: {enabled: true}')],
+    given: [server('permissionProfile: {type: builtin, name: network}')],
     of: 'MCPServer/it',
     says: {
-      Ready: 'False NotYetSupported: /spec/audit is not supported yet',
+      Ready: 'False NotYetSupported: /spec/permissionProfile is not supported yet',
       Stalled: 'True NotYetSupported…',
     },
     holds: true,
