@@ -18,7 +18,7 @@ export const virtualMcpCompositeToolDefinition = defineKind({
     reason,
     age,
   ],
-  spec: workflow('later'),
+  spec: workflow('gateway'),
   status: configStatus(['VirtualMCPServer'], {
     validationStatus: Type.Optional(oneOf('Whether the workflow is valid.', ['Unknown', 'Valid', 'Invalid'])),
     validationErrors: Type.Optional(list('What is wrong with it.', statusText('An error.', { max: 4096 }))),

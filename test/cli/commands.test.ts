@@ -130,15 +130,23 @@ test('validate: a field that nobody reads yet is an error at its place, told onc
   assert.is(err.split('NotYetSupported').length, 2, err)
 })
 
-test('validate: so it is in a config, which is valid and not ready', async () => {
+test('validate: what is wrong with a workflow is told at its place, and at the gateway that goes without it', async () => {
+  const composed = `${gateway('g')}  config:\n    compositeToolRefs: [{name: it}, {name: gone}]\n`
   using folder = temporaryFolder({
-    'a.yaml':
-      'apiVersion: portico.dev/v1beta1\nkind: VirtualMCPCompositeToolDefinition\nmetadata: {name: it}\nspec:\n  name: flow\n  steps: [{id: a, tool: x.y}]\n',
+    'a.yaml': `${group}---\n${composed}`,
+    'b.yaml':
+      'apiVersion: portico.dev/v1beta1\nkind: VirtualMCPCompositeToolDefinition\nmetadata: {name: it}\nspec:\n  name: flow\n  steps:\n    - id: a\n      tool: x.y\n      condition: "{{.params.n"\n',
   })
   const { code, err } = await portico(['validate', folder.path])
   assert.is(code, 1)
-  assert.match(err, /a\.yaml:5: error: \/spec\/name[^\n]*: is not supported yet \(NotYetSupported\)/)
-  assert.is(err.split('/spec/name').length, 2, err)
+  assert.match(
+    err,
+    /b\.yaml:9: error: \/spec\/steps\/0\/condition: VirtualMCPCompositeToolDefinition [^\n]*\(ConfigInvalid\)/,
+  )
+  assert.match(
+    err,
+    /warning: VirtualMCPServer [^\n]*Definition "gone" is left out: it is missing; [^\n]*"it" is left out: \/spec\/steps\/0\/condition/,
+  )
 })
 
 test('validate: a Secret that is not in the files is expected in the cluster', async () => {

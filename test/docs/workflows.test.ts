@@ -2,14 +2,28 @@
 import { readFileSync } from 'node:fs'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { parse, parseAllDocuments } from 'yaml'
+import { DEFAULT_GROUP, validateObject } from '../../crds/index.ts'
+import type { GatewayConfig } from '../../dataplane/config/gateway.ts'
 import { templateFunctions } from '../../dataplane/config/workflow/functions.ts'
 import { eventually } from '../support/eventually.ts'
 import { startGateway } from '../support/gateway/gateway.ts'
 import { postModern } from '../support/gateway/post.ts'
+import { condition, configText, plansOfText } from '../support/operator/plans.ts'
 import { type RawServer, startRawServer, tool } from '../support/servers/raw-server.ts'
 
 const text = readFileSync(new URL('../../docs/workflows.md', import.meta.url), 'utf8')
-const [block = ''] = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)
+const [manifests = ''] = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1] as string)
+
+test('the example is valid, and both workflows are in the gateway’s configuration', () => {
+  for (const document of parseAllDocuments(manifests))
+    assert.equal(validateObject(document.toJS() as never, DEFAULT_GROUP), [])
+  const plans = plansOfText(manifests)
+  assert.is(condition(plans.get('VirtualMCPCompositeToolDefinition/release'), 'Ready'), 'True Ready')
+  const gateway = plans.get('VirtualMCPServer/releases')
+  assert.is(condition(gateway, 'CompositeToolsReady'), 'True AllServed')
+  assert.is(condition(gateway, 'CompositeToolWarning'), undefined)
+})
 
 test('the example is served', async () => {
   const servers: RawServer[] = []
@@ -18,15 +32,20 @@ test('the example is served', async () => {
     servers.push(server)
     return server.url
   }
-  const config = block
-    .replace('http://git.example.com/mcp', await started('build', 'changelog', 'publish'))
-    .replace('http://chat.example.com/mcp', await started('send'))
+  const planned = parse(configText(plansOfText(manifests).get('VirtualMCPServer/releases'))) as GatewayConfig
+  const { name, namespace, role, incomingAuth, compositeTools } = planned
+  const backends = [
+    { name: 'git', url: await started('build', 'changelog', 'publish') },
+    { name: 'chat', url: await started('send') },
+  ]
+  const config = JSON.stringify({ name, namespace, role, incomingAuth, compositeTools, backends })
   const gateway = await startGateway({ backends: [] })
   try {
     await gateway.configure(config)
     await eventually('its tools', async () => {
       const { json } = await postModern(gateway.url, 'tools/list')
-      return json.result?.tools.some(({ name }: { name: string }) => name === 'release')
+      const names = json.result?.tools.map((tool: { name: string }) => tool.name) ?? []
+      return ['release', 'announce'].every((one) => names.includes(one))
     })
     assert.equal((await gateway.status()).refused, [])
     await eventually('no problems', async () => ((await gateway.status()) as any).problems.length === 0)

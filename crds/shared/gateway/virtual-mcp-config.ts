@@ -162,11 +162,11 @@ export const virtualMcpConfig = object('Settings of the gateway.', {
   audit: Type.Optional(gatewayAudit('gateway')),
   backends: Type.Optional(staticBackends(REPLACED.backends)),
   codeMode: Type.Optional(codeMode),
-  compositeTools: Type.Optional(workflows('later')),
+  compositeTools: Type.Optional(workflows('gateway')),
   compositeToolRefs: Type.Optional(
     list(
       'Workflows of their own objects.',
-      objectRef('later', 'VirtualMCPCompositeToolDefinition', 'A workflow, by name.'),
+      objectRef('gateway', 'VirtualMCPCompositeToolDefinition', 'A workflow, by name.'),
       { type: { map: ['name'] } },
     ),
   ),

@@ -5,7 +5,10 @@ import type { Definition } from '../workflow/definition.ts'
 import { duplicates } from './duplicates.ts'
 
 /** What is wrong with the composite tools of a gateway. */
-export function workflowFindings({ compositeTools = [], role }: GatewayConfig): readonly Finding[] {
+export function workflowFindings({
+  compositeTools = [],
+  role,
+}: Pick<GatewayConfig, 'compositeTools' | 'role'>): readonly Finding[] {
   const at = '/compositeTools'
   if (compositeTools.length > 0 && role === 'proxy')
     return [{ pointer: at, message: 'are for a gateway: a proxy shows its server as it is' }]
@@ -23,11 +26,12 @@ export function workflowFindings({ compositeTools = [], role }: GatewayConfig): 
 
 /** Composite tools call tools of backends: calls of each other could go on for ever. */
 const nestedFindings = (definition: Definition, composites: ReadonlySet<string>): readonly Finding[] =>
-  toolsIn(definition)
+  calledTools(definition)
     .filter(({ tool }) => composites.has(tool))
     .map(({ pointer }) => ({ pointer, message: 'is a composite tool: these do not call each other' }))
 
-const toolsIn = ({ steps }: Definition): readonly { readonly pointer: string; readonly tool: string }[] =>
+/** The tools that steps of a workflow name, and where: pointers into the definition. */
+export const calledTools = ({ steps }: Definition): readonly { readonly pointer: string; readonly tool: string }[] =>
   steps.flatMap((step, index) => {
     const { type, tool } = step.type === 'forEach' ? (step.step ?? step) : step
     const pointer = `/steps/${index}${step.type === 'forEach' ? '/step' : ''}/tool`
@@ -51,7 +55,7 @@ export function unknownTools({ compositeTools = [], backends, aggregation }: Gat
     format.replaceAll('{workload}', name).replace(OTHER, '_').slice(0, SURE),
   ])
   return compositeTools.flatMap((definition) =>
-    toolsIn(definition)
+    calledTools(definition)
       .filter(({ tool }) => !starts.some((start) => tool.startsWith(start)))
       .map(({ tool }) => `${definition.name} calls ${tool}, which is a tool of no backend`),
   )

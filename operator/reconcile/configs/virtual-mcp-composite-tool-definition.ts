@@ -1,43 +1,31 @@
 import { type VirtualMCPCompositeToolDefinition, virtualMcpCompositeToolDefinition } from '../../../crds/index.ts'
+import { limits } from '../../../crds/shared/limits.ts'
+import { workflowFindings } from '../../../dataplane/config/check/workflows.ts'
 import type { ClusterView } from '../../model/view.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
-import { problemText, startProblems } from '../outcome/problems.ts'
+import { problemText } from '../outcome/problems.ts'
 import { checkNotRefused } from '../outcome/supported.ts'
-import { startResolver } from '../references/resolver.ts'
 import { type CheckConfig, planConfig } from './config.ts'
 
-type Step = VirtualMCPCompositeToolDefinition['spec']['steps'][number]
+/** Where the data plane's rules see the one definition that they are given. */
+const THERE = '/compositeTools/0'
 
-/** Steps that wait for each other and so can never start, in the order of the definition. */
-function stepsInCycles(steps: readonly Step[]): readonly string[] {
-  const waiting = new Map(steps.map((step) => [step.id, new Set(step.dependsOn ?? [])]))
-  for (let before = -1; before !== waiting.size; ) {
-    before = waiting.size
-    for (const [id, needs] of waiting) if (![...needs].some((need) => waiting.has(need))) waiting.delete(id)
-  }
-  return [...waiting.keys()]
-}
-
-const checkWorkflow: CheckConfig<typeof virtualMcpCompositeToolDefinition> = (object, { problems }) => {
+/** Finds what is wrong with a definition by the rules of the gateways that run it. */
+export const checkDefinition: CheckConfig<typeof virtualMcpCompositeToolDefinition> = (object, { problems }) => {
   checkNotRefused(virtualMcpCompositeToolDefinition, object, problems)
-  const { steps } = object.spec
-  const ids = new Set(steps.map(({ id }) => id))
-  steps.forEach(({ dependsOn = [] }, at) => {
-    for (const id of dependsOn) {
-      const pointer = `/spec/steps/${at}/dependsOn`
-      if (!ids.has(id))
-        problems.add('Valid', 'ConfigInvalid', { pointer, message: `there is no step ${JSON.stringify(id)}` })
-    }
-  })
-  const stuck = stepsInCycles(steps)
-  if (stuck.length > 0)
-    problems.add('Valid', 'ConfigInvalid', {
-      pointer: '/spec/steps',
-      message: `these wait for each other: ${stuck.join(', ')}`,
-    })
+  for (const { pointer, message } of workflowFindings({ compositeTools: [object.spec], role: 'gateway' }))
+    problems.add('Valid', 'ConfigInvalid', { pointer: `/spec${pointer.slice(THERE.length)}`, message })
 }
 
-const plan = planConfig(virtualMcpCompositeToolDefinition, checkWorkflow)
+const plan = planConfig(virtualMcpCompositeToolDefinition, checkDefinition)
+
+/** Texts as the status takes them: no more and no longer ones than its schema lets through. */
+function bounded(texts: readonly string[]): readonly string[] {
+  const first = texts.length > limits.list ? texts.slice(0, limits.list - 1) : texts
+  const rest = texts.length - first.length
+  const told = first.map((text) => (text.length > limits.prose ? `${text.slice(0, limits.prose - 1)}…` : text))
+  return rest === 0 ? told : [...told, `and ${rest} more`]
+}
 
 /** As every config, and what is wrong with the workflow one by one. */
 export function reconcileVirtualMcpCompositeToolDefinition(
@@ -45,10 +33,11 @@ export function reconcileVirtualMcpCompositeToolDefinition(
   view: ClusterView,
   context: ReconcileContext,
 ): ExplainedPlan {
-  const problems = startProblems()
-  checkWorkflow(object, startResolver(view, object.metadata.namespace, problems))
-  const validationErrors = problems.of('Valid').map(problemText)
   const planned = plan(object, view, context)
-  const validationStatus = validationErrors.length === 0 ? 'Valid' : 'Invalid'
-  return { ...planned, status: { ...planned.status, validationErrors, validationStatus } }
+  const invalid = planned.problems.filter(({ condition }) => condition === 'Valid')
+  const validationStatus = invalid.length === 0 ? 'Valid' : 'Invalid'
+  return {
+    ...planned,
+    status: { ...planned.status, validationErrors: bounded(invalid.map(problemText)), validationStatus },
+  }
 }

@@ -84,7 +84,7 @@ function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: Workl
 function eventsOf(ready: Readiness, conditions: Conditions): readonly PlannedEvent[] {
   if (ready.status === 'Unknown' || ready.phase === 'Terminating') return []
   const { reason, message } = ready
-  const parts = ['BackendsReady', 'SourcesSynced'].map((type) => conditions.get(type))
+  const parts = ['BackendsReady', 'CompositeToolsReady', 'SourcesSynced'].map((type) => conditions.get(type))
   const unasked = conditions.get('PodStatusUnknown')
   // Pods that are on their way are no reason to warn anybody.
   const isOrdinary = ready.status === 'True' || ready.phase === 'Pending'

@@ -27,6 +27,7 @@ import { type SessionStorageSpec, sessionStorageOf } from '../rendering/session-
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 import { aggregationOf } from './aggregation.ts'
+import { type CompositeTools, compositeToolsOf, reportCompositeTools } from './composite-tools.ts'
 import { type Members, membersOf } from './group-members.ts'
 import { optimizerOf } from './optimizer.ts'
 
@@ -35,6 +36,7 @@ type GatewaySettings = NonNullable<Spec['config']>
 
 interface GatewayAssembly extends Assembly {
   readonly members: Members
+  readonly compositeTools: CompositeTools
   /** What the group is for, where it says so. */
   readonly description: string | undefined
 }
@@ -130,6 +132,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
   const { timeouts, logLevel, failureHandling } = spec.config?.operational ?? {}
   const incomingAuth = incomingAuthOf(spec, resolver, mounts)
   const authServer = authServerOf(object, incomingAuth, resolver, mounts)
+  const compositeTools = compositeToolsOf(spec.config ?? {}, resolver)
   const telemetry = workloadTelemetry(spec.telemetryConfigRef, metadata.name, resolver, mounts)
   const config: GatewayConfig = {
     name: spec.config?.name ?? metadata.name,
@@ -149,6 +152,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...sessionStorageOf(object, storageOf(spec), resolver, mounts),
     ...rateLimitsOf(spec.config?.rateLimiting),
     ...optimizerOf(spec.config?.optimizer),
+    ...(compositeTools.served.length === 0 ? {} : { compositeTools: compositeTools.served }),
     ...(timeouts === undefined ? {} : { timeouts: { default: timeouts.default } }),
     ...failureHandlingOf(failureHandling),
     ...(telemetry === undefined ? {} : { telemetry }),
@@ -157,7 +161,15 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
   }
   if (problems.none)
     noteFindings(checkGateway(config), problems, { '/authServer': AUTH_SERVER, '/audit': '/spec/config/audit' })
-  return { config, mounts, address, url: endpointOf(address), members, description: group?.spec.description }
+  return {
+    config,
+    mounts,
+    address,
+    url: endpointOf(address),
+    members,
+    compositeTools,
+    description: group?.spec.description,
+  }
 }
 
 function renderGateway(
@@ -232,6 +244,7 @@ export function reconcileVirtualMcpServer(
       reportBackends(assembly.members, conditions)
       warnOfUnknownBackends(spec, assembly.members, conditions)
       warnOfClashes(clashes, conditions)
+      reportCompositeTools(assembly.compositeTools, assembly.config, conditions)
       warnOfAuthz(spec.incomingAuth, spec.incomingAuth.type === 'anonymous', conditions)
       warnOfLosses(spec.authServerConfig, { at: AUTH_SERVER, running }, conditions)
       warnOfNoIdentity(spec.authServerConfig, AUTH_SERVER, conditions)

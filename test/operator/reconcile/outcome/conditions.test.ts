@@ -590,18 +590,6 @@ const unsupported: readonly Case[] = [
       Ready: 'False NotSupported: /spec/type: authorization by an HTTP service is not supported; use cedarv1…',
     },
   },
-  {
-    what: 'a config with fields that wait for their reader: valid, and not ready',
-    given: [
-      'kind: VirtualMCPCompositeToolDefinition\nmetadata: {name: it}\nspec: {name: flow, steps: [{id: a, tool: x.y}]}',
-    ],
-    of: 'VirtualMCPCompositeToolDefinition/it',
-    says: {
-      Valid: 'True ConfigValid',
-      Ready: 'False NotYetSupported: /spec/name is not supported yet…',
-      Stalled: 'True NotYetSupported…',
-    },
-  },
 ]
 
 const observed = (counts: string, spec = '') => [

@@ -1,0 +1,159 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
+import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
+import { reconcile } from '../../../operator/reconcile/index.ts'
+import { type Dependency, onObject, trackedView } from '../../../operator/runtime/watch/dependencies.ts'
+import { condition, configText, context, plansOfText, worldOf } from '../../support/operator/plans.ts'
+
+const KIND = 'VirtualMCPCompositeToolDefinition'
+
+const flow = (name: string, tool = 'docs.search') => `{name: ${name}, steps: [{id: one, tool: ${tool}}]}`
+const definition = (name: string, spec: string) => `kind: ${KIND}\nmetadata: {name: ${name}}\nspec: ${spec}`
+const refs = (...names: string[]) => `compositeToolRefs: [${names.map((name) => `{name: ${name}}`).join(', ')}]`
+
+const manifests = (config: string, ...others: string[]) =>
+  [
+    'kind: MCPGroup\nmetadata: {name: tools}',
+    'kind: MCPServerEntry\nmetadata: {name: docs}\nspec: {remoteUrl: https://docs.example.com/mcp, transport: streamable-http, groupRef: {name: tools}}',
+    `kind: VirtualMCPServer\nmetadata: {name: all}\nspec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}, config: {${config}}}`,
+    'kind: Observation\nmetadata: {name: all}\nobservation: {kind: VirtualMCPServer, replicas: 1, readyReplicas: 1}',
+    ...others,
+  ].join('\n---\n')
+
+const planOf = (config: string, ...others: string[]) =>
+  plansOfText(manifests(config, ...others)).get('VirtualMCPServer/all')
+
+type GatewayPlan = ReturnType<typeof planOf>
+const offered = (plan: GatewayPlan) =>
+  (parse(configText(plan)) as GatewayConfig).compositeTools?.map(({ name }) => name)
+
+test('a gateway offers its own workflows and those that it names, in whatever order they are written', () => {
+  const all = [definition('x', flow('b')), definition('y', flow('d'))]
+  const plan = planOf(`compositeTools: [${flow('c')}, ${flow('a')}], ${refs('x', 'y')}`, ...all)
+  assert.equal(offered(plan), ['a', 'b', 'c', 'd'])
+  assert.is(condition(plan, 'CompositeToolsReady'), 'True AllServed')
+  assert.is(condition(plan, 'CompositeToolWarning'), undefined)
+  const turned = planOf(`${refs('y', 'x')}, compositeTools: [${flow('a')}, ${flow('c')}]`, ...all)
+  assert.is(configText(turned), configText(plan))
+})
+
+test('a gateway without workflows says nothing of them', () => {
+  const plan = planOf('')
+  assert.is(offered(plan), undefined)
+  assert.is(condition(plan, 'CompositeToolsReady'), undefined)
+})
+
+const leftOut: readonly { what: string; config: string; given: readonly string[]; says: string; offers: string[] }[] = [
+  { what: 'is missing', config: '', given: [], says: 'it is missing', offers: ['good'] },
+  {
+    what: 'is invalid',
+    config: '',
+    given: ['{name: bad, timeout: 31m, steps: [{id: one, tool: docs.a, dependsOn: [none]}]}'],
+    says: '/spec/timeout: must be more than zero and at most 30m (and 1 more)',
+    offers: ['good'],
+  },
+  {
+    what: 'has the name of one of the gateway’s own',
+    config: `compositeTools: [${flow('same')}], `,
+    given: [flow('same')],
+    says: '/spec/name: another composite tool has the name "same"',
+    offers: ['good', 'same'],
+  },
+  {
+    what: 'has the name of another',
+    config: '',
+    given: [flow('good')],
+    says: '/spec/name: another composite tool has the name "good"',
+    offers: ['good'],
+  },
+  {
+    what: 'calls another',
+    config: '',
+    given: [flow('bad', 'good')],
+    says: '/spec/steps/0/tool: is a composite tool: these do not call each other',
+    offers: ['good'],
+  },
+  {
+    what: 'takes the name of a tool that another calls',
+    config: `compositeTools: [${flow('own', 'docs_search')}], `,
+    given: [flow('docs_search')],
+    says: '/spec/name: another composite tool calls "docs_search", and these do not call each other',
+    offers: ['good', 'own'],
+  },
+]
+
+for (const { what, config, given, says, offers } of leftOut)
+  test(`a definition that ${what} is left out, and the gateway offers the others`, () => {
+    const others = [definition('a-good-one', flow('good')), ...given.map((spec) => definition('other', spec))]
+    const plan = planOf(`${config}${refs('other', 'a-good-one')}`, ...others)
+    assert.is(condition(plan, 'CompositeToolsReady'), `False DefinitionsLeftOut: ${KIND} "other" is left out: ${says}`)
+    assert.is(condition(plan, 'Valid'), 'True ConfigValid')
+    assert.is(condition(plan, 'ReferencesResolved')?.split(' ')[0], 'True')
+    assert.equal(offered(plan), offers)
+    assert.ok(plan?.events.some(({ type, reason }) => type === 'Warning' && reason === 'DefinitionsLeftOut'))
+  })
+
+test('a workflow of its own that is wrong is the gateway’s fault: what runs is held', () => {
+  const wrong = '{name: b, steps: [{id: one, tool: a}, {id: two, tool: docs.x, arguments: {x: "{{.params.n"}}]}'
+  const plan = planOf(`compositeTools: [${flow('a')}, ${wrong}]`)
+  assert.match(
+    condition(plan, 'Valid') ?? '',
+    /^False ConfigInvalid: \/spec\/config\/compositeTools\/1\/steps\/1\/arguments\/x: .*; \/spec\/config\/compositeTools\/1\/steps\/0\/tool: is a composite tool/,
+  )
+  assert.is(plan?.children, 'hold')
+})
+
+test('a step that calls what no backend can have is told', () => {
+  const plan = planOf(`compositeTools: [${flow('a', 'dosc.search')}]`)
+  assert.is(
+    condition(plan, 'CompositeToolWarning'),
+    'True NoSuchTool: a calls dosc.search, which is a tool of no backend',
+  )
+  assert.equal(offered(plan), ['a'])
+})
+
+test('a gateway is planned again when a definition that it names comes or changes', () => {
+  const { view } = worldOf(manifests(refs('x', 'gone'), definition('x', flow('b'))))
+  const seen = new Set<Dependency>()
+  const gateway = view.all().find(({ kind }) => kind === 'VirtualMCPServer')
+  assert.ok(gateway)
+  reconcile(gateway, trackedView(view, seen), context)
+  for (const name of ['x', 'gone']) assert.ok(seen.has(onObject(KIND, 'default', name)), name)
+})
+
+test('the status of a definition has each thing that is wrong with it, and its place', () => {
+  const plan = plansOfText(
+    definition(
+      'x',
+      '{name: a, timeout: 31m, steps: [{id: one, tool: docs.a, condition: "{{.steps.two.status}}"}, {id: two, tool: a}]}',
+    ),
+  ).get(`${KIND}/x`)
+  assert.equal(plan?.status['validationErrors'], [
+    '/spec/timeout: must be more than zero and at most 30m',
+    '/spec/steps/0/condition: refers to step "two", which may not be done by then: name it in dependsOn (character 3)',
+    '/spec/steps/1/tool: is a composite tool: these do not call each other',
+  ])
+  assert.is(plan?.status['validationStatus'], 'Invalid')
+  assert.match(condition(plan, 'Valid') ?? '', 'False ConfigInvalid: /spec/timeout: must be')
+  const good = plansOfText(definition('x', flow('a'))).get(`${KIND}/x`)
+  assert.equal([good?.status['validationErrors'], good?.status['validationStatus']], [[], 'Valid'])
+  assert.is(condition(good, 'Ready'), 'True Ready')
+})
+
+test('however much is wrong with a definition, the API server takes its status', () => {
+  const wrong = Array.from({ length: 3000 }, (_, index) => `k${index}: "{{.params.gone}}"`).join(', ')
+  const ids = Array.from({ length: 100 }, (_, index) => `${'s'.repeat(50)}${index}`)
+  const stuck = ids.map((id, index) => `{id: ${id}, tool: docs.a, dependsOn: [${ids[(index + 1) % 100]}]}`).join(', ')
+  const errorsOf = (steps: string) => {
+    const spec = `{name: a, parameters: {type: object, properties: {}}, steps: [${steps}]}`
+    return plansOfText(definition('x', spec)).get(`${KIND}/x`)?.status['validationErrors'] as readonly string[]
+  }
+  const many = errorsOf(`{id: one, tool: docs.a, arguments: {${wrong}}}`)
+  assert.is(many.length, 64)
+  assert.is(many.at(-1), 'and 2937 more')
+  const [long = ''] = errorsOf(stuck)
+  assert.is(long.length, 4096)
+})
+
+test.run()
