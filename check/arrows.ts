@@ -64,6 +64,7 @@ export const rooms: readonly Room[] = [
     mayImport: [
       'crds/shared',
       'dataplane/config',
+      'dataplane/audit',
       'dataplane/server',
       'dataplane/net',
       'dataplane/storage',
@@ -108,7 +109,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
   'operator/render': ['object', 'network', 'pod', 'rights'],
   'operator/runtime': ['queue', 'watch', 'children', 'pods', 'report', 'removal', 'loop'],
   'operator/standalone': ['process', 'status', 'ports', 'pod'],
-  'dataplane/authserver': ['keys', 'store', 'clients', 'provider', 'pages', 'login', 'account', 'endpoint'],
+  'dataplane/authserver': ['keys', 'store', 'clients', 'provider', 'pages', 'login', 'account', 'audit', 'endpoint'],
   'dataplane/gateway': [
     'limits',
     'rate-limits',

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { resolve } from 'node:path'
 import { createLocalJWKSet } from 'jose'
 import type { Logger } from 'pino'
+import type { Auditing } from '../audit/event.ts'
 import type { AuthServerConfig } from '../config/auth-server.ts'
 import { isIdentified, primaryOf } from '../config/authserver/upstream.ts'
 import { isLoopback } from '../config/check/url.ts'
@@ -63,6 +64,7 @@ export interface AuthServerOptions {
   readonly workload: { readonly kind: string; readonly namespace: string; readonly name: string }
   readonly own: OwnResource
   addressOf(request: IncomingMessage): string | undefined
+  readonly audit: Auditing
   readonly log: Logger
 }
 
@@ -142,6 +144,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     loginLinks,
     tokens,
     addressOf: options.addressOf,
+    audit: options.audit,
     log,
   }
   const app = authServerApp(front)

@@ -18,6 +18,7 @@ export async function revoke(front: Front, c: FrontContext): Promise<Response> {
     if (issued.grant !== undefined) await front.grants.end(issued.grant)
     else if (issued.jti !== undefined) await front.revocations.add(issued.jti)
   }
+  c.var.record?.revoked(issued)
   return new Response(null, { status: 200, headers: NO_STORE })
 }
 

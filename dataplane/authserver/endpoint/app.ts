@@ -1,8 +1,9 @@
-import { Hono } from 'hono'
+import { Hono, type Next } from 'hono'
 import { publicError } from '../../server/answer.ts'
 import { Lease } from '../../server/budget.ts'
 import { allowOrigins } from '../../server/cross-origin.ts'
 import { PublicError } from '../../server/errors.ts'
+import { REQUEST_ID } from '../../server/request-id.ts'
 import { introspect, revoke } from './about-tokens.ts'
 import { authorize, login } from './authorize.ts'
 import { callback } from './callback.ts'
@@ -66,7 +67,7 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
     const held = new Lease(c.env.share)
     c.set('held', held)
     try {
-      await next()
+      await (front.audit.log === undefined ? next() : recorded(c, next))
     } finally {
       held.release()
     }
@@ -91,6 +92,20 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
     app.get(path, (c) => answered(c, endpoint))
   }
 
+  /** Answers a request that the audit log is told of. */
+  async function recorded(c: FrontContext, next: Next): Promise<void> {
+    const { RequestRecord } = await import('../audit/request-record.ts')
+    const { audit, settings, provider } = front
+    const method = c.req.method === 'HEAD' ? 'GET' : c.req.method
+    const options = { audit, issuer: settings.issuer, provider }
+    const record = new RequestRecord(options, c.env.incoming, `${method} ${ownPath(settings, c.req.path)}`)
+    c.set('record', record)
+    await next()
+    // What is answered stands, whatever becomes of the log.
+    await record.answered(c.res).catch((error: unknown) => front.log.error({ err: error }, 'a request is not audited'))
+    c.res.headers.set(REQUEST_ID, record.requestId)
+  }
+
   async function answered(c: FrontContext, endpoint: Endpoint): Promise<Response> {
     try {
       return await endpoint(front, c)
@@ -113,9 +128,13 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
 
 /** Whether a path is one of the authorization server with this issuer path. */
 export function isServed(settings: Front['settings'], path: string): boolean {
-  const own = path.startsWith(`${settings.issuerPath}/`) ? path.slice(settings.issuerPath.length) : path
+  const own = ownPath(settings, path)
   const isEndpoint = [DOCUMENTS, CALLED, VISITED, POSTED].some(
     (part) => Object.hasOwn(part, path) || Object.hasOwn(part, own),
   )
   return isEndpoint || metadataPaths(settings).includes(path)
 }
+
+/** A path below the issuer. */
+const ownPath = ({ issuerPath }: Front['settings'], path: string): string =>
+  path.startsWith(`${issuerPath}/`) ? path.slice(issuerPath.length) : path

@@ -16,11 +16,12 @@ const PARAMETERS = ['state', 'code', 'error', 'iss', 'error_description', 'error
 export async function callback(front: Front, c: FrontContext): Promise<Response> {
   const query = new URL(c.req.url).searchParams
   if (PARAMETERS.some((name) => query.getAll(name).length > 1)) return problemPage(front, c, 'parameters')
-  return proceed(front, c, await front.login.callback(query, knownBrowser(front, c)))
+  return proceed(front, c, await front.login.callback(query, knownBrowser(front, c), c.var.record?.found))
 }
 
 /** Does what comes next in a login. */
 export async function proceed(front: Front, c: FrontContext, step: LoginStep): Promise<Response> {
+  await c.var.record?.step(step)
   switch (step.kind) {
     case 'respond':
       for (const [name, value] of Object.entries(PRIVATE)) step.response.headers.set(name, value)

@@ -12,5 +12,5 @@ export async function consent(front: Front, c: FrontContext): Promise<Response> 
   const token = form?.get(fields.token)
   if (form === undefined || token === undefined) return problemPage(front, c, 'parameters')
   const isAllowed = form.get(fields.decision) === ALLOW
-  return proceed(front, c, await front.login.decide(token, isAllowed, knownBrowser(front, c)))
+  return proceed(front, c, await front.login.decide(token, isAllowed, knownBrowser(front, c), c.var.record?.found))
 }

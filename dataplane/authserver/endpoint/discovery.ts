@@ -1,5 +1,5 @@
 import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
-import { JWT_BEARER } from './exchange/assertion.ts'
+import { JWT_BEARER } from '../provider/trusted-issuers.ts'
 import type { Front, FrontContext } from './front.ts'
 
 /** Where the metadata may be looked for: of the authorization server (RFC 8414), and of the OpenID provider. */

@@ -41,6 +41,7 @@ export async function requireClient(
 ): Promise<ClientRecord> {
   const authorization = c.req.header('authorization')
   const credentials = authorization === undefined ? inForm(form) : inHeader(authorization, form)
+  c.var.record?.client(credentials?.id)
   const address = front.addressOf(c.env.incoming)
   const client = credentials && (await authenticateClient(front.clients, credentials, address))
   if (client === undefined) {

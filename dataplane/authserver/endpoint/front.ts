@@ -3,10 +3,12 @@ import type { HttpBindings } from '@hono/node-server'
 import type { Context } from 'hono'
 import type { JWTVerifyGetKey } from 'jose'
 import type { Logger } from 'pino'
+import type { Auditing } from '../../audit/event.ts'
 import type { Lease, Share } from '../../server/budget.ts'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { AccountSessions } from '../account/account-sessions.ts'
 import type { Links } from '../account/links.ts'
+import type { RequestRecord } from '../audit/request-record.ts'
 import type { Clients } from '../clients/clients.ts'
 import type { DelegateClients } from '../clients/delegate-clients.ts'
 import type { NetworkLimit } from '../clients/network-limit.ts'
@@ -48,6 +50,8 @@ export interface Front {
   readonly tokens: UpstreamTokenStore
   /** Where a request comes from; undefined where its client has gone. */
   addressOf(request: IncomingMessage): string | undefined
+  /** Where requests are told to, while there is an audit log. */
+  readonly audit: Auditing
   readonly log: Logger
 }
 
@@ -61,6 +65,8 @@ export interface FrontEnv {
   Variables: {
     /** What this request holds until it is answered. */
     held: Lease
+    /** What the audit log is told of this request; undefined where there is none. */
+    record: RequestRecord | undefined
   }
 }
 

@@ -1,7 +1,8 @@
 import { TOKEN_EXCHANGE } from '../clients/delegate-clients.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import type { InnerResponse } from '../provider/bridge.ts'
-import { JWT_BEARER, redeemAssertion } from './exchange/assertion.ts'
+import { JWT_BEARER } from '../provider/trusted-issuers.ts'
+import { redeemAssertion } from './exchange/assertion.ts'
 import { exchangeToken } from './exchange/token-exchange.ts'
 import { readForm, requireClient } from './form.ts'
 import type { Front, FrontContext } from './front.ts'
@@ -16,12 +17,15 @@ export async function token(front: Front, c: FrontContext): Promise<Response> {
   const grantType = form.get('grant_type')
   if (grantType === undefined) throw new OAuthError('invalid_request', 'grant_type is missing.')
   if (!GRANT_TYPES.has(grantType)) throw new OAuthError('unsupported_grant_type', 'This grant_type is not supported.')
-  if (grantType === JWT_BEARER) return redeemAssertion(front, await namedClient(front, c, form), form)
+  const { record } = c.var
+  record?.granting(grantType)
+  if (grantType === JWT_BEARER) return redeemAssertion(front, await namedClient(front, c, form), form, record)
   const client = await requireClient(front, c, form)
   const delegate = front.delegates.find(client.client_id)
   if ((grantType === TOKEN_EXCHANGE) !== (delegate !== undefined))
     throw new OAuthError('unauthorized_client', 'The client may not use this grant_type.')
-  if (delegate !== undefined) return exchangeToken(front, delegate, form)
+  if (delegate !== undefined) return exchangeToken(front, delegate, form, record)
+  if (grantType === 'refresh_token') await record?.presented(form.get('refresh_token') ?? '', client.client_id)
   const response = await (grantType === 'refresh_token' ? refresh(front, client, form) : exchange(front, client, form))
   if (response.status === 200) await front.clients.renew(client.client_id)
   return response

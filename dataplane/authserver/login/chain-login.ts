@@ -5,7 +5,16 @@ import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
 import { firstRecord } from '../store/first-record.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { CarriedTokens } from './carried-tokens.ts'
-import type { Browser, Course, LoggedInUser, Login, LoginError, LoginStep, PendingAuthorization } from './login.ts'
+import type {
+  Browser,
+  Course,
+  LoggedInUser,
+  Login,
+  LoginError,
+  LoginStep,
+  PendingAuthorization,
+  Waypoint,
+} from './login.ts'
 import { subjectOf } from './subject.ts'
 import { type Upstream, UpstreamDenied, type UpstreamLogin } from './upstream/upstream.ts'
 
@@ -102,11 +111,16 @@ export class ChainLogin implements Login {
     }
   }
 
-  async callback(parameters: URLSearchParams, browser: Browser | undefined): Promise<LoginStep> {
+  async callback(
+    parameters: URLSearchParams,
+    browser: Browser | undefined,
+    onFound?: (waypoint: Waypoint) => void,
+  ): Promise<LoginStep> {
     const state = parameters.get('state')
     if (state === null || (!parameters.has('code') && !parameters.has('error'))) return { kind: 'refused' }
     const underway = await this.#take(state)
     if (underway === undefined) return { kind: 'refused' }
+    onFound?.({ purpose: underway.purpose, uid: underway.uid, provider: underway.upstream })
     const login = underway.soFar?.login ?? secret()
     try {
       // Somebody else's browser: who began this login is not who ends it (RFC 9700 section 4.7).

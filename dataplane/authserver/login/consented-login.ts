@@ -4,12 +4,17 @@ import type { KeyedHash } from '../keys/keyed-hash.ts'
 import { firstRecord } from '../store/first-record.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import { type Asked, createConsents } from './consents.ts'
-import type { Browser, Login, LoginStep, PendingAuthorization } from './login.ts'
+import type { Browser, Login, LoginStep, PendingAuthorization, Waypoint } from './login.ts'
 
 /** A login that begins with the user's consent to the client. */
 export interface ConsentedLogin extends Login {
-  /** The answer that was given on the page with this token. */
-  decide(token: string, isAllowed: boolean, browser: Browser | undefined): Promise<LoginStep>
+  /** The answer that was given on the page with this token. `onFound` is told which login that belongs to. */
+  decide(
+    token: string,
+    isAllowed: boolean,
+    browser: Browser | undefined,
+    onFound?: (waypoint: Waypoint) => void,
+  ): Promise<LoginStep>
   /** Has a client asked for again that was allowed in this browser. */
   forget(browser: Browser, clientId: string, redirectUris: readonly string[]): Promise<void>
 }
@@ -89,16 +94,17 @@ export function consentedLogin({ login, store, keyed, loginS, forgetTokens }: Co
       const by = await consents.find(browser, askedBy(authorization))
       return by === undefined ? ask(authorization, browser) : goOn(authorization, browser, by)
     },
-    async decide(token, isAllowed, browser) {
+    async decide(token, isAllowed, browser, onFound) {
       const question = await take<Question>('question', token)
       if (question === undefined || browser === undefined) return { kind: 'refused' }
       if (!keyed().matches('browser', browser.id, question.browser)) return { kind: 'refused' }
       const { authorization } = question
+      onFound?.({ purpose: 'authorize', uid: authorization.uid })
       if (!isAllowed) return { kind: 'failed', purpose: 'authorize', uid: authorization.uid, error: 'access_denied' }
       return goOn(authorization, browser)
     },
-    async callback(parameters, browser) {
-      const step = await login.callback(parameters, browser)
+    async callback(parameters, browser, onFound) {
+      const step = await login.callback(parameters, browser, onFound)
       const isAuthorized = step.kind === 'done' && step.purpose === 'authorize'
       return isAuthorized && browser !== undefined ? finish(step, browser) : step
     },

@@ -63,6 +63,12 @@ export type LoginStep =
 /** Why a login has failed; `other_user`: it is not the person who it has to be. */
 export type LoginError = 'access_denied' | 'server_error' | 'other_user'
 
+/** Where somebody has come back to in a login. */
+export interface Waypoint extends Pick<Course, 'purpose' | 'uid'> {
+  /** Name of the provider that they come from; absent: from the page that asks for consent. */
+  readonly provider?: string
+}
+
 /** The browser at the other end. */
 export interface Browser {
   /** A secret that this browser alone holds, in a cookie. */
@@ -74,7 +80,14 @@ export interface Login {
   begin(authorization: PendingAuthorization, browser: Browser): Promise<LoginStep>
   /** Sends a browser through providers for something else than an authorization request. */
   pass(course: Course, browser: Browser): Promise<LoginStep>
-  /** What a provider has sent a browser back with; parameters that came more than once are not among them. */
-  callback(parameters: URLSearchParams, browser: Browser | undefined): Promise<LoginStep>
+  /**
+   * What a provider has sent a browser back with; parameters that came more than once are not among them. `onFound` is told
+   * which login that belongs to.
+   */
+  callback(
+    parameters: URLSearchParams,
+    browser: Browser | undefined,
+    onFound?: (waypoint: Waypoint) => void,
+  ): Promise<LoginStep>
   close(): Promise<void>
 }

@@ -4,6 +4,9 @@ import type { TrustedIssuerConfig } from '../../config/authserver/delegation.ts'
 import { type ClaimMatcher, compileClaimMatcher } from '../../config/check/claim-matcher.ts'
 import { type Issuers, type OpenProvider, verifyJwt } from '../../identity/index.ts'
 
+/** A JWT as a grant (RFC 7523 section 2.1). */
+export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+
 /** An issuer outside whose tokens are taken for something here. */
 export interface TrustedIssuer {
   readonly config: TrustedIssuerConfig

@@ -39,18 +39,37 @@ const ENDPOINT_EVENTS = [
   'http_request',
 ] as const
 
+const AUTH_SERVER_EVENTS = [
+  'oauth_registration',
+  'oauth_consent',
+  'oauth_provider_login',
+  'oauth_login',
+  'oauth_provider_link',
+  'oauth_token_issue',
+  'oauth_token_refresh',
+  'oauth_refresh_reuse',
+  'oauth_token_exchange',
+  'oauth_assertion',
+  'oauth_token_revocation',
+  'account_sign_in',
+  'account_sign_out',
+  'account_unlink',
+  'account_revoke',
+] as const
+
 const COMMON_EVENTS = ['config_reload', 'audit_events_lost'] as const
 
 const REGISTRY_EVENTS = ['registry_read', 'registry_write', 'registry_sync', 'authentication_failed'] as const
 
 export type AuditEventType =
   | (typeof METHOD_EVENTS)[keyof typeof METHOD_EVENTS]
-  | (typeof ENDPOINT_EVENTS | typeof COMMON_EVENTS | typeof REGISTRY_EVENTS)[number]
+  | (typeof ENDPOINT_EVENTS | typeof AUTH_SERVER_EVENTS | typeof COMMON_EVENTS | typeof REGISTRY_EVENTS)[number]
 
 /** What a gateway or a proxy writes. */
 export const gatewayEvents: ReadonlySet<string> = new Set<AuditEventType>([
   ...Object.values(METHOD_EVENTS),
   ...ENDPOINT_EVENTS,
+  ...AUTH_SERVER_EVENTS,
   ...COMMON_EVENTS,
 ])
 

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import type { Auditing } from '../../audit/event.ts'
 import type { AuthServer, OwnResource } from '../../authserver/index.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Loaded } from '../../config/load.ts'
@@ -20,6 +21,7 @@ export class OwnIssuer {
   /** What providers gave callers at login. */
   readonly upstreamTokens: UpstreamTokens
   readonly #log: Logger
+  readonly #audit: Auditing
   readonly #hasOthers: boolean
   #addressOf: ClientAddressOf = peerAddress
   #key = ''
@@ -31,8 +33,9 @@ export class OwnIssuer {
   readonly #retiring = new Set<Promise<void>>()
 
   /** @param upstreamTokens in place of those that users get here at login; for tests */
-  constructor(log: Logger, upstreamTokens?: UpstreamTokens) {
+  constructor(log: Logger, audit: Auditing, upstreamTokens?: UpstreamTokens) {
     this.#log = log
+    this.#audit = audit
     this.#hasOthers = upstreamTokens !== undefined
     this.upstreamTokens = upstreamTokens ?? this.#ownTokens()
   }
@@ -55,7 +58,7 @@ export class OwnIssuer {
     this.#loading = undefined
     if (authServer !== undefined) {
       const log = this.#log
-      const options = { config: authServer, directory, workload, own, log }
+      const options = { config: authServer, directory, workload, own, audit: this.#audit, log }
       const loading = load(before, { ...options, addressOf: (request) => this.#addressOf(request) })
       this.#loading = loading
       loading.then(

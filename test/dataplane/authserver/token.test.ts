@@ -17,6 +17,7 @@ import {
   TestClient,
   tokensOf,
 } from '../../support/identity/auth-server.ts'
+import { dropAnswers } from '../../support/identity/kept-answers.ts'
 import { type RedisServer, startRedis } from '../../support/network/redis-server.ts'
 
 const hmacSecret = secret(randomBytes(32).toString('base64url'))
@@ -209,11 +210,4 @@ for (const type of ['memory', 'redis'] as const) {
   })
 
   test.run()
-}
-
-async function dropAnswers({ port }: RedisServer): Promise<void> {
-  const commands = new Redis(port)
-  for (const kind of ['rotated', 'rotating'])
-    for (const key of await commands.keys(`*:as:${kind}:*`)) await commands.del(key)
-  commands.disconnect()
 }

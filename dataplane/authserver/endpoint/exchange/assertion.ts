@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { parseDuration } from '../../../../crds/shared/duration.ts'
 import { issuerOf } from '../../../identity/index.ts'
 import { PublicError } from '../../../server/errors.ts'
+import type { RequestRecord } from '../../audit/request-record.ts'
 import type { ClientRecord } from '../../clients/registration.ts'
 import type { Settings } from '../../provider/settings.ts'
 import { type OutsideToken, outsideSubject } from '../../provider/trusted-issuers.ts'
@@ -12,8 +13,6 @@ import { issue } from './issue.ts'
 import { reasonOf } from './presented-token.ts'
 import { audienceFor, scopesFor } from './target.ts'
 
-/** A JWT as a grant (RFC 7523 section 2.1). */
-export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 /** `typ` of an identity assertion for one client (draft-ietf-oauth-identity-assertion-authz-grant). */
 const ID_JAG: ReadonlySet<unknown> = new Set(['oauth-id-jag+jwt', 'application/oauth-id-jag+jwt'])
 /** An access token is no assertion, whomever it is meant for. */
@@ -30,11 +29,13 @@ export async function redeemAssertion(
   front: Front,
   client: ClientRecord | undefined,
   form: ReadonlyMap<string, string>,
+  record?: RequestRecord,
 ): Promise<Response> {
   const assertion = form.get('assertion')
   if (assertion === undefined) throw new OAuthError('invalid_request', 'assertion is missing.')
   const { token, grant } = await verified(front, assertion)
   const { claims, issuer } = token
+  record?.about(claims)
   const until = endOfUse(claims, parseDuration(grant.maxAssertionAge) / 1000)
   if (ID_JAG.has(token.typ)) requireOwnClient(claims, client)
   const binding = grant.subjectBindings.find(({ subject }) => subject === claims.sub)

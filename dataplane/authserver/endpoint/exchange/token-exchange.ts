@@ -1,3 +1,4 @@
+import type { RequestRecord } from '../../audit/request-record.ts'
 import type { DelegateClient } from '../../clients/delegate-clients.ts'
 import type { Front } from '../front.ts'
 import { jsonAnswer, OAuthError } from '../oauth-error.ts'
@@ -19,12 +20,14 @@ export async function exchangeToken(
   front: Front,
   client: DelegateClient,
   form: ReadonlyMap<string, string>,
+  record?: RequestRecord,
 ): Promise<Response> {
   if ((form.get('requested_token_type') ?? ACCESS_TOKEN) !== ACCESS_TOKEN)
     throw new OAuthError('invalid_request', 'requested_token_type must be an access token.')
   const { issuer, accessTokenS } = front.settings
   const audience = audienceFor([form.get('resource'), form.get('audience')], client.audiences, front.settings)
   const subject = await readPresented(front, form, 'subject_token')
+  record?.about(subject.claims)
   const actor = await readActor(front, form)
   const actors = requireActors({ client: { iss: issuer, sub: client.clientId }, subject, actor }, issuer)
   const scopes = scopesFor(form.get('scope'), allowedScopes(client, subject))

@@ -1,3 +1,4 @@
+import type { AuditEventType } from '../../../config/audit/event-types.ts'
 import type { AccountSession } from '../../account/account-sessions.ts'
 import type { Browser } from '../../login/login.ts'
 import { actions, fields } from '../../pages/account-fields.ts'
@@ -20,14 +21,16 @@ export async function act(front: Front, c: FrontContext): Promise<Response> {
   if (action === actions.signIn) return signIn(front, c, token, browser)
   const session = await sessionOf(front, c)
   if (session === undefined || !front.accounts.isProof(token, session, PAGE)) return problemPage(front, c, 'page')
+  c.var.record?.account(session.user, eventOf(form))
   if (action === actions.signOut) {
     await dropSession(front, c)
     return back(front, c)
   }
-  const done = await end(front, form, session, browser)
-  if (done === undefined) return problemPage(front, c, 'gone')
+  const ended = await end(front, form, session, browser)
+  c.var.record?.unlinked(ended)
+  if (ended === undefined) return problemPage(front, c, 'gone')
   await front.store.settled()
-  return back(front, c, front.accounts.proofOf(session, done))
+  return back(front, c, front.accounts.proofOf(session, ended.done))
 }
 
 /** Sends the browser to the provider that says who users are. */
@@ -38,23 +41,40 @@ async function signIn(front: Front, c: FrontContext, token: string, browser: Bro
   return proceed(front, c, await front.login.pass({ purpose: 'account', uid: '', providers: [primary.name] }, browser))
 }
 
+/** What has been ended. */
+interface Ended {
+  readonly done: Done
+  /** The client that had it; absent: all of them. */
+  readonly clientId?: unknown
+  readonly provider?: string
+}
+
+/** What the audit log calls that which is asked for. */
+function eventOf(form: ReadonlyMap<string, string>): AuditEventType | undefined {
+  const action = form.get(fields.action)
+  if (action === actions.signOut) return 'account_sign_out'
+  if (action === actions.revokeAll || form.has(fields.revoke)) return 'account_revoke'
+  return form.has(fields.unlink) ? 'account_unlink' : undefined
+}
+
 /** Ends what is named by a button of the page; undefined where it is nothing of this user. */
 async function end(
   { accounts, links, settings }: Front,
   form: ReadonlyMap<string, string>,
   session: AccountSession,
   browser: Browser,
-): Promise<Done | undefined> {
+): Promise<Ended | undefined> {
   const { subject } = session.user
   if (form.get(fields.action) === actions.revokeAll) {
     await links.revokeAll(subject, browser)
-    return 'revoked-all'
+    return { done: 'revoked-all' }
   }
   const [revoked, unlinked] = [form.get(fields.revoke), form.get(fields.unlink)]
   for (const grant of await links.named(subject)) {
+    const { clientId } = grant.payload
     if (revoked !== undefined && accounts.isProof(revoked, session, 'revoke', grant.id)) {
       await links.revoke(grant, browser)
-      return 'revoked'
+      return { done: 'revoked', clientId }
     }
     if (unlinked === undefined) continue
     const provider = settings.providers.find(({ name }) =>
@@ -62,7 +82,7 @@ async function end(
     )
     if (provider === undefined) continue
     await links.unlink(subject, grant.id, provider.name)
-    return 'unlinked'
+    return { done: 'unlinked', clientId, provider: provider.name }
   }
   return undefined
 }

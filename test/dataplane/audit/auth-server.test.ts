@@ -1,0 +1,346 @@
+/** What the audit log tells of the authorization server: who got what from whom, who was refused; and what it never tells. */
+import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { decodeJwt } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { secret } from '../../secrets/watch.ts'
+import { type Audited, AuditFile } from '../../support/audit/audit-file.ts'
+import { injecting } from '../../support/gateway/login-gateway.ts'
+import { postModern } from '../../support/gateway/post.ts'
+import {
+  type AuthServerUnderTest,
+  REDIRECT,
+  refusal,
+  startAuthServer,
+  TestClient,
+  type Tokens,
+  tokensOf,
+} from '../../support/identity/auth-server.ts'
+import { dropAnswers } from '../../support/identity/kept-answers.ts'
+import { follow, linkIn } from '../../support/identity/linking.ts'
+import { UserAgent } from '../../support/identity/user-agent.ts'
+import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
+import { type RedisServer, startRedis } from '../../support/network/redis-server.ts'
+import { answer, OK_RESULT, type RawServer, startRawServer } from '../../support/servers/raw-server.ts'
+import { buttonOf, SessionsPage } from '../authserver/sessions/pages.ts'
+
+const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
+const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
+const BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
+const OTHER = 'https://other.example/mcp'
+
+const agentSecret = secret(randomBytes(24).toString('base64url'))
+const hmacSecret = secret(randomBytes(32).toString('base64url'))
+/** What must be in no line, besides all that the watched secrets are. */
+const unwritten = new Set<string>([agentSecret, hmacSecret])
+let file: AuditFile
+let server: AuthServerUnderTest
+let idp: IdentityProvider
+let backend: RawServer
+let redis: RedisServer
+let client: TestClient
+let agent: TestClient
+
+test.before(async () => {
+  file = await AuditFile.create()
+  idp = await startIdentityProvider()
+  redis = await startRedis()
+  backend = await startRawServer({
+    era: 'both',
+    call: (request) => answer(request, OK_RESULT.replace('{', '{"resultType":"complete",')),
+  })
+  server = await startAuthServer({
+    providers: ['corp', 'github'],
+    onDemand: ['github'],
+    authServer: {
+      insecureAllowConfidentialOverLoopbackHTTP: true,
+      allowedAudiences: [OTHER],
+      hmacSecretFiles: ['hmac'],
+      storage: { type: 'redis', redis: { addresses: [redis.address] } },
+      delegateClients: [{ clientId: 'agent', clientSecretFile: 'agent', audiences: [OTHER], scopes: ['tools:call'] }],
+      trustedIssuers: [
+        {
+          issuerUrl: idp.issuer,
+          jwtBearerGrant: { maxAssertionAge: '2m', subjectBindings: [{ subject: 'ci', allowedResources: [OTHER] }] },
+        },
+      ],
+    },
+    gateway: {
+      backends: [injecting('hub', backend.url)],
+      audit: {
+        enabled: true,
+        logFile: file.path,
+        trustedProxies: ['127.0.0.0/8'],
+        includeRequestData: true,
+        includeResponseData: true,
+      },
+    },
+    async prepare(folder) {
+      await writeFile(join(folder, 'agent'), agentSecret)
+      await writeFile(join(folder, 'hmac'), hmacSecret)
+    },
+  })
+  client = await TestClient.register(server.issuer, { client_name: 'Desk' })
+  agent = new TestClient(server.issuer, 'agent')
+  agent.secret = agentSecret
+})
+test.after(async () => {
+  await server?.close()
+  await idp?.close()
+  await backend?.close()
+  await redis?.stop()
+  for (const { client: own } of server.upstreams) unwritten.add(own.secret)
+  for (const page of client.agent.questions) unwritten.add(/name="token" value="([\w-]+)"/.exec(page)?.[1] as string)
+  unwritten.add(client.agent.cookie(new URL(server.issuer).host, 'portico-login') as string)
+  const { text } = file
+  await file.remove()
+  for (const one of unwritten) assert.is(text.includes(one), false, 'a secret is in the audit log')
+  for (const request of server.upstreams.flatMap(({ authorizations }) => authorizations))
+    for (const name of ['state', 'nonce', 'code_challenge']) {
+      assert.ok(request.get(name))
+      assert.is(text.includes(request.get(name) as string), false, `a ${name} is in the audit log`)
+    }
+  assert.not.match(text, /the-state|a-query/)
+})
+test.before.each(() => {
+  client.agent.answer = 'allow'
+  server.upstream.user = 'alice'
+  for (const one of server.upstreams) one.user = 'alice'
+})
+
+const summary = ({ type, outcome, error }: Audited) =>
+  [type, outcome, ...(error === undefined ? [] : [error])].join(' ')
+
+/** Exactly these lines have come since the last were asked for. */
+async function told(...lines: readonly string[]): Promise<readonly Audited[]> {
+  const events = await file.next(lines.length)
+  assert.equal(events.map(summary), lines)
+  return events
+}
+
+const LOGIN = ['oauth_consent success', 'oauth_provider_login success', 'oauth_login success'] as const
+
+/** Logs in by a new browser, which is asked; what comes of it must never be written. */
+async function login(): Promise<Tokens> {
+  client.agent.forget(new URL(server.issuer).host)
+  const answered = await client.authorize({ resource: server.resource })
+  const code = answered.get('code')
+  assert.ok(code, String(answered))
+  const tokens = await tokensOf(await client.exchange(code))
+  for (const one of [code, tokens.access_token, tokens.refresh_token, client.verifier]) unwritten.add(one)
+  return tokens
+}
+
+const targetOf = (event: Audited | undefined) => event?.target
+
+test('a registration, and one that is refused', async () => {
+  const [event] = await told('oauth_registration success')
+  assert.equal(event?.client, { id: client.id, name: 'Desk' })
+  assert.equal(targetOf(event), { redirect_uris: REDIRECT })
+  const withQuery = ['https://app.example/cb?a-query=1', 'com.example.app:/cb?a-query=2']
+  await TestClient.register(server.issuer, { redirect_uris: withQuery, client_name: 'App Bearer a-query-token' })
+  const [other] = await told('oauth_registration success')
+  assert.equal(targetOf(other), { redirect_uris: 'https://app.example/cb com.example.app:/cb' })
+  assert.is(other?.client?.name, 'App [redacted]')
+  const refused = await client.post('register', '{"redirect_uris":["http://evil.example/?a-query"]}')
+  assert.is(await refusal(refused), '400 invalid_redirect_uri')
+  await told('oauth_registration failure invalid_redirect_uri')
+})
+
+test('a whole login: consent, the provider, the client, its tokens; by one person, from one place', async () => {
+  client.agent.headers['x-forwarded-for'] = '1.2.3.4, 198.51.100.7'
+  client.agent.headers['user-agent'] = 'browser/1'
+  client.agent.headers['x-request-id'] = 'mine-1'
+  const { access_token } = await login()
+  for (const name of Object.keys(client.agent.headers)) delete client.agent.headers[name]
+  const [consent, leg, end, tokens] = await told(...LOGIN, 'oauth_token_issue success')
+  const { iss, sub } = decodeJwt(access_token)
+  const asked = { scope: 'tools:call tools:read', resource: server.resource }
+  const who = { issuer: iss, id: sub, name: 'Person alice', client: client.id }
+  assert.equal([consent?.client, consent?.subject, targetOf(consent)], [{ id: client.id }, undefined, asked])
+  assert.equal([leg?.subject, targetOf(leg)], [who, { provider: 'corp', purpose: 'authorize' }])
+  assert.equal([end?.subject, end?.client, targetOf(end)], [who, { id: client.id }, asked])
+  assert.equal([tokens?.subject, tokens?.client], [who, { id: client.id }])
+  assert.equal(targetOf(tokens), { scope: asked.scope, audience: server.resource })
+  for (const event of [consent, leg, end]) {
+    assert.equal(event?.source, { address: '198.51.100.7', user_agent: 'browser/1' })
+    assert.is(event?.request_id, 'mine-1')
+    assert.is(event?.data, undefined)
+    assert.ok(Number(event?.duration_ms) > 0)
+  }
+  assert.is(tokens?.source?.address, '127.0.0.1')
+})
+
+test('the request id of the answer is that of the line', async () => {
+  const answered = await client.exchange('no-code')
+  assert.is(await refusal(answered), '400 invalid_grant')
+  const [event] = await told('oauth_token_issue denied invalid_grant')
+  assert.is(event?.request_id, answered.headers.get('x-request-id'))
+  assert.equal([event?.client, event?.subject], [{ id: client.id }, undefined])
+})
+
+test('a consent that is refused, and one that is answered elsewhere', async () => {
+  client.agent.forget(new URL(server.issuer).host)
+  client.agent.answer = 'deny'
+  assert.is((await client.authorize({ resource: server.resource })).get('error'), 'access_denied')
+  const [consent, end] = await told('oauth_consent denied access_denied', 'oauth_login denied access_denied')
+  assert.equal([consent?.client, end?.client], [{ id: client.id }, { id: client.id }])
+  const stranger = new UserAgent()
+  assert.is(
+    (await stranger.post(`${server.issuer}/oauth/consent`, { token: 'x'.repeat(43), decision: 'allow' })).status,
+    400,
+  )
+  await told('oauth_consent failure invalid_request')
+})
+
+test('a login that fails at the provider, and an answer of a provider to nobody', async () => {
+  server.upstream.user = undefined
+  for (const at of [server, server.upstream]) client.agent.forget(new URL(at.issuer).host)
+  assert.is((await client.authorize({ resource: server.resource })).get('error'), 'access_denied')
+  const [, leg] = await told(
+    'oauth_consent success',
+    'oauth_provider_login denied access_denied',
+    'oauth_login denied access_denied',
+  )
+  assert.equal([leg?.client, leg?.subject, leg?.target?.['provider']], [{ id: client.id }, undefined, 'corp'])
+  const url = `${server.issuer}/oauth/callback?state=a-query&code=a-query`
+  assert.is((await new UserAgent().get(url)).status, 400)
+  await told('oauth_provider_login failure invalid_request')
+})
+
+test('a refresh; a token that has been replaced is told of as used again, with whose it is', async () => {
+  const first = await login()
+  await told(...LOGIN, 'oauth_token_issue success')
+  const second = await tokensOf(await client.refresh(first.refresh_token))
+  const third = await tokensOf(await client.refresh(second.refresh_token))
+  for (const { refresh_token, access_token } of [second, third]) unwritten.add(refresh_token).add(access_token)
+  const [refreshed] = await told('oauth_token_refresh success', 'oauth_token_refresh success')
+  const { iss, sub } = decodeJwt(first.access_token)
+  assert.equal(refreshed?.subject, { issuer: iss, id: sub, name: 'Person alice', client: client.id })
+  // Of the first the answer is repeated for a while, though not to others.
+  const other = await TestClient.register(server.issuer, { client_name: 'Other' })
+  assert.is(await refusal(other.refresh(first.refresh_token)), '400 invalid_grant')
+  const [, foreign] = await told('oauth_registration success', 'oauth_token_refresh denied invalid_grant')
+  assert.equal([foreign?.subject, foreign?.client], [undefined, { id: other.id }])
+  await dropAnswers(redis)
+  assert.is(await refusal(client.refresh(first.refresh_token)), '400 invalid_grant')
+  assert.is(await refusal(client.refresh(third.refresh_token)), '400 invalid_grant')
+  const [reused] = await told('oauth_refresh_reuse denied invalid_grant', 'oauth_token_refresh denied invalid_grant')
+  assert.equal([reused?.subject?.id, reused?.client], [sub, { id: client.id }])
+})
+
+test('a revocation says what has ended; a client that is not known is told of by its own account', async () => {
+  const { refresh_token } = await login()
+  await told(...LOGIN, 'oauth_token_issue success')
+  const revoke = (token: string, id = client.id) => client.post('revoke', { client_id: id, token })
+  assert.is((await revoke(refresh_token)).status, 200)
+  assert.is((await revoke('no-token')).status, 200)
+  assert.is(await refusal(revoke(refresh_token, 'nobody')), '401 invalid_client')
+  const [ended, nothing, unknown] = await told(
+    'oauth_token_revocation success',
+    'oauth_token_revocation success',
+    'oauth_token_revocation denied invalid_client',
+  )
+  assert.equal(targetOf(ended), { ended: 'login', token: 'refresh_token' })
+  assert.is(ended?.subject?.client, client.id)
+  assert.ok(ended?.subject?.id)
+  assert.equal([targetOf(nothing), nothing?.subject], [{ ended: 'nothing' }, undefined])
+  assert.equal(unknown?.client, { id: 'nobody' })
+})
+
+test('an exchange tells for whom who acts; one that is refused, for whom', async () => {
+  const own = await login()
+  await told(...LOGIN, 'oauth_token_issue success')
+  const exchange = (more: Record<string, string> = {}) =>
+    agent.token({ grant_type: EXCHANGE, subject_token: own.access_token, subject_token_type: ACCESS_TOKEN, ...more })
+  const { access_token } = await tokensOf(await exchange())
+  unwritten.add(access_token)
+  const { iss, sub } = decodeJwt(own.access_token)
+  const [exchanged] = await told('oauth_token_exchange success')
+  const delegation = [{ issuer: server.issuer, id: 'agent' }]
+  assert.equal(exchanged?.subject, { issuer: iss, id: sub, name: 'Person alice', client: 'agent', delegation })
+  assert.equal(targetOf(exchanged), { scope: 'tools:call', audience: OTHER })
+  assert.is(await refusal(exchange({ scope: 'tools:read' })), '400 invalid_scope')
+  agent.secret = 'wrong'
+  assert.is(await refusal(exchange()), '401 invalid_client')
+  agent.secret = agentSecret
+  const [refused, unknown] = await told(
+    'oauth_token_exchange denied invalid_scope',
+    'oauth_token_exchange denied invalid_client',
+  )
+  assert.equal([refused?.subject?.id, refused?.client], [sub, { id: 'agent' }])
+  assert.is(unknown?.subject, undefined)
+})
+
+test('an assertion that is redeemed, and redeemed again', async () => {
+  const assertion = await idp.mint({ sub: 'ci', aud: server.issuer })
+  unwritten.add(assertion)
+  const redeem = () => new TestClient(server.issuer).post('token', { grant_type: BEARER, assertion })
+  const { access_token } = await tokensOf(await redeem())
+  unwritten.add(access_token)
+  assert.is(await refusal(redeem()), '400 invalid_grant')
+  const [redeemed, refused] = await told('oauth_assertion success', 'oauth_assertion denied invalid_grant')
+  assert.equal([redeemed?.subject?.issuer, redeemed?.subject?.id], [server.issuer, `${idp.issuer}#ci`])
+  assert.equal([refused?.subject?.issuer, refused?.subject?.id], [idp.issuer, 'ci'])
+})
+
+test('a provider that is linked on demand, and not by somebody else', async () => {
+  const { access_token } = await login()
+  await told(...LOGIN, 'oauth_token_issue success')
+  const linkOf = async () => {
+    const authorization = `Bearer ${access_token}`
+    const { json } = await postModern(server.gateway.url, 'tools/call', { name: 'hub_t' }, { authorization })
+    await told('mcp_tool_call application_error')
+    return linkIn(json)
+  }
+  const link = await linkOf()
+  unwritten.add(new URL(link).searchParams.get('ticket') as string)
+  server.upstream.user = 'eve'
+  assert.is((await follow(new UserAgent(), link)).status, 400)
+  const [stranger] = await told('oauth_provider_login denied other_user', 'oauth_provider_link denied other_user')
+  assert.equal(targetOf(stranger), { provider: 'corp', purpose: 'link' })
+  server.upstream.user = 'alice'
+  const again = await linkOf()
+  unwritten.add(new URL(again).searchParams.get('ticket') as string)
+  assert.is((await follow(client.agent, again)).status, 200)
+  const [, leg, linked] = await told(
+    'oauth_provider_login success',
+    'oauth_provider_login success',
+    'oauth_provider_link success',
+  )
+  assert.equal(targetOf(leg), { provider: 'github', purpose: 'link' })
+  assert.equal([linked?.subject?.id, targetOf(linked)], [decodeJwt(access_token).sub, { provider: 'github' }])
+})
+
+test('a person signs in to see what is linked, unlinks, revokes and signs out', async () => {
+  const { access_token } = await login()
+  await told(...LOGIN, 'oauth_token_issue success')
+  const browser = new UserAgent()
+  const page = SessionsPage.of(server, browser)
+  const at = await page.signIn()
+  assert.ok(at.isSignedIn)
+  const [leg, signedIn] = await told('oauth_provider_login success', 'account_sign_in success')
+  const { sub } = decodeJwt(access_token)
+  assert.equal(targetOf(leg), { provider: 'corp', purpose: 'account' })
+  assert.equal([signedIn?.subject?.id, signedIn?.client], [sub, undefined])
+  const { token } = at
+  await page.send({ token, ...buttonOf(at, 'Unlink') })
+  const [unlinked] = await told('account_unlink success')
+  assert.equal(
+    [unlinked?.subject?.id, unlinked?.client, targetOf(unlinked)],
+    [sub, { id: client.id }, { provider: 'corp' }],
+  )
+  assert.is((await browser.post(page.url, { token, revoke: 'x'.repeat(43) })).status, 400)
+  await told('account_revoke failure invalid_request')
+  await page.send({ token, ...buttonOf(await page.open(), 'Revoke') })
+  const [revoked] = await told('account_revoke success')
+  assert.equal([revoked?.subject?.id, revoked?.client, targetOf(revoked)], [sub, { id: client.id }, {}])
+  await page.send({ token, action: 'revoke-all' })
+  assert.equal(targetOf((await told('account_revoke success'))[0]), { ended: 'all' })
+  await page.send({ token, action: 'sign-out' })
+  assert.is((await told('account_sign_out success'))[0]?.subject?.id, sub)
+})
+
+test.run()

@@ -1,0 +1,10 @@
+import { Redis } from 'ioredis'
+import type { RedisServer } from '../network/redis-server.ts'
+
+/** Has Redis forget answers to refreshes that are repeated: as if ten seconds had passed. */
+export async function dropAnswers({ port }: Pick<RedisServer, 'port'>): Promise<void> {
+  const commands = new Redis(port)
+  for (const kind of ['rotated', 'rotating'])
+    for (const key of await commands.keys(`*:as:${kind}:*`)) await commands.del(key)
+  commands.disconnect()
+}
