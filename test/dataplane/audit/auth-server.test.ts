@@ -210,6 +210,16 @@ test('a login that fails at the provider, and an answer of a provider to nobody'
   await told('oauth_provider_login failure invalid_request')
 })
 
+test('a login that ends in another browser is told of, with its client and nobody else', async () => {
+  client.agent.forget(new URL(server.issuer).host)
+  const url = client.authorizeUrl({ resource: server.resource })
+  const end = await client.agent.follow(url, (at) => at.startsWith(`${server.issuer}/oauth/callback`))
+  unwritten.add(new URL(end.url).searchParams.get('code') as string)
+  assert.is((await new UserAgent().get(end.url)).status, 400)
+  const [, leg] = await told('oauth_consent success', 'oauth_provider_login failure invalid_request')
+  assert.equal([leg?.client, leg?.subject, leg?.target?.['provider']], [{ id: client.id }, undefined, 'corp'])
+})
+
 test('a refresh; a token that has been replaced is told of as used again, with whose it is', async () => {
   const first = await login()
   await told(...LOGIN, 'oauth_token_issue success')
