@@ -25,7 +25,7 @@ export class UserAgent {
     const jar = this.#jars.get(host) ?? new Map<string, string>()
     this.#jars.set(host, jar)
     this.visited.push(url)
-    const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join('; ')
+    const cookie = this.cookies(host)
     const response = await fetch(url, {
       ...init,
       redirect: 'manual',
@@ -76,6 +76,11 @@ export class UserAgent {
   /** Drops the cookies of a host: whoever is logged in there is not any more. */
   forget(host: string): void {
     this.#jars.delete(host)
+  }
+
+  /** What it sends a host in the header `Cookie`. */
+  cookies(host: string): string {
+    return [...(this.#jars.get(host) ?? [])].map(([name, value]) => `${name}=${value}`).join('; ')
   }
 
   /** Value of a cookie that a host has set. */
