@@ -70,7 +70,8 @@ export class UserAgent {
 
   /** Sends the cookies of one host to another one too: two replicas behind one name. */
   share(host: string, other: string): void {
-    this.#jars.set(other, this.#jars.get(host) ?? new Map())
+    const jar = this.#jars.get(host) ?? new Map<string, string>()
+    for (const one of [host, other]) this.#jars.set(one, jar)
   }
 
   /** Drops the cookies of a host: whoever is logged in there is not any more. */

@@ -1,0 +1,196 @@
+/** A replica that is killed in the middle of logins: they go on at another one over the same Redis, or begin anew. */
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { secret } from '../../../secrets/watch.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import { GatewayReplica } from '../../../support/gateway/replica.ts'
+import {
+  type AuthServerUnderTest,
+  REDIRECT,
+  refusal,
+  startAuthServer,
+  TestClient,
+  tokensOf,
+} from '../../../support/identity/auth-server.ts'
+import { consentOf, UserAgent } from '../../../support/identity/user-agent.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
+import { SessionsPage } from '../sessions/pages.ts'
+
+/** How long what a login leaves in the middle may stay: the time for a login, and what the last step of it takes. */
+const LONGEST_MS = 630_000
+
+const hmacSecret = secret(randomBytes(32).toString('base64url'))
+const key = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' })
+
+let redis: RedisServer
+let commands: Redis
+/** Its gateway is the replica that stays. */
+let server: AuthServerUnderTest
+/** The replica that is killed, a process of its own. */
+let replica: GatewayReplica
+let clientId: string
+
+test.before(async () => {
+  redis = await startRedis()
+  commands = new Redis(redis.port)
+  server = await startAuthServer({
+    providers: ['corp', 'code'],
+    authServer: {
+      hmacSecretFiles: ['hmac'],
+      signingKeyFiles: ['key.pem'],
+      storage: { type: 'redis', redis: { addresses: [redis.address] } },
+    },
+    async prepare(directory) {
+      await writeFile(join(directory, 'hmac'), hmacSecret)
+      await writeFile(join(directory, 'key.pem'), key)
+    },
+  })
+  clientId = (await TestClient.register(server.issuer, { client_name: 'Editor' })).id
+})
+test.before.each(async () => {
+  replica = await GatewayReplica.start(join(server.gateway.directory, 'gateway.yaml'))
+})
+test.after.each(async () => {
+  for (const upstream of server.upstreams) upstream.before = undefined
+  await replica.end()
+})
+test.after(async () => {
+  await server.close()
+  commands.disconnect()
+  await redis.stop()
+})
+
+const isCallback = (url: string) => url.startsWith(`${server.issuer}/oauth/callback`)
+const isRedirect = (url: string) => url.startsWith(REDIRECT)
+/** The address at the replica that will be killed, as a balancer chooses it. */
+const there = (url: string) => url.replace(server.issuer, new URL(replica.url).origin)
+
+/** A client in a browser of its own, which sends its cookies to either replica. */
+function person(name: string): TestClient {
+  const client = new TestClient(server.issuer, clientId)
+  client.agent.headers['x-person'] = name
+  client.agent.share(new URL(server.issuer).host, new URL(replica.url).host)
+  return client
+}
+/** Begins a login at the replica that will be killed; gives the address where the first provider sends the browser. */
+const toCallback = async ({ agent }: TestClient, from: string) => (await agent.follow(from, isCallback)).url
+const outcomeOf = (answer: Promise<Response>) =>
+  answer.then(
+    ({ status }) => `answered ${status}`,
+    () => 'no answer',
+  )
+const lettingIn = (token: string) =>
+  postModern(server.gateway.url, 'server/discover', {}, { authorization: `Bearer ${token}` })
+
+test('a code that it has issued is redeemed at the other one, once', async () => {
+  const client = person('alice')
+  const first = await toCallback(client, there(client.authorizeUrl()))
+  const second = await toCallback(client, there(first))
+  const { url } = await client.agent.follow(there(second), isRedirect)
+  const code = secret(new URL(url).searchParams.get('code') ?? '')
+  await replica.end()
+  const answers = await Promise.all(Array.from({ length: 4 }, () => client.exchange(code)))
+  const given = answers.filter(({ ok }) => ok)
+  assert.is(given.length, 1)
+  for (const answer of given) await tokensOf(answer)
+  for (const answer of answers) if (!answer.ok) assert.is(await refusal(answer), '400 invalid_grant')
+  assert.is(await refusal(client.exchange(code)), '400 invalid_grant')
+  // Somebody else may have had the code (RFC 6749 section 4.1.2): the next login counts.
+  const { access_token: token } = await client.login()
+  assert.is((await lettingIn(token)).status, 200)
+})
+
+test('a code is redeemed at most once where it is killed while it redeems it', async () => {
+  const client = person('alice')
+  const code = (await client.authorize()).get('code') as string
+  const fields = { client_id: client.id, redirect_uri: REDIRECT, code_verifier: client.verifier, code }
+  const body = new URLSearchParams({ grant_type: 'authorization_code', ...fields })
+  await commands.call('CLIENT', 'PAUSE', '60000', 'WRITE')
+  try {
+    const outcome = outcomeOf(fetch(there(`${server.issuer}/oauth/token`), { method: 'POST', body }))
+    const waiting = async () => /blocked_clients:(\d+)/.exec(await commands.info('clients'))?.[1]
+    await eventually('it waits for Redis', async () => Number(await waiting()) > 0)
+    await replica.end()
+    assert.is(await outcome, 'no answer')
+  } finally {
+    await commands.call('CLIENT', 'UNPAUSE')
+  }
+  const answer = await client.exchange(code)
+  if (answer.ok) await tokensOf(answer)
+  else assert.is(await refusal(answer), '400 invalid_grant')
+  assert.is(await refusal(client.exchange(code)), '400 invalid_grant')
+  assert.is((await lettingIn((await client.login()).access_token)).status, 200)
+})
+
+test('whoever is between two steps goes on at the other one', async () => {
+  const [asked, atFirst, atSecond] = [person('ann'), person('ben'), person('cid')]
+  const url = there(asked.authorizeUrl())
+  const question = consentOf(await (await asked.agent.get(url)).text(), url)
+  const first = await toCallback(atFirst, there(atFirst.authorizeUrl()))
+  const second = await toCallback(atSecond, there(await toCallback(atSecond, there(atSecond.authorizeUrl()))))
+  await replica.end()
+  const { action = '', token = '' } = question ?? {}
+  const here = action.replace(new URL(replica.url).origin, server.issuer)
+  const allowed = await asked.agent.post(here, { token, decision: 'allow' })
+  for (const [client, at] of [
+    [asked, allowed.headers.get('location') ?? ''],
+    [atFirst, first],
+    [atSecond, second],
+  ] as const) {
+    const end = await client.agent.follow(at, isRedirect)
+    const code = secret(new URL(end.url).searchParams.get('code') ?? '')
+    assert.is((await lettingIn((await tokensOf(await client.exchange(code))).access_token)).status, 200)
+  }
+})
+
+test('whoever it was just asking a provider for begins anew, and nothing of the half login is of use', async () => {
+  for (const upstream of server.upstreams) upstream.user = ({ headers }) => String(headers['x-person'])
+  const [atFirst, atSecond] = [person('dan'), person('eve')]
+  const second = await toCallback(atSecond, there(await toCallback(atSecond, there(atSecond.authorizeUrl()))))
+  const first = await toCallback(atFirst, there(atFirst.authorizeUrl()))
+  const before = new Set(await commands.keys('*'))
+  const released = Promise.withResolvers<void>()
+  let held = 0
+  for (const upstream of server.upstreams)
+    upstream.before = async ({ url }) => {
+      if (url !== '/token') return false
+      held++
+      await released.promise
+      return false
+    }
+  const ends = [
+    [atFirst, first],
+    [atSecond, second],
+  ] as const
+  const outcomes = ends.map(([{ agent }, url]) => outcomeOf(agent.get(there(url))))
+  await eventually('it asks both', () => held === 2)
+  await replica.end()
+  released.resolve()
+  assert.equal(await Promise.all(outcomes), ['no answer', 'no answer'])
+
+  for (const [{ agent }, url] of ends)
+    for (const browser of [new UserAgent(), agent]) {
+      const again = await browser.get(url)
+      assert.is(again.status, 400)
+      assert.match(await again.text(), 'This login can’t go on')
+    }
+  for (const name of await commands.keys('*')) {
+    if (before.has(name)) continue
+    assert.not.match(name, ':grant:')
+    const left = await commands.pttl(name)
+    assert.ok(left > 0 && left <= LONGEST_MS, `${name}: ${left}`)
+  }
+  for (const [client] of ends) {
+    const page = await SessionsPage.of(server, client.agent).signIn()
+    assert.match(page.text, 'No program may act for you here.')
+    assert.is((await lettingIn((await client.login()).access_token)).status, 200)
+    assert.is((await SessionsPage.of(server, client.agent).open()).html.split('<li class="link">').length, 2)
+  }
+})
+
+test.run()
