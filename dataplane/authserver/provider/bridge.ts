@@ -1,5 +1,6 @@
 import { IncomingMessage, type OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
+import { PublicError } from '../../server/errors.ts'
 import type { Library } from './library.ts'
 
 /** A request as the library gets it: nothing of it comes from a client unless it is put in here. */
@@ -21,6 +22,7 @@ export interface InnerResponse {
   readonly body: string
 }
 
+/** Rejects with a PublicError where one has failed the request inside the library, such as storage that is away. */
 type Send = (request: InnerRequest) => Promise<InnerResponse>
 
 /**
@@ -30,6 +32,11 @@ type Send = (request: InnerRequest) => Promise<InnerResponse>
 export function bridgeTo(library: Library, issuer: string): Send {
   const { host, protocol } = new URL(issuer)
   const handle = library.callback()
+  // The library answers whatever fails in it alike, and tells of the reason before that answer ends.
+  const failures = new WeakMap<IncomingMessage, PublicError>()
+  library.on('server_error', ({ req }, error) => {
+    if (error instanceof PublicError) failures.set(req, error)
+  })
   return function send({ method, path, body = '', cookie }) {
     const incoming = new IncomingMessage(new Socket())
     incoming.method = method
@@ -48,7 +55,11 @@ export function bridgeTo(library: Library, issuer: string): Send {
     if (body !== '') incoming.push(null)
     const outgoing = new CapturedResponse(incoming)
     return new Promise((resolve, reject) => {
-      outgoing.captured = resolve
+      outgoing.captured = (response) => {
+        const failure = failures.get(incoming)
+        if (failure === undefined) resolve(response)
+        else reject(failure)
+      }
       handle(incoming, outgoing).catch(reject)
     })
   }

@@ -65,7 +65,7 @@ export interface Library {
   /** Whether X-Forwarded headers count; here they are always ours. */
   proxy: boolean
   callback(): (request: IncomingMessage, response: ServerResponse) => Promise<void>
-  on(event: 'server_error', listener: (context: unknown, error: Error) => void): void
+  on(event: 'server_error', listener: (context: { readonly req: IncomingMessage }, error: Error) => void): void
   readonly Client: {
     find(id: string): Promise<LibraryClient | undefined>
     validate(metadata: ClientMetadata): Promise<void>

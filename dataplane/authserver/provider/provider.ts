@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { PublicError } from '../../server/errors.ts'
 import { LOGIN_CLAIM } from '../../upstream-tokens/index.ts'
 import type { Clients } from '../clients/clients.ts'
 import { isRedirectAllowed } from '../clients/redirect-uris.ts'
@@ -70,7 +71,10 @@ export function createProvider(options: ProviderOptions): Provider {
   const adapter = adapters({ store, keyed, clients, grants, refresh })
   const library = new createLibrary(settings.issuer, configuration(options, adapter))
   library.proxy = true
-  library.on('server_error', (_context, error) => log.error({ err: error }, 'the authorization server failed'))
+  library.on('server_error', (_context, error) => {
+    // What is thrown to whoever has sent the request is told there.
+    if (!(error instanceof PublicError)) log.error({ err: error }, 'the authorization server failed')
+  })
   adapt(library, refresh)
   const send = bridgeTo(library, settings.issuer)
   return {

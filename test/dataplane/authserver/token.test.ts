@@ -196,6 +196,21 @@ for (const type of ['memory', 'redis'] as const) {
     commands.disconnect()
   })
 
+  test('storage that fails while a code is redeemed is told as such, and the code is good afterwards', async () => {
+    if (redis === undefined) return
+    const good = await code()
+    const commands = new Redis(redis.port)
+    try {
+      // The client and its code are found; that the code has been used can’t be kept.
+      await commands.call('ACL', 'SETUSER', 'default', '-set')
+      assert.is(await refusal(client.exchange(good)), '503 temporarily_unavailable')
+    } finally {
+      await commands.call('ACL', 'SETUSER', 'default', '+set')
+      commands.disconnect()
+    }
+    await tokensOf(await client.exchange(good))
+  })
+
   test('while the storage is away the answer says so, and it goes on afterwards', async () => {
     if (redis === undefined) return
     const { refresh_token: token } = await client.login()
