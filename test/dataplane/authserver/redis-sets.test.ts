@@ -11,6 +11,7 @@ import { eventually } from '../../support/eventually.ts'
 import { startGateway } from '../../support/gateway/gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
 import { refusal, startAuthServer, TestClient, type Tokens, tokensOf } from '../../support/identity/auth-server.ts'
+import { attemptLogin } from '../../support/identity/login-attempt.ts'
 import { startRedis } from '../../support/network/redis-server.ts'
 import { asked, field, MASTER_NAME, startCluster, startSentinelSet } from '../../support/network/redis-sets.ts'
 
@@ -47,9 +48,11 @@ const replicaOf = async (server: Server) => {
 }
 const ask = async (token: string, url: string) =>
   (await postModern(url, 'server/discover', {}, { authorization: `Bearer ${token}` })).status
+const upstreamKeys = (server: { readonly port: number }) =>
+  asked(server, async (redis) => (await redis.keys('*:upstream:*')).filter((name) => !name.includes(':lock:')))
 const messages = (lines: readonly Record<string, unknown>[]) => lines.map(({ msg }) => String(msg))
 
-test('a failover under load ends no login and forgets no client', async () => {
+test('a failover under load ends no login, forgets no client, and lets people log in', async () => {
   const set = await startSentinelSet()
   cleanups.push(set.close)
   const server = await serve({ mode: 'sentinel', addresses: [...set.sentinels], masterName: MASTER_NAME })
@@ -63,6 +66,9 @@ test('a failover under load ends no login and forgets no client', async () => {
       return { client, tokens: await client.login(), after: 0 }
     }),
   )
+  const kept = await upstreamKeys(set.master)
+  // What providers gave at these logins, and one set more that each user's next login goes on from.
+  assert.is(kept.length, users.length + 1)
   let isOver = false
   let isDown = false
   const refused: string[] = []
@@ -83,26 +89,58 @@ test('a failover under load ends no login and forgets no client', async () => {
       await wait(20)
     }
   }
-  const used = Promise.all(users.map(use))
+  // Others log in again and again meanwhile, two of them in the very moment that the master goes.
+  server.upstream.user = 'carol'
+  const people = ids.map((id) => ({ client: new TestClient(server.issuer, id), after: 0 }))
+  const endpoints = bases.map((base) => `${base}/oauth/token`)
+  const redeemed: { readonly client: TestClient; readonly code: string; readonly tokens: Tokens }[] = []
+
+  /** Whatever has not worked is begun anew, until it has worked twice since the failover began. */
+  async function logIn(person: { readonly client: TestClient; after: number }, begun?: string): Promise<void> {
+    const { client } = person
+    for (let from = begun; person.after < 2; from = undefined) {
+      const wasDown = isDown
+      const ended = await attemptLogin(client, from ?? client.authorizeUrl(), endpoints)
+      if ('tokens' in ended) redeemed.push({ client, ...ended })
+      if ('tokens' in ended && wasDown) person.after++
+      if (isOver) return void refused.push('the time was over')
+      await wait(100)
+    }
+  }
+  const [one, two, ...others] = people as [(typeof people)[0], (typeof people)[0], ...typeof people]
+  const failed = (error: Error) => void refused.push(error.message)
+  const used = Promise.all([...users.map(use), ...others.map((person) => logIn(person).catch(failed))])
   await wait(500)
   const before = await set.masterAddress()
+  const isCallback = (url: string) => url.startsWith(`${server.issuer}/oauth/callback`)
+  const toCallback = async ({ client }: typeof one) =>
+    (await client.agent.follow(client.authorizeUrl(), isCallback)).url
+  const begun = [await toCallback(one), await toCallback(two)]
   await set.master.stop()
   isDown = true
   const deadline = setTimeout(() => {
     isOver = true
   }, 60_000)
+  await Promise.all([one, two].map((person, index) => logIn(person, begun[index]).catch(failed)))
   await used
   clearTimeout(deadline)
   assert.equal(refused, [])
   assert.is.not(await set.masterAddress(), before)
   for (const { tokens } of users)
     for (const base of bases) assert.is(await ask(tokens.access_token, `${base}/mcp`), 200)
-  // What providers gave at these logins is there too, and one set more that each user's next login goes on from.
+  // What had been got at providers is there too.
   const port = Number((await set.masterAddress()).split(':')[1])
-  const logins = await asked({ port }, async (redis) =>
-    (await redis.keys('*:upstream:*')).filter((name) => !name.includes(':lock:')),
+  const there = new Set(await upstreamKeys({ port }))
+  assert.equal(
+    kept.filter((name) => !there.has(name)),
+    [],
   )
-  assert.is(logins.length, users.length + 1)
+  // Each of the other logins goes on, and no code of theirs is worth a second one.
+  assert.is(new Set(redeemed.map(({ tokens }) => tokens.refresh_token)).size, redeemed.length)
+  for (const { client, code, tokens } of redeemed) {
+    await tokensOf(await client.refresh(tokens.refresh_token))
+    assert.is(await refusal(client.exchange(code)), '400 invalid_grant')
+  }
 })
 
 test('an answer that a client relies on waits for a replica, while there is one', async () => {

@@ -49,23 +49,25 @@ export class UserAgent {
     for (let step = 0; step < 20; step++) {
       if (isEnd(at)) return { url: at, response: undefined }
       const response = await this.get(at)
-      const location = response.headers.get('location') ?? (await this.#answered(at, response))
-      if (location === null) return { url: at, response }
-      await response.body?.cancel()
+      const last = response.headers.has('location') ? response : await this.#answered(at, response)
+      const location = last.headers.get('location')
+      if (location === null) return { url: at, response: last }
+      await last.body?.cancel()
       at = new URL(location, at).href
     }
     throw new Error('too many redirects')
   }
 
-  /** Answers a consent page; gives where that leads, or null where it is none. */
-  async #answered(at: string, response: Response): Promise<string | null> {
+  /** Answers a consent page; gives what that is answered, or the page where it is none or stays open. */
+  async #answered(at: string, response: Response): Promise<Response> {
     const page = await response.clone().text()
     const question = consentOf(page, at)
-    if (question === undefined) return null
+    // Other pages have forms too.
+    if (question === undefined || !page.includes('name="decision"')) return response
     this.questions.push(page)
-    if (this.answer === undefined) return null
+    if (this.answer === undefined) return response
     const { action, token } = question
-    return (await this.post(action, { token, decision: this.answer })).headers.get('location')
+    return this.post(action, { token, decision: this.answer })
   }
 
   /** Sends the cookies of one host to another one too: two replicas behind one name. */

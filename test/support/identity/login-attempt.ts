@@ -1,0 +1,39 @@
+import { REDIRECT, type TestClient, type Tokens, tokensOf } from './auth-server.ts'
+
+/** How an attempt to log in has ended: with tokens, or with an answer after which its user can begin anew. */
+export type Attempt = { readonly tokens: Tokens; readonly code: string } | { readonly sent: string }
+
+/**
+ * Logs in while storage comes and goes, and redeems the code at the token endpoints in turn for as long as they say
+ * that they can't at the moment. Throws where an answer is none that tells people, or clients, what to do.
+ *
+ * @param from where the browser goes: the authorization request, or where another attempt has come to
+ */
+export async function attemptLogin(
+  client: TestClient,
+  from: string,
+  tokenEndpoints: readonly string[],
+): Promise<Attempt> {
+  const end = await client.agent.follow(from, (at) => at.startsWith(REDIRECT))
+  if (end.response !== undefined) {
+    const { status } = end.response
+    const title = /<h1>([^<]+)<\/h1>/.exec(await end.response.text())?.[1]
+    if (![400, 429, 503].includes(status) || title === undefined) throw new Error(`${status} at ${end.url}`)
+    return { sent: `${status} ${title}` }
+  }
+  const answer = new URL(end.url).searchParams
+  const code = answer.get('code')
+  if (code === null) return { sent: `error=${answer.get('error')}` }
+  const fields = { client_id: client.id, redirect_uri: REDIRECT, code_verifier: client.verifier, code }
+  const body = new URLSearchParams({ grant_type: 'authorization_code', ...fields }).toString()
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' }
+  for (let times = 0; times < 30; times++) {
+    const url = tokenEndpoints[times % tokenEndpoints.length] as string
+    const response = await fetch(url, { method: 'POST', headers, body })
+    if (response.ok) return { tokens: await tokensOf(response), code }
+    const { error } = (await response.json()) as { error?: string }
+    if (response.status === 400 && error === 'invalid_grant') return { sent: 'invalid_grant' }
+    if (response.status !== 503) throw new Error(`${response.status} ${error} at ${url}`)
+  }
+  return { sent: 'a token endpoint without storage' }
+}
