@@ -82,6 +82,7 @@ const workloadParts = {
   ),
   message: Type.Optional(statusText('Explanation of the phase.', { max: 32768 })),
   url: Type.Optional(statusText('Address inside the cluster.', { max: limits.url })),
+  externalUrl: Type.Optional(statusText('Address at the first host name of the HTTPRoute.', { max: limits.url })),
   replicas: Type.Optional(count('Pods that should be there.')),
   readyReplicas: Type.Optional(count('Pods that are ready.')),
   configHash: Type.Optional(

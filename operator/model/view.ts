@@ -57,6 +57,17 @@ export interface WorkloadObservation {
   readonly clashes?: readonly string[]
   /** Why ready pods can't be asked for their status; absent while they can. */
   readonly unanswered?: string
+  /** What Gateways say of its HTTPRoute; absent while there is none. */
+  readonly route?: RouteObservation
+}
+
+/** How an HTTPRoute stands with the Gateways that it names. */
+export interface RouteObservation {
+  readonly gateways: number
+  /** Gateways that carry it. */
+  readonly accepted: number
+  /** Why others don't. */
+  readonly refusals: readonly string[]
 }
 
 /** How a source of a registry stands, as its pods say: no times, only what holds until something changes. */

@@ -125,19 +125,36 @@ export const networkPolicy = Type.Optional(
   ),
 )
 
+const LABEL = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
+
 const httpRoute = Type.Optional(
   object('A Gateway API HTTPRoute to the Service.', {
     parentRefs: list(
       'Gateways that carry the route.',
       object('A Gateway.', {
-        name: text('later', 'Name of the Gateway.', { min: 1, max: limits.name }),
-        namespace: Type.Optional(text('later', 'Its namespace. Absent: that of this object.', { max: limits.label })),
-        sectionName: Type.Optional(text('later', 'Its listener.', { max: limits.name })),
+        name: text('operator', 'Name of the Gateway.', { min: 1, max: limits.name }),
+        namespace: Type.Optional(
+          text('operator', 'Its namespace. Absent: that of this object.', {
+            max: limits.label,
+            pattern: `^${LABEL}$`,
+          }),
+        ),
+        sectionName: Type.Optional(
+          text('operator', 'Its listener.', { max: limits.name, pattern: `^${LABEL}(\\.${LABEL})*$` }),
+        ),
       }),
       { min: 1, max: 8 },
     ),
     hostnames: Type.Optional(
-      list('Host names of the route.', text('later', 'A host name.', { min: 1, max: limits.name }), { max: 16 }),
+      list(
+        'Host names of the route: the workload answers to them, and its public URL is that of the first one, by https. Absent: those of the listeners; `allowedHosts` then says to which of them the workload answers.',
+        text('operator', 'A host name without a wildcard.', {
+          min: 1,
+          max: limits.name,
+          pattern: `^${LABEL}(\\.${LABEL})*$`,
+        }),
+        { max: 16 },
+      ),
     ),
   }),
 )

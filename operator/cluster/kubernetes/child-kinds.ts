@@ -8,6 +8,7 @@ export const childKinds: readonly Resource[] = [
   { group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment' },
   { group: 'apps', version: 'v1', plural: 'statefulsets', kind: 'StatefulSet' },
   { group: 'networking.k8s.io', version: 'v1', plural: 'networkpolicies', kind: 'NetworkPolicy' },
+  { group: 'gateway.networking.k8s.io', version: 'v1', plural: 'httproutes', kind: 'HTTPRoute' },
   { group: 'policy', version: 'v1', plural: 'poddisruptionbudgets', kind: 'PodDisruptionBudget' },
   { group: 'rbac.authorization.k8s.io', version: 'v1', plural: 'roles', kind: 'Role' },
   { group: 'rbac.authorization.k8s.io', version: 'v1', plural: 'rolebindings', kind: 'RoleBinding' },

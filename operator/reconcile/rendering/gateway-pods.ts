@@ -56,5 +56,5 @@ export function renderGatewayPods(
     problems,
     context,
   )
-  return { children, config, url: assembly.url }
+  return { children, config, url: assembly.url, externalUrl: assembly.externalUrl }
 }

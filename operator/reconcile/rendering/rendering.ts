@@ -1,5 +1,6 @@
 import type { Finding } from '../../../dataplane/config/load.ts'
 import type { KubernetesObject } from '../../model/view.ts'
+import { renderHttpRoute } from '../../render/network/http-route.ts'
 import type { Listeners } from '../../render/network/listeners.ts'
 import { peerProblems } from '../../render/network/network-peers.ts'
 import { renderNetworkPolicy } from '../../render/network/network-policy.ts'
@@ -11,6 +12,7 @@ import { fromSettings, type PodSettings } from '../../render/pod/pod-settings.ts
 import type { PodTemplate } from '../../render/pod/pod-template.ts'
 import { type Resources, renderResources } from '../../render/pod/resources.ts'
 import { type PodOptions, renderWorkload, type WorkloadOptions } from '../../render/pod/workload.ts'
+import type { PodRights } from '../../render/rights/token-rights.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Problems } from '../outcome/problems.ts'
 
@@ -22,6 +24,8 @@ export interface ChildrenOptions {
   readonly pod: Pick<PodOptions, 'containers' | 'initContainers' | 'volumes' | 'annotations'>
   readonly shape: WorkloadOptions['shape']
   readonly replicas: number | undefined
+  /** The account that the pods run as, and what it is granted. */
+  readonly rights?: PodRights | undefined
 }
 
 /** Notes a workload's name that gives no valid names of children. */
@@ -70,7 +74,10 @@ function noteViolations(pods: KubernetesObject, problems: Problems): void {
     })
 }
 
-/** The children that every workload has, in the order in which they are applied: the pods last. */
+/**
+ * The children of a workload in the order in which they are applied: what the pods need, the pods, rights for them, and
+ * last what a cluster may not know.
+ */
 export function renderChildren(
   workload: Workload,
   options: ChildrenOptions,
@@ -78,7 +85,11 @@ export function renderChildren(
   { group, adminPeers, podTemplate = 'baseline' }: ReconcileContext,
 ): readonly KubernetesObject[] {
   const { settings, listeners } = options
-  const { pod, workload: metadata } = fromSettings(settings)
+  const { serviceAccount = settings.serviceAccount, account = [], grants = [] } = options.rights ?? {}
+  const { pod, workload: metadata } = fromSettings({
+    ...settings,
+    ...(serviceAccount === undefined ? {} : { serviceAccount }),
+  })
   const overrides = settings.resourceOverrides?.proxyService
   const service = renderService(workload, group, {
     ...options.service,
@@ -107,5 +118,7 @@ export function renderChildren(
   const peers = { admin: adminPeers, public: ingressFrom }
   const policy = enabled ? [renderNetworkPolicy(workload, group, listeners, peers)] : []
   const budget = renderDisruptionBudget(workload, group, settings.disruption, options.replicas)
-  return [options.configMap, service, ...policy, ...(budget ? [budget] : []), pods]
+  const { httpRoute } = settings
+  const route = httpRoute ? [renderHttpRoute(workload, group, httpRoute, options.service.port)] : []
+  return [...account, options.configMap, service, ...policy, ...(budget ? [budget] : []), pods, ...grants, ...route]
 }

@@ -24,6 +24,8 @@ export interface Rendered {
   readonly config: RenderedConfig
   /** Address inside the cluster. */
   readonly url: string
+  /** Address outside of it, where an HTTPRoute says one. */
+  readonly externalUrl: string | undefined
 }
 
 interface WorkloadPlan {
@@ -84,7 +86,9 @@ function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: Workl
 function eventsOf(ready: Readiness, conditions: Conditions): readonly PlannedEvent[] {
   if (ready.status === 'Unknown' || ready.phase === 'Terminating') return []
   const { reason, message } = ready
-  const parts = ['BackendsReady', 'CompositeToolsReady', 'SourcesSynced'].map((type) => conditions.get(type))
+  const parts = ['BackendsReady', 'CompositeToolsReady', 'SourcesSynced', 'RouteAccepted'].map((type) =>
+    conditions.get(type),
+  )
   const unasked = conditions.get('PodStatusUnknown')
   // Pods that are on their way are no reason to warn anybody.
   const isOrdinary = ready.status === 'True' || ready.phase === 'Pending'
@@ -109,6 +113,17 @@ function renderGood({ problems, object, render }: WorkloadPlan): Rendered | unde
   return problems.none ? rendered : undefined
 }
 
+/** `RouteAccepted`: whether the Gateways that an HTTPRoute names carry it. */
+function reportRoute(object: WorkloadObject, seen: WorkloadObservation | undefined, conditions: Conditions): void {
+  if ((object.spec as PodSettings).httpRoute === undefined) return
+  const { gateways, accepted, refusals } = seen?.route ?? { gateways: 0, accepted: 0, refusals: [] }
+  const counts = `${accepted} of ${gateways} Gateways carry the HTTPRoute`
+  if (!seen?.route) conditions.set('RouteAccepted', 'Unknown', 'NotObserved', 'no HTTPRoute was observed yet')
+  else if (refusals.length > 0) conditions.set('RouteAccepted', 'False', 'RouteRefused', refusals.join('; '))
+  else if (accepted < gateways) conditions.set('RouteAccepted', 'Unknown', 'NoAnswer', counts)
+  else conditions.set('RouteAccepted', 'True', 'RouteAccepted', counts)
+}
+
 function setProblemConditions(problems: Problems, conditions: Conditions): void {
   for (const condition of problemConditions) {
     const found = problems.of(condition)
@@ -125,9 +140,12 @@ function warnOfAccounts({ spec }: WorkloadObject, conditions: Conditions): void 
 
 /** What the status tells of the set that is served: the new one, or the last good one as the status had it. */
 function served(plan: WorkloadPlan, rendered: Rendered | undefined): object {
-  if (rendered) return { url: rendered.url, configHash: rendered.config.hash, ...plan.status }
+  if (rendered) {
+    const { url, externalUrl, config } = rendered
+    return { url, ...(externalUrl === undefined ? {} : { externalUrl }), configHash: config.hash, ...plan.status }
+  }
   const last = (plan.object.status ?? {}) as Record<string, unknown>
-  const names = ['url', 'configHash', ...Object.keys(plan.status ?? {})]
+  const names = ['url', 'externalUrl', 'configHash', ...Object.keys(plan.status ?? {})]
   return Object.fromEntries(names.filter((name) => last[name] !== undefined).map((name) => [name, last[name]]))
 }
 
@@ -151,6 +169,7 @@ export function planWorkload(plan: WorkloadPlan): ExplainedPlan {
       'PodsNotAsked',
       `pods don’t tell their status, so that nobody knows which configuration is in force: ${seen.unanswered}`,
     )
+  reportRoute(object, seen, conditions)
   const ready = readiness(plan, problems.all(), seen)
   conditions.set('Ready', ready.status, ready.reason, ready.message)
   // kstatus: `Stalled` where waiting won't help, `Reconciling` where it will; absent otherwise.

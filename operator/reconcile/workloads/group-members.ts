@@ -20,7 +20,7 @@ import { providerProblem, type UpstreamProviders } from '../backends/upstream-pr
 import type { ReconcileContext } from '../outcome/plan.ts'
 import { joined, type Problems, startProblems } from '../outcome/problems.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
-import { addressOf, endpointOf } from '../rendering/proxy.ts'
+import { addressOf, endpointOf } from '../rendering/addresses.ts'
 import { assembleMcpRemoteProxy } from './mcp-remote-proxy.ts'
 import { assembleMcpServer } from './mcp-server.ts'
 import { checkEntry, entryBackend } from './mcp-server-entry.ts'

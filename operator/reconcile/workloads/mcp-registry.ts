@@ -28,9 +28,9 @@ import { authOf } from '../registry/auth.ts'
 import { databaseOf } from '../registry/database.ts'
 import { apiServerOf, sourceOf } from '../registry/source.ts'
 import { setSourcesSynced, sourceStates } from '../registry/source-states.ts'
+import { addressesOf } from '../rendering/addresses.ts'
 import { auditOf } from '../rendering/audit.ts'
 import { type ExtraVolumes, extraVolumes } from '../rendering/extra-volumes.ts'
-import { addressOf, serviceHosts } from '../rendering/proxy.ts'
 import { checkName, containerResources, noteFindings, renderChildren } from '../rendering/rendering.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 
@@ -150,10 +150,13 @@ const withName = (
   ...(telemetry && { telemetry: { serviceName: name, ...telemetry } }),
 })
 
+const registryAddresses = (object: MCPRegistry, context: ReconcileContext) =>
+  addressesOf(object, registryListeners.listen, (address) => address, context)
+
 /** Its pods answer to the names of its Service, however the configuration is written. */
 function withServiceHosts(object: MCPRegistry, config: RegistryConfig, context: ReconcileContext): RegistryConfig {
-  const own = serviceHosts(object, addressOf(object, registryListeners.listen, context))
-  return { ...config, allowedHosts: [...own, ...(config.allowedHosts ?? [])] }
+  const { hosts } = registryAddresses(object, context)
+  return { ...config, allowedHosts: [...hosts, ...(config.allowedHosts ?? [])] }
 }
 
 function assemble(object: MCPRegistry, resolver: Resolver, context: ReconcileContext): RegistryAssembly {
@@ -198,6 +201,7 @@ function renderRegistry(
     sidecar: false,
   })
   const { displayName, storage } = spec
+  const { url, externalUrl } = registryAddresses(object, context)
   const { database } = settings
   const readsCluster = settings.sources.some(({ kubernetes }) => kubernetes !== undefined)
   const rights = readsCluster ? registryRights(object, context.group, EXPORTED_KINDS, spec.serviceAccount) : undefined
@@ -205,7 +209,7 @@ function renderRegistry(
   const children = renderChildren(
     object,
     {
-      settings: rights === undefined ? spec : { ...spec, serviceAccount: rights.serviceAccount },
+      settings: spec,
       configMap: config.configMap,
       listeners: registryListeners,
       service: {
@@ -221,6 +225,7 @@ function renderRegistry(
       },
       // Two pods on one SQLite file would corrupt it.
       shape: database === undefined ? 'recreate' : 'rolling',
+      rights,
       // With a database, absent means: left to whoever scales the workload.
       replicas: database === undefined ? (spec.replicas ?? 1) : spec.replicas,
     },
@@ -228,9 +233,10 @@ function renderRegistry(
     context,
   )
   return {
-    children: [...(rights?.account ?? []), ...children, ...(rights?.grants ?? [])],
+    children,
     config,
-    url: addressOf(object, registryListeners.listen, context),
+    url,
+    externalUrl,
   }
 }
 

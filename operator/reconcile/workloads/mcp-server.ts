@@ -148,7 +148,7 @@ function renderMcpServer(
   const children = renderChildren(
     object,
     {
-      settings: rights === undefined ? spec : { ...spec, serviceAccount: rights.serviceAccount },
+      settings: spec,
       configMap: config.configMap,
       listeners: sidecarListeners,
       service: { port: spec.proxyPort, targetPort: 'mcp' },
@@ -159,13 +159,13 @@ function renderMcpServer(
         ...(revision === undefined ? {} : { annotations: { [`${context.group}/secret-revision`]: revision } }),
       },
       shape,
+      rights,
       replicas: shape === 'stateful' ? Math.min(1, replicasOf(spec) ?? 1) : replicasOf(spec),
     },
     problems,
     context,
   )
-  const { account = [], grants = [] } = rights ?? {}
-  return { children: [...account, ...children, ...grants], config, url: assembly.url }
+  return { children, config, url: assembly.url, externalUrl: assembly.externalUrl }
 }
 
 /** An MCP server in a container of its own, with our proxy beside it in the same pod. */

@@ -18,9 +18,10 @@ import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
+import { addressesOf, endpointOf } from '../rendering/addresses.ts'
 import { auditOf } from '../rendering/audit.ts'
 import { renderGatewayPods } from '../rendering/gateway-pods.ts'
-import { type Assembly, addressOf, endpointOf, serviceHosts } from '../rendering/proxy.ts'
+import type { Assembly } from '../rendering/proxy.ts'
 import { rateLimitsOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, noteFindings } from '../rendering/rendering.ts'
 import { type SessionStorageSpec, sessionStorageOf } from '../rendering/session-storage.ts'
@@ -120,7 +121,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     })
   checkCredentials(spec, resolver)
   const mounts = startMounts(configMapName(object))
-  const address = addressOf(object, gatewayListeners.listen, context)
+  const addresses = addressesOf(object, gatewayListeners.listen, endpointOf, context)
   const members = membersOf(spec.groupRef.name, {
     resolver,
     mounts,
@@ -138,8 +139,8 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     name: spec.config?.name ?? metadata.name,
     namespace: metadata.namespace,
     role: 'gateway',
-    resourceUrl: spec.incomingAuth.oidcConfigRef?.resourceUrl ?? endpointOf(address),
-    allowedHosts: [...serviceHosts(object, address), ...(spec.allowedHosts ?? [])],
+    resourceUrl: spec.incomingAuth.oidcConfigRef?.resourceUrl ?? addresses.externalUrl ?? addresses.url,
+    allowedHosts: [...addresses.hosts, ...(spec.allowedHosts ?? [])],
     incomingAuth,
     ...authServer,
     ...authzSettings(spec.incomingAuth, { at: '/spec/incomingAuth', ...authServer }, resolver),
@@ -164,8 +165,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
   return {
     config,
     mounts,
-    address,
-    url: endpointOf(address),
+    ...addresses,
     members,
     compositeTools,
     description: group?.spec.description,

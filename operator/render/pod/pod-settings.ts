@@ -1,3 +1,4 @@
+import type { HttpRoute } from '../network/http-route.ts'
 import type { NetworkPeers } from '../network/network-peers.ts'
 import type { Disruption } from './disruption-budget.ts'
 import type { PodOptions, WorkloadOptions } from './workload.ts'
@@ -11,6 +12,7 @@ export interface PodSettings {
   readonly serviceType: 'ClusterIP' | 'NodePort' | 'LoadBalancer'
   readonly sessionAffinity: 'ClientIP' | 'None'
   readonly networkPolicy?: { readonly enabled: boolean; readonly ingressFrom?: NetworkPeers }
+  readonly httpRoute?: HttpRoute
   readonly disruption?: Disruption
   readonly resourceOverrides?: ResourceOverrides
 }

@@ -2,7 +2,7 @@ import type { KubernetesObject, OwnerReference } from '../../model/view.ts'
 
 /** Why a child is not as it should be. */
 export interface ChildProblem {
-  readonly reason: 'NameTaken' | 'ChildRefused' | 'ChildTerminating' | 'ChildContested'
+  readonly reason: 'NameTaken' | 'ChildRefused' | 'ChildTerminating' | 'ChildContested' | 'KindNotServed'
   readonly message: string
   /** A watch will wake the owner; nothing is gained by trying again before. */
   readonly waits: boolean
@@ -16,6 +16,13 @@ export function nameTaken(live: KubernetesObject, holder: OwnerReference | undef
   const message = `${titleOf(live)} belongs to ${whose} and is left alone; delete it, or rename this object`
   return { reason: 'NameTaken', message, waits: false }
 }
+
+/** The cluster has no such kind: its CRD isn't installed. */
+export const notServed = ({ apiVersion, kind, metadata }: KubernetesObject, wayOut: string): ChildProblem => ({
+  reason: 'KindNotServed',
+  message: `${kind} ${JSON.stringify(metadata.name)} can’t be made: this cluster doesn’t serve ${apiVersion}; ${wayOut}`,
+  waits: false,
+})
 
 export const terminating = (live: KubernetesObject, waits: boolean): ChildProblem => ({
   reason: 'ChildTerminating',

@@ -1,12 +1,12 @@
 import type { Logger } from 'pino'
-import { ApiError, type ApiServer } from '../../cluster/kubernetes/api-server.ts'
+import { ApiError, type ApiServer, isNotFound } from '../../cluster/kubernetes/api-server.ts'
 import { childResource } from '../../cluster/kubernetes/child-kinds.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { hashOf } from '../../render/object/canonical.ts'
 import { NamespaceGoingError, type Namespaces, saysNamespaceGoes } from '../watch/namespaces.ts'
 import { type ChildCache, controllerOf } from './child-cache.ts'
 import { type ChildMemory, mayCorrect, noteRefusal, standingRefusal } from './child-memory.ts'
-import { type ChildProblem, titleOf } from './child-problem.ts'
+import { type ChildProblem, notServed, titleOf } from './child-problem.ts'
 import { mustBeReplaced } from './immutable.ts'
 import { foreignManagers, MANAGER, ownFields, REPLICAS_MANAGER, takenOver } from './managed-fields.ts'
 import { asWritten, matches } from './matches.ts'
@@ -40,6 +40,11 @@ const OF_NO_OBJECT = '1'
 
 /** What a request that can't succeed as it is comes back with. */
 const REFUSED = new Set([400, 403, 413, 422])
+
+/** Kinds that a cluster may lack, and what somebody can do about it. */
+const WAYS_OUT: Readonly<Record<string, string>> = {
+  HTTPRoute: 'install the CRDs of the Gateway API and a controller for it, or remove /spec/httpRoute',
+}
 
 const specOf = (object: KubernetesObject) => (object['spec'] ?? {}) as { replicas?: number }
 
@@ -155,6 +160,8 @@ const guarded = (desired: KubernetesObject, live: KubernetesObject | undefined):
 /** The problem of a write that can't succeed as it is. Throws what a retry may cure, and a NamespaceGoingError. */
 function refusedWith(error: unknown, rendered: KubernetesObject): ChildProblem {
   if (saysNamespaceGoes(error)) throw new NamespaceGoingError(String(error))
+  const wayOut = WAYS_OUT[rendered.kind]
+  if (isNotFound(error) && wayOut !== undefined) return notServed(rendered, wayOut)
   if (!(error instanceof ApiError) || !REFUSED.has(error.status)) throw error
   return { reason: 'ChildRefused', message: `${titleOf(rendered)} is refused: ${error.message}`, waits: false }
 }

@@ -53,6 +53,9 @@ export interface ControllerOptions {
   readonly grace?: number
 }
 
+/** Children whose status tells how their workload stands. */
+const OBSERVED = new Set(['Deployment', 'StatefulSet', 'HTTPRoute'])
+
 const MANAGED = 'app.kubernetes.io/managed-by=portico'
 
 /** The operator in a cluster: watches feed a world, changes become keys, workers reconcile keys while the lease is ours. */
@@ -269,7 +272,7 @@ export class PorticoOperator extends BaseOperator {
   }
 
   #childOf(child: KubernetesObject, { kind, namespace, name }: WorkloadName): void {
-    if (child.kind === 'Deployment' || child.kind === 'StatefulSet') this.#observers.observe(kind, namespace, name)
+    if (OBSERVED.has(child.kind)) this.#observers.observe(kind, namespace, name)
     const key = keyOf(kind, namespace, name)
     if (child.kind === 'ConfigMap') this.#observers.delivery.check(key)
     this.#queue.add(key)

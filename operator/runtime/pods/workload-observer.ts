@@ -5,6 +5,7 @@ import { type Dependency, onWorkload } from '../watch/dependencies.ts'
 import { observeWorkload } from './observation.ts'
 import type { PodAnswers } from './pod-answers.ts'
 import type { PodCache } from './pod-cache.ts'
+import { observeRoute } from './route-observation.ts'
 
 interface ObserverOptions {
   readonly world: World
@@ -31,7 +32,9 @@ export class WorkloadObserver {
     const key = keyOf(kind, namespace, name)
     const before = world.observations.get(key)
     const uid = world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
-    const live = children.ownedBy(uid).find((child) => child.kind === 'Deployment' || child.kind === 'StatefulSet')
+    const owned = children.ownedBy(uid)
+    const live = owned.find((child) => child.kind === 'Deployment' || child.kind === 'StatefulSet')
+    const route = owned.find((child) => child.kind === 'HTTPRoute')
     if (!live) {
       if (world.observations.delete(key)) onChange(onWorkload(kind, namespace, name))
       return
@@ -42,6 +45,7 @@ export class WorkloadObserver {
       ...observeWorkload(live, pods.of(kind, namespace, name)),
       ...(clashing ? { clashes: clashing } : {}),
       ...(unanswered === undefined ? {} : { unanswered }),
+      ...(route ? { route: observeRoute(route) } : {}),
     }
     if (before && JSON.stringify(before) === JSON.stringify(seen)) return
     world.observations.set(key, seen)

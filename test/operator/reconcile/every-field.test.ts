@@ -20,6 +20,7 @@ const pods = `
   serviceType: NodePort
   sessionAffinity: None
   disruption: {maxUnavailable: 2}
+  httpRoute: {parentRefs: [{name: public, namespace: edge, sectionName: https}], hostnames: [tools.example.com]}
   networkPolicy:
     enabled: true
     ingressFrom:

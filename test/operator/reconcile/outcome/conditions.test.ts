@@ -597,6 +597,38 @@ const observed = (counts: string, spec = '') => [
   `kind: Observation\nmetadata: {name: it}\nobservation: {kind: MCPServer, ${counts}}`,
 ]
 
+const routed = (route: string) =>
+  observed(`replicas: 1, readyReplicas: 1, route: {${route}}`, 'httpRoute: {parentRefs: [{name: public}]}')
+
+const routes: readonly Case[] = [
+  {
+    what: 'a route that nobody has seen',
+    given: observed('replicas: 1, readyReplicas: 1', 'httpRoute: {parentRefs: [{name: public}]}'),
+    of: 'MCPServer/it',
+    says: { RouteAccepted: 'Unknown NotObserved: no HTTPRoute was observed yet', Ready: 'True PodsReady…' },
+    holds: false,
+  },
+  {
+    what: 'a route that no Gateway has taken yet',
+    given: routed('gateways: 1, accepted: 0, refusals: []'),
+    of: 'MCPServer/it',
+    says: { RouteAccepted: 'Unknown NoAnswer: 0 of 1 Gateways carry the HTTPRoute' },
+  },
+  {
+    what: 'a route that its Gateway carries',
+    given: routed('gateways: 1, accepted: 1, refusals: []'),
+    of: 'MCPServer/it',
+    says: { RouteAccepted: 'True RouteAccepted: 1 of 1 Gateways carry the HTTPRoute' },
+  },
+  {
+    what: 'a route that a Gateway refuses',
+    given: routed('gateways: 2, accepted: 1, refusals: [no]'),
+    of: 'MCPServer/it',
+    says: { RouteAccepted: 'False RouteRefused: no', Ready: 'True PodsReady…' },
+    holds: false,
+  },
+]
+
 const readiness: readonly Case[] = [
   {
     what: 'pods that nobody has seen',
@@ -949,7 +981,7 @@ const inUse: readonly Case[] = [
 const matches = (actual: string | undefined, expected: string) =>
   expected.endsWith('…') ? actual?.startsWith(expected.slice(0, -1)) === true : actual === expected
 
-const tables = { missing, invalid, unsupported, readiness, backends, inUse }
+const tables = { missing, invalid, unsupported, routes, readiness, backends, inUse }
 for (const [table, cases] of Object.entries(tables)) {
   for (const { what, given, of, says, holds } of cases) {
     test(`${table}: ${what}`, () => {

@@ -1,0 +1,50 @@
+import type { KubernetesObject } from '../../model/view.ts'
+import { childName, serviceName, type Workload } from '../object/names.ts'
+import { child } from '../object/object.ts'
+
+/** Which Gateways carry a workload's traffic, and under which host names. */
+export interface HttpRoute {
+  readonly parentRefs: readonly ParentRef[]
+  readonly hostnames?: readonly string[]
+}
+
+interface ParentRef {
+  readonly name: string
+  readonly namespace?: string
+  readonly sectionName?: string
+}
+
+/** Group and version of the Gateway API's HTTPRoute. */
+const GATEWAY_API = 'gateway.networking.k8s.io'
+
+/**
+ * The HTTPRoute (Gateway API v1) that leads all paths to a workload's Service on its public port. What the API server
+ * would fill in is written down, so that what is stored equals what is rendered.
+ */
+export function renderHttpRoute(
+  workload: Workload,
+  group: string,
+  { parentRefs, hostnames }: HttpRoute,
+  port: number,
+): KubernetesObject {
+  const { kind, metadata } = workload
+  const backend = { group: '', kind: 'Service', name: serviceName(kind, metadata.name), port, weight: 1 }
+  return child(
+    workload,
+    group,
+    { apiVersion: `${GATEWAY_API}/v1`, kind: 'HTTPRoute', name: childName(kind, metadata.name) },
+    {
+      spec: {
+        parentRefs: parentRefs.map(({ name, namespace, sectionName }) => ({
+          group: GATEWAY_API,
+          kind: 'Gateway',
+          name,
+          ...(namespace === undefined ? {} : { namespace }),
+          ...(sectionName === undefined ? {} : { sectionName }),
+        })),
+        ...(hostnames?.length ? { hostnames } : {}),
+        rules: [{ backendRefs: [backend], matches: [{ path: { type: 'PathPrefix', value: '/' } }] }],
+      },
+    },
+  )
+}

@@ -1,0 +1,148 @@
+/** HTTPRoutes on a real API server: what is made, what a cluster without the Gateway API says, and what Gateways answer. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
+import { manifest, yaml } from '../support/manifests.ts'
+import {
+  eventually,
+  installOperator,
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+} from '../support/operator-process.ts'
+
+const CRD = 'httproutes.gateway.networking.k8s.io'
+
+let plane: ControlPlane
+let operator: OperatorProcess
+
+const parentRefs = [{ name: 'public', namespace: 'edge', sectionName: 'https' }]
+const server = (more: object) =>
+  manifest('MCPServer', 'web', { image: 'time:test', transport: 'streamable-http', ...more })
+const apply = (more: object) => plane.kubectl(['apply', '-f', '-'], { input: yaml(server(more)) })
+const live = () => JSON.parse(plane.kubectl(['get', 'mcpserver', 'web', '-o', 'json']))
+const condition = (type: string) =>
+  live().status?.conditions?.find((one: { type: string }) => one.type === type) ?? {
+    status: '',
+    reason: '',
+    message: '',
+  }
+const exists = (kind: string, name: string) =>
+  plane.kubectl(['get', kind, name, '--ignore-not-found', '-o', 'name']) !== ''
+const route = () => JSON.parse(plane.kubectl(['get', 'httproute', 'web-mcp', '-o', 'json']))
+
+/** The CRD of the Gateway API, as far as its structure matters here. */
+function installGatewayApi(): void {
+  const anything = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+  const crd = {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: {
+      name: CRD,
+      annotations: { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/gateway-api/pull/2466' },
+    },
+    spec: {
+      group: 'gateway.networking.k8s.io',
+      scope: 'Namespaced',
+      names: { kind: 'HTTPRoute', listKind: 'HTTPRouteList', plural: 'httproutes', singular: 'httproute' },
+      versions: [
+        {
+          name: 'v1',
+          served: true,
+          storage: true,
+          subresources: { status: {} },
+          schema: { openAPIV3Schema: { type: 'object', properties: { spec: anything, status: anything } } },
+        },
+      ],
+    },
+  }
+  plane.kubectl(['apply', '-f', '-'], { input: JSON.stringify(crd) })
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=30s', 'crd', CRD])
+}
+
+/** Says what a controller of the Gateway would. */
+function answer(accepted: 'True' | 'False'): void {
+  const { generation } = route().metadata
+  const conditions = [
+    {
+      type: 'Accepted',
+      status: accepted,
+      reason: accepted === 'True' ? 'Accepted' : 'NotAllowedByListeners',
+      message: 'said by the test',
+      observedGeneration: generation,
+      lastTransitionTime: '2026-01-01T00:00:00Z',
+    },
+  ]
+  const status = { parents: [{ parentRef: parentRefs[0], controllerName: 'example.com/test', conditions }] }
+  plane.kubectl([
+    'patch',
+    'httproute',
+    'web-mcp',
+    '--subresource=status',
+    '--type=merge',
+    '-p',
+    JSON.stringify({ status }),
+  ])
+}
+
+test.before(async () => {
+  plane = await startControlPlane()
+  await installOperator(plane)
+  operator = await startOperator(operatorKubeconfig(plane))
+  await operator.ready()
+})
+
+test.after(async () => {
+  await operator?.stop()
+  await plane?.stop()
+})
+
+test('a cluster without the Gateway API gets all but the route, and is told the way out', async () => {
+  apply({ httpRoute: { parentRefs, hostnames: ['tools.example.com'] } })
+  const said = await eventually(() => condition('Ready').reason === 'KindNotServed' && condition('Ready'), 'it is said')
+  assert.match(said.message, /HTTPRoute "web-mcp" can’t be made: .*gateway\.networking\.k8s\.io\/v1; install the CRDs/)
+  assert.ok(exists('deployment', 'web-mcp'), 'the server runs')
+  assert.ok(exists('service', 'mcp-web'))
+})
+
+test('it heals once the CRD is there', async () => {
+  installGatewayApi()
+  await eventually(() => exists('httproute', 'web-mcp'), 'a route', 60_000)
+  const { spec, metadata } = route()
+  assert.equal(spec.hostnames, ['tools.example.com'])
+  assert.equal(spec.parentRefs[0].namespace, 'edge')
+  assert.equal(spec.rules[0].backendRefs[0].name, 'mcp-web')
+  assert.is(metadata.ownerReferences[0].kind, 'MCPServer')
+  await eventually(() => condition('Ready').reason !== 'KindNotServed', 'nothing is missing any more')
+  assert.is(live().status.externalUrl, 'https://tools.example.com/mcp')
+})
+
+test('what Gateways say of the route is a condition', async () => {
+  await eventually(() => condition('RouteAccepted').reason === 'NoAnswer', 'no answer yet')
+  answer('True')
+  await eventually(() => condition('RouteAccepted').status === 'True', 'the route is carried')
+  answer('False')
+  const refused = await eventually(
+    () => condition('RouteAccepted').status === 'False' && condition('RouteAccepted'),
+    'no',
+  )
+  assert.match(refused.message, /Gateway "edge\/public": Accepted is False \(NotAllowedByListeners\)/)
+})
+
+test('a route that somebody deletes comes again, and one that nobody asks for goes', async () => {
+  const { uid } = route().metadata
+  plane.kubectl(['delete', 'httproute', 'web-mcp'])
+  await eventually(() => exists('httproute', 'web-mcp') && route().metadata.uid !== uid, 'it is made again')
+  apply({ httpRoute: { parentRefs } })
+  await eventually(() => route().spec.hostnames === undefined, 'no host names')
+  await eventually(() => live().status.externalUrl === undefined, 'no public URL')
+  apply({})
+  await eventually(() => !exists('httproute', 'web-mcp'), 'no route')
+  assert.is(condition('RouteAccepted').status, '')
+})
+
+test('host names with a wildcard are refused when they are applied', () => {
+  assert.throws(() => apply({ httpRoute: { parentRefs, hostnames: ['*.example.com'] } }), /Invalid|invalid/)
+})
+
+test.run()
