@@ -6,7 +6,16 @@
 
 /** What is being done. Names and attributes come from configuration and catalogs, never from callers. */
 export interface Operation {
-  readonly kind: 'request' | 'backend-call' | 'decision' | 'exchange' | 'limit' | 'sync' | 'store'
+  readonly kind:
+    | 'request'
+    | 'inner-call'
+    | 'step'
+    | 'backend-call'
+    | 'decision'
+    | 'exchange'
+    | 'limit'
+    | 'sync'
+    | 'store'
   /** Low-cardinality name: a route, a JSON-RPC method, a source. */
   readonly name: string
   readonly attributes?: Readonly<Record<string, string | number | boolean>>
@@ -49,8 +58,10 @@ export interface Origin {
 export interface Observation {
   /** For whoever is asked in the course of it; undefined where nothing is traced. */
   readonly trace: TraceContext | undefined
+  /** Whether it has a span: what spans alone tell need not be found out for others. */
+  readonly isSampled: boolean
   /** A step of it that lasted from one `performance.now()` to another. */
-  step(name: string, from: number, to: number): void
+  step(name: string, from: number, to: number, details?: Details): void
   /** Called once. */
   end(outcome: Outcome): void
 }
@@ -59,6 +70,7 @@ export type Observe = (operation: Operation, origin?: Origin) => Observation
 
 const nothing: Observation = {
   trace: undefined,
+  isSampled: false,
   step() {
     // Nothing is observed.
   },

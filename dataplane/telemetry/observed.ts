@@ -1,5 +1,5 @@
 import type { Durations } from './metrics/durations.ts'
-import type { Observation, Operation, Origin, Outcome, TraceContext } from './observe.ts'
+import type { Details, Observation, Operation, Origin, Outcome, TraceContext } from './observe.ts'
 import type { Spans, Traced } from './sdk/spans.ts'
 
 /** One operation under way. */
@@ -30,8 +30,13 @@ export class Observed implements Observation {
     return traced !== undefined && 'span' in traced ? traced.context : traced
   }
 
-  step(name: string, from: number, to: number): void {
-    if (this.#traced !== undefined && 'span' in this.#traced) this.#spans?.step(this.#traced.span, name, from, to)
+  get isSampled(): boolean {
+    return this.#traced !== undefined && 'span' in this.#traced
+  }
+
+  step(name: string, from: number, to: number, details?: Details): void {
+    const traced = this.#traced
+    if (traced !== undefined && 'span' in traced) this.#spans?.step(traced.span, { name, from, to, details })
   }
 
   end(outcome: Outcome): void {

@@ -39,6 +39,17 @@ const ENDPOINT_EVENTS = [
   'http_request',
 ] as const
 
+const WORKFLOW_EVENTS = [
+  'vmcp_workflow_started',
+  'vmcp_workflow_completed',
+  'vmcp_workflow_failed',
+  'vmcp_workflow_timed_out',
+  'vmcp_workflow_step_started',
+  'vmcp_workflow_step_completed',
+  'vmcp_workflow_step_failed',
+  'vmcp_workflow_step_skipped',
+] as const
+
 const AUTH_SERVER_EVENTS = [
   'oauth_registration',
   'oauth_consent',
@@ -63,12 +74,19 @@ const REGISTRY_EVENTS = ['registry_read', 'registry_write', 'registry_sync', 'au
 
 export type AuditEventType =
   | (typeof METHOD_EVENTS)[keyof typeof METHOD_EVENTS]
-  | (typeof ENDPOINT_EVENTS | typeof AUTH_SERVER_EVENTS | typeof COMMON_EVENTS | typeof REGISTRY_EVENTS)[number]
+  | (
+      | typeof ENDPOINT_EVENTS
+      | typeof WORKFLOW_EVENTS
+      | typeof AUTH_SERVER_EVENTS
+      | typeof COMMON_EVENTS
+      | typeof REGISTRY_EVENTS
+    )[number]
 
 /** What a gateway or a proxy writes. */
 export const gatewayEvents: ReadonlySet<string> = new Set<AuditEventType>([
   ...Object.values(METHOD_EVENTS),
   ...ENDPOINT_EVENTS,
+  ...WORKFLOW_EVENTS,
   ...AUTH_SERVER_EVENTS,
   ...COMMON_EVENTS,
 ])

@@ -77,9 +77,8 @@ export function instructionsFor({
 
 /** Whether the caller may call the tool; `route` is undefined where there is none of this name. */
 export function mayCall(request: EndpointRequest, name: string, route: Route | undefined): boolean {
-  const { judge } = request.setup
   const { catalog } = request.view
-  return judge === undefined || judge.mayCall(request.caller, { catalog, name, route }, request.message)
+  return authorize(request, (judge) => judge.mayCall(request.caller, { catalog, name, route }, request.message))
 }
 
 /** Throws `forbidden` where the caller may not. */
@@ -92,9 +91,8 @@ export function checkMayCall(request: EndpointRequest, name: string, route: Rout
  * are gone: what depends on them is judged as if there were none.
  */
 export function mayCallPlain(request: EndpointRequest, name: string | undefined): boolean {
-  const { judge } = request.setup
-  if (judge === undefined) return true
-  return name !== undefined && judge.mayCallPlain(request.caller, request.view.catalog, name)
+  const { catalog } = request.view
+  return authorize(request, (judge) => name !== undefined && judge.mayCallPlain(request.caller, catalog, name))
 }
 
 /** Throws `forbidden` where the caller may not any more. */
@@ -104,32 +102,38 @@ export function checkMayCallPlain(request: EndpointRequest, name: string | undef
 
 /** Throws `forbidden` where the caller may not get the prompt. */
 export function checkMayGet(request: EndpointRequest, name: string): void {
-  const { judge } = request.setup
-  if (judge === undefined) return
-  if (!judge.mayGet(request.caller, request.view.promptsAndResources, name, request.message))
+  const { promptsAndResources } = request.view
+  if (!authorize(request, (judge) => judge.mayGet(request.caller, promptsAndResources, name, request.message)))
     throw new PublicError('forbidden')
 }
 
 /** Throws `forbidden` where the caller may not read the resource. */
 export function checkMayRead(request: EndpointRequest, uri: string): void {
-  const { judge } = request.setup
-  if (judge !== undefined && !judge.mayRead(request.caller, request.view.promptsAndResources, uri))
+  if (!authorize(request, (judge) => judge.mayRead(request.caller, request.view.promptsAndResources, uri)))
     throw new PublicError('forbidden')
 }
 
 /** Throws `forbidden` where the caller may not get or read what a completion refers to. */
 export function checkMayRefer(request: EndpointRequest, ref: Readonly<Record<string, unknown>>): void {
-  const { judge } = request.setup
-  if (judge === undefined) return
   const { promptsAndResources } = request.view
   const isPrompt = ref['type'] === 'ref/prompt'
   const id = ref[isPrompt ? 'name' : 'uri']
-  const isAllowed =
+  const isAllowed = (judge: Judge): boolean =>
     typeof id === 'string' &&
     (isPrompt
       ? judge.mayGetPlain(request.caller, promptsAndResources, id)
       : judge.mayRead(request.caller, promptsAndResources, id))
-  if (!isAllowed) throw new PublicError('forbidden')
+  if (!authorize(request, isAllowed)) throw new PublicError('forbidden')
+}
+
+/** Asks the policies, where there are any; the decision is a step of the request's span, where that has one. */
+function authorize({ setup: { judge }, observation }: EndpointRequest, decide: (judge: Judge) => boolean): boolean {
+  if (judge === undefined) return true
+  if (observation?.isSampled !== true) return decide(judge)
+  const from = performance.now()
+  const isAllowed = decide(judge)
+  observation.step('authorize', from, performance.now(), { 'portico.result': isAllowed ? 'allowed' : 'denied' })
+  return isAllowed
 }
 
 /** The error for what is not there. */

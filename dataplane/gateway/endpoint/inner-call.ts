@@ -1,4 +1,4 @@
-import type { Observation, Outcome } from '../../telemetry/observe.ts'
+import type { Observation, Operation, Outcome } from '../../telemetry/observe.ts'
 import { editObject } from '../mcp/json.ts'
 import { COPIES, parseElement } from '../mcp/message.ts'
 import { REQUEST_BYTES } from '../request/held.ts'
@@ -22,6 +22,8 @@ export interface InnerCall {
 /** Where the answer goes, and who is told of its end. */
 export interface InnerAnswer {
   readonly reply: Reply
+  /** What is measured of what the call is a part of; absent: of the request that it is made for. */
+  readonly parent?: Observation | undefined
   ended?(outcome: Outcome): void
 }
 
@@ -60,16 +62,18 @@ export function innerRequest(outer: EndpointRequest, call: InnerCall, answer: In
   return inner
 }
 
+const CALL: Operation = { kind: 'inner-call', name: 'tools/call' }
+
 class InnerRequest extends EndpointRequest {
   override readonly isInner = true
-  /** What is measured of the request that it is made for. */
+  /** What is measured of what it is a part of. */
   readonly parent: Observation | undefined
   readonly #answer: InnerAnswer
 
   constructor(outer: EndpointRequest, answer: InnerAnswer) {
     super(outer.gateway, outer.req, outer.res, answer.reply)
     this.#answer = answer
-    this.parent = outer.observation
+    this.parent = answer.parent ?? outer.observation
     this.caller = outer.caller
     this.binding = outer.binding
     this.era = outer.era
@@ -77,6 +81,10 @@ class InnerRequest extends EndpointRequest {
     this.isRemote = outer.isRemote
     this.view = outer.view
     this.share = outer.share
+  }
+
+  protected override operationOf(): Operation {
+    return CALL
   }
 
   override ended(outcome: Outcome): void {

@@ -94,7 +94,12 @@ export class RequestContext extends Held implements Origin {
   /** Makes the message this request's. */
   adopt(message: Message): void {
     this.#message = message
-    this.#observe(operationOf(message.method))
+    this.#observe(this.operationOf(message.method))
+  }
+
+  /** What is measured of a request by this method. */
+  protected operationOf(method: string): Operation {
+    return operationOf(method)
   }
 
   /** What is measured of it; undefined before it is understood, and after its end. */

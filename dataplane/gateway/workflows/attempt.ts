@@ -13,6 +13,8 @@ import { finishedBy } from './tool-output.ts'
 export interface Attempt {
   readonly host: Host
   readonly scope: Scope
+  /** Id of the step. */
+  readonly id: string
   /** Names it among all that may wait. */
   readonly key: string
   readonly signal: AbortSignal
@@ -29,14 +31,14 @@ const OWN = ''
 export const attempt = (step: SimpleStep, how: Attempt): Promise<Finished | Waiting> =>
   step.type === 'tool' ? callTool(step, how) : elicit(step, how)
 
-async function callTool(step: ToolStep, { host, scope, key, signal, waited, answers }: Attempt) {
+async function callTool(step: ToolStep, { host, scope, id, key, signal, waited, answers }: Attempt) {
   const args = JSON.stringify(evaluateValues(step.arguments, scope))
   if (args.length > workflowLimits.output) throw new StepFailure('the arguments are larger than 10 MB')
   const more = {
     ...(waited?.state === undefined ? {} : { requestState: JSON.stringify(waited.state) }),
     ...(answers.size === 0 ? {} : { inputResponses: objectOf(answers) }),
   }
-  const answer = await host.call({ tool: step.tool, arguments: args, more, signal })
+  const answer = await host.call({ step: id, tool: step.tool, arguments: args, more, signal })
   if (answer.kind === 'result') return { ...finishedBy(answer.text), result: answer.text }
   const requests: Record<string, string> = {}
   const asked = new Members(answer.requests, skipSpace(answer.requests, 0))

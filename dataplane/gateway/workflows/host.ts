@@ -1,7 +1,11 @@
+import type { Finished, Waiting } from './records.ts'
+
 /** What a running workflow needs of the request that it is run for. */
 
 /** A tool that a step calls. */
 export interface StepCall {
+  /** Id of the step. */
+  readonly step: string
   readonly tool: string
   /** JSON text of an object. */
   readonly arguments: string
@@ -23,6 +27,8 @@ export interface UserAnswer {
   readonly action: 'accept' | 'decline' | 'cancel'
   readonly content: unknown
 }
+
+export type StepStatus = (Finished | Waiting)['status']
 
 /** A question to the user, as `params` of `elicitation/create`. */
 export interface Question {
@@ -47,6 +53,8 @@ export interface Host {
     | undefined
   /** Holds so many bytes for the run from now on; false where the caller's share has no room. */
   hold(bytes: number): boolean
-  /** A step has ended: `done` of all `total`. `from`: `performance.now()` of its beginning. */
-  stepped(step: string, status: string, from: number, progress: { readonly done: number; readonly total: number }): void
+  /** A step begins, or goes on. */
+  stepBegins(step: string): void
+  /** It has ended, or waits for the client: `done` of all `total` have ended. */
+  stepEnds(step: string, status: StepStatus, progress: { readonly done: number; readonly total: number }): void
 }

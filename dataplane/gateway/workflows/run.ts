@@ -101,17 +101,20 @@ export class Run {
 
   /** Never rejects. */
   async #runStep(step: Step): Promise<void> {
-    const from = performance.now()
+    const { host } = this.#options
+    host.stepBegins(step.id)
     try {
       const scope = { params: this.#options.params, steps: Object.fromEntries(this.#steps), forEach: undefined }
       const ended = await (step.type === 'forEach' ? this.#each(step, scope) : this.#once(step, scope, step.id))
-      if (ended.status === 'waiting') this.#waiting.set(step.id, ended)
-      else this.#finish(step, ended, from)
+      if (ended.status === 'waiting') {
+        this.#waiting.set(step.id, ended)
+        host.stepEnds(step.id, 'waiting', this.#progress)
+      } else this.#finish(step, ended)
     } catch (error) {
       this.#aborted ??= new Aborted(step.id, error instanceof Error ? error.message : String(error))
       this.#abort.abort()
+      host.stepEnds(step.id, 'failed', this.#progress)
       if (!(error instanceof StepFailure)) throw error
-      this.#options.host.stepped(step.id, 'failed', from, this.#progress)
     }
   }
 
@@ -119,21 +122,21 @@ export class Run {
     return { done: this.#steps.size, total: this.#options.workflow.steps.length }
   }
 
-  #finish(step: Step, { result, ...finished }: Finished, from: number): void {
+  #finish(step: Step, { result, ...finished }: Finished): void {
     const { workflow, host } = this.#options
     const isResult = workflow.output === undefined && step === workflow.steps.at(-1)
     this.#steps.set(step.id, isResult && result !== undefined ? { ...finished, result } : finished)
     this.#items.delete(step.id)
     if (finished.skipsRest === true) this.#skipsRest = true
-    host.stepped(step.id, finished.status, from, this.#progress)
+    host.stepEnds(step.id, finished.status, this.#progress)
   }
 
   /** One step, with its condition, its time, and what is done when it fails. Rejects with a StepFailure. */
-  async #once(step: SimpleStep, scope: Scope, key: string): Promise<Finished | Waiting> {
+  async #once(step: SimpleStep, scope: Scope, id: string, key = id): Promise<Finished | Waiting> {
     if (!isMet(step, scope)) return { status: 'skipped', output: step.defaultResults }
     const time = AbortSignal.timeout(step.timeoutMs)
     const signal = AbortSignal.any([this.#signal, time])
-    const how = this.#attemptOf(scope, key, signal)
+    const how = { ...this.#attemptOf(scope, key, signal), id }
     try {
       return await retried(step, signal, async () => this.#kept(await attempt(step, how)))
     } catch (error) {
@@ -188,7 +191,7 @@ export class Run {
       if (done.has(index) || this.#skipsRest) return
       const forEach = { item: items[index], index, [step.itemName]: items[index] }
       const key = `${step.id}[${index}]`
-      const ended = await this.#once(step.step, { ...scope, forEach }, key)
+      const ended = await this.#once(step.step, { ...scope, forEach }, step.id, key)
       if (ended.status === 'waiting') {
         this.#waiting.set(key, ended)
         waiting.push(ended)

@@ -9,6 +9,7 @@ const BOUNDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
 /** Those that the semantic conventions for databases advise. */
 const STORE_BOUNDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10]
 const BACKEND = 'portico.backend'
+const WORKFLOW = 'portico.workflow'
 const TOOL = 'gen_ai.tool.name'
 const ERROR = 'error.type'
 /** Most series of one backend in a metric: more than that is its own affair, and no other's series. */
@@ -19,6 +20,8 @@ interface Measure {
   readonly description: string
   /** What the operation's name is called in it. */
   readonly label: string
+  /** The attribute of the operation that is a label as well; absent: its backend. */
+  readonly of?: string
   readonly bounds?: readonly number[]
 }
 
@@ -35,7 +38,16 @@ const requests: Readonly<Record<Role, Measure>> = {
   },
 }
 
-const others: Readonly<Record<Exclude<Operation['kind'], 'request'>, Measure>> = {
+/** Operations that are measured; a call that is made for another request is a part of that, and of a call of a backend. */
+type Measured = Exclude<Operation['kind'], 'inner-call'>
+
+const others: Readonly<Record<Exclude<Measured, 'request'>, Measure>> = {
+  step: {
+    metric: 'portico.workflow.step.duration',
+    description: 'Duration of a step of a composite tool.',
+    label: 'portico.step',
+    of: WORKFLOW,
+  },
   'backend-call': {
     metric: 'mcp.client.operation.duration',
     description: 'Duration of an MCP request to a backend as its sender sees it.',
@@ -97,6 +109,7 @@ export class Durations {
 
   /** Counts one operation that took so many milliseconds. */
   record(operation: Operation, { result, code }: Outcome, ms: number): void {
+    if (operation.kind === 'inner-call') return
     const { duration, tool } = this.#countedAs(operation, result === 'ok' ? undefined : (code ?? OTHER_ERROR))
     duration.add(ms / 1000)
     tool?.add(1)
@@ -112,23 +125,23 @@ export class Durations {
   }
 
   #find({ kind, name, tool, attributes }: Operation, error: string | undefined): Counted {
-    const backend = attributes?.[BACKEND]?.toString()
+    const { of = BACKEND } = this.#measureOf(kind as Measured)
+    const first = attributes?.[of]?.toString()
     return {
-      duration: this.#histogram(kind).series([backend, name, error]),
-      tool: tool === undefined ? undefined : this.#toolCalls.series([backend, tool, error]),
+      duration: this.#histogram(kind as Measured).series([first, name, error]),
+      tool: tool === undefined ? undefined : this.#toolCalls.series([first, tool, error]),
     }
   }
 
-  #histogram(kind: Operation['kind']): Metric {
+  #measureOf(kind: Measured): Measure {
+    return kind === 'request' ? requests[this.#role] : others[kind]
+  }
+
+  #histogram(kind: Measured): Metric {
     let histogram = this.#histograms.get(kind)
     if (histogram === undefined) {
-      const {
-        metric: name,
-        description,
-        label,
-        bounds = BOUNDS,
-      } = kind === 'request' ? requests[this.#role] : others[kind]
-      const labels = [BACKEND, label, ERROR]
+      const { metric: name, description, label, of = BACKEND, bounds = BOUNDS } = this.#measureOf(kind)
+      const labels = [of, label, ERROR]
       const ofBackends = kind === 'backend-call' || kind === 'exchange'
       const limits = ofBackends ? { mostOfFirst: MOST_OF_A_BACKEND } : {}
       histogram = this.#metrics.add({ name, unit: 's', description, labels, bounds, ...limits })

@@ -15,7 +15,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
-import { type Operation, type Origin, OTHER_ERROR, type Outcome, type TraceContext } from '../observe.ts'
+import { type Details, type Operation, type Origin, OTHER_ERROR, type Outcome, type TraceContext } from '../observe.ts'
 import { attributesOf } from './attributes.ts'
 
 type ProviderOptions = NonNullable<ConstructorParameters<typeof TracerProvider>[0]>
@@ -29,6 +29,14 @@ interface SpansOptions {
   readonly version: string
 }
 
+/** What has been done within a span, from one `performance.now()` to another. */
+interface Step {
+  readonly name: string
+  readonly from: number
+  readonly to: number
+  readonly details: Details | undefined
+}
+
 const SAMPLED = 1
 /** A header of Trace Context is 55 characters long; later versions may append to it. */
 const LONGEST_PARENT = 256
@@ -40,6 +48,8 @@ const LONGEST_VALUE = 256
 
 const kinds: Readonly<Record<Operation['kind'], SpanKind>> = {
   request: SpanKind.SERVER,
+  'inner-call': SpanKind.INTERNAL,
+  step: SpanKind.INTERNAL,
   'backend-call': SpanKind.CLIENT,
   decision: SpanKind.INTERNAL,
   exchange: SpanKind.CLIENT,
@@ -106,9 +116,10 @@ export class Spans {
   }
 
   /** A step of a span, which has ended. */
-  step(parent: Span, name: string, from: number, to: number): void {
+  step(parent: Span, { name, from, to, details = {} }: Step): void {
     const context = trace.setSpanContext(ROOT_CONTEXT, parent.spanContext())
-    this.#tracer.startSpan(name, { startTime: from }, context).end(to)
+    const attributes = attributesOf(details, this.#older)
+    this.#tracer.startSpan(name, { startTime: from, attributes }, context).end(to)
   }
 
   /** `name`: what the span is called in the end, where that is another name than in the beginning. */

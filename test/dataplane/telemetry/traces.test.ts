@@ -67,11 +67,11 @@ const sentTo = (backend: RawServer) => {
   return { header: sent?.headers['traceparent'], state: sent?.headers['tracestate'], meta: meta?.['traceparent'] }
 }
 
-test('calls of two backends: a server span each, a client span below it, and who called is checked within', async () => {
+test('calls of two backends: a server span each, a client span below it, and who called, and may, is checked within', async () => {
   assert.is((await call('one_alpha', { traceparent: SAMPLED, tracestate: 'vendor=1' })).status, 200)
   assert.is((await call('two_beta', { traceparent: SAMPLED })).status, 200)
-  await receiver.received(6)
-  assert.is(receiver.spans.length, 6)
+  await receiver.received(8)
+  assert.is(receiver.spans.length, 8)
   for (const [name, backend, own, server, raw] of [
     ['one_alpha', 'one', 'alpha', ofKind(SERVER)[0], one],
     ['two_beta', 'two', 'beta', ofKind(SERVER)[1], two],
@@ -89,8 +89,10 @@ test('calls of two backends: a server span each, a client span below it, and who
     const below = receiver.spans.filter(({ parentSpanId }) => parentSpanId === server.spanId)
     assert.equal(below.map((span) => [span.kind, span.name]).sort(), [
       [INTERNAL, 'authenticate'],
+      [INTERNAL, 'authorize'],
       [CLIENT, `tools/call ${own}`],
     ])
+    assert.is(below.find((span) => span.name === 'authorize')?.attributes['portico.result'], 'allowed')
     const client = below.find(({ kind }) => kind === CLIENT) as ReceivedSpan
     assert.is(client.attributes['portico.backend'], backend)
     assert.is(client.attributes['gen_ai.tool.name'], own)
@@ -107,7 +109,7 @@ test('a context in _meta counts where the headers have none, and is replaced on 
   const other = SAMPLED.replace(TRACE, 'a'.repeat(32))
   await call('one_alpha', {}, { traceparent: SAMPLED, kept: 1 })
   await call('two_beta', { traceparent: SAMPLED }, { traceparent: other, tracestate: 'left=out' })
-  await receiver.received(6)
+  await receiver.received(8)
   assert.equal(new Set(receiver.spans.map(({ traceId }) => traceId)), new Set([TRACE]))
   for (const backend of [one, two]) {
     const { header, meta, state } = sentTo(backend)
@@ -126,8 +128,8 @@ test('what is not sampled goes on as it came, or as a trace of its own that nobo
   assert.is(own.meta, own.header)
   // Spans are sent in the order in which they end: those of a call before this one would be there.
   await call('two_beta', { traceparent: SAMPLED })
-  await receiver.received(3)
-  assert.is(receiver.spans.length, 3)
+  await receiver.received(4)
+  assert.is(receiver.spans.length, 4)
 })
 
 test('what is no trace context is passed over, of whatever type and size', async () => {
@@ -139,8 +141,8 @@ test('what is no trace context is passed over, of whatever type and size', async
     assert.match(String(sent['traceparent']), /^00-[0-9a-f-]+-00$/)
   assert.is(one.calls('tools/call').length, meta.length + headers.length)
   await call('two_beta', { traceparent: SAMPLED, tracestate: `a=${'x'.repeat(600)}` })
-  await receiver.received(3)
-  assert.equal([receiver.spans.length, sentTo(two).state], [3, undefined])
+  await receiver.received(4)
+  assert.equal([receiver.spans.length, sentTo(two).state], [4, undefined])
 })
 
 test('whatever _meta there is, it stays, with the context in it, and the body stays JSON', async () => {
@@ -172,12 +174,17 @@ test('a denied call is a failed server span of the method alone, without one of 
   })
   assert.is(status, 403)
   await post(guarded.url, rpc('tools/list'), { traceparent: SAMPLED })
-  await receiver.received(3)
+  await receiver.received(4)
   const [denied, unknown] = ofKind(SERVER)
   assert.equal([denied?.name, denied?.failed, denied?.attributes['error.type']], ['tools/call', true, 'forbidden'])
   assert.is(denied?.attributes['gen_ai.tool.name'], 'one_alpha')
   assert.equal([unknown?.name, unknown?.attributes['error.type']], ['other', 'unauthenticated'])
   assert.equal(ofKind(CLIENT), [])
+  const within = ofKind(INTERNAL).map(({ name, attributes }) => [name, attributes['portico.result']])
+  assert.equal(within.sort(), [
+    ['authenticate', undefined],
+    ['authorize', 'denied'],
+  ])
 })
 
 test.run()

@@ -10,6 +10,7 @@ import { resultOf } from '../../workflows/result.ts'
 import { type Outcome, Run } from '../../workflows/run.ts'
 import { sealProgress } from '../../workflows/workflow-state.ts'
 import type { EndpointRequest } from '../endpoint-request.ts'
+import { type RunEnd, WorkflowAudit } from './workflow-audit.ts'
 import { type CallStepTool, workflowHost } from './workflow-host.ts'
 
 /** What a run costs beside what its steps give. */
@@ -38,6 +39,8 @@ export class WorkflowCall implements InFlightCall {
   readonly #run: Run
   readonly #params: unknown
   readonly #room: Lease | undefined
+  readonly #audit: WorkflowAudit
+  readonly #isBegun: boolean
   readonly #abort = new AbortController()
   #isOver = false
 
@@ -46,6 +49,7 @@ export class WorkflowCall implements InFlightCall {
     this.context = context
     this.workflow = workflow
     this.#params = params
+    this.#isBegun = progress !== undefined
     this.id = context.message.id as string
     const now = performance.now()
     const used = progress === undefined ? 0 : Date.now() - progress.startedAt
@@ -54,7 +58,9 @@ export class WorkflowCall implements InFlightCall {
     this.checkedAt = now
     this.#room = context.share === undefined ? undefined : new Lease(context.share)
     this.#room?.demand(RUN_BYTES)
-    const host = workflowHost(context, this.#room, callStepTool)
+    this.#audit = new WorkflowAudit(context, workflow.name)
+    const parts = { workflow: workflow.name, room: this.#room, audit: this.#audit, callStepTool }
+    const host = workflowHost(context, parts)
     const signal = this.#abort.signal
     this.#run = new Run({ workflow, params, host, signal, progress, ...(answers && { answers }) })
   }
@@ -74,6 +80,7 @@ export class WorkflowCall implements InFlightCall {
     gateway.inFlight.add(this)
     gateway.workflows.begin(this)
     this.context.onGone = this
+    if (!this.#isBegun) this.#audit.started()
     try {
       const outcome = await this.#run.go()
       if (!this.#isOver) this.#answer(outcome)
@@ -120,24 +127,25 @@ export class WorkflowCall implements InFlightCall {
   }
 
   /** Gives an error result, as tools do. */
-  #failed(text: string): void {
+  #failed(text: string, how: 'failed' | 'timed_out' = 'failed'): void {
     const { name } = this.workflow
     const content = JSON.stringify([{ type: 'text', text: `${name}: ${text}` }])
-    this.#close('failed', () => this.#result({ content, isError: 'true' }))
+    this.#close(how, () => this.#result({ content, isError: 'true' }))
   }
 
-  #close(outcome: 'completed' | 'failed' | 'waiting', answer: () => void): void {
+  #close(outcome: RunEnd | 'waiting', answer: () => void): void {
     this.#isOver = true
     const { gateway } = this.context
     gateway.inFlight.delete(this)
-    gateway.workflows.end(this, outcome)
+    gateway.workflows.end(this, outcome === 'timed_out' ? 'failed' : outcome)
+    if (outcome !== 'waiting') this.#audit.ended(outcome, Date.now() - this.#run.startedAt)
     answer()
     // What still runs at backends has no use any more.
     this.#abort.abort()
   }
 
   timeOut(): void {
-    if (!this.#isOver) this.#failed(`it took longer than ${this.workflow.timeoutMs / 1000} s`)
+    if (!this.#isOver) this.#failed(`it took longer than ${this.workflow.timeoutMs / 1000} s`, 'timed_out')
   }
 
   heartbeat(): void {

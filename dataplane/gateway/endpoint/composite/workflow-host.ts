@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { Lease } from '../../../server/budget.ts'
 import { PublicError } from '../../../server/errors.ts'
+import type { Observation } from '../../../telemetry/observe.ts'
 import type { StepTool } from '../../aggregation/composite-tools.ts'
 import { CLIENT_TIMEOUT_MS, hasCapabilities } from '../../call/input/server-request.ts'
 import { CAPABILITIES_KEY } from '../../mcp/classify.ts'
@@ -13,26 +14,46 @@ import type { Host, StepAnswer, StepCall } from '../../workflows/host.ts'
 import type { EndpointRequest } from '../endpoint-request.ts'
 import { innerRequest } from '../inner-call.ts'
 import { StepReply } from './step-reply.ts'
+import type { WorkflowAudit } from './workflow-audit.ts'
 
 /** Calls a tool for a step, as the caller of the request may; `tool` is undefined where there is none of this name. */
 export type CallStepTool = (request: EndpointRequest, name: string, tool: StepTool | undefined) => void
 
-/** What a workflow needs, for the client of a request. `room` counts what it keeps. */
-export function workflowHost(outer: EndpointRequest, room: Lease | undefined, callStepTool: CallStepTool): Host {
-  const { session, message, reply } = outer
+/** What a run is done with. */
+interface HostParts {
+  /** Name of the composite tool. */
+  readonly workflow: string
+  /** Counts what it keeps. */
+  readonly room: Lease | undefined
+  readonly audit: WorkflowAudit
+  readonly callStepTool: CallStepTool
+}
+
+/** What a workflow needs, for the client of a request. */
+export function workflowHost(outer: EndpointRequest, { workflow, room, audit, callStepTool }: HostParts): Host {
+  const { session, message, reply, gateway, observation: parent } = outer
+  const attributes = { 'portico.workflow': workflow }
+  const steps = new Map<string, Observation>()
   const capabilities =
     session === undefined ? message.meta?.[CAPABILITIES_KEY] : JSON.parse(session.record.capabilities)
   const token = message.meta?.['progressToken']
   return {
-    call: (call) => callTool(outer, call, callStepTool),
+    call: (call) => callTool(outer, { ...call, parent: steps.get(call.step) }, callStepTool),
     canAsk: hasCapabilities(capabilities, { elicitation: {} }),
     ask:
       session === undefined
         ? undefined
         : (question, options) => askInSession(outer, session, JSON.stringify(question), options),
     hold: (bytes) => room?.resize(bytes) ?? true,
-    stepped(step, status, from, { done, total }) {
-      outer.observation?.step(`step ${step}`, from, performance.now())
+    stepBegins(step) {
+      steps.set(step, gateway.observe({ kind: 'step', name: step, attributes }, { parent }))
+      audit.stepBegins(step)
+    },
+    stepEnds(step, status, { done, total }) {
+      steps.get(step)?.end({ result: status === 'failed' ? 'error' : 'ok' })
+      steps.delete(step)
+      if (status === 'waiting') return
+      audit.stepEnds(step, status)
       if (typeof token !== 'string' && typeof token !== 'number') return
       const progress = { progressToken: token, progress: done, total, message: `step ${step}: ${status}` }
       reply.message(notificationText('notifications/progress', progress))
@@ -40,10 +61,15 @@ export function workflowHost(outer: EndpointRequest, room: Lease | undefined, ca
   }
 }
 
+interface ObservedCall extends StepCall {
+  /** What is measured of the step. */
+  readonly parent: Observation | undefined
+}
+
 /** Calls a tool as the client itself would. Rejects with a StepFailure. */
 function callTool(
   outer: EndpointRequest,
-  { tool: name, arguments: args, more, signal }: StepCall,
+  { tool: name, arguments: args, more, signal, parent }: ObservedCall,
   callStepTool: CallStepTool,
 ): Promise<StepAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<StepAnswer>()
@@ -65,7 +91,7 @@ function callTool(
     const inner = innerRequest(
       outer,
       { id, name: tool?.name ?? name, arguments: args, ...(more && { more }) },
-      { reply },
+      { reply, parent },
     )
     if (signal.aborted) inner.fail(new PublicError('client_timeout'))
     else inner.run((request) => callStepTool(request as EndpointRequest, name, tool))

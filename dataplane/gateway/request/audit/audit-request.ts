@@ -63,20 +63,15 @@ function eventOf(
   message: Message | undefined,
   { type, ended }: { readonly type: AuditEventType; readonly ended: Outcome },
 ): AuditEvent {
-  const { req, reply, caller, requestId, session } = context
+  const { req, reply } = context
   const isErrorResult = reply instanceof RecordedReply && reply.isErrorResult && message?.method === 'tools/call'
   const uri = message?.parameter('uri')
   return {
+    ...aboutRequest(context),
     type,
     outcome: isErrorResult && ended.result === 'ok' ? 'application_error' : outcome(ended),
     error: ended.result === 'ok' ? undefined : (ended.code ?? 'backend_error'),
-    request: req,
-    requestId,
-    traceparent: context.observation?.trace?.traceparent ?? context.incoming()?.traceparent,
     durationMs: performance.now() - context.startedAt,
-    caller,
-    client: clientOf(message),
-    session: session?.record.id ?? context.sessionId,
     target: {
       http_method: req.method,
       method: message?.method === '' ? undefined : message?.method,
@@ -84,6 +79,19 @@ function eventOf(
       backend: context.backend,
     },
   }
+}
+
+/** What every event says of the request that it belongs to. */
+export function aboutRequest(context: AskedRequest) {
+  const { req: request, caller, requestId, session, understood } = context
+  return {
+    request,
+    requestId,
+    traceparent: context.observation?.trace?.traceparent ?? context.incoming()?.traceparent,
+    caller,
+    client: clientOf(understood),
+    session: session?.record.id ?? context.sessionId,
+  } satisfies Partial<AuditEvent>
 }
 
 function outcome({ result, code }: Outcome): AuditOutcome {

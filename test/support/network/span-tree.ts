@@ -1,0 +1,28 @@
+import type { ReceivedSpan } from './otlp-receiver.ts'
+
+const KINDS = ['unspecified', 'internal', 'server', 'client']
+
+/**
+ * Spans as lines of kind and name, each below the one that it is a part of, and those of one in the order of their lines.
+ * `attributes`: those that are told as well, where a span has them.
+ */
+export function spanTree(spans: readonly ReceivedSpan[], attributes: readonly string[] = []): readonly string[] {
+  const ids = new Set(spans.map(({ spanId }) => spanId))
+  const told = ['error.type', ...attributes]
+  const lineOf = (span: ReceivedSpan) => {
+    const values = told.flatMap((name) => (name in span.attributes ? [`${name}=${span.attributes[name]}`] : []))
+    return [KINDS[span.kind], span.name, ...(span.failed ? ['failed'] : []), ...values].join(' ')
+  }
+  const below = (parents: readonly ReceivedSpan[], depth: string): readonly string[] =>
+    parents
+      .map((span) => {
+        const children = spans.filter(({ parentSpanId }) => parentSpanId === span.spanId)
+        return [`${depth}${lineOf(span)}`, ...below(children, `${depth}  `)].join('\n')
+      })
+      .sort()
+      .flatMap((text) => text.split('\n'))
+  return below(
+    spans.filter(({ parentSpanId }) => !ids.has(parentSpanId)),
+    '',
+  )
+}
