@@ -35,6 +35,7 @@ const DENYING: ReadonlySet<string> = new Set([
   'invalid_scope',
   'invalid_target',
   'other_user',
+  'stale_login',
   'unauthorized_client',
 ])
 

@@ -1,6 +1,8 @@
+import { decodeJwt } from 'jose'
 import { documentOf } from '../clients/metadata-document.ts'
 import { isRedirectAllowed } from '../clients/redirect-uris.ts'
 import type { ClientRecord } from '../clients/registration.ts'
+import type { LibraryInteraction } from '../provider/library.ts'
 import { loginUidOf } from '../provider/provider.ts'
 import { browserOf } from './browser.ts'
 import { proceed } from './callback.ts'
@@ -80,10 +82,21 @@ async function begin(front: Front, c: FrontContext, uid: string, client: ClientR
       redirectUri: String(params['redirect_uri']),
       scope: String(params['scope']),
       resource: String(params['resource']),
+      ...conditionsIn(params),
     },
     browserOf(front, c),
   )
   return proceed(front, c, step)
+}
+
+/** What a request asks of its login (OpenID Connect Core 1.0 section 3.1.2.1), checked by the library. */
+function conditionsIn({ prompt, max_age: maxAge, id_token_hint: hint }: LibraryInteraction['params']) {
+  const prompts = String(prompt ?? '').split(' ')
+  return {
+    ...(typeof hint === 'string' && { subject: String(decodeJwt(hint).sub) }),
+    ...(prompts.includes('login') ? { maxAge: 0 } : maxAge !== undefined && { maxAge: Number(maxAge) }),
+    ...(prompts.includes('consent') && { isAskedAnew: true }),
+  }
 }
 
 /** Tells the client of an error, with our issuer (RFC 9207 section 2). Its redirect URI has been checked. */

@@ -1,6 +1,6 @@
 import { renderPage } from '../../pages/page.ts'
 import { documentOf } from '../clients/metadata-document.ts'
-import type { LoginStep } from '../login/login.ts'
+import type { LoginError, LoginStep } from '../login/login.ts'
 import { consentPage } from '../pages/consent-page.ts'
 import { knownBrowser } from './browser.ts'
 import type { Front, FrontContext } from './front.ts'
@@ -59,10 +59,13 @@ async function ask(
   return response
 }
 
-const FAILED = {
-  access_denied: 'the user or the identity provider has refused',
-  server_error: 'the login could not be completed',
-} as const
+/** What the client is told (OpenID Connect Core 1.0 sections 3.1.2.1 and 3.1.2.6). */
+const FAILED: Readonly<Record<LoginError, { readonly error: string; readonly error_description: string }>> = {
+  access_denied: { error: 'access_denied', error_description: 'the user or the identity provider has refused' },
+  server_error: { error: 'server_error', error_description: 'the login could not be completed' },
+  other_user: { error: 'login_required', error_description: 'somebody else has logged in than id_token_hint names' },
+  stale_login: { error: 'login_required', error_description: 'the user has not logged in as lately as was asked for' },
+}
 
 type Failed = Extract<LoginStep, { kind: 'failed' }>
 type Done = Extract<LoginStep, { kind: 'done' }>
@@ -70,8 +73,7 @@ type Done = Extract<LoginStep, { kind: 'done' }>
 function failed(front: Front, c: FrontContext, step: Failed): Promise<Response> {
   if (step.purpose === 'account') return problemPage(front, c, 'signIn')
   if (step.purpose === 'link') return notLinked(front, c, step)
-  const error = step.error === 'access_denied' ? step.error : 'server_error'
-  return finish(front, c, step.uid, { error, error_description: FAILED[error] })
+  return finish(front, c, step.uid, FAILED[step.error])
 }
 
 function done(front: Front, c: FrontContext, step: Done): Promise<Response> {
@@ -81,7 +83,7 @@ function done(front: Front, c: FrontContext, step: Done): Promise<Response> {
 
 /** The user is known: the grant is kept, and the client gets its code. */
 async function grant(front: Front, c: FrontContext, step: Done): Promise<Response> {
-  const { uid, login, user } = step
+  const { uid, login, user, authTime: ts } = step
   const { subject, ...claims } = user
   try {
     const { params } = (await front.provider().interaction(uid)) ?? {}
@@ -97,7 +99,8 @@ async function grant(front: Front, c: FrontContext, step: Done): Promise<Respons
       resource: String(params['resource']),
       scope: String(params['scope']),
     })
-    return await finish(front, c, uid, { login: { accountId: subject, remember: false }, consent: { grantId: login } })
+    const result = { login: { accountId: subject, remember: false, ts }, consent: { grantId: login } }
+    return await finish(front, c, uid, result)
   } catch (error) {
     await front.grants.end(login).catch((cause: unknown) => front.log.warn({ err: cause }, 'a login is not forgotten'))
     throw error

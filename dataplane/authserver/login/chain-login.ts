@@ -41,6 +41,7 @@ interface ChainLoginOptions {
 interface Known {
   readonly by: string
   readonly user: LoggedInUser
+  readonly authTime?: number
   readonly isSynthetic?: boolean
 }
 
@@ -55,6 +56,8 @@ interface Underway extends Course {
   readonly upstream: string
   readonly nonce: string
   readonly verifier: string
+  /** When the browser was sent there, in seconds since 1970. */
+  readonly sentAt: number
   /** Digest of the browser's secret. */
   readonly browser: string
   /** Absent at the first provider. */
@@ -77,6 +80,12 @@ const failed = ({ purpose, uid }: Course, error: LoginError): LoginStep => ({
 /** Somebody else has logged in than who it has to be. */
 class OtherUser extends Error {}
 
+/** The provider has had the user log in longer ago than it was asked to. */
+class StaleLogin extends Error {}
+
+/** Clocks of providers differ from ours by so much at most. */
+const SKEW_S = 30
+
 /** Whose tokens are until it is known who the user is: they are of no use to anybody. */
 const NOBODY = ''
 
@@ -84,6 +93,7 @@ const NOBODY = ''
 const MARGIN_S = 30
 
 const secret = () => randomBytes(32).toString('base64url')
+const nowS = () => Math.floor(Date.now() / 1000)
 
 /**
  * Users log in at one provider after the other, each with a state, nonce and verifier of its own. What a login has got
@@ -96,8 +106,10 @@ export class ChainLogin implements Login {
     this.#options = options
   }
 
-  begin({ uid }: PendingAuthorization, browser: Browser): Promise<LoginStep> {
-    return this.pass({ purpose: 'authorize', uid, providers: this.#required() }, browser)
+  begin({ uid, subject, maxAge }: PendingAuthorization, browser: Browser): Promise<LoginStep> {
+    const course = { purpose: 'authorize', uid, providers: this.#required() } as const
+    const conditions = { ...(subject !== undefined && { subject }), ...(maxAge !== undefined && { maxAge }) }
+    return this.pass({ ...course, ...conditions }, browser)
   }
 
   async pass(course: Course, { id }: Browser): Promise<LoginStep> {
@@ -142,8 +154,8 @@ export class ChainLogin implements Login {
   async #goTo(upstream: Upstream, found: Course & Pick<Underway, 'browser' | 'soFar'>): Promise<LoginStep> {
     const { store, keyed, loginS } = this.#options
     const [state, nonce, verifier] = [secret(), secret(), secret()]
-    const location = await upstream.authorizationUrl({ state, nonce, verifier })
-    const underway: Underway = { ...found, upstream: upstream.name, nonce, verifier }
+    const location = await upstream.authorizationUrl({ state, nonce, verifier }, found.maxAge)
+    const underway: Underway = { ...found, upstream: upstream.name, nonce, verifier, sentAt: nowS() }
     await store.set('login', keyed().of('state', state), JSON.stringify(underway), loginS)
     return { kind: 'respond', response: new Response(null, { status: 302, headers: { location } }) }
   }
@@ -156,15 +168,18 @@ export class ChainLogin implements Login {
 
   async #exchange(
     parameters: URLSearchParams,
-    { upstream: name, browser, soFar, login, state, nonce, verifier, ...course }: Underway & UnderState,
+    { upstream: name, browser, soFar, login, state, nonce, verifier, sentAt, ...course }: Underway & UnderState,
   ): Promise<LoginStep> {
     const { primary, tokens, loginS } = this.#options
-    const { purpose, uid, providers, subject } = course
+    const { purpose, uid, providers, subject, maxAge } = course
     // The configuration has changed meanwhile: who logs in now goes another way.
     if (purpose === 'authorize' && providers.join() !== this.#required().join())
       throw new Error('the providers have changed')
     const upstream = this.#upstream(name)
     const found = await upstream.exchange(parameters, { state, nonce, verifier })
+    // Providers may ignore what they are asked (OpenID Connect Core 1.0 section 3.1.2.1).
+    if (maxAge !== undefined && found.authTime !== undefined && found.authTime + maxAge + SKEW_S < sentAt)
+      throw new StaleLogin()
     const known = name === primary ? this.#userOf(upstream, found) : soFar?.known
     // Before anything goes on elsewhere: a link of somebody else's must not bring them what this person has.
     if (subject !== undefined && known !== undefined && !isEqual(known.user.subject, subject)) throw new OtherUser()
@@ -219,13 +234,18 @@ export class ChainLogin implements Login {
   }
 
   #userOf(upstream: Upstream, found: UpstreamLogin): Known {
-    const { issuer: home, tokens, name, email, isSynthetic } = found
+    const { issuer: home, tokens, name, email, authTime, isSynthetic } = found
     const user: LoggedInUser = {
       subject: subjectOf(this.#options.issuer, upstream.name, home, tokens.subject),
       ...(name !== undefined && { name }),
       ...(email !== undefined && { email }),
     }
-    return { by: upstream.name, user, ...(isSynthetic === true && { isSynthetic }) }
+    return {
+      by: upstream.name,
+      user,
+      ...(authTime !== undefined && { authTime: Math.min(authTime, nowS()) }),
+      ...(isSynthetic === true && { isSynthetic }),
+    }
   }
 
   /** Forgets what a login has got so far. */
@@ -238,8 +258,15 @@ export class ChainLogin implements Login {
 
   #reasonOf(error: unknown, { upstream }: Underway): LoginError {
     if (error instanceof OtherUser) {
-      this.#options.log.warn({ provider: upstream }, 'somebody else has logged in than whose link it was')
+      this.#options.log.warn({ provider: upstream }, 'somebody else has logged in than who it had to be')
       return 'other_user'
+    }
+    if (error instanceof StaleLogin) {
+      this.#options.log.warn(
+        { provider: upstream },
+        'a provider did not have the user log in as lately as it was asked to',
+      )
+      return 'stale_login'
     }
     const isDenied = error instanceof UpstreamDenied
     this.#options.log[isDenied ? 'debug' : 'warn']({ err: error, provider: upstream }, 'a login failed')

@@ -91,7 +91,8 @@ export function consentedLogin({ login, store, keyed, loginS, forgetTokens }: Co
 
   return {
     async begin(authorization, browser) {
-      const by = await consents.find(browser, askedBy(authorization))
+      const { isAskedAnew = false } = authorization
+      const by = isAskedAnew ? undefined : await consents.find(browser, askedBy(authorization))
       return by === undefined ? ask(authorization, browser) : goOn(authorization, browser, by)
     },
     async decide(token, isAllowed, browser, onFound) {

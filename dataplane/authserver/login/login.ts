@@ -7,6 +7,12 @@ export interface PendingAuthorization {
   readonly redirectUri: string
   readonly scope: string
   readonly resource: string
+  /** Who it has to be (`id_token_hint`), as `LoggedInUser` has it; absent: anybody. */
+  readonly subject?: string
+  /** How long ago the user may have logged in at providers, in seconds (`max_age`); 0: anew (`prompt=login`). */
+  readonly maxAge?: number
+  /** The user is asked whatever was allowed before (`prompt=consent`). */
+  readonly isAskedAnew?: boolean
 }
 
 /** Who has logged in. */
@@ -32,6 +38,8 @@ export interface Course {
   readonly providers: readonly string[]
   /** Who it has to be, as `LoggedInUser` has it; absent: anybody. */
   readonly subject?: string
+  /** How long ago the user may have logged in at them, in seconds; 0: anew. */
+  readonly maxAge?: number
 }
 
 /** What comes next in a login. */
@@ -47,6 +55,8 @@ export type LoginStep =
       readonly uid: string
       readonly login: string
       readonly user: LoggedInUser
+      /** When that was, in seconds since 1970, where the provider says it. */
+      readonly authTime?: number
       /** The subject is of this login alone, and never comes again. */
       readonly isSynthetic?: boolean
     }
@@ -60,8 +70,11 @@ export type LoginStep =
   /** There is no request that this belongs to: nobody but the person at the browser can be told. */
   | { readonly kind: 'refused' }
 
-/** Why a login has failed; `other_user`: it is not the person who it has to be. */
-export type LoginError = 'access_denied' | 'server_error' | 'other_user'
+/**
+ * Why a login has failed; `other_user`: it is not the person who it has to be, `stale_login`: a provider has not had the
+ * person log in as lately as it was asked to.
+ */
+export type LoginError = 'access_denied' | 'server_error' | 'other_user' | 'stale_login'
 
 /** Where somebody has come back to in a login. */
 export interface Waypoint extends Pick<Course, 'purpose' | 'uid'> {

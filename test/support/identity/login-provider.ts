@@ -14,6 +14,8 @@ export interface LoginProvider {
   readonly initialAccessToken: string
   /** Who logs in from now on, or at this request; undefined: the person refuses. */
   user: string | undefined | ((request: IncomingMessage) => string)
+  /** When it says that people have logged in, in seconds since 1970; undefined: when they did. */
+  loggedInAt: number | undefined
   /** How long its access tokens live, in seconds. */
   accessTokenS: number
   /** Requests so far, as `METHOD path`. */
@@ -66,6 +68,7 @@ export async function startLoginProvider(redirectUris: readonly string[], host =
     client,
     initialAccessToken,
     user: 'alice',
+    loggedInAt: undefined,
     accessTokenS: 3600,
     requests: [],
     authorizations: [],
@@ -89,7 +92,10 @@ export async function startLoginProvider(redirectUris: readonly string[], host =
       return provider.interactionFinished(request, response, { error: 'access_denied', error_description: 'no' })
     const grant = new provider.Grant({ accountId: user, clientId: String(params.client_id) })
     grant.addOIDCScope(params.scope)
-    const result = { login: { accountId: user, remember: false }, consent: { grantId: await grant.save() } }
+    const result = {
+      login: { accountId: user, remember: false, ts: found.loggedInAt },
+      consent: { grantId: await grant.save() },
+    }
     return provider.interactionFinished(request, response, result)
   }
   return found

@@ -52,9 +52,11 @@ export function oidcUpstream({ name, config, directory, redirectUri }: OidcUpstr
     return found
   }
 
-  async function authorizationUrl({ state, nonce, verifier }: UpstreamChecks): Promise<string> {
-    const url = client.buildAuthorizationUrl(await configuration(), {
+  async function authorizationUrl({ state, nonce, verifier }: UpstreamChecks, maxAge?: number): Promise<string> {
+    const found = await configuration()
+    const url = client.buildAuthorizationUrl(found, {
       ...additionalAuthorizationParams,
+      ...freshness(maxAge, additionalAuthorizationParams, found.serverMetadata()),
       redirect_uri: redirectUri,
       scope: [...new Set(['openid', ...scopes])].join(' '),
       state,
@@ -165,6 +167,24 @@ function notingRefreshTokens(
   }
 }
 
+/**
+ * Parameters by which the user logs in anew where that was longer ago than `maxAge` seconds, or than the configuration
+ * says. `max_age=0` is the same as `prompt=login` (OpenID Connect Core 1.0 section 3.1.2.1), which more providers know.
+ */
+function freshness(
+  maxAge: number | undefined,
+  { max_age: configured, prompt = '' }: Readonly<Record<string, string>>,
+  { prompt_values_supported: prompts }: Readonly<Record<string, unknown>>,
+): Record<string, string> {
+  if (maxAge === undefined) return {}
+  const knowsLogin = !Array.isArray(prompts) || prompts.includes('login')
+  const others = prompt.split(' ').filter((one) => one !== '' && one !== 'none' && one !== 'login')
+  return {
+    max_age: String(/^\d+$/.test(configured ?? '') ? Math.min(maxAge, Number(configured)) : maxAge),
+    ...(maxAge === 0 && knowsLogin && { prompt: ['login', ...others].join(' ') }),
+  }
+}
+
 /** How we authenticate at the provider: with the secret as it is in the file now, in the way that the provider knows. */
 function clientAuth(file: string | undefined): client.ClientAuth {
   if (file === undefined) return client.None()
@@ -181,8 +201,10 @@ function loginOf(answer: TokenAnswer, issuer: string, subjectClaim: string): Ups
   const { subject, ...tokens } = tokensOf(answer, subjectClaim)
   if (subject === undefined) throw new Error('there is no ID token')
   const [name, email] = [shownClaim(claims['name']), shownClaim(claims['email'])]
+  const { auth_time: authTime } = claims
   return {
     issuer,
+    ...(typeof authTime === 'number' && authTime > 0 && { authTime: Math.floor(authTime) }),
     ...(name !== undefined && { name }),
     ...(email !== undefined && { email }),
     tokens: { ...tokens, subject },

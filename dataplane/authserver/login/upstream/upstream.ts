@@ -13,6 +13,8 @@ export interface UpstreamLogin {
   readonly issuer: string
   readonly name?: string
   readonly email?: string
+  /** When the user logged in there, in seconds since 1970, where the provider says it. */
+  readonly authTime?: number
   /** Nobody says who the user is: the subject is of this login alone. */
   readonly isSynthetic?: boolean
   /** Tokens, and the user's name at the provider. */
@@ -48,8 +50,12 @@ export class UpstreamDenied extends Error {
 /** An identity provider at which users log in. */
 export interface Upstream {
   readonly name: string
-  /** Where a browser is sent to log in. Rejects with an Error for the log where the provider is away. */
-  authorizationUrl(checks: UpstreamChecks): Promise<string>
+  /**
+   * Where a browser is sent to log in. Rejects with an Error for the log where the provider is away.
+   *
+   * @param maxAge how long ago the user may have logged in there, in seconds; 0: anew. OAuth 2 alone can't say that.
+   */
+  authorizationUrl(checks: UpstreamChecks, maxAge?: number): Promise<string>
   /**
    * Makes tokens of what a browser came back with. Rejects with UpstreamDenied, or with an Error for the log that holds
    * nothing of what the provider has said.

@@ -41,9 +41,9 @@ export function watchedUpstream(upstream: Upstream): WatchedUpstream {
     get state() {
       return { name: upstream.name, lastSuccess, lastError }
     },
-    authorizationUrl: async (checks) => {
+    authorizationUrl: async (checks, maxAge) => {
       try {
-        return await upstream.authorizationUrl(checks)
+        return await upstream.authorizationUrl(checks, maxAge)
       } catch (error) {
         lastError = { code: codeOf(error), at: new Date().toISOString() }
         throw error

@@ -1,0 +1,134 @@
+/** Clients that ask for a certain user, for a fresh login, or to be asked about (OpenID Connect Core 1.0 section 3.1.2.1). */
+import { decodeJwt } from 'jose'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
+
+let server: AuthServerUnderTest
+let id: string
+let client: TestClient
+test.before(async () => {
+  server = await startAuthServer({ providers: ['corp', 'files'] })
+  id = (await TestClient.register(server.issuer)).id
+})
+// Each test has a browser of its own.
+test.before.each(() => {
+  for (const upstream of server.upstreams) Object.assign(upstream, { user: 'alice', loggedInAt: undefined })
+  client = new TestClient(server.issuer, id)
+})
+test.after(() => server.close())
+
+const scope = 'openid tools:call'
+const nowS = () => Math.floor(Date.now() / 1000)
+const idToken = async (changes = {}) => (await client.login({ scope, ...changes })).id_token as string
+/** How often somebody has logged in at each provider, instead of having been known there. */
+const visits = () =>
+  server.upstreams.map(({ requests }) => requests.filter((one) => one.startsWith('GET /interaction/')).length)
+/** The newest authorization request at each provider. */
+const sent = (name: string) => server.upstreams.map(({ authorizations }) => authorizations.at(-1)?.get(name))
+
+test('who is logged in at the providers does not log in again where nobody asks for it', async () => {
+  await client.login()
+  const before = visits()
+  await client.login()
+  assert.equal(visits(), before)
+  assert.equal([...sent('prompt'), ...sent('max_age')], [null, null, null, null])
+})
+
+for (const asked of [{ prompt: 'login' }, { max_age: '0' }])
+  test(`${Object.keys(asked)[0]} has the user log in anew at each provider`, async () => {
+    await client.login()
+    const before = visits()
+    const since = nowS()
+    const { auth_time: at } = decodeJwt(await idToken({ ...asked, max_age: '0' }))
+    assert.equal(
+      visits(),
+      before.map((count) => count + 1),
+    )
+    assert.equal(sent('prompt'), ['login', 'login'])
+    assert.ok(Number(at) >= since && Number(at) <= nowS())
+  })
+
+test('max_age is handed on, and the ID token says when the user logged in there', async () => {
+  const at = nowS() - 3600
+  server.upstream.loggedInAt = at
+  assert.is(decodeJwt(await idToken({ max_age: '7200' }))['auth_time'], at)
+  assert.equal(sent('max_age'), ['7200', '7200'])
+  assert.equal(sent('prompt'), [null, null])
+})
+
+test('a login at a provider that is older than that is none', async () => {
+  for (const upstream of server.upstreams)
+    for (const asked of [{ prompt: 'login' }, { max_age: '0' }, { max_age: '60' }]) {
+      for (const one of server.upstreams) one.loggedInAt = one === upstream ? nowS() - 3600 : undefined
+      client.agent.forget(new URL(upstream.issuer).host)
+      const answer = await client.authorize({ scope, ...asked })
+      assert.is(answer.get('error'), 'login_required', JSON.stringify(asked))
+      assert.is(answer.get('code'), null)
+      assert.is(answer.get('iss'), server.issuer)
+    }
+  for (const one of server.upstreams) one.loggedInAt = undefined
+  assert.ok((await client.authorize({ scope, prompt: 'login' })).get('code'))
+})
+
+test('a provider that says it is later than it is, is believed no more than the clock', async () => {
+  server.upstream.loggedInAt = nowS() + 3600
+  const { auth_time: at } = decodeJwt(await idToken({ max_age: '60' }))
+  assert.ok(Number(at) <= nowS(), `${at}`)
+})
+
+/** Somebody else comes to the same browser. */
+function becomes(user: string): void {
+  for (const upstream of server.upstreams) {
+    upstream.user = user
+    client.agent.forget(new URL(upstream.issuer).host)
+  }
+}
+
+test('a client that asks for one user gets no code for another', async () => {
+  const hint = await idToken()
+  // Bob has allowed the client himself, in this browser too.
+  becomes('bob')
+  const others = await idToken()
+  const seen = server.upstreams.map(({ authorizations }) => authorizations.length)
+  for (const asked of [{}, { prompt: 'login' }, { prompt: 'consent' }]) {
+    const answer = await client.authorize({ scope, id_token_hint: hint, ...asked })
+    assert.is(answer.get('error'), 'login_required')
+    assert.is(answer.get('code'), null)
+    assert.is(answer.get('state'), 'the-state')
+  }
+  // It is over at the provider that says who the user is.
+  assert.equal(
+    server.upstreams.map(({ authorizations }) => authorizations.length),
+    [(seen[0] as number) + 3, seen[1] as number],
+  )
+  assert.is(decodeJwt(await idToken({ id_token_hint: others })).sub, decodeJwt(others).sub)
+  becomes('alice')
+  assert.is(decodeJwt(await idToken({ id_token_hint: hint })).sub, decodeJwt(hint).sub)
+})
+
+test('an ID token of another client names nobody here', async () => {
+  const hint = await idToken()
+  client = await TestClient.register(server.issuer)
+  assert.is((await client.authorize({ scope, id_token_hint: hint })).get('error'), 'invalid_request')
+})
+
+test('prompt=consent asks a user who has allowed it before', async () => {
+  await client.login()
+  await client.login()
+  assert.is(client.agent.questions.length, 1)
+  await client.login({ prompt: 'consent' })
+  assert.is(client.agent.questions.length, 2)
+  client.agent.answer = 'deny'
+  assert.is((await client.authorize({ prompt: 'consent' })).get('error'), 'access_denied')
+})
+
+test('prompt=none is nobody’s login, whoever has logged in before', async () => {
+  const hint = await idToken()
+  const before = server.upstream.authorizations.length
+  for (const asked of [{}, { id_token_hint: hint }, { max_age: '3600' }])
+    assert.is((await client.authorize({ scope, prompt: 'none', ...asked })).get('error'), 'login_required')
+  assert.is(server.upstream.authorizations.length, before)
+})
+
+test.run()
