@@ -100,7 +100,10 @@ async function grant(front: Front, c: FrontContext, step: Done): Promise<Respons
       scope: String(params['scope']),
     })
     const result = { login: { accountId: subject, remember: false, ts }, consent: { grantId: login } }
-    return await finish(front, c, uid, result)
+    const answer = await finish(front, c, uid, result)
+    // The browser takes the code along: a failover must not lose what it stands for.
+    await front.store.settled()
+    return answer
   } catch (error) {
     await front.grants.end(login).catch((cause: unknown) => front.log.warn({ err: cause }, 'a login is not forgotten'))
     throw error

@@ -3,6 +3,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import { Redis } from 'ioredis'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
@@ -157,6 +158,17 @@ test('an answer that a client relies on waits for a replica, while there is one'
   assert.ok(loggedIn > registered, 'a login waits')
   const next = await tokensOf(await client.refresh(tokens.refresh_token))
   assert.ok((await waits()) > loggedIn, 'a rotation waits')
+  // So does the answer that brings a browser its code.
+  const watching = new Redis(set.master.port)
+  const monitor = await watching.monitor()
+  const commands: string[] = []
+  monitor.on('monitor', (_time, words: readonly string[]) => commands.push(words.slice(0, 2).join(' ')))
+  const coming = (await client.authorize()).get('code') as string
+  const written = () => commands.findLastIndex((one) => /^set \S+:as:code:/i.test(one))
+  const waited = () => commands.findLastIndex((one) => /^wait /i.test(one))
+  await eventually('both are seen', () => written() >= 0 && waited() > written())
+  for (const connection of [monitor, watching]) connection.disconnect()
+  await tokensOf(await client.exchange(coming))
   // Without replicas it goes on, and asks no more for a while.
   for (const other of set.replicas) await other.stop()
   await eventually('they are gone', async () => (await field(set.master, 'replication', 'connected_slaves')) === '0')
