@@ -43,6 +43,7 @@ import { Revocations } from './provider/revocations.ts'
 import { type OwnResource, type Settings, settingsOf } from './provider/settings.ts'
 import { TrustedIssuers } from './provider/trusted-issuers.ts'
 import { statusOf } from './status.ts'
+import { memoryParts } from './store/memory-parts.ts'
 import { createMemoryStore } from './store/memory-store.ts'
 import type { RecordStore } from './store/record-store.ts'
 import { tryRights } from './store/redis-rights.ts'
@@ -63,6 +64,8 @@ export interface AuthServerOptions {
   /** The workload that it belongs to; names its keys in Redis. */
   readonly workload: { readonly kind: string; readonly namespace: string; readonly name: string }
   readonly own: OwnResource
+  /** Memory that this process may take, in bytes, where it is limited. */
+  readonly memoryBytes: number | undefined
   addressOf(request: IncomingMessage): string | undefined
   readonly audit: Auditing
   readonly log: Logger
@@ -274,11 +277,17 @@ function groundOf(options: AuthServerOptions, before?: Ground): Ground {
 }
 
 function openStores(
-  { config, directory, workload, log }: AuthServerOptions,
+  { config, directory, workload, memoryBytes, log }: AuthServerOptions,
   secrets: () => readonly string[],
 ): Pick<Ground, 'store' | 'tokens'> {
   const { redis, keyPrefix: prefix = redisKeyPrefix(workload) } = config.storage ?? {}
-  if (redis === undefined) return { store: createMemoryStore(), tokens: createMemoryTokenStore() }
+  if (redis === undefined) {
+    const parts = memoryParts(memoryBytes)
+    return {
+      store: createMemoryStore({ mostBytes: parts.records }),
+      tokens: createMemoryTokenStore({ mostBytes: parts.tokens }),
+    }
+  }
   const client = connectRedis(redisConfigOf(redis, directory), log)
   warnOfEviction(client, log)
   tryRights(client, prefix)

@@ -1,18 +1,10 @@
 import { LRUCache } from 'lru-cache'
 import { purgeRegularly } from '../../storage/purge.ts'
 import { full, hasRoom, makeRoom } from './memory-clients.ts'
+import { memoryParts } from './memory-parts.ts'
 import { memorySets } from './memory-sets.ts'
 import { type Kind, kinds, MOST_CLIENTS, type Pool, type RecordStore } from './record-store.ts'
 
-/** Bytes that each part may take; what was not used for longest goes first, but for clients and marks. */
-const MOST_BYTES: Readonly<Record<Pool, number>> = {
-  // Both together.
-  clients: 64 * 1024 * 1024,
-  newClients: 64 * 1024 * 1024,
-  pending: 20 * 1024 * 1024,
-  grants: 168 * 1024 * 1024,
-  marks: 4 * 1024 * 1024,
-}
 /** Of an entry besides its texts: measured, 210 to 220. */
 const ENTRY_BYTES = 220
 
@@ -22,6 +14,7 @@ interface Entry {
 }
 
 interface MemoryStoreOptions {
+  /** Bytes that parts may take; what was not used for longest goes first, but for clients and marks. */
   readonly mostBytes?: Partial<Readonly<Record<Pool, number>>>
   readonly mostClients?: number
   /** Milliseconds since 1970. */
@@ -40,7 +33,7 @@ type Cache<T extends object | number> = LRUCache<string, T>
 function openPools({ mostBytes, now, purgeMs }: MemoryStoreOptions & { now: () => number }) {
   const timing = { perf: { now }, ttlResolution: 0 }
   const pools = Object.fromEntries(
-    Object.entries({ ...MOST_BYTES, ...mostBytes }).map(([pool, maxSize]) => [
+    Object.entries({ ...memoryParts().records, ...mostBytes }).map(([pool, maxSize]) => [
       pool,
       new LRUCache<string, Entry>({ maxSize, ...timing }),
     ]),

@@ -13,6 +13,15 @@ import { type ClientAddressOf, peerAddress } from './client-address.ts'
 /** A request that was under way when another configuration came is over by then. */
 const LONGEST_REQUEST_MS = 30_000
 
+interface OwnIssuerOptions {
+  readonly log: Logger
+  readonly audit: Auditing
+  /** Memory that this process may take, in bytes, where it is limited. */
+  readonly memoryBytes: number | undefined
+  /** In place of those that users get here at login; for tests. */
+  readonly upstreamTokens: UpstreamTokens | undefined
+}
+
 /**
  * The authorization server of a gateway, where its configuration has one. The code for it is loaded with the first
  * configuration that does: other gateways need none of it.
@@ -22,6 +31,7 @@ export class OwnIssuer {
   readonly upstreamTokens: UpstreamTokens
   readonly #log: Logger
   readonly #audit: Auditing
+  readonly #memoryBytes: number | undefined
   readonly #hasOthers: boolean
   #addressOf: ClientAddressOf = peerAddress
   #key = ''
@@ -32,10 +42,10 @@ export class OwnIssuer {
   /** Servers that are about to be closed. */
   readonly #retiring = new Set<Promise<void>>()
 
-  /** @param upstreamTokens in place of those that users get here at login; for tests */
-  constructor(log: Logger, audit: Auditing, upstreamTokens?: UpstreamTokens) {
+  constructor({ log, audit, memoryBytes, upstreamTokens }: OwnIssuerOptions) {
     this.#log = log
     this.#audit = audit
+    this.#memoryBytes = memoryBytes
     this.#hasOthers = upstreamTokens !== undefined
     this.upstreamTokens = upstreamTokens ?? this.#ownTokens()
   }
@@ -58,7 +68,8 @@ export class OwnIssuer {
     this.#loading = undefined
     if (authServer !== undefined) {
       const log = this.#log
-      const options = { config: authServer, directory, workload, own, audit: this.#audit, log }
+      const shared = { audit: this.#audit, log, memoryBytes: this.#memoryBytes }
+      const options = { config: authServer, directory, workload, own, ...shared }
       const loading = load(before, { ...options, addressOf: (request) => this.#addressOf(request) })
       this.#loading = loading
       loading.then(
