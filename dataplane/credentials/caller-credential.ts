@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Credential, Strategy, Subject } from './credential.ts'
-import type { CredentialCache } from './credential-cache.ts'
+import { type CredentialCache, type KeptCredential, lasts } from './credential-cache.ts'
 
 /** The credential of one caller for one backend: what is in use now, and how another one is had. */
 export class CallerCredential {
@@ -11,6 +11,8 @@ export class CallerCredential {
   /** The caller, with the newest token that it has come with. */
   readonly #subject: () => Subject
   readonly #key: string
+  /** What was found in the cache last. */
+  #kept: KeptCredential | undefined
 
   constructor(strategy: Strategy, cache: CredentialCache, subject: () => Subject) {
     this.#strategy = strategy
@@ -33,15 +35,17 @@ export class CallerCredential {
 
   /** Undefined where there is one that lasts; else settles when there is. Rejects with a CredentialError. */
   needed(): Promise<unknown> | undefined {
-    const kept = this.#cache.peek(this.#key)
-    if (kept === undefined) return this.#obtain()
-    this.current = kept
+    if (this.#kept !== undefined && lasts(this.#kept)) return undefined
+    this.#kept = this.#cache.peek(this.#key)
+    if (this.#kept === undefined) return this.#obtain()
+    this.current = this.#kept.credential
     return undefined
   }
 
   /** Obtains another one in the place of `refused`, which the backend has not accepted. Rejects with a CredentialError. */
   renewed(refused: Credential | undefined): Promise<unknown> {
     if (refused !== undefined) this.#cache.drop(this.#key, refused)
+    this.#kept = undefined
     return this.#obtain(refused)
   }
 

@@ -9,32 +9,38 @@ const MOST_ENTRIES = 20_000
 /** Total size of the headers that are kept. */
 const MOST_BYTES = 32 * 1024 * 1024
 const ENTRY_BYTES = 256
-/** How often the clock is looked at: a credential may be handed out for so much longer. */
-const CLOCK_MS = 1_000
 /** Providers may be slow, callers many: beyond this nobody waits for one more. */
 const MOST_PENDING = 4096
+
+/** A credential that is kept. */
+export interface KeptCredential {
+  readonly credential: Credential
+  /** Milliseconds since 1970; from then on another one is needed. */
+  readonly until: number
+  /** Its backend has refused it: it is not to be used again. */
+  isDropped: boolean
+}
 
 /**
  * Credentials by key (strategy, issuer, subject), until a minute before they end. One is obtained at a time for a key:
  * whoever needs it meanwhile waits for the same, and who leaves cancels nothing. In memory alone.
  */
 export class CredentialCache {
-  readonly #kept = new LRUCache<string, Credential>({
-    max: MOST_ENTRIES,
-    maxSize: MOST_BYTES,
-    ttlResolution: CLOCK_MS,
-  })
+  readonly #kept = new LRUCache<string, KeptCredential>({ max: MOST_ENTRIES, maxSize: MOST_BYTES })
   readonly #pending = new Map<string, Promise<Credential>>()
 
   /** The credential of this key, where one is kept that lasts. */
-  peek(key: string): Credential | undefined {
-    return this.#kept.get(key)
+  peek(key: string): KeptCredential | undefined {
+    const kept = this.#kept.get(key)
+    if (kept === undefined || lasts(kept)) return kept
+    this.#kept.delete(key)
+    return undefined
   }
 
   /** The same; obtained where there is none. Rejects with a CredentialError. */
   get(key: string, obtain: () => Promise<Credential>): Promise<Credential> {
-    const kept = this.#kept.get(key)
-    if (kept !== undefined) return Promise.resolve(kept)
+    const kept = this.peek(key)
+    if (kept !== undefined) return Promise.resolve(kept.credential)
     const pending = this.#pending.get(key)
     if (pending !== undefined) return pending
     if (this.#pending.size >= MOST_PENDING)
@@ -62,14 +68,21 @@ export class CredentialCache {
   #keep(key: string, credential: Credential): void {
     // How long one lasts that does not say it is not known: it serves those who wait for it, and no one after them.
     const { keepMs, expiresAt = keepMs === undefined ? 0 : Number.POSITIVE_INFINITY } = credential
-    const lasts = Math.min(expiresAt - Date.now() - MARGIN_MS, keepMs ?? LONGEST_MS)
-    if (lasts <= 0) return
+    const now = Date.now()
+    const until = Math.min(expiresAt - MARGIN_MS, now + (keepMs ?? LONGEST_MS))
+    if (until <= now) return
     const size = credential.headers.reduce((sum, text) => sum + text.length, ENTRY_BYTES + key.length)
-    this.#kept.set(key, credential, { ttl: lasts, size })
+    this.#kept.set(key, { credential, until, isDropped: false }, { size })
   }
 
   /** Keeps this credential no longer: its backend has refused it. One that has replaced it already stays. */
   drop(key: string, credential: Credential): void {
-    if (this.#kept.peek(key) === credential) this.#kept.delete(key)
+    const kept = this.#kept.peek(key)
+    if (kept?.credential !== credential) return
+    kept.isDropped = true
+    this.#kept.delete(key)
   }
 }
+
+/** Whether a credential may be sent that was kept. */
+export const lasts = ({ until, isDropped }: KeptCredential): boolean => !isDropped && until > Date.now()

@@ -15,8 +15,12 @@ export interface VerifiedToken {
   readonly lacksScope: boolean
 }
 
-interface Entry extends VerifiedToken {
+/** The same, for a time. */
+export interface KnownToken extends VerifiedToken {
+  /** Milliseconds since 1970; from then on it has to be verified again. */
   readonly until: number
+  /** Length of the token or of the introspection response: the claims are of it. */
+  readonly bytes: number
   /** Identity of the provider that accepted the token. */
   readonly provider: string
 }
@@ -30,10 +34,10 @@ export const digestOf = (token: string): string => hash('sha256', token, 'base64
  * responses, the least recently used are evicted.
  */
 export class TokenCache {
-  readonly #entries = new LRUCache<string, Entry>({ max: MOST_ENTRIES, maxSize: MOST_BYTES })
+  readonly #entries = new LRUCache<string, KnownToken>({ max: MOST_ENTRIES, maxSize: MOST_BYTES })
 
   /** What is known of the token with this digest, if one of these providers vouched for it. */
-  get(key: string, providers: ReadonlySet<string>): VerifiedToken | undefined {
+  get(key: string, providers: ReadonlySet<string>): KnownToken | undefined {
     const entry = this.#entries.get(key)
     if (entry === undefined || !providers.has(entry.provider)) return undefined
     if (entry.until > Date.now()) return entry
@@ -52,6 +56,6 @@ export class TokenCache {
   ): void {
     const { provider, expiresAt, bytes } = of
     const until = Math.min(Date.now() + LONGEST_MS, expiresAt)
-    this.#entries.set(digestOf(token), { ...verified, until, provider }, { size: bytes })
+    this.#entries.set(digestOf(token), { ...verified, until, provider, bytes }, { size: bytes })
   }
 }

@@ -10,7 +10,7 @@ import { Issuers, type OpenProvider } from './issuers.ts'
 import { callerOf, isAllowedSubject, isOpaque, issuerOf, problemOf, verifyJwt } from './jwt.ts'
 import type { Provider } from './provider.ts'
 import { hasScopes, statedScopes } from './scopes.ts'
-import { digestOf, type VerifiedToken } from './token-cache.ts'
+import { digestOf, type KnownToken, type VerifiedToken } from './token-cache.ts'
 
 interface VerifyOptions {
   /** Realm of the challenge. */
@@ -35,9 +35,11 @@ export type Verifier = Authenticate & {
 /** Of these an issuer states the scopes that were asked for (RFC 9068 section 2.2.3): without the claim there are none. */
 const ACCESS_TOKEN_TYPES = new Set(['at+jwt', 'application/at+jwt'])
 const NO_SCOPES: ReadonlySet<string> = new Set()
-/** Characters of a header that is remembered, and of all of them. */
+/** Characters of a header that is remembered, and of all of them with what is known of their tokens. */
 const LONGEST_REMEMBERED = 2048
 const MOST_REMEMBERED = 8 * 1024 * 1024
+/** A header that comes again within this time keeps its place in the order of use. */
+const ORDER_MS = 1_000
 /** By so many characters at its end a header is looked up: they are of the signature, and to hash all takes far longer. */
 const TAIL = 48
 /** RFC 6750 section 2.1; the scheme's case doesn't matter (RFC 9110 section 11.1). */
@@ -64,6 +66,14 @@ export function verifyTokens(providers: readonly Provider[], options: VerifyOpti
   })
 }
 
+/** A header that was good, and what is known of its token. */
+interface Remembered {
+  readonly authorization: string
+  readonly known: KnownToken
+  /** When it came last, by about a second; milliseconds since 1970. */
+  usedAt: number
+}
+
 class TokenVerifier {
   readonly #options: VerifyOptions
   readonly #issuers: Issuers
@@ -72,10 +82,8 @@ class TokenVerifier {
   readonly #accepted: ReadonlySet<string>
   /** Hash of the providers that introspect: an introspection result holds for the same providers only. */
   readonly #introspectingKey: string
-  /** Headers that were good, by their ends, with the digests of their tokens: what takes longest about a known token. */
-  readonly #remembered = new LRUCache<string, { readonly authorization: string; readonly digest: string }>({
-    maxSize: MOST_REMEMBERED,
-  })
+  /** Headers that were good, by their ends: to digest a token is what takes longest about a known one. */
+  readonly #remembered = new LRUCache<string, Remembered>({ maxSize: MOST_REMEMBERED })
   #saidNoScopes = false
   readonly #addressOf: (request: CallerRequest) => string | undefined
 
@@ -94,29 +102,40 @@ class TokenVerifier {
     )
   }
 
-  /** The caller, where this very header was good a moment ago. Throws as `verified`. */
+  /** The caller, where this very header was good a moment ago. Throws as `verified`. It is asked for each request. */
   again(authorization: string, request?: CallerRequest): Caller | undefined {
-    const known = this.#remembered.get(authorization.slice(-TAIL))
-    if (known === undefined || known.authorization !== authorization) return undefined
-    const caller = this.#vouchedFor(known.digest, request)
-    if (caller === undefined) this.#remembered.delete(authorization.slice(-TAIL))
-    return caller
+    const end = authorization.slice(-TAIL)
+    const remembered = this.#remembered.peek(end)
+    if (remembered === undefined || remembered.authorization !== authorization) return undefined
+    const now = Date.now()
+    if (remembered.known.until <= now) {
+      this.#remembered.delete(end)
+      return undefined
+    }
+    if (now - remembered.usedAt > ORDER_MS) {
+      remembered.usedAt = now
+      this.#remembered.get(end)
+    }
+    return this.#callerOf(remembered.known, request)
   }
 
   /** The caller of a token that was verified a moment ago. Throws a PublicError where it lacks a scope. */
   verified(authorization: string, token: string, request?: CallerRequest): Caller | undefined {
-    const digest = digestOf(token)
-    const caller = this.#vouchedFor(digest, request)
-    if (caller !== undefined && authorization.length <= LONGEST_REMEMBERED)
-      this.#remembered.set(authorization.slice(-TAIL), { authorization, digest }, { size: authorization.length })
+    const known = this.#issuers.verified.get(digestOf(token), this.#accepted)
+    if (known === undefined) return undefined
+    const caller = this.#callerOf(known, request)
+    if (authorization.length <= LONGEST_REMEMBERED) {
+      const remembered = { authorization, known, usedAt: Date.now() }
+      this.#remembered.set(authorization.slice(-TAIL), remembered, { size: authorization.length + known.bytes })
+    }
     return caller
   }
 
-  #vouchedFor(digest: string, request?: CallerRequest): Caller | undefined {
-    const known = this.#issuers.verified.get(digest, this.#accepted)
-    if (known !== undefined) this.#checkRevoked(known.caller, request)
-    if (known?.lacksScope) throw this.#stepUp(request)
-    return known?.caller
+  /** The caller of a token that is known. Throws a PublicError where the token has been revoked, or lacks a scope. */
+  #callerOf({ caller, lacksScope }: VerifiedToken, request?: CallerRequest): Caller {
+    this.#checkRevoked(caller, request)
+    if (lacksScope) throw this.#stepUp(request)
+    return caller
   }
 
   /** Throws where an issuer in this process has revoked the token of a caller. */

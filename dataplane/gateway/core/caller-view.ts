@@ -37,6 +37,9 @@ export interface ViewGround {
   changed(view: CallerView, before: Catalogs): void
 }
 
+/** Whether lists of a caller have become old is looked at so often. */
+const LOOK_MS = 100
+
 interface Own {
   readonly of: PersonalBackend
   readonly backend: Backend
@@ -59,6 +62,10 @@ export class CallerView implements View {
   #kept: Built | undefined
   #backends: readonly Backend[] = []
   #version = -1
+  /** `performance.now()` from which on it is looked whether lists have become old. */
+  #lookAt = 0
+  /** The version under which all lists had been asked for. */
+  #listedVersion = -1
 
   constructor(ground: ViewGround, subject: Subject) {
     this.#ground = ground
@@ -79,6 +86,8 @@ export class CallerView implements View {
   /** The caller is here, at `now` (`performance.now()`). */
   arrived(now: number): void {
     this.usedAt = now
+    if (now < this.#lookAt && this.#version === this.#ground.version) return
+    this.#lookAt = now + LOOK_MS
     for (const { feed } of this.#current()) feed.keepFresh(now)
   }
 
@@ -88,8 +97,11 @@ export class CallerView implements View {
   }
 
   get allListed(): boolean {
-    if (!this.#ground.shared.allListed) return false
+    const { version, shared } = this.#ground
+    if (this.#listedVersion === version) return true
+    if (!shared.allListed) return false
     for (const { feed } of this.#current()) if (!feed.isTried) return false
+    this.#listedVersion = version
     return true
   }
 

@@ -26,6 +26,7 @@ interface Admitted {
   readonly caller: Caller
   readonly req: { readonly headers: IncomingHttpHeaders }
   view: View
+  /** The name by which things of the caller are kept (`bindingOf`). */
   binding: string
 }
 
@@ -93,7 +94,7 @@ export class CallerViews {
   }
 
   /**
-   * Gives a request that has been let in the view of its caller, and the name by which things of the caller are kept;
+   * Gives a request that has been let in the view of its caller, and the name of whoever brings a credential in it;
    * leaves both as they are where the caller sees what all see. Throws `unavailable` where there are too many callers.
    */
   admit(request: Admitted): void {
@@ -105,7 +106,7 @@ export class CallerViews {
   }
 
   #admitCaller(request: Admitted, caller: Authenticated): void {
-    const binding = this.bindingOf(caller)
+    const { binding } = request
     let view = this.#views.get(binding)
     // A caller is one object for as long as its token is known.
     if (view?.caller !== caller) {
