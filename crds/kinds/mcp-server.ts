@@ -35,10 +35,12 @@ const volumes = list(
   { type: { map: ['name'] } },
 )
 
-const permissionProfile = object('What the server may reach over the network.', {
-  type: defaulted(choice('later', 'Where the profile is.', ['builtin', 'configmap'], { default: 'builtin' })),
-  name: text('later', 'Builtin profile (`none`, `network`) or name of the ConfigMap.', { min: 1, max: limits.name }),
-  key: Type.Optional(text('later', 'Key in the ConfigMap.', { min: 1, max: limits.name })),
+const permissionProfile = object('What the pods of the server may reach over the network.', {
+  type: defaulted(choice('operator', 'Where the profile is.', ['builtin', 'configmap'], { default: 'builtin' })),
+  name: objectName('operator', 'Builtin profile (`none`, `network`) or name of the ConfigMap.', {
+    refersTo: 'ConfigMap',
+  }),
+  key: Type.Optional(text('operator', 'Key in the ConfigMap.', { min: 1, max: limits.name })),
 })
 
 export const mcpServer = defineKind({

@@ -122,12 +122,12 @@ test('validate: each thing that an object misses is told at its own place', asyn
   )
 })
 
-test('validate: a field that nobody reads yet is an error at its place, told once', async () => {
-  using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}  permissionProfile:\n    name: network\n` })
+test('validate: a field that is refused is an error at its place, told once', async () => {
+  using folder = temporaryFolder({ 'a.yaml': `${group}---\n${server}  webhookConfigRef:\n    name: hooks\n` })
   const { code, err } = await portico(['validate', folder.path])
   assert.is(code, 1)
-  assert.match(err, /a\.yaml:1[67]: error: \/spec\/permissionProfile[^\n]*: is not supported yet \(NotYetSupported\)/)
-  assert.is(err.split('NotYetSupported').length, 2, err)
+  assert.match(err, /a\.yaml:1[67]: error: \/spec\/webhookConfigRef[^\n]*: webhooks are not supported \(NotSupported\)/)
+  assert.is(err.split('NotSupported').length, 2, err)
 })
 
 test('validate: what is wrong with a workflow is told at its place, and at the gateway that goes without it', async () => {

@@ -1,5 +1,6 @@
 import type { Finding } from '../../../dataplane/config/load.ts'
 import type { KubernetesObject } from '../../model/view.ts'
+import type { Outbound } from '../../render/network/egress.ts'
 import { renderHttpRoute } from '../../render/network/http-route.ts'
 import type { Listeners } from '../../render/network/listeners.ts'
 import { peerProblems } from '../../render/network/network-peers.ts'
@@ -24,6 +25,8 @@ export interface ChildrenOptions {
   readonly pod: Pick<PodOptions, 'containers' | 'initContainers' | 'volumes' | 'annotations'>
   readonly shape: WorkloadOptions['shape']
   readonly replicas: number | undefined
+  /** What the pods may reach; absent: anything. */
+  readonly outbound?: Outbound | undefined
   /** The account that the pods run as, and what it is granted. */
   readonly rights?: PodRights | undefined
 }
@@ -115,10 +118,19 @@ export function renderChildren(
   if (podTemplate === 'baseline' && broken.length === 0) noteViolations(pods, problems)
   const { enabled = true, ingressFrom } = settings.networkPolicy ?? {}
   for (const problem of peerProblems(ingressFrom)) problems.add('Valid', 'ConfigInvalid', { ...problem, joint: ' ' })
-  const peers = { admin: adminPeers, public: ingressFrom }
-  const policy = enabled ? [renderNetworkPolicy(workload, group, listeners, peers)] : []
+  const traffic = { isShut: enabled, admin: adminPeers, public: ingressFrom, outbound: options.outbound }
+  const policy = renderNetworkPolicy(workload, group, listeners, traffic)
   const budget = renderDisruptionBudget(workload, group, settings.disruption, options.replicas)
   const { httpRoute } = settings
   const route = httpRoute ? [renderHttpRoute(workload, group, httpRoute, options.service.port)] : []
-  return [...account, options.configMap, service, ...policy, ...(budget ? [budget] : []), pods, ...grants, ...route]
+  return [
+    ...account,
+    options.configMap,
+    service,
+    ...(policy ? [policy] : []),
+    ...(budget ? [budget] : []),
+    pods,
+    ...grants,
+    ...route,
+  ]
 }

@@ -2,6 +2,7 @@ import { type MCPServer, mcpGroup, mcpServer } from '../../../crds/index.ts'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
+import type { Outbound } from '../../render/network/egress.ts'
 import { sidecarListeners } from '../../render/network/listeners.ts'
 import { hashOf } from '../../render/object/canonical.ts'
 import { renderConfig } from '../../render/object/config-map.ts'
@@ -23,6 +24,7 @@ import { warnOfAuthz } from '../configs/mcp-authz-config.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { type Problems, startProblems } from '../outcome/problems.ts'
 import { checkSupported } from '../outcome/supported.ts'
+import { outboundProfile } from '../references/permission-profile.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 import { warnOfLogins } from '../rendering/embedded-auth-server.ts'
 import { type Assembly, assembleProxy } from '../rendering/proxy.ts'
@@ -31,6 +33,7 @@ import { limitedOf, warnOfRateLimits } from '../rendering/rate-limits.ts'
 import { checkName, containerResources, noteFindings, renderChildren } from '../rendering/rendering.ts'
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
+import { checkOutbound, warnOfOutbound } from './server-outbound.ts'
 
 /** Where a server listens when the spec doesn't say. */
 const MCP_PORT = 8080
@@ -81,8 +84,13 @@ function backendOf(object: MCPServer, mounts: Mounts, context: ReconcileContext)
   return { url: url ?? `http://127.0.0.1:${port}${path}`, ...httpTransport(spec.transport) }
 }
 
+interface ServerAssembly extends Assembly {
+  /** What the pods may reach; undefined where no profile says so. */
+  readonly outbound: Outbound | undefined
+}
+
 /** The configuration of the proxy in the server's pod, with everything that is wrong noted. */
-export function assembleMcpServer(object: MCPServer, resolver: Resolver, context: ReconcileContext): Assembly {
+export function assembleMcpServer(object: MCPServer, resolver: Resolver, context: ReconcileContext): ServerAssembly {
   const { spec } = object
   const { problems } = resolver
   checkSupported(mcpServer, object, problems)
@@ -104,8 +112,10 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
     resolver,
     context,
   )
+  const outbound = outboundProfile(spec.permissionProfile, resolver)
+  if (!context.isOwnMachine) checkOutbound(outbound, assembly.config, problems)
   if (problems.none) noteFindings(checkGateway(assembly.config), problems, { '/audit': '/spec/audit' })
-  return assembly
+  return { ...assembly, outbound }
 }
 
 /** Values of Secrets in a process's environment are read once: a changed one needs new pods. */
@@ -117,7 +127,7 @@ function secretRevision({ spec, metadata }: MCPServer, view: ClusterView): strin
 /** All children of a server whose configuration could be assembled. */
 function renderMcpServer(
   object: MCPServer,
-  assembly: Assembly,
+  assembly: ServerAssembly,
   { view, problems }: Resolver,
   context: ReconcileContext,
 ): Rendered {
@@ -160,6 +170,7 @@ function renderMcpServer(
       },
       shape,
       rights,
+      outbound: assembly.outbound,
       replicas: shape === 'stateful' ? Math.min(1, replicasOf(spec) ?? 1) : replicasOf(spec),
     },
     problems,
@@ -182,6 +193,7 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
     render: () => renderMcpServer(object, assembly, resolver, context),
     replicas,
     extra: (conditions) => {
+      warnOfOutbound(assembly.outbound, context, conditions)
       warnOfLogins(object, resolver, conditions)
       warnOfSessions({ ...object.spec, replicas }, conditions)
       warnOfRateLimits(limitedOf(object, replicas, view), conditions)

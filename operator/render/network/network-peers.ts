@@ -19,6 +19,9 @@ function networkOf(cidr: string): Network | undefined {
   return { address, length: Number(bits), family: isIPv6(address) ? 'ipv6' : 'ipv4' }
 }
 
+/** Whether a text is a network such as `10.0.0.0/8`. */
+export const isNetwork = (cidr: string): boolean => networkOf(cidr) !== undefined
+
 /** Whether a network lies in another and is smaller: the API server asks for no less of `except`. */
 function isPartOf(inner: string, outer: Network): boolean {
   const small = networkOf(inner)

@@ -319,7 +319,12 @@ spec:
   env: [{name: A, value: b}]
   secrets: [{name: secret, key: key, targetEnvName: B}]
   proxyResources: {limits: {cpu: "1"}, requests: {memory: 1Gi}}
+  permissionProfile: {type: configmap, name: profile, key: profile.json}
   backendReplicas: 1${proxied}${pods}
+---
+kind: ConfigMap
+metadata: {name: profile}
+data: {profile.json: '{"network": {"outbound": {"allow_port": [443]}}}'}
 ---
 kind: MCPRemoteProxy
 metadata: {name: proxy}

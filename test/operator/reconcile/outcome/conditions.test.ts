@@ -565,16 +565,6 @@ const invalid: readonly Case[] = [
 
 const unsupported: readonly Case[] = [
   {
-    what: 'a field without a reader',
-    given: [server('permissionProfile: {type: builtin, name: network}')],
-    of: 'MCPServer/it',
-    says: {
-      Ready: 'False NotYetSupported: /spec/permissionProfile is not supported yet',
-      Stalled: 'True NotYetSupported…',
-    },
-    holds: true,
-  },
-  {
     what: 'a field that is refused',
     given: [server('webhookConfigRef: {name: w}')],
     of: 'MCPServer/it',
@@ -981,7 +971,126 @@ const inUse: readonly Case[] = [
 const matches = (actual: string | undefined, expected: string) =>
   expected.endsWith('…') ? actual?.startsWith(expected.slice(0, -1)) === true : actual === expected
 
-const tables = { missing, invalid, unsupported, routes, readiness, backends, inUse }
+const inMap = (profile: unknown, spec = '') => [
+  server(`permissionProfile: {type: configmap, name: p, key: k}, ${spec}`),
+  `kind: ConfigMap\nmetadata: {name: p}\ndata: {k: ${JSON.stringify(JSON.stringify(profile))}}`,
+]
+const inProfile = (text: string) => `False ReferenceInvalid: ConfigMap "p", k: ${text}`
+
+const profiles: readonly Case[] = [
+  {
+    what: 'a builtin profile that there is not',
+    given: [server('permissionProfile: {name: constructor}')],
+    of: 'MCPServer/it',
+    says: {
+      Valid:
+        'False ConfigInvalid: /spec/permissionProfile/name must be none or network; type configmap names a ConfigMap',
+    },
+    holds: true,
+  },
+  {
+    what: 'a key of a builtin profile',
+    given: [server('permissionProfile: {name: none, key: k}')],
+    of: 'MCPServer/it',
+    says: { Valid: 'False ConfigInvalid: /spec/permissionProfile/key is for a profile in a ConfigMap' },
+    holds: true,
+  },
+  {
+    what: 'a profile in a ConfigMap without a key',
+    given: [server('permissionProfile: {type: configmap, name: p}')],
+    of: 'MCPServer/it',
+    says: { Valid: 'False ConfigInvalid: /spec/permissionProfile/key must be set when type is configmap' },
+    holds: true,
+  },
+  {
+    what: 'a profile whose ConfigMap is missing',
+    given: [server('permissionProfile: {type: configmap, name: p, key: k}')],
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: 'False ConfigMapNotFound: ConfigMap "p" is missing' },
+    holds: true,
+  },
+  {
+    what: 'a profile that is no object',
+    given: inMap([1]),
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: inProfile('…') },
+    holds: true,
+  },
+  {
+    what: 'a profile with fields that mean nothing here',
+    given: inMap({ network: { outbound: { allow_transport: ['tcp'] } } }),
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: inProfile('1: /network/outbound/allow_transport: unknown field') },
+    holds: true,
+  },
+  {
+    what: 'a profile with files of the host',
+    given: inMap({ read: ['/etc'], network: {} }),
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: inProfile('1: /read: there are no files of the host in a pod…') },
+    holds: true,
+  },
+  {
+    what: 'a privileged profile',
+    given: inMap({ privileged: true }),
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: inProfile('1: /privileged: a server never runs privileged') },
+    holds: true,
+  },
+  {
+    what: 'a profile with the network of the node',
+    given: inMap({ network: { mode: 'host' } }),
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: inProfile('1: /network/mode: must be none or bridge…') },
+    holds: true,
+  },
+  {
+    what: 'a profile with callers of its own',
+    given: inMap({ network: { inbound: { allow_host: ['localhost'] } } }),
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: inProfile('1: /network/inbound: is for networkPolicy.ingressFrom to say') },
+    holds: true,
+  },
+  {
+    what: 'a profile with host names',
+    given: inMap({ network: { outbound: { allow_host: ['10.0.0.1', 'api.example.com'] } } }),
+    of: 'MCPServer/it',
+    says: { ReferencesResolved: inProfile('1: /network/outbound/allow_host/1: must be an address or a network…') },
+    holds: true,
+  },
+  {
+    what: 'a profile that shuts in a proxy which must reach its issuer',
+    given: [server('permissionProfile: {name: none}, oidcConfigRef: {name: idp, audience: a}'), idp],
+    of: 'MCPServer/it',
+    says: {
+      Valid:
+        'False ProxyShutIn: /spec/permissionProfile lets nothing out of the pod, and the proxy in it must reach the issuer of tokens; list…',
+    },
+    holds: true,
+  },
+  {
+    what: 'a profile that shuts in the proxy of a stdio server',
+    given: ['kind: MCPServer\nmetadata: {name: it}\nspec: {image: x, permissionProfile: {name: none}}'],
+    of: 'MCPServer/it',
+    says: {
+      Valid:
+        'False ProxyShutIn: /spec/permissionProfile lets nothing out of the pod, and the proxy in it must reach the API server…',
+    },
+    holds: true,
+  },
+  {
+    what: 'a profile that lists what an issuer has',
+    given: [
+      ...inMap({ network: { outbound: { allow_host: ['192.0.2.1'] } } }, 'oidcConfigRef: {name: idp, audience: a}'),
+      idp,
+    ],
+    of: 'MCPServer/it',
+    says: { Valid: 'True ConfigValid', ReferencesResolved: 'True AllFound' },
+    holds: false,
+  },
+]
+
+const tables = { profiles, missing, invalid, unsupported, routes, readiness, backends, inUse }
 for (const [table, cases] of Object.entries(tables)) {
   for (const { what, given, of, says, holds } of cases) {
     test(`${table}: ${what}`, () => {

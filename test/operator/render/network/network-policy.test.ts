@@ -33,6 +33,81 @@ test('without it everybody may', () => {
   )
 })
 
+const withProfile = (spec: string, profile: unknown = {}) =>
+  plansOfText(
+    `kind: MCPServer\nmetadata: {name: it}\nspec: {image: x, transport: streamable-http, ${spec}}\n---\nkind: ConfigMap\nmetadata: {name: p}\ndata: {k: ${JSON.stringify(JSON.stringify(profile))}}`,
+  ).get('MCPServer/it')
+const policyOf = (spec: string, profile?: unknown) => {
+  const found = childOf(withProfile(spec, profile), 'NetworkPolicy') as unknown as {
+    spec: { policyTypes: string[]; ingress?: object[]; egress?: object[] }
+  }
+  return found.spec
+}
+const DNS = {
+  ports: [
+    { protocol: 'UDP', port: 53 },
+    { protocol: 'TCP', port: 53 },
+  ],
+}
+const listed = 'permissionProfile: {type: configmap, name: p, key: k}'
+const outbound = (rules: object) => ({ network: { outbound: rules } })
+
+test('without a profile nothing is said of what pods may reach', () => {
+  assert.equal(policyOf('').policyTypes, ['Ingress'])
+  assert.is(policyOf('').egress, undefined)
+})
+
+for (const [what, spec, profile, egress] of [
+  ['the profile none', 'permissionProfile: {name: none}', {}, []],
+  ['the profile network', 'permissionProfile: {name: network}', {}, [{}]],
+  ['an empty profile', listed, {}, []],
+  ['a profile of mode none', listed, { network: { mode: 'none', outbound: { insecure_allow_all: true } } }, []],
+  ['a profile that allows all', listed, outbound({ insecure_allow_all: true, allow_port: [443] }), [{}]],
+  [
+    'a profile of ports',
+    listed,
+    outbound({ allow_port: [443, 80, 443] }),
+    [
+      DNS,
+      {
+        ports: [
+          { protocol: 'TCP', port: 80 },
+          { protocol: 'TCP', port: 443 },
+        ],
+      },
+    ],
+  ],
+  [
+    'a profile of addresses and networks',
+    listed,
+    outbound({ allow_host: ['192.0.2.1', '10.0.0.0/8', '2001:db8::1'], allow_port: [443] }),
+    [
+      DNS,
+      {
+        to: [
+          { ipBlock: { cidr: '10.0.0.0/8' } },
+          { ipBlock: { cidr: '192.0.2.1/32' } },
+          { ipBlock: { cidr: '2001:db8::1/128' } },
+        ],
+        ports: [{ protocol: 'TCP', port: 443 }],
+      },
+    ],
+  ],
+] as const)
+  test(`${what} is what pods may reach`, () => {
+    const policy = policyOf(spec, profile)
+    assert.equal(policy.policyTypes, ['Ingress', 'Egress'])
+    assert.equal(policy.egress, egress)
+  })
+
+test('a profile holds where the policy of inbound traffic is off', () => {
+  const policy = policyOf('permissionProfile: {name: none}, networkPolicy: {enabled: false}')
+  assert.equal(policy.policyTypes, ['Egress'])
+  assert.is(policy.ingress, undefined)
+  const children = withProfile('networkPolicy: {enabled: false}')?.children ?? []
+  assert.not.ok(children !== 'hold' && children.some(({ kind }) => kind === 'NetworkPolicy'))
+})
+
 for (const [cidr, except, good] of [
   ['10.0.0.0/8', '10.1.0.0/16', true],
   ['::/0', '2001:db8::/32', true],

@@ -1,0 +1,118 @@
+import Type, { type Static } from 'typebox'
+import { ConfigError, configParser, type Finding, findingLine } from '../../../dataplane/config/load.ts'
+import { type Outbound, outboundNetwork } from '../../render/network/egress.ts'
+import type { Resolver } from './resolver.ts'
+
+/** A profile of the widely used operator, of which a pod can have the rules on outbound traffic. */
+const strict = { additionalProperties: false }
+const texts = Type.Optional(Type.Array(Type.String()))
+
+const profileSchema = Type.Object(
+  {
+    name: Type.Optional(Type.String()),
+    read: texts,
+    write: texts,
+    privileged: Type.Optional(Type.Boolean()),
+    network: Type.Optional(
+      Type.Object(
+        {
+          mode: Type.Optional(Type.String()),
+          outbound: Type.Optional(
+            Type.Object(
+              {
+                insecure_allow_all: Type.Optional(Type.Boolean()),
+                allow_host: Type.Optional(Type.Array(Type.String(), { maxItems: 256 })),
+                allow_port: Type.Optional(Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 }), { maxItems: 256 })),
+              },
+              strict,
+            ),
+          ),
+          inbound: Type.Optional(Type.Object({ allow_host: texts }, strict)),
+        },
+        strict,
+      ),
+    ),
+  },
+  strict,
+)
+
+type Profile = Static<typeof profileSchema>
+
+const MODES = new Set(['', 'bridge', 'default', 'none'])
+
+/** What a profile asks for and a pod can't have. */
+function unenforceable({ read = [], write = [], privileged, network = {} }: Profile): readonly Finding[] {
+  const { mode = '', outbound = {}, inbound } = network
+  const findings: Finding[] = []
+  const refuse = (isRefused: boolean | undefined, pointer: string, message: string) => {
+    if (isRefused) findings.push({ pointer, message })
+  }
+  refuse(read.length > 0, '/read', 'there are no files of the host in a pod; mount a volume by podTemplateSpec')
+  refuse(write.length > 0, '/write', 'there are no files of the host in a pod; mount a volume by podTemplateSpec')
+  refuse(privileged, '/privileged', 'a server never runs privileged')
+  refuse(!MODES.has(mode), '/network/mode', 'must be none or bridge: a server never has the network of its node')
+  refuse((inbound?.allow_host ?? []).length > 0, '/network/inbound', 'is for networkPolicy.ingressFrom to say')
+  for (const [index, host] of (outbound.allow_host ?? []).entries())
+    refuse(
+      outboundNetwork(host) === undefined,
+      `/network/outbound/allow_host/${index}`,
+      'must be an address or a network such as 10.0.0.0/8: a NetworkPolicy knows no names',
+    )
+  return findings
+}
+
+const parseProfile = configParser(profileSchema, unenforceable)
+
+function outboundOf({ network = {} }: Profile): Outbound {
+  const { mode, outbound = {} } = network
+  if (mode === 'none') return 'nothing'
+  const { insecure_allow_all: isOpen, allow_host: hosts = [], allow_port: ports = [] } = outbound
+  if (isOpen) return 'anything'
+  if (hosts.length === 0 && ports.length === 0) return 'nothing'
+  const networks = hosts.map((host) => outboundNetwork(host) as string)
+  return { networks: [...new Set(networks)].sort(), ports: [...new Set(ports)].sort((a, b) => a - b) }
+}
+
+const builtin: Readonly<Record<string, Outbound>> = { none: 'nothing', network: 'anything' }
+
+/** Where a server's profile is. */
+export interface ProfileReference {
+  readonly type: 'builtin' | 'configmap'
+  readonly name: string
+  readonly key?: string
+}
+
+const AT = '/spec/permissionProfile'
+
+/** What a server may reach; undefined where nothing says so, or after noting why it can't be known. */
+export function outboundProfile(profile: ProfileReference | undefined, resolver: Resolver): Outbound | undefined {
+  if (profile === undefined) return undefined
+  const { type, name, key } = profile
+  if (type === 'configmap') return profileInConfigMap(name, key, resolver)
+  const known = Object.hasOwn(builtin, name) ? builtin[name] : undefined
+  if (key !== undefined) refuse(resolver, `${AT}/key`, 'is for a profile in a ConfigMap')
+  if (known === undefined) refuse(resolver, `${AT}/name`, 'must be none or network; type configmap names a ConfigMap')
+  return known
+}
+
+const refuse = ({ problems }: Resolver, pointer: string, message: string) =>
+  problems.add('Valid', 'ConfigInvalid', { pointer, joint: ' ', message })
+
+function profileInConfigMap(name: string, key: string | undefined, resolver: Resolver): Outbound | undefined {
+  if (key === undefined) {
+    refuse(resolver, `${AT}/key`, 'must be set when type is configmap')
+    return undefined
+  }
+  const text = resolver.configMapKey({ name, key })
+  if (text === undefined) return undefined
+  try {
+    return outboundOf(parseProfile(text))
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    const about = { kind: 'ConfigMap', name }
+    const found = error.findings.map(findingLine).join('; ')
+    const message = `ConfigMap ${JSON.stringify(name)}, ${key}: ${found}`
+    resolver.problems.add('ReferencesResolved', 'ReferenceInvalid', { about, message })
+    return undefined
+  }
+}

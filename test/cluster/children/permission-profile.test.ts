@@ -1,0 +1,70 @@
+/** What a server may reach, as its NetworkPolicy on a real API server: builtin profiles, and one that follows its ConfigMap. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
+import { manifest, yaml } from '../support/manifests.ts'
+import {
+  eventually,
+  installOperator,
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+} from '../support/operator-process.ts'
+
+let plane: ControlPlane
+let operator: OperatorProcess
+
+const profile = (outbound: object) => ({
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  metadata: { name: 'profile', namespace: 'default' },
+  data: { 'profile.json': JSON.stringify({ network: { outbound } }) },
+})
+const server = (more: object) =>
+  manifest('MCPServer', 'web', { image: 'time:test', transport: 'streamable-http', ...more })
+const apply = (...objects: object[]) => plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects) })
+
+/** The policy of the server; undefined where there is none. */
+function policy(): { policyTypes: string[]; egress?: unknown } | undefined {
+  const { items } = JSON.parse(plane.kubectl(['get', 'networkpolicies', '-o', 'json']))
+  return items.find((item: { metadata: { name: string } }) => item.metadata.name === 'web-mcp')?.spec
+}
+
+test.before(async () => {
+  plane = await startControlPlane()
+  await installOperator(plane)
+  operator = await startOperator(operatorKubeconfig(plane))
+  await operator.ready()
+})
+
+test.after(async () => {
+  await operator?.stop()
+  await plane?.stop()
+})
+
+test('nothing goes out with the profile none, everything with network', async () => {
+  apply(server({ permissionProfile: { name: 'none' } }))
+  const shut = await eventually(() => policy(), 'a policy')
+  assert.equal(shut.policyTypes, ['Ingress', 'Egress'])
+  assert.is(shut.egress, undefined, 'no rule lets anything out')
+  apply(server({ permissionProfile: { name: 'network' } }))
+  await eventually(() => JSON.stringify(policy()?.egress) === '[{}]', 'one rule lets all out')
+  apply(server({}))
+  await eventually(() => policy()?.policyTypes.join() === 'Ingress', 'nothing is said of what goes out')
+})
+
+test('a profile in a ConfigMap is followed, and what it can’t say changes nothing', async () => {
+  apply(
+    profile({ allow_host: ['192.0.2.0/24'], allow_port: [443] }),
+    server({ permissionProfile: { type: 'configmap', name: 'profile', key: 'profile.json' } }),
+  )
+  await eventually(() => JSON.stringify(policy()?.egress)?.includes('192.0.2.0/24'), 'the listed network')
+  apply(profile({ allow_host: ['198.51.100.7'] }))
+  await eventually(() => JSON.stringify(policy()?.egress)?.includes('198.51.100.7/32'), 'another address')
+  apply(profile({ allow_host: ['api.example.com'] }))
+  const says = () => plane.kubectl(['get', 'mcpserver', 'web', '-o', 'jsonpath={.status.message}'])
+  await eventually(() => says().includes('a NetworkPolicy knows no names'), 'it is said')
+  assert.ok(JSON.stringify(policy()?.egress).includes('198.51.100.7/32'), 'the last good policy stays')
+})
+
+test.run()
