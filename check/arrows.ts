@@ -68,6 +68,7 @@ export const rooms: readonly Room[] = [
       'dataplane/server',
       'dataplane/net',
       'dataplane/storage',
+      'dataplane/telemetry',
       'dataplane/identity',
       'dataplane/upstream-tokens',
       'dataplane/pages',

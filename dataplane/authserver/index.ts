@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { IncomingMessage } from 'node:http'
 import { resolve } from 'node:path'
 import { createLocalJWKSet } from 'jose'
@@ -14,6 +15,7 @@ import { warnOfEviction } from '../storage/eviction.ts'
 import { connectRedis } from '../storage/redis.ts'
 import { redisConfigOf } from '../storage/redis-config.ts'
 import { replicaWait } from '../storage/replicas.ts'
+import type { Observation, Observe } from '../telemetry/observe.ts'
 import {
   createMemoryTokenStore,
   createRedisTokenStore,
@@ -37,6 +39,7 @@ import type { LoginLinks } from './login/login-links.ts'
 import { openLogins } from './login/open-logins.ts'
 import { TokenRefresh } from './login/token-refresh.ts'
 import { openUpstreams } from './login/upstream/open-upstreams.ts'
+import type { ObserveProvider } from './login/upstream/watched-upstream.ts'
 import { createGrants, type Grants } from './provider/grants.ts'
 import { createProvider, type Provider } from './provider/provider.ts'
 import { Revocations } from './provider/revocations.ts'
@@ -68,6 +71,7 @@ export interface AuthServerOptions {
   readonly memoryBytes: number | undefined
   addressOf(request: IncomingMessage): string | undefined
   readonly audit: Auditing
+  readonly observe: Observe
   readonly log: Logger
 }
 
@@ -125,7 +129,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
 
   const current = followKeys(material, (parts) => createProvider({ ...parts, settings, store, clients, grants, log }))
   const currentProvider = () => current().provider
-  const upstreams = openUpstreams(config, options.directory, { store, sealer: ground.sealer })
+  const { upstreams, underWay } = openProviders(options, ground)
   warnOfNoIdentity(config, log)
   const keyed = () => currentProvider().keyed
   const { login, loginLinks } = openLogins(options, { upstreams, ...kept, keyed, grants })
@@ -148,6 +152,8 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     tokens,
     addressOf: options.addressOf,
     audit: options.audit,
+    observe: options.observe,
+    underWay,
     log,
   }
   const app = authServerApp(front)
@@ -173,6 +179,13 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
       if (next?.ground.store !== store) store.close()
     },
   }
+}
+
+/** The providers, each of which is measured as a part of the request that it is asked for. */
+function openProviders({ config, directory, observe }: AuthServerOptions, { store, sealer }: Ground) {
+  const underWay = new AsyncLocalStorage<Observation>()
+  const observed: ObserveProvider = (operation) => observe(operation, { parent: underWay.getStore() })
+  return { underWay, upstreams: openUpstreams(config, directory, { store, sealer, observe: observed }) }
 }
 
 function warnOfNoIdentity(config: AuthServerConfig, log: Logger): void {

@@ -63,7 +63,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   const measure = () => (gateway === undefined ? { readings: [] } : measureGateway(gateway))
   const reporting = new Reporting(log, { ...options, measure })
   const { observe, audit } = reporting
-  const ownIssuer = new OwnIssuer({ log, audit, memoryBytes, upstreamTokens })
+  const ownIssuer = new OwnIssuer({ log, audit, observe, memoryBytes, upstreamTokens })
   const own = { version: manifest.version, log, observe, audit, memoryBytes, ownIssuer }
   const stop = new AbortController()
   // Listeners come first: what a configuration puts in force names the address that is really listened on.

@@ -8,6 +8,8 @@
 export interface Operation {
   readonly kind:
     | 'request'
+    | 'auth-request'
+    | 'provider'
     | 'inner-call'
     | 'step'
     | 'backend-call'
@@ -62,6 +64,8 @@ export interface Observation {
   readonly isSampled: boolean
   /** A step of it that lasted from one `performance.now()` to another. */
   step(name: string, from: number, to: number, details?: Details): void
+  /** It goes on with what was begun under this trace context, by whoever came before; undefined: with nothing. */
+  link(traceparent: string | undefined): void
   /** Called once. */
   end(outcome: Outcome): void
 }
@@ -72,6 +76,9 @@ const nothing: Observation = {
   trace: undefined,
   isSampled: false,
   step() {
+    // Nothing is observed.
+  },
+  link() {
     // Nothing is observed.
   },
   end() {

@@ -2,6 +2,9 @@ import type { Durations } from './metrics/durations.ts'
 import type { Details, Observation, Operation, Origin, Outcome, TraceContext } from './observe.ts'
 import type { Spans, Traced } from './sdk/spans.ts'
 
+/** What has no place in a trace of its own. */
+const WITHIN: ReadonlySet<Operation['kind']> = new Set(['decision', 'store', 'provider'])
+
 /** One operation under way. */
 export class Observed implements Observation {
   readonly #operation: Operation
@@ -20,8 +23,7 @@ export class Observed implements Observation {
     this.#startedAt = origin?.startedAt ?? performance.now()
     const parent = origin?.parent
     const around = parent instanceof Observed ? parent.#traced : undefined
-    // Checking a token has no place in a trace of its own, nor has what a store is asked.
-    const isTraced = (operation.kind !== 'decision' && operation.kind !== 'store') || around !== undefined
+    const isTraced = around !== undefined || !WITHIN.has(operation.kind)
     this.#traced = isTraced ? spans?.begin(operation, origin, around, this.#startedAt) : undefined
   }
 
@@ -37,6 +39,12 @@ export class Observed implements Observation {
   step(name: string, from: number, to: number, details?: Details): void {
     const traced = this.#traced
     if (traced !== undefined && 'span' in traced) this.#spans?.step(traced.span, { name, from, to, details })
+  }
+
+  link(traceparent: string | undefined): void {
+    const traced = this.#traced
+    if (traceparent !== undefined && traced !== undefined && 'span' in traced)
+      this.#spans?.link(traced.span, traceparent)
   }
 
   end(outcome: Outcome): void {

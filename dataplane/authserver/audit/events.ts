@@ -9,6 +9,9 @@ export const OPERATIONS: ReadonlyMap<string, AuditEventType> = new Map([
   ['POST /oauth/register', 'oauth_registration'],
   ['POST /oauth/token', 'oauth_token_issue'],
   ['POST /oauth/revoke', 'oauth_token_revocation'],
+  ['POST /oauth/introspect', 'oauth_introspection'],
+  ['GET /oauth/authorize', 'oauth_authorization'],
+  ['GET /oauth/login', 'oauth_authorization'],
   ['POST /oauth/consent', 'oauth_consent'],
   ['GET /oauth/callback', 'oauth_provider_login'],
 ])

@@ -88,6 +88,17 @@ export class RequestRecord {
     if (issued?.claims !== undefined) this.about(issued.claims)
   }
 
+  /** A client has asked about a token: its claims, where it is told of them. */
+  introspected(claims: Claims | undefined): void {
+    this.#target = { active: String(claims !== undefined) }
+    if (claims !== undefined) this.about(claims)
+  }
+
+  /** A client is told of this error before its user is asked anything. */
+  refused(error: string | undefined): void {
+    this.#error = error
+  }
+
   /** Somebody has come back to a login of theirs. */
   readonly found = (waypoint: Waypoint): void => {
     this.#waypoint = waypoint
@@ -144,8 +155,11 @@ export class RequestRecord {
     if (this.#type === undefined) return
     const isJson = answer.headers.get('content-type') === 'application/json'
     const body = isJson ? ((await answer.clone().json()) as Answer) : {}
-    this.#read(body)
+    // What is told of a token is of the token's client, not of the one that asks.
+    if (this.#type !== 'oauth_introspection') this.#read(body)
     const error = this.#error ?? body.error ?? errorOfStatus(answer.status)
+    // What the user is asked, and how that ends, is told by itself.
+    if (this.#type === 'oauth_authorization' && error === undefined) return
     if (this.#isReused && error === 'invalid_grant') this.#type = 'oauth_refresh_reuse'
     this.#tell(error, answer.status)
   }

@@ -31,7 +31,9 @@ export async function introspect(front: Front, c: FrontContext): Promise<Respons
   const client = await requireClient(front, c, form)
   const issued = await readIssued(front, presented(form))
   const mayAsk = client.token_endpoint_auth_method !== 'none' || issued?.clientId === client.client_id
-  return jsonAnswer(mayAsk && issued?.claims !== undefined ? { active: true, ...issued.claims } : { active: false })
+  const claims = mayAsk ? issued?.claims : undefined
+  c.var.record?.introspected(claims)
+  return jsonAnswer(claims === undefined ? { active: false } : { active: true, ...claims })
 }
 
 function presented(form: ReadonlyMap<string, string>): string {

@@ -12,6 +12,7 @@ import { keySet, metadata, metadataPaths } from './discovery.ts'
 import type { Front, FrontContext, FrontEnv } from './front.ts'
 import { link, linkPage } from './link.ts'
 import { oauthErrorAnswer } from './oauth-error.ts'
+import { observed, operationOf } from './observed.ts'
 import { problemPage } from './problem-page.ts'
 import { register } from './register.ts'
 import { act } from './sessions/act.ts'
@@ -74,18 +75,25 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
   })
   for (const path of metadataPaths(front.settings)) get(path, metadata)
   for (const [path, endpoint] of Object.entries(DOCUMENTS)) for (const place of below(path)) get(place, endpoint)
-  for (const [path, endpoint] of Object.entries(CALLED))
+  for (const [path, endpoint] of Object.entries(CALLED)) {
+    const operation = operationOf('POST', path)
     for (const place of below(path)) {
       app.use(place, allowOrigins(['*'], ['POST']))
-      app.post(place, (c) => answered(c, lasting(endpoint)))
+      app.post(place, (c) => observed(front, c, operation, () => answered(c, lasting(endpoint))))
       app.all(place, () =>
         oauthErrorAnswer(new PublicError('method_not_allowed', { headers: { allow: 'POST' } }), front.log),
       )
     }
-  for (const [path, endpoint] of Object.entries(VISITED))
-    for (const place of below(path)) app.get(place, (c) => shown(c, endpoint))
-  for (const [path, endpoint] of Object.entries(POSTED))
-    for (const place of below(path)) app.post(place, (c) => shown(c, endpoint))
+  }
+  for (const [method, endpoints] of [
+    ['GET', VISITED],
+    ['POST', POSTED],
+  ] as const)
+    for (const [path, endpoint] of Object.entries(endpoints)) {
+      const operation = operationOf(method, path)
+      for (const place of below(path))
+        app.on(method, place, (c) => observed(front, c, operation, () => shown(c, endpoint)))
+    }
 
   function get(path: string, endpoint: Endpoint): void {
     app.use(path, allowOrigins(['*']))

@@ -35,6 +35,7 @@ export async function login(front: Front, c: FrontContext): Promise<Response> {
   const [clientId, redirectUri] = [query.getAll('client_id'), query.getAll('redirect_uri')]
   if (clientId.length !== 1 || redirectUri.length !== 1) return problemPage(front, c, 'parameters')
   const id = clientId[0] as string
+  c.var.record?.client(id)
   const client = await front.clients.find(id, front.addressOf(c.env.incoming))
   if (client === undefined) return problemPage(front, c, documentOf(id) === undefined ? 'client' : 'document')
   const isPublic = client.token_endpoint_auth_method === 'none'
@@ -44,12 +45,24 @@ export async function login(front: Front, c: FrontContext): Promise<Response> {
   const times = 1 + 2 * Math.floor(c.req.url.length / LARGE_QUERY)
   if (!front.logins.take(front.addressOf(c.env.incoming), times)) return problemPage(front, c, 'busy')
   const parameters = normalized(front, query, client)
-  if (parameters instanceof OAuthError) return redirectError(front, query, parameters)
+  if (parameters instanceof OAuthError) {
+    refused(c, parameters.code)
+    return redirectError(front, query, parameters)
+  }
   const inner = await front.provider().send({ method: 'GET', path: `/oauth/authorize?${parameters}` })
   const uid = loginUidOf(inner.location)
-  if (uid === undefined)
-    return inner.location === undefined ? problemPage(front, c, 'parameters') : redirect(inner.location)
+  if (uid === undefined) {
+    if (inner.location === undefined) return problemPage(front, c, 'parameters')
+    refused(c, new URL(inner.location).searchParams.get('error') ?? undefined)
+    return redirect(inner.location)
+  }
   return begin(front, c, uid, client)
+}
+
+/** Notes what a client is told whose user has not been asked anything. */
+function refused(c: FrontContext, error: string | undefined): void {
+  c.set('error', error)
+  c.var.record?.refused(error)
 }
 
 /** The parameters as the library gets them: each once, and with scopes that there are. */
@@ -73,6 +86,7 @@ function normalized({ settings }: Front, query: URLSearchParams, client: ClientR
 }
 
 async function begin(front: Front, c: FrontContext, uid: string, client: ClientRecord): Promise<Response> {
+  const { observation } = c.var
   const { params = {} } = (await front.provider().interaction(uid)) ?? {}
   const step = await front.login.begin(
     {
@@ -83,6 +97,7 @@ async function begin(front: Front, c: FrontContext, uid: string, client: ClientR
       scope: String(params['scope']),
       resource: String(params['resource']),
       ...conditionsIn(params),
+      ...(observation?.isSampled && observation.trace && { trace: observation.trace.traceparent }),
     },
     browserOf(front, c),
   )

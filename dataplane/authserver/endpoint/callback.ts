@@ -1,6 +1,6 @@
 import { renderPage } from '../../pages/page.ts'
 import { documentOf } from '../clients/metadata-document.ts'
-import type { LoginError, LoginStep } from '../login/login.ts'
+import type { LoginError, LoginStep, Waypoint } from '../login/login.ts'
 import { consentPage } from '../pages/consent-page.ts'
 import { knownBrowser } from './browser.ts'
 import type { Front, FrontContext } from './front.ts'
@@ -16,12 +16,19 @@ const PARAMETERS = ['state', 'code', 'error', 'iss', 'error_description', 'error
 export async function callback(front: Front, c: FrontContext): Promise<Response> {
   const query = new URL(c.req.url).searchParams
   if (PARAMETERS.some((name) => query.getAll(name).length > 1)) return problemPage(front, c, 'parameters')
-  return proceed(front, c, await front.login.callback(query, knownBrowser(front, c), c.var.record?.found))
+  return proceed(front, c, await front.login.callback(query, knownBrowser(front, c), found(c)))
+}
+
+/** Takes who has come back to a login of theirs: that is noted, and the request belongs to the one that began the login. */
+export const found = (c: FrontContext) => (waypoint: Waypoint) => {
+  c.var.record?.found(waypoint)
+  c.var.observation?.link(waypoint.trace)
 }
 
 /** Does what comes next in a login. */
 export async function proceed(front: Front, c: FrontContext, step: LoginStep): Promise<Response> {
   await c.var.record?.step(step)
+  if (step.kind === 'failed') c.set('error', step.error)
   switch (step.kind) {
     case 'respond':
       for (const [name, value] of Object.entries(PRIVATE)) step.response.headers.set(name, value)

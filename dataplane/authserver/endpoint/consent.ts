@@ -1,6 +1,6 @@
 import { ALLOW, fields } from '../pages/consent-page.ts'
 import { knownBrowser } from './browser.ts'
-import { proceed } from './callback.ts'
+import { found, proceed } from './callback.ts'
 import { readForm } from './form.ts'
 import type { Front, FrontContext } from './front.ts'
 import { problemPage } from './problem-page.ts'
@@ -12,5 +12,5 @@ export async function consent(front: Front, c: FrontContext): Promise<Response> 
   const token = form?.get(fields.token)
   if (form === undefined || token === undefined) return problemPage(front, c, 'parameters')
   const isAllowed = form.get(fields.decision) === ALLOW
-  return proceed(front, c, await front.login.decide(token, isAllowed, knownBrowser(front, c), c.var.record?.found))
+  return proceed(front, c, await front.login.decide(token, isAllowed, knownBrowser(front, c), found(c)))
 }

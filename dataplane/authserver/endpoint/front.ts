@@ -1,3 +1,4 @@
+import type { AsyncLocalStorage } from 'node:async_hooks'
 import type { IncomingMessage } from 'node:http'
 import type { HttpBindings } from '@hono/node-server'
 import type { Context } from 'hono'
@@ -5,6 +6,7 @@ import type { JWTVerifyGetKey } from 'jose'
 import type { Logger } from 'pino'
 import type { Auditing } from '../../audit/event.ts'
 import type { Lease, Share } from '../../server/budget.ts'
+import type { Observation, Observe } from '../../telemetry/observe.ts'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { AccountSessions } from '../account/account-sessions.ts'
 import type { Links } from '../account/links.ts'
@@ -52,6 +54,9 @@ export interface Front {
   addressOf(request: IncomingMessage): string | undefined
   /** Where requests are told to, while there is an audit log. */
   readonly audit: Auditing
+  readonly observe: Observe
+  /** The request that is answered, where that is traced: providers that are asked for it are a part of it. */
+  readonly underWay: AsyncLocalStorage<Observation>
   readonly log: Logger
 }
 
@@ -67,6 +72,12 @@ export interface FrontEnv {
     held: Lease
     /** What the audit log is told of this request; undefined where there is none. */
     record: RequestRecord | undefined
+    /** What is measured of this request. */
+    observation: Observation | undefined
+    /** What a client asks for tokens by, once that is known to be something that there is. */
+    grantType: string | undefined
+    /** The code that a client is told by way of its user's browser. */
+    error: string | undefined
   }
 }
 

@@ -19,6 +19,7 @@ export async function token(front: Front, c: FrontContext): Promise<Response> {
   if (!GRANT_TYPES.has(grantType)) throw new OAuthError('unsupported_grant_type', 'This grant_type is not supported.')
   const { record } = c.var
   record?.granting(grantType)
+  c.set('grantType', grantType)
   if (grantType === JWT_BEARER) return redeemAssertion(front, await namedClient(front, c, form), form, record)
   const client = await requireClient(front, c, form)
   const delegate = front.delegates.find(client.client_id)

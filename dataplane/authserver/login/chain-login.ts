@@ -106,10 +106,10 @@ export class ChainLogin implements Login {
     this.#options = options
   }
 
-  begin({ uid, subject, maxAge }: PendingAuthorization, browser: Browser): Promise<LoginStep> {
+  begin({ uid, subject, maxAge, trace }: PendingAuthorization, browser: Browser): Promise<LoginStep> {
     const course = { purpose: 'authorize', uid, providers: this.#required() } as const
     const conditions = { ...(subject !== undefined && { subject }), ...(maxAge !== undefined && { maxAge }) }
-    return this.pass({ ...course, ...conditions }, browser)
+    return this.pass({ ...course, ...conditions, ...(trace !== undefined && { trace }) }, browser)
   }
 
   async pass(course: Course, { id }: Browser): Promise<LoginStep> {
@@ -132,7 +132,8 @@ export class ChainLogin implements Login {
     if (state === null || (!parameters.has('code') && !parameters.has('error'))) return { kind: 'refused' }
     const underway = await this.#take(state)
     if (underway === undefined) return { kind: 'refused' }
-    onFound?.({ purpose: underway.purpose, uid: underway.uid, provider: underway.upstream })
+    const { purpose, uid, upstream: provider, trace } = underway
+    onFound?.({ purpose, uid, provider, ...(trace !== undefined && { trace }) })
     const login = underway.soFar?.login ?? secret()
     try {
       // Somebody else's browser: who began this login is not who ends it (RFC 9700 section 4.7).

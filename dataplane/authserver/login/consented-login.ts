@@ -100,8 +100,9 @@ export function consentedLogin({ login, store, keyed, loginS, forgetTokens }: Co
       if (question === undefined || browser === undefined) return { kind: 'refused' }
       if (!keyed().matches('browser', browser.id, question.browser)) return { kind: 'refused' }
       const { authorization } = question
-      onFound?.({ purpose: 'authorize', uid: authorization.uid })
-      if (!isAllowed) return { kind: 'failed', purpose: 'authorize', uid: authorization.uid, error: 'access_denied' }
+      const { uid, trace } = authorization
+      onFound?.({ purpose: 'authorize', uid, ...(trace !== undefined && { trace }) })
+      if (!isAllowed) return { kind: 'failed', purpose: 'authorize', uid, error: 'access_denied' }
       return goOn(authorization, browser)
     },
     async callback(parameters, browser, onFound) {

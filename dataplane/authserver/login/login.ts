@@ -13,6 +13,8 @@ export interface PendingAuthorization {
   readonly maxAge?: number
   /** The user is asked whatever was allowed before (`prompt=consent`). */
   readonly isAskedAnew?: boolean
+  /** Trace context (W3C) of the request, where that is traced. */
+  readonly trace?: string
 }
 
 /** Who has logged in. */
@@ -40,6 +42,8 @@ export interface Course {
   readonly subject?: string
   /** How long ago the user may have logged in at them, in seconds; 0: anew. */
   readonly maxAge?: number
+  /** Trace context of the request that it was begun by, where that is traced. */
+  readonly trace?: string
 }
 
 /** What comes next in a login. */
@@ -77,7 +81,7 @@ export type LoginStep =
 export type LoginError = 'access_denied' | 'server_error' | 'other_user' | 'stale_login'
 
 /** Where somebody has come back to in a login. */
-export interface Waypoint extends Pick<Course, 'purpose' | 'uid'> {
+export interface Waypoint extends Pick<Course, 'purpose' | 'uid' | 'trace'> {
   /** Name of the provider that they come from; absent: from the page that asks for consent. */
   readonly provider?: string
 }

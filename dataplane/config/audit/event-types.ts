@@ -52,6 +52,7 @@ const WORKFLOW_EVENTS = [
 
 const AUTH_SERVER_EVENTS = [
   'oauth_registration',
+  'oauth_authorization',
   'oauth_consent',
   'oauth_provider_login',
   'oauth_login',
@@ -62,6 +63,7 @@ const AUTH_SERVER_EVENTS = [
   'oauth_token_exchange',
   'oauth_assertion',
   'oauth_token_revocation',
+  'oauth_introspection',
   'account_sign_in',
   'account_sign_out',
   'account_unlink',

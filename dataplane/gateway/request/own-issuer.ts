@@ -8,6 +8,7 @@ import type { AuthServerStatus } from '../../config/status.ts'
 import { noUpstreamTokens, storedUpstreamTokens, type UpstreamTokens } from '../../credentials/index.ts'
 import type { LocalIssuer } from '../../identity/index.ts'
 import { PublicError } from '../../server/errors.ts'
+import type { Observe } from '../../telemetry/observe.ts'
 import { type ClientAddressOf, peerAddress } from './client-address.ts'
 
 /** A request that was under way when another configuration came is over by then. */
@@ -16,6 +17,7 @@ const LONGEST_REQUEST_MS = 30_000
 interface OwnIssuerOptions {
   readonly log: Logger
   readonly audit: Auditing
+  readonly observe: Observe
   /** Memory that this process may take, in bytes, where it is limited. */
   readonly memoryBytes: number | undefined
   /** In place of those that users get here at login; for tests. */
@@ -32,6 +34,7 @@ export class OwnIssuer {
   readonly #log: Logger
   readonly #audit: Auditing
   readonly #memoryBytes: number | undefined
+  readonly #observe: Observe
   readonly #hasOthers: boolean
   #addressOf: ClientAddressOf = peerAddress
   #key = ''
@@ -42,10 +45,11 @@ export class OwnIssuer {
   /** Servers that are about to be closed. */
   readonly #retiring = new Set<Promise<void>>()
 
-  constructor({ log, audit, memoryBytes, upstreamTokens }: OwnIssuerOptions) {
+  constructor({ log, audit, observe, memoryBytes, upstreamTokens }: OwnIssuerOptions) {
     this.#log = log
     this.#audit = audit
     this.#memoryBytes = memoryBytes
+    this.#observe = observe
     this.#hasOthers = upstreamTokens !== undefined
     this.upstreamTokens = upstreamTokens ?? this.#ownTokens()
   }
@@ -68,7 +72,7 @@ export class OwnIssuer {
     this.#loading = undefined
     if (authServer !== undefined) {
       const log = this.#log
-      const shared = { audit: this.#audit, log, memoryBytes: this.#memoryBytes }
+      const shared = { audit: this.#audit, observe: this.#observe, log, memoryBytes: this.#memoryBytes }
       const options = { config: authServer, directory, workload, own, ...shared }
       const loading = load(before, { ...options, addressOf: (request) => this.#addressOf(request) })
       this.#loading = loading

@@ -9,6 +9,7 @@ const BOUNDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
 /** Those that the semantic conventions for databases advise. */
 const STORE_BOUNDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10]
 const BACKEND = 'portico.backend'
+const PROVIDER = 'portico.provider'
 const WORKFLOW = 'portico.workflow'
 const TOOL = 'gen_ai.tool.name'
 const ERROR = 'error.type'
@@ -42,6 +43,17 @@ const requests: Readonly<Record<Role, Measure>> = {
 type Measured = Exclude<Operation['kind'], 'inner-call'>
 
 const others: Readonly<Record<Exclude<Measured, 'request'>, Measure>> = {
+  'auth-request': {
+    metric: 'portico.auth_server.request.duration',
+    description: 'Duration of a request to the authorization server.',
+    label: 'portico.operation',
+  },
+  provider: {
+    metric: 'portico.provider.duration',
+    description: 'Duration of what an identity provider is asked.',
+    label: 'portico.operation',
+    of: PROVIDER,
+  },
   step: {
     metric: 'portico.workflow.step.duration',
     description: 'Duration of a step of a composite tool.',

@@ -48,6 +48,8 @@ const LONGEST_VALUE = 256
 
 const kinds: Readonly<Record<Operation['kind'], SpanKind>> = {
   request: SpanKind.SERVER,
+  'auth-request': SpanKind.SERVER,
+  provider: SpanKind.CLIENT,
   'inner-call': SpanKind.INTERNAL,
   step: SpanKind.INTERNAL,
   'backend-call': SpanKind.CLIENT,
@@ -120,6 +122,12 @@ export class Spans {
     const context = trace.setSpanContext(ROOT_CONTEXT, parent.spanContext())
     const attributes = attributesOf(details, this.#older)
     this.#tracer.startSpan(name, { startTime: from, attributes }, context).end(to)
+  }
+
+  /** Links a span to that of a trace context of our own making. */
+  link(span: Span, traceparent: string): void {
+    const context = parseTraceParent(traceparent)
+    if (context !== null) span.addLink({ context })
   }
 
   /** `name`: what the span is called in the end, where that is another name than in the beginning. */

@@ -195,6 +195,23 @@ test('a consent that is refused, and one that is answered elsewhere', async () =
   await told('oauth_consent failure invalid_request')
 })
 
+test('a request that is refused before its user is asked is told of, with the client that it names', async () => {
+  const answered = await client.authorize({ scope: 'a-query', resource: server.resource })
+  assert.is(answered.get('error'), 'invalid_scope')
+  const withoutChallenge = await client.authorize({ code_challenge: undefined, resource: server.resource })
+  assert.is(withoutChallenge.get('error'), 'invalid_request')
+  for (const changes of [{ client_id: 'nobody' }, { redirect_uri: 'https://evil.example/?a-query' }])
+    assert.is((await client.agent.get(client.authorizeUrl(changes))).status, 400)
+  const [refused, , unknown, elsewhere] = await told(
+    'oauth_authorization denied invalid_scope',
+    'oauth_authorization failure invalid_request',
+    'oauth_authorization failure invalid_request',
+    'oauth_authorization failure invalid_request',
+  )
+  assert.equal([refused?.client, refused?.subject], [{ id: client.id }, undefined])
+  assert.equal([unknown?.client, elsewhere?.client], [{ id: 'nobody' }, { id: client.id }])
+})
+
 test('a login that fails at the provider, and an answer of a provider to nobody', async () => {
   server.upstream.user = undefined
   for (const at of [server, server.upstream]) client.agent.forget(new URL(at.issuer).host)
@@ -258,6 +275,31 @@ test('a revocation says what has ended; a client that is not known is told of by
   assert.ok(ended?.subject?.id)
   assert.equal([targetOf(nothing), nothing?.subject], [{ ended: 'nothing' }, undefined])
   assert.equal(unknown?.client, { id: 'nobody' })
+})
+
+test('who asks about a token is told of, with whom it is about where they learn that', async () => {
+  const { access_token } = await login()
+  await told(...LOGIN, 'oauth_token_issue success')
+  const other = await TestClient.register(server.issuer, { client_name: 'Other' })
+  await told('oauth_registration success')
+  const introspect = async (by: TestClient, id = by.id) => {
+    const response = await by.post('introspect', { client_id: id, token: access_token })
+    return ((await response.json()) as { readonly active?: boolean }).active
+  }
+  assert.equal(
+    [await introspect(client), await introspect(other), await introspect(other, 'nobody')],
+    [true, false, undefined],
+  )
+  const [own, foreign] = await told(
+    'oauth_introspection success',
+    'oauth_introspection success',
+    'oauth_introspection denied invalid_client',
+  )
+  assert.equal([own?.subject?.id, targetOf(own)], [decodeJwt(access_token).sub, { active: 'true' }])
+  assert.equal(
+    [foreign?.client, foreign?.subject, targetOf(foreign)],
+    [{ id: other.id }, undefined, { active: 'false' }],
+  )
 })
 
 test('an exchange tells for whom who acts; one that is refused, for whom', async () => {

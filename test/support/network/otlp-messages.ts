@@ -19,6 +19,7 @@ const span: Fields = {
   7: ['start', 'fixed64'],
   8: ['end', 'fixed64'],
   9: ['attributes', attribute, 'repeated'],
+  13: ['links', { 1: ['traceId', 'bytes'], 2: ['spanId', 'bytes'] }, 'repeated'],
   15: ['status', { 2: ['message', 'text'], 3: ['code', 'varint'] }],
 }
 const traces: Fields = {

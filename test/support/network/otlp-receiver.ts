@@ -14,6 +14,8 @@ export interface ReceivedSpan {
   readonly kind: number
   readonly failed: boolean
   readonly ms: number
+  /** Ids of the spans that it goes on from. */
+  readonly links: readonly string[]
   readonly attributes: Record<string, unknown>
   readonly resource: Record<string, unknown>
 }
@@ -113,6 +115,7 @@ const spansOf = ({ resources }: Decoded): ReceivedSpan[] =>
           kind: span.kind,
           failed: span.status?.code === 2,
           ms: (span.end - span.start) / 1e6,
+          links: (span.links ?? []).map((link: Decoded) => link.spanId),
           attributes: plain(span.attributes),
           resource: plain(resource.attributes),
         }),

@@ -3,22 +3,24 @@ import { redirectUriOf, type UpstreamProviderConfig } from '../../../config/auth
 import { oauth2Upstream } from './oauth2-upstream.ts'
 import { oidcUpstream } from './oidc-upstream.ts'
 import type { RegistrationStore } from './registered-client.ts'
-import { type WatchedUpstream, watchedUpstream } from './watched-upstream.ts'
+import { type ObserveProvider, type WatchedUpstream, watchedUpstream } from './watched-upstream.ts'
 
 /** The providers of a configuration, in its order. Nothing is asked of them yet. */
 export const openUpstreams = (
   { issuer, upstreamProviders }: AuthServerConfig,
   directory: string,
-  registrations: RegistrationStore,
+  { observe, ...registrations }: RegistrationStore & { readonly observe: ObserveProvider },
 ): readonly WatchedUpstream[] =>
   upstreamProviders.map((provider) => {
     const { name, oidcConfig: oidc, oauth2Config: oauth2 } = provider
     const redirectUri = redirectUriOf(issuer, provider)
-    if (oidc !== undefined) return watchedUpstream(oidcUpstream({ name, config: oidc, directory, redirectUri }))
+    if (oidc !== undefined)
+      return watchedUpstream(oidcUpstream({ name, config: oidc, directory, redirectUri }), observe)
     if (oauth2 === undefined) throw new Error(`the provider ${name} is described by nothing`)
     const own = originsOf(provider)
     const others = upstreamProviders.flatMap(originsOf).filter((origin) => !own.includes(origin))
-    return watchedUpstream(oauth2Upstream({ name, config: oauth2, directory, redirectUri, others, registrations }))
+    const options = { name, config: oauth2, directory, redirectUri, others, registrations }
+    return watchedUpstream(oauth2Upstream(options), observe)
   })
 
 const originsOf = ({ oidcConfig, oauth2Config }: UpstreamProviderConfig): readonly string[] =>

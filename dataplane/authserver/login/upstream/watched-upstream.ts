@@ -1,3 +1,4 @@
+import type { Observation, Operation } from '../../../telemetry/observe.ts'
 import { type Upstream, UpstreamDenied } from './upstream.ts'
 
 /** How a provider stands, as far as logins and refreshes have shown it here. Times are RFC 3339. */
@@ -14,19 +15,35 @@ export interface WatchedUpstream extends Upstream {
   readonly state: UpstreamState
 }
 
-/** Notes how a provider answers. A person or provider that says no has answered. */
-export function watchedUpstream(upstream: Upstream): WatchedUpstream {
+/** Begins to measure what a provider is asked. */
+export type ObserveProvider = (operation: Operation) => Observation
+
+/** Notes how a provider answers, which is measured. A person or provider that says no has answered. */
+export function watchedUpstream(upstream: Upstream, observe: ObserveProvider): WatchedUpstream {
   let lastSuccess: UpstreamState['lastSuccess'] = null
   let lastError: UpstreamState['lastError'] = null
 
-  async function watched<T>(pending: Promise<T>): Promise<T> {
+  const attributes = { 'portico.provider': upstream.name }
+  const operations = {
+    prepare: { kind: 'provider', name: 'prepare', attributes },
+    exchange: { kind: 'provider', name: 'exchange', attributes },
+    refresh: { kind: 'provider', name: 'refresh', attributes },
+  } as const
+
+  async function watched<T>(operation: keyof typeof operations, ask: () => Promise<T>): Promise<T> {
+    const observed = observe(operations[operation])
     try {
-      const answer = await pending
-      noteSuccess()
+      const answer = await ask()
+      observed.end({ result: 'ok' })
+      // Where to send browsers may be known without asking it.
+      if (operation !== 'prepare') noteSuccess()
       return answer
     } catch (error) {
-      if (error instanceof UpstreamDenied) noteSuccess()
-      else lastError = { code: codeOf(error), at: new Date().toISOString() }
+      const isDenied = error instanceof UpstreamDenied
+      const code = isDenied ? 'access_denied' : codeOf(error)
+      observed.end({ result: isDenied ? 'denied' : 'error', code })
+      if (isDenied) noteSuccess()
+      else lastError = { code, at: new Date().toISOString() }
       throw error
     }
   }
@@ -41,16 +58,9 @@ export function watchedUpstream(upstream: Upstream): WatchedUpstream {
     get state() {
       return { name: upstream.name, lastSuccess, lastError }
     },
-    authorizationUrl: async (checks, maxAge) => {
-      try {
-        return await upstream.authorizationUrl(checks, maxAge)
-      } catch (error) {
-        lastError = { code: codeOf(error), at: new Date().toISOString() }
-        throw error
-      }
-    },
-    exchange: (callback, checks) => watched(upstream.exchange(callback, checks)),
-    refresh: (token) => watched(upstream.refresh(token)),
+    authorizationUrl: (checks, maxAge) => watched('prepare', () => upstream.authorizationUrl(checks, maxAge)),
+    exchange: (callback, checks) => watched('exchange', () => upstream.exchange(callback, checks)),
+    refresh: (token) => watched('refresh', () => upstream.refresh(token)),
     close: () => upstream.close(),
   }
 }

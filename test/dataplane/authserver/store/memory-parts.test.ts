@@ -5,6 +5,7 @@ import * as assert from 'uvu/assert'
 import { noAudit } from '../../../../dataplane/audit/event.ts'
 import { createAuthServer } from '../../../../dataplane/authserver/index.ts'
 import { memoryParts } from '../../../../dataplane/authserver/store/memory-parts.ts'
+import { observeNothing } from '../../../../dataplane/telemetry/observe.ts'
 import { temporaryFolder } from '../../../support/folder.ts'
 
 const MIB = 1024 * 1024
@@ -44,6 +45,7 @@ async function kept(memoryBytes: number | undefined): Promise<readonly number[]>
     memoryBytes,
     addressOf: () => undefined,
     audit: noAudit,
+    observe: observeNothing,
     log: pino({ level: 'silent' }),
   })
   const { store, tokens } = server.ground
