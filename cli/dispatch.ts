@@ -3,7 +3,7 @@ import { type Command, helpOf, type Io, readArguments, UsageError } from './comm
 
 /** One file a command, loaded when it is called: a gateway's process holds nothing of the operator. */
 const commands: Readonly<Record<string, { readonly summary: string; load(): Promise<{ command: Command }> }>> = {
-  run: { summary: 'runs manifests on this machine, without a cluster', load: () => import('./run.ts') },
+  run: { summary: 'runs manifests on this machine, without a cluster', load: () => import('./run/index.ts') },
   serve: { summary: 'serves one gateway or registry from its config file', load: () => import('./serve.ts') },
   render: { summary: 'prints what manifests become in a cluster, as YAML', load: () => import('./render.ts') },
   validate: { summary: 'checks manifests: schema, rules, references', load: () => import('./validate.ts') },

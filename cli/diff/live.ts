@@ -2,38 +2,21 @@ import { apiVersionOf, kinds, VERSION } from '../../crds/index.ts'
 import type { CoreObject, Manifest } from '../../operator/cluster/files/index.ts'
 import { type ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
 import { childKinds } from '../../operator/cluster/kubernetes/child-kinds.ts'
-import { type Resource, apiVersionOf as versionOf } from '../../operator/cluster/kubernetes/resource.ts'
+import { listServed } from '../../operator/cluster/kubernetes/list-all.ts'
+import type { Resource } from '../../operator/cluster/kubernetes/resource.ts'
 import { createWorld, type KubernetesObject, type World } from '../../operator/model/index.ts'
 
-const PAGE = 500
 const SECRETS: Resource = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
 const CONFIG_MAPS: Resource = { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' }
 
 type Content = KubernetesObject & { readonly data?: Record<string, string> }
-
-/** All pages of a list; none where the cluster has no such kind. */
-async function all(api: ApiServer, resource: Resource, namespace: string, labelSelector?: string) {
-  const objects: KubernetesObject[] = []
-  let token: string | undefined
-  try {
-    do {
-      const query = { limit: PAGE, continue: token, labelSelector }
-      const { metadata, items } = await api.list(resource, namespace, { query })
-      for (const item of items ?? []) objects.push({ ...item, apiVersion: versionOf(resource), kind: resource.kind })
-      token = metadata.continue
-    } while (token)
-  } catch (error) {
-    if (!isNotFound(error)) throw error
-  }
-  return objects
-}
 
 /** Objects of our kinds in some namespaces. */
 export async function liveObjects(api: ApiServer, group: string, namespaces: readonly string[]) {
   const found: KubernetesObject[] = []
   for (const namespace of namespaces)
     for (const { kind, plural } of Object.values(kinds))
-      found.push(...(await all(api, { group, version: VERSION, plural, kind }, namespace)))
+      found.push(...(await listServed(api, { group, version: VERSION, plural, kind }, { namespace })))
   return found
 }
 
@@ -42,7 +25,9 @@ export async function liveChildren(api: ApiServer, namespaces: readonly string[]
   const found: KubernetesObject[] = []
   for (const namespace of namespaces)
     for (const resource of childKinds)
-      found.push(...(await all(api, resource, namespace, 'app.kubernetes.io/managed-by=portico')))
+      found.push(
+        ...(await listServed(api, resource, { namespace, labelSelector: 'app.kubernetes.io/managed-by=portico' })),
+      )
   return found
 }
 

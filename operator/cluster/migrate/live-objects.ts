@@ -1,8 +1,8 @@
 import { kindNamed } from '../../../crds/index.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import type { ApiServer } from '../kubernetes/api-server.ts'
+import { listAll } from '../kubernetes/list-all.ts'
 
-const PAGE = 200
 const LAST_APPLIED = 'kubectl.kubernetes.io/last-applied-configuration'
 
 interface ResourceList {
@@ -32,19 +32,14 @@ function desired({ apiVersion, kind, metadata, spec }: KubernetesObject): Kubern
  * @param namespace only this one; absent: all
  */
 export async function liveObjects(api: ApiServer, group: string, namespace?: string): Promise<KubernetesObject[]> {
-  const found = await api.request<{ preferredVersion: { version: string } }>('GET', `/apis/${group}`)
-  const { version } = found.preferredVersion
+  const discovered = await api.request<{ preferredVersion: { version: string } }>('GET', `/apis/${group}`)
+  const { version } = discovered.preferredVersion
   const { resources } = await api.request<ResourceList>('GET', `/apis/${group}/${version}`)
   const objects: KubernetesObject[] = []
   for (const { name: plural, kind } of resources) {
     if (plural.includes('/')) continue
-    const resource = { group, version, plural, kind }
-    let token: string | undefined
-    do {
-      const { metadata, items } = await api.list(resource, namespace, { query: { limit: PAGE, continue: token } })
-      for (const item of items ?? []) objects.push(desired({ ...item, apiVersion: `${group}/${version}`, kind }))
-      token = metadata.continue
-    } while (token)
+    const found = await listAll(api, { group, version, plural, kind }, { namespace })
+    objects.push(...found.map(desired))
   }
   // Configs before what refers to them, so that nothing waits when they are applied in this order.
   const rank = ({ kind }: KubernetesObject) => (kindNamed(kind)?.role === 'workload' ? 1 : 0)

@@ -1,8 +1,14 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { registryFile, registryFolder, runRegistry, server, type TestRegistry } from '../support/registry/registry.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
-import { manifest, yaml } from './support/manifests.ts'
+import {
+  registryFile,
+  registryFolder,
+  runRegistry,
+  server,
+  type TestRegistry,
+} from '../../support/registry/registry.ts'
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
+import { manifest, yaml } from '../support/manifests.ts'
 import {
   eventually,
   installOperator,
@@ -10,8 +16,8 @@ import {
   type OperatorProcess,
   operatorKubeconfig,
   startOperator,
-} from './support/operator-process.ts'
-import { givePodAddress, type PodAddress } from './support/pod-address.ts'
+} from '../support/operator-process.ts'
+import { givePodAddress, type PodAddress } from '../support/pod-address.ts'
 
 let plane: ControlPlane
 let operator: OperatorProcess

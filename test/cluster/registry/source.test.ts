@@ -2,9 +2,9 @@ import { copyFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { eventually } from '../support/eventually.ts'
-import { labels, registryFolder, runRegistry, type TestRegistry } from '../support/registry/registry.ts'
-import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { eventually } from '../../support/eventually.ts'
+import { labels, registryFolder, runRegistry, type TestRegistry } from '../../support/registry/registry.ts'
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
 
 const GROUP = 'portico.dev'
 let plane: ControlPlane

@@ -1,0 +1,40 @@
+import type { KubernetesObject } from '../../model/view.ts'
+import { type ApiServer, isNotFound } from './api-server.ts'
+import { apiVersionOf, type Resource } from './resource.ts'
+
+const PAGE = 500
+
+/** Which objects of a kind. */
+interface Which {
+  /** Absent: all. */
+  readonly namespace?: string | undefined
+  readonly labelSelector?: string
+}
+
+/** Every object of a kind, by pages, each with kind and apiVersion. Throws an ApiError, 404 where the cluster has no such kind. */
+export async function listAll(
+  api: ApiServer,
+  resource: Resource,
+  { namespace, labelSelector }: Which = {},
+): Promise<KubernetesObject[]> {
+  const objects: KubernetesObject[] = []
+  let token: string | undefined
+  do {
+    const { metadata, items } = await api.list(resource, namespace, {
+      query: { limit: PAGE, continue: token, labelSelector },
+    })
+    for (const item of items ?? []) objects.push({ ...item, apiVersion: apiVersionOf(resource), kind: resource.kind })
+    token = metadata.continue
+  } while (token)
+  return objects
+}
+
+/** The same; none where the cluster has no such kind. */
+export async function listServed(api: ApiServer, resource: Resource, which: Which): Promise<KubernetesObject[]> {
+  try {
+    return await listAll(api, resource, which)
+  } catch (error) {
+    if (isNotFound(error)) return []
+    throw error
+  }
+}
