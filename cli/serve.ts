@@ -31,18 +31,18 @@ const planes: Readonly<
       const level = givenLogLevel(io)
       // Without a log of ours the gateway goes by the level in its configuration.
       const log = level ? { log: createLog({ name: 'gateway', level }) } : {}
-      return serveGateway({ ...options, memoryBytes: containerMemory(), exports: exportTimes(io), ...log })
+      const own = { stateDirectory: stateDirectory(io), memoryBytes: containerMemory(), exports: exportTimes(io) }
+      return serveGateway({ ...options, ...own, ...log })
     },
   },
   registry: {
     listen: ':8080',
     async start(options, io) {
       const { serveRegistry } = await import('../dataplane/registry/index.ts')
-      const stateDirectory = io.env['PORTICO_STATE_DIR'] || '.portico'
       const log = createLog({ name: 'registry', level: logLevel(io) })
       return serveRegistry({
         ...options,
-        stateDirectory,
+        stateDirectory: stateDirectory(io),
         memoryBytes: containerMemory(),
         exports: exportTimes(io),
         log,
@@ -51,6 +51,8 @@ const planes: Readonly<
     },
   },
 }
+
+const stateDirectory = ({ env }: Io) => env['PORTICO_STATE_DIR'] || '.portico'
 
 /** How often telemetry is sent, by the variables that OpenTelemetry has for that; what is no number of milliseconds is passed over. */
 function exportTimes({ env }: Io) {
@@ -112,7 +114,7 @@ export const command: Command = {
   synopsis: 'gateway|registry --config FILE [options]',
   about: `Serves one data plane: a gateway (MCP) or a registry (the catalog). The config file is watched: a change takes
 effect at once and sessions live on; a broken one is refused with every finding while the old one serves.
-PORTICO_STATE_DIR (default .portico) is where a registry keeps its database.`,
+PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and a gateway the vectors of tool search.`,
   options: {
     config: { type: 'string', value: 'FILE', description: 'Configuration (YAML or JSON). Required.' },
     listen: {

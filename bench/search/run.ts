@@ -4,6 +4,7 @@
  * (the tools of `tools/list`, the text of a result); the ratio hardly depends on the estimate. Hit rates are of two kinds
  * of queries: tasks in people's own words (tasks.ts), and for each tool five words of its description that are not in
  * its name, drawn at random, the same in each run.
+ * Searches are by words: hybrid ones would need an embedding model, of which none can be had offline.
  * Usage: run.ts [CATALOG.json …]: catalogs in the registry's format, of which the first 500 entries count.
  */
 

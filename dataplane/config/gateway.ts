@@ -9,6 +9,7 @@ import { authServer } from './auth-server.ts'
 import { credential } from './credential.ts'
 import { authz } from './gateway-authz.ts'
 import { oidc } from './gateway-oidc.ts'
+import { optimizer } from './optimizer.ts'
 import { redisSettings } from './redis.ts'
 import { telemetrySchema } from './telemetry/telemetry.ts'
 import { compositeTools } from './workflow/definition.ts'
@@ -251,12 +252,7 @@ export const gatewayConfigSchema = Type.Object(
       ),
     ),
     rateLimiting: Type.Optional(rateLimiting('gateway')),
-    optimizer: Type.Optional(
-      Type.Object(
-        { maxToolsToReturn: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: 8 })) },
-        { ...strict, description: 'Tool search: `find_tool` and `call_tool` are listed in place of all tools.' },
-      ),
-    ),
+    optimizer: Type.Optional(optimizer),
     timeouts: Type.Optional(
       Type.Object({ default: Type.Optional(duration('gateway', 'Longest wait for a backend.')) }, strict),
     ),

@@ -75,12 +75,30 @@ const rateLimits = Type.Object({
   ),
 })
 
+/** How tools are found by what is meant; counts are of this process since its start. */
+const embeddings = Type.Object({
+  /** Requests of the embedding service, and those of them that gave nothing. */
+  requests: Type.Number(),
+  failures: Type.Number(),
+  /** Searches by words and meaning, and those by words alone because the service could not be had. */
+  hybridSearches: Type.Number(),
+  wordsAlone: Type.Number(),
+  /** Vectors in memory, and whether there are more on disk. */
+  vectors: Type.Number(),
+  vectorBytes: Type.Number(),
+  kept: Type.Enum(['disk', 'memory']),
+  /** What is wrong with the service; null where it has answered. */
+  problem: orNull(Type.String()),
+})
+
 /** Tool search. */
 const toolSearch = Type.Object({
   searches: Type.Number(),
   /** One for each list of tools that somebody sees and has searched of late, and what they take in memory. */
   indexes: Type.Number(),
   indexBytes: Type.Number(),
+  /** Null without an embedding service. */
+  embeddings: orNull(embeddings),
 })
 
 /** A composite tool that is shown; counts are of this process since its start. */

@@ -34,6 +34,8 @@ interface ServeGatewayOptions {
   readonly exports?: ExportTimes | undefined
   /** Memory that this process may take, in bytes, where it is limited; what callers may hold follows from it. */
   readonly memoryBytes?: number | undefined
+  /** Folder for what it keeps on disk; default `.portico`. */
+  readonly stateDirectory?: string
   /** Tokens that upstream providers gave callers at login; absent: those of its own authorization server. */
   readonly upstreamTokens?: UpstreamTokens | undefined
 }
@@ -58,13 +60,13 @@ const ADMIN_GRACE_MS = 1_000
  * won't do is logged, and what was in force stays so.
  */
 export async function serveGateway(options: ServeGatewayOptions): Promise<ServedGateway> {
-  const { configFile, memoryBytes, upstreamTokens } = options
+  const { configFile, memoryBytes, stateDirectory = '.portico', upstreamTokens } = options
   const log = options.log ?? createLog({ name: 'gateway', level: 'info' })
   const measure = () => (gateway === undefined ? { readings: [] } : measureGateway(gateway))
   const reporting = new Reporting(log, { ...options, measure })
   const { observe, audit } = reporting
   const ownIssuer = new OwnIssuer({ log, audit, observe, memoryBytes, upstreamTokens })
-  const own = { version: manifest.version, log, observe, audit, memoryBytes, ownIssuer }
+  const own = { version: manifest.version, log, observe, audit, memoryBytes, stateDirectory, ownIssuer }
   const stop = new AbortController()
   // Listeners come first: what a configuration puts in force names the address that is really listened on.
   let gateway: Gateway | undefined

@@ -5,6 +5,8 @@ import { delimiter, dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { temporaryFolder } from '../support/folder.ts'
+import { postModern } from '../support/gateway/post.ts'
+import { startEmbeddingService } from '../support/network/embedding-service.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -36,6 +38,38 @@ test('the README’s three commands list two tools, find one and call it', async
   } finally {
     portico.signal('SIGTERM')
     await portico.ended()
+    folder[Symbol.dispose]()
+  }
+})
+
+test('with an embedding service, tools are found by what is meant, and it is asked about each of them once', async () => {
+  const service = await startEmbeddingService([['sum', 'arithmetic']])
+  const manifest = (name: string) => readFileSync(join(root, 'samples/tool-search', name), 'utf8')
+  const folder = temporaryFolder({
+    'manifests/everything.yaml': manifest('everything.yaml'),
+    'manifests/gateway.yaml': manifest('gateway.yaml').replace(
+      /^( *)maxToolsToReturn:/m,
+      `$1embeddingService: ${service.url}\n$&`,
+    ),
+  })
+  try {
+    for (const asked of [1, 0]) {
+      const portico = new RunningPortico([`${folder.path}/manifests`, '--state', `${folder.path}/state`])
+      try {
+        const { endpoints } = await portico.ready()
+        const url = endpoints.find(({ kind }) => kind === 'VirtualMCPServer')?.url ?? ''
+        service.seen.length = 0
+        const params = { name: 'find_tool', arguments: { query: 'arithmetic' } }
+        const { json } = await postModern(url, 'tools/call', params)
+        assert.is(json.result.structuredContent.tools[0].name, 'everything_get-sum')
+        assert.is(service.seen.length, 1 + asked)
+      } finally {
+        portico.signal('SIGTERM')
+        await portico.ended()
+      }
+    }
+  } finally {
+    await service.close()
     folder[Symbol.dispose]()
   }
 })

@@ -1,21 +1,22 @@
 import { distinctHeaderKeys } from '../headers.ts'
 import { limits } from '../limits.ts'
-import { choice, decimal, defaulted, duration, integer, map, object, Type, text, url } from '../schema.ts'
+import { secretKeyRef } from '../references.ts'
+import { choice, decimal, defaulted, duration, flag, integer, map, object, Type, text, url } from '../schema.ts'
 
 /** Tool search. */
 export const optimizer = object(
   'Tool search: clients see `find_tool` and `call_tool` in place of all tools.',
   {
     embeddingProvider: defaulted(
-      choice('later', 'Protocol of the embedding service.', ['tei', 'openai'], { default: 'tei' }),
+      choice('gateway', 'Protocol of the embedding service.', ['tei', 'openai'], { default: 'tei' }),
     ),
-    embeddingService: Type.Optional(url('later', 'Embedding service. Absent: full-text search alone.')),
-    embeddingModel: Type.Optional(text('later', 'Model.', { max: limits.name })),
-    embeddingServiceTimeout: defaulted(duration('later', 'Longest wait for it.', { default: '30s' })),
+    embeddingService: Type.Optional(url('gateway', 'Embedding service. Absent: full-text search alone.')),
+    embeddingModel: Type.Optional(text('gateway', 'Model.', { max: limits.name })),
+    embeddingServiceTimeout: defaulted(duration('gateway', 'Longest wait for it.', { default: '30s' })),
     embeddingHeaders: Type.Optional(
       map(
         'Headers of its requests.',
-        text('later', 'The value.', { min: 1, max: limits.headerValue, pattern: '^[^\\x00-\\x1f\\x7f]*$' }),
+        text('gateway', 'The value.', { min: 1, max: limits.headerValue, pattern: '^[^\\x00-\\x1f\\x7f]*$' }),
         {
           max: 32,
           rules: [
@@ -28,11 +29,21 @@ export const optimizer = object(
         },
       ),
     ),
+    embeddingApiKeySecretRef: Type.Optional(secretKeyRef('gateway', 'Its API key, sent as a bearer token.')),
+    embeddingAllowPrivateIP: defaulted(
+      flag('gateway', 'It may be at a private address, as those whose name is that of a Service may without this.', {
+        default: false,
+      }),
+    ),
     maxToolsToReturn: Type.Optional(
       integer('gateway', 'Most tools that a search gives; 8 when left out.', { minimum: 1, maximum: 50 }),
     ),
-    hybridSearchSemanticRatio: Type.Optional(decimal('later', 'Weight of meaning against words, 0 to 1.')),
-    semanticDistanceThreshold: Type.Optional(decimal('later', 'Largest distance of a match, 0 to 2.')),
+    hybridSearchSemanticRatio: Type.Optional(
+      decimal('gateway', 'Weight of meaning against words, 0 to 1; 0.5 when left out.'),
+    ),
+    semanticDistanceThreshold: Type.Optional(
+      decimal('gateway', 'Largest cosine distance of what is found by its meaning, 0 to 2; 1.0 when left out.'),
+    ),
   },
   {
     readBy: 'gateway',

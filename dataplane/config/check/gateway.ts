@@ -11,6 +11,7 @@ import { authzFindings } from './authz.ts'
 import { credentialFindings, credentialHeaders } from './credential.ts'
 import { duplicates } from './duplicates.ts'
 import { issuerFindings } from './issuer.ts'
+import { optimizerFindings } from './optimizer.ts'
 import { passthroughFindings } from './passthrough.ts'
 import { rateLimitFindings } from './rate-limits.ts'
 import { redisFindings } from './redis.ts'
@@ -42,6 +43,7 @@ export function checkGateway(config: GatewayConfig): readonly Finding[] {
     ...passthroughFindings(passthroughHeaders ?? [], '/passthroughHeaders'),
     ...(sessionStorage?.redis === undefined ? [] : redisFindings(sessionStorage.redis, '/sessionStorage/redis')),
     ...rateLimitFindings(rateLimiting, '/rateLimiting'),
+    ...optimizerFindings(config.optimizer, '/optimizer'),
     ...failureFindings(config),
     ...telemetryFindings(config.telemetry, '/telemetry'),
     ...auditFindings(config.audit, gatewayEvents),

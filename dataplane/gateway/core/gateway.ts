@@ -51,6 +51,8 @@ interface GatewayOptions {
   readonly audit: Auditing
   /** Memory that this process may take; absent: what is rendered for a gateway's container. */
   readonly memoryBytes?: number | undefined
+  /** Folder for what it keeps on disk. */
+  readonly stateDirectory: string
   /** Its own authorization server, where it has one. */
   readonly ownIssuer: OwnIssuer
 }
@@ -99,7 +101,7 @@ export class Gateway implements View {
   refused: readonly Finding[] = []
   catalog: Catalog
   promptsAndResources: PromptResourceCatalog
-  readonly #setupOptions: SetupOptions & Pick<GatewayOptions, 'memoryBytes'>
+  readonly #setupOptions: SetupOptions & Pick<GatewayOptions, 'log' | 'memoryBytes' | 'stateDirectory'>
   readonly #retired = new Retired((error) => this.faulted(error, 'closing connections to an issuer'))
   readonly #storage: StorageFollower
   readonly #backends: Backends
@@ -197,7 +199,7 @@ export class Gateway implements View {
   #follow(): void {
     const { config, directory, serverInfo } = this.setup
     this.rateLimits.apply(config.rateLimiting)
-    this.#followSearch(config.optimizer)
+    this.#followSearch(config.optimizer, directory)
     const common = {
       directory,
       defaultTimeout: config.timeouts?.default ?? DEFAULT_TIMEOUT,
@@ -208,12 +210,15 @@ export class Gateway implements View {
     for (const backend of gone) this.#letGo(backend)
   }
 
-  #followSearch(config: GatewayConfig['optimizer']): void {
+  #followSearch(config: GatewayConfig['optimizer'], directory: string): void {
     if (config === undefined) {
       this.search?.close()
       this.search = undefined
-    } else if (this.search === undefined) this.search = new ToolSearch(config, this.#setupOptions.memoryBytes)
-    else this.search.apply(config)
+      return
+    }
+    const onFault = (error: unknown, what: string) => this.faulted(error, what)
+    this.search ??= new ToolSearch({ ...this.#setupOptions, onFault })
+    this.search.apply(config, directory)
   }
 
   #letGo(backend: Backend): void {

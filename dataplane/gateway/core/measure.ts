@@ -1,4 +1,4 @@
-import type { BackendStatus } from '../../config/status.ts'
+import type { BackendStatus, ToolSearchStatus } from '../../config/status.ts'
 import { gauge, type MetricDescription, type Reading } from '../../telemetry/metrics/family.ts'
 import type { Measured } from '../../telemetry/metrics/metrics.ts'
 import type { Decisions } from '../access/decisions.ts'
@@ -30,6 +30,13 @@ const policy: MetricDescription = {
   type: 'counter',
 }
 
+const searches: MetricDescription = {
+  name: 'portico.tool_search.searches',
+  unit: '{search}',
+  description: 'Searches for tools, by how they were made.',
+  type: 'counter',
+}
+
 const healthStates = [
   'healthy',
   'degraded',
@@ -44,7 +51,7 @@ const STATE = 'portico.state'
 
 /** What a gateway knows of itself when its metrics are read. Labels are names of its configuration, and states. */
 export function measureGateway(gateway: Gateway): Measured {
-  const { backends, setup } = gateway
+  const { backends, setup, search } = gateway
   const shown = new Map<Backend, number>()
   for (const { backend } of gateway.catalog.routes.values()) shown.set(backend, (shown.get(backend) ?? 0) + 1)
   return {
@@ -52,6 +59,7 @@ export function measureGateway(gateway: Gateway): Measured {
       ...ofProcess(gateway),
       ...backends.flatMap((backend) => ofBackend(backend, shown.get(backend) ?? 0)),
       ...(setup.judge === undefined ? [] : ofPolicies(setup.judge.decisions)),
+      ...(search === undefined ? [] : ofSearches(search.status)),
     ],
     known: new Map([[BACKEND, new Set(setup.config.backends.map(({ name }) => name))]]),
   }
@@ -97,3 +105,13 @@ const ofPolicies = ({ counts }: Decisions): Reading[] =>
       value: decided[result],
     })),
   )
+
+function ofSearches({ searches: all, embeddings }: ToolSearchStatus): Reading[] {
+  const { hybridSearches = 0, wordsAlone = 0 } = embeddings ?? {}
+  const made = { words: all - hybridSearches - wordsAlone, hybrid: hybridSearches, words_alone: wordsAlone }
+  return Object.entries(made).map(([result, value]) => ({
+    metric: searches,
+    labels: { 'portico.result': result },
+    value,
+  }))
+}

@@ -65,6 +65,7 @@ function problemsOf({
   conflicts,
   storageProblem,
   rateLimits,
+  search,
   auditProblem,
 }: StatusParts): GatewayStatus['problems'] {
   const warningsOf = (code: string, messages: readonly string[]) =>
@@ -76,6 +77,7 @@ function problemsOf({
     ...warningsOf('AppWithheld', catalog.withheldPages),
     ...warningsOf('SessionStorageUnavailable', storageProblem === undefined ? [] : [storageProblem]),
     ...warningsOf('RateLimitsNotKept', rateLimits.problems),
+    ...warningsOf('EmbeddingsUnavailable', search?.problem === undefined ? [] : [search.problem]),
     ...warningsOf('AuditLogUnavailable', auditProblem === undefined ? [] : [auditProblem]),
     ...backends.flatMap(({ name, lists }) =>
       warningsOf(

@@ -1,7 +1,9 @@
+import { hash } from 'node:crypto'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
 import { isObject } from '../../../crds/shared/json.ts'
 import { textsIn } from '../access/subjects.ts'
+import type { Hit } from './hit.ts'
 import { spelledOut, wordQuery } from './words.ts'
 
 /** What of a tool is looked at. */
@@ -12,12 +14,6 @@ interface Indexed {
   readonly arguments: string
 }
 
-/** A tool that was found: its number in the list, and how well it fits; the best has the highest. */
-export interface Hit {
-  readonly tool: number
-  readonly score: number
-}
-
 /** Characters that are looked at of a description, and arguments of a tool. */
 const LONGEST = 4_000
 const MOST_ARGUMENTS = 100
@@ -25,12 +21,16 @@ const MOST_ARGUMENTS = 100
 const TURN_MS = 5
 /** What an empty index takes, and a tool in it beside its text. */
 const INDEX_BYTES = 64 * 1024
-const TOOL_BYTES = 256
+const TOOL_BYTES = 384
+/** Characters of what a tool means: models read the first few hundred words. */
+const LONGEST_MEANING = 2_000
 
 /** A full-text index of a list of tools, in memory. */
 export class ToolIndex {
   /** The tools, as they are listed. */
   readonly tools: readonly string[]
+  /** Of what each of them means: tools with the same one are found by the same vector. */
+  readonly digests: string[] = []
   #bytes = INDEX_BYTES
   readonly #database = new DatabaseSync(':memory:')
   readonly #find: StatementSync
@@ -72,7 +72,9 @@ export class ToolIndex {
         await setImmediate()
         since = performance.now()
       }
-      const { name, title, description, arguments: named } = indexedOf(text)
+      const indexed = indexedOf(text)
+      const { name, title, description, arguments: named } = indexed
+      this.digests.push(hash('sha256', meaningOf(indexed), 'base64url'))
       insert.run(number, spelledOut(name), title, description, named)
       this.#bytes += TOOL_BYTES + text.length + 2 * (name.length + title.length + description.length + named.length)
     }
@@ -82,6 +84,11 @@ export class ToolIndex {
   find(text: string, most: number): readonly Hit[] {
     const query = wordQuery(text)
     return query === undefined ? [] : (this.#find.all(query, most) as unknown as Hit[])
+  }
+
+  /** What a tool is for, in the words by which its meaning is found; empty where it says nothing. */
+  meaningOf(tool: number): string {
+    return meaningOf(indexedOf(this.tools[tool] as string))
   }
 
   close(): void {
@@ -102,6 +109,13 @@ export function indexedOf(text: string): Indexed {
     arguments: isObject(properties) ? argumentsOf(properties) : '',
   }
 }
+
+const meaningOf = ({ name, title, description }: Indexed): string =>
+  [spelledOut(name), title, description]
+    .filter((part) => part !== '')
+    .join('\n')
+    .slice(0, LONGEST_MEANING)
+    .toWellFormed()
 
 const argumentsOf = (properties: Readonly<Record<string, unknown>>): string =>
   Object.keys(properties).slice(0, MOST_ARGUMENTS).map(spelledOut).join(' ').slice(0, LONGEST)

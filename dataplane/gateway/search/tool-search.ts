@@ -1,14 +1,30 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { GatewayConfig } from '../../config/gateway.ts'
+import type { Logger } from 'pino'
+import type { OptimizerConfig } from '../../config/optimizer.ts'
 import type { ToolSearchStatus } from '../../config/status.ts'
+import { Embeddings } from './embedding/embeddings.ts'
+import { fuse, relative } from './fuse.ts'
+import type { Hit } from './hit.ts'
 import type { ToolIndex } from './tool-index.ts'
 
-export type OptimizerConfig = NonNullable<GatewayConfig['optimizer']>
+export interface ToolSearchOptions {
+  readonly log: Logger
+  /** Where vectors are kept on disk. */
+  readonly stateDirectory: string
+  /** Memory of the process. */
+  readonly memoryBytes?: number | undefined
+  /** A fault in what no request waits for. */
+  onFault(error: unknown, what: string): void
+}
 
 const MIB = 1024 * 1024
 const USUAL_MEMORY = 512 * MIB
 const DEFAULT_MOST = 8
+const DEFAULT_RATIO = '0.5'
+const DEFAULT_FURTHEST = '1.0'
+/** What is found in each of two ways, before both are made one. */
+const CANDIDATES = 100
 
 /**
  * Finds tools in lists of them. A list is that which callers see whom policies judge alike, and who have the same
@@ -22,18 +38,32 @@ export class ToolSearch {
   readonly #digests = new WeakMap<Buffer, string>()
   /** Indexes are built one after another. */
   #last: Promise<unknown> = Promise.resolve()
-  #config: OptimizerConfig
+  readonly #options: ToolSearchOptions
+  #config: OptimizerConfig = {}
+  #embeddings: Embeddings | undefined
+  /** What is configured for them, as text. */
+  #embeddingKey = ''
   #searches = 0
+  #hybrid = 0
+  #wordsAlone = 0
 
-  constructor(config: OptimizerConfig, memoryBytes = USUAL_MEMORY) {
-    this.#config = config
-    this.#mostBytes = Math.max(memoryBytes / 16, 16 * MIB)
+  constructor(options: ToolSearchOptions) {
+    this.#options = options
+    this.#mostBytes = Math.max((options.memoryBytes ?? USUAL_MEMORY) / 16, 16 * MIB)
     this.#indexes = new LRUCache({ maxSize: this.#mostBytes, dispose: (index) => index.close() })
   }
 
-  /** Goes on with other settings. */
-  apply(config: OptimizerConfig): void {
+  /** Puts settings in force; their file paths are relative to `directory`. Vectors live on while the service is the same. */
+  apply(config: OptimizerConfig, directory: string): void {
     this.#config = config
+    const key = JSON.stringify([directory, Object.entries(config).filter(([name]) => name.startsWith('embedding'))])
+    if (key === this.#embeddingKey) return
+    this.#embeddingKey = key
+    this.#closeEmbeddings()
+    const { embeddingService: service } = config
+    if (service === undefined) return
+    const { stateDirectory, log } = this.#options
+    this.#embeddings = new Embeddings({ service, config, directory, stateDirectory, mostBytes: this.#mostBytes, log })
   }
 
   /** The most tools that a search gives. */
@@ -45,7 +75,24 @@ export class ToolSearch {
   async find(list: Buffer, query: string, most: number): Promise<readonly string[]> {
     this.#searches++
     const index = await this.#indexOf(list)
-    return index.find(query, most).map(({ tool }) => index.tools[tool] as string)
+    return (await this.#ranked(index, query, most)).map((tool) => index.tools[tool] as string)
+  }
+
+  /** The best of those that are found by their words, and by what they mean. */
+  async #ranked(index: ToolIndex, query: string, most: number): Promise<readonly number[]> {
+    const { hybridSearchSemanticRatio = DEFAULT_RATIO, semanticDistanceThreshold = DEFAULT_FURTHEST } = this.#config
+    const weight = Number(hybridSearchSemanticRatio)
+    const words = index.find(query, CANDIDATES)
+    if (this.#embeddings === undefined || weight === 0 || query.trim() === '') return numbersOf(words, most)
+    const furthest = Number(semanticDistanceThreshold)
+    const meant = await this.#embeddings.closest(index, query, { most: CANDIDATES, furthest })
+    if (meant === undefined) {
+      this.#wordsAlone++
+      return numbersOf(words, most)
+    }
+    this.#hybrid++
+    const byWords = { hits: relative(words), weight: 1 - weight }
+    return fuse([byWords, { hits: meant, weight }], most)
   }
 
   async #indexOf(list: Buffer): Promise<ToolIndex> {
@@ -81,10 +128,32 @@ export class ToolSearch {
   }
 
   get status(): ToolSearchStatus {
-    return { searches: this.#searches, indexes: this.#indexes.size, indexBytes: this.#indexes.calculatedSize }
+    const { calculatedSize, size } = this.#indexes
+    return { searches: this.#searches, indexes: size, indexBytes: calculatedSize, embeddings: this.#embeddingStatus() }
+  }
+
+  /** What people should know of, though it serves. */
+  get problem(): string | undefined {
+    return this.#embeddings?.problem
+  }
+
+  #embeddingStatus(): ToolSearchStatus['embeddings'] {
+    if (this.#embeddings === undefined) return null
+    const { status, problem = null } = this.#embeddings
+    return { ...status, hybridSearches: this.#hybrid, wordsAlone: this.#wordsAlone, problem }
+  }
+
+  #closeEmbeddings(): void {
+    this.#embeddings
+      ?.close()
+      .catch((error) => this.#options.onFault(error, 'closing connections to the embedding service'))
+    this.#embeddings = undefined
   }
 
   close(): void {
+    this.#closeEmbeddings()
     this.#indexes.clear()
   }
 }
+
+const numbersOf = (hits: readonly Hit[], most: number): readonly number[] => hits.slice(0, most).map(({ tool }) => tool)

@@ -4,6 +4,7 @@ import type { Workload } from '../../render/object/names.ts'
 import { dataPlaneContainer } from '../../render/pod/containers.ts'
 import { ownEnvironment, type PodSettings } from '../../render/pod/pod-settings.ts'
 import { type Resources, resourceDefaults } from '../../render/pod/resources.ts'
+import { STATE_VOLUME, stateEnvironment, stateMount } from '../../render/pod/state.ts'
 import type { ReconcileContext } from '../outcome/plan.ts'
 import type { Problems } from '../outcome/problems.ts'
 import type { Assembly } from './proxy.ts'
@@ -23,6 +24,9 @@ interface GatewayPods {
   readonly problems: Problems
 }
 
+/** Room for the vectors of tool search: twice what their file takes. */
+const VECTORS_VOLUME = { name: STATE_VOLUME, emptyDir: { sizeLimit: '256Mi' } }
+
 /** The children of a gateway in pods of its own: a VirtualMCPServer's, or a proxy's before a remote server. */
 export function renderGatewayPods(
   object: GatewayWorkload,
@@ -31,15 +35,17 @@ export function renderGatewayPods(
   context: ReconcileContext,
 ): Rendered {
   const { spec } = object
+  const { mounts } = assembly
   const config = renderConfig(object, context.group, 'gateway', assembly.config)
+  const keepsVectors = assembly.config.optimizer?.embeddingService !== undefined
   const container = dataPlaneContainer({
     container: name,
     role: 'gateway',
     image: context.image,
     listeners: gatewayListeners,
     resources: containerResources(spec.resources, resourceDefaults.gateway, problems),
-    env: ownEnvironment(spec),
-    volumeMounts: assembly.mounts.volumeMounts(),
+    env: ownEnvironment(spec, keepsVectors ? stateEnvironment : []),
+    volumeMounts: [...mounts.volumeMounts(), ...(keepsVectors ? [stateMount] : [])],
     sidecar: false,
   })
   const children = renderChildren(
@@ -49,7 +55,7 @@ export function renderGatewayPods(
       configMap: config.configMap,
       listeners: gatewayListeners,
       service,
-      pod: { containers: [container], volumes: assembly.mounts.volumes() },
+      pod: { containers: [container], volumes: [...mounts.volumes(), ...(keepsVectors ? [VECTORS_VOLUME] : [])] },
       shape: 'rolling',
       replicas: spec.replicas,
     },

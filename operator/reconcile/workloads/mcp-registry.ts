@@ -17,6 +17,7 @@ import { dataPlaneContainer } from '../../render/pod/containers.ts'
 import { type Mounts, startMounts } from '../../render/pod/mounts.ts'
 import { ownEnvironment } from '../../render/pod/pod-settings.ts'
 import { resourceDefaults } from '../../render/pod/resources.ts'
+import { STATE_PATH, STATE_VOLUME, stateEnvironment, stateMount } from '../../render/pod/state.ts'
 import { registryRights } from '../../render/rights/registry-rights.ts'
 import { headerSecrets, telemetrySettings } from '../configs/telemetry-settings.ts'
 import type { Conditions } from '../outcome/conditions.ts'
@@ -35,8 +36,6 @@ import { checkName, containerResources, noteFindings, renderChildren } from '../
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 
 /** Where the SQLite file is; standalone has a folder of its own for it. */
-const STATE_PATH = '/var/lib/portico'
-const STATE_VOLUME = 'portico-state'
 
 /** Kinds that a Kubernetes source reads. */
 const EXPORTED_KINDS = [mcpServer, mcpRemoteProxy, virtualMcpServer, mcpServerEntry]
@@ -196,8 +195,8 @@ function renderRegistry(
     image: context.image,
     listeners: registryListeners,
     resources: containerResources(spec.resources, resourceDefaults.registry, problems),
-    env: ownEnvironment(spec, [{ name: 'PORTICO_STATE_DIR', value: STATE_PATH }]),
-    volumeMounts: [...mounts.volumeMounts(), { name: STATE_VOLUME, mountPath: STATE_PATH }, ...extra.volumeMounts],
+    env: ownEnvironment(spec, stateEnvironment),
+    volumeMounts: [...mounts.volumeMounts(), stateMount, ...extra.volumeMounts],
     sidecar: false,
   })
   const { displayName, storage } = spec

@@ -94,6 +94,13 @@ function authServerOf(
   return { authServer: authServerSettings(authServerConfig, place, resolver, mounts) }
 }
 
+/** Parts of the configuration that have the shape of a part of the object. */
+const PLACES = {
+  '/authServer': AUTH_SERVER,
+  '/audit': '/spec/config/audit',
+  '/optimizer': '/spec/config/optimizer',
+}
+
 type FailureHandling = NonNullable<NonNullable<GatewaySettings['operational']>['failureHandling']>
 
 function failureHandlingOf(handling: FailureHandling | undefined): Pick<GatewayConfig, 'failureHandling'> {
@@ -152,7 +159,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...passthroughOf(spec),
     ...sessionStorageOf(object, storageOf(spec), resolver, mounts),
     ...rateLimitsOf(spec.config?.rateLimiting),
-    ...optimizerOf(spec.config?.optimizer),
+    ...optimizerOf(spec.config?.optimizer, resolver, mounts),
     ...(compositeTools.served.length === 0 ? {} : { compositeTools: compositeTools.served }),
     ...(timeouts === undefined ? {} : { timeouts: { default: timeouts.default } }),
     ...failureHandlingOf(failureHandling),
@@ -160,8 +167,7 @@ function assemble(object: VirtualMCPServer, resolver: Resolver, context: Reconci
     ...auditOf(spec.config?.audit),
     ...(logLevel === undefined ? {} : { logLevel }),
   }
-  if (problems.none)
-    noteFindings(checkGateway(config), problems, { '/authServer': AUTH_SERVER, '/audit': '/spec/config/audit' })
+  if (problems.none) noteFindings(checkGateway(config), problems, PLACES)
   return {
     config,
     mounts,

@@ -367,7 +367,17 @@ spec:
     name: n
     groupRef: tools
     rateLimiting: ${limiting}
-    optimizer: {maxToolsToReturn: 5}
+    optimizer:
+      maxToolsToReturn: 5
+      embeddingProvider: openai
+      embeddingService: https://embeddings.example.com
+      embeddingModel: m
+      embeddingServiceTimeout: 5s
+      embeddingHeaders: {x-team: a}
+      embeddingApiKeySecretRef: {name: secret, key: key}
+      embeddingAllowPrivateIP: true
+      hybridSearchSemanticRatio: "0.4"
+      semanticDistanceThreshold: "0.9"
     compositeTools: [${workflow('own')}]
     compositeToolRefs: [{name: flow}]
     passthroughHeaders: [x-request]

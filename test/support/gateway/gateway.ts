@@ -57,7 +57,8 @@ export async function startGateway(
   await writeFile(configFile, textOf(config))
   const { log, lines } = keptLog()
   const listeners = { listen, adminListen: '127.0.0.1:0' }
-  const served = await serveGateway({ configFile, ...listeners, log, upstreamTokens, exports: EXPORTS })
+  const stateDirectory = join(directory, 'state')
+  const served = await serveGateway({ configFile, stateDirectory, ...listeners, log, upstreamTokens, exports: EXPORTS })
   return {
     url: `${served.url}/mcp`,
     base: served.url,

@@ -4,8 +4,11 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ToolSearch } from '../../../../dataplane/gateway/search/tool-search.ts'
 import { wordQuery } from '../../../../dataplane/gateway/search/words.ts'
+import { keptLog } from '../../../support/kept-log.ts'
 
 const MIB = 1024 * 1024
+const searchWithin = (memoryBytes: number) =>
+  new ToolSearch({ memoryBytes, log: keptLog().log, stateDirectory: '.portico', onFault: assert.unreachable })
 const listOf = (tools: readonly object[]) => Buffer.from(JSON.stringify({ tools }))
 const nameIn = (text: string) => JSON.parse(text).name
 
@@ -21,7 +24,7 @@ test('a query is words in quotes, so many of them, in a time that grows with its
 })
 
 test('lists by the hundred take no more than there is room for, and are found in all the same', async () => {
-  const search = new ToolSearch({}, 16 * 16 * MIB)
+  const search = searchWithin(16 * 16 * MIB)
   const lists = Array.from({ length: 36 }, (_, list) =>
     listOf(
       Array.from({ length: 100 }, (_, tool) => ({
@@ -41,7 +44,7 @@ test('lists by the hundred take no more than there is room for, and are found in
 })
 
 test('a list that is larger than all the room is searched, and the same list is indexed once for all', async () => {
-  const search = new ToolSearch({}, 16 * MIB)
+  const search = searchWithin(16 * MIB)
   const tools = Array.from({ length: 2000 }, (_, tool) => ({ name: `t${tool}`, description: 'word '.repeat(700) }))
   const text = listOf(tools)
   const copies = Array.from({ length: 20 }, () => Buffer.from(text))
@@ -52,7 +55,7 @@ test('a list that is larger than all the room is searched, and the same list is 
 })
 
 test('tools of any shape are indexed', async () => {
-  const search = new ToolSearch({})
+  const search = searchWithin(512 * MIB)
   const odd: readonly unknown[] = [
     { name: 7, description: [], inputSchema: null },
     { name: 'a', title: {}, inputSchema: { properties: 'x' }, annotations: 'y' },

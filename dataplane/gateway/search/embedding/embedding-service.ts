@@ -1,0 +1,111 @@
+import { resolve } from 'node:path'
+import { parseTimer } from '../../../../crds/shared/duration.ts'
+import { isLoopback } from '../../../config/check/url.ts'
+import type { OptimizerConfig } from '../../../config/optimizer.ts'
+import { type ReadSecretFile, secretFile } from '../../../config/secret-file.ts'
+import { createGuardedFetch, type GuardedFetch } from '../../../net/guarded-fetch.ts'
+import { type Protocol, protocols } from './protocols.ts'
+
+/** The service gave no vectors. Its message repeats nothing of what was sent or answered. */
+export class EmbeddingError extends Error {
+  override readonly name = 'EmbeddingError'
+  /** It is these texts that it does not take: others may well do. */
+  readonly isOfTexts: boolean
+
+  constructor(message: string, { isOfTexts = false, cause }: { isOfTexts?: boolean; cause?: unknown } = {}) {
+    super(message, { cause })
+    this.isOfTexts = isOfTexts
+  }
+}
+
+/** Texts of a request: what services take at least (text-embeddings-inference: `--max-client-batch-size`). */
+export const MOST_TEXTS = 32
+/** Numbers of a vector: twice those of the largest models in use. */
+const MOST_NUMBERS = 8_192
+/** Vectors of a request, at 25 characters a number, and what stands around them. */
+const MAX_BYTES = 8 * 1024 * 1024
+const CONNECTIONS = 4
+const DEFAULT_TIMEOUT = '30s'
+/** Bad request, too large, can't be processed: said of what was sent. */
+const OF_TEXTS: ReadonlySet<number> = new Set([400, 413, 422])
+
+/** A service that makes vectors of texts. File paths of the configuration are relative to `directory`. */
+export class EmbeddingService {
+  /** Longest wait for it, in milliseconds. */
+  readonly timeoutMs: number
+  readonly #protocol: Protocol
+  readonly #url: string
+  readonly #model: string | undefined
+  readonly #headers: Readonly<Record<string, string>>
+  readonly #readKey: ReadSecretFile | undefined
+  readonly #fetch: GuardedFetch
+
+  constructor(service: string, config: OptimizerConfig, directory: string) {
+    const { embeddingProvider = 'tei', embeddingHeaders = {}, embeddingApiKeyFile: keyFile } = config
+    this.timeoutMs = parseTimer(config.embeddingServiceTimeout ?? DEFAULT_TIMEOUT)
+    this.#protocol = protocols[embeddingProvider]
+    this.#url = this.#protocol.url(service)
+    this.#model = config.embeddingModel
+    this.#headers = { ...embeddingHeaders, 'content-type': 'application/json' }
+    this.#readKey = keyFile === undefined ? undefined : secretFile(resolve(directory, keyFile))
+    this.#fetch = createGuardedFetch({
+      allowPrivateIP: config.embeddingAllowPrivateIP,
+      allowLoopback: isLoopback(new URL(service)),
+      maxBytes: MAX_BYTES,
+      timeoutMs: this.timeoutMs,
+      connections: CONNECTIONS,
+    })
+  }
+
+  /**
+   * Vectors of unit length, one for each text (at most `MOST_TEXTS`), all of the same number of numbers. Rejects with an
+   * EmbeddingError.
+   */
+  async embed(texts: readonly string[]): Promise<readonly Float32Array[]> {
+    const { status, text } = await this.#post(JSON.stringify(this.#protocol.body(texts, this.#model)))
+    if (status !== 200) throw new EmbeddingError(`answered HTTP ${status}`, { isOfTexts: OF_TEXTS.has(status) })
+    const vectors = this.#protocol.vectorsIn(parsed(text), texts.length)?.map(unitVector)
+    const numbers = vectors?.[0]?.length
+    if (vectors === undefined || numbers === undefined) throw new EmbeddingError('gave no vectors')
+    for (const vector of vectors)
+      if (vector?.length !== numbers) throw new EmbeddingError('gave vectors that are none, or of unequal length')
+    return vectors as Float32Array[]
+  }
+
+  async #post(body: string) {
+    try {
+      return await this.#fetch(this.#url, { ...this.#headers, ...this.#authorization() }, body)
+    } catch (cause) {
+      const { code, name } = cause as NodeJS.ErrnoException
+      throw new EmbeddingError(`can’t be asked (${code ?? name})`, { cause })
+    }
+  }
+
+  #authorization(): Record<string, string> {
+    return this.#readKey === undefined ? {} : { authorization: `Bearer ${this.#readKey()}` }
+  }
+
+  close(): Promise<void> {
+    return this.#fetch.close()
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** A vector of unit length in the direction of one that was given; undefined where none was. */
+function unitVector(given: unknown): Float32Array | undefined {
+  if (!Array.isArray(given) || given.length > MOST_NUMBERS) return undefined
+  let squares = 0
+  for (const number of given) {
+    if (typeof number !== 'number') return undefined
+    squares += number * number
+  }
+  const length = Math.sqrt(squares)
+  return length > 0 && Number.isFinite(length) ? Float32Array.from(given, (number) => number / length) : undefined
+}

@@ -1,0 +1,195 @@
+import { hash } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { OptimizerConfig } from '../../../config/optimizer.ts'
+import { backoffDelay } from '../../../retry/backoff.ts'
+import type { Hit } from '../hit.ts'
+import type { ToolIndex } from '../tool-index.ts'
+import { closest } from './closest.ts'
+import { EmbeddingError, EmbeddingService, MOST_TEXTS } from './embedding-service.ts'
+import { settledWithin } from './settled-within.ts'
+import { Vectors } from './vectors.ts'
+
+export interface EmbeddingsOptions {
+  /** URL of the service. */
+  readonly service: string
+  readonly config: OptimizerConfig
+  /** Folder of the configuration, to which its file paths are relative. */
+  readonly directory: string
+  /** Where vectors are kept on disk. */
+  readonly stateDirectory: string
+  /** What vectors in memory may take. */
+  readonly mostBytes: number
+  readonly log: Logger
+}
+
+/** Searches that wait for the service at a time; others go by words alone. */
+const MOST_WAITING = 64
+/** Vectors are looked for so long before requests have their turn. */
+const TURN_MS = 5
+/** How long a service that has failed is left alone. */
+const AWAY = { first: 1_000, longest: 60_000 }
+
+/** Finds tools by what is meant, by the vectors that a service makes of texts. */
+export class Embeddings {
+  readonly #service: EmbeddingService
+  readonly #vectors: Vectors
+  readonly #log: Logger
+  /** Before the digests of texts: each model has its own vectors. */
+  readonly #model: string
+  readonly #filling = new Map<ToolIndex, Promise<void>>()
+  /** Lists get their vectors one after another. */
+  #last: Promise<void> = Promise.resolve()
+  #waiting = 0
+  #requests = 0
+  #failures = 0
+  /** Failures since it has last answered. */
+  #inARow = 0
+  #retryAt = 0
+  #problem: string | undefined
+  #isClosed = false
+
+  constructor({ service, config, directory, stateDirectory, mostBytes, log }: EmbeddingsOptions) {
+    this.#service = new EmbeddingService(service, config, directory)
+    this.#vectors = new Vectors(mostBytes, stateDirectory, log)
+    this.#log = log
+    this.#model = hash('sha256', config.embeddingModel ?? service, 'base64url')
+  }
+
+  /**
+   * The tools of an index that are closest to what a query means, the closest first, at most so many and none beyond a
+   * cosine distance. Undefined where the service can't say. It waits for the service as long as is configured: tools that
+   * have no vectors by then are not among them.
+   */
+  async closest(
+    index: ToolIndex,
+    query: string,
+    bounds: { readonly most: number; readonly furthest: number },
+  ): Promise<readonly Hit[] | undefined> {
+    if (this.#waiting === MOST_WAITING) return undefined
+    this.#waiting++
+    const started = performance.now()
+    try {
+      const [meant] = await this.#embed([query.toWellFormed()])
+      const numbers = (meant as Float32Array).length
+      await settledWithin(this.#filled(index, numbers), this.#service.timeoutMs - (performance.now() - started))
+      const keys = index.digests.slice(0, this.#vectors.roomFor(numbers))
+      return closest(
+        meant as Float32Array,
+        keys.map((digest) => this.#vectors.get(this.#model + digest)),
+        bounds,
+      )
+    } catch (error) {
+      if (!(error instanceof EmbeddingError)) throw error
+      return undefined
+    } finally {
+      this.#waiting--
+    }
+  }
+
+  /** Settles when each tool of an index has its vector of so many numbers, or can't have one now; never rejects. */
+  #filled(index: ToolIndex, numbers: number): Promise<void> {
+    const filling = this.#filling.get(index)
+    if (filling !== undefined) return filling
+    if (this.#missing(index, numbers).next().done) return Promise.resolve()
+    this.#last = this.#last
+      .then(() => this.#fill(index, numbers))
+      .catch((error) => {
+        if (!(error instanceof EmbeddingError)) this.#log.error({ err: error }, 'making vectors of tools')
+      })
+      .finally(() => this.#filling.delete(index))
+    this.#filling.set(index, this.#last)
+    return this.#last
+  }
+
+  async #fill(index: ToolIndex, numbers: number): Promise<void> {
+    let since = performance.now()
+    let batch = new Map<string, string>()
+    for (const tool of this.#missing(index, numbers)) {
+      if (performance.now() - since > TURN_MS) {
+        await setImmediate()
+        since = performance.now()
+      }
+      const key = this.#model + index.digests[tool]
+      const text = index.meaningOf(tool)
+      if (text === '') this.#vectors.addNone(key)
+      else if (!this.#vectors.load(key, numbers)) batch.set(key, text)
+      if (batch.size === MOST_TEXTS) {
+        await this.#make(batch, numbers)
+        batch = new Map()
+      }
+    }
+    if (batch.size > 0) await this.#make(batch, numbers)
+  }
+
+  /** The tools of an index that have no vector of so many numbers in memory, of those that there is room for. */
+  *#missing({ digests }: ToolIndex, numbers: number): Generator<number, void> {
+    const most = Math.min(digests.length, this.#vectors.roomFor(numbers))
+    for (let tool = 0; tool < most; tool++) {
+      const length = this.#vectors.get(this.#model + digests[tool])?.length
+      if (length !== numbers && length !== 0) yield tool
+    }
+  }
+
+  /** Makes vectors of texts by their keys. A text that the service does not take keeps none of the others from theirs. */
+  async #make(texts: ReadonlyMap<string, string>, numbers: number): Promise<void> {
+    if (this.#isClosed) return
+    const keys = [...texts.keys()]
+    try {
+      const vectors = await this.#embed([...texts.values()], numbers)
+      this.#vectors.add(keys.map((key, place) => [key, vectors[place] as Float32Array]))
+    } catch (error) {
+      if (!(error instanceof EmbeddingError && error.isOfTexts)) throw error
+      if (texts.size === 1) this.#vectors.addNone(keys[0] as string)
+      else for (const [key, text] of texts) await this.#make(new Map([[key, text]]), numbers)
+    }
+  }
+
+  /** Asks the service, unless it has just failed; `numbers`: how many each vector must have. */
+  async #embed(texts: readonly string[], numbers?: number): Promise<readonly Float32Array[]> {
+    if (this.#isClosed || performance.now() < this.#retryAt) throw new EmbeddingError('is away')
+    this.#requests++
+    try {
+      const vectors = await this.#service.embed(texts)
+      if (numbers !== undefined && vectors[0]?.length !== numbers)
+        throw new EmbeddingError('gave vectors of another length than before')
+      this.#answered()
+      return vectors
+    } catch (error) {
+      if (error instanceof EmbeddingError) this.#failed(error)
+      throw error
+    }
+  }
+
+  #answered(): void {
+    if (this.#inARow > 0) this.#log.info('the embedding service answers again')
+    this.#inARow = 0
+    this.#problem = undefined
+  }
+
+  /** What is wrong with texts is not wrong with the service: callers choose their queries, and backends their tools. */
+  #failed(error: EmbeddingError): void {
+    if (this.#isClosed) return
+    this.#failures++
+    this.#problem = `the embedding service ${error.message}`
+    if (error.isOfTexts || performance.now() < this.#retryAt) return
+    if (this.#inARow === 0)
+      this.#log.warn({ err: error }, 'the embedding service can’t be used, tools are found by their words alone')
+    this.#retryAt = performance.now() + backoffDelay(this.#inARow++, AWAY)
+  }
+
+  /** What keeps tools from being found by what is meant; undefined where nothing does. */
+  get problem(): string | undefined {
+    return this.#problem
+  }
+
+  get status() {
+    return { requests: this.#requests, failures: this.#failures, ...this.#vectors.status }
+  }
+
+  close(): Promise<void> {
+    this.#isClosed = true
+    this.#vectors.close()
+    return this.#service.close()
+  }
+}

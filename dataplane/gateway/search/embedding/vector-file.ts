@@ -1,0 +1,135 @@
+import { mkdirSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { Logger } from 'pino'
+
+const NAME = 'embeddings.sqlite'
+const PAGE_BYTES = 4096
+const MIB = 1024 * 1024
+/** Bytes of the file, beside which there is a log of the last changes. */
+const MOST_BYTES = 128 * MIB
+const LOG_BYTES = MIB
+/** How long another process on the same file is waited for. */
+const BUSY_MS = 50
+
+/** Result codes of SQLite (https://sqlite.org/rescode.html). */
+const FULL = 13
+/** Busy, locked, read-only, I/O error, full, can't open: the file itself is well. */
+const PASSING: ReadonlySet<number> = new Set([5, 6, 8, 10, FULL, 14])
+const codeOf = (error: unknown): number => ((error as { errcode?: number }).errcode ?? 0) & 0xff
+const isBroken = (error: unknown): boolean => codeOf(error) !== 0 && !PASSING.has(codeOf(error))
+
+/**
+ * Vectors by their keys in a file, of which nothing depends on being there: what can't be read or written is made anew.
+ * Where it is full, those that were written first go.
+ */
+export class VectorFile {
+  readonly #path: string
+  readonly #log: Logger
+  readonly #mostBytes: number
+  #database: DatabaseSync | undefined
+  #find: StatementSync | undefined
+  #add: StatementSync | undefined
+
+  /** Opens the file in a folder, which is made; a file that is broken begins anew. */
+  constructor(directory: string, log: Logger, mostBytes = MOST_BYTES) {
+    this.#path = join(directory, NAME)
+    this.#log = log
+    this.#mostBytes = mostBytes
+    if (!this.#opened()) this.#opened()
+  }
+
+  /** Whether there is no use in another try: it is open, or will not be. */
+  #opened(): boolean {
+    try {
+      mkdirSync(dirname(this.#path), { recursive: true })
+      this.#open()
+      return true
+    } catch (error) {
+      this.#failed(error)
+      return !isBroken(error)
+    }
+  }
+
+  get isOpen(): boolean {
+    return this.#database?.isOpen === true
+  }
+
+  #open(): void {
+    // A gateway without an embedding service loads nothing of SQLite.
+    const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
+    const database = new DatabaseSync(this.#path, { timeout: BUSY_MS })
+    this.#database = database
+    database.exec(`pragma journal_mode = wal; pragma synchronous = normal; pragma journal_size_limit = ${LOG_BYTES}`)
+    database.exec(`pragma max_page_count = ${Math.floor(this.#mostBytes / PAGE_BYTES)}`)
+    database.exec('create table if not exists vector (id integer primary key, key text not null unique, numbers blob)')
+    this.#find = database.prepare('select numbers from vector where key = ?')
+    this.#add = database.prepare('insert or replace into vector (key, numbers) values (?, ?)')
+  }
+
+  get(key: string): Float32Array | undefined {
+    return this.#tried(() => vectorOf(this.#find?.get(key)?.['numbers']))
+  }
+
+  add(entries: readonly (readonly [key: string, vector: Float32Array])[]): void {
+    this.#tried(() => {
+      try {
+        this.#write(entries)
+      } catch (error) {
+        if (codeOf(error) !== FULL) throw error
+        this.#database?.exec('delete from vector where id <= (select min(id) + (max(id) - min(id)) / 4 from vector)')
+        this.#write(entries)
+      }
+    })
+  }
+
+  #write(entries: readonly (readonly [string, Float32Array])[]): void {
+    const database = this.#database
+    database?.exec('begin immediate')
+    try {
+      for (const [key, { buffer, byteOffset, byteLength }] of entries)
+        this.#add?.run(key, new Uint8Array(buffer, byteOffset, byteLength))
+      database?.exec('commit')
+    } catch (error) {
+      if (database?.isTransaction) database.exec('rollback')
+      throw error
+    }
+  }
+
+  close(): void {
+    if (this.#database?.isOpen) this.#database.close()
+    this.#database = undefined
+  }
+
+  #tried<T>(action: () => T): T | undefined {
+    if (this.#database === undefined) return undefined
+    try {
+      return action()
+    } catch (error) {
+      this.#failed(error)
+      if (isBroken(error)) this.#opened()
+      return undefined
+    }
+  }
+
+  /** A file that is broken is removed; one that is only busy or full stays open. */
+  #failed(error: unknown): void {
+    if (this.isOpen && PASSING.has(codeOf(error))) return
+    this.#log.warn({ err: error, file: this.#path }, 'the file of vectors can’t be used')
+    try {
+      this.close()
+      if (isBroken(error)) for (const end of ['', '-wal', '-shm']) rmSync(this.#path + end, { force: true })
+    } catch (failure) {
+      this.#log.debug({ err: failure }, 'removing the file of vectors')
+    }
+  }
+}
+
+/** A vector of unit length, as its bytes were kept; undefined for anything else. */
+function vectorOf(bytes: unknown): Float32Array | undefined {
+  if (!(bytes instanceof Uint8Array) || bytes.length === 0 || bytes.length % 4 !== 0) return undefined
+  const vector = new Float32Array(bytes.slice().buffer)
+  let squares = 0
+  for (const number of vector) squares += number * number
+  return Math.abs(squares - 1) < 0.01 ? vector : undefined
+}

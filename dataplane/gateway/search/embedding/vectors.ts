@@ -1,0 +1,62 @@
+import { LRUCache } from 'lru-cache'
+import type { Logger } from 'pino'
+import { VectorFile } from './vector-file.ts'
+
+/** What a vector takes beside its numbers: its key, and its place in the cache. */
+const ENTRY_BYTES = 256
+
+/** Vectors of texts by the digests of model and text: in memory, and in a file where there is a folder for it. */
+export class Vectors {
+  readonly #mostBytes: number
+  readonly #kept: LRUCache<string, Float32Array>
+  readonly #file: VectorFile
+
+  constructor(mostBytes: number, directory: string, log: Logger) {
+    this.#mostBytes = mostBytes
+    this.#kept = new LRUCache({ maxSize: mostBytes, sizeCalculation: ({ byteLength }) => byteLength + ENTRY_BYTES })
+    this.#file = new VectorFile(directory, log)
+  }
+
+  /** How many vectors of so many numbers there is room for. */
+  roomFor(numbers: number): number {
+    return Math.floor(this.#mostBytes / (numbers * Float32Array.BYTES_PER_ELEMENT + ENTRY_BYTES))
+  }
+
+  /** What is in memory: of length 0 for a text that has none. */
+  get(key: string): Float32Array | undefined {
+    return this.#kept.get(key)
+  }
+
+  /** Brings a vector of so many numbers from the file to memory; false where there is none. */
+  load(key: string, numbers: number): boolean {
+    const vector = this.#file.get(key)
+    if (vector?.length !== numbers) return false
+    this.#kept.set(key, vector)
+    return true
+  }
+
+  add(entries: readonly (readonly [key: string, vector: Float32Array])[]): void {
+    for (const [key, vector] of entries) this.#kept.set(key, vector)
+    this.#file.add(entries)
+  }
+
+  /** Notes that a text has none, as long as this process lives. */
+  addNone(key: string): void {
+    this.#kept.set(key, NONE)
+  }
+
+  get status() {
+    return {
+      vectors: this.#kept.size,
+      vectorBytes: this.#kept.calculatedSize,
+      kept: this.#file.isOpen ? ('disk' as const) : ('memory' as const),
+    }
+  }
+
+  close(): void {
+    this.#kept.clear()
+    this.#file.close()
+  }
+}
+
+const NONE = new Float32Array()

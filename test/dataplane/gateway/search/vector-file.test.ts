@@ -1,0 +1,124 @@
+/** Vectors that are kept on disk: what a gateway finds there after a restart, and what the file may be. */
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { VectorFile } from '../../../../dataplane/gateway/search/embedding/vector-file.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { type TemporaryFolder, temporaryFolder } from '../../../support/folder.ts'
+import { startGateway, type TestConfig } from '../../../support/gateway/gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
+import { keptLog } from '../../../support/kept-log.ts'
+import { type EmbeddingService, startEmbeddingService } from '../../../support/network/embedding-service.ts'
+import { type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+
+const MIB = 1024 * 1024
+const TOOLS = ['getWeather', 'send_mail', 'search'].map((name) => JSON.stringify({ name, inputSchema: {} }))
+
+let backend: RawServer
+let service: EmbeddingService
+let folder: TemporaryFolder
+
+test.before(async () => {
+  backend = await startRawServer({ era: 'modern', tools: TOOLS, call: () => '{}' })
+})
+test.before.each(async () => {
+  service = await startEmbeddingService([['weather', 'umbrella']])
+  folder = temporaryFolder()
+})
+test.after.each(async () => {
+  folder[Symbol.dispose]()
+  await service.close()
+})
+test.after(() => backend.close())
+
+/** What a gateway that lives for one search asks the service about, besides the query; its folder is one for all. */
+async function searched(model = 'm') {
+  const optimizer: TestConfig['optimizer'] = { embeddingService: service.url, embeddingModel: model }
+  const gateway = await startGateway({ backends: [{ name: 'b', url: backend.url }], optimizer }, async (directory) =>
+    symlinkSync(folder.path, join(directory, 'state')),
+  )
+  try {
+    await eventually('its tools', async () => (await gateway.status()).backends.every(({ tools }) => tools > 0))
+    service.seen.length = 0
+    const params = { name: 'find_tool', arguments: { query: 'umbrella' } }
+    const { json } = await postModern(gateway.url, 'tools/call', params)
+    assert.is(json.result.structuredContent.tools[0].name, 'b_getWeather')
+    const { kept } = ((await gateway.status()) as any).toolSearch.embeddings
+    return { asked: service.texts.length - 1, kept }
+  } finally {
+    await gateway.close()
+  }
+}
+const vectorsFile = () => join(folder.path, 'embeddings.sqlite')
+
+test('a gateway that is started again makes vectors only for a model that it had none of', async () => {
+  assert.equal(await searched(), { asked: 3, kept: 'disk' })
+  assert.equal(await searched(), { asked: 0, kept: 'disk' })
+  assert.equal(await searched('other'), { asked: 3, kept: 'disk' })
+  assert.equal(await searched(), { asked: 0, kept: 'disk' })
+  service.more = 3
+  assert.equal(await searched(), { asked: 3, kept: 'disk' }, 'its vectors are longer now')
+  assert.not.match(readFileSync(vectorsFile(), 'latin1'), /umbrella|send/, 'no texts')
+})
+
+test('a file that is broken begins anew', async () => {
+  await searched()
+  const whole = readFileSync(vectorsFile())
+  const other = (script: string) => {
+    const { status, stderr } = spawnSync(process.execPath, [
+      '-e',
+      `new (require('node:sqlite').DatabaseSync)(${JSON.stringify(vectorsFile())}).exec(${JSON.stringify(script)})`,
+    ])
+    assert.is(status, 0, `${stderr}`)
+  }
+  const breaks: Readonly<Record<string, () => void>> = {
+    'no database': () => writeFileSync(vectorsFile(), 'rubbish'.repeat(1000)),
+    'cut off': () => writeFileSync(vectorsFile(), whole.subarray(0, 5000)),
+    'overwritten from its second page on': () =>
+      writeFileSync(vectorsFile(), Buffer.concat([whole.subarray(0, 4096), Buffer.alloc(whole.length - 4096, 0xa5)])),
+    'of somebody else': () => other('drop table vector; create table vector (x)'),
+    'with vectors that are none': () => other("update vector set numbers = x'0000c07f0000c07f0000'"),
+    'with numbers that are none': () => other("update vector set numbers = x'0000c07f0000c07f'"),
+    'with texts': () => other("update vector set numbers = 'abcdefgh'"),
+  }
+  for (const [what, makeSo] of Object.entries(breaks)) {
+    makeSo()
+    assert.is((await searched()).asked, 3, what)
+    assert.equal(await searched(), { asked: 0, kept: 'disk' }, what)
+  }
+})
+
+test('where nothing can be written, vectors are in memory', async () => {
+  mkdirSync(vectorsFile())
+  assert.equal(await searched(), { asked: 3, kept: 'memory' })
+  assert.equal(await searched(), { asked: 3, kept: 'memory' })
+})
+
+test('a file takes no more than it may, and has what was written last', () => {
+  const { log, lines } = keptLog()
+  const file = new VectorFile(folder.path, log, 2 * MIB)
+  const unit = Float32Array.from({ length: 1024 }, () => 1 / 32)
+  for (let batch = 0; batch < 100; batch++) {
+    file.add(Array.from({ length: 32 }, (_, place) => [`${batch}-${place}`, unit] as const))
+    assert.equal(file.get(`${batch}-31`), unit, `${batch}`)
+  }
+  assert.is(file.get('0-0'), undefined)
+  assert.is(file.isOpen, true)
+  assert.equal(lines, [])
+  file.close()
+  assert.ok(statSync(vectorsFile()).size <= 2 * MIB)
+})
+
+test('two processes use one file', () => {
+  const { log } = keptLog()
+  const unit = Float32Array.of(1)
+  const [one, other] = [new VectorFile(folder.path, log), new VectorFile(folder.path, log)]
+  for (let key = 0; key < 50; key++) (key % 2 === 0 ? one : other).add([[`${key}`, unit]])
+  for (let key = 0; key < 50; key++) assert.equal((key % 2 === 0 ? other : one).get(`${key}`), unit)
+  one.close()
+  other.close()
+})
+
+test.run()
