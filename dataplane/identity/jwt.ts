@@ -26,8 +26,12 @@ export function isOpaque(token: string): boolean {
   }
 }
 
-/** The issuer that a token claims, unverified. Undefined where the token is no JWT. */
+/** The compact form (RFC 7515 section 3.1). What reads it here overlooks blanks, padding and letters of plain base64. */
+const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]*$/
+
+/** The issuer that a token claims, unverified. Undefined where the token is no JWT, or one that is written otherwise. */
 export function issuerOf(token: string): string | undefined {
+  if (!COMPACT.test(token)) return undefined
   try {
     return decodeJwt(token).iss
   } catch {

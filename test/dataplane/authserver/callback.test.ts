@@ -92,6 +92,25 @@ test('a person who refuses, or a provider that does, is told to the client witho
   assert.is(answer.get('state'), 'the-state')
   assert.is(answer.get('iss'), server.issuer)
   assert.is(answer.get('code'), null)
+  // At the port at which the program listens this time.
+  const elsewhere = await new TestClient(server.issuer, client.id).authorize({
+    redirect_uri: 'http://127.0.0.1:50124/callback',
+  })
+  assert.is(elsewhere.get('error'), 'access_denied')
+})
+
+test('no cache keeps an answer, and no page that is linked from one is told where it was', async () => {
+  const isPrivate = async (url: string) => {
+    const { status, headers } = await client.agent.get(url)
+    assert.is(headers.get('cache-control'), 'no-store', url)
+    assert.is(headers.get('referrer-policy'), 'no-referrer', url)
+    return status
+  }
+  assert.is(await isPrivate(await toCallback()), 303)
+  assert.is(await isPrivate(`${callbackUrl}?code=x&state=x`), 400)
+  server.upstream.user = undefined
+  client.agent.forget(new URL(server.upstream.issuer).host)
+  assert.is(await isPrivate(await toCallback()), 303)
 })
 
 test('an answer of another issuer is refused (mix-up), and so is one that names none where the provider always does', async () => {

@@ -1,7 +1,7 @@
 /** An OpenID Connect provider that says anything: metadata, keys, tokens and claims with values of every type. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { oidcUpstream } from '../../../../../dataplane/authserver/login/upstream/oidc-upstream.ts'
@@ -161,6 +161,55 @@ test('claims of the ID token', async () => {
   }
   const outcomes = await judged('/token', variants, true)
   assert.ok((outcomes['an error'] ?? 0) > 10 && (outcomes['a login'] ?? 0) > 5, JSON.stringify(outcomes))
+})
+
+test('signatures of ID tokens that are none', async () => {
+  const stranger = await generateKeyPair('ES256', { extractable: true })
+  const strangerJwk = await exportJWK(stranger.publicKey)
+  const [header = '', body = '', signature = ''] = (await idToken({})).split('.')
+  const claims = JSON.parse(Buffer.from(body, 'base64url').toString()) as JWTPayload
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const by = (key: Parameters<SignJWT['sign']>[0], alg: string, more: object = {}) =>
+    new SignJWT(claims).setProtectedHeader({ alg, kid: 'k', ...more }).sign(key)
+  const evil = { jwk: strangerJwk, jku: `${issuer}/evil`, x5u: `${issuer}/evil` }
+  odd = { '/evil': JSON.stringify({ keys: [{ ...strangerJwk, kid: 'evil' }] }) }
+  const upstream = open()
+  try {
+    for (const [what, id_token] of Object.entries({
+      none: `${part({ alg: 'none' })}.${body}.`,
+      'none, with a signature': `${part({ alg: 'none' })}.${body}.${signature}`,
+      'the public key as a secret': await by(new TextEncoder().encode(JSON.stringify(jwk)), 'HS256'),
+      'the name of the client as a secret': await by(new TextEncoder().encode('us'.padEnd(32, '\0')), 'HS256'),
+      'another key under its name': await by(stranger.privateKey, 'ES256'),
+      'a key that comes along': await by(stranger.privateKey, 'ES256', { ...evil, kid: 'evil' }),
+      'a key that comes along under its name': await by(stranger.privateKey, 'ES256', evil),
+      'another body': `${header}.${part({ ...claims, sub: 'somebody' })}.${signature}`,
+      'an algorithm that it does not name': await by((await generateKeyPair('RS256')).privateKey, 'RS256'),
+      'another audience': await idToken({ aud: 'somebody' }),
+      'another nonce': await idToken({ nonce: 'another' }),
+      'another issuer': await idToken({ iss: `${issuer}/` }),
+      'several audiences, of which another is meant': await idToken({ aud: ['us', 'them'], azp: 'them' }),
+    })) {
+      odd['/token'] = JSON.stringify({ ...(await tokens()), id_token })
+      assert.is(await outcome(upstream, what), 'an error', what)
+    }
+    odd = {}
+    assert.is(await outcome(upstream, 'as it should be'), 'a login')
+  } finally {
+    await upstream.close()
+  }
+})
+
+test('metadata that leads to addresses inside is not followed', async () => {
+  for (const name of ['token_endpoint', 'jwks_uri'])
+    for (const host of ['10.0.0.1', '169.254.169.254', '[fd00::1]', '[::ffff:10.0.0.1]', '2852039166']) {
+      odd = { '/.well-known/openid-configuration': JSON.stringify({ ...metadata(), [name]: `https://${host}/x` }) }
+      const upstream = open()
+      const callback = new URLSearchParams({ code: 'c', state: CHECKS.state })
+      const refused = await upstream.exchange(callback, CHECKS).catch((error: Error) => error.message)
+      assert.match(String(refused), /ERR_ADDRESS_REFUSED/, `${name} ${host}`)
+      await upstream.close()
+    }
 })
 
 const signed = (claims: object) =>

@@ -10,10 +10,10 @@ import * as openid from 'openid-client'
 import { pino } from 'pino'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ClientDocuments } from '../../../dataplane/authserver/clients/client-documents.ts'
-import { isDocumentUrl, readDocument } from '../../../dataplane/authserver/clients/metadata-document.ts'
-import { secret } from '../../secrets/watch.ts'
-import { postModern } from '../../support/gateway/post.ts'
+import { ClientDocuments } from '../../../../dataplane/authserver/clients/client-documents.ts'
+import { isDocumentUrl, readDocument } from '../../../../dataplane/authserver/clients/metadata-document.ts'
+import { secret } from '../../../secrets/watch.ts'
+import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
@@ -22,10 +22,10 @@ import {
   startAuthServer,
   TestClient,
   tokensOf,
-} from '../../support/identity/auth-server.ts'
-import { loginProvider } from '../../support/identity/sdk-login.ts'
-import { UserAgent } from '../../support/identity/user-agent.ts'
-import { type Authority, createAuthority } from '../../support/network/certificates.ts'
+} from '../../../support/identity/auth-server.ts'
+import { loginProvider } from '../../../support/identity/sdk-login.ts'
+import { UserAgent } from '../../../support/identity/user-agent.ts'
+import { type Authority, createAuthority } from '../../../support/network/certificates.ts'
 
 type Answer = (request: IncomingMessage, response: ServerResponse, id: string) => void
 

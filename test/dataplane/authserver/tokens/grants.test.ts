@@ -1,12 +1,12 @@
 /** What the end of a login takes with it. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { CarriedTokens } from '../../../dataplane/authserver/login/carried-tokens.ts'
-import { createGrants, type Grants } from '../../../dataplane/authserver/provider/grants.ts'
-import { Revocations } from '../../../dataplane/authserver/provider/revocations.ts'
-import { createMemoryStore } from '../../../dataplane/authserver/store/memory-store.ts'
-import { createMemoryTokenStore } from '../../../dataplane/upstream-tokens/index.ts'
-import { keptLog } from '../../support/kept-log.ts'
+import { CarriedTokens } from '../../../../dataplane/authserver/login/carried-tokens.ts'
+import { createGrants, type Grants } from '../../../../dataplane/authserver/provider/grants.ts'
+import { Revocations } from '../../../../dataplane/authserver/provider/revocations.ts'
+import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
+import { createMemoryTokenStore } from '../../../../dataplane/upstream-tokens/index.ts'
+import { keptLog } from '../../../support/kept-log.ts'
 
 const TTL = { ttlMs: 60_000 }
 const set = { owner: 'us', subject: 'alice', accessToken: 'a' }

@@ -6,12 +6,17 @@ import { decodeJwt } from 'jose'
 import * as openid from 'openid-client'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { secret } from '../../secrets/watch.ts'
-import { connect, textOf } from '../../support/gateway/clients.ts'
-import { type AuthServerUnderTest, REDIRECT, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
-import { loginProvider } from '../../support/identity/sdk-login.ts'
-import { UserAgent } from '../../support/identity/user-agent.ts'
-import { answer, type RawServer, startRawServer } from '../../support/servers/raw-server.ts'
+import { secret } from '../../../secrets/watch.ts'
+import { connect, textOf } from '../../../support/gateway/clients.ts'
+import {
+  type AuthServerUnderTest,
+  REDIRECT,
+  startAuthServer,
+  TestClient,
+} from '../../../support/identity/auth-server.ts'
+import { loginProvider } from '../../../support/identity/sdk-login.ts'
+import { UserAgent } from '../../../support/identity/user-agent.ts'
+import { answer, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 let raw: RawServer
 let server: AuthServerUnderTest

@@ -6,9 +6,9 @@ import { Redis } from 'ioredis'
 import { decodeJwt } from 'jose'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { secret } from '../../secrets/watch.ts'
-import { eventually } from '../../support/eventually.ts'
-import { postModern } from '../../support/gateway/post.ts'
+import { secret } from '../../../secrets/watch.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
   REDIRECT,
@@ -16,9 +16,9 @@ import {
   startAuthServer,
   TestClient,
   tokensOf,
-} from '../../support/identity/auth-server.ts'
-import { dropAnswers } from '../../support/identity/kept-answers.ts'
-import { type RedisServer, startRedis } from '../../support/network/redis-server.ts'
+} from '../../../support/identity/auth-server.ts'
+import { dropAnswers } from '../../../support/identity/kept-answers.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 const hmacSecret = secret(randomBytes(32).toString('base64url'))
 
@@ -33,6 +33,8 @@ for (const type of ['memory', 'redis'] as const) {
     server = await startAuthServer({
       authServer: {
         hmacSecretFiles: ['hmac'],
+        allowConfidentialClientRegistration: true,
+        insecureAllowConfidentialOverLoopbackHTTP: true,
         storage: redis === undefined ? { type } : { type, redis: { addresses: [redis.address] } },
       },
       prepare: (directory) => writeFile(join(directory, 'hmac'), hmacSecret),
@@ -63,6 +65,10 @@ for (const type of ['memory', 'redis'] as const) {
     assert.is(await refusal(client.exchange(good, { code_verifier: 'w'.repeat(43) })), '400 invalid_grant')
     assert.is(
       await refusal(client.exchange(good, { redirect_uri: 'http://127.0.0.1:7778/callback' })),
+      '400 invalid_grant',
+    )
+    assert.is(
+      await refusal(client.exchange(good, { redirect_uri: 'http://127.0.0.1:7777/callback/' })),
       '400 invalid_grant',
     )
     assert.is(await refusal(client.exchange('made-up')), '400 invalid_grant')
@@ -139,6 +145,41 @@ for (const type of ['memory', 'redis'] as const) {
     assert.not.ok(await isLetIn(second.access_token))
   })
 
+  test('a code that comes back ends what it gave: access token, refresh token, and what came of that', async () => {
+    const used = await code()
+    const first = await tokensOf(await client.exchange(used))
+    const second = await tokensOf(await client.refresh(first.refresh_token))
+    const other = await client.login()
+    assert.ok(await isLetIn(first.access_token))
+    assert.is(await refusal(client.exchange(used)), '400 invalid_grant')
+    for (const { access_token: token, refresh_token: refresh } of [first, second]) {
+      assert.not.ok(await isLetIn(token))
+      assert.is(await refusal(client.refresh(refresh)), '400 invalid_grant')
+    }
+    assert.ok(await isLetIn(other.access_token))
+  })
+
+  test('a client is kept for another 30 days each time that it gets tokens', async () => {
+    if (redis === undefined) return
+    const commands = new Redis(redis.port)
+    const kept = async () => {
+      const [key = '', ...more] = await commands.keys(`*:${client.id}`)
+      assert.equal(more, [])
+      return key
+    }
+    const code = (await client.authorize()).get('code') as string
+    for (const get of [() => client.exchange(code), async () => client.refresh((await client.login()).refresh_token)]) {
+      await commands.expire(await kept(), 100)
+      await tokensOf(await get())
+      assert.ok((await commands.ttl(await kept())) > 29 * 24 * 60 * 60)
+    }
+    // What is refused renews nothing.
+    await commands.expire(await kept(), 100)
+    await refusal(client.exchange('made-up'))
+    assert.ok((await commands.ttl(await kept())) <= 100)
+    commands.disconnect()
+  })
+
   test('a refresh may ask for less and not for more', async () => {
     const { refresh_token: token } = await client.login({ scope: 'tools:call' })
     assert.is(await refusal(client.refresh(token, { scope: 'tools:call tools:read' })), '400 invalid_scope')
@@ -177,9 +218,17 @@ for (const type of ['memory', 'redis'] as const) {
 
   test('a login leaves nothing behind that is a secret, and every key ends', async () => {
     if (redis === undefined) return
+    const redirect = 'https://app.example/cb'
     const tokens = await client.login()
     const used = await code()
     await tokensOf(await client.exchange(used))
+    // Its secret comes in the form with each code and refresh token.
+    const confidential = await TestClient.register(server.issuer, {
+      redirect_uris: [redirect],
+      token_endpoint_auth_method: 'client_secret_post',
+    })
+    const own = await confidential.login({ redirect_uri: redirect })
+    await tokensOf(await confidential.refresh(own.refresh_token))
     const commands = new Redis(redis.port)
     let seen = 0
     for (const key of await commands.keys('*')) {
@@ -188,7 +237,7 @@ for (const type of ['memory', 'redis'] as const) {
       const kind = await commands.type(key)
       const value =
         kind === 'string' ? await commands.get(key) : kind === 'hash' ? (await commands.hvals(key)).join() : ''
-      for (const hidden of [tokens.refresh_token, tokens.access_token, used, hmacSecret])
+      for (const hidden of [tokens.refresh_token, tokens.access_token, used, hmacSecret, confidential.secret as string])
         assert.not.ok(`${key} ${value}`.includes(hidden), key)
       seen++
     }

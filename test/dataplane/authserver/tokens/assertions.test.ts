@@ -6,23 +6,23 @@ import { decodeJwt } from 'jose'
 import * as openid from 'openid-client'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
-import { secret } from '../../secrets/watch.ts'
-import { type GatewayUnderTest, startGateway } from '../../support/gateway/gateway.ts'
-import { postModern } from '../../support/gateway/post.ts'
+import type { AuthServerConfig } from '../../../../dataplane/config/auth-server.ts'
+import { secret } from '../../../secrets/watch.ts'
+import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
   refusal,
   startAuthServer,
   TestClient,
   tokensOf,
-} from '../../support/identity/auth-server.ts'
+} from '../../../support/identity/auth-server.ts'
 import {
   type IdentityProvider,
   type MintOptions,
   startIdentityProvider,
-} from '../../support/network/identity-provider.ts'
-import { type RedisServer, startRedis } from '../../support/network/redis-server.ts'
+} from '../../../support/network/identity-provider.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 const BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 const OTHER = 'https://other.example/mcp'

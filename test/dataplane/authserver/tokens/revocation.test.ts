@@ -6,18 +6,18 @@ import { Redis } from 'ioredis'
 import { decodeJwt, exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { secret } from '../../secrets/watch.ts'
-import { eventually } from '../../support/eventually.ts'
-import { startGateway } from '../../support/gateway/gateway.ts'
-import { postModern } from '../../support/gateway/post.ts'
+import { secret } from '../../../secrets/watch.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { startGateway } from '../../../support/gateway/gateway.ts'
+import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
   refusal,
   startAuthServer,
   TestClient,
   tokensOf,
-} from '../../support/identity/auth-server.ts'
-import { type RedisServer, startRedis } from '../../support/network/redis-server.ts'
+} from '../../../support/identity/auth-server.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
 
 const hmacSecret = secret(randomBytes(32).toString('base64url'))
 const key = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' })

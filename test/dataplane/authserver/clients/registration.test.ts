@@ -1,9 +1,9 @@
 /** Client registration: what is taken, what is refused, and how much of it. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { NetworkLimit } from '../../../dataplane/authserver/clients/network-limit.ts'
-import { RegistrationRefused, readRegistration } from '../../../dataplane/authserver/clients/registration.ts'
-import { REDIRECT, refusal, SCOPES, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
+import { NetworkLimit } from '../../../../dataplane/authserver/clients/network-limit.ts'
+import { RegistrationRefused, readRegistration } from '../../../../dataplane/authserver/clients/registration.ts'
+import { REDIRECT, refusal, SCOPES, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
 
 const scopes = ['openid', 'profile', 'email', 'offline_access', ...SCOPES]
 const rules = { scopes, baselineScopes: [], allowConfidential: false, forceConfidential: [] }

@@ -4,17 +4,17 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { secret } from '../../secrets/watch.ts'
+import { secret } from '../../../secrets/watch.ts'
 import {
   type AuthServerUnderTest,
   refusal,
   startAuthServer,
   TestClient,
   tokensOf,
-} from '../../support/identity/auth-server.ts'
-import type { UserAgent } from '../../support/identity/user-agent.ts'
-import { type RedisServer, startRedis } from '../../support/network/redis-server.ts'
-import { asked } from '../../support/network/redis-sets.ts'
+} from '../../../support/identity/auth-server.ts'
+import type { UserAgent } from '../../../support/identity/user-agent.ts'
+import { type RedisServer, startRedis } from '../../../support/network/redis-server.ts'
+import { asked } from '../../../support/network/redis-sets.ts'
 
 const [ACCESS_S, REFRESH_S, CODE_S] = [60, 3600, 30]
 const LOGIN_S = 600

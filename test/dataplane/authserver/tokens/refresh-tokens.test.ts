@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { keyedHash } from '../../../dataplane/authserver/keys/keyed-hash.ts'
-import { refreshTokens } from '../../../dataplane/authserver/provider/refresh-tokens.ts'
-import { createMemoryStore } from '../../../dataplane/authserver/store/memory-store.ts'
+import { keyedHash } from '../../../../dataplane/authserver/keys/keyed-hash.ts'
+import { refreshTokens } from '../../../../dataplane/authserver/provider/refresh-tokens.ts'
+import { createMemoryStore } from '../../../../dataplane/authserver/store/memory-store.ts'
 
 const secretText = () => randomBytes(32).toString('base64url')
 const GRANT = secretText()

@@ -6,11 +6,11 @@ import { decodeJwt, decodeProtectedHeader, SignJWT } from 'jose'
 import * as openid from 'openid-client'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
-import { secret } from '../../secrets/watch.ts'
-import { eventually } from '../../support/eventually.ts'
-import { connect } from '../../support/gateway/clients.ts'
-import { postModern } from '../../support/gateway/post.ts'
+import type { AuthServerConfig } from '../../../../dataplane/config/auth-server.ts'
+import { secret } from '../../../secrets/watch.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { connect } from '../../../support/gateway/clients.ts'
+import { postModern } from '../../../support/gateway/post.ts'
 import {
   type AuthServerUnderTest,
   refusal,
@@ -18,9 +18,9 @@ import {
   startAuthServer,
   TestClient,
   tokensOf,
-} from '../../support/identity/auth-server.ts'
-import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
-import { answer, type RawServer, startRawServer } from '../../support/servers/raw-server.ts'
+} from '../../../support/identity/auth-server.ts'
+import { type IdentityProvider, startIdentityProvider } from '../../../support/network/identity-provider.ts'
+import { answer, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
 
 const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'

@@ -1,0 +1,74 @@
+/** Which redirect URIs are the ones that a client has registered (RFC 8252 section 7.3, RFC 9700 section 2.1). */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { isRedirectAllowed, redirectIdentity } from '../../../../dataplane/authserver/clients/redirect-uris.ts'
+
+const ALLOWED: readonly (readonly [registered: string, asked: string])[] = [
+  ['http://127.0.0.1/cb', 'http://127.0.0.1:1/cb'],
+  ['http://127.0.0.1:8080/cb', 'http://127.0.0.1/cb'],
+  ['http://127.0.0.1:8080/cb', 'http://127.0.0.1:9090/cb'],
+  ['http://[::1]/cb', 'http://[::1]:50000/cb'],
+  ['http://[::1]:1/cb?a=b', 'http://[::1]/cb?a=b'],
+  ['http://localhost/cb', 'http://LocalHost:3000/cb'],
+  ['http://LOCALHOST:1/cb', 'http://localhost:2/cb'],
+  ['http://localhost', 'http://localhost:5'],
+]
+
+const REFUSED: readonly (readonly [registered: string, asked: string])[] = [
+  // A port is free on loopback over http alone.
+  ['https://localhost/cb', 'https://localhost:3000/cb'],
+  ['https://127.0.0.1/cb', 'http://127.0.0.1/cb'],
+  ['http://127.0.0.1/cb', 'https://127.0.0.1/cb'],
+  ['https://app.example/cb', 'https://app.example:444/cb'],
+  ['com.example.app://localhost/cb', 'com.example.app://localhost:1/cb'],
+  // One name of loopback is not another.
+  ['http://localhost/cb', 'http://127.0.0.1/cb'],
+  ['http://127.0.0.1/cb', 'http://localhost/cb'],
+  ['http://127.0.0.1/cb', 'http://[::1]/cb'],
+  ['http://[::1]/cb', 'http://[0:0:0:0:0:0:0:1]/cb'],
+  ['http://127.0.0.1/cb', 'http://127.1/cb'],
+  ['http://127.0.0.1/cb', 'http://127.0.0.1./cb'],
+  ['http://localhost/cb', 'http://localhost.:1/cb'],
+  // Path and query stay as they are, letter by letter.
+  ['http://localhost/cb', 'http://localhost:1/CB'],
+  ['http://localhost/a/b', 'http://localhost:1/a%2Fb'],
+  ['http://localhost/a%2Fb', 'http://localhost:1/a%2fb'],
+  ['http://localhost/cb', 'http://localhost:1/cb/'],
+  ['http://localhost/cb', 'http://localhost:1/x/../cb'],
+  ['http://localhost/cb', 'http://localhost:1/cb?'],
+  ['http://localhost/cb?a=1&b=2', 'http://localhost:1/cb?b=2&a=1'],
+  ['http://localhost', 'http://localhost:1/'],
+  ['http://localhost/cb', 'http://localhost:1/cb#'],
+  ['http://localhost/cb', 'http://localhost:1/cb#x'],
+  ['http://localhost/cb', 'http://user@localhost:1/cb'],
+  ['http://localhost/cb', 'http://localhost:1@evil.example/cb'],
+  ['http://localhost/cb', 'http://localhost:/cb'],
+  ['http://localhost/cb', 'http://localhost:065536/cb'],
+  ['http://localhost/cb', 'http://localhost:1\\@evil.example/cb'],
+]
+
+test('a public client takes any port of a loopback address that it has registered', () => {
+  for (const [registered, asked] of ALLOWED) {
+    assert.ok(isRedirectAllowed([registered], asked, true), `${registered} ${asked}`)
+    assert.is(redirectIdentity(registered), redirectIdentity(asked))
+  }
+})
+
+test('everything else is as it was registered', () => {
+  for (const [registered, asked] of REFUSED) {
+    assert.not.ok(isRedirectAllowed([registered], asked, true), `${registered} ${asked}`)
+    assert.ok(isRedirectAllowed([asked], asked, true), asked)
+  }
+})
+
+test('a client with a secret takes none', () => {
+  for (const [registered, asked] of ALLOWED) assert.not.ok(isRedirectAllowed([registered], asked, false), asked)
+})
+
+test('the one that is the same counts in whatever order they stand', () => {
+  const uris = ['http://localhost/cb', 'http://localhost:3000/cb', 'https://app.example/cb']
+  for (const registered of [uris, uris.toReversed()])
+    for (const asked of [...uris, 'http://localhost:1/cb']) assert.ok(isRedirectAllowed(registered, asked, true), asked)
+})
+
+test.run()
