@@ -11,6 +11,8 @@ export interface Authenticated {
   readonly claims: Readonly<Record<string, unknown>>
   /** End of the token's life, in seconds since 1970 (`exp`). */
   readonly expiresAt: number
+  /** Bytes that its claims take in memory, by estimate; absent where nobody keeps them. */
+  readonly bytes?: number
   /** Who it is to policies, where they judge by another source than this token; absent: subject and claims above. */
   readonly judged?: Judged
 }

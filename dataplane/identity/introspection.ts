@@ -27,13 +27,6 @@ interface IntrospectionOptions {
   readonly log: Logger
 }
 
-/** A token that its issuer calls active. */
-export interface ActiveToken {
-  readonly caller: Authenticated
-  /** Length of the introspection response. */
-  readonly bytes: number
-}
-
 /** A response is a handful of claims. */
 const MAX_BYTES = 64 * 1024
 
@@ -62,18 +55,17 @@ export class Introspection {
   }
 
   /**
-   * The caller of this token; undefined where it is not active, or not meant for this server. Throws a PublicError
+   * The caller of this token that its issuer calls active; undefined where it is not active, or not meant for this server. Throws a PublicError
    * (`unavailable`) where the issuer can't be reached.
    */
-  async introspect(token: string): Promise<ActiveToken | undefined> {
-    const { document, bytes } = await this.#post(token).catch((error: unknown) => this.#unavailable(error))
+  async introspect(token: string): Promise<Authenticated | undefined> {
+    const document = await this.#post(token).catch((error: unknown) => this.#unavailable(error))
     if (this.#isUnavailable) this.#options.log.info({ issuer: this.#options.issuerName() }, 'the issuer answers again')
     this.#isUnavailable = false
-    const caller = callerOf(document, this.#options)
-    return caller && { caller, bytes }
+    return callerOf(document, this.#options)
   }
 
-  async #post(token: string): Promise<{ readonly document: unknown; readonly bytes: number }> {
+  async #post(token: string): Promise<unknown> {
     const { url } = this.#options.client
     this.#endpoint ??= url ?? (await this.#discover())
     const answer = await this.#fetch(
@@ -85,7 +77,7 @@ export class Introspection {
       new URLSearchParams({ token, token_type_hint: 'access_token' }).toString(),
     )
     if (answer.status !== 200) throw new Error(`${this.#endpoint} answered ${answer.status}`)
-    return { document: JSON.parse(answer.text), bytes: answer.text.length }
+    return JSON.parse(answer.text)
   }
 
   /** The client's secret and callers' tokens are sent there: an endpoint at another origin must be configured explicitly. */

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import { PublicError } from '../server/errors.ts'
+import { jsonMemory } from '../server/json-memory.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import { type Authenticate, type Authenticated, type Caller, type CallerRequest, SKEW_S } from './caller.ts'
 import { insufficientScope, unauthenticated } from './challenge.ts'
@@ -126,7 +127,9 @@ class TokenVerifier {
     const caller = this.#callerOf(known, request)
     if (authorization.length <= LONGEST_REMEMBERED) {
       const remembered = { authorization, known, usedAt: Date.now() }
-      this.#remembered.set(authorization.slice(-TAIL), remembered, { size: authorization.length + known.bytes })
+      this.#remembered.set(authorization.slice(-TAIL), remembered, {
+        size: authorization.length + (known.caller.bytes ?? 0),
+      })
     }
     return caller
   }
@@ -208,8 +211,8 @@ class TokenVerifier {
       try {
         if (keys.issuer === undefined) await keys.rediscoverIssuer()
         const answer = await introspection?.introspect(token)
-        if (answer === undefined || !isAllowedSubject(answer.caller.subject, provider)) continue
-        return this.#remember(token, answer.caller, open, { bytes: answer.bytes })
+        if (answer === undefined || !isAllowedSubject(answer.subject, provider)) continue
+        return this.#remember(token, answer, open)
       } catch (error) {
         unavailable = error
       }
@@ -219,15 +222,13 @@ class TokenVerifier {
   }
 
   /** Keeps what is known of a token, also where a scope is missing: a client may go on sending it. */
-  #remember(
-    token: string,
-    caller: Authenticated,
-    open: OpenProvider,
-    { bytes, typ }: { readonly bytes: number; readonly typ?: string | undefined },
-  ): VerifiedToken {
-    const verified = { caller, lacksScope: this.#lacksScope(caller, open, typ) }
+  #remember(token: string, caller: Authenticated, open: OpenProvider, typ?: string): VerifiedToken {
+    const verified = {
+      caller: { ...caller, bytes: jsonMemory(caller.claims) },
+      lacksScope: this.#lacksScope(caller, open, typ),
+    }
     const expiresAt = (caller.expiresAt + SKEW_S) * 1000
-    this.#issuers.verified.set(token, verified, { provider: open.identity, expiresAt, bytes })
+    this.#issuers.verified.set(token, verified, { provider: open.identity, expiresAt })
     return verified
   }
 
@@ -264,7 +265,7 @@ class TokenVerifier {
         const { payload, protectedHeader } = await verifyJwt(token, provider, keys)
         const caller = callerOf(payload, issuer as string, provider)
         const typ = protectedHeader.typ?.toLowerCase()
-        return this.#remember(token, caller, open, { bytes: token.length, typ })
+        return this.#remember(token, caller, open, typ)
       } catch (error) {
         // The issuer is unreachable; another provider of the same issuer may still accept the token.
         if (error instanceof PublicError) unavailable = error

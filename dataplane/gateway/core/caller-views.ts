@@ -16,6 +16,8 @@ import type { View } from './view.ts'
 const MIB = 1024 * 1024
 const ANONYMOUS = bindingOf({ kind: 'anonymous' })
 const MOST_VIEWS = 4096
+/** So many callers that are away are forgotten at once to make room. */
+const MADE_ROOM = 8
 /** A caller who has been away for so long is forgotten, with sessions at the caller's backends. */
 const IDLE_MS = 5 * 60_000
 /** A caller who comes again within this time keeps the place in the order of use. */
@@ -63,12 +65,16 @@ export class CallerViews {
   /** By binding, the one that was not used for longest first. */
   readonly #views = new Map<string, CallerView>()
   readonly #ground: ViewGround
+  /** Bytes that the claims of their callers may take, and take now. */
+  readonly #mostClaims: number
+  #claims = 0
   /** Names of callers, under what they depend on besides. */
   readonly #bindings = new WeakMap<Caller, Binding>()
 
   constructor(options: CallerViewsOptions) {
     this.#options = options
     const { memoryBytes = 512 * MIB } = options
+    this.#mostClaims = Math.max(memoryBytes / 16, 16 * MIB)
     const fixed = {
       cache: new CredentialCache(),
       built: new LRUCache<CallerView, Built>({
@@ -112,6 +118,7 @@ export class CallerViews {
     if (view?.caller !== caller) {
       const subject = this.#subjectOf(caller, request.req.headers)
       view ??= this.#open(subject)
+      this.#claims += claimsOf(caller) - claimsOf(view.caller)
       view.isOf(subject, caller)
     }
     this.#enter(request, binding, view)
@@ -172,13 +179,17 @@ export class CallerViews {
   }
 
   #open(subject: Subject): CallerView {
-    if (this.#views.size >= MOST_VIEWS) this.#forget(0, 1)
-    if (this.#views.size >= MOST_VIEWS)
+    if (this.#isFull) this.#forget(0, MADE_ROOM)
+    if (this.#isFull)
       throw new PublicError('unavailable', {
         message: 'Too many callers are served at the moment; try again.',
         headers: { 'retry-after': '10' },
       })
     return new CallerView(this.#ground, subject)
+  }
+
+  get #isFull(): boolean {
+    return this.#views.size >= MOST_VIEWS || this.#claims >= this.#mostClaims
   }
 
   /** The caller's own backend of this name, or the one that is everybody's. Undefined where the caller is not known here. */
@@ -229,6 +240,7 @@ export class CallerViews {
   }
 
   #drop(view: CallerView): void {
+    this.#claims -= claimsOf(view.caller)
     for (const backend of view.own) this.#options.onGone(backend)
   }
 
@@ -239,6 +251,9 @@ export class CallerViews {
     await Promise.all(backends.map((backend) => backend.close()))
   }
 }
+
+/** Bytes that the claims of a caller take. */
+const claimsOf = (caller: Caller | undefined): number => (caller?.kind === 'authenticated' ? (caller.bytes ?? 0) : 0)
 
 /** Whether a request has any of the headers that are handed on. Asked of each request: it allocates nothing. */
 function bringsCredential(personal: readonly PersonalBackend[], headers: IncomingHttpHeaders): boolean {
