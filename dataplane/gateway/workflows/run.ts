@@ -19,8 +19,6 @@ export interface RunOptions {
   readonly workflow: Workflow
   readonly params: unknown
   readonly host: Host
-  /** Ends the run, and what it does at backends. */
-  readonly signal: AbortSignal
   /** Where it goes on; absent: at its beginning. */
   readonly progress?: Progress | undefined
   /** The client's answers (JSON texts) by the keys of what it was asked. */
@@ -37,6 +35,10 @@ class Aborted extends Error {
   }
 }
 
+/** Why attempts are ended. Made once: a signal that is given none makes one each time, with the stack. */
+const ENDED = new Error('the run has ended')
+const LATE = new Error('the step took too long')
+
 /** One run of a workflow: the steps as soon as those they depend on are done, some at the same time. */
 export class Run {
   readonly startedAt: number
@@ -46,22 +48,21 @@ export class Run {
   readonly #items = new Map<string, Map<number, Finished>>()
   readonly #waiting = new Map<string, Waiting>()
   readonly #running = new Map<string, Promise<void>>()
-  /** Ends the others when one step ends the workflow. */
-  readonly #abort = new AbortController()
-  readonly #signal: AbortSignal
+  /** Attempts that are under way. */
+  readonly #open = new Set<AbortController>()
+  #isEnded = false
   #aborted: Aborted | undefined
   #skipsRest = false
   #bytes = 0
 
   constructor(options: RunOptions) {
     this.#options = options
-    const { progress, signal } = options
+    const { progress } = options
     this.startedAt = progress?.startedAt ?? Date.now()
     this.#steps = new Map(Object.entries(progress?.steps ?? {}))
     for (const [id, items] of Object.entries(progress?.items ?? {}))
       this.#items.set(id, new Map(Object.entries(items).map(([index, item]) => [Number(index), item])))
     for (const finished of this.#steps.values()) if (finished.skipsRest === true) this.#skipsRest = true
-    this.#signal = AbortSignal.any([signal, this.#abort.signal])
   }
 
   /** Names of the steps that are under way. */
@@ -69,9 +70,15 @@ export class Run {
     return [...this.#running.keys()]
   }
 
+  /** Ends what is under way, at backends as well; nothing more begins. */
+  end(): void {
+    this.#isEnded = true
+    for (const attempt of this.#open) attempt.abort(ENDED)
+  }
+
   async go(): Promise<Outcome> {
     const { workflow } = this.#options
-    while (this.#aborted === undefined && !this.#signal.aborted) {
+    while (!this.#isEnded) {
       this.#startReady()
       if (this.#running.size === 0) break
       await Promise.race(this.#running.values())
@@ -112,7 +119,7 @@ export class Run {
       } else this.#finish(step, ended)
     } catch (error) {
       this.#aborted ??= new Aborted(step.id, error instanceof Error ? error.message : String(error))
-      this.#abort.abort()
+      this.end()
       host.stepEnds(step.id, 'failed', this.#progress)
       if (!(error instanceof StepFailure)) throw error
     }
@@ -134,21 +141,27 @@ export class Run {
   /** One step, with its condition, its time, and what is done when it fails. Rejects with a StepFailure. */
   async #once(step: SimpleStep, scope: Scope, id: string, key = id): Promise<Finished | Waiting> {
     if (!isMet(step, scope)) return { status: 'skipped', output: step.defaultResults }
-    const time = AbortSignal.timeout(step.timeoutMs)
-    const signal = AbortSignal.any([this.#signal, time])
+    const attempts = new AbortController()
+    if (this.#isEnded) attempts.abort(ENDED)
+    this.#open.add(attempts)
+    const timer = setTimeout(() => attempts.abort(LATE), step.timeoutMs).unref()
+    const { signal } = attempts
     const how = { ...this.#attemptOf(scope, key, signal), id }
     try {
       return await retried(step, signal, async () => this.#kept(await attempt(step, how)))
     } catch (error) {
       if (!(error instanceof StepFailure)) throw error
-      const failure = time.aborted ? new StepFailure(`it took longer than ${step.timeoutMs / 1000} s`) : error
-      return this.#failedOr(step, failure)
+      const isLate = signal.reason === LATE
+      return this.#failedOr(step, isLate ? new StepFailure(`it took longer than ${step.timeoutMs / 1000} s`) : error)
+    } finally {
+      clearTimeout(timer)
+      this.#open.delete(attempts)
     }
   }
 
   /** The record of a step whose failure the workflow survives. Throws the failure where it doesn't. */
   #failedOr({ onError, defaultResults }: AnyStep, failure: StepFailure): Finished {
-    if (onError.action !== 'continue' || this.#signal.aborted) throw failure
+    if (onError.action !== 'continue' || this.#isEnded) throw failure
     return { status: 'failed', error: failure.message, output: defaultResults }
   }
 

@@ -41,7 +41,6 @@ export class WorkflowCall implements InFlightCall {
   readonly #room: Lease | undefined
   readonly #audit: WorkflowAudit
   readonly #isBegun: boolean
-  readonly #abort = new AbortController()
   #isOver = false
 
   /** Throws where the caller's share has no room. */
@@ -61,8 +60,7 @@ export class WorkflowCall implements InFlightCall {
     this.#audit = new WorkflowAudit(context, workflow.name)
     const parts = { workflow: workflow.name, room: this.#room, audit: this.#audit, callStepTool }
     const host = workflowHost(context, parts)
-    const signal = this.#abort.signal
-    this.#run = new Run({ workflow, params, host, signal, progress, ...(answers && { answers }) })
+    this.#run = new Run({ workflow, params, host, progress, ...(answers && { answers }) })
   }
 
   get session(): Session | undefined {
@@ -141,7 +139,7 @@ export class WorkflowCall implements InFlightCall {
     if (outcome !== 'waiting') this.#audit.ended(outcome, Date.now() - this.#run.startedAt)
     answer()
     // What still runs at backends has no use any more.
-    this.#abort.abort()
+    this.#run.end()
   }
 
   timeOut(): void {

@@ -1,0 +1,97 @@
+/**
+ * What a composite tool of five steps, one after another, costs beside its five calls made directly, in one run and in
+ * turn. Modern era; each step hands its arguments on; every answer checked. Processor time is the gateway's own; times of
+ * runs made one after another, in milliseconds, have the client and the backend in them.
+ * Usage: composite.ts [seconds a measurement]
+ */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type LoadRequest, load, percentile } from './load.ts'
+import { cpuSeconds, endParts, type Part, start, tell } from './parts.ts'
+import { toolCall } from './requests.ts'
+
+const TURNS = Number(process.argv[2] ?? 5)
+const STEPS = 5
+/** As many calls of backends in each way, until V8 has compiled the hot path. */
+const WARM_UP = { workers: 8, seconds: 30, each: TURNS > 1 ? 4_000 : 100 }
+const MOST = 1.3
+const local = (script: string) => new URL(script, import.meta.url)
+
+/** A way to make the five calls. */
+interface Way {
+  readonly name: string
+  /** Requests of a client for all five. */
+  readonly requests: number
+  request(worker: number, count: number): LoadRequest
+  runs: number
+  cpu: number
+  readonly alone: number[]
+}
+
+const way = (name: string, requests: number, request: Way['request']): Way => ({
+  ...{ name, requests, request, runs: 0, cpu: 0, alone: [] },
+})
+
+async function startGateway(directory: string, backend: Part): Promise<Part> {
+  const configFile = join(directory, 'gateway.json')
+  const steps = Array.from({ length: STEPS }, (_, index) => ({
+    id: `step${index}`,
+    type: 'tool',
+    tool: `b_tool_${index}`,
+    arguments: { message: index === 0 ? '{{.params.message}}' : `{{.steps.step${index - 1}.output.text}}` },
+    ...(index === 0 ? {} : { dependsOn: [`step${index - 1}`] }),
+  }))
+  const config = {
+    ...{ name: 'bench', namespace: 'default', role: 'gateway', incomingAuth: { type: 'anonymous' } },
+    backends: [{ name: 'b', url: `${backend.origin}/mcp` }],
+    compositeTools: [
+      { name: 'five', parameters: { type: 'object', properties: { message: { type: 'string' } } }, steps },
+    ],
+  }
+  await writeFile(configFile, JSON.stringify(config))
+  return start(local('gateway-process.ts'), configFile)
+}
+
+async function turn(gateway: Part, one: Way): Promise<void> {
+  const { origin } = gateway
+  const { request } = one
+  const before = await tell(gateway)
+  const { requests } = await load({ origin, workers: 8, seconds: 1, request })
+  one.cpu += cpuSeconds(await tell(gateway)) - cpuSeconds(before)
+  one.runs += requests / one.requests
+  one.alone.push(...(await load({ origin, workers: 1, seconds: 0.5, request })).latencies)
+}
+
+async function measure(directory: string): Promise<void> {
+  const backend = await start(local('bare-backend.ts'), 'modern')
+  const gateway = await startGateway(directory, backend)
+  const direct = way('five calls', STEPS, (worker, count) =>
+    toolCall('modern', undefined, `b_tool_${count % STEPS}`, worker, count),
+  )
+  const composite = way('one composite tool', 1, (worker, count) =>
+    toolCall('modern', undefined, 'five', worker, count),
+  )
+  const ways = [direct, composite]
+  for (const { request, requests } of ways)
+    await load({ origin: gateway.origin, ...WARM_UP, each: (WARM_UP.each * requests) / STEPS, request })
+  for (let left = TURNS; left > 0; left--) for (const one of ways) await turn(gateway, one)
+  const cpuOf = ({ cpu, runs }: Way) => (cpu / runs) * 1e6
+  const timeOf = ({ alone, requests }: Way) => requests * percentile(Float64Array.from(alone).sort(), 0.5)
+  for (const one of ways)
+    console.log(
+      `${one.name.padEnd(20)} ${cpuOf(one).toFixed(0).padStart(6)} µs CPU, alone ${timeOf(one).toFixed(3)} ms`,
+    )
+  const share = cpuOf(composite) / cpuOf(direct)
+  const times = timeOf(composite) / timeOf(direct)
+  const missed = share > MOST ? '; missed' : ''
+  console.log(`${share.toFixed(2)} times the CPU (goal: at most ${MOST}${missed}), ${times.toFixed(2)} times as long`)
+}
+
+const directory = await mkdtemp(join(tmpdir(), 'portico-bench-'))
+try {
+  await measure(directory)
+} finally {
+  endParts()
+  await rm(directory, { recursive: true })
+}
