@@ -34,6 +34,14 @@ export interface Command {
   run(given: Given, io: Io): Promise<number>
 }
 
+/** A program of several commands, each loaded when it is called. */
+export interface Program {
+  /** As it is called: `portico`, `kubectl portico`. */
+  readonly name: string
+  readonly about: string
+  readonly commands: Readonly<Record<string, { readonly summary: string; load(): Promise<{ command: Command }> }>>
+}
+
 export interface Given {
   readonly positionals: readonly string[]
   /** The option's value, or its default. */
@@ -104,13 +112,13 @@ const optionTerm = (name: string, { short, value, type }: Option) => {
   return `${short ? `-${short}, ` : '    '}--${name}${type === 'string' ? ` ${word}` : ''}`
 }
 
-/** The help text of a command. */
-export function helpOf(command: Command): string {
+/** The help text of a command of a program. */
+export function helpOf(command: Command, program: string): string {
   const rows = Object.entries(withHelp(command)).map(([name, option]) => {
     const fallback = option.default === undefined ? '' : ` Default: ${option.default}.`
     return [optionTerm(name, option), `${option.description}${fallback}`] as const
   })
   const width = Math.max(...rows.map(([term]) => term.length))
   const options = rows.map(([term, text]) => `  ${term.padEnd(width)}  ${text}`).join('\n')
-  return `Usage: portico ${command.name} ${command.synopsis}\n\n${command.about}\n\nOptions:\n${options}\n`
+  return `Usage: ${program} ${command.name} ${command.synopsis}\n\n${command.about}\n\nOptions:\n${options}\n`
 }

@@ -1,65 +1,70 @@
 import { closest } from '../crds/shared/closest.ts'
-import { type Command, helpOf, type Io, readArguments, UsageError } from './command.ts'
+import { helpOf, type Io, type Program, readArguments, UsageError } from './command.ts'
 
 /** One file a command, loaded when it is called: a gateway's process holds nothing of the operator. */
-const commands: Readonly<Record<string, { readonly summary: string; load(): Promise<{ command: Command }> }>> = {
-  run: { summary: 'runs manifests on this machine, without a cluster', load: () => import('./run/index.ts') },
-  serve: { summary: 'serves one gateway or registry from its config file', load: () => import('./serve.ts') },
-  render: { summary: 'prints what manifests become in a cluster, as YAML', load: () => import('./render.ts') },
-  validate: { summary: 'checks manifests: schema, rules, references', load: () => import('./validate.ts') },
-  diff: { summary: 'shows what applying manifests would change', load: () => import('./diff/index.ts') },
-  migrate: { summary: 'moves manifests from one API group to another', load: () => import('./migrate.ts') },
-  doctor: {
-    summary: 'asks identity providers whether all is well with them',
-    load: () => import('./doctor/index.ts'),
+const portico: Program = {
+  name: 'portico',
+  about: 'Runs MCP servers on Kubernetes, and the same manifests on one machine.',
+  commands: {
+    run: { summary: 'runs manifests on this machine, without a cluster', load: () => import('./run/index.ts') },
+    serve: { summary: 'serves one gateway or registry from its config file', load: () => import('./serve.ts') },
+    render: { summary: 'prints what manifests become in a cluster, as YAML', load: () => import('./render.ts') },
+    validate: { summary: 'checks manifests: schema, rules, references', load: () => import('./validate.ts') },
+    diff: { summary: 'shows what applying manifests would change', load: () => import('./diff/index.ts') },
+    migrate: { summary: 'moves manifests from one API group to another', load: () => import('./migrate.ts') },
+    doctor: {
+      summary: 'asks identity providers whether all is well with them',
+      load: () => import('./doctor/index.ts'),
+    },
+    explain: {
+      summary: 'says which policy allows or denies a call',
+      load: () => import('./explain.ts'),
+    },
+    operator: {
+      summary: 'looks after a cluster: custom resources become what runs',
+      load: () => import('./operator.ts'),
+    },
+    crds: { summary: 'prints the custom resource definitions', load: () => import('./crds.ts') },
+    version: { summary: 'prints version, Node and API group', load: () => import('./version.ts') },
   },
-  explain: {
-    summary: 'says which policy allows or denies a call',
-    load: () => import('./explain.ts'),
-  },
-  operator: {
-    summary: 'looks after a cluster: custom resources become what runs',
-    load: () => import('./operator.ts'),
-  },
-  crds: { summary: 'prints the custom resource definitions', load: () => import('./crds.ts') },
-  version: { summary: 'prints version, Node and API group', load: () => import('./version.ts') },
 }
 
-function overview(): string {
+function overview({ name: program, about, commands }: Program): string {
   const width = Math.max(...Object.keys(commands).map((name) => name.length))
   const rows = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`)
-  return `Usage: portico COMMAND [options]
+  return `Usage: ${program} COMMAND [options]
 
-Runs MCP servers on Kubernetes, and the same manifests on one machine.
+${about}
 
 Commands:
 ${rows.join('\n')}
 
-'portico COMMAND --help' explains each. Exit codes: 0 success, 1 a finding or failure, 2 wrong usage.
+'${program} COMMAND --help' explains each. Exit codes: 0 success, 1 a finding or failure, 2 wrong usage.
 Environment: PORTICO_API_GROUP, PORTICO_LOG_LEVEL, PORTICO_STATE_DIR.
 `
 }
 
-function unknownCommand(name: string): UsageError {
+function unknownCommand(name: string, { commands }: Program): UsageError {
   const meant = closest(name, Object.keys(commands))
   return new UsageError(`unknown command ${name}${meant ? `; did you mean ${meant}?` : ''}`)
 }
 
-async function runCommand(argv: readonly string[], io: Io): Promise<number> {
+async function runCommand(program: Program, argv: readonly string[], io: Io): Promise<number> {
+  const { commands } = program
   const [first, ...rest] = argv
   if (first === '--help' || first === '-h' || first === 'help') {
-    io.out(overview())
+    io.out(overview(program))
     return 0
   }
   if (first === undefined) throw new UsageError('a command is missing')
   const name = first === '--version' ? 'version' : first
   const entry = Object.hasOwn(commands, name) ? commands[name] : undefined
-  if (!entry) throw unknownCommand(name)
+  if (!entry) throw unknownCommand(name, program)
   const { command } = await entry.load()
   try {
     const given = readArguments(command, rest)
     if (given === 'help') {
-      io.out(helpOf(command))
+      io.out(helpOf(command, program.name))
       return 0
     }
     return await command.run(given, io)
@@ -89,16 +94,20 @@ function textOf(error: unknown): string {
 /**
  * Runs one command line.
  *
- * @param argv what stands after `portico`
+ * @param argv what stands after `portico`; after `kubectl` in it what stands after `kubectl portico`
  * @returns the exit code: 0 success, 1 a finding or failure, 2 wrong usage
  */
 export async function dispatch(argv: readonly string[], io: Io): Promise<number> {
+  const isPlugin = argv[0] === 'kubectl'
+  const program = isPlugin ? (await import('./kubectl/index.ts')).program : portico
+  const own = isPlugin ? argv.slice(1) : argv
   try {
-    return await runCommand(argv, io)
+    return await runCommand(program, own, io)
   } catch (error) {
     if (error instanceof UsageError) {
-      const known =
-        argv[0] !== undefined && Object.hasOwn(commands, argv[0]) ? `portico ${argv[0]} --help` : 'portico --help'
+      const [first] = own
+      const isKnown = first !== undefined && Object.hasOwn(program.commands, first)
+      const known = isKnown ? `${program.name} ${first} --help` : `${program.name} --help`
       io.err(`portico: ${error.message}; see '${known}'`)
       return 2
     }

@@ -5,7 +5,7 @@ import type { AuthzConfig, GatewayConfig } from '../dataplane/config/gateway.ts'
 import { type Explanation, isCaller, Policies, type Question, readQuestion } from '../dataplane/policy/index.ts'
 import { inspectManifests, type Planned } from '../operator/cluster/files/index.ts'
 import { apiGroup } from './api-group.ts'
-import { type Command, type Given, type Io, UsageError } from './command.ts'
+import { type Command, type Given, type Io, type Option, UsageError } from './command.ts'
 import { hasErrors, printFindings } from './findings.ts'
 import { groupOption, manifestPaths } from './manifest-paths.ts'
 import { defaultImage } from './package-info.ts'
@@ -43,7 +43,8 @@ function readJson(option: string, text: string): unknown {
   }
 }
 
-function questionOf(given: Given): Question {
+/** What is asked, by the options. Throws a UsageError for what can’t be asked. */
+export function questionOf(given: Given): Question {
   const file = given.text('caller')
   const caller = file === undefined ? undefined : readJson('caller', readFileSync(file, 'utf8'))
   if (file !== undefined && !isCaller(caller)) throw new UsageError('--caller: must hold claims, with a sub')
@@ -73,13 +74,23 @@ function explained({ config }: Guarded, question: Question, { backend, hints }: 
   return policies.explain(principal, subject, question.arguments)
 }
 
-function print(name: string, { allowed, reason, policies, errors }: Explanation, io: Io): void {
+/** Prints what policies say of one workload. */
+export function printExplanation(name: string, { allowed, reason, policies, errors }: Explanation, io: Io): void {
   io.out(`${name}: ${allowed ? 'allowed' : 'denied'}: ${reason}\n`)
   for (const { policy, id, effect, text } of policies)
     io.out(`  ${effect}: ${policy}${id === undefined ? '' : ` (${id})`}: ${text}\n`)
   for (const { policy, id, message } of errors)
     io.out(`  error: ${policy}${id === undefined ? '' : ` (${id})`}: ${message}\n`)
 }
+
+/** The options that say what is asked. */
+export const questionOptions = {
+  caller: { type: 'string', value: 'FILE', description: 'JSON file of the caller’s claims. Absent: anonymous.' },
+  tool: { type: 'string', value: 'NAME', description: 'The tool, as clients know it.' },
+  prompt: { type: 'string', value: 'NAME', description: 'The prompt, in place of a tool.' },
+  resource: { type: 'string', value: 'URI', description: 'The resource, in place of a tool.' },
+  arguments: { type: 'string', value: 'JSON', description: 'Arguments of the call.' },
+} as const satisfies Readonly<Record<string, Option>>
 
 export const command: Command = {
   name: 'explain',
@@ -88,11 +99,7 @@ export const command: Command = {
 called: what only a backend could tell of a tool is said by --backend and --annotations. Exits 1 where it is denied. A
 gateway that runs says the same on its admin listener, of its own tools: POST /explain.`,
   options: {
-    caller: { type: 'string', value: 'FILE', description: 'JSON file of the caller’s claims. Absent: anonymous.' },
-    tool: { type: 'string', value: 'NAME', description: 'The tool, as clients know it.' },
-    prompt: { type: 'string', value: 'NAME', description: 'The prompt, in place of a tool.' },
-    resource: { type: 'string', value: 'URI', description: 'The resource, in place of a tool.' },
-    arguments: { type: 'string', value: 'JSON', description: 'Arguments of the call.' },
+    ...questionOptions,
     backend: { type: 'string', value: 'NAME', description: 'The backend that has it.' },
     annotations: { type: 'string', value: 'JSON', description: 'Annotations of the tool, such as readOnlyHint.' },
     output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
@@ -111,7 +118,7 @@ gateway that runs says the same on its admin listener, of its own tools: POST /e
     if (guarded.length === 0) throw new Error('nothing in these files has policies')
     const all = guarded.map((one) => ({ workload: one.name, ...explained(one, question, assumed) }))
     if (given.text('output') === 'json') io.out(`${JSON.stringify(all)}\n`)
-    else for (const { workload, ...explanation } of all) print(workload, explanation, io)
+    else for (const { workload, ...explanation } of all) printExplanation(workload, explanation, io)
     return all.every(({ allowed }) => allowed) ? 0 : 1
   },
 }

@@ -5,57 +5,23 @@ import {
   objectKey,
   readManifests,
 } from '../../operator/cluster/files/index.ts'
-import { ApiError, ApiServer, isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
+import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
 import type { KubernetesObject, World } from '../../operator/model/index.ts'
 import { clusterAddress, type PlannedObject, planAll, type ReconcileContext } from '../../operator/reconcile/index.ts'
-import { OPERATOR_NAME, OPERATOR_NAMESPACE } from '../../operator/render/network/admin-peers.ts'
 import { canonicalJson } from '../../operator/render/object/canonical.ts'
 import { apiGroup } from '../api-group.ts'
-import { type Command, type Given, type Io, readArguments, UsageError } from '../command.ts'
+import { type Command, type Given, type Io, UsageError } from '../command.ts'
 import { hasErrors, printFindings } from '../findings.ts'
 import { groupOption, manifestPaths } from '../manifest-paths.ts'
-import { command as operatorCommand } from '../operator.ts'
-import { defaultImage } from '../package-info.ts'
-import { adminPeersOf, operatorNamespaceOption, podTemplateOf } from '../pod-options.ts'
+import { settingsOf } from '../operator-settings.ts'
+import { operatorNamespaceOption } from '../pod-options.ts'
 import { childDiff } from './compare.ts'
 import { applied, type Contents, liveChildren, liveObjects, worldOf } from './live.ts'
 
 const FAILED = 2
 /** Children tell no time. */
 const NO_TIME = '1970-01-01T00:00:00Z'
-const DEPLOYMENTS = { group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment' }
-
-interface OperatorDeployment {
-  readonly spec: {
-    readonly template: { readonly spec: { readonly containers: readonly { image: string; args?: string[] }[] } }
-  }
-}
-
-type Settings = Pick<ReconcileContext, 'image' | 'adminPeers' | 'podTemplate'>
-
-/** The settings of the cluster's operator, by its Deployment; ours where there is none that can be read. */
-async function settingsOf(api: ApiServer, given: Given, io: Io): Promise<Settings> {
-  const namespace = given.text('operator-namespace') ?? OPERATOR_NAMESPACE
-  let args: readonly string[] = []
-  let image = defaultImage
-  try {
-    const deployment = await api.get<OperatorDeployment>(DEPLOYMENTS, namespace, OPERATOR_NAME)
-    const [container] = deployment.spec.template.spec.containers
-    args = container?.args?.slice(1) ?? []
-    image = container?.image ?? image
-  } catch (error) {
-    if (!isNotFound(error) && !(error instanceof ApiError && error.status === 403)) throw error
-    io.err(`portico: no operator in the namespace ${namespace} can be read: its settings are taken for the defaults`)
-  }
-  const settings = readArguments(operatorCommand, args)
-  if (settings === 'help') return { image }
-  return {
-    image: given.text('image') ?? settings.text('image') ?? image,
-    ...podTemplateOf(settings),
-    ...adminPeersOf(settings, namespace),
-  }
-}
 
 const idOf = ({ kind, metadata }: KubernetesObject) => `${kind}/${metadata.namespace}/${metadata.name}`
 

@@ -32,10 +32,15 @@ function adminPort(pod: Pod): number | undefined {
 }
 
 /** Reads it at the pod's own address: for an operator inside the cluster. */
-export const readStatusByAddress: ReadPodStatus = async (pod) => {
+export const readStatusByAddress: ReadPodStatus = (pod) => {
   const { podIP = '' } = pod.status ?? {}
   const host = podIP.includes(':') ? `[${podIP}]` : podIP
-  const { body } = await request(`http://${host}:${adminPort(pod)}/status`, {
+  return readStatusAt(`http://${host}:${adminPort(pod)}`)
+}
+
+/** Reads it at the base URL of an admin listener. Fails where the answer is none of ours. */
+export async function readStatusAt(admin: string): Promise<ReportedStatus> {
+  const { body } = await request(`${admin}/status`, {
     headersTimeout: STATUS_TIMEOUT_MS,
     bodyTimeout: STATUS_TIMEOUT_MS,
     signal: AbortSignal.timeout(2 * STATUS_TIMEOUT_MS),

@@ -1,33 +1,46 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { orFail } from '../../support/or-fail.ts'
+import { once } from 'node:events'
+import { connect, createServer, type Server } from 'node:net'
 import type { ControlPlane } from './control-plane.ts'
 import { eventually } from './operator-process.ts'
 
-/** Where the data plane of every pod has its admin listener. */
+/** Where the data plane of every pod has its admin listener, and that of a gateway its public one. */
 const ADMIN_PORT = 8081
+const PUBLIC_PORT = 4483
 
 export interface PodAddress {
+  readonly address: string
   close(): void
+}
+
+/** Passes connections on to the listener of a URL, which may be another one each time. */
+async function relay(address: string, port: number, url: () => string): Promise<Server> {
+  const server = createServer((socket) => {
+    const { hostname, port: target } = new URL(url())
+    const upstream = connect(Number(target), hostname)
+    socket.on('error', () => upstream.destroy())
+    upstream.on('error', () => socket.destroy())
+    socket.pipe(upstream).pipe(socket)
+  })
+  server.listen(port, address)
+  await once(server, 'listening')
+  return server
 }
 
 /**
  * What a kubelet would do for the pod of the workload `instance`: it runs, and at its own address its admin listener
- * answers as the one at `adminUrl()` does. `net` is the second part of that address, another one for each test file;
- * the rest is of this process, so that no other run has it.
+ * answers as the one at `adminUrl()` does, its public one as that at `publicUrl()`. `net` is the second part of that
+ * address, another one for each test file; the rest is of this process, so that no other run has it.
  */
 export async function givePodAddress(
   plane: ControlPlane,
   instance: string,
   net: number,
   adminUrl: () => string,
+  publicUrl?: () => string,
 ): Promise<PodAddress> {
   const address = `127.${net}.${process.pid % 250}.${1 + (Math.floor(process.pid / 250) % 250)}`
-  const server = createServer(
-    orFail(async (request: IncomingMessage, response: ServerResponse) => {
-      response.end(await (await fetch(`${adminUrl()}${request.url}`)).text())
-    }),
-  )
-  await new Promise<void>((resolve) => server.listen(ADMIN_PORT, address, resolve))
+  const servers = [await relay(address, ADMIN_PORT, adminUrl)]
+  if (publicUrl) servers.push(await relay(address, PUBLIC_PORT, publicUrl))
   const selector = `app.kubernetes.io/instance=${instance}`
   const name = await eventually(
     () => plane.kubectl(['get', 'pods', '-l', selector, '-o', 'jsonpath={.items[0].metadata.name}']),
@@ -35,5 +48,10 @@ export async function givePodAddress(
   )
   const patch = JSON.stringify({ status: { phase: 'Running', podIP: address, podIPs: [{ ip: address }] } })
   plane.kubectl(['patch', 'pod', name, '--subresource=status', '--type=merge', '-p', patch])
-  return { close: () => void server.close() }
+  return {
+    address,
+    close() {
+      for (const server of servers) server.close()
+    },
+  }
 }

@@ -1,0 +1,110 @@
+import { readFileSync } from 'node:fs'
+import { request } from 'undici'
+import { CAPABILITIES_KEY, VERSION_KEY } from '../../dataplane/gateway/mcp/classify.ts'
+import { MODERN } from '../../dataplane/gateway/mcp/revisions.ts'
+import type { KubernetesObject } from '../../operator/model/index.ts'
+import { serviceName } from '../../operator/render/object/names.ts'
+import type { Given, Io, Option } from '../command.ts'
+import type { Cluster } from './cluster.ts'
+import { withForwarded } from './forward.ts'
+import { podOf } from './workload.ts'
+
+/** The options that say who calls. */
+export const callerOptions = {
+  'token-file': {
+    type: 'string',
+    value: 'FILE',
+    description: 'File with the caller’s access token; also PORTICO_TOKEN. Absent: anonymous.',
+  },
+} as const satisfies Readonly<Record<string, Option>>
+
+/** The access token that a command was given. */
+export function givenToken(given: Given, { env }: Io): string | undefined {
+  const file = given.text('token-file')
+  const text = file === undefined ? env['PORTICO_TOKEN'] : readFileSync(file, 'utf8')
+  return text?.trim() || undefined
+}
+
+interface Answer {
+  readonly status: number
+  readonly challenge: string | undefined
+  readonly text: string
+}
+
+/** Calls a workload at its public listener. */
+export interface Endpoint {
+  get(path: string): Promise<Answer>
+  /** One request of the modern era of MCP, whose answer is one JSON text. */
+  mcp(method: string, params?: object): Promise<Answer>
+}
+
+const MOST_BYTES = 16 * 1024 * 1024
+const TIMEOUT_MS = 60_000
+
+/** Name of the public port in the pods. */
+const portName = ({ kind }: KubernetesObject) => (kind === 'MCPRegistry' ? 'http' : 'mcp')
+
+/** Path of the MCP endpoint, by the workload's own settings. */
+function mcpPath({ spec }: KubernetesObject): string {
+  const { endpointPrefix } = (spec ?? {}) as { readonly endpointPrefix?: string }
+  return `${endpointPrefix?.replace(/\/$/, '') ?? ''}/mcp`
+}
+
+/** Calls `use` with a pod of the workload at hand, by kubectl port-forward: an Authorization header passes no other way. */
+export async function withEndpoint<T>(
+  { workload, token }: { readonly workload: KubernetesObject; readonly token: string | undefined },
+  cluster: Cluster,
+  io: Io,
+  use: (endpoint: Endpoint) => Promise<T>,
+): Promise<T> {
+  const pod = await podOf(cluster, workload)
+  return withForwarded({ pod, port: portName(workload) }, cluster, io, (base) => use(endpointAt(base, workload, token)))
+}
+
+function endpointAt(base: string, workload: KubernetesObject, token: string | undefined): Endpoint {
+  const caller = {
+    // It answers to the names of its Service.
+    host: serviceName(workload.kind, workload.metadata.name),
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  }
+  const send = async (method: 'GET' | 'POST', path: string, headers: Record<string, string>, body?: string) => {
+    const response = await request(`${base}${path}`, {
+      method,
+      headers: { ...caller, ...headers },
+      body: body ?? null,
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    })
+    const challenge = response.headers['www-authenticate']
+    return { status: response.statusCode, challenge: challenge?.toString(), text: await boundedText(response.body) }
+  }
+  return {
+    get: (path) => send('GET', path, {}),
+    mcp(method, params = {}) {
+      const _meta = { [VERSION_KEY]: MODERN, [CAPABILITIES_KEY]: {} }
+      const headers = {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': MODERN,
+        'mcp-method': method,
+      }
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta, ...params } })
+      return send('POST', mcpPath(workload), headers, body)
+    },
+  }
+}
+
+/** The text of a body. Throws an Error for one that is too long to be an honest answer. */
+export async function boundedText(body: AsyncIterable<Buffer>): Promise<string> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of body) {
+    size += chunk.length
+    if (size > MOST_BYTES) throw new Error(`the answer has more than ${MOST_BYTES} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+/** What an answer that is no success says, for people. */
+export const refusalText = ({ status, challenge, text }: Answer): string =>
+  `HTTP ${status}${challenge === undefined ? '' : ` (${challenge.slice(0, 500)})`}: ${text.slice(0, 500)}`

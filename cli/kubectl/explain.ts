@@ -1,0 +1,67 @@
+import { request } from 'undici'
+import { isObject } from '../../crds/shared/json.ts'
+import type { Explanation } from '../../dataplane/policy/index.ts'
+import { type Command, UsageError } from '../command.ts'
+import { printExplanation, questionOf, questionOptions } from '../explain.ts'
+import { clusterOptions, inCluster } from './cluster.ts'
+import { boundedText } from './endpoint.ts'
+import { withForwarded } from './forward.ts'
+import { printable } from './tree.ts'
+import { givenWorkload, podOf, WORKLOAD } from './workload.ts'
+
+/** Every text in a value of any shape, fit for a terminal. */
+function harmless(value: unknown): unknown {
+  if (typeof value === 'string') return printable(value)
+  if (Array.isArray(value)) return value.map(harmless)
+  if (!isObject(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, harmless(inner)]))
+}
+
+type Explained = Explanation & { readonly exists: boolean }
+
+const TIMEOUT_MS = 30_000
+
+/** An answer of `POST /explain`. */
+function explanationIn(answer: unknown): Explained {
+  const { allowed, reason, policies, errors } = isObject(answer) ? answer : {}
+  if (typeof allowed !== 'boolean' || typeof reason !== 'string' || !Array.isArray(policies) || !Array.isArray(errors))
+    throw new Error('the pod’s answer has another form than a data plane’s')
+  return harmless(answer) as Explained
+}
+
+async function ask(base: string, question: object): Promise<Explained> {
+  const { body, statusCode } = await request(`${base}/explain`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(question),
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  })
+  const text = await boundedText(body)
+  if (statusCode !== 200) throw new Error(printable(`the pod answers HTTP ${statusCode}: ${text.slice(0, 500)}`))
+  return explanationIn(JSON.parse(text))
+}
+
+export const command: Command = {
+  name: 'explain',
+  synopsis: `${WORKLOAD} --tool NAME [--caller FILE] [options]`,
+  about: `Says which policy of a workload that runs allows or denies a call, of the tools that it has now. Nothing is called.
+Exits 1 where it is denied.`,
+  options: {
+    ...questionOptions,
+    ...clusterOptions,
+    output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
+  },
+  run: (given, io) =>
+    inCluster(given, io, async (cluster) => {
+      const { type, id, caller, arguments: parameters } = questionOf(given)
+      const workload = await givenWorkload(given, cluster)
+      if (workload.kind === 'MCPRegistry') throw new UsageError('an MCPRegistry has no policies on calls')
+      const pod = await podOf(cluster, workload)
+      const question = { caller, [type.toLowerCase()]: id, arguments: parameters }
+      const answer = await withForwarded({ pod, port: 'admin' }, cluster, io, (base) => ask(base, question))
+      if (given.text('output') === 'json') io.out(`${JSON.stringify(answer)}\n`)
+      else printExplanation(`${workload.kind} ${cluster.namespace}/${workload.metadata.name}`, answer, io)
+      if (!answer.exists) io.err(`portico: it has no ${type.toLowerCase()} ${printable(id)}`)
+      return answer.allowed ? 0 : 1
+    }),
+}

@@ -1,0 +1,51 @@
+import { createInterface } from 'node:readline'
+import type { KubernetesObject } from '../../operator/model/index.ts'
+import type { Io } from '../command.ts'
+import type { Cluster } from './cluster.ts'
+import { exitOf, startKubectl } from './program.ts'
+
+const FORWARDING = /^Forwarding from 127\.0\.0\.1:(\d+) -> /
+
+interface PortHolder {
+  readonly ports?: readonly { readonly name?: string; readonly containerPort: number }[]
+}
+
+function portOf({ metadata, spec }: KubernetesObject, name: string): number {
+  const { containers = [], initContainers = [] } = spec as Readonly<Record<string, readonly PortHolder[]>>
+  const found = [...initContainers, ...containers].flatMap(({ ports = [] }) => ports).find((port) => port.name === name)
+  if (!found) throw new Error(`pod ${metadata.name} has no port ${name}`)
+  return found.containerPort
+}
+
+async function forwardedPort(output: NodeJS.ReadableStream): Promise<number | undefined> {
+  for await (const line of createInterface({ input: output })) {
+    const port = FORWARDING.exec(line)?.[1]
+    if (port !== undefined) return Number(port)
+  }
+  return undefined
+}
+
+/**
+ * Calls `use` with the base URL at which a pod's port is, by kubectl port-forward: it comes from within the pod, so that no
+ * NetworkPolicy is in its way, and passes an Authorization header on, which the API server's own proxy takes for itself.
+ */
+export async function withForwarded<T>(
+  { pod, port: name }: { readonly pod: KubernetesObject; readonly port: 'admin' | 'http' | 'mcp' },
+  cluster: Cluster,
+  io: Io,
+  use: (base: string) => Promise<T>,
+): Promise<T> {
+  const target = [`pod/${pod.metadata.name}`, `:${portOf(pod, name)}`]
+  const args = ['port-forward', ...cluster.kubectlOptions, '--address=127.0.0.1', ...target]
+  const kubectl = startKubectl(args, io, ['ignore', 'pipe', 'inherit'])
+  const ended = exitOf(kubectl)
+  try {
+    const opened = forwardedPort(kubectl.stdout as NodeJS.ReadableStream)
+    const port = await Promise.race([opened, ended.then(() => undefined)])
+    if (port === undefined) throw new Error('kubectl port-forward has ended')
+    return await use(`http://127.0.0.1:${port}`)
+  } finally {
+    kubectl.kill()
+    await ended
+  }
+}

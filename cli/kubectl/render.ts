@@ -1,0 +1,37 @@
+import { clusterAddress, reconcile, statusOf } from '../../operator/reconcile/index.ts'
+import { canonicalYaml } from '../../operator/render/object/canonical.ts'
+import type { Command } from '../command.ts'
+import { liveObjects, worldOf } from '../diff/live.ts'
+import { settingsOf } from '../operator-settings.ts'
+import { operatorNamespaceOption } from '../pod-options.ts'
+import { clusterOptions, inCluster } from './cluster.ts'
+import { givenWorkload, WORKLOAD } from './workload.ts'
+
+export const command: Command = {
+  name: 'render',
+  synopsis: `${WORKLOAD} [options]`,
+  about: `Prints the Deployment, Service and so on that a workload in the cluster becomes, as YAML, by the settings of the
+cluster’s operator. Where something is missing or wrong it says so and exits 1.`,
+  options: {
+    ...clusterOptions,
+    status: { type: 'boolean', description: 'Add the status that follows.' },
+    image: { type: 'string', value: 'IMAGE', description: 'Image of the data plane. Default: the operator’s.' },
+    'operator-namespace': operatorNamespaceOption,
+  },
+  run: (given, io) =>
+    inCluster(given, io, async ({ api, group, namespace, ...cluster }) => {
+      const workload = await givenWorkload(given, { api, group, namespace, ...cluster })
+      const world = await worldOf(api, await liveObjects(api, group, [namespace]), new Map())
+      const object = world.objects.get(workload.kind, namespace, workload.metadata.name) ?? workload
+      const settings = await settingsOf(api, given, io)
+      const now = new Date().toISOString().replace(/\.\d+Z$/, 'Z')
+      const plan = reconcile(object, world.view, { ...settings, group, now, addressOf: clusterAddress })
+      const children = plan.children === 'hold' ? [] : plan.children
+      const documents = given.flag('status') ? [...children, statusOf({ object, plan })] : children
+      io.out(documents.map(canonicalYaml).join('---\n'))
+      if (plan.children !== 'hold') return 0
+      const { reason, message } = plan.status.conditions.find(({ type }) => type === 'Ready') ?? {}
+      io.err(`portico: nothing is rendered: ${reason}: ${message}`)
+      return 1
+    }),
+}

@@ -1,0 +1,169 @@
+import { type KindName, kinds, VERSION } from '../../crds/index.ts'
+import { isObject } from '../../crds/shared/json.ts'
+import { listServed } from '../../operator/cluster/kubernetes/list-all.ts'
+import { createWorld, type KubernetesObject, type ObjectIndex } from '../../operator/model/index.ts'
+import type { Condition } from '../../operator/reconcile/index.ts'
+import { readStatusAt } from '../../operator/runtime/pods/read-pod-status.ts'
+import type { Command, Io } from '../command.ts'
+import { type Cluster, clusterOptions, inCluster } from './cluster.ts'
+import { withForwarded } from './forward.ts'
+import { type Branch, treeText } from './tree.ts'
+import { givenWorkload, runningPod } from './workload.ts'
+
+/** Conditions that are good when they are True; the others tell of trouble then. */
+const GOOD = /(Ready|Valid|Resolved|Accepted|Synced|Listed)$/
+/** What `Ready` says too. */
+const REPEATED = new Set(['Ready', 'Stalled', 'Reconciling'])
+
+const roleOf = (kind: string) => kinds[kind as KindName]?.role
+const leaf = (text: string): Branch => ({ text, branches: [] })
+
+interface Status {
+  readonly conditions?: readonly Condition[]
+  readonly replicas?: number
+  readonly readyReplicas?: number
+  readonly url?: string
+  readonly externalUrl?: string
+}
+
+const statusOf = (object: KubernetesObject) => (object['status'] ?? {}) as Status
+
+/** Kind and name, and whether it is ready. */
+function titleOf(object: KubernetesObject, prefix = ''): string {
+  const ready = statusOf(object).conditions?.find(({ type }) => type === 'Ready')
+  const state =
+    ready === undefined
+      ? 'not looked at by an operator'
+      : ready.status === 'True'
+        ? 'ready'
+        : `not ready: ${ready.reason}: ${ready.message}`
+  return `${object.kind} ${prefix}${object.metadata.name}: ${state}`
+}
+
+/** Conditions that say what somebody may want to mend. */
+const troubles = (object: KubernetesObject): readonly Branch[] =>
+  (statusOf(object).conditions ?? []).flatMap(({ type, status, reason, message }) =>
+    REPEATED.has(type) || (status === 'True') === GOOD.test(type) || status === 'Unknown'
+      ? []
+      : [leaf(`${type}: ${reason}: ${message}`)],
+  )
+
+/** Pods and addresses of a workload. */
+function placesOf(object: KubernetesObject): readonly Branch[] {
+  const { replicas, readyReplicas, url, externalUrl } = statusOf(object)
+  return [
+    ...(replicas === undefined ? [] : [leaf(`pods: ${readyReplicas ?? 0} of ${replicas} ready`)]),
+    ...(url === undefined ? [] : [leaf(`url: ${url}`)]),
+    ...(externalUrl === undefined ? [] : [leaf(`external url: ${externalUrl}`)]),
+  ]
+}
+
+/** What a workload's pod tells of one of its backends or sources: anything that a pod may say. */
+function reportText(report: Readonly<Record<string, unknown>>): string {
+  const { health, state, revision, tools, servers, lastError, error } = report
+  const failure = [lastError, error].find(isObject)
+  return [
+    String(health ?? state ?? 'unknown'),
+    ...(typeof revision === 'string' ? [`MCP ${revision}`] : []),
+    ...(typeof tools === 'number' ? [`${tools} tools`] : []),
+    ...(typeof servers === 'number' ? [`${servers} servers`] : []),
+    ...(failure && health !== 'healthy' ? [`${failure['code']}: ${failure['message']}`] : []),
+  ].join(', ')
+}
+
+type Reports = ReadonlyMap<string, string>
+
+/** What a pod of the workload says of each backend or source, by name; why it says nothing, where it doesn't. */
+async function reportsOf(cluster: Cluster, workload: KubernetesObject, io: Io): Promise<Reports | string> {
+  try {
+    const pod = await runningPod(cluster, workload)
+    if (pod === undefined) return 'no pod runs'
+    const { backends = [], sources = [] } = await withForwarded({ pod, port: 'admin' }, cluster, io, readStatusAt)
+    const named = [...backends, ...sources].filter(isObject)
+    return new Map(named.map((report) => [String(report['name']), reportText(report)]))
+  } catch (error) {
+    return `the pod isn’t asked: ${(error as Error).message}`
+  }
+}
+
+/** Members of a group, each with what the gateway's pod says of it. */
+function membersOf(objects: ObjectIndex, { metadata }: KubernetesObject, reports: Reports): readonly Branch[] {
+  const { namespace = '', name } = metadata
+  return objects
+    .referrers('MCPGroup', namespace, name)
+    .filter(({ kind }) => kind !== 'VirtualMCPServer')
+    .flatMap((member) => {
+      const object = objects.get(member.kind, namespace, member.name)
+      const report = reports.get(member.name)
+      if (!object) return []
+      return [{ text: `${titleOf(object)}${report === undefined ? '' : `; ${report}`}`, branches: [] }]
+    })
+}
+
+/** What a workload refers to: its group with the members, and its configurations. */
+function referencesOf(objects: ObjectIndex, workload: KubernetesObject, reports: Reports): readonly Branch[] {
+  const { namespace = '', name } = workload.metadata
+  const isGateway = workload.kind === 'VirtualMCPServer'
+  return objects.references(workload.kind, namespace, name).flatMap((reference) => {
+    const object = objects.get(reference.kind, namespace, reference.name)
+    if (roleOf(reference.kind) === undefined) return []
+    if (!object) return [leaf(`${reference.kind} ${reference.name}: missing`)]
+    const members = isGateway && object.kind === 'MCPGroup' ? membersOf(objects, object, reports) : []
+    return [{ text: titleOf(object), branches: [...troubles(object), ...members] }]
+  })
+}
+
+/** The tree of a workload; `found` is what a pod of it says, or why it says nothing. */
+function treeOf(objects: ObjectIndex, workload: KubernetesObject, found: Reports | string): Branch {
+  const [reports, silence]: [Reports, Branch[]] = typeof found === 'string' ? [new Map(), [leaf(found)]] : [found, []]
+  // A gateway's backends are the members of its group.
+  const own = workload.kind === 'VirtualMCPServer' ? [] : [...reports].map(([name, text]) => leaf(`${name}: ${text}`))
+  return {
+    text: titleOf(workload, `${workload.metadata.namespace}/`),
+    branches: [
+      ...placesOf(workload),
+      ...troubles(workload),
+      ...silence,
+      ...own,
+      ...referencesOf(objects, workload, reports),
+    ],
+  }
+}
+
+async function objectsOf({ api, group }: Cluster, namespace: string | undefined): Promise<ObjectIndex> {
+  const { objects } = createWorld()
+  for (const { kind, plural } of Object.values(kinds))
+    for (const object of await listServed(api, { group, version: VERSION, plural, kind }, { namespace }))
+      objects.put(object)
+  return objects
+}
+
+const isReady = (object: KubernetesObject) =>
+  statusOf(object).conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true
+
+export const command: Command = {
+  name: 'status',
+  synopsis: '[[KIND/]NAME] [options]',
+  about: `Shows workloads as trees: pods and addresses, conditions that tell of trouble, the group with its members, and the
+configurations that they name; of one that is named also how a pod of it sees its backends or sources. Exits 1 where one
+isn’t ready.`,
+  options: {
+    ...clusterOptions,
+    'all-namespaces': { type: 'boolean', short: 'A', description: 'Those of all namespaces.' },
+    output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
+  },
+  mostOperands: 1,
+  run: (given, io) =>
+    inCluster(given, io, async (cluster) => {
+      const one = given.positionals.length > 0 ? await givenWorkload(given, cluster) : undefined
+      const objects = await objectsOf(cluster, given.flag('all-namespaces') ? undefined : cluster.namespace)
+      const workloads = one ? [one] : objects.all().filter(({ kind }) => roleOf(kind) === 'workload')
+      // One kubectl for each pod: of many workloads the operator's word will do.
+      const reports = one ? await reportsOf(cluster, one, io) : new Map()
+      const trees = workloads.map((workload) => treeOf(objects, workload, reports))
+      if (given.text('output') === 'json') io.out(`${JSON.stringify(trees)}\n`)
+      else io.out(treeText(trees))
+      if (trees.length === 0) io.err('portico: there are no workloads')
+      return workloads.every(isReady) ? 0 : 1
+    }),
+}

@@ -1,0 +1,53 @@
+import { isObject } from '../../crds/shared/json.ts'
+import { type Command, UsageError } from '../command.ts'
+import { clusterOptions, inCluster } from './cluster.ts'
+import { callerOptions, type Endpoint, givenToken, refusalText, withEndpoint } from './endpoint.ts'
+import { columns, printable } from './tree.ts'
+import { givenWorkload, WORKLOAD } from './workload.ts'
+
+/** Pages are a gateway's own; beyond these somebody makes fun of us. */
+const MOST_PAGES = 1000
+/** Characters of a description that are shown. */
+const DESCRIPTION = 80
+
+/** The tools that a caller sees. Throws an Error that says why they can't be had. */
+export async function toolsOf(endpoint: Endpoint): Promise<readonly Record<string, unknown>[]> {
+  const tools: Record<string, unknown>[] = []
+  let cursor: unknown
+  for (let page = 0; page < MOST_PAGES; page++) {
+    const answer = await endpoint.mcp('tools/list', cursor === undefined ? {} : { cursor })
+    if (answer.status !== 200) throw new Error(printable(refusalText(answer)))
+    const { result, error } = JSON.parse(answer.text) as { result?: unknown; error?: unknown }
+    if (!isObject(result)) throw new Error(printable(JSON.stringify(error ?? null)).slice(0, 500))
+    const { tools: some, nextCursor } = result
+    if (Array.isArray(some)) tools.push(...some.filter(isObject))
+    if (typeof nextCursor !== 'string') return tools
+    cursor = nextCursor
+  }
+  throw new Error(`there are more than ${MOST_PAGES} pages of tools`)
+}
+
+function rowOf({ name, description }: Record<string, unknown>): readonly string[] {
+  const text = typeof description === 'string' ? printable(description) : ''
+  return [String(name), text.length > DESCRIPTION ? `${text.slice(0, DESCRIPTION - 1)}…` : text]
+}
+
+export const command: Command = {
+  name: 'tools',
+  synopsis: `${WORKLOAD} [options]`,
+  about: `Lists the tools that a workload shows to the caller whose token is given, by kubectl port-forward to one of its pods.`,
+  options: {
+    ...clusterOptions,
+    ...callerOptions,
+    output: { type: 'string', value: ['text', 'json'], default: 'text', description: 'Form of the output.' },
+  },
+  run: (given, io) =>
+    inCluster(given, io, async (cluster) => {
+      const workload = await givenWorkload(given, cluster)
+      if (workload.kind === 'MCPRegistry') throw new UsageError('an MCPRegistry has no tools')
+      const tools = await withEndpoint({ workload, token: givenToken(given, io) }, cluster, io, toolsOf)
+      if (given.text('output') === 'json') io.out(`${JSON.stringify(tools)}\n`)
+      else io.out(columns([['NAME', 'DESCRIPTION'], ...tools.map(rowOf)]))
+      return 0
+    }),
+}

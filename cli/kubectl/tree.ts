@@ -1,0 +1,38 @@
+/** A line of a tree, and what hangs on it. */
+export interface Branch {
+  readonly text: string
+  readonly branches: readonly Branch[]
+}
+
+/** A text that others have written, on one line and without what would steer a terminal. */
+export const printable = (text: string): string => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim()
+
+function* linesOf({ text, branches }: Branch, lead: string, below: string): Generator<string> {
+  yield `${lead}${printable(text)}`
+  for (const [index, branch] of branches.entries()) {
+    const isLast = index === branches.length - 1
+    yield* linesOf(branch, `${below}${isLast ? '└─ ' : '├─ '}`, `${below}${isLast ? '   ' : '│  '}`)
+  }
+}
+
+/** Trees as text, one after the other. */
+export const treeText = (trees: readonly Branch[]): string =>
+  trees
+    .flatMap((tree) => [...linesOf(tree, '', '')])
+    .map((line) => `${line}\n`)
+    .join('')
+
+/** Rows as columns, the first of them the head. */
+export function columns(rows: readonly (readonly string[])[]): string {
+  const plain = rows.map((row) => row.map(printable))
+  const widths = (plain[0] ?? []).map((_, column) => Math.max(...plain.map((row) => row[column]?.length ?? 0)))
+  return plain
+    .map(
+      (row) =>
+        `${row
+          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+          .join('  ')
+          .trimEnd()}\n`,
+    )
+    .join('')
+}

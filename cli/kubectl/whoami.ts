@@ -1,0 +1,53 @@
+import { isObject } from '../../crds/shared/json.ts'
+import type { Command, Io } from '../command.ts'
+import { clusterOptions, inCluster } from './cluster.ts'
+import { callerOptions, type Endpoint, givenToken, refusalText, withEndpoint } from './endpoint.ts'
+import { toolsOf } from './tools.ts'
+import { printable } from './tree.ts'
+import { givenWorkload, WORKLOAD } from './workload.ts'
+
+/** The claims in a JWT, unverified; undefined for an opaque token. */
+function claimsIn(token: string): Record<string, unknown> | undefined {
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
+    return isObject(claims) ? claims : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** What a gateway or proxy takes a caller for: it verifies the token, which says who it is. */
+async function atGateway(endpoint: Endpoint, token: string | undefined, io: Io): Promise<number> {
+  const tools = await toolsOf(endpoint)
+  const claims = token === undefined ? undefined : claimsIn(token)
+  io.out(`${token === undefined ? 'anonymous' : 'the token is accepted'}; ${tools.length} tools are shown\n`)
+  for (const [name, value] of Object.entries(claims ?? {}))
+    io.out(`  ${printable(name)}: ${printable(JSON.stringify(value))}\n`)
+  return 0
+}
+
+/** What a registry takes a caller for: it tells the roles too. */
+async function atRegistry(endpoint: Endpoint, io: Io): Promise<number> {
+  const answer = await endpoint.get('/v1/me')
+  if (answer.status !== 200) throw new Error(printable(refusalText(answer)))
+  const { subject, roles } = JSON.parse(answer.text) as Record<string, unknown>
+  io.out(`${printable(String(subject))}\n`)
+  for (const role of Array.isArray(roles) ? roles : []) io.out(`  role: ${printable(String(role))}\n`)
+  return 0
+}
+
+export const command: Command = {
+  name: 'whoami',
+  synopsis: `${WORKLOAD} [options]`,
+  about: `Says whether a workload accepts a caller’s token, and who the caller is to it: claims and the number of tools at a
+gateway, subject and roles at a registry. Exits 1 where the caller is refused.`,
+  options: { ...clusterOptions, ...callerOptions },
+  run: (given, io) =>
+    inCluster(given, io, async (cluster) => {
+      const workload = await givenWorkload(given, cluster)
+      const token = givenToken(given, io)
+      return withEndpoint({ workload, token }, cluster, io, (endpoint) =>
+        workload.kind === 'MCPRegistry' ? atRegistry(endpoint, io) : atGateway(endpoint, token, io),
+      )
+    }),
+}

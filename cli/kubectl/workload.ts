@@ -1,0 +1,67 @@
+import { type KindName, kinds, VERSION } from '../../crds/index.ts'
+import { isNotFound } from '../../operator/cluster/kubernetes/api-server.ts'
+import { listAll } from '../../operator/cluster/kubernetes/list-all.ts'
+import type { KubernetesObject } from '../../operator/model/index.ts'
+import { selectorOf } from '../../operator/render/object/names.ts'
+import type { Pod } from '../../operator/runtime/pods/observation.ts'
+import { isPollable, PODS } from '../../operator/runtime/pods/read-pod-status.ts'
+import { type Given, UsageError } from '../command.ts'
+import type { Cluster } from './cluster.ts'
+
+/** What a command over one workload says after its name. */
+export const WORKLOAD = '[KIND/]NAME'
+
+const withPods = Object.values(kinds).filter(({ role }) => role === 'workload')
+
+/** The kinds with pods that a word may mean, as kubectl reads it: kind, plural or short name, in any case. */
+function kindsNamed(word: string): typeof withPods {
+  const wanted = word.toLowerCase()
+  const found = withPods.filter(({ kind, plural, shortNames }) =>
+    [kind.toLowerCase(), plural, ...shortNames].includes(wanted),
+  )
+  if (found.length > 0) return found
+  throw new UsageError(`${word}: is no kind with pods; there are ${withPods.map(({ kind }) => kind).join(', ')}`)
+}
+
+/** Label selector of a workload's pods. */
+export const selectorText = ({ kind, metadata: { name, namespace = '' } }: KubernetesObject): string =>
+  Object.entries(selectorOf({ kind, metadata: { name, namespace } }))
+    .map(([label, value]) => `${label}=${value}`)
+    .join(',')
+
+/** The workload that the one argument of a command names. Throws an Error where there is none, or are several. */
+export async function givenWorkload({ positionals }: Given, cluster: Cluster): Promise<KubernetesObject> {
+  const [text, ...more] = positionals
+  if (text === undefined || more.length > 0) throw new UsageError('takes one workload, as KIND/NAME or NAME')
+  const slash = text.indexOf('/')
+  const name = text.slice(slash + 1)
+  const found: KubernetesObject[] = []
+  for (const { kind, plural } of slash < 0 ? withPods : kindsNamed(text.slice(0, slash)))
+    try {
+      const resource = { group: cluster.group, version: VERSION, plural, kind: kind as KindName }
+      found.push(await cluster.api.get(resource, cluster.namespace, name))
+    } catch (error) {
+      if (!isNotFound(error)) throw error
+    }
+  if (found.length > 1)
+    throw new UsageError(`${name}: say which: ${found.map(({ kind }) => `${kind}/${name}`).join(' or ')}`)
+  if (found[0] === undefined) throw new Error(`no workload ${text} in namespace ${cluster.namespace}`)
+  return found[0]
+}
+
+/** A pod of the workload whose data plane can be asked; undefined where none runs. */
+export async function runningPod({ api }: Cluster, workload: KubernetesObject): Promise<Pod | undefined> {
+  const { namespace } = workload.metadata
+  const pods = await listAll(api, PODS, { namespace, labelSelector: selectorText(workload) })
+  const isReady = ({ status }: Pod) =>
+    status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True')
+  const running = (pods as Pod[]).filter(isPollable)
+  return running.find(isReady) ?? running[0]
+}
+
+/** The same, for commands that need one. */
+export async function podOf(cluster: Cluster, workload: KubernetesObject): Promise<Pod> {
+  const pod = await runningPod(cluster, workload)
+  if (pod === undefined) throw new Error(`no pod of ${workload.kind} ${workload.metadata.name} runs`)
+  return pod
+}

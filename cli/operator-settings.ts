@@ -1,0 +1,40 @@
+import { ApiError, type ApiServer, isNotFound } from '../operator/cluster/kubernetes/api-server.ts'
+import type { ReconcileContext } from '../operator/reconcile/index.ts'
+import { OPERATOR_NAME, OPERATOR_NAMESPACE } from '../operator/render/network/admin-peers.ts'
+import { type Given, type Io, readArguments } from './command.ts'
+import { command as operatorCommand } from './operator.ts'
+import { defaultImage } from './package-info.ts'
+import { adminPeersOf, podTemplateOf } from './pod-options.ts'
+
+const DEPLOYMENTS = { group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment' }
+
+interface OperatorDeployment {
+  readonly spec: {
+    readonly template: { readonly spec: { readonly containers: readonly { image: string; args?: string[] }[] } }
+  }
+}
+
+type Settings = Pick<ReconcileContext, 'image' | 'adminPeers' | 'podTemplate'>
+
+/** The settings of the cluster's operator, by its Deployment; ours where there is none that can be read. */
+export async function settingsOf(api: ApiServer, given: Given, io: Io): Promise<Settings> {
+  const namespace = given.text('operator-namespace') ?? OPERATOR_NAMESPACE
+  let args: readonly string[] = []
+  let image = defaultImage
+  try {
+    const deployment = await api.get<OperatorDeployment>(DEPLOYMENTS, namespace, OPERATOR_NAME)
+    const [container] = deployment.spec.template.spec.containers
+    args = container?.args?.slice(1) ?? []
+    image = container?.image ?? image
+  } catch (error) {
+    if (!isNotFound(error) && !(error instanceof ApiError && error.status === 403)) throw error
+    io.err(`portico: no operator in the namespace ${namespace} can be read: its settings are taken for the defaults`)
+  }
+  const settings = readArguments(operatorCommand, args)
+  if (settings === 'help') return { image }
+  return {
+    image: given.text('image') ?? settings.text('image') ?? image,
+    ...podTemplateOf(settings),
+    ...adminPeersOf(settings, namespace),
+  }
+}
