@@ -38,7 +38,7 @@ export const rooms: readonly Room[] = [
   { path: 'dataplane/policy', mayImport: ['crds/shared'] },
   { path: 'dataplane/config', mayImport: ['crds/shared', 'dataplane/policy'] },
   { path: 'dataplane/retry', mayImport: [] },
-  { path: 'dataplane/telemetry', mayImport: ['dataplane/config'] },
+  { path: 'dataplane/telemetry', mayImport: ['dataplane/config', 'dataplane/server'] },
   { path: 'dataplane/server', mayImport: ['dataplane/config'] },
   {
     path: 'dataplane/audit',

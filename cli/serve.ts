@@ -2,15 +2,16 @@ import { totalmem } from 'node:os'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { ConfigError, findingLine } from '../dataplane/config/load.ts'
-import { createLog } from '../dataplane/server/log.ts'
 import { address } from './address.ts'
 import { type Command, type Given, type Io, UsageError } from './command.ts'
-import { givenLogLevel, logLevel } from './log-level.ts'
+import { givenLogLevel } from './log-level.ts'
 import { version } from './package-info.ts'
 
 interface Served {
   readonly url: string
   readonly adminUrl: string
+  /** Has the log tell more, or again what it told before. */
+  switchDebug(): void
   close(): Promise<void>
 }
 
@@ -28,24 +29,20 @@ const planes: Readonly<
     listen: ':4483',
     async start(options, io) {
       const { serveGateway } = await import('../dataplane/gateway/index.ts')
-      const level = givenLogLevel(io)
-      // Without a log of ours the gateway goes by the level in its configuration.
-      const log = level ? { log: createLog({ name: 'gateway', level }) } : {}
       const own = { stateDirectory: stateDirectory(io), memoryBytes: containerMemory(), exports: exportTimes(io) }
-      return serveGateway({ ...options, ...own, ...log })
+      return serveGateway({ ...options, ...own, logLevel: givenLogLevel(io) })
     },
   },
   registry: {
     listen: ':8080',
     async start(options, io) {
       const { serveRegistry } = await import('../dataplane/registry/index.ts')
-      const log = createLog({ name: 'registry', level: logLevel(io) })
       return serveRegistry({
         ...options,
         stateDirectory: stateDirectory(io),
         memoryBytes: containerMemory(),
         exports: exportTimes(io),
-        log,
+        logLevel: givenLogLevel(io),
         version: { version, node: process.version },
       })
     },
@@ -114,6 +111,7 @@ export const command: Command = {
   synopsis: 'gateway|registry --config FILE [options]',
   about: `Serves one data plane: a gateway (MCP) or a registry (the catalog). The config file is watched: a change takes
 effect at once and sessions live on; a broken one is refused with every finding while the old one serves.
+SIGUSR2 has the log tell more (debug), until it comes again.
 PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and a gateway the vectors of tool search.`,
   options: {
     config: { type: 'string', value: 'FILE', description: 'Configuration (YAML or JSON). Required.' },
@@ -127,7 +125,9 @@ PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and
   mostOperands: 1,
   async run(given, io) {
     const { plane, options } = readUsage(given)
-    let served: Served
+    let served: Served | undefined
+    const onSignal = () => served?.switchDebug()
+    process.on('SIGUSR2', onSignal)
     try {
       served = await plane.start(options, io)
     } catch (error) {
@@ -139,6 +139,7 @@ PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and
     await untilStopped(io.stop)
     clearTimeout(settled)
     await served.close()
+    process.off('SIGUSR2', onSignal)
     return 0
   },
 }

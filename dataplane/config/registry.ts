@@ -86,6 +86,7 @@ export const registryConfigSchema = Type.Object(
     database: Type.Optional(databaseSchema),
     telemetry: Type.Optional(telemetrySchema),
     audit: Type.Optional(auditSchema),
+    logLevel: Type.Optional(Type.Enum(['debug', 'info', 'warn', 'error'], { type: 'string', default: 'info' })),
   },
   strict,
 )

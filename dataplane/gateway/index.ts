@@ -11,6 +11,7 @@ import type { UpstreamTokens } from '../credentials/index.ts'
 import { adminApp } from '../server/admin.ts'
 import { type Listener, listen } from '../server/listen.ts'
 import { createLog } from '../server/log.ts'
+import { LogLevel } from '../server/log-level.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import type { ExportTimes } from '../telemetry/options.ts'
 import { addGatewayRoutes } from './admin-routes.ts'
@@ -29,6 +30,8 @@ interface ServeGatewayOptions {
   readonly adminListen: string
   /** Its level is then the caller's affair. */
   readonly log?: Logger
+  /** Goes before that of the configuration. */
+  readonly logLevel?: Level | undefined
   readonly observe?: Observe
   /** How often telemetry is sent. */
   readonly exports?: ExportTimes | undefined
@@ -44,6 +47,8 @@ export interface ServedGateway {
   /** `http://host:port`; the MCP endpoint is `/mcp` below it. */
   readonly url: string
   readonly adminUrl: string
+  /** Has the log tell more, or again what it told before. */
+  switchDebug(): void
   close(): Promise<void>
 }
 
@@ -61,7 +66,8 @@ const ADMIN_GRACE_MS = 1_000
  */
 export async function serveGateway(options: ServeGatewayOptions): Promise<ServedGateway> {
   const { configFile, memoryBytes, stateDirectory = '.portico', upstreamTokens } = options
-  const log = options.log ?? createLog({ name: 'gateway', level: 'info' })
+  const level = new LogLevel(options.logLevel)
+  const log = options.log ?? createLog({ name: 'gateway', level })
   const measure = () => (gateway === undefined ? { readings: [] } : measureGateway(gateway))
   const reporting = new Reporting(log, { ...options, measure })
   const { observe, audit } = reporting
@@ -90,12 +96,10 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
       isProxied: () => gateway?.setup.config.trustProxyHeaders === true,
     })
     listeners.push(listener)
+    level.configure(loaded.config.logLevel)
     await reporting.apply(loaded)
     gateway = new Gateway(loaded, { ...own, listenerUrl: listener.url })
-    if (options.log === undefined) {
-      log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
-      log.level = levelOf(loaded)
-    }
+    if (options.log === undefined) log.setBindings({ gateway: `${loaded.config.namespace}/${loaded.config.name}` })
     app = publicApp(gateway)
     listeners.push(
       await listen(addGatewayRoutes(probesAndStatus(running, reporting), running).fetch, options.adminListen),
@@ -116,7 +120,7 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   }
 
   async function inForce(next: Loaded<GatewayConfig>): Promise<void> {
-    if (options.log === undefined) log.level = levelOf(next)
+    level.configure(next.config.logLevel)
     running().apply(next)
     await reporting.reload(next)
   }
@@ -129,10 +133,8 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
 
   const [{ url }, { url: adminUrl }] = listeners as [Listener, Listener]
   log.info({ url, adminUrl, config: loaded.hash }, 'the gateway serves')
-  return { url, adminUrl, close }
+  return { url, adminUrl, switchDebug: () => level.switchDebug(log), close }
 }
-
-const levelOf = ({ config }: Loaded<GatewayConfig>): Level => config.logLevel ?? 'info'
 
 async function end(gateway: Gateway | undefined, [publicListener, adminListener]: readonly Listener[]): Promise<void> {
   // Streams would go on for ever: they end first, so that clients go elsewhere and calls alone are waited for.

@@ -1,11 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
-import type { Logger } from 'pino'
+import type { Level, Logger } from 'pino'
 import { Audit } from '../audit/audit.ts'
 import { parseAddress } from '../server/address.ts'
 import { adminApp } from '../server/admin.ts'
 import { listen } from '../server/listen.ts'
 import { createLog } from '../server/log.ts'
+import { LogLevel } from '../server/log-level.ts'
 import type { Observe } from '../telemetry/observe.ts'
 import type { ExportTimes } from '../telemetry/options.ts'
 import { Telemetry } from '../telemetry/telemetry.ts'
@@ -32,7 +33,10 @@ interface ServeRegistryOptions {
   readonly adminListen: string
   /** Where the store is kept. */
   readonly stateDirectory: string
+  /** Its level is then the caller's affair. */
   readonly log?: Logger
+  /** Goes before that of the configuration. */
+  readonly logLevel?: Level | undefined
   readonly observe?: Observe
   /** How often telemetry is sent. */
   readonly exports?: ExportTimes | undefined
@@ -46,6 +50,8 @@ interface RunningRegistry {
   /** `http://host:port` of the public listener. */
   readonly url: string
   readonly adminUrl: string
+  /** Has the log tell more, or again what it told before. */
+  switchDebug(): void
   /** Drains the listeners, ends the syncs and closes the store. */
   close(): Promise<void>
 }
@@ -55,7 +61,8 @@ interface RunningRegistry {
  * Throws a ConfigError where the file won't do, and an Error that names it where a port or the store can't be had.
  */
 export async function serveRegistry(options: ServeRegistryOptions): Promise<RunningRegistry> {
-  const { log = createLog({ name: 'registry', level: 'info' }) } = options
+  const level = new LogLevel(options.logLevel)
+  const { log = createLog({ name: 'registry', level }) } = options
   const ends = new Ends()
   try {
     const location = { file: options.configFile, listenHost: parseAddress(options.listen).host }
@@ -69,10 +76,10 @@ export async function serveRegistry(options: ServeRegistryOptions): Promise<Runn
     const audit = ends.adopt(new Audit(log))
     configuration.onReload = (hash) => audit.reloaded(hash)
     const { stateDirectory } = options
-    parts = await startParts({ configuration, stateDirectory, ends, log, observe, telemetry, audit })
+    parts = await startParts({ configuration, stateDirectory, ends, log, level, observe, telemetry, audit })
     const { url, adminUrl } = await startListeners(options, parts)
     log.info({ url, admin: adminUrl }, 'the registry is served')
-    return { url, adminUrl, close: () => ends.close() }
+    return { url, adminUrl, switchDebug: () => level.switchDebug(log), close: () => ends.close() }
   } catch (error) {
     await ends.close()
     throw error
@@ -114,6 +121,7 @@ interface PartsOptions {
   readonly stateDirectory: string
   readonly ends: Ends
   readonly log: Logger
+  readonly level: LogLevel
   readonly observe: Observe
 }
 
@@ -127,7 +135,7 @@ interface Parts extends PartsOptions {
 
 /** Opens the store, and puts the configuration in force. */
 async function startParts(options: PartsOptions): Promise<Parts> {
-  const { configuration, stateDirectory, ends, log, observe, telemetry, audit } = options
+  const { configuration, stateDirectory, ends, log, level, observe, telemetry, audit } = options
   const { postgres } = configuration.current()
   // Sources made through another replica are scheduled here too.
   const onSettings = () => {
@@ -151,6 +159,7 @@ async function startParts(options: PartsOptions): Promise<Parts> {
     await store.applySettings(settings)
     identity.apply(settings.auth, settings.directory)
     const { directory } = settings
+    level.configure(settings.logLevel)
     await telemetry.apply({ telemetry: settings.telemetry, directory, workload: WORKLOAD })
     await audit.apply({ audit: settings.audit, directory, workload: WORKLOAD })
     await schedule(settings)

@@ -1,11 +1,13 @@
 import pino, { type DestinationStream, type Level, type Logger } from 'pino'
 import { withoutUrlSecrets } from '../config/url-secrets.ts'
 import { REDACTED, withoutCredentials } from './credential-text.ts'
+import { LogLevel } from './log-level.ts'
 
 interface LogOptions {
   /** Which part of Portico writes. */
   readonly name: string
-  readonly level: Level
+  /** One that changes, or stays. */
+  readonly level: LogLevel | Level
   /** Fields of every line. */
   readonly base?: Readonly<Record<string, string>>
   /** Where lines go; absent: standard error. */
@@ -49,12 +51,19 @@ export function createLog({ name, level, base, destination }: LogOptions): Logge
   return pino(
     {
       name,
-      level,
+      level: level instanceof LogLevel ? 'trace' : level,
       base: { ...base },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       redact: { paths: PATHS, censor: REDACTED },
-      hooks: { streamWrite: (line) => withoutUrlSecrets(withoutCredentials(line)) },
+      hooks: {
+        streamWrite: (line) => withoutUrlSecrets(withoutCredentials(line)),
+        ...(level instanceof LogLevel && {
+          logMethod(args, write, of) {
+            if (level.writes(of)) write.apply(this, args)
+          },
+        }),
+      },
     },
     destination ?? pino.destination({ dest: 2, sync: true }),
   )

@@ -13,7 +13,7 @@ export function keptLog(): {
   const watch = outputWatch('kept-log')
   const log = createLog({
     name: 'test',
-    level: 'debug',
+    level: 'trace',
     destination: {
       write(line: string) {
         raw.push(line)

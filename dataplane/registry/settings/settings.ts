@@ -38,6 +38,7 @@ export interface RegistrySettings extends StoreSettings {
   readonly hosts: AnsweredHosts
   readonly telemetry: TelemetrySettings | undefined
   readonly audit: AuditSettings | undefined
+  readonly logLevel: RegistryConfig['logLevel']
 }
 
 /**
@@ -56,6 +57,7 @@ export function resolveSettings(
     postgres: config.database && postgresOf(config.database, directory),
     telemetry: config.telemetry,
     audit: config.audit,
+    logLevel: config.logLevel,
     limits: {
       bodyBytes: config.limits?.bodyBytes ?? DEFAULT_BODY_BYTES,
       sourceBytes,

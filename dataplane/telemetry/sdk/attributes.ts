@@ -1,4 +1,6 @@
 import type { Attributes } from '@opentelemetry/api'
+import { withoutUrlSecrets } from '../../config/url-secrets.ts'
+import { withoutCredentials } from '../../server/credential-text.ts'
 import type { Details } from '../observe.ts'
 
 /** Names that spans had before the semantic conventions for MCP, by the current ones. */
@@ -15,14 +17,23 @@ const OLDER: ReadonlyMap<string, string> = new Map([
   ['user_agent.original', 'http.user_agent'],
 ])
 
-/** Details as attributes; with `older` under the names of before, too. What is undefined is left out. */
+/** Longer texts of callers are cut before they are looked at; the SDK cuts what is left. */
+const LOOKED_AT = 4_096
+
+/**
+ * Details as attributes; with `older` under the names of before, too. What is undefined is left out, and so is what looks
+ * like a credential in a text, which may be a caller's.
+ */
 export function attributesOf(details: Details, older: boolean): Attributes {
   const attributes: Attributes = {}
   for (const [name, value] of Object.entries(details)) {
     if (value === undefined) continue
-    attributes[name] = value
+    const told = typeof value === 'string' ? withoutSecrets(value) : value
+    attributes[name] = told
     const legacy = older ? OLDER.get(name) : undefined
-    if (legacy !== undefined) attributes[legacy] = value
+    if (legacy !== undefined) attributes[legacy] = told
   }
   return attributes
 }
+
+const withoutSecrets = (text: string): string => withoutUrlSecrets(withoutCredentials(text.slice(0, LOOKED_AT)))

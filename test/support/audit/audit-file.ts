@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { outputWatch } from '../../secrets/watch.ts'
 import { eventually } from '../eventually.ts'
 
 /** A line of an audit log. */
@@ -75,7 +76,9 @@ export class AuditFile {
     this.#passed = this.all.length
   }
 
+  /** No secret may be in it: that is looked at now. */
   remove(): Promise<void> {
+    outputWatch('audit')(this.text)
     return rm(this.directory, { recursive: true, force: true })
   }
 }

@@ -1,6 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { outputWatch } from '../../secrets/watch.ts'
 import { eventually } from '../eventually.ts'
 import { type Decoded, decodeMetrics, decodeTraces, plain } from './otlp-messages.ts'
 
@@ -46,11 +47,14 @@ export interface OtlpReceiver {
 }
 
 export async function startOtlpReceiver(tls?: { readonly key: string; readonly cert: string }): Promise<OtlpReceiver> {
+  const watch = outputWatch('otlp')
   const answer = (req: IncomingMessage, res: ServerResponse) => {
     const chunks: Buffer[] = []
     req.on('data', (chunk: Buffer) => chunks.push(chunk))
     req.on('end', () => {
-      if (receiver.status === 200) take(receiver, req, Buffer.concat(chunks))
+      const body = Buffer.concat(chunks)
+      watch(body)
+      if (receiver.status === 200) take(receiver, req, body)
       res.writeHead(receiver.status, { 'content-type': 'application/x-protobuf' }).end()
     })
   }

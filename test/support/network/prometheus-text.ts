@@ -1,3 +1,5 @@
+import { outputWatch } from '../../secrets/watch.ts'
+
 /** One line of what Prometheus fetches. */
 interface Sample {
   readonly name: string
@@ -20,6 +22,7 @@ const PAIR = /([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"(?:,|$)/gy
 export async function scrape(adminUrl: string, accept = 'text/plain'): Promise<Scraped> {
   const response = await fetch(`${adminUrl}/metrics`, { headers: { accept } })
   const text = await response.text()
+  outputWatch('prometheus')(text)
   if (response.status !== 200) throw new Error(`${response.status} ${text}`)
   return scraped(text, response.headers.get('content-type') ?? '')
 }

@@ -1,0 +1,148 @@
+/** The level of the log of what runs: by configuration, by a signal, and as whoever has started it says. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../support/eventually.ts'
+import { temporaryFolder } from '../../support/folder.ts'
+import { freePort } from '../../support/network/free-port.ts'
+
+const repository = join(import.meta.dirname, '../../..')
+const roles = {
+  gateway: {
+    method: 'POST',
+    path: '/mcp',
+    config: {
+      name: 'g',
+      namespace: 'default',
+      role: 'gateway',
+      incomingAuth: { type: 'anonymous' },
+      backends: [],
+    },
+  },
+  registry: {
+    method: 'PUT',
+    path: '/v1/sources/a',
+    config: {
+      sources: [{ name: 'own', managed: {} }],
+      registries: [{ name: 'main', sources: ['own'] }],
+      auth: { mode: 'anonymous' },
+    },
+  },
+} as const
+
+/** One data plane in a process of its own. */
+class Served {
+  readonly lines: { readonly level: string; readonly msg: string }[] = []
+  readonly #child: ChildProcess
+  readonly #write: (config: object) => void
+  readonly #url: string
+  readonly #method: string
+
+  constructor(role: keyof typeof roles, folder: string, port: number, level?: string) {
+    const file = join(folder, 'config.yaml')
+    const { method, path, config } = roles[role]
+    this.#method = method
+    this.#url = `http://127.0.0.1:${port}${path}`
+    this.#write = (more) => {
+      writeFileSync(`${file}.new`, JSON.stringify({ ...config, ...more }))
+      renameSync(`${file}.new`, file)
+    }
+    this.#write({ logLevel: 'warn' })
+    const listeners = ['--listen', `127.0.0.1:${port}`, '--admin-listen', '127.0.0.1:0']
+    const args = ['--disable-warning=ExperimentalWarning', join(repository, 'cli/main.ts'), 'serve', role]
+    this.#child = spawn(process.execPath, [...args, '--config', file, ...listeners], {
+      env: { ...process.env, PORTICO_STATE_DIR: join(folder, 'state'), ...(level && { PORTICO_LOG_LEVEL: level }) },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    createInterface(this.#child.stderr as NodeJS.ReadableStream).on('line', (line) => this.lines.push(JSON.parse(line)))
+  }
+
+  ready(): Promise<void> {
+    return eventually('it serves', () => this.ask().then(Boolean, () => false))
+  }
+
+  /** A request that is none: why it is refused is told at debug. */
+  async ask(): Promise<number> {
+    const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+    const { status } = await fetch(this.#url, { method: this.#method, headers, body: '{' })
+    return status
+  }
+
+  configure(config: object): void {
+    this.#write(config)
+  }
+
+  async told(what: RegExp): Promise<void> {
+    await eventually(String(what), () => this.lines.some(({ msg }) => what.test(msg)))
+  }
+
+  /** Has the log tell more or less; gives what came before that, but for warnings. */
+  async signal(what: RegExp): Promise<readonly string[]> {
+    this.#child.kill('SIGUSR2')
+    await this.told(what)
+    const told = this.lines.splice(0).filter(({ level }) => level !== 'warn')
+    return told.map(({ level, msg }) => `${level} ${msg}`)
+  }
+
+  async close(): Promise<void> {
+    const ended = new Promise((resolve) => this.#child.once('exit', resolve))
+    this.#child.kill('SIGTERM')
+    await ended
+  }
+}
+
+for (const role of ['gateway', 'registry'] as const)
+  test(`a ${role} goes by its configuration, and tells more for as long as a signal says`, async () => {
+    using folder = temporaryFolder()
+    const served = new Served(role, folder.path, await freePort())
+    try {
+      await served.ready()
+      assert.equal(await served.signal(/switched on/), ['info debugging is switched on'])
+      await served.ask()
+      const told = await served.signal(/switched off/)
+      assert.ok(
+        told.some((line) => line.startsWith('debug ')),
+        told.join('\n'),
+      )
+      await served.ask()
+      assert.equal(await served.signal(/switched on/), ['info debugging is switched on'])
+      await served.signal(/switched off/)
+      served.configure({ logLevel: 'debug' })
+      await eventually('debug is in force', async () => {
+        await served.ask()
+        return served.lines.some(({ level }) => level === 'debug')
+      })
+      served.configure({})
+      await eventually(
+        'info is in force',
+        () => served.lines.filter(({ msg }) => /configuration is in force/.test(msg)).length === 2,
+      )
+      await served.ask()
+      const lines = await served.signal(/switched on/)
+      assert.is(lines.slice(lines.findLastIndex((line) => /in force/.test(line))).length, 2)
+    } finally {
+      await served.close()
+    }
+  })
+
+test('what whoever has started it says goes before the configuration', async () => {
+  using folder = temporaryFolder()
+  const served = new Served('registry', folder.path, await freePort(), 'error')
+  try {
+    await served.ready()
+    served.configure({ logLevel: 'debug' })
+    served.configure({ logLevel: 'loud' })
+    await served.told(/refused/)
+    assert.equal(
+      served.lines.filter(({ level }) => level !== 'error'),
+      [],
+    )
+  } finally {
+    await served.close()
+  }
+})
+
+test.run()

@@ -1,0 +1,196 @@
+/**
+ * A gateway and a registry with secrets of every kind, whose logs tell all that there is to tell, while all goes wrong that
+ * may: none of the secrets is in a log, a span, a metric, the audit log or `/status`. Logs, exports, scrapes and audit
+ * files are looked through once the file has ended (test/secrets): here too, so that nothing is looked through in vain.
+ */
+import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { outputWatch, secret } from '../../secrets/watch.ts'
+import { AuditFile } from '../../support/audit/audit-file.ts'
+import { eventually } from '../../support/eventually.ts'
+import { injecting } from '../../support/gateway/login-gateway.ts'
+import { openSession, post, postModern, rpc } from '../../support/gateway/post.ts'
+import { refusal, startAuthServer, TestClient, tokensOf } from '../../support/identity/auth-server.ts'
+import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
+import { scrape } from '../../support/network/prometheus-text.ts'
+import { configOf, registryFile, registryFolder, runRegistry, server } from '../../support/registry/registry.ts'
+import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
+
+const AUDIENCE = 'https://registry.example'
+const made = () => secret(randomBytes(24).toString('base64url'))
+const watch = outputWatch('status')
+
+let receiver: OtlpReceiver
+let file: AuditFile
+let idp: IdentityProvider
+
+test.before(async () => {
+  receiver = await startOtlpReceiver()
+  file = await AuditFile.create()
+  idp = await startIdentityProvider()
+})
+test.after(async () => {
+  await Promise.all([receiver.close(), file.remove(), idp.close()])
+})
+test.before.each(() => {
+  receiver.spans.length = 0
+  file.skip()
+})
+
+const telemetry = () => ({
+  prometheus: { enabled: true },
+  openTelemetry: {
+    enabled: true,
+    endpoint: receiver.url,
+    insecure: true,
+    sensitiveHeaders: [{ name: 'Authorization', file: 'export-key' }],
+    tracing: { enabled: true, samplingRate: '1.0' },
+    metrics: { enabled: true },
+  },
+})
+const audit = () => ({ enabled: true, logFile: file.path, includeRequestData: true, includeResponseData: true })
+
+/** A server that tells everybody what it was sent, in results, in errors and in refusals. */
+const startTelltale = (): Promise<RawServer> =>
+  startRawServer({
+    era: 'both',
+    tools: [tool('good'), tool('bad'), tool('broken')],
+    call(request, response) {
+      const told = JSON.stringify(JSON.stringify(request.headers))
+      const name = request.message.params?.['name']
+      if (name === 'broken') {
+        response.writeHead(500, { 'content-type': 'text/plain' }).end(told)
+        return undefined
+      }
+      if (name === 'bad')
+        return `{"jsonrpc":"2.0","id":${JSON.stringify(request.message.id)},"error":{"code":-32000,"message":${told}}}`
+      return answer(
+        request,
+        `{"resultType":"complete","content":[],"structuredContent":${JSON.stringify(request.headers)}}`,
+      )
+    },
+  })
+
+/** Levels, and parts of a log that must be there, so that it is looked through for something. */
+function assertTold(lines: readonly Record<string, unknown>[], ...messages: readonly RegExp[]): void {
+  assert.ok(lines.some(({ level }) => level === 'debug'))
+  for (const message of messages)
+    assert.ok(
+      lines.some((line) => message.test(String(line['msg']))),
+      String(message),
+    )
+}
+
+test('a gateway: its logins, its backends’ credentials, what callers send, and what backends make of it', async () => {
+  const backend = await startTelltale()
+  const gatewayServer = await startAuthServer({
+    providers: ['corp', 'github'],
+    authServer: {
+      insecureAllowConfidentialOverLoopbackHTTP: true,
+      hmacSecretFiles: ['hmac'],
+      delegateClients: [
+        { clientId: 'agent', clientSecretFile: 'agent', audiences: ['https://a'], scopes: ['tools:call'] },
+      ],
+    },
+    gateway: {
+      backends: [
+        injecting('hub', backend.url),
+        { name: 'keyed', url: `${backend.url}?api_key=${made()}`, headerFiles: [{ name: 'x-api-key', file: 'key' }] },
+      ],
+      telemetry: telemetry(),
+      audit: audit(),
+    },
+    async prepare(folder) {
+      for (const name of ['hmac', 'agent', 'key', 'export-key']) await writeFile(join(folder, name), made())
+    },
+  })
+  const { gateway } = gatewayServer
+  const client = await TestClient.register(gatewayServer.issuer)
+  const { access_token, refresh_token } = await client.login({ resource: gatewayServer.resource })
+  await tokensOf(await client.refresh(refresh_token))
+  const wrong = new TestClient(gatewayServer.issuer, 'agent')
+  wrong.secret = made()
+  assert.is(await refusal(wrong.refresh(refresh_token)), '401 invalid_client')
+  assert.is(await refusal(client.exchange(made())), '400 invalid_grant')
+  await client.agent.get(`${gatewayServer.issuer}/oauth/callback?state=${made()}&code=${made()}`)
+  await client.agent.get(`${gatewayServer.issuer}/oauth/authorize?client_id=${client.id}&redirect_uri=${made()}`)
+
+  const headers = {
+    authorization: `Bearer ${access_token}`,
+    cookie: `portico-login=${made()}`,
+    'user-agent': `odd Bearer ${made()}`,
+  }
+  const args = { password: made(), deep: [{ accessToken: made() }], text: `Bearer ${made()}` }
+  for (const name of ['hub_good', 'hub_bad', 'hub_broken', 'keyed_good', 'keyed_broken', 'none'])
+    await postModern(gateway.url, 'tools/call', { name, arguments: args }, headers)
+  const session = await openSession(gateway.url, headers)
+  for (const name of ['hub_good', 'keyed_broken'])
+    await post(`${gateway.url}?token=${made()}`, rpc('tools/call', { name, arguments: args }), session)
+  for (const token of [made(), `${access_token}x`, await idp.mint({ sub: 'eve' })])
+    await postModern(gateway.url, 'tools/list', {}, { authorization: `Bearer ${secret(token)}` })
+  await post(gateway.url, `{"password":"${made()}"`, headers)
+
+  await receiver.received(30)
+  await eventually('events', () => file.all.length > 20)
+  watch(JSON.stringify(await gateway.status()))
+  assert.ok((await scrape(gateway.adminUrl)).samples.length > 0)
+  assertTold(gateway.lines, /call failed/, /refused/)
+  const { all } = file
+  assert.ok(all.some(({ data }) => data?.request?.includes('[redacted]') && data.response?.includes('[redacted]')))
+  assert.ok(receiver.spans.some(({ attributes }) => attributes['user_agent.original'] === 'odd [redacted]'))
+  await gatewayServer.close()
+  await backend.close()
+})
+
+test('a registry: credentials of its sources, tokens of its callers, and what they publish', async () => {
+  const folder = await registryFolder()
+  const api = { endpoint: 'http://127.0.0.1:1', headersFile: 'headers' }
+  for (const [name, text] of Object.entries({
+    headers: `Authorization: Bearer ${made()}\nX-Key: ${made()}`,
+    password: made(),
+    'export-key': made(),
+  }))
+    await writeFile(join(folder.directory, 'config', name), text)
+  await folder.write('own.json', registryFile([server('com.acme/own')]))
+  const { sources, ...rest } = configOf({ own: 'own.json' })
+  const git = { repository: 'http://127.0.0.1:1/r.git', auth: { username: 'u', passwordFile: 'password' } }
+  await folder.configure({
+    ...rest,
+    sources: [...sources, { name: 'api', api }, { name: 'git', git }, { name: 'managed', managed: {} }],
+    auth: { mode: 'oauth', oauth: { providers: [{ name: 'idp', issuerUrl: idp.issuer, audience: AUDIENCE }] } },
+    telemetry: { ...telemetry(), serviceName: 'catalog' },
+    audit: audit(),
+  })
+  const registry = await runRegistry(folder)
+  await eventually('two sources fail', async () => {
+    const failed = (await registry.status()).sources.filter(({ error }) => error !== null)
+    return failed.length === 2
+  })
+  const authorization = `Bearer ${secret(await idp.mint({ sub: 'alice', aud: AUDIENCE }))}`
+  const ask = (path: string, body?: string) =>
+    fetch(`${registry.url}${path}`, {
+      method: body === undefined ? 'GET' : 'PUT',
+      headers: { authorization, 'content-type': 'application/json', 'user-agent': `odd Bearer ${made()}` },
+      ...(body !== undefined && { body }),
+    })
+  assert.is((await ask(`/registry/main/v0.1/servers?key=${made()}`)).status, 200)
+  const url = `http://u:${made()}@127.0.0.1:1/?key=${made()}`
+  for (const body of [`{"api":{"endpoint":"${url}"},"token":"${made()}"}`, `{"password":"${made()}"`, '[]'])
+    await ask('/v1/sources/more', body)
+  for (const token of [made(), `${authorization.slice(7)}x`])
+    await registry.get('/servers', { authorization: `Bearer ${secret(token)}` })
+
+  await eventually('spans', () => receiver.spans.filter(({ kind }) => kind === 2).length >= 4)
+  await eventually('events', () => file.all.some(({ type }) => type === 'authentication_failed'))
+  watch(JSON.stringify(await registry.status()))
+  watch(registry.log.text())
+  assert.ok((await scrape(registry.adminUrl)).samples.length > 0)
+  assertTold(registry.log.lines, /not synced/)
+  await registry.close()
+})
+
+test.run()
