@@ -1,6 +1,7 @@
 import type { Observation, Operation, Outcome } from '../../telemetry/observe.ts'
 import { editObject } from '../mcp/json.ts'
 import { COPIES, parseElement } from '../mcp/message.ts'
+import { metaWithoutTasks } from '../mcp/tasks.ts'
 import { REQUEST_BYTES } from '../request/held.ts'
 import type { Reply } from '../request/reply.ts'
 import { EndpointRequest } from './endpoint-request.ts'
@@ -15,7 +16,10 @@ export interface InnerCall {
   readonly arguments: string
   /** More members of `params`, as JSON text: what a client has answered to a question of the tool. */
   readonly more?: Readonly<Record<string, string>>
-  /** It is all that its client's request is for: what that says of its progress holds for the call. */
+  /**
+   * It is all that its client's request is for: what that says of its progress holds for the call, and its answer may be a
+   * task.
+   */
   readonly isWhole?: boolean
 }
 
@@ -44,8 +48,8 @@ const OF_OUTER = { progressToken: undefined, ...OF_SPAN }
  */
 export function innerRequest(outer: EndpointRequest, call: InnerCall, answer: InnerAnswer): EndpointRequest {
   const { metaStart, metaEnd, text } = outer.message
-  const meta =
-    metaStart === -1 ? '{}' : editObject(text.slice(metaStart, metaEnd), call.isWhole === true ? OF_SPAN : OF_OUTER)
+  const given = metaStart === -1 ? '{}' : text.slice(metaStart, metaEnd)
+  const meta = call.isWhole === true ? editObject(given, OF_SPAN) : metaWithoutTasks(editObject(given, OF_OUTER))
   const params = editObject(`{"name":${JSON.stringify(call.name)},"arguments":${call.arguments}}`, {
     ...call.more,
     ...(meta === '{}' ? {} : { _meta: meta }),

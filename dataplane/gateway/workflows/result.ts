@@ -7,8 +7,8 @@ import { StepFailure } from './failure.ts'
 import type { Finished } from './records.ts'
 import { textOf } from './text-of.ts'
 
-/** Members of a result (JSON text) that a composite tool gives on as they are. */
-const GIVEN_ON = ['content', 'structuredContent'] as const
+/** Members of a result (JSON text) that a composite tool gives on as they are, where they begin as they should. */
+const GIVEN_ON = { content: '[', structuredContent: '{' } as const
 
 /** The result of a workflow whose steps are done, as members in JSON text. Throws a StepFailure where `output` can't be made. */
 export function resultOf(
@@ -23,12 +23,11 @@ export function resultOf(
   const last = done.get(steps.at(-1)?.id ?? '')
   const text = last?.result
   if (text === undefined) return structured(isObject(last?.output) ? last.output : {})
-  return Object.fromEntries(
-    GIVEN_ON.flatMap((name) => {
-      const member = memberText(text, name)
-      return member === undefined ? (name === 'content' ? [[name, '[]']] : []) : [[name, member]]
-    }),
-  )
+  const given = Object.entries(GIVEN_ON).flatMap(([name, start]) => {
+    const member = memberText(text, name)
+    return member?.startsWith(start) ? [[name, member]] : []
+  })
+  return { content: '[]', ...Object.fromEntries(given) }
 }
 
 /** A structured result, with its text for clients that read only that. */
