@@ -1,5 +1,5 @@
 import { PublicError } from '../../server/errors.ts'
-import { resultText } from '../mcp/rpc-text.ts'
+import { errorResult, resultText } from '../mcp/rpc-text.ts'
 import type { Refusal } from '../rate-limits/rate-limits.ts'
 import type { RequestContext } from '../request/request-context.ts'
 
@@ -14,13 +14,7 @@ export function answerLimited(context: RequestContext, refusal: Refusal): void {
     context.fail(error)
     return
   }
-  const result = {
-    ...(era === 'modern' && { resultType: 'complete' }),
-    content: [{ type: 'text', text: error.message }],
-    structuredContent: error.data,
-    isError: true,
-  }
-  reply.json(200, resultText(message.id, JSON.stringify(result)))
+  reply.json(200, resultText(message.id, errorResult(era, error.message, error.data)))
   context.ended({ result: 'error', code: error.code })
 }
 

@@ -5,6 +5,7 @@ import { CAPABILITIES_KEY } from '../mcp/classify.ts'
 import { editObject, memberText } from '../mcp/json.ts'
 import type { Message } from '../mcp/message.ts'
 import { withParams } from '../mcp/rewrite.ts'
+import { errorResult } from '../mcp/rpc-text.ts'
 import type { RequestContext } from '../request/request-context.ts'
 import { hasCapabilities } from './input/server-request.ts'
 
@@ -31,13 +32,7 @@ export function answerWithLink(context: RequestContext, { id, url, provider }: L
     )
   else if (takesQuestion(context)) context.result(questionText(message, question))
   else if (message.method === 'tools/call' && message.params?.['task'] === undefined)
-    context.result(
-      JSON.stringify({
-        ...(context.era === 'modern' && { resultType: 'complete' }),
-        content: [{ type: 'text', text }],
-        isError: true,
-      }),
-    )
+    context.result(errorResult(context.era, text))
   else context.fail(new PublicError('backend_unavailable', { message: text }))
 }
 

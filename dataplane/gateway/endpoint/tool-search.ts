@@ -1,7 +1,7 @@
 import { isObject } from '../../../crds/shared/json.ts'
 import { PublicError } from '../../server/errors.ts'
 import { memberText } from '../mcp/json.ts'
-import { resultText } from '../mcp/rpc-text.ts'
+import { errorResult, resultText } from '../mcp/rpc-text.ts'
 import { CALL_TOOL, FIND_TOOL, metaTools } from '../search/meta-tools.ts'
 import type { ToolSearch } from '../search/tool-search.ts'
 import { visibleList } from './caller-catalog.ts'
@@ -43,7 +43,9 @@ async function find(request: EndpointRequest, search: ToolSearch): Promise<void>
   const list = await visibleList(request)
   const tools = await search.find(list, asked.query, asked.limit)
   const found = `{"tools":[${tools.join(',')}]}`
-  answer(request, { text: found, structured: found })
+  const content = JSON.stringify([{ type: 'text', text: found }])
+  const type = request.era === 'modern' ? '"resultType":"complete",' : ''
+  request.result(`{${type}"content":${content},"structuredContent":${found}}`)
 }
 
 /** What is searched for, or what is wrong with it. */
@@ -109,19 +111,7 @@ function membersText(request: EndpointRequest): Readonly<Record<string, string>>
 
 const paramsOf = ({ message }: EndpointRequest): string => message.text.slice(message.paramsStart, message.paramsEnd)
 
-const refuse = (request: EndpointRequest, text: string): void => answer(request, { text, isError: true })
-
-/** Answers with a result; `structured`: JSON text. */
-function answer(
-  request: EndpointRequest,
-  { text, structured, isError }: { readonly text: string; readonly structured?: string; readonly isError?: true },
-): void {
-  const members = [
-    ...(request.era === 'modern' ? ['"resultType":"complete"'] : []),
-    `"content":[${JSON.stringify({ type: 'text', text })}]`,
-    ...(structured === undefined ? [] : [`"structuredContent":${structured}`]),
-    ...(isError === undefined ? [] : ['"isError":true']),
-  ]
-  request.reply.json(200, resultText(request.message.id as string, `{${members.join(',')}}`))
-  request.ended(isError === undefined ? { result: 'ok' } : { result: 'error', code: 'invalid_params' })
+function refuse(request: EndpointRequest, text: string): void {
+  request.reply.json(200, resultText(request.message.id as string, errorResult(request.era, text)))
+  request.ended({ result: 'error', code: 'invalid_params' })
 }

@@ -16,3 +16,12 @@ export const requestText = (id: string, method: string, params: object): string 
 
 export const notificationText = (method: string, params?: object): string =>
   JSON.stringify({ jsonrpc: '2.0', method, ...(params === undefined ? {} : { params }) })
+
+/** The result of a tool that says why there is none, for a model to read. */
+export const errorResult = (era: 'modern' | 'legacy', text: string, structuredContent?: unknown): string =>
+  JSON.stringify({
+    ...(era === 'modern' && { resultType: 'complete' }),
+    content: [{ type: 'text', text }],
+    structuredContent,
+    isError: true,
+  })

@@ -3,6 +3,7 @@ import type { Workflow } from '../../../config/workflow/compiled.ts'
 import { violationOf, withDefaults } from '../../../config/workflow/json-schema.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { Members, memberText, skipSpace } from '../../mcp/json.ts'
+import { errorResult } from '../../mcp/rpc-text.ts'
 import { parseExact } from '../../workflows/exact-json.ts'
 import { openProgress } from '../../workflows/workflow-state.ts'
 import type { EndpointRequest } from '../endpoint-request.ts'
@@ -29,7 +30,7 @@ export function callComposite(request: EndpointRequest, current: Workflow, callS
   const given = message.params?.['arguments'] ?? {}
   const violation = violationOf(current.parameters, given)
   if (violation !== undefined) {
-    request.result(errorText(era, `${current.name}: arguments${violation.pointer} ${violation.message}`))
+    request.result(errorResult(era, `${current.name}: arguments${violation.pointer} ${violation.message}`))
     return Promise.resolve()
   }
   return new WorkflowCall(request, { workflow: current, params: paramsOf(request, current) }, callStepTool).run()
@@ -49,10 +50,3 @@ function answersOf({ message: { text, paramsStart, paramsEnd } }: EndpointReques
   while (members.next()) if (members.value.startsWith('{')) answers.set(members.key, members.value)
   return answers
 }
-
-const errorText = (era: 'modern' | 'legacy', text: string): string =>
-  JSON.stringify({
-    ...(era === 'modern' && { resultType: 'complete' }),
-    content: [{ type: 'text', text }],
-    isError: true,
-  })

@@ -1,6 +1,7 @@
 import type { Workflow } from '../../../config/workflow/compiled.ts'
 import { Lease } from '../../../server/budget.ts'
 import { PublicError } from '../../../server/errors.ts'
+import { errorResult } from '../../mcp/rpc-text.ts'
 import type { InFlightCall } from '../../request/in-flight.ts'
 import { TOKEN_ENDED } from '../../request/token-ended.ts'
 import type { Session } from '../../sessions/sessions.ts'
@@ -104,13 +105,9 @@ export class WorkflowCall implements InFlightCall {
   }
 
   #give(members: Readonly<Record<string, string>>): void {
-    this.#close('completed', () => this.#result(members))
-  }
-
-  #result(members: Readonly<Record<string, string>>): void {
     const type = this.context.era === 'modern' ? { resultType: '"complete"' } : {}
     const texts = Object.entries({ ...type, ...members }).map(([name, text]) => `"${name}":${text}`)
-    this.context.result(`{${texts.join(',')}}`)
+    this.#close('completed', () => this.context.result(`{${texts.join(',')}}`))
   }
 
   #ask({ requests, progress }: Extract<Outcome, { kind: 'waiting' }>): void {
@@ -126,9 +123,8 @@ export class WorkflowCall implements InFlightCall {
 
   /** Gives an error result, as tools do. */
   #failed(text: string, how: 'failed' | 'timed_out' = 'failed'): void {
-    const { name } = this.workflow
-    const content = JSON.stringify([{ type: 'text', text: `${name}: ${text}` }])
-    this.#close(how, () => this.#result({ content, isError: 'true' }))
+    const { context, workflow } = this
+    this.#close(how, () => context.result(errorResult(context.era, `${workflow.name}: ${text}`)))
   }
 
   #close(outcome: RunEnd | 'waiting', answer: () => void): void {
