@@ -5,7 +5,7 @@ import { rootRules, specMayBeLeftOut, VERSION } from './root.ts'
 import type { SchemaNode } from './walk.ts'
 
 /** Keywords of our own, of which the API server must not hear. */
-const OWN = new Set(['readBy', 'laterValues', 'refusedValues', 'refersTo'])
+const OWN = new Set(['readBy', 'refusedValues', 'refersTo'])
 
 /** The structural form of one schema: our keywords dropped, the rest as it is. */
 export function structural(node: SchemaNode): Record<string, unknown> {

@@ -14,7 +14,6 @@ export interface Finding {
 
 const ANNOTATIONS = [
   'readBy',
-  'laterValues',
   'refusedValues',
   'refersTo',
   'x-kubernetes-validations',

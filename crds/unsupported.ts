@@ -3,20 +3,19 @@ import type { KindDeclaration } from './define.ts'
 import { at, isObject } from './shared/json.ts'
 import { childSchema, partsOf, type SchemaNode, schemaChildren } from './walk.ts'
 
-/** A field that is set and has no effect. */
+/** A field that is set and refused. */
 export interface Unsupported {
   /** JSON pointer into the object. */
   readonly pointer: string
-  /** `later` where it will be supported, else why it never will. */
+  /** Why it is not supported. */
   readonly reason: string
 }
 
-/** Why nobody acts on any part of this schema: `later`, or the reason of a refusal; undefined where somebody does. */
-function unread(node: SchemaNode): string | undefined {
+/** Why any part of this schema is refused; undefined where somebody acts on a part. */
+function refusalOf(node: SchemaNode): string | undefined {
   const { readBy } = node
-  if (readBy !== undefined)
-    return typeof readBy === 'object' ? readBy.refused : readBy === 'later' ? 'later' : undefined
-  const [first, ...others] = schemaChildren(node).map(unread)
+  if (readBy !== undefined) return typeof readBy === 'object' ? readBy.refused : undefined
+  const [first, ...others] = schemaChildren(node).map(refusalOf)
   return others.every((reason) => reason === first) ? first : undefined
 }
 
@@ -30,15 +29,13 @@ function isSet(node: SchemaNode, value: unknown): boolean {
   return node.default === undefined || JSON.stringify(value) !== JSON.stringify(node.default)
 }
 
-/** Why nobody can serve this value of a choice; undefined where somebody can, and for what is no choice. */
-function unservedValue(node: SchemaNode, value: unknown): string | undefined {
-  if (typeof value !== 'string') return undefined
-  return node.refusedValues?.[value] ?? (node.laterValues?.includes(value) ? 'later' : undefined)
-}
+/** Why this value of a choice is refused; undefined where it isn't, and for what is no choice. */
+const valueRefusal = (node: SchemaNode, value: unknown): string | undefined =>
+  typeof value === 'string' ? node.refusedValues?.[value] : undefined
 
 function gather(node: SchemaNode, value: unknown, pointer: string, found: Unsupported[]): void {
-  const valueReason = unservedValue(node, value)
-  const reason = valueReason ?? unread(node)
+  const valueReason = valueRefusal(node, value)
+  const reason = valueReason ?? refusalOf(node)
   if (reason !== undefined) {
     if (valueReason !== undefined || isSet(node, value)) found.push({ pointer, reason })
     return
@@ -47,9 +44,8 @@ function gather(node: SchemaNode, value: unknown, pointer: string, found: Unsupp
 }
 
 /**
- * Everything in an object's spec that nobody acts on, yet or ever, and that is set to something other than its default;
- * and every value of a choice that nobody can serve, even if it is the default. A part that is unsupported as a whole
- * is one finding.
+ * Everything in an object's spec that is refused and set to something other than its default; and every refused value of a
+ * choice, even if it is the default. A part that is refused as a whole is one finding.
  */
 export function unsupportedFields(declaration: KindDeclaration, object: { readonly spec?: unknown }): Unsupported[] {
   const found: Unsupported[] = []

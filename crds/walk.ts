@@ -16,7 +16,6 @@ export interface SchemaNode {
   readonly maxItems?: number
   readonly maxProperties?: number
   readonly readBy?: Reader
-  readonly laterValues?: readonly string[]
   readonly refusedValues?: Readonly<Record<string, string>>
   readonly refersTo?: string | readonly string[]
   readonly 'x-kubernetes-validations'?: readonly CelRule[]

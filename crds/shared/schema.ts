@@ -2,15 +2,14 @@
  * Builders for schema parts of custom resources. Every builder gives a TypeBox schema that is at once the TypeScript
  * type, the ajv schema and, after `crds/structural.ts` has dropped our own keywords, a structural OpenAPI schema.
  *
- * A leaf names its reader in `readBy`: the part of Portico that acts on the field. `later` marks a field that nobody
- * reads yet: setting it makes the object NotYetSupported. `refused` marks a field that is accepted by the schema so that
- * manifests of the widely used operator apply, and never honoured: it carries the reason that the condition shows.
- * Single values of a choice are marked the same way by `laterValues` and `refusedValues`.
+ * A leaf names its reader in `readBy`: the part of Portico that acts on the field. `refused` marks a field that is accepted
+ * by the schema so that manifests of the widely used operator apply, and never honoured: it carries the reason that the
+ * condition shows. Single values of a choice are marked the same way by `refusedValues`.
  */
 import Type, { type Static, type TObject, type TSchema, type TUnsafe } from 'typebox'
 import { limits } from './limits.ts'
 
-export type Reader = 'gateway' | 'proxy' | 'registry' | 'operator' | 'later' | { readonly refused: string }
+export type Reader = 'gateway' | 'proxy' | 'registry' | 'operator' | { readonly refused: string }
 
 /** A CEL rule as in `x-kubernetes-validations`; the same text runs in the API server and in `portico validate`. */
 export interface CelRule {
@@ -65,8 +64,6 @@ export const choice = <const V extends readonly string[]>(
   values: V,
   options: {
     readonly default?: V[number]
-    /** Values that nobody can serve yet: choosing one makes the object NotYetSupported, even where it is the default. */
-    readonly laterValues?: readonly V[number][]
     /** Values that are never served, with the reason that the condition shows. */
     readonly refusedValues?: { readonly [value in V[number]]?: string }
   } = {},

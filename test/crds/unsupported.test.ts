@@ -1,7 +1,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { kindNamed, mcpGroup, unsupportedFields } from '../../crds/index.ts'
-import { choice, map, object, text } from '../../crds/shared/schema.ts'
+import { map, object, text } from '../../crds/shared/schema.ts'
 import { declarations, isLeaf, specPlaces } from '../support/operator/crd-schemas.ts'
 
 const of = (kind: string, spec: object) => {
@@ -20,12 +20,8 @@ test('a plain object has nothing unsupported', () => {
   assert.equal(of('MCPGroup', {}), {})
 })
 
-test('a value that is not served yet is one finding', () => {
-  const parts = object('One.', { way: choice('gateway', 'Which.', ['now', 'then'], { laterValues: ['then'] }) })
-  const declaration = { ...mcpGroup, spec: parts }
-  assert.equal(unsupportedFields(declaration, { spec: { way: 'then' } }), [{ pointer: '/spec/way', reason: 'later' }])
-  assert.equal(unsupportedFields(declaration, { spec: { way: 'now' } }), [])
-})
+/** Why parts of the schemas below are refused. */
+const REFUSED = { refused: 'by nobody' } as const
 
 test('a refused value and a refused part carry their reason', () => {
   const found = of('MCPServer', {
@@ -63,11 +59,11 @@ test('parts of a gateway’s own file are refused with the field to use instead'
   for (const [pointer, text] of Object.entries(instead)) assert.match(found[pointer] ?? '', text)
 })
 
-test('a part that nobody reads is one finding', () => {
-  const parts = object('One.', { one: text('later', 'Not yet.'), two: text('later', 'Not yet.') })
+test('a part that is refused as a whole is one finding', () => {
+  const parts = object('One.', { one: text(REFUSED, 'Refused.'), two: text(REFUSED, 'Refused.') })
   const declaration = { ...mcpGroup, spec: object('All.', { parts }) }
   assert.equal(unsupportedFields(declaration, { spec: { parts: { one: 'x', two: 'y' } } }), [
-    { pointer: '/spec/parts', reason: 'later' },
+    { pointer: '/spec/parts', reason: REFUSED.refused },
   ])
 })
 
@@ -77,18 +73,20 @@ test('what equals its default, or is empty, is not set', () => {
 })
 
 test('presence alone can be a setting', () => {
-  const parts = object('One.', { one: object('Set by being there.', {}, { readBy: 'later' }) })
+  const parts = object('One.', { one: object('Set by being there.', {}, { readBy: REFUSED }) })
   assert.equal(unsupportedFields({ ...mcpGroup, spec: parts }, { spec: { one: {} } }), [
-    { pointer: '/spec/one', reason: 'later' },
+    { pointer: '/spec/one', reason: REFUSED.refused },
   ])
   assert.equal(of('VirtualMCPServer', { ...gateway, config: { optimizer: {} } }), {})
 })
 
 test('names in a map are part of the pointer, escaped', () => {
-  const parts = object('One.', { now: text('operator', 'Read.'), waiting: text('later', 'Not yet.') })
+  const parts = object('One.', { now: text('operator', 'Read.'), refused: text(REFUSED, 'Refused.') })
   const declaration = { ...mcpGroup, spec: object('All.', { parts: map('By name.', parts) }) }
-  const spec = { parts: { 'a/b': { now: 'x', waiting: 'y' } } }
-  assert.equal(unsupportedFields(declaration, { spec }), [{ pointer: '/spec/parts/a~1b/waiting', reason: 'later' }])
+  const spec = { parts: { 'a/b': { now: 'x', refused: 'y' } } }
+  assert.equal(unsupportedFields(declaration, { spec }), [
+    { pointer: '/spec/parts/a~1b/refused', reason: REFUSED.refused },
+  ])
 })
 
 test('a reference to telemetry is supported by all three workloads', () => {
@@ -105,12 +103,11 @@ test('it does not throw on what is no valid object', () => {
   }
 })
 
-test('each field that is later or refused is found when it is set', () => {
+test('each field that is refused is found when it is set', () => {
   // Every leaf alone, in an object made of nothing but the way to it.
   for (const declaration of declarations) {
     for (const { path, node } of specPlaces(declaration)) {
-      if (!isLeaf(node) || node.readBy === undefined) continue
-      if (node.readBy !== 'later' && typeof node.readBy !== 'object') continue
+      if (!isLeaf(node) || typeof node.readBy !== 'object') continue
       const steps = path
         .split('.')
         .slice(2)

@@ -40,21 +40,20 @@ export function checkManifests({ manifests, group }: Pick<ManifestSet, 'manifest
   return { valid, findings }
 }
 
-/** Fields that are set and that nobody acts on, at their place. */
+/** Fields that are set and refused, at their place. */
 export const findUnsupported = (manifests: readonly Manifest[]): readonly ManifestFinding[] =>
   manifests.flatMap((manifest) => {
     const declaration = kindNamed(manifest.id.kind)
     const fields = declaration ? unsupportedFields(declaration, { spec: manifest.object['spec'] }) : []
-    return fields.map(({ pointer, reason }): ManifestFinding => {
-      const isLater = reason === 'later'
-      return {
+    return fields.map(
+      ({ pointer, reason }): ManifestFinding => ({
         severity: 'error',
-        reason: isLater ? 'NotYetSupported' : 'NotSupported',
-        message: isLater ? 'is not supported yet' : reason,
+        reason: 'NotSupported',
+        message: reason,
         file: manifest.file,
         line: manifest.lineOf(pointer),
         pointer,
         object: manifest.id,
-      }
-    })
+      }),
+    )
   })

@@ -37,13 +37,10 @@ function assumedSecret(manifest: Manifest, namespace: string, name: string): Man
   }
 }
 
-/** Without what conditions repeat of fields that have no reader, which are findings of their own. */
+/** Without what conditions repeat of fields that are refused, which are findings of their own. */
 function withoutRepeats(findings: readonly ManifestFinding[], unsupported: readonly ManifestFinding[]) {
   const reported = new Set(unsupported.map(({ object, pointer }) => object && `${objectKey(object)} ${pointer}`))
-  return findings.filter(({ reason, severity, object, pointer }) => {
-    if (reason === 'NotYetSupported' && severity === 'warning') return false
-    return !(object && reported.has(`${objectKey(object)} ${pointer}`))
-  })
+  return findings.filter(({ object, pointer }) => !(object && reported.has(`${objectKey(object)} ${pointer}`)))
 }
 
 /**

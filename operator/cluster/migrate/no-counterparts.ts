@@ -24,7 +24,7 @@ function findingsOf({ value, document, base }: Found, group: string): MigrationF
   if (!declaration) return []
   const unsupported = unsupportedFields(declaration, { spec: value['spec'] }).map(({ pointer, reason }) => ({
     pointer,
-    message: reason === 'later' ? 'is not supported yet' : reason,
+    message: reason,
   }))
   return [...validateObject(value, group), ...unsupported].map(({ pointer, message }) => ({
     severity: 'error',
@@ -33,7 +33,7 @@ function findingsOf({ value, document, base }: Found, group: string): MigrationF
   }))
 }
 
-/** What objects of our kinds in a text have that our schemas don't know, or that nobody acts on. */
+/** What objects of our kinds in a text have that our schemas don't know, or that are refused. */
 export function noCounterparts(text: string, group: string): { objects: number; findings: MigrationFinding[] } {
   const found = parseDocuments(text)
     .documents.flatMap(objectsOf)

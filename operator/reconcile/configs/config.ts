@@ -3,8 +3,7 @@ import type { ClusterView, ObjectName } from '../../model/view.ts'
 import { hashOf } from '../../render/object/canonical.ts'
 import { type Conditions, generationOf, startConditions } from '../outcome/conditions.ts'
 import type { ExplainedPlan, PlannedEvent, ReconcileContext } from '../outcome/plan.ts'
-import { joined, type Problem, type ProblemDetail, type Problems, startProblems } from '../outcome/problems.ts'
-import { notYetSupported } from '../outcome/supported.ts'
+import { joined, type Problems, startProblems } from '../outcome/problems.ts'
 import { type Resolver, startResolver } from '../references/resolver.ts'
 
 /** Finds what is wrong with a config: in its own fields (`Valid`) and in what it refers to (`ReferencesResolved`). */
@@ -32,15 +31,8 @@ export function deletionBlocked(
   return [{ type: 'Warning', reason: 'DeletionBlocked', message }]
 }
 
-/**
- * `Valid`, `ReferencesResolved` and `Ready` of an object without pods. What it says and nobody acts on yet (`waiting`)
- * leaves it valid, and it isn't ready: who reads the status learns that not all of it is in force.
- */
-export function settle(
-  problems: Problems,
-  conditions: Conditions,
-  waiting: readonly ProblemDetail[] = [],
-): readonly PlannedEvent[] {
+/** `Valid`, `ReferencesResolved` and `Ready` of an object without pods. */
+export function settle(problems: Problems, conditions: Conditions): readonly PlannedEvent[] {
   const invalid = problems.of('Valid')
   const missing = problems.of('ReferencesResolved')
   if (invalid.length > 0) conditions.set('Valid', 'False', invalid[0]?.reason ?? '', joined(invalid))
@@ -48,19 +40,17 @@ export function settle(
   if (missing.length > 0) conditions.set('ReferencesResolved', 'False', missing[0]?.reason ?? '', joined(missing))
   else conditions.set('ReferencesResolved', 'True', 'AllFound', '')
   const all = problems.all()
-  const reason = all[0]?.reason ?? (waiting.length > 0 ? 'NotYetSupported' : undefined)
+  const reason = all[0]?.reason
   if (reason === undefined) {
     conditions.set('Ready', 'True', 'Ready', '')
     return []
   }
-  const message = joined([...all, ...waiting])
+  const message = joined(all)
   conditions.set('Ready', 'False', reason, message)
   // kstatus: waiting won't help. A missing reference may still come, so that one is in progress.
-  if (invalid.length > 0 || missing.length === 0) conditions.set('Stalled', 'True', reason, message)
+  if (invalid.length > 0) conditions.set('Stalled', 'True', reason, message)
   return [{ type: 'Warning', reason, message }]
 }
-
-const unreadyFor = (detail: ProblemDetail): Problem => ({ condition: 'Ready', reason: 'NotYetSupported', ...detail })
 
 /**
  * The plan of a config kind: no children; conditions, hash of the spec, who uses it. The finalizer is on it while
@@ -76,8 +66,7 @@ export function planConfig<K extends KindDeclaration>(
     const problems = startProblems()
     check(object, startResolver(view, namespace, problems))
     const referrers = view.referrers(kind, namespace, name)
-    const waiting = notYetSupported(kind, object)
-    const events = [...settle(problems, conditions, waiting), ...deletionBlocked(object, referrers, conditions)]
+    const events = [...settle(problems, conditions), ...deletionBlocked(object, referrers, conditions)]
     return {
       children: [],
       status: {
@@ -89,7 +78,7 @@ export function planConfig<K extends KindDeclaration>(
       },
       events,
       finalizer: referrers.length > 0,
-      problems: [...problems.all(), ...waiting.map(unreadyFor)],
+      problems: problems.all(),
     }
   }
 }

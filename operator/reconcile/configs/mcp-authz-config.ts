@@ -3,14 +3,14 @@ import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { judgedProviderProblem } from '../authserver/rules.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import { joined } from '../outcome/problems.ts'
-import { checkNotRefused } from '../outcome/supported.ts'
+import { checkSupported } from '../outcome/supported.ts'
 import type { KeyRef, Resolver } from '../references/resolver.ts'
 import { cedarFile, cedarSettings } from './cedar.ts'
 import { type CheckConfig, planConfig } from './config.ts'
 import { referencedConfig } from './referenced-config.ts'
 
 const checkAuthzConfig: CheckConfig<typeof mcpAuthzConfig> = (object, { problems }) => {
-  checkNotRefused(mcpAuthzConfig, object, problems)
+  checkSupported(mcpAuthzConfig, object, problems)
   if (object.spec.type !== 'cedarv1') return
   const settings = cedarSettings(object.spec.config, '/spec/config')
   for (const detail of settings.problems) problems.add('Valid', 'ConfigInvalid', detail)

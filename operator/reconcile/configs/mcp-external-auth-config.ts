@@ -3,7 +3,7 @@ import { authServerOwnFindings } from '../../../dataplane/config/check/auth-serv
 import { awsStsFindings, tokenClientFindings, xaaFindings } from '../../../dataplane/config/check/credential.ts'
 import { startMounts } from '../../render/pod/mounts.ts'
 import { type AuthServerSpec, authServerSettings } from '../authserver/settings.ts'
-import { checkNotRefused } from '../outcome/supported.ts'
+import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFound } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { checkSecrets } from '../references/secret-references.ts'
@@ -11,7 +11,7 @@ import { type CheckConfig, planConfig } from './config.ts'
 
 export const checkExternalAuthConfig: CheckConfig<typeof mcpExternalAuthConfig> = (object, resolver) => {
   const { type } = object.spec
-  checkNotRefused(mcpExternalAuthConfig, object, resolver.problems)
+  checkSupported(mcpExternalAuthConfig, object, resolver.problems)
   if (type !== 'unauthenticated' && object.spec[type] === undefined)
     resolver.problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/${type}`, joint: ' ', message: 'must be set' })
   checkSecrets(mcpExternalAuthConfig, object, resolver)

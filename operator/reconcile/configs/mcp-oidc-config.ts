@@ -19,7 +19,7 @@ import {
 import type { OidcConfig } from '../../../dataplane/config/gateway.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import type { Problems } from '../outcome/problems.ts'
-import { checkNotRefused } from '../outcome/supported.ts'
+import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFile, caBundleFound } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { type CheckConfig, planConfig } from './config.ts'
@@ -28,7 +28,7 @@ import { referencedConfig } from './referenced-config.ts'
 const checkOidcConfig: CheckConfig<typeof mcpOidcConfig> = (object, resolver) => {
   const { problems } = resolver
   const { type, inline, kubernetesServiceAccount: cluster } = object.spec
-  checkNotRefused(mcpOidcConfig, object, problems)
+  checkSupported(mcpOidcConfig, object, problems)
   const issuer = type === 'inline' ? inline : cluster
   if (issuer === undefined)
     return problems.add('Valid', 'ConfigInvalid', { pointer: `/spec/${type}`, joint: ' ', message: 'must be set' })

@@ -3,7 +3,7 @@ import { telemetryFindings } from '../../../dataplane/config/check/telemetry.ts'
 import type { Finding } from '../../../dataplane/config/load.ts'
 import type { TelemetrySettings } from '../../../dataplane/config/telemetry/telemetry.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
-import { checkNotRefused } from '../outcome/supported.ts'
+import { checkSupported } from '../outcome/supported.ts'
 import { caBundleFound } from '../references/ca-bundle.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { type CheckConfig, planConfig } from './config.ts'
@@ -22,7 +22,7 @@ function sendingFindings({ spec }: MCPTelemetryConfig): readonly Finding[] {
 }
 
 const checkTelemetryConfig: CheckConfig<typeof mcpTelemetryConfig> = (object, resolver) => {
-  checkNotRefused(mcpTelemetryConfig, object, resolver.problems)
+  checkSupported(mcpTelemetryConfig, object, resolver.problems)
   const { caBundleRef } = object.spec.openTelemetry ?? {}
   if (caBundleRef) caBundleFound(caBundleRef, CA_BUNDLE, resolver)
   for (const ref of headerSecrets(object.spec)) resolver.secretKey(ref)
@@ -48,11 +48,7 @@ export function workloadTelemetry(
   mounts: Mounts,
 ): TelemetrySettings | undefined {
   if (ref === undefined) return undefined
-  const config = referencedConfig(
-    { kind: mcpTelemetryConfig, check: checkTelemetryConfig, strict: false },
-    ref.name,
-    resolver,
-  )
+  const config = referencedConfig({ kind: mcpTelemetryConfig, check: checkTelemetryConfig }, ref.name, resolver)
   if (!config) return undefined
   const serviceName = ref.serviceName ?? name
   return telemetrySettings(config.spec, { serviceName, at: '/spec' }, resolver, mounts)

@@ -1,13 +1,13 @@
 import { mcpToolConfig } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
-import { checkNotRefused } from '../outcome/supported.ts'
+import { checkSupported } from '../outcome/supported.ts'
 import type { Resolver } from '../references/resolver.ts'
 import { type CheckConfig, planConfig } from './config.ts'
 import { referencedConfig } from './referenced-config.ts'
 
 const checkToolConfig: CheckConfig<typeof mcpToolConfig> = (object, { problems }) => {
-  checkNotRefused(mcpToolConfig, object, problems)
+  checkSupported(mcpToolConfig, object, problems)
   const seen = new Map<string, string>()
   for (const [tool, { name = tool }] of Object.entries(sortedKeys(object.spec.toolsOverride ?? {}))) {
     const other = seen.get(name)

@@ -4,7 +4,7 @@ import { workflowFindings } from '../../../dataplane/config/check/workflows.ts'
 import type { ClusterView } from '../../model/view.ts'
 import type { ExplainedPlan, ReconcileContext } from '../outcome/plan.ts'
 import { problemText } from '../outcome/problems.ts'
-import { checkNotRefused } from '../outcome/supported.ts'
+import { checkSupported } from '../outcome/supported.ts'
 import { type CheckConfig, planConfig } from './config.ts'
 
 /** Where the data plane's rules see the one definition that they are given. */
@@ -12,7 +12,7 @@ const THERE = '/compositeTools/0'
 
 /** Finds what is wrong with a definition by the rules of the gateways that run it. */
 export const checkDefinition: CheckConfig<typeof virtualMcpCompositeToolDefinition> = (object, { problems }) => {
-  checkNotRefused(virtualMcpCompositeToolDefinition, object, problems)
+  checkSupported(virtualMcpCompositeToolDefinition, object, problems)
   for (const { pointer, message } of workflowFindings({ compositeTools: [object.spec], role: 'gateway' }))
     problems.add('Valid', 'ConfigInvalid', { pointer: `/spec${pointer.slice(THERE.length)}`, message })
 }

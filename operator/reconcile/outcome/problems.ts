@@ -21,8 +21,7 @@ export interface ProblemDetail {
 }
 
 export interface Problem extends ProblemDetail {
-  /** `Ready` for what leaves all other conditions as they are. */
-  readonly condition: ProblemCondition | 'Ready'
+  readonly condition: ProblemCondition
   /** CamelCase, for programs. */
   readonly reason: string
 }

@@ -805,7 +805,7 @@ function* fieldsOf(schema: SchemaNode, field: string): Generator<string> {
   const { properties = {}, items, additionalProperties } = schema
   const isLeaf = isRaw || (Object.keys(properties).length === 0 && !items && typeof additionalProperties !== 'object')
   if (isLeaf) {
-    if (schema.readBy !== 'later' && typeof schema.readBy !== 'object') yield field
+    if (typeof schema.readBy !== 'object') yield field
     return
   }
   for (const [name, child] of Object.entries(properties)) yield* fieldsOf(child, `${field}/${name}`)
@@ -816,10 +816,8 @@ function* fieldsOf(schema: SchemaNode, field: string): Generator<string> {
 /** Another value that the field may have and that is served; undefined where there is only the one. */
 function another({ schema, value }: Leaf): unknown {
   if (schema.enum) {
-    const { enum: values, laterValues = [], refusedValues = {} } = schema
-    return values.find(
-      (other) => other !== value && !laterValues.includes(other) && !Object.hasOwn(refusedValues, other),
-    )
+    const { enum: values, refusedValues = {} } = schema
+    return values.find((other) => other !== value && !Object.hasOwn(refusedValues, other))
   }
   if (typeof value === 'boolean') return !value
   if (typeof value === 'number') return value + 1
@@ -907,7 +905,7 @@ for (const kind of Object.keys(kinds) as KindName[]) {
   test(`${kind}: every field that is set changes what is planned`, () => {
     const read = new Map<string, boolean>()
     for (const { object, leaf } of leaves) {
-      if (leaf.schema.readBy === 'later' || single(leaf) || read.get(leaf.field)) continue
+      if (single(leaf) || read.get(leaf.field)) continue
       const changed = defaulted(set(object, leaf.pointer, another(leaf)) as KubernetesObject)
       read.set(leaf.field, changesPlans(changed))
     }
