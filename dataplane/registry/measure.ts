@@ -1,4 +1,4 @@
-import { gauge, type Reading } from '../telemetry/metrics/family.ts'
+import { configRefused, gauge, type Reading } from '../telemetry/metrics/family.ts'
 import type { Measured } from '../telemetry/metrics/metrics.ts'
 import type { Configuration } from './settings/configuration.ts'
 import type { Scheduler } from './sync/scheduler.ts'
@@ -11,7 +11,6 @@ const succeeded = gauge(
 const failures = gauge('portico.source.failures', '{sync}', 'Syncs of a source that have failed in a row.')
 const entries = gauge('portico.source.entries', '{entry}', 'Entries that a source brought when it was last synced.')
 const leftOut = gauge('portico.source.entries.left_out', '{entry}', 'Entries of a source that could not be taken.')
-const refused = gauge('portico.config.refused', '', 'Whether a newer configuration has been refused: 1 or 0.')
 const up = gauge('portico.store.up', '', 'Whether the database can be used: 1 or 0.')
 
 const SOURCE = 'portico.source'
@@ -28,7 +27,7 @@ export function measureRegistry({ configuration, scheduler, away }: MeasuredPart
   const states = scheduler.states()
   return {
     readings: [
-      { metric: refused, labels: {}, value: configuration.refused().length > 0 ? 1 : 0 },
+      { metric: configRefused, labels: {}, value: configuration.refused().length > 0 ? 1 : 0 },
       { metric: up, labels: {}, value: away() === undefined ? 1 : 0 },
       ...states.flatMap(ofSource),
     ],

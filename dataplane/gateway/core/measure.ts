@@ -1,5 +1,5 @@
 import type { BackendStatus, ToolSearchStatus } from '../../config/status.ts'
-import { gauge, type MetricDescription, type Reading } from '../../telemetry/metrics/family.ts'
+import { configRefused, gauge, type MetricDescription, type Reading } from '../../telemetry/metrics/family.ts'
 import type { Measured } from '../../telemetry/metrics/metrics.ts'
 import type { Decisions } from '../access/decisions.ts'
 import type { Backend } from '../backends/backend/backend.ts'
@@ -14,7 +14,6 @@ const held = gauge(
   'Memory that callers and backends hold by bodies, sessions and answers.',
 )
 const limit = gauge('portico.memory.limit', 'By', 'Memory that they may hold.')
-const refused = gauge('portico.config.refused', '', 'Whether a newer configuration has been refused: 1 or 0.')
 const storage = gauge('portico.session.storage.up', '', 'Whether the configured session storage is in use: 1 or 0.')
 const tools = gauge('portico.backend.tools', '{tool}', 'Tools of a backend that are shown.')
 const health = gauge(
@@ -81,7 +80,7 @@ function ofProcess({
     one(calls, inFlight.count),
     one(held, budget.held),
     one(limit, budget.limits.total + budget.limits.reserve),
-    one(refused, findings.length > 0 ? 1 : 0),
+    one(configRefused, findings.length > 0 ? 1 : 0),
     one(storage, storageProblem === undefined ? 1 : 0),
   ]
 }

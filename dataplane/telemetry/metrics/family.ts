@@ -23,6 +23,13 @@ export const counter = (name: string, unit: string, description: string): Metric
   type: 'counter',
 })
 
+/** What every data plane tells of its configuration. */
+export const configRefused = gauge(
+  'portico.config.refused',
+  '',
+  'Whether a newer configuration has been refused: 1 or 0.',
+)
+
 /** A value that is known when it is asked for: of a gauge, or of a counter that is kept elsewhere. */
 export interface Reading {
   readonly metric: MetricDescription

@@ -52,7 +52,7 @@ export function startProblems(): Problems {
 
 /** A problem as a condition tells it: the pointer, where there is one, and what is wrong. */
 export const problemText = ({ pointer, joint = ': ', message }: ProblemDetail): string =>
-  pointer === undefined ? message : `${pointer}${joint}${message}`
+  pointer === undefined || pointer === '' ? message : `${pointer}${joint}${message}`
 
 /** All texts of some problems as one. */
 export const joined = (problems: readonly ProblemDetail[]): string => problems.map(problemText).join('; ')
