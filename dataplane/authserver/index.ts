@@ -1,28 +1,16 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { IncomingMessage } from 'node:http'
-import { resolve } from 'node:path'
 import { createLocalJWKSet } from 'jose'
 import type { Logger } from 'pino'
 import type { Auditing } from '../audit/event.ts'
 import type { AuthServerConfig } from '../config/auth-server.ts'
 import { isIdentified, primaryOf } from '../config/authserver/upstream.ts'
 import { isLoopback } from '../config/check/url.ts'
-import { redisKeyPrefix } from '../config/redis.ts'
 import type { AuthServerStatus } from '../config/status.ts'
-import { Issuers, type LocalIssuer } from '../identity/index.ts'
+import type { LocalIssuer } from '../identity/index.ts'
 import { PublicError } from '../server/errors.ts'
-import { warnOfEviction } from '../storage/eviction.ts'
-import { connectRedis } from '../storage/redis.ts'
-import { redisConfigOf } from '../storage/redis-config.ts'
-import { replicaWait } from '../storage/replicas.ts'
 import type { Observation, Observe } from '../telemetry/observe.ts'
-import {
-  createMemoryTokenStore,
-  createRedisTokenStore,
-  createSealer,
-  type Sealer,
-  type UpstreamTokenStore,
-} from '../upstream-tokens/index.ts'
+import type { UpstreamTokenStore } from '../upstream-tokens/index.ts'
 import { createAccountSessions } from './account/account-sessions.ts'
 import { createLinks } from './account/links.ts'
 import { ClientDocuments } from './clients/client-documents.ts'
@@ -31,7 +19,8 @@ import { DelegateClients } from './clients/delegate-clients.ts'
 import { NetworkLimit } from './clients/network-limit.ts'
 import { authServerApp, isServed } from './endpoint/app.ts'
 import type { Front, FrontBindings } from './endpoint/front.ts'
-import { type KeyMaterial, keyFiles } from './keys/key-files.ts'
+import { type Ground, type GroundOptions, groundOf } from './ground.ts'
+import type { KeyMaterial } from './keys/key-files.ts'
 import type { KeyedHash } from './keys/keyed-hash.ts'
 import { CarriedTokens } from './login/carried-tokens.ts'
 import type { ConsentedLogin } from './login/consented-login.ts'
@@ -46,33 +35,21 @@ import { Revocations } from './provider/revocations.ts'
 import { type OwnResource, type Settings, settingsOf } from './provider/settings.ts'
 import { TrustedIssuers } from './provider/trusted-issuers.ts'
 import { statusOf } from './status.ts'
-import { memoryParts } from './store/memory-parts.ts'
-import { createMemoryStore } from './store/memory-store.ts'
 import type { RecordStore } from './store/record-store.ts'
-import { tryRights } from './store/redis-rights.ts'
-import { createRedisStore } from './store/redis-store.ts'
 
 export type { OwnResource } from './provider/settings.ts'
 
-/** Logins that one network may begin: what they keep in memory is shared by all. */
+/** Logins that one network may ask for, and consents that it may give. */
 const LOGINS = { burst: 100, eachMs: 100 }
 
 /** Clocks of those who check access tokens differ by so much at most. */
 const SKEW_S = 60
 
-export interface AuthServerOptions {
-  readonly config: AuthServerConfig
-  /** Folder that file paths of the configuration are relative to. */
-  readonly directory: string
-  /** The workload that it belongs to; names its keys in Redis. */
-  readonly workload: { readonly kind: string; readonly namespace: string; readonly name: string }
+export interface AuthServerOptions extends GroundOptions {
   readonly own: OwnResource
-  /** Memory that this process may take, in bytes, where it is limited. */
-  readonly memoryBytes: number | undefined
   addressOf(request: IncomingMessage): string | undefined
   readonly audit: Auditing
   readonly observe: Observe
-  readonly log: Logger
 }
 
 /** The embedded authorization server of one gateway. */
@@ -97,19 +74,6 @@ export interface AuthServer {
   close(next?: AuthServer): Promise<void>
 }
 
-/** Storage and keys. In memory they are all that there is: a change of another setting must not lose them. */
-interface Ground {
-  readonly storeKey: string
-  readonly store: RecordStore
-  readonly tokens: UpstreamTokenStore
-  readonly keysKey: string
-  readonly material: () => KeyMaterial
-  /** Keys of issuers outside. */
-  readonly issuers: Issuers
-  /** Seals what the store must not know. */
-  readonly sealer: Sealer
-}
-
 /**
  * Makes the server that a checked configuration describes. Nothing is connected or read before it is needed. `before` is
  * the one of an earlier configuration: its storage and keys go on where nothing about them has changed.
@@ -132,7 +96,8 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
   const { upstreams, underWay } = openProviders(options, ground)
   warnOfNoIdentity(config, log)
   const keyed = () => currentProvider().keyed
-  const { login, loginLinks } = openLogins(options, { upstreams, ...kept, keyed, grants })
+  const loginParts = { ...ground, ...kept, upstreams, keyed, grants, requests: currentProvider }
+  const { login, loginLinks } = openLogins(options, loginParts)
   const front: Front = {
     title: options.workload.name,
     settings,
@@ -144,8 +109,7 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     trusted,
     grants,
     revocations,
-    registrations: new NetworkLimit(),
-    logins: new NetworkLimit(LOGINS),
+    ...openLimits(),
     login,
     ...openAccounts(config, { store, keyed, grants, clients, tokens, carried, login }),
     loginLinks,
@@ -180,6 +144,12 @@ export function createAuthServer(options: AuthServerOptions, before?: AuthServer
     },
   }
 }
+
+const openLimits = () => ({
+  registrations: new NetworkLimit(),
+  logins: new NetworkLimit(LOGINS),
+  consents: new NetworkLimit(LOGINS),
+})
 
 /** The providers, each of which is measured as a part of the request that it is asked for. */
 function openProviders({ config, directory, observe }: AuthServerOptions, { store, sealer }: Ground) {
@@ -269,41 +239,4 @@ function openAccounts(
     accounts: createAccountSessions(store, keyed),
     links: createLinks({ ...parts, providers, forgetConsents }),
   }
-}
-
-function groundOf(options: AuthServerOptions, before?: Ground): Ground {
-  const { config, directory, workload, log } = options
-  const { signingKeyFiles, hmacSecretFiles, storage } = config
-  const keysKey = JSON.stringify([signingKeyFiles, hmacSecretFiles, directory])
-  const files = (paths: readonly string[] | undefined) => paths?.map((path) => resolve(directory, path))
-  const material =
-    before?.keysKey === keysKey
-      ? before.material
-      : keyFiles({ signingKeyFiles: files(signingKeyFiles), hmacSecretFiles: files(hmacSecretFiles), log })
-  const isShared = storage?.redis !== undefined
-  // What is sealed in Redis is opened by the secrets; in memory it is not sealed.
-  const storeKey = JSON.stringify(isShared ? [storage, workload, directory, keysKey] : 'memory')
-  const stores = before?.storeKey === storeKey ? before : openStores(options, () => material().secrets)
-  const issuers = before?.issuers ?? new Issuers()
-  const sealer = createSealer(() => material().secrets, `${redisKeyPrefix(workload)}upstream-clients`)
-  return { storeKey, store: stores.store, tokens: stores.tokens, keysKey, material, issuers, sealer }
-}
-
-function openStores(
-  { config, directory, workload, memoryBytes, log }: AuthServerOptions,
-  secrets: () => readonly string[],
-): Pick<Ground, 'store' | 'tokens'> {
-  const { redis, keyPrefix: prefix = redisKeyPrefix(workload) } = config.storage ?? {}
-  if (redis === undefined) {
-    const parts = memoryParts(memoryBytes)
-    return {
-      store: createMemoryStore({ mostBytes: parts.records }),
-      tokens: createMemoryTokenStore({ mostBytes: parts.tokens }),
-    }
-  }
-  const client = connectRedis(redisConfigOf(redis, directory), log)
-  warnOfEviction(client, log)
-  tryRights(client, prefix)
-  const shared = { client, prefix, atReplica: replicaWait(client, log) }
-  return { store: createRedisStore(shared), tokens: createRedisTokenStore({ ...shared, secrets }) }
 }

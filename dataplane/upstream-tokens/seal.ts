@@ -58,9 +58,9 @@ export function createSealer(secrets: () => readonly string[], salt: string): Se
       const key = current().find((one) => one.id === id)
       const bytes = Buffer.from(text, 'base64url')
       if (key === undefined || nonce.length !== VERSION_LENGTH || bytes.length < TAG_BYTES) return undefined
-      const decipher = createDecipheriv(CIPHER, key.bytes, Buffer.from(nonce, 'base64url'))
-      decipher.setAAD(Buffer.from(name)).setAuthTag(bytes.subarray(-TAG_BYTES))
       try {
+        const decipher = createDecipheriv(CIPHER, key.bytes, Buffer.from(nonce, 'base64url'))
+        decipher.setAAD(Buffer.from(name)).setAuthTag(bytes.subarray(-TAG_BYTES))
         return Buffer.concat([decipher.update(bytes.subarray(0, -TAG_BYTES)), decipher.final()]).toString('utf8')
       } catch {
         return undefined

@@ -2,6 +2,7 @@ import { decodeJwt } from 'jose'
 import { documentOf } from '../clients/metadata-document.ts'
 import { isRedirectAllowed } from '../clients/redirect-uris.ts'
 import type { ClientRecord } from '../clients/registration.ts'
+import type { PendingAuthorization } from '../login/login.ts'
 import type { LibraryInteraction } from '../provider/library.ts'
 import { loginUidOf } from '../provider/provider.ts'
 import { browserOf } from './browser.ts'
@@ -56,7 +57,7 @@ export async function login(front: Front, c: FrontContext): Promise<Response> {
     refused(c, new URL(inner.location).searchParams.get('error') ?? undefined)
     return redirect(inner.location)
   }
-  return begin(front, c, uid, client)
+  return begin(front, c, { uid, request: parameters.toString() }, client)
 }
 
 /** Notes what a client is told whose user has not been asked anything. */
@@ -85,12 +86,18 @@ function normalized({ settings }: Front, query: URLSearchParams, client: ClientR
   }
 }
 
-async function begin(front: Front, c: FrontContext, uid: string, client: ClientRecord): Promise<Response> {
+async function begin(
+  front: Front,
+  c: FrontContext,
+  { uid, request }: Pick<PendingAuthorization, 'uid' | 'request'>,
+  client: ClientRecord,
+): Promise<Response> {
   const { observation } = c.var
   const { params = {} } = (await front.provider().interaction(uid)) ?? {}
   const step = await front.login.begin(
     {
       uid,
+      request,
       clientId: client.client_id,
       clientName: client.client_name,
       redirectUri: String(params['redirect_uri']),

@@ -10,9 +10,9 @@ const ID = /^[\w-]{43}$/
 const nameOf = ({ isSecure }: Front['settings']) => (isSecure ? '__Host-portico-login' : 'portico-login')
 
 /** The browser that a request comes from; undefined where it has not been given a name. */
-export function knownBrowser({ settings }: Front, c: FrontContext): Browser | undefined {
+export function knownBrowser({ settings, addressOf }: Front, c: FrontContext): Browser | undefined {
   const id = getCookie(c, nameOf(settings))
-  return id !== undefined && ID.test(id) ? { id } : undefined
+  return id !== undefined && ID.test(id) ? { id, address: addressOf(c.env.incoming) } : undefined
 }
 
 /**
@@ -20,7 +20,8 @@ export function knownBrowser({ settings }: Front, c: FrontContext): Browser | un
  * says which browser this is and nothing else: whoever has it is not logged in.
  */
 export function browserOf(front: Front, c: FrontContext): Browser {
-  const browser = knownBrowser(front, c) ?? { id: randomBytes(32).toString('base64url') }
+  const fresh = () => ({ id: randomBytes(32).toString('base64url'), address: front.addressOf(c.env.incoming) })
+  const browser = knownBrowser(front, c) ?? fresh()
   setCookie(c, nameOf(front.settings), browser.id, {
     path: '/',
     httpOnly: true,

@@ -71,6 +71,7 @@ const FAILED: Readonly<Record<LoginError, { readonly error: string; readonly err
   access_denied: { error: 'access_denied', error_description: 'the user or the identity provider has refused' },
   server_error: { error: 'server_error', error_description: 'the login could not be completed' },
   other_user: { error: 'login_required', error_description: 'somebody else has logged in than id_token_hint names' },
+  busy: { error: 'temporarily_unavailable', error_description: 'too many logins are under way' },
   stale_login: { error: 'login_required', error_description: 'the user has not logged in as lately as was asked for' },
 }
 
@@ -78,6 +79,7 @@ type Failed = Extract<LoginStep, { kind: 'failed' }>
 type Done = Extract<LoginStep, { kind: 'done' }>
 
 function failed(front: Front, c: FrontContext, step: Failed): Promise<Response> {
+  if (step.error === 'busy' && step.purpose !== 'authorize') return problemPage(front, c, 'busy')
   if (step.purpose === 'account') return problemPage(front, c, 'signIn')
   if (step.purpose === 'link') return notLinked(front, c, step)
   return finish(front, c, step.uid, FAILED[step.error])

@@ -42,6 +42,7 @@ export interface Front {
   readonly revocations: Revocations
   readonly registrations: NetworkLimit
   readonly logins: NetworkLimit
+  readonly consents: NetworkLimit
   readonly login: ConsentedLogin
   /** People who look at what is linked to them, and what that is. */
   readonly accounts: AccountSessions

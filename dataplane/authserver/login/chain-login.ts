@@ -15,6 +15,7 @@ import type {
   PendingAuthorization,
   Waypoint,
 } from './login.ts'
+import type { LoginsUnderWay } from './logins-under-way.ts'
 import { subjectOf } from './subject.ts'
 import { type Upstream, UpstreamDenied, type UpstreamLogin } from './upstream/upstream.ts'
 
@@ -30,6 +31,8 @@ interface ChainLoginOptions {
   readonly keyed: () => KeyedHash
   readonly tokens: UpstreamTokenStore
   readonly carried: CarriedTokens
+  /** Bounds how many logins are under way; absent: they take no memory here. */
+  readonly loginsUnderWay?: LoginsUnderWay | undefined
   /** How long a user may take at one provider, and how long what it gives is kept; in seconds. */
   readonly loginS: number
   /** How long what providers have given is kept at the end, until the grant is renewed. */
@@ -89,6 +92,10 @@ const SKEW_S = 30
 /** Whose tokens are until it is known who the user is: they are of no use to anybody. */
 const NOBODY = ''
 
+/** What the records of a login take (1.7 kB were measured), and how often its request is in them. */
+const LOGIN_BYTES = 3072
+const TIMES_KEPT = 3
+
 /** What is got at one provider is there for longer than the way to the next may take. */
 const MARGIN_S = 30
 
@@ -106,18 +113,25 @@ export class ChainLogin implements Login {
     this.#options = options
   }
 
-  begin({ uid, subject, maxAge, trace }: PendingAuthorization, browser: Browser): Promise<LoginStep> {
+  begin({ uid, request, subject, maxAge, trace }: PendingAuthorization, browser: Browser): Promise<LoginStep> {
     const course = { purpose: 'authorize', uid, providers: this.#required() } as const
     const conditions = { ...(subject !== undefined && { subject }), ...(maxAge !== undefined && { maxAge }) }
-    return this.pass({ ...course, ...conditions, ...(trace !== undefined && { trace }) }, browser)
+    const traced = { ...course, ...conditions, ...(trace !== undefined && { trace }) }
+    return this.#pass(traced, browser, LOGIN_BYTES + TIMES_KEPT * request.length)
   }
 
-  async pass(course: Course, { id }: Browser): Promise<LoginStep> {
-    const { keyed, log } = this.#options
+  pass(course: Course, browser: Browser): Promise<LoginStep> {
+    return this.#pass(course, browser, LOGIN_BYTES)
+  }
+
+  async #pass(course: Course, { id, address }: Browser, bytes: number): Promise<LoginStep> {
+    const { keyed, log, loginsUnderWay } = this.#options
     const [first] = course.providers
+    if (loginsUnderWay?.begin(course.uid, address, bytes) === false) return failed(course, 'busy')
     try {
       return await this.#goTo(this.#upstream(first), { ...course, browser: keyed().of('browser', id) })
     } catch (error) {
+      loginsUnderWay?.end(course.uid)
       log.warn({ err: error, provider: first }, 'a login can’t begin')
       return failed(course, 'server_error')
     }
@@ -134,11 +148,21 @@ export class ChainLogin implements Login {
     if (underway === undefined) return { kind: 'refused' }
     const { purpose, uid, upstream: provider, trace } = underway
     onFound?.({ purpose, uid, provider, ...(trace !== undefined && { trace }) })
+    const step = await this.#goOn(parameters, browser, { ...underway, state })
+    if (step.kind !== 'respond') this.#options.loginsUnderWay?.end(uid)
+    return step
+  }
+
+  async #goOn(
+    parameters: URLSearchParams,
+    browser: Browser | undefined,
+    underway: Omit<Underway & UnderState, 'login'>,
+  ): Promise<LoginStep> {
     const login = underway.soFar?.login ?? secret()
     try {
       // Somebody else's browser: who began this login is not who ends it (RFC 9700 section 4.7).
       if (browser !== undefined && this.#options.keyed().matches('browser', browser.id, underway.browser))
-        return await this.#exchange(parameters, { ...underway, state, login })
+        return await this.#exchange(parameters, { ...underway, login })
       await this.#forget(login)
       return { kind: 'refused' }
     } catch (error) {

@@ -1,10 +1,11 @@
-import { randomBytes } from 'node:crypto'
+import type { Sealer } from '../../upstream-tokens/index.ts'
 import { redirectIdentity } from '../clients/redirect-uris.ts'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
 import { firstRecord } from '../store/first-record.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import { type Asked, createConsents } from './consents.ts'
 import type { Browser, Login, LoginStep, PendingAuthorization, Waypoint } from './login.ts'
+import { createQuestions } from './questions.ts'
 
 /** A login that begins with the user's consent to the client. */
 export interface ConsentedLogin extends Login {
@@ -22,19 +23,22 @@ export interface ConsentedLogin extends Login {
 interface ConsentedLoginOptions {
   /** What comes after the consent. */
   readonly login: Login
+  readonly requests: () => AuthorizationRequests
   readonly store: RecordStore
   readonly keyed: () => KeyedHash
+  /** Seals what a page holds that waits for its answer. */
+  readonly sealer: Sealer
   /** How long a user may take, in seconds. */
   readonly loginS: number
   /** Forgets what providers have given at a login. */
   forgetTokens(login: string): Promise<unknown>
 }
 
-/** A page that waits for its answer. */
-interface Question {
-  readonly authorization: PendingAuthorization
-  /** Digest of the secret of the browser that it is shown in. */
-  readonly browser: string
+/** The authorization requests that are kept. */
+export interface AuthorizationRequests {
+  /** Keeps one with these parameters; gives its `uid`, undefined where it is accepted no more. */
+  open(request: string): Promise<string | undefined>
+  drop(uid: string): Promise<void>
 }
 
 /** An authorization request whose client may be logged in for. */
@@ -51,28 +55,27 @@ type Done = Extract<LoginStep, { kind: 'done' }>
  * that they know: without a page of our own whoever registers a client here and makes somebody follow a link would get
  * that person's tokens (confused deputy; MCP, security best practices).
  */
-export function consentedLogin({ login, store, keyed, loginS, forgetTokens }: ConsentedLoginOptions): ConsentedLogin {
+export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
+  const { login, requests, store, keyed, sealer, loginS, forgetTokens } = options
   const consents = createConsents(store, keyed)
+  const questions = createQuestions(sealer, loginS)
 
-  async function ask(authorization: PendingAuthorization, { id }: Browser): Promise<LoginStep> {
-    const token = randomBytes(32).toString('base64url')
-    const question: Question = { authorization, browser: keyed().of('browser', id) }
-    await store.set('question', keyed().of('question', token), JSON.stringify(question), loginS)
-    return { kind: 'ask', authorization, token }
+  async function ask({ uid, ...authorization }: PendingAuthorization, browser: Browser): Promise<LoginStep> {
+    await requests().drop(uid)
+    return { kind: 'ask', authorization, token: questions.seal(authorization, browser) }
   }
 
   async function goOn(authorization: PendingAuthorization, browser: Browser, by?: string): Promise<LoginStep> {
+    const step = await login.begin(authorization, browser)
+    if (step.kind !== 'respond') return step
     const allowed: Allowed = { authorization, ...(by !== undefined && { by }) }
     await store.set('allowed', keyed().of('allowed', authorization.uid), JSON.stringify(allowed), loginS)
-    return login.begin(authorization, browser)
+    return step
   }
 
-  /** Takes a record that is named by one of our secrets: of several that ask for it one gets it. */
-  const take = <T>(kind: 'question' | 'allowed', name: string): Promise<T | undefined> =>
-    firstRecord<T>(keyed().all(kind, name), (digest) => store.take(kind, digest))
-
   async function finish(done: Done, browser: Browser): Promise<LoginStep> {
-    const allowed = await take<Allowed>('allowed', done.uid)
+    const names = keyed().all('allowed', done.uid)
+    const allowed = await firstRecord<Allowed>(names, (name) => store.take('allowed', name))
     if (allowed === undefined) {
       await forgetTokens(done.login)
       return { kind: 'refused' }
@@ -96,14 +99,13 @@ export function consentedLogin({ login, store, keyed, loginS, forgetTokens }: Co
       return by === undefined ? ask(authorization, browser) : goOn(authorization, browser, by)
     },
     async decide(token, isAllowed, browser, onFound) {
-      const question = await take<Question>('question', token)
-      if (question === undefined || browser === undefined) return { kind: 'refused' }
-      if (!keyed().matches('browser', browser.id, question.browser)) return { kind: 'refused' }
-      const { authorization } = question
-      const { uid, trace } = authorization
+      const authorization = browser && questions.open(token, browser)
+      const uid = authorization && (await requests().open(authorization.request))
+      if (browser === undefined || authorization === undefined || uid === undefined) return { kind: 'refused' }
+      const { trace } = authorization
       onFound?.({ purpose: 'authorize', uid, ...(trace !== undefined && { trace }) })
       if (!isAllowed) return { kind: 'failed', purpose: 'authorize', uid, error: 'access_denied' }
-      return goOn(authorization, browser)
+      return goOn({ ...authorization, uid }, browser)
     },
     async callback(parameters, browser, onFound) {
       const step = await login.callback(parameters, browser, onFound)

@@ -1,7 +1,9 @@
-/** An authorization request that waits for its user. */
+/** An authorization request whose user has to be asked, or logs in. */
 export interface PendingAuthorization {
-  /** Names it towards the authorization server; a secret. */
+  /** Names it towards the authorization server while that keeps it; a secret. */
   readonly uid: string
+  /** Its parameters, as they have been accepted. */
+  readonly request: string
   readonly clientId: string
   readonly clientName: string | undefined
   readonly redirectUri: string
@@ -51,7 +53,7 @@ export type LoginStep =
   /** The browser goes on elsewhere, or is shown a page. */
   | { readonly kind: 'respond'; readonly response: Response }
   /** The user is asked whether the client may; `token` goes back with the answer. */
-  | { readonly kind: 'ask'; readonly authorization: PendingAuthorization; readonly token: string }
+  | { readonly kind: 'ask'; readonly authorization: Omit<PendingAuthorization, 'uid'>; readonly token: string }
   /** The user is known: the client gets its code. `login` names what the providers have given. */
   | {
       readonly kind: 'done'
@@ -76,9 +78,9 @@ export type LoginStep =
 
 /**
  * Why a login has failed; `other_user`: it is not the person who it has to be, `stale_login`: a provider has not had the
- * person log in as lately as it was asked to.
+ * person log in as lately as it was asked to, `busy`: too many are under way.
  */
-export type LoginError = 'access_denied' | 'server_error' | 'other_user' | 'stale_login'
+export type LoginError = 'access_denied' | 'server_error' | 'other_user' | 'stale_login' | 'busy'
 
 /** Where somebody has come back to in a login. */
 export interface Waypoint extends Pick<Course, 'purpose' | 'uid' | 'trace'> {
@@ -90,6 +92,8 @@ export interface Waypoint extends Pick<Course, 'purpose' | 'uid' | 'trace'> {
 export interface Browser {
   /** A secret that this browser alone holds, in a cookie. */
   readonly id: string
+  /** Where its request comes from. */
+  readonly address?: string | undefined
 }
 
 /** Finds out who the user is: what lies between an authorization request and its code. */

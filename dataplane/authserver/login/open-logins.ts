@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { AuthServerConfig } from '../../config/auth-server.ts'
 import { isOnDemand, primaryOf } from '../../config/authserver/upstream.ts'
-import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
+import type { Sealer, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
 import type { Grants } from '../provider/grants.ts'
 import { LOGIN_TIME_S } from '../provider/provider.ts'
@@ -10,12 +10,16 @@ import type { Settings } from '../provider/settings.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import type { CarriedTokens } from './carried-tokens.ts'
 import { ChainLogin } from './chain-login.ts'
-import { type ConsentedLogin, consentedLogin } from './consented-login.ts'
+import { type AuthorizationRequests, type ConsentedLogin, consentedLogin } from './consented-login.ts'
 import { LoginLinks } from './login-links.ts'
+import type { LoginsUnderWay } from './logins-under-way.ts'
 import type { Upstream } from './upstream/upstream.ts'
 
 interface LoginParts {
   readonly upstreams: readonly Upstream[]
+  readonly requests: () => AuthorizationRequests
+  readonly sealer: Sealer
+  readonly loginsUnderWay: LoginsUnderWay | undefined
   readonly settings: Settings
   readonly store: RecordStore
   readonly tokens: UpstreamTokenStore

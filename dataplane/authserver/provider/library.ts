@@ -29,6 +29,7 @@ export interface LibraryInteraction {
   readonly params: Readonly<Record<string, unknown>>
   result?: object
   save(ttlS: number): Promise<void>
+  destroy(): Promise<void>
 }
 
 export interface LibraryToken {

@@ -45,6 +45,9 @@ export interface Provider {
   /** Hands it a request. An authorization request that needs a login is answered with a redirect to `loginUidOf`. */
   send(request: InnerRequest): Promise<InnerResponse>
   interaction(uid: string): Promise<LibraryInteraction | undefined>
+  /** Keeps an authorization request with these parameters; gives its uid, undefined where it won't do. */
+  open(request: string): Promise<string | undefined>
+  drop(uid: string): Promise<void>
   /** Keeps what a user grants to a client at a login. */
   grant(login: GrantedLogin): Promise<void>
   /** Goes on with an authorization request whose result was saved: the redirect to the client. */
@@ -83,6 +86,8 @@ export function createProvider(options: ProviderOptions): Provider {
     keyed,
     send,
     interaction: (uid) => library.Interaction.find(uid),
+    open: async (request) => loginUidOf((await send({ method: 'GET', path: `/oauth/authorize?${request}` })).location),
+    drop: async (uid) => (await library.Interaction.find(uid))?.destroy(),
     async grant({ login, subject, clientId, resource, scope }) {
       const grant = new library.Grant({ jti: login, accountId: subject, clientId })
       // The library takes scopes that are configured for those of OpenID Connect: granted in both senses, they are granted.

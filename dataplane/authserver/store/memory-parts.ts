@@ -3,17 +3,19 @@ import type { Pool } from './record-store.ts'
 const MIB = 1024 * 1024
 
 /** Where the memory of the process is not limited, or so much that a quarter of it is more. */
-const MOST: Readonly<Record<Exclude<Pool, 'marks'>, number>> & { readonly tokens: number } = {
+const MOST = {
   // Both together.
   clients: 64 * MIB,
   newClients: 64 * MIB,
-  pending: 20 * MIB,
   grants: 168 * MIB,
   tokens: 64 * MIB,
 }
 /** Small, and not to be forgotten: without its mark an assertion could be used again. */
 const MARKS = 4 * MIB
-const MOST_IN_ALL = MOST.clients + MOST.pending + MOST.grants + MOST.tokens + MARKS
+const MOST_PENDING = 20 * MIB
+const LEAST_PENDING = 4 * MIB
+const MOST_SCALED = MOST.clients + MOST.grants + MOST.tokens
+const MOST_IN_ALL = MOST_SCALED + MOST_PENDING + MARKS
 /** What a gateway takes that holds nothing. */
 const IDLE = 128 * MIB
 const LEAST_IN_ALL = 16 * MIB
@@ -31,11 +33,12 @@ interface MemoryParts {
  */
 export function memoryParts(memoryBytes = Number.POSITIVE_INFINITY): MemoryParts {
   const inAll = Math.min(Math.max((memoryBytes - IDLE) / 4, LEAST_IN_ALL), MOST_IN_ALL)
-  const scale = (inAll - MARKS) / (MOST_IN_ALL - MARKS)
+  const pending = Math.max((inAll / MOST_IN_ALL) * MOST_PENDING, LEAST_PENDING)
+  const scale = (inAll - MARKS - pending) / MOST_SCALED
   const { tokens, ...pools } = MOST
   const scaled = Object.entries(pools).map(([pool, bytes]) => [pool, Math.floor(bytes * scale)])
   return {
-    records: { ...(Object.fromEntries(scaled) as Record<keyof typeof pools, number>), marks: MARKS },
+    records: { ...(Object.fromEntries(scaled) as Record<keyof typeof pools, number>), pending, marks: MARKS },
     tokens: Math.floor(tokens * scale),
   }
 }

@@ -10,8 +10,6 @@ export const kinds = {
   registering: 'pending',
   /** Authorization requests whose user is logging in. */
   interaction: 'pending',
-  /** Consent pages that wait for their answer. */
-  question: 'pending',
   /** Authorization requests whose client may be logged in for. */
   allowed: 'pending',
   /** Links to a provider that is asked for on demand: one for each login and provider. */

@@ -92,7 +92,7 @@ test.after(async () => {
   await backend?.close()
   await redis?.stop()
   for (const { client: own } of server.upstreams) unwritten.add(own.secret)
-  for (const page of client.agent.questions) unwritten.add(/name="token" value="([\w-]+)"/.exec(page)?.[1] as string)
+  for (const page of client.agent.questions) unwritten.add(/name="token" value="([\w.-]+)"/.exec(page)?.[1] as string)
   unwritten.add(client.agent.cookie(new URL(server.issuer).host, 'portico-login') as string)
   const { text } = file
   await file.remove()

@@ -43,13 +43,14 @@ export type TestConfig = Partial<GatewayConfig> & Pick<GatewayConfig, 'backends'
 
 /**
  * Serves a gateway in this process. `prepare` may put files beside the configuration before it starts; `listen` is the
- * address of its MCP endpoint.
+ * address of its MCP endpoint, `memoryBytes` what its process may take.
  */
 export async function startGateway(
   config: TestConfig,
   prepare?: (directory: string) => Promise<void>,
   upstreamTokens?: UpstreamTokens,
   listen = '127.0.0.1:0',
+  memoryBytes?: number,
 ): Promise<GatewayUnderTest> {
   const directory = await mkdtemp(join(tmpdir(), 'portico-gateway-'))
   const configFile = join(directory, 'gateway.yaml')
@@ -58,7 +59,15 @@ export async function startGateway(
   const { log, lines } = keptLog()
   const listeners = { listen, adminListen: '127.0.0.1:0' }
   const stateDirectory = join(directory, 'state')
-  const served = await serveGateway({ configFile, stateDirectory, ...listeners, log, upstreamTokens, exports: EXPORTS })
+  const served = await serveGateway({
+    configFile,
+    stateDirectory,
+    ...listeners,
+    log,
+    upstreamTokens,
+    memoryBytes,
+    exports: EXPORTS,
+  })
   return {
     url: `${served.url}/mcp`,
     base: served.url,

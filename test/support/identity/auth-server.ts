@@ -31,6 +31,8 @@ interface StartOptions {
   readonly path?: string
   /** Where a proxy in front of it is reached, such as `https://localhost:1`; absent: where it listens itself. */
   readonly origin?: string
+  /** Memory of the gateway, where it is limited. */
+  readonly memoryBytes?: number
   /** Names of the providers that users log in at; absent: `corp`. */
   readonly providers?: readonly string[]
   /** Those of them that a login does not visit. */
@@ -89,10 +91,12 @@ async function startOnce(options: StartOptions): Promise<AuthServerUnderTest> {
     await options.prepare?.(directory)
   }
   const closeUpstreams = () => Promise.all(upstreams.map((provider) => provider.close()))
-  const gateway = await startGateway(config(), prepare, undefined, `127.0.0.1:${port}`).catch(async (error) => {
-    await closeUpstreams()
-    throw error
-  })
+  const gateway = await startGateway(config(), prepare, undefined, `127.0.0.1:${port}`, options.memoryBytes).catch(
+    async (error) => {
+      await closeUpstreams()
+      throw error
+    },
+  )
   return {
     issuer,
     resource,

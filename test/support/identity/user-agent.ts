@@ -94,7 +94,7 @@ export class UserAgent {
 
 /** Where the form of a consent page is posted to, and its token; undefined where there is no such form. */
 export function consentOf(page: string, at: string): { readonly action: string; readonly token: string } | undefined {
-  const token = /name="token" value="([\w-]+)"/.exec(page)?.[1]
+  const token = /name="token" value="([\w.-]+)"/.exec(page)?.[1]
   const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1]
   return token === undefined || action === undefined ? undefined : { action: new URL(action, at).href, token }
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { AuditEventType } from '../../../config/audit/event-types.ts'
 import type { AccountSession } from '../../account/account-sessions.ts'
 import type { Browser } from '../../login/login.ts'
@@ -38,7 +39,11 @@ async function signIn(front: Front, c: FrontContext, token: string, browser: Bro
   if (!front.provider().keyed.matches('sign-in-page', browser.id, token)) return problemPage(front, c, 'page')
   if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
   const { primary } = front.settings
-  return proceed(front, c, await front.login.pass({ purpose: 'account', uid: '', providers: [primary.name] }, browser))
+  return proceed(
+    front,
+    c,
+    await front.login.pass({ purpose: 'account', uid: randomUUID(), providers: [primary.name] }, browser),
+  )
 }
 
 /** What has been ended. */

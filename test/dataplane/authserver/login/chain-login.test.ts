@@ -15,6 +15,7 @@ import {
 
 const PENDING = {
   uid: 'u',
+  request: 'client_id=c',
   clientId: 'c',
   clientName: undefined,
   redirectUri: 'https://c/cb',

@@ -129,7 +129,7 @@ const ABANDONED: Readonly<Record<string, { leave(): Promise<unknown>; left: read
       client.agent.answer = undefined
       await client.agent.follow(client.authorizeUrl(), () => false)
     },
-    left: ['interaction', 'question'],
+    left: [],
   },
   'at the first provider': {
     leave: () => follow(client.agent, client.authorizeUrl(), new URL(server.upstreams[0]?.issuer as string).host),

@@ -1,0 +1,62 @@
+import { networkOf } from '../../server/network-of.ts'
+
+interface LoginsUnderWayOptions {
+  /** What all of them together may take. */
+  readonly mostBytes: number
+  /** How long one may take, in milliseconds. */
+  readonly longestMs: number
+  readonly now?: () => number
+}
+
+interface Held {
+  readonly network: string
+  readonly bytes: number
+  readonly until: number
+}
+
+/**
+ * The logins that are under way, where their records are in memory. Whoever begins many pushes out none that has begun:
+ * a network gets no more than half of what is free, so that it leaves as much for all others, and less the more others
+ * do the same.
+ */
+export class LoginsUnderWay {
+  readonly #options: LoginsUnderWayOptions
+  readonly #now: () => number
+  /** By name, in the order in which they end. */
+  readonly #held = new Map<string, Held>()
+  readonly #byNetwork = new Map<string, number>()
+  #total = 0
+
+  constructor(options: LoginsUnderWayOptions) {
+    this.#options = options
+    this.#now = options.now ?? (() => performance.now())
+  }
+
+  /** Whether a login of this name may begin that takes so much; it counts until it ends, or may last no longer. */
+  begin(name: string, address: string | undefined, bytes: number): boolean {
+    const { mostBytes, longestMs } = this.#options
+    const now = this.#now()
+    for (const [other, { until }] of this.#held) {
+      if (until > now) break
+      this.end(other)
+    }
+    this.end(name)
+    const network = networkOf(address ?? '')
+    const own = this.#byNetwork.get(network) ?? 0
+    if (own + bytes > (mostBytes - this.#total) / 2) return false
+    this.#held.set(name, { network, bytes, until: now + longestMs })
+    this.#byNetwork.set(network, own + bytes)
+    this.#total += bytes
+    return true
+  }
+
+  end(name: string): void {
+    const held = this.#held.get(name)
+    if (held === undefined) return
+    this.#held.delete(name)
+    this.#total -= held.bytes
+    const left = (this.#byNetwork.get(held.network) ?? 0) - held.bytes
+    if (left > 0) this.#byNetwork.set(held.network, left)
+    else this.#byNetwork.delete(held.network)
+  }
+}
