@@ -130,6 +130,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
   'dataplane/gateway/backends': ['lists', 'connection', 'channel', 'session', 'health', 'backend', 'refresh'],
   'dataplane/gateway/sessions': ['store', 'relay', 'streams'],
   'dataplane/gateway/call': ['tasks', 'input', 'suspended'],
+  'dataplane/gateway/endpoint': ['incoming', 'catalog', 'tools', 'streams'],
   'dataplane/registry': ['authz', 'catalog', 'sources', 'store', 'sync', 'settings', 'api', 'page'],
   'dataplane/registry/sources': ['format', 'file', 'http', 'git', 'kubernetes'],
   'dataplane/registry/store': ['database', 'search', 'read', 'apply', 'publish'],

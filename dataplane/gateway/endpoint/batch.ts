@@ -5,7 +5,7 @@ import { WITH_BATCHES } from '../mcp/revisions.ts'
 import type { Reply } from '../request/reply.ts'
 import { OK } from '../request/request-context.ts'
 import { BatchAnswers, type BatchPart } from './batch-answers.ts'
-import { EndpointRequest } from './endpoint-request.ts'
+import { EndpointRequest } from './incoming/endpoint-request.ts'
 import { serveInSession, sessionOf } from './legacy.ts'
 
 const MOST_MESSAGES = 64

@@ -4,13 +4,13 @@ import { normalCapabilities } from '../mcp/client-capabilities.ts'
 import { memberText } from '../mcp/json.ts'
 import { isLegacyRevision, negotiateLegacy } from '../mcp/revisions.ts'
 import type { Session } from '../sessions/sessions.ts'
-import { instructionsFor } from './caller-catalog.ts'
-import type { EndpointRequest } from './endpoint-request.ts'
+import { instructionsFor } from './catalog/caller-catalog.ts'
+import { subscribeResource } from './catalog/prompts-and-resources.ts'
+import type { EndpointRequest } from './incoming/endpoint-request.ts'
 import { setLogLevel } from './log-level.ts'
 import { serveMethods } from './methods.ts'
 import { takeNotification } from './notification.ts'
-import { subscribeResource } from './prompts-and-resources.ts'
-import { knowsTasks, listSessionTasks, relaySessionTask } from './session-tasks.ts'
+import { knowsTasks, listSessionTasks, relaySessionTask } from './tools/session-tasks.ts'
 
 /** Serves a message of the legacy era: `initialize` opens a session, everything else belongs to one. */
 export function serveLegacy(request: EndpointRequest): void | Promise<void> {

@@ -2,11 +2,11 @@ import { PublicError } from '../../server/errors.ts'
 import { isModernRevision } from '../mcp/revisions.ts'
 import { OK } from '../request/request-context.ts'
 import { parseEventId } from '../sessions/streams/event-id.ts'
-import { checkGet } from './accept.ts'
-import { admit } from './admit.ts'
-import type { EndpointRequest } from './endpoint-request.ts'
+import { checkGet } from './incoming/accept.ts'
+import { admit } from './incoming/admit.ts'
+import type { EndpointRequest } from './incoming/endpoint-request.ts'
 import { sessionOf } from './legacy.ts'
-import { openSessionStream, resumeAnswer } from './resume.ts'
+import { openSessionStream, resumeAnswer } from './streams/resume.ts'
 
 /** Takes a GET: opens the stream on which a legacy client gets messages outside of any request. */
 export function get(request: EndpointRequest): void {

@@ -1,7 +1,7 @@
 import { PublicError } from '../../server/errors.ts'
-import type { EndpointRequest } from './endpoint-request.ts'
-import { complete, getPrompt, listOf, readResource } from './prompts-and-resources.ts'
-import { callTool, listTools } from './tools.ts'
+import { complete, getPrompt, listOf, readResource } from './catalog/prompts-and-resources.ts'
+import type { EndpointRequest } from './incoming/endpoint-request.ts'
+import { callTool, listTools } from './tools/tools.ts'
 
 type Serve = (request: EndpointRequest) => void
 

@@ -1,12 +1,12 @@
 import { checkModern } from '../mcp/classify.ts'
 import { MODERN } from '../mcp/revisions.ts'
-import { instructionsFor } from './caller-catalog.ts'
-import type { EndpointRequest } from './endpoint-request.ts'
+import { instructionsFor } from './catalog/caller-catalog.ts'
+import { afterFirstLists } from './catalog/prompts-and-resources.ts'
+import type { EndpointRequest } from './incoming/endpoint-request.ts'
 import { serveMethods } from './methods.ts'
 import { takeNotification } from './notification.ts'
-import { afterFirstLists } from './prompts-and-resources.ts'
-import { subscribe } from './subscribe.ts'
-import { relayTask } from './tasks.ts'
+import { subscribe } from './streams/subscribe.ts'
+import { relayTask } from './tools/tasks.ts'
 
 const serveRequest = serveMethods({
   'subscriptions/listen': subscribe,

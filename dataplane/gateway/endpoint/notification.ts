@@ -1,5 +1,5 @@
 import { answerLimited } from '../call/limited-answer.ts'
-import type { EndpointRequest } from './endpoint-request.ts'
+import type { EndpointRequest } from './incoming/endpoint-request.ts'
 
 /**
  * Takes a notification, of which nothing comes. A tool call without an id is one: no backend is called, since nobody

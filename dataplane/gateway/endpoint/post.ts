@@ -1,13 +1,13 @@
 /** The way of a POST to the MCP endpoint, step by step. */
 import { eraOf } from '../mcp/classify.ts'
 import { Message, parseMessage } from '../mcp/message.ts'
-import { checkPost } from './accept.ts'
-import { admit } from './admit.ts'
 import { serveBatch } from './batch.ts'
-import type { EndpointRequest } from './endpoint-request.ts'
+import { checkPost } from './incoming/accept.ts'
+import { admit } from './incoming/admit.ts'
+import type { EndpointRequest } from './incoming/endpoint-request.ts'
+import { bodyReader } from './incoming/read-body.ts'
 import { serveLegacy } from './legacy.ts'
 import { serveModern } from './modern.ts'
-import { bodyReader } from './read-body.ts'
 
 /** Takes a POST. What a step throws or rejects with becomes the answer. */
 export function post(request: EndpointRequest): void {

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { PublicError } from '../../server/errors.ts'
+import { PublicError } from '../../../server/errors.ts'
 
 /** Largest body of a POST in bytes. */
 export const LARGEST_BODY = 8 * 1024 * 1024

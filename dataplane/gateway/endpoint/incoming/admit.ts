@@ -1,6 +1,6 @@
-import type { Caller } from '../../identity/caller.ts'
-import { checkHost } from '../../server/hosts.ts'
-import { bindingOf } from '../sessions/binding.ts'
+import type { Caller } from '../../../identity/caller.ts'
+import { checkHost } from '../../../server/hosts.ts'
+import { bindingOf } from '../../sessions/binding.ts'
 import type { EndpointRequest } from './endpoint-request.ts'
 
 const MOST_KNOWN_HOSTS = 256

@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Gateway } from '../core/gateway.ts'
-import type { View } from '../core/view.ts'
-import { COPIES } from '../mcp/message.ts'
-import { RecordedReply, recordsAnswers } from '../request/audit/recorded-reply.ts'
-import { REQUEST_BYTES } from '../request/held.ts'
-import type { Reply } from '../request/reply.ts'
-import { RequestContext } from '../request/request-context.ts'
+import type { Gateway } from '../../core/gateway.ts'
+import type { View } from '../../core/view.ts'
+import { COPIES } from '../../mcp/message.ts'
+import { RecordedReply, recordsAnswers } from '../../request/audit/recorded-reply.ts'
+import { REQUEST_BYTES } from '../../request/held.ts'
+import type { Reply } from '../../request/reply.ts'
+import { RequestContext } from '../../request/request-context.ts'
 import { LARGEST_BODY, tooLarge } from './accept.ts'
 
 /** A request with the gateway that serves it, and its body while that is read. */

@@ -1,10 +1,10 @@
-import type { Observation, Operation, Outcome } from '../../telemetry/observe.ts'
-import { editObject } from '../mcp/json.ts'
-import { COPIES, parseElement } from '../mcp/message.ts'
-import { metaWithoutTasks } from '../mcp/tasks.ts'
-import { REQUEST_BYTES } from '../request/held.ts'
-import type { Reply } from '../request/reply.ts'
-import { EndpointRequest } from './endpoint-request.ts'
+import type { Observation, Operation, Outcome } from '../../../telemetry/observe.ts'
+import { editObject } from '../../mcp/json.ts'
+import { COPIES, parseElement } from '../../mcp/message.ts'
+import { metaWithoutTasks } from '../../mcp/tasks.ts'
+import { REQUEST_BYTES } from '../../request/held.ts'
+import type { Reply } from '../../request/reply.ts'
+import { EndpointRequest } from '../incoming/endpoint-request.ts'
 
 /** A call of a tool that the gateway makes while it serves a request of a client. */
 export interface InnerCall {

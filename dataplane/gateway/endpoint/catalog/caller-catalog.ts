@@ -1,12 +1,12 @@
-import { type ErrorCode, PublicError } from '../../server/errors.ts'
-import type { Judge } from '../access/judge.ts'
-import { baseOf } from '../access/visible-lists.ts'
-import type { Route } from '../aggregation/catalog.ts'
-import { instructionsOf } from '../aggregation/prompt-resource-catalog.ts'
-import { unreachable } from '../backends/backend/unreachable.ts'
-import type { ListKind } from '../backends/lists/list-kind.ts'
-import { answerUnreachable } from '../call/answer-unreachable.ts'
-import type { EndpointRequest } from './endpoint-request.ts'
+import { type ErrorCode, PublicError } from '../../../server/errors.ts'
+import type { Judge } from '../../access/judge.ts'
+import { baseOf } from '../../access/visible-lists.ts'
+import type { Route } from '../../aggregation/catalog.ts'
+import { instructionsOf } from '../../aggregation/prompt-resource-catalog.ts'
+import { unreachable } from '../../backends/backend/unreachable.ts'
+import type { ListKind } from '../../backends/lists/list-kind.ts'
+import { answerUnreachable } from '../../call/answer-unreachable.ts'
+import type { EndpointRequest } from '../incoming/endpoint-request.ts'
 
 /**
  * What a caller is shown, and may ask for. Every way of the endpoint that leads to a backend asks here. Where policies

@@ -1,10 +1,10 @@
-import { isObject } from '../../../../crds/shared/json.ts'
-import { workflowLimits } from '../../../config/workflow/limits.ts'
-import type { Lease } from '../../../server/budget.ts'
-import { memberText } from '../../mcp/json.ts'
-import type { Reply } from '../../request/reply.ts'
-import { StepFailure } from '../../workflows/failure.ts'
-import type { StepAnswer } from '../../workflows/host.ts'
+import { isObject } from '../../../../../crds/shared/json.ts'
+import { workflowLimits } from '../../../../config/workflow/limits.ts'
+import type { Lease } from '../../../../server/budget.ts'
+import { memberText } from '../../../mcp/json.ts'
+import type { Reply } from '../../../request/reply.ts'
+import { StepFailure } from '../../../workflows/failure.ts'
+import type { StepAnswer } from '../../../workflows/host.ts'
 
 /** Takes what comes of the call. */
 interface Taker {

@@ -1,13 +1,13 @@
-import { PublicError } from '../../server/errors.ts'
-import { relayCall } from '../call/relay-call.ts'
-import { CAPABILITIES_KEY } from '../mcp/classify.ts'
-import { encodeHeaderValue } from '../mcp/headers.ts'
-import { editObject } from '../mcp/json.ts'
-import { withParams } from '../mcp/rewrite.ts'
-import { hasTasks, TASKS_EXTENSION } from '../mcp/tasks.ts'
-import { checkMayCallPlain } from './caller-catalog.ts'
-import type { EndpointRequest } from './endpoint-request.ts'
-import { routeTo } from './prompts-and-resources.ts'
+import { PublicError } from '../../../server/errors.ts'
+import { relayCall } from '../../call/relay-call.ts'
+import { CAPABILITIES_KEY } from '../../mcp/classify.ts'
+import { encodeHeaderValue } from '../../mcp/headers.ts'
+import { editObject } from '../../mcp/json.ts'
+import { withParams } from '../../mcp/rewrite.ts'
+import { hasTasks, TASKS_EXTENSION } from '../../mcp/tasks.ts'
+import { checkMayCallPlain } from '../catalog/caller-catalog.ts'
+import { routeTo } from '../catalog/prompts-and-resources.ts'
+import type { EndpointRequest } from '../incoming/endpoint-request.ts'
 
 /** `tasks/get`, `tasks/update` and `tasks/cancel` (SEP-2663): relayed to the backend that runs the caller's task. */
 export function relayTask(request: EndpointRequest): void {
