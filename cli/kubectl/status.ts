@@ -24,6 +24,7 @@ interface Status {
   readonly readyReplicas?: number
   readonly url?: string
   readonly externalUrl?: string
+  readonly imagePinned?: boolean
 }
 
 const statusOf = (object: KubernetesObject) => (object['status'] ?? {}) as Status
@@ -50,11 +51,12 @@ const troubles = (object: KubernetesObject): readonly Branch[] =>
 
 /** Pods and addresses of a workload. */
 function placesOf(object: KubernetesObject): readonly Branch[] {
-  const { replicas, readyReplicas, url, externalUrl } = statusOf(object)
+  const { replicas, readyReplicas, url, externalUrl, imagePinned } = statusOf(object)
   return [
     ...(replicas === undefined ? [] : [leaf(`pods: ${readyReplicas ?? 0} of ${replicas} ready`)]),
     ...(url === undefined ? [] : [leaf(`url: ${url}`)]),
     ...(externalUrl === undefined ? [] : [leaf(`external url: ${externalUrl}`)]),
+    ...(imagePinned === false ? [leaf('image: named by a tag, not by its digest')] : []),
   ]
 }
 

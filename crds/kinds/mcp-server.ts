@@ -89,7 +89,11 @@ export const mcpServer = defineKind({
       ],
     },
   ),
-  status: workloadStatus({}),
+  status: workloadStatus({
+    imagePinned: Type.Optional(
+      Type.Boolean({ description: 'Whether the image is named by its digest: a tag may mean another image tomorrow.' }),
+    ),
+  }),
 })
 
 export type MCPServer = ObjectOf<typeof mcpServer>

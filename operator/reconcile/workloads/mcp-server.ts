@@ -1,4 +1,5 @@
 import { type MCPServer, mcpGroup, mcpServer } from '../../../crds/index.ts'
+import { isObject } from '../../../crds/shared/json.ts'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import type { BackendConfig } from '../../../dataplane/config/gateway.ts'
 import type { ClusterView } from '../../model/view.ts'
@@ -6,6 +7,7 @@ import type { Outbound } from '../../render/network/egress.ts'
 import { sidecarListeners } from '../../render/network/listeners.ts'
 import { hashOf } from '../../render/object/canonical.ts'
 import { renderConfig } from '../../render/object/config-map.ts'
+import { isPinned } from '../../render/object/image.ts'
 import { dataPlaneContainer } from '../../render/pod/containers.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { ownEnvironment } from '../../render/pod/pod-settings.ts'
@@ -118,6 +120,14 @@ export function assembleMcpServer(object: MCPServer, resolver: Resolver, context
   return { ...assembly, outbound }
 }
 
+/** The image of the server's container, which a pod template may name another one for. */
+function imageOf({ image, podTemplateSpec }: MCPServer['spec']): string {
+  const pod = isObject(podTemplateSpec) ? podTemplateSpec['spec'] : undefined
+  const containers = isObject(pod) && Array.isArray(pod['containers']) ? pod['containers'] : []
+  const own: unknown = containers.find((container) => isObject(container) && container['name'] === 'mcp')
+  return isObject(own) && typeof own['image'] === 'string' ? own['image'] : image
+}
+
 /** Values of Secrets in a process's environment are read once: a changed one needs new pods. */
 function secretRevision({ spec, metadata }: MCPServer, view: ClusterView): string | undefined {
   if (!spec.secrets?.length) return undefined
@@ -200,5 +210,6 @@ export function reconcileMcpServer(object: MCPServer, view: ClusterView, context
       warnOfProxyHeaders(object.spec, conditions)
       warnOfAuthz(object.spec, object.spec.oidcConfigRef === undefined, conditions)
     },
+    status: { imagePinned: isPinned(imageOf(object.spec)) },
   })
 }
