@@ -47,6 +47,8 @@ export interface Ground {
   readonly issuers: Issuers
   /** Seals what the store must not know. */
   readonly sealer: Sealer
+  /** Seals what browsers must not know that hold it. */
+  readonly pageSealer: Sealer
 }
 
 /** The ground of a configuration: what has stayed the same of the one before, and the rest anew. */
@@ -64,9 +66,10 @@ export function groundOf(options: GroundOptions, before?: Ground): Ground {
   const storeKey = JSON.stringify(isShared ? [storage, workload, directory, keysKey] : 'memory')
   const stores = before?.storeKey === storeKey ? before : openStores(options, () => material().secrets)
   const issuers = before?.issuers ?? new Issuers()
-  const sealer = createSealer(() => material().secrets, `${redisKeyPrefix(workload)}upstream-clients`)
+  const sealerOf = (purpose: string) => createSealer(() => material().secrets, `${redisKeyPrefix(workload)}${purpose}`)
+  const sealers = { sealer: sealerOf('upstream-clients'), pageSealer: sealerOf('consent-pages') }
   const { store, tokens, loginsUnderWay } = stores
-  return { storeKey, store, tokens, loginsUnderWay, keysKey, material, issuers, sealer }
+  return { storeKey, store, tokens, loginsUnderWay, keysKey, material, issuers, ...sealers }
 }
 
 function openStores(

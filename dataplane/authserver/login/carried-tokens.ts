@@ -25,9 +25,18 @@ export class CarriedTokens {
       await this.keep(provider, set)
       return set
     }
-    const before = await this.#options.tokens.get(placeOf(provider, set))
+    const before = await this.#earlier(provider, set)
     const isSameUser = before?.owner === set.owner && before.subject === set.subject
     return isSameUser && before.refreshToken !== undefined ? { ...set, refreshToken: before.refreshToken } : set
+  }
+
+  /** What is kept of earlier logins. That it can't be read costs a login its refreshes, and nothing else. */
+  async #earlier(provider: string, set: UpstreamTokenSet): Promise<UpstreamTokenSet | undefined> {
+    const { tokens, log } = this.#options
+    return tokens.get(placeOf(provider, set)).catch((error: unknown) => {
+      log.warn({ err: error, provider }, 'a refresh token of an earlier login can’t be read')
+      return undefined
+    })
   }
 
   /** Forgets the refresh token of a set, which is good no more, unless another one has come meanwhile. */

@@ -27,7 +27,7 @@ interface ConsentedLoginOptions {
   readonly store: RecordStore
   readonly keyed: () => KeyedHash
   /** Seals what a page holds that waits for its answer. */
-  readonly sealer: Sealer
+  readonly pageSealer: Sealer
   /** How long a user may take, in seconds. */
   readonly loginS: number
   /** Forgets what providers have given at a login. */
@@ -56,9 +56,9 @@ type Done = Extract<LoginStep, { kind: 'done' }>
  * that person's tokens (confused deputy; MCP, security best practices).
  */
 export function consentedLogin(options: ConsentedLoginOptions): ConsentedLogin {
-  const { login, requests, store, keyed, sealer, loginS, forgetTokens } = options
+  const { login, requests, store, keyed, pageSealer, loginS, forgetTokens } = options
   const consents = createConsents(store, keyed)
-  const questions = createQuestions(sealer, loginS)
+  const questions = createQuestions(pageSealer, loginS)
 
   async function ask({ uid, ...authorization }: PendingAuthorization, browser: Browser): Promise<LoginStep> {
     await requests().drop(uid)

@@ -18,7 +18,7 @@ import type { Upstream } from './upstream/upstream.ts'
 interface LoginParts {
   readonly upstreams: readonly Upstream[]
   readonly requests: () => AuthorizationRequests
-  readonly sealer: Sealer
+  readonly pageSealer: Sealer
   readonly loginsUnderWay: LoginsUnderWay | undefined
   readonly settings: Settings
   readonly store: RecordStore

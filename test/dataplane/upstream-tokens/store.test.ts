@@ -235,7 +235,13 @@ test('what lies under another name, was changed or is no set opens nowhere', asy
   const flipped = `${body.startsWith('A') ? 'B' : 'A'}${body.slice(1)}`
   const wrong = [
     ...['', '.', '..', 'x', `${nonce}.${id}`, `${nonce}.${id}.`, `${nonce}.${id}.AAAA`, `${nonce}.${id}.${flipped}`],
-    ...[`${'A'.repeat(16)}.${id}.${body}`, `${nonce}.AAAAAAAAAAA.${body}`, `.${id}.${body}`, '\0'.repeat(200_000)],
+    ...[
+      `${'A'.repeat(16)}.${id}.${body}`,
+      `${nonce}.AAAAAAAAAAA.${body}`,
+      `.${id}.${body}`,
+      `${'!'.repeat(16)}.${id}.${body}`,
+      '\0'.repeat(200_000),
+    ],
   ]
   for (const one of wrong) {
     await client.hset(own, 'github', one)

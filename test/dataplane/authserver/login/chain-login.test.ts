@@ -185,6 +185,16 @@ test('a store that is away when the second set is written leaves nothing of the 
   assert.is(await tokens.get(places[0] as Place), undefined)
 })
 
+test('what earlier logins have left need not be there to log in', async () => {
+  const tokens = createMemoryTokenStore()
+  const failing: UpstreamTokenStore = {
+    ...tokens,
+    get: (place) => (place.login.startsWith('of user') ? Promise.reject(new Error('away')) : tokens.get(place)),
+  }
+  const { chain } = start([upstream('a')], failing)
+  assert.is((await answered(chain, await chain.begin(PENDING, BROWSER))).kind, 'done')
+})
+
 test('providers that were configured anew meanwhile don’t make somebody else of the user', async () => {
   const { login, chain } = start([upstream('a'), upstream('b')])
   const onwards = await answered(chain, await chain.begin(PENDING, BROWSER))

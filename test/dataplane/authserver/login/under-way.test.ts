@@ -79,12 +79,12 @@ function start(pendingBytes: number) {
     },
     drop: (uid: string) => store.delete('interaction', uid),
   }
-  const sealer = createSealer(() => ['s'.repeat(32)], 'test')
+  const pageSealer = createSealer(() => ['s'.repeat(32)], 'test')
   const login = consentedLogin({
     ...shared,
     login: chain,
     requests: () => requests,
-    sealer,
+    pageSealer,
     forgetTokens: async () => 0,
   })
   /** Begins as far as the page that asks. */
