@@ -2,6 +2,7 @@
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
+import { installGatewayApi } from '../support/gateway-api.ts'
 import { manifest, yaml } from '../support/manifests.ts'
 import {
   eventually,
@@ -10,8 +11,6 @@ import {
   operatorKubeconfig,
   startOperator,
 } from '../support/operator-process.ts'
-
-const CRD = 'httproutes.gateway.networking.k8s.io'
 
 let plane: ControlPlane
 let operator: OperatorProcess
@@ -30,35 +29,6 @@ const condition = (type: string) =>
 const exists = (kind: string, name: string) =>
   plane.kubectl(['get', kind, name, '--ignore-not-found', '-o', 'name']) !== ''
 const route = () => JSON.parse(plane.kubectl(['get', 'httproute', 'web-mcp', '-o', 'json']))
-
-/** The CRD of the Gateway API, as far as its structure matters here. */
-function installGatewayApi(): void {
-  const anything = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
-  const crd = {
-    apiVersion: 'apiextensions.k8s.io/v1',
-    kind: 'CustomResourceDefinition',
-    metadata: {
-      name: CRD,
-      annotations: { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/gateway-api/pull/2466' },
-    },
-    spec: {
-      group: 'gateway.networking.k8s.io',
-      scope: 'Namespaced',
-      names: { kind: 'HTTPRoute', listKind: 'HTTPRouteList', plural: 'httproutes', singular: 'httproute' },
-      versions: [
-        {
-          name: 'v1',
-          served: true,
-          storage: true,
-          subresources: { status: {} },
-          schema: { openAPIV3Schema: { type: 'object', properties: { spec: anything, status: anything } } },
-        },
-      ],
-    },
-  }
-  plane.kubectl(['apply', '-f', '-'], { input: JSON.stringify(crd) })
-  plane.kubectl(['wait', '--for=condition=Established', '--timeout=30s', 'crd', CRD])
-}
 
 /** Says what a controller of the Gateway would. */
 function answer(accepted: 'True' | 'False'): void {
@@ -106,7 +76,7 @@ test('a cluster without the Gateway API gets all but the route, and is told the 
 })
 
 test('it heals once the CRD is there', async () => {
-  installGatewayApi()
+  installGatewayApi(plane)
   await eventually(() => exists('httproute', 'web-mcp'), 'a route', 60_000)
   const { spec, metadata } = route()
   assert.equal(spec.hostnames, ['tools.example.com'])

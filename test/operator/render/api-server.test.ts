@@ -7,6 +7,7 @@ import { createView, type KubernetesObject } from '../../../operator/model/index
 import { planAll } from '../../../operator/reconcile/index.ts'
 import { matches } from '../../../operator/runtime/children/matches.ts'
 import { type ControlPlane, startControlPlane } from '../../cluster/support/control-plane.ts'
+import { installGatewayApi } from '../../cluster/support/gateway-api.ts'
 import { context, worldContent } from '../../support/operator/plans.ts'
 
 const folder = new URL('../golden/', import.meta.url)
@@ -15,6 +16,7 @@ const inputs = readdirSync(folder).filter((name) => name.endsWith('.in.yaml'))
 let plane: ControlPlane
 test.before(async () => {
   plane = await startControlPlane()
+  installGatewayApi(plane)
   plane.kubectl(['label', 'namespace', 'default', 'pod-security.kubernetes.io/enforce=restricted'])
 })
 test.after(() => plane?.stop())

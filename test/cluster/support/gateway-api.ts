@@ -1,0 +1,33 @@
+import type { ControlPlane } from './control-plane.ts'
+
+/** Name of the CRD of HTTPRoutes. */
+const HTTP_ROUTES = 'httproutes.gateway.networking.k8s.io'
+
+/** The CRD of the Gateway API, as far as its structure matters here. */
+export function installGatewayApi(plane: ControlPlane): void {
+  const anything = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+  const crd = {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: {
+      name: HTTP_ROUTES,
+      annotations: { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/gateway-api/pull/2466' },
+    },
+    spec: {
+      group: 'gateway.networking.k8s.io',
+      scope: 'Namespaced',
+      names: { kind: 'HTTPRoute', listKind: 'HTTPRouteList', plural: 'httproutes', singular: 'httproute' },
+      versions: [
+        {
+          name: 'v1',
+          served: true,
+          storage: true,
+          subresources: { status: {} },
+          schema: { openAPIV3Schema: { type: 'object', properties: { spec: anything, status: anything } } },
+        },
+      ],
+    },
+  }
+  plane.kubectl(['apply', '-f', '-'], { input: JSON.stringify(crd) })
+  plane.kubectl(['wait', '--for=condition=Established', '--timeout=30s', 'crd', HTTP_ROUTES])
+}
