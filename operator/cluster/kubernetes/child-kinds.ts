@@ -1,14 +1,26 @@
 import type { Resource } from './resource.ts'
 
+/** A type of child. */
+export interface ChildKind extends Resource {
+  /** For a kind that a cluster may well lack: what somebody can do about it who needs it. */
+  readonly wayOut?: string
+}
+
 /** Every type of object that `render` makes. Watches, RBAC rules and pruning follow from it. */
-export const childKinds: readonly Resource[] = [
+export const childKinds: readonly ChildKind[] = [
   { group: '', version: 'v1', plural: 'configmaps', kind: 'ConfigMap' },
   { group: '', version: 'v1', plural: 'services', kind: 'Service' },
   { group: '', version: 'v1', plural: 'serviceaccounts', kind: 'ServiceAccount' },
   { group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment' },
   { group: 'apps', version: 'v1', plural: 'statefulsets', kind: 'StatefulSet' },
   { group: 'networking.k8s.io', version: 'v1', plural: 'networkpolicies', kind: 'NetworkPolicy' },
-  { group: 'gateway.networking.k8s.io', version: 'v1', plural: 'httproutes', kind: 'HTTPRoute' },
+  {
+    group: 'gateway.networking.k8s.io',
+    version: 'v1',
+    plural: 'httproutes',
+    kind: 'HTTPRoute',
+    wayOut: 'install the CRDs of the Gateway API and a controller for it, or remove /spec/httpRoute',
+  },
   { group: 'policy', version: 'v1', plural: 'poddisruptionbudgets', kind: 'PodDisruptionBudget' },
   { group: 'rbac.authorization.k8s.io', version: 'v1', plural: 'roles', kind: 'Role' },
   { group: 'rbac.authorization.k8s.io', version: 'v1', plural: 'rolebindings', kind: 'RoleBinding' },
@@ -17,7 +29,7 @@ export const childKinds: readonly Resource[] = [
 const byKind = new Map(childKinds.map((resource) => [resource.kind, resource]))
 
 /** Throws a TypeError for a kind that nothing renders. */
-export function childResource(kind: string): Resource {
+export function childResource(kind: string): ChildKind {
   const resource = byKind.get(kind)
   if (!resource) throw new TypeError(`not a kind of child: ${kind}`)
   return resource

@@ -41,11 +41,6 @@ const OF_NO_OBJECT = '1'
 /** What a request that can't succeed as it is comes back with. */
 const REFUSED = new Set([400, 403, 413, 422])
 
-/** Kinds that a cluster may lack, and what somebody can do about it. */
-const WAYS_OUT: Readonly<Record<string, string>> = {
-  HTTPRoute: 'install the CRDs of the Gateway API and a controller for it, or remove /spec/httpRoute',
-}
-
 const specOf = (object: KubernetesObject) => (object['spec'] ?? {}) as { replicas?: number }
 
 /** Whether our field manager holds `spec.replicas` of a live object. */
@@ -160,7 +155,7 @@ const guarded = (desired: KubernetesObject, live: KubernetesObject | undefined):
 /** The problem of a write that can't succeed as it is. Throws what a retry may cure, and a NamespaceGoingError. */
 function refusedWith(error: unknown, rendered: KubernetesObject): ChildProblem {
   if (saysNamespaceGoes(error)) throw new NamespaceGoingError(String(error))
-  const wayOut = WAYS_OUT[rendered.kind]
+  const { wayOut } = childResource(rendered.kind)
   if (isNotFound(error) && wayOut !== undefined) return notServed(rendered, wayOut)
   if (!(error instanceof ApiError) || !REFUSED.has(error.status)) throw error
   return { reason: 'ChildRefused', message: `${titleOf(rendered)} is refused: ${error.message}`, waits: false }

@@ -209,7 +209,8 @@ export class PorticoOperator extends BaseOperator {
     }
     for (const resource of childKinds) {
       const storeOf = (namespace?: string) => this.#observers.children.store(resource.kind, namespace)
-      this.#watches.add({ resource, labelSelector: MANAGED, keep: keptChild, storeOf })
+      const isOptional = resource.wayOut !== undefined
+      this.#watches.add({ resource, isOptional, labelSelector: MANAGED, keep: keptChild, storeOf })
     }
     const storeOf = (namespace?: string) => this.#observers.pods.store(namespace)
     this.#watches.add({ resource: PODS, labelSelector: MANAGED, keep: keptPod, storeOf })

@@ -31,6 +31,8 @@ export interface ReflectorOptions {
   readonly labelSelector?: string
   /** Ask for metadata alone; `put` gets objects without spec, data and status. */
   readonly metadataOnly?: boolean
+  /** The API may well have no such resource: that is no failure. */
+  readonly isOptional?: boolean
   /** What of an object is kept, applied to each as it comes. */
   readonly keep?: (object: KubernetesObject) => KubernetesObject
   readonly store: ReflectedStore
@@ -98,6 +100,10 @@ export class Reflector {
     return this.#absentSince !== undefined
   }
 
+  get isOptional(): boolean {
+    return this.#options.isOptional === true
+  }
+
   start(): void {
     this.#running ??= this.#run()
   }
@@ -149,12 +155,13 @@ export class Reflector {
 
   /** Says what a list or watch failed with; gives the time until the next try in milliseconds. */
   #failed(error: unknown, failures: number): number {
-    this.metrics.failures++
+    const isExpected = this.isOptional && isNotFound(error)
+    if (!isExpected) this.metrics.failures++
     const failure = error instanceof Error ? error.message : String(error)
     // An outage is two dozen watches that fail again and again: each says so when it is news, and /metrics counts.
-    const level = failure === this.#lastFailure ? 'debug' : 'warn'
+    const level = isExpected || failure === this.#lastFailure ? 'debug' : 'warn'
     this.#lastFailure = failure
-    const wait = backoffDelay(failures - 1, { first: 250, longest: this.isAbsent ? 5_000 : 30_000 })
+    const wait = backoffDelay(failures - 1, { first: 250, longest: this.isAbsent && !isExpected ? 5_000 : 30_000 })
     const retryAfter = Number((error as { retryAfter?: number }).retryAfter ?? 0) * 1000
     this.#options.log[level]({ watch: this.name, error: failure, failures, waitMs: Math.round(wait) }, 'watch failed')
     return Math.max(wait, retryAfter)

@@ -19,7 +19,7 @@ interface WatchesOptions {
   readonly log: Logger
 }
 
-interface Watched extends Pick<ReflectorOptions, 'labelSelector' | 'metadataOnly' | 'keep'> {
+interface Watched extends Pick<ReflectorOptions, 'labelSelector' | 'metadataOnly' | 'keep' | 'isOptional'> {
   readonly resource: Resource
   readonly storeOf: (namespace?: string) => ReflectedStore
 }
@@ -61,9 +61,9 @@ export class Watches {
       .map((reflector) => ({ name: reflector.name, failure: reflector.lastFailure }))
   }
 
-  /** Names of resources that the API doesn't have: CRDs that aren't installed. */
+  /** Names of resources that the API should have and doesn't: CRDs that aren't installed. */
   get absent(): string[] {
-    return this.#reflectors.filter(({ isAbsent }) => isAbsent).map(({ name }) => name)
+    return this.#reflectors.filter(({ isAbsent, isOptional }) => isAbsent && !isOptional).map(({ name }) => name)
   }
 
   get metrics(): { name: string; metrics: ReflectorMetrics }[] {

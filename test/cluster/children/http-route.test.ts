@@ -88,7 +88,7 @@ test('it heals once the CRD is there', async () => {
 })
 
 test('what Gateways say of the route is a condition', async () => {
-  await eventually(() => condition('RouteAccepted').reason === 'NoAnswer', 'no answer yet')
+  await eventually(() => condition('RouteAccepted').reason === 'NoAnswer', 'no answer yet', 60_000)
   answer('True')
   await eventually(() => condition('RouteAccepted').status === 'True', 'the route is carried')
   answer('False')
