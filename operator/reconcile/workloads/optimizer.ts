@@ -1,5 +1,5 @@
 import type { VirtualMCPServer } from '../../../crds/index.ts'
-import type { OptimizerConfig } from '../../../dataplane/config/optimizer.ts'
+import type { OptimizerConfig } from '../../../dataplane/config/search/optimizer.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import type { Resolver } from '../references/resolver.ts'

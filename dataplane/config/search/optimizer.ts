@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { decimal, duration } from '../../crds/shared/schema.ts'
+import { decimal, duration } from '../../../crds/shared/schema.ts'
 
 /** Tool search, as a gateway reads it. The fields of the embedding service are those of a VirtualMCPServer. */
 export const optimizer = Type.Object(
