@@ -1,6 +1,6 @@
 /**
- * The gateway in a process of its own, which tells its CPU time and memory. Usage: gateway-process.ts CONFIG [LOGINS];
- * LOGINS: `{issuer, provider, accessToken, subjects}`, users of an issuer who have logged in at a provider, each under
+ * The gateway in a process of its own, which tells its CPU time and memory. Usage: gateway-process.ts CONFIG [LOGINS
+ * [EXPORTS]]; EXPORTS: milliseconds between two exports of telemetry; LOGINS, which may be empty: `{issuer, provider, accessToken, subjects}`, users of an issuer who have logged in at a provider, each under
  * the name of its subject.
  */
 import { readFile } from 'node:fs/promises'
@@ -17,10 +17,11 @@ async function tokensOf(file: string): Promise<UpstreamTokens> {
   return storedUpstreamTokens(store, { issuer })
 }
 
-const [, , configFile, loginsFile] = process.argv
+const [, , configFile, loginsFile = '', exportMs] = process.argv
 const served = await serveGateway({
   configFile: configFile as string,
-  ...(loginsFile !== undefined && { upstreamTokens: await tokensOf(loginsFile) }),
+  ...(loginsFile !== '' && { upstreamTokens: await tokensOf(loginsFile) }),
+  ...(exportMs !== undefined && { exports: { metricsEveryMs: Number(exportMs), spansAfterMs: Number(exportMs) } }),
   listen: '127.0.0.1:0',
   adminListen: '127.0.0.1:0',
   log: createLog({ name: 'bench', level: 'warn' }),
@@ -31,4 +32,4 @@ process.on('message', () => {
   process.send?.({ cpu: process.cpuUsage(), rss, heap, external })
 })
 process.on('disconnect', () => process.exit())
-process.send?.({ port: Number(new URL(served.url).port) })
+process.send?.({ port: Number(new URL(served.url).port), adminOrigin: served.adminUrl })

@@ -5,6 +5,8 @@ import { NODE_FLAGS } from '../../image/node-flags.ts'
 export interface Part {
   readonly child: ChildProcess
   readonly origin: string
+  /** Of its admin listener, where it has one. */
+  readonly adminOrigin?: string | undefined
 }
 
 /** What a part tells of itself. */
@@ -21,11 +23,11 @@ const running: ChildProcess[] = []
 export async function start(script: URL, ...args: string[]): Promise<Part> {
   const child = fork(script, args, { stdio: 'inherit', execArgv: [...NODE_FLAGS] })
   running.push(child)
-  const { port } = await new Promise<{ port: number }>((resolve, reject) => {
-    child.once('message', (message) => resolve(message as { port: number }))
+  const { port, adminOrigin } = await new Promise<{ port: number; adminOrigin?: string }>((resolve, reject) => {
+    child.once('message', (message) => resolve(message as { port: number; adminOrigin?: string }))
     child.once('exit', () => reject(new Error(`${script.pathname} did not start`)))
   })
-  return { child, origin: `http://127.0.0.1:${port}` }
+  return { child, origin: `http://127.0.0.1:${port}`, adminOrigin }
 }
 
 /** What a part has used by now. */

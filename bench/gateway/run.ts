@@ -142,7 +142,7 @@ try {
   await rm(directory, { recursive: true })
 }
 
-for (const script of ['jwt.ts', 'policies.ts', 'rate-limits.ts', 'composite.ts'])
+for (const script of ['jwt.ts', 'policies.ts', 'rate-limits.ts', 'telemetry.ts', 'composite.ts'])
   spawnSync(process.execPath, [fileURLToPath(new URL(script, import.meta.url)), ...process.argv.slice(2, 3)], {
     stdio: 'inherit',
   })
