@@ -1,7 +1,8 @@
 /**
  * What telemetry costs beside the same calls without any, in one run and in turn: 5 % of the traces and all metrics by
  * OTLP to a receiver, every second, and the same with Prometheus fetching them every second as well; and the most that may
- * be asked for, every trace. Modern era; every answer checked. Processor time is the gateway's own.
+ * be asked for, every trace. Modern era; every answer checked. Processor time is the gateway's own. Of each
+ * round the share of the calls without is taken, and of all rounds the median.
  * Usage: telemetry.ts [seconds a measurement]
  */
 import { once } from 'node:events'
@@ -10,7 +11,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { load } from './load.ts'
+import { load, percentile } from './load.ts'
 import { cpuSeconds, endParts, type Part, start, tell } from './parts.ts'
 import { toolCall } from './requests.ts'
 
@@ -27,8 +28,8 @@ interface Measured {
   readonly part: Part
   /** Whether Prometheus fetches its metrics. */
   readonly isScraped: boolean
-  requests: number
-  cpu: number
+  /** Calls a CPU-second, of each round. */
+  readonly rates: number[]
 }
 
 /** Takes what is sent, as fast as that goes. */
@@ -46,12 +47,13 @@ async function startReceiver() {
 
 const request = (worker: number, count: number) => toolCall('modern', undefined, `b_tool_${count % 20}`, worker, count)
 
+const median = (values: readonly number[]): number => percentile(Float64Array.from(values).sort(), 0.5)
+
 async function turn(one: Measured): Promise<void> {
   const before = await tell(one.part)
   const scraped = one.isScraped ? fetch(`${one.part.adminOrigin}/metrics`).then((answer) => answer.text()) : ''
   const { requests } = await load({ origin: one.part.origin, workers: 8, seconds: EVERY_MS / 1000, request })
-  one.cpu += cpuSeconds(await tell(one.part)) - cpuSeconds(before)
-  one.requests += requests
+  one.rates.push(requests / (cpuSeconds(await tell(one.part)) - cpuSeconds(before)))
   if (one.isScraped && !(await scraped).includes('mcp_server_operation_duration_seconds_count'))
     throw new Error('nothing is fetched')
 }
@@ -72,7 +74,7 @@ async function measure(directory: string): Promise<void> {
     }
     await writeFile(configFile, JSON.stringify(config))
     const part = await start(local('gateway-process.ts'), configFile, '', String(EVERY_MS))
-    return { name, part, isScraped: telemetry !== undefined && 'prometheus' in telemetry, requests: 0, cpu: 0 }
+    return { name, part, isScraped: telemetry !== undefined && 'prometheus' in telemetry, rates: [] }
   }
   const sent = (samplingRate: string) => ({
     openTelemetry: {
@@ -94,13 +96,14 @@ async function measure(directory: string): Promise<void> {
   if (receiver.taken() === 0) throw new Error('nothing was sent')
   receiver.server.close()
   receiver.server.closeAllConnections()
-  const rate = ({ requests, cpu }: Measured) => requests / cpu
   for (const one of all) {
-    const share = rate(one) / rate(without)
+    const share = median(one.rates.map((rate, round) => rate / (without.rates[round] as number)))
     const missed = share < LEAST ? '; missed' : ''
     const asked = one === few || one === scraped ? ` (goal: at least ${LEAST * 100} % of those without${missed})` : ''
     const percent = (share * 100).toFixed(1).padStart(5)
-    console.log(`${one.name.padEnd(36)} ${rate(one).toFixed(0).padStart(6)} calls a CPU-second, ${percent} %${asked}`)
+    console.log(
+      `${one.name.padEnd(36)} ${median(one.rates).toFixed(0).padStart(6)} calls a CPU-second, ${percent} %${asked}`,
+    )
   }
 }
 

@@ -9,14 +9,10 @@ import {
   trace,
 } from '@opentelemetry/api'
 import { parseTraceParent } from '@opentelemetry/core'
-import {
-  ParentBasedSampler,
-  RandomIdGenerator,
-  TraceIdRatioBasedSampler,
-  TracerProvider,
-} from '@opentelemetry/sdk-trace'
+import { ParentBasedSampler, TracerProvider } from '@opentelemetry/sdk-trace'
 import { type Details, type Operation, type Origin, OTHER_ERROR, type Outcome, type TraceContext } from '../observe.ts'
 import { attributesOf } from './attributes.ts'
+import { sampledBelow, TraceIds } from './trace-ids.ts'
 
 type ProviderOptions = NonNullable<ConstructorParameters<typeof TracerProvider>[0]>
 
@@ -70,15 +66,15 @@ export type Traced = { readonly span: Span; readonly context: TraceContext } | T
 export class Spans {
   readonly #provider: TracerProvider
   readonly #tracer: Tracer
-  readonly #sampler: TraceIdRatioBasedSampler
-  readonly #ids = new RandomIdGenerator()
+  readonly #sampledBelow: number
+  readonly #ids = new TraceIds()
   readonly #older: boolean
   /** The id of the trace that is begun next. */
   #nextTrace = ''
 
   constructor({ resource, processor, rate, older, version }: SpansOptions) {
     this.#older = older
-    this.#sampler = new TraceIdRatioBasedSampler(rate)
+    this.#sampledBelow = sampledBelow(rate)
     this.#provider = new TracerProvider({
       resource,
       spanProcessors: [processor],
@@ -86,7 +82,7 @@ export class Spans {
       sampler: new ParentBasedSampler({ root: { shouldSample: () => ({ decision: 2 }), toString: () => 'decided' } }),
       idGenerator: {
         generateTraceId: () => this.#nextTrace,
-        generateSpanId: () => this.#ids.generateSpanId(),
+        generateSpanId: () => this.#ids.span(),
       },
       spanLimits: { attributeValueLengthLimit: LONGEST_VALUE, attributeCountLimit: 64 },
     })
@@ -102,10 +98,9 @@ export class Spans {
       if ((incoming.traceFlags & SAMPLED) !== 0) return this.#start(operation, origin, incoming, startedAt)
       return contextOf(incoming)
     }
-    const traceId = this.#ids.generateTraceId()
-    if (this.#sampler.shouldSample(ROOT_CONTEXT, traceId).decision !== 2)
-      return { traceparent: `00-${traceId}-${this.#ids.generateSpanId()}-00` }
-    this.#nextTrace = traceId
+    const { hex, share } = this.#ids.next()
+    if (share >= this.#sampledBelow) return { traceparent: `00-${hex.slice(0, 32)}-${hex.slice(32)}-00` }
+    this.#nextTrace = hex.slice(0, 32)
     return this.#start(operation, origin, undefined, startedAt)
   }
 
