@@ -24,11 +24,14 @@ export class GatewayReplica {
     })
   }
 
-  /** Starts one and waits until it is ready. */
-  static async start(configFile: string): Promise<GatewayReplica> {
+  /** Starts one and waits until it is ready; on other ports where somebody has taken its own meanwhile. */
+  static async start(configFile: string, tries = 3): Promise<GatewayReplica> {
     const replica = new GatewayReplica(configFile, await freePort(), await freePort())
-    await eventually('the replica is ready', async () => (await replica.readiness()) === 200, 30_000)
-    return replica
+    const settled = async () => !replica.running || (await replica.readiness()) === 200
+    await eventually('the replica is ready', settled, 30_000)
+    if (replica.running) return replica
+    if (tries > 1 && replica.errors.includes(' is taken: ')) return GatewayReplica.start(configFile, tries - 1)
+    throw new Error(`the replica has ended: ${replica.errors}`)
   }
 
   get url(): string {
