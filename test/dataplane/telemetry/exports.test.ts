@@ -8,7 +8,7 @@ import { eventually } from '../../support/eventually.ts'
 import { type GatewayUnderTest, startGateway } from '../../support/gateway/gateway.ts'
 import { postModern } from '../../support/gateway/post.ts'
 import { type Authority, createAuthority } from '../../support/network/certificates.ts'
-import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
+import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
 import { answer, type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
 
 type OpenTelemetry = NonNullable<TelemetrySettings['openTelemetry']>
@@ -144,6 +144,36 @@ test('resource attributes, older names and the service name are as configured', 
   assert.equal([span?.attributes['mcp.method.name'], span?.attributes['mcp.method']], ['tools/call', undefined])
   await receiver.counted('mcp.server.operation.duration', 1)
   assert.is(receiver.metricsResource['team'], 'a')
+})
+
+test('older names are there as well unless they are switched off, and the rate decides where no caller has', async () => {
+  const older = [
+    'mcp.method',
+    'mcp.tool.name',
+    'mcp.request.id',
+    'http.method',
+    'http.user_agent',
+    'mcp.transport',
+    'rpc.system',
+  ]
+  const sent = async (more: OpenTelemetry) => {
+    const receiver = await receiverOf()
+    const gateway = await gatewayOf({ ...both, endpoint: receiver.url, insecure: true, ...more })
+    for (let index = 0; index < 5; index++) await call(gateway, 'good')
+    await gateway.close()
+    ends.pop()
+    return receiver.spans
+  }
+  const names = (spans: readonly ReceivedSpan[]) =>
+    older.filter((name) => spans.some(({ kind, attributes }) => kind === 2 && name in attributes))
+  const [unset, on, off] = [
+    await sent({}),
+    await sent({ useLegacyAttributes: true }),
+    await sent({ useLegacyAttributes: false }),
+  ]
+  assert.equal([unset.length, on.length, off.length], [10, 10, 10])
+  assert.equal([names(unset), names(on), names(off)], [older, older, []])
+  assert.equal(await sent({ tracing: { enabled: true, samplingRate: '0.0' } }), [])
 })
 
 test('another endpoint is in use without a restart, and telemetry that is switched off ends', async () => {

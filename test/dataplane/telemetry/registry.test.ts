@@ -3,6 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
 import { scrape } from '../../support/network/prometheus-text.ts'
+import { spanTree } from '../../support/network/span-tree.ts'
 import { startRegistry, type TestRegistry } from '../../support/registry/registry.ts'
 
 const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
@@ -52,14 +53,16 @@ test('syncs and requests are spans and counts, by names of ours alone', async ()
     ['broken true', 'own false'],
   )
   await receiver.received(7)
-  const servers = receiver.spans.filter(({ kind }) => kind === 2)
-  assert.equal(servers.map(({ name, failed }) => `${name} ${failed}`).sort(), [
-    'listServers false',
-    'listServers false',
-    'listServers false',
-    'listServers true',
-    'listSources false',
+  assert.equal(spanTree(receiver.spans), [
+    'internal broken failed error.type=not_json',
+    'internal own',
+    'server listServers',
+    'server listServers',
+    'server listServers',
+    'server listServers failed error.type=invalid_request',
+    'server listSources',
   ])
+  const servers = receiver.spans.filter(({ kind }) => kind === 2)
   assert.ok(servers.every(({ parentSpanId }) => parentSpanId === SAMPLED.slice(36, 52)))
   assert.equal(new Set(receiver.spans.map(({ resource }) => resource['service.name'])), new Set(['catalog']))
   assert.not.match(JSON.stringify(receiver.spans), /hunter2/)
