@@ -67,7 +67,7 @@ const reader = (namespace: string) => [
 
 test.before(async () => {
   plane = await startControlPlane({ controllers: false })
-  plane.kubectl(['apply', '--server-side', '-k', join(import.meta.dirname, '../../crds')])
+  plane.kubectl(['apply', '--server-side', '-k', join(import.meta.dirname, '../../../crds')])
   plane.kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s'])
   const namespace = (name: string) => ({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
   apply(namespace('one'), namespace('two'), {
