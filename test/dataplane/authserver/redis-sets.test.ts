@@ -161,13 +161,15 @@ test('an answer that a client relies on waits for a replica, while there is one'
   // So does the answer that brings a browser its code.
   const watching = new Redis(set.master.port)
   const monitor = await watching.monitor()
+  cleanups.push(async () => {
+    for (const connection of [monitor, watching]) connection.disconnect()
+  })
   const commands: string[] = []
   monitor.on('monitor', (_time, words: readonly string[]) => commands.push(words.slice(0, 2).join(' ')))
   const coming = (await client.authorize()).get('code') as string
   const written = () => commands.findLastIndex((one) => /^set \S+:as:code:/i.test(one))
   const waited = () => commands.findLastIndex((one) => /^wait /i.test(one))
   await eventually('both are seen', () => written() >= 0 && waited() > written())
-  for (const connection of [monitor, watching]) connection.disconnect()
   await tokensOf(await client.exchange(coming))
   // Without replicas it goes on, and asks no more for a while.
   for (const other of set.replicas) await other.stop()
