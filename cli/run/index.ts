@@ -1,15 +1,16 @@
 import { existsSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { relative } from 'node:path'
 import { listenError, type Report, Standalone } from '../../operator/standalone/index.ts'
 import { apiGroup } from '../api-group.ts'
 import { type Command, type Io, UsageError } from '../command.ts'
 import { givenLogLevel } from '../log-level.ts'
 import { groupOption } from '../manifest-paths.ts'
+import { quickstartFolder } from '../package-info.ts'
 import { podTemplateOf, podTemplateOption } from '../pod-options.ts'
 import { changeText, newProblems, overviewText } from './text.ts'
 
 /** The sample that ships with Portico, seen from where the command was called. */
-const quickstart = () => relative(process.cwd(), join(import.meta.dirname, '..', 'samples', 'quickstart')) || '.'
+const quickstart = () => relative(process.cwd(), quickstartFolder) || '.'
 
 /** A path as people would type it here. */
 const shortest = (path: string) => {
