@@ -11,6 +11,15 @@ import { VisibleLists } from './visible-lists.ts'
 
 const NO_CLAIMS: Claims = {}
 
+/** A tool as a client asks for it. */
+interface AskedTool {
+  readonly catalog: Catalog
+  /** As clients know it. */
+  readonly name: string
+  /** Undefined where there is none. */
+  readonly route: Route | undefined
+}
+
 /** Decides by the policies in force what a caller may do: the one place for every way that leads to a backend. */
 export class Judge {
   readonly lists: VisibleLists
@@ -46,14 +55,13 @@ export class Judge {
     return this.#policies.unknown(why)
   }
 
-  /** `name`: as clients know the tool; `route` is undefined where there is none. */
-  mayCall(
-    caller: Caller,
-    tool: { catalog: Catalog; name: string; route: Route | undefined },
-    message: Message,
-  ): boolean {
-    const subject = toolSubject(tool.catalog, tool.name, tool.route)
-    return this.decisions.count('call_tool', this.#mayWith(caller, subject, message))
+  mayCall(caller: Caller, tool: AskedTool, message: Message): boolean {
+    return this.decisions.count('call_tool', this.wouldAllow(caller, tool, message))
+  }
+
+  /** The same, for what is not yet decided by it: it is not counted. */
+  wouldAllow(caller: Caller, { catalog, name, route }: AskedTool, message: Message): boolean {
+    return this.#mayWith(caller, toolSubject(catalog, name, route), message)
   }
 
   mayGet(caller: Caller, catalog: PromptResourceCatalog, name: string, message: Message): boolean {

@@ -1,4 +1,6 @@
 /** What Prometheus fetches of a gateway: exact counts, the names that it knows metrics by, and its switch. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { TelemetrySettings } from '../../../dataplane/config/telemetry/telemetry.ts'
@@ -235,6 +237,34 @@ test('what Redis is asked is counted, and that it was away', async () => {
     })
   } finally {
     await redis.stop()
+  }
+})
+
+test('a call is decided once, also while a backend has never answered', async () => {
+  const silent = createServer(() => {
+    // Whoever connects waits.
+  })
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+  const { port } = silent.address() as AddressInfo
+  const config = configOf({ prometheus: { enabled: true } }, { role: 'gateway' })
+  const served = await startGateway({
+    ...config,
+    backends: [...config.backends, { name: 'silent', url: `http://127.0.0.1:${port}/mcp` }],
+    authz: { policies: ['permit(principal, action, resource);'] },
+  })
+  gateway = served
+  try {
+    await eventually('the tools are there', async () => (await served.status()).backends[0]?.tools === 4)
+    const { json } = await call(served, 'it_good')
+    assert.ok(json.result)
+    const decided = (await scrape(served.adminUrl)).value('portico_policy_decisions_total', {
+      portico_action: 'call_tool',
+      portico_result: 'allowed',
+    })
+    assert.is(decided, 1)
+  } finally {
+    silent.close()
+    silent.closeAllConnections()
   }
 })
 

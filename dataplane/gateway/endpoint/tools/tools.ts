@@ -8,7 +8,7 @@ import { unlistedBackendsFor } from '../../core/view.ts'
 import { showsApps } from '../../mcp/apps.ts'
 import { CAPABILITIES_KEY } from '../../mcp/classify.ts'
 import { checkParamHeaders } from '../../mcp/param-headers.ts'
-import { answerVisible, checkMayCall, mayCall, unknown } from '../catalog/caller-catalog.ts'
+import { answerVisible, checkMayCall, unknown } from '../catalog/caller-catalog.ts'
 import type { EndpointRequest } from '../incoming/endpoint-request.ts'
 import { asTaskCall } from './session-tasks.ts'
 import { listMetaTools, metaTool } from './tool-search.ts'
@@ -46,8 +46,11 @@ export function callTool(request: EndpointRequest): void {
  * is denied takes as long as one that is not there.
  */
 function isReady(request: EndpointRequest, name: string): boolean {
-  const route = request.view.catalog.routes.get(name)
-  return route !== undefined && mayCall(request, name, route)
+  const { caller, message, setup, view } = request
+  const { catalog } = view
+  const route = catalog.routes.get(name)
+  if (route === undefined) return false
+  return setup.judge === undefined || setup.judge.wouldAllow(caller, { catalog, name, route }, message)
 }
 
 function relay(request: EndpointRequest, name: string): void {
