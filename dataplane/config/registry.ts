@@ -6,12 +6,7 @@ import { databaseSchema } from './registry-database.ts'
 import { label, sourceSchema } from './registry-source.ts'
 import { telemetrySchema } from './telemetry/telemetry.ts'
 
-/**
- * The registry's configuration file (YAML). File paths in it are relative to the file's own folder.
- *
- * What belongs to it and is not served yet stands in `notYet`, here or in `check/registry.ts`: it is refused with a
- * finding that says so.
- */
+/** The registry's configuration file (YAML). File paths in it are relative to the file's own folder. */
 
 const strict = { additionalProperties: false }
 

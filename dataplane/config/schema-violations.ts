@@ -19,9 +19,7 @@ export interface Violation {
  * `all` it stops at the first one, for values that may have any number of them.
  * Messages never hold the value: it may be a secret in the wrong place.
  *
- * Our keyword `notYet` lists what belongs to the interface and is not served yet: fields of an object, values of an
- * enumeration. They are refused like anything unknown, with a message that says why. Our keyword `says` is the message
- * of a pattern that doesn't explain itself.
+ * Our keyword `says` is the message of a pattern that doesn't explain itself.
  */
 export function compile(
   schema: TSchema,
@@ -30,7 +28,7 @@ export function compile(
   const ajv = new Ajv({
     allErrors: all,
     useDefaults: true,
-    // For `parentSchema`, where `notYet` is found.
+    // For `parentSchema`.
     verbose: true,
     // The schema parts that are shared with the CRDs carry keywords and formats of Kubernetes.
     strict: false,
@@ -44,16 +42,13 @@ export function compile(
   }
 }
 
-const NOT_YET = 'is not supported yet'
-
-function violation({ instancePath, keyword, params, message, parentSchema, data }: ErrorObject): Violation {
-  const notYet: readonly unknown[] = parentSchema?.['notYet'] ?? []
+function violation({ instancePath, keyword, params, message, parentSchema }: ErrorObject): Violation {
   const within = (property: unknown) => at(instancePath, String(property))
   switch (keyword) {
     case 'additionalProperties':
       return {
         pointer: within(params['additionalProperty']),
-        message: notYet.includes(params['additionalProperty']) ? NOT_YET : 'unknown field',
+        message: 'unknown field',
         isUnknownField: true,
       }
     case 'required':
@@ -63,7 +58,6 @@ function violation({ instancePath, keyword, params, message, parentSchema, data 
         wanted: parentSchema?.['properties']?.[params['missingProperty']],
       }
     case 'enum':
-      if (notYet.includes(data)) return { pointer: instancePath, message: NOT_YET }
       return {
         pointer: instancePath,
         message: `must be one of ${(params['allowedValues'] as unknown[]).map((value) => JSON.stringify(value)).join(', ')}`,

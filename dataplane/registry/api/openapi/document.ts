@@ -124,7 +124,7 @@ const errorSchema = {
 }
 
 /** Words of ours that are no JSON Schema. */
-const OWN: ReadonlySet<string> = new Set(['readBy', 'says', 'notYet'])
+const OWN: ReadonlySet<string> = new Set(['readBy', 'says'])
 
 /**
  * A schema as it is published. Our keyword `exactlyOne` names properties of which one must be there: a check says so to
