@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { connect, createServer, type Server } from 'node:net'
+import { createServer, request, type Server } from 'node:http'
 import type { ControlPlane } from './control-plane.ts'
 import { eventually } from './operator-process.ts'
 
@@ -12,14 +12,17 @@ export interface PodAddress {
   close(): void
 }
 
-/** Passes connections on to the listener of a URL, which may be another one each time. */
+/** Passes requests on to the listener of a URL, which is asked for each time. */
 async function relay(address: string, port: number, url: () => string): Promise<Server> {
-  const server = createServer((socket) => {
-    const { hostname, port: target } = new URL(url())
-    const upstream = connect(Number(target), hostname)
-    socket.on('error', () => upstream.destroy())
-    upstream.on('error', () => socket.destroy())
-    socket.pipe(upstream).pipe(socket)
+  const server = createServer((asked, response) => {
+    const { url: path = '/', method, headers } = asked
+    const passed = request(new URL(path, url()), { method, headers })
+    passed.on('response', (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers)
+      answer.pipe(response)
+    })
+    passed.on('error', () => response.destroy())
+    asked.pipe(passed)
   })
   server.listen(port, address)
   await once(server, 'listening')
@@ -51,7 +54,10 @@ export async function givePodAddress(
   return {
     address,
     close() {
-      for (const server of servers) server.close()
+      for (const server of servers) {
+        server.close()
+        server.closeAllConnections()
+      }
     },
   }
 }
