@@ -93,7 +93,7 @@ test.before.each(() => {
   file.skip()
 })
 
-async function run(name: string, headers: Record<string, string> = {}, more: object = {}) {
+async function callComposite(name: string, headers: Record<string, string> = {}, more: object = {}) {
   const params = { name, arguments: {}, _meta: META, ...more }
   const authorization = await guarded.bearer({ sub: 'alice' })
   const { json } = await postModern(guarded.url, 'tools/call', params, { ...authorization, ...headers })
@@ -104,7 +104,7 @@ const summary = ({ type, outcome, error, target }: Audited) =>
   [type, outcome, error, target?.['name'], target?.['step']].filter((part) => part !== undefined).join(' ')
 
 test('a run is one trace: its steps, the calls that they make, and what policies say of each', async () => {
-  await run('release', { traceparent: SAMPLED })
+  await callComposite('release', { traceparent: SAMPLED })
   await receiver.received(16)
   const good = [
     '    internal tools/call b_good',
@@ -128,7 +128,7 @@ test('a run is one trace: its steps, the calls that they make, and what policies
 })
 
 test('the audit log has the run, its steps, and each call as if the client had made it', async () => {
-  await run('release', { 'x-request-id': 'mine-1' })
+  await callComposite('release', { 'x-request-id': 'mine-1' })
   const events = await file.next(15)
   assert.equal(events.map(summary), [
     'vmcp_workflow_started success release',
@@ -155,7 +155,7 @@ test('the audit log has the run, its steps, and each call as if the client had m
 })
 
 test('a run that fails, one that takes too long, and one that waits for its user', async () => {
-  await run('failing')
+  await callComposite('failing')
   assert.equal((await file.next(6)).map(summary), [
     'vmcp_workflow_started success failing',
     'vmcp_workflow_step_started success failing tried',
@@ -165,7 +165,7 @@ test('a run that fails, one that takes too long, and one that waits for its user
     'mcp_tool_call application_error failing',
   ])
   file.skip()
-  await run('slow')
+  await callComposite('slow')
   const slow = (await file.next(6)).map(summary)
   assert.equal(slow.slice(4).sort(), [
     'mcp_tool_call failure backend_error b_silent',
@@ -178,9 +178,13 @@ test('a run that fails, one that takes too long, and one that waits for its user
     'mcp_tool_call application_error slow',
   ])
   file.skip()
-  const { inputRequests, requestState } = await run('asking')
+  const { inputRequests, requestState } = await callComposite('asking')
   const [key] = Object.keys(inputRequests)
-  await run('asking', {}, { requestState, inputResponses: { [key as string]: { action: 'accept', content: {} } } })
+  await callComposite(
+    'asking',
+    {},
+    { requestState, inputResponses: { [key as string]: { action: 'accept', content: {} } } },
+  )
   assert.equal((await file.next(7)).map(summary), [
     'vmcp_workflow_started success asking',
     'vmcp_workflow_step_started success asking sure',
