@@ -9,7 +9,7 @@ import type { Issuers } from './issuers.ts'
 import type { LocalIssuer } from './provider.ts'
 import { type Verifier, verifyTokens } from './verify.ts'
 
-export { type Authenticate, type Caller, type CallerRequest, isExpired } from './caller.ts'
+export { type Authenticate, type Caller, type CallerRequest, isExpired, SKEW_S } from './caller.ts'
 export { Issuers, type OpenProvider } from './issuers.ts'
 export { issuerOf, verifyJwt } from './jwt.ts'
 export type { LocalIssuer } from './provider.ts'

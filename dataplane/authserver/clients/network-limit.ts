@@ -19,6 +19,9 @@ interface NetworkLimitOptions {
   readonly now?: () => number
 }
 
+/** As how many something counts that is `length` long, where it is large from `large` on. */
+export const timesOf = (length: number, large: number): number => 1 + 2 * Math.floor(length / large)
+
 /** Bounds what is open to everybody and costs something: registrations, fetches of metadata documents, logins. */
 export class NetworkLimit {
   readonly #networks = new LRUCache<string, Bucket>({ max: MOST_NETWORKS })

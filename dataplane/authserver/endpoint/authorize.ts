@@ -1,5 +1,6 @@
 import { decodeJwt } from 'jose'
 import { documentOf } from '../clients/metadata-document.ts'
+import { timesOf } from '../clients/network-limit.ts'
 import { isRedirectAllowed } from '../clients/redirect-uris.ts'
 import type { ClientRecord } from '../clients/registration.ts'
 import type { PendingAuthorization } from '../login/login.ts'
@@ -43,7 +44,7 @@ export async function login(front: Front, c: FrontContext): Promise<Response> {
   if (!isRedirectAllowed(client.redirect_uris, redirectUri[0] as string, isPublic))
     return problemPage(front, c, 'redirect')
 
-  const times = 1 + 2 * Math.floor(c.req.url.length / LARGE_QUERY)
+  const times = timesOf(c.req.url.length, LARGE_QUERY)
   if (!front.logins.take(front.addressOf(c.env.incoming), times)) return problemPage(front, c, 'busy')
   const parameters = normalized(front, query, client)
   if (parameters instanceof OAuthError) {

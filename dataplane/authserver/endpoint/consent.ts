@@ -1,3 +1,4 @@
+import { timesOf } from '../clients/network-limit.ts'
 import { ALLOW, fields } from '../pages/consent-page.ts'
 import { knownBrowser } from './browser.ts'
 import { found, proceed } from './callback.ts'
@@ -14,7 +15,7 @@ export async function consent(front: Front, c: FrontContext): Promise<Response> 
   const form = await readForm(c).catch(() => undefined)
   const token = form?.get(fields.token)
   if (form === undefined || token === undefined) return problemPage(front, c, 'parameters')
-  const times = 1 + 2 * Math.floor(token.length / LARGE_TOKEN)
+  const times = timesOf(token.length, LARGE_TOKEN)
   if (!front.consents.take(front.addressOf(c.env.incoming), times)) return problemPage(front, c, 'busy')
   const isAllowed = form.get(fields.decision) === ALLOW
   return proceed(front, c, await front.login.decide(token, isAllowed, knownBrowser(front, c), found(c)))

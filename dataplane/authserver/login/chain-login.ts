@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
+import { SKEW_S } from '../../identity/index.ts'
 import type { UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import { isEqual, type KeyedHash } from '../keys/keyed-hash.ts'
 import { firstRecord } from '../store/first-record.ts'
@@ -85,9 +86,6 @@ class OtherUser extends Error {}
 
 /** The provider has had the user log in longer ago than it was asked to. */
 class StaleLogin extends Error {}
-
-/** Clocks of providers differ from ours by so much at most. */
-const SKEW_S = 30
 
 /** Whose tokens are until it is known who the user is: they are of no use to anybody. */
 const NOBODY = ''

@@ -74,12 +74,13 @@ export class CallerViews {
   constructor(options: CallerViewsOptions) {
     this.#options = options
     const { memoryBytes = 512 * MIB } = options
-    this.#mostClaims = Math.max(memoryBytes / 16, 16 * MIB)
+    const mostBytes = Math.max(memoryBytes / 16, 16 * MIB)
+    this.#mostClaims = mostBytes
     const fixed = {
       cache: new CredentialCache(),
       built: new LRUCache<CallerView, Built>({
         max: MOST_VIEWS,
-        maxSize: Math.max(memoryBytes / 16, 16 * MIB),
+        maxSize: mostBytes,
         dispose: (built, view) => view.letGoOf(built),
       }),
       shared: options.shared,

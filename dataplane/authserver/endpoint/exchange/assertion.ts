@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { parseDuration } from '../../../../crds/shared/duration.ts'
-import { issuerOf } from '../../../identity/index.ts'
+import { issuerOf, SKEW_S } from '../../../identity/index.ts'
 import { PublicError } from '../../../server/errors.ts'
 import type { RequestRecord } from '../../audit/request-record.ts'
 import type { ClientRecord } from '../../clients/registration.ts'
@@ -17,7 +17,6 @@ import { audienceFor, scopesFor } from './target.ts'
 const ID_JAG: ReadonlySet<unknown> = new Set(['oauth-id-jag+jwt', 'application/oauth-id-jag+jwt'])
 /** An access token is no assertion, whomever it is meant for. */
 const TYPES = new Set(['jwt', 'application/jwt', 'oauth-id-jag+jwt', 'application/oauth-id-jag+jwt'])
-const SKEW_S = 30
 /** Nobody refreshes what an assertion was given for: another assertion is. */
 const LONGEST_S = 60 * 60
 
