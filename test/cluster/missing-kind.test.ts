@@ -38,11 +38,16 @@ test('without the CRD of one kind a new operator looks after the others', async 
   assert.equal((await status()).absent, ['mcptelemetryconfigs.portico.dev/v1beta1'])
   apply(group(), gateway('front'))
   await eventually(() => exists('deployment', 'front-vmcp'), 'a gateway is served')
+  // The API server may word it in two ways while it forgets a kind; each is news once, and of other kinds nothing is asked here.
   const told = operator
     .log()
     .split('\n')
-    .filter((line) => line.includes('"watch failed"') && !line.includes('"level":"debug"'))
-  assert.is(told.length, 1, 'it is said once')
+    .filter((line) => line.includes('"watch failed"') && line.includes('"watch":"mcptelemetryconfigs'))
+    .map((line) => JSON.parse(line) as { level: string; error: string })
+    .filter(({ level }) => level !== 'debug')
+    .map(({ error }) => error)
+  assert.ok(told.length >= 1, 'it is said')
+  assert.equal(told, [...new Set(told)], 'nothing is said twice')
 
   plane.kubectl(['create', '-f', '-'], {
     input: JSON.stringify({ ...crd, metadata: { name: CRD }, status: undefined }),
