@@ -143,7 +143,7 @@ async function startParts(options: PartsOptions): Promise<Parts> {
       log.warn({ err: error }, 'the sources of other replicas can’t be read'),
     )
   }
-  const store = ends.adopt(await openStore({ stateDirectory, postgres, onSettings }, log))
+  const store = ends.adopt(await openStore({ stateDirectory, postgres, onSettings, observe }, log))
   const identity = ends.adopt(createIdentity({ log, observe }))
   const record = (source: string, state: SyncState) => store.recordSync({ source, state: JSON.stringify(state) })
   const scheduler = createScheduler({ sync: store.syncSource, record, log, observe, audit })

@@ -35,6 +35,8 @@ interface PoolOptions {
   readonly queryMs?: number
   readonly plansForAllValues?: boolean
   readonly log?: Logger
+  /** Called when no connection could be had, with why, and after how many milliseconds. */
+  readonly onUnconnected?: (error: unknown, ms: number) => void
 }
 
 /** Kysely on a pool of so many connections. */
@@ -45,6 +47,7 @@ export function postgresDialect({
   queryMs = QUERY_MS,
   plansForAllValues,
   log,
+  onUnconnected,
 }: PoolOptions): PostgresDialect {
   return new PostgresDialect({
     pool: async () => {
@@ -66,9 +69,15 @@ export function postgresDialect({
       pool.on('error', (error) => log?.warn({ err: error }, 'a connection to PostgreSQL was lost'))
       // So does a connection that is cut in use, on which the pool does not listen.
       pool.on('connect', (client) => client.on('error', ignoreLoss))
-      return poolWithPreparedStatements(pool, () =>
-        connectInTurn(transports, (transport) => connectBy(pool, transport, transports[0])),
-      )
+      return poolWithPreparedStatements(pool, async () => {
+        const since = performance.now()
+        try {
+          return await connectInTurn(transports, (transport) => connectBy(pool, transport, transports[0]))
+        } catch (error) {
+          onUnconnected?.(error, performance.now() - since)
+          throw error
+        }
+      })
     },
   })
 }

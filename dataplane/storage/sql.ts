@@ -1,5 +1,6 @@
 import { Kysely, PostgresAdapter } from 'kysely'
 import type { Logger } from 'pino'
+import { OTHER_ERROR } from '../telemetry/observe.ts'
 import {
   isPostgresAway,
   isPostgresConflict,
@@ -8,11 +9,15 @@ import {
   postgresDialect,
 } from './sql-postgres.ts'
 import { isSqliteError, isSqliteLocked, NodeSqliteDialect, type SqliteOptions } from './sql-sqlite.ts'
+import { type ObserveStatement, runStatement } from './statements.ts'
 
 export type { RunBlocking } from './sql-sqlite.ts'
 
 /** Where a database is. Few places but this file know which one it is. */
-type DatabaseOptions =
+type DatabaseOptions = {
+  /** Told of each statement when it has been run. */
+  readonly observe?: ObserveStatement | undefined
+} & (
   | ({ readonly dialect: 'sqlite' } & SqliteOptions)
   | {
       readonly dialect: 'postgres'
@@ -27,14 +32,28 @@ type DatabaseOptions =
       readonly plansForAllValues?: boolean
       readonly log?: Logger
     }
+)
 
 /**
  * The one factory of SQL connections. Nothing is opened before the first query; `destroy()` closes.
  * `T` describes the tables, as Kysely takes them.
  */
 export function openDatabase<T>(options: DatabaseOptions): Kysely<T> {
-  const dialect = options.dialect === 'sqlite' ? new NodeSqliteDialect(options) : postgresDialect(options)
-  return new Kysely<T>({ dialect })
+  const { observe } = options
+  const system = options.dialect === 'sqlite' ? 'sqlite' : 'postgresql'
+  const onUnconnected = (error: unknown, ms: number) =>
+    observe?.({ system, operation: 'CONNECT', ms, error: errorCode(error) ?? OTHER_ERROR })
+  const dialect =
+    options.dialect === 'sqlite' ? new NodeSqliteDialect(options) : postgresDialect({ ...options, onUnconnected })
+  return new Kysely<T>({
+    dialect,
+    ...(observe && { log: (event) => observe(runStatement(system, event, errorCode)) }),
+  })
+}
+
+function errorCode(error: unknown): string | undefined {
+  if (isDatabaseAway(error)) return 'unavailable'
+  return isPostgresConflict(error) ? 'conflict' : undefined
 }
 
 /** Which of the two databases this is, for the few places where their SQL differs. */

@@ -37,6 +37,9 @@ const rates = (title: string, series: string, by: string) => panel(title, 'reqps
 const server = 'mcp_server_operation_duration_seconds'
 const client = 'mcp_client_operation_duration_seconds'
 const request = 'portico_registry_request_duration_seconds'
+/** Asked of a registry, which has no Redis. */
+const statement = 'db_client_operation_duration_seconds'
+const OPERATION = 'db_system_name, db_operation_name'
 const BACKEND = 'portico_backend'
 const SOURCE = 'portico_source'
 const POD = 'job, instance'
@@ -101,6 +104,8 @@ const registry: Dashboard = {
     panel('Syncs that failed in a row', 'short', 'portico_source_failures', SOURCE),
     rates('Syncs', 'portico_sync_duration_seconds_count', `${SOURCE}, error_type`),
     panel('Database', 'short', 'portico_store_up', POD),
+    rates('Statements', `${statement}_count`, `${OPERATION}, error_type`),
+    panel('Statements, 95 % take at most', 's', quantile(statement, OPERATION), OPERATION),
     ...processPanels,
   ],
 }

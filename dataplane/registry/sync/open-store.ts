@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { PostgresConfig } from '../../storage/sql-postgres.ts'
+import { observeStatements } from '../../storage/statements.ts'
+import type { Observe } from '../../telemetry/observe.ts'
 import { subscribeToChanges } from '../store/database/change-notifications.ts'
 import { openForReading, storeFile } from '../store/database/open.ts'
 import type { AdminWriter } from '../store/database/records.ts'
@@ -27,23 +29,26 @@ interface StoreOptions {
   readonly postgres?: PostgresConfig | undefined
   /** Called when sources or registries have become others, by whichever replica. */
   readonly onSettings?: () => void
+  readonly observe?: Observe
 }
 
 /** Opens the store. Throws an Error that names what can't be had. */
 export async function openStore(options: StoreOptions, log: Logger): Promise<Store> {
-  const { stateDirectory, postgres, onSettings } = options
+  const { stateDirectory, postgres, onSettings, observe } = options
   const file = await storeFile(stateDirectory)
   const location = postgres ?? file
   const replica = randomUUID()
   const quarantine = openQuarantine(stateDirectory, log)
-  const jobs = startWriter({ location, stateDirectory, replica, onEnd: quarantine.threadEnded }, log)
+  const observeStatement = observe && observeStatements(observe)
+  const onEnd = quarantine.threadEnded
+  const jobs = startWriter({ location, stateDirectory, replica, onEnd, observeStatement }, log)
   try {
     await jobs.open()
   } catch (error) {
     await jobs.close()
     throw error
   }
-  const database = openForReading(location)
+  const database = openForReading(location, observeStatement)
   const snapshot = await createSnapshot(database, onSettings)
   const subscription = subscribeToChanges(location, replica, log, snapshot.refresh)
 

@@ -15,6 +15,7 @@ import { createGroupCommit } from '../store/publish/group-commit.ts'
 import { beat, begin, inDatabase } from './heartbeat.ts'
 import type { Work } from './jobs.ts'
 import { underLease } from './lease.ts'
+import { batchStatements } from './statement-batch.ts'
 import { syncSource } from './sync-source.ts'
 import type { Answer, Call, WorkerData } from './writer.ts'
 
@@ -25,6 +26,9 @@ beat(pulse)
 /** Of what is being done; a call can be ended from the other side. */
 const running = new Map<number, AbortController>()
 let opened: Promise<Kysely<RegistryTables>> | undefined
+const { observeStatement, sendStatements } = batchStatements((statements) =>
+  port.postMessage({ statements } satisfies Answer),
+)
 
 function portOf(parent: MessagePort | null): MessagePort {
   if (parent === null) throw new Error('this file is the entry of a worker thread')
@@ -33,7 +37,7 @@ function portOf(parent: MessagePort | null): MessagePort {
 
 /** The one connection. Where it can't be had, the next job tries again. */
 function database(): Promise<Kysely<RegistryTables>> {
-  opened ??= openForWriting(location, (call) => inDatabase(pulse, call)).catch((error) => {
+  opened ??= openForWriting(location, (call) => inDatabase(pulse, call), observeStatement).catch((error) => {
     opened = undefined
     throw error
   })
@@ -100,6 +104,7 @@ async function serve(call: Call): Promise<void> {
     (error: Error): Answer => ({ id, error: plainError(error) }),
   )
   running.delete(id)
+  sendStatements()
   port.postMessage(answer)
   // With its port closed the thread has nothing left to wait for, and ends.
   if (job === 'close') port.close()

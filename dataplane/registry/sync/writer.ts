@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import type { Logger } from 'pino'
 import { PublicError } from '../../server/errors.ts'
+import type { ObserveStatement, RunStatement } from '../../storage/statements.ts'
 import type { SyncedSource } from '../sources/format/source.ts'
 import { SourceError, type SourceErrorCode } from '../sources/format/source-error.ts'
 import type { StoreLocation } from '../store/database/open.ts'
@@ -12,6 +13,8 @@ export type Call =
   | { readonly abort: number }
 
 export type Answer =
+  /** No answer to a job: statements that have been run since it was last told. */
+  | { readonly statements: readonly RunStatement[] }
   | { readonly id: number; readonly result: unknown }
   | { readonly id: number; readonly error: PlainError }
 
@@ -36,6 +39,8 @@ export interface WorkerData {
 export interface WriterOptions extends Omit<WorkerData, 'pulse'> {
   /** Called when the thread has ended by itself or was ended; with the sources that were being synced, and what it was. */
   readonly onEnd?: (syncing: readonly SyncedSource[], what: string) => void
+  /** Told of each statement of the thread: before the answer to the job that it was run for. */
+  readonly observeStatement?: ObserveStatement | undefined
 }
 
 /** bundle.ts searches for this spelling; it puts the worker's own bundle in its place. */
@@ -108,7 +113,7 @@ class WriterThread {
   }
 
   #start(): Worker {
-    const { onEnd: _, ...data } = this.#options
+    const { onEnd: _, observeStatement: __, ...data } = this.#options
     const pulse = newPulse()
     const worker = new Worker(ENTRY, { workerData: { ...data, pulse } satisfies WorkerData, resourceLimits: HEAP })
     let reason: string | undefined
@@ -133,6 +138,10 @@ class WriterThread {
   }
 
   #onAnswer(answer: Answer): void {
+    if ('statements' in answer) {
+      for (const statement of answer.statements) this.#options.observeStatement?.(statement)
+      return
+    }
     const waiting = this.#pending.get(answer.id)
     this.#pending.delete(answer.id)
     this.#logFailure(answer)
@@ -141,7 +150,7 @@ class WriterThread {
   }
 
   /** One line for a failure, however many jobs it meets. */
-  #logFailure(answer: Answer): void {
+  #logFailure(answer: Exclude<Answer, { readonly statements: unknown }>): void {
     const before = this.#failure
     this.#failure = 'error' in answer && answer.error.away ? answer.error.message : undefined
     if (this.#failure !== undefined && this.#failure !== before)

@@ -85,6 +85,7 @@ const others: Readonly<Record<Exclude<Measured, 'request'>, Measure>> = {
     metric: 'db.client.operation.duration',
     description: 'Duration of what a store is asked.',
     label: 'db.system.name',
+    of: 'db.operation.name',
     bounds: STORE_BOUNDS,
   },
 }

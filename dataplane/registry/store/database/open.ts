@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { Kysely } from 'kysely'
 import { openDatabase, type RunBlocking, retryConflicts } from '../../../storage/sql.ts'
 import type { PostgresConfig } from '../../../storage/sql-postgres.ts'
+import type { ObserveStatement } from '../../../storage/statements.ts'
 import { migrate } from './migrations.ts'
 import type { RegistryTables } from './schema.ts'
 
@@ -28,10 +29,14 @@ export async function storeFile(stateDirectory: string): Promise<string> {
   return join(stateDirectory, 'catalog.sqlite')
 }
 
-/** Opens the store for writing, with the newest schema. `runBlocking` runs what blocks the thread. */
+/**
+ * Opens the store for writing, with the newest schema. `runBlocking` runs what blocks the thread; `observe` is told of
+ * each statement, but those of the schema.
+ */
 export async function openForWriting(
   location: StoreLocation,
   runBlocking?: RunBlocking,
+  observe?: ObserveStatement,
 ): Promise<Kysely<RegistryTables>> {
   try {
     await update(location, runBlocking)
@@ -42,8 +47,8 @@ export async function openForWriting(
   }
   return openDatabase<RegistryTables>(
     typeof location === 'string'
-      ? { dialect: 'sqlite', file: location, runBlocking }
-      : { dialect: 'postgres', postgres: location, connections: WRITING, connectionWaitMs: WRITING_WAIT_MS },
+      ? { dialect: 'sqlite', file: location, runBlocking, observe }
+      : { dialect: 'postgres', postgres: location, connections: WRITING, connectionWaitMs: WRITING_WAIT_MS, observe },
   )
 }
 
@@ -61,11 +66,11 @@ async function update(location: StoreLocation, runBlocking?: RunBlocking): Promi
   }
 }
 
-/** Opens the store for reading; it must have been opened for writing before. */
-export function openForReading(location: StoreLocation): Kysely<RegistryTables> {
+/** Opens the store for reading; it must have been opened for writing before. `observe` is told of each statement. */
+export function openForReading(location: StoreLocation, observe?: ObserveStatement): Kysely<RegistryTables> {
   return openDatabase<RegistryTables>(
     typeof location === 'string'
-      ? { dialect: 'sqlite', file: location, readOnly: true }
-      : { dialect: 'postgres', postgres: location, connections: READING, plansForAllValues: true },
+      ? { dialect: 'sqlite', file: location, readOnly: true, observe }
+      : { dialect: 'postgres', postgres: location, connections: READING, plansForAllValues: true, observe },
   )
 }
