@@ -3,6 +3,8 @@ import type { Workflow } from '../../config/workflow/compiled.ts'
 /** A run as people see it. */
 interface Running {
   readonly workflow: Workflow
+  /** Its place among all runs, -1 where it isn't among them; set by WorkflowRuns alone. */
+  place: number
   /** Names of the steps that are under way. */
   readonly running: readonly string[]
 }
@@ -21,22 +23,33 @@ const MOST_KEPT = 4 * 1024 * 1024
 
 /** The composite tools that run in this process, and definitions by which calls go on that wait at their clients. */
 export class WorkflowRuns {
-  readonly #open = new Set<Running>()
+  /** In no order; an array for the reason that `InFlight` has one. */
+  readonly #open: Running[] = []
   readonly #counts = new Map<string, { completed: number; failed: number }>()
   /** By digest, the one that was asked for last at the end. */
   readonly #definitions = new Map<string, Workflow>()
   #kept = 0
 
   begin(run: Running): void {
-    this.#open.add(run)
+    run.place = this.#open.push(run) - 1
   }
 
   end(run: Running, outcome: 'completed' | 'failed' | 'waiting'): void {
-    this.#open.delete(run)
+    this.#remove(run)
     if (outcome === 'waiting') return
     const counts = this.#counts.get(run.workflow.name) ?? { completed: 0, failed: 0 }
     counts[outcome]++
     this.#counts.set(run.workflow.name, counts)
+  }
+
+  #remove(run: Running): void {
+    const { place } = run
+    if (place === -1) return
+    run.place = -1
+    const last = this.#open.pop() as Running
+    if (last === run) return
+    this.#open[place] = last
+    last.place = place
   }
 
   /** Keeps a definition, so that what has begun by it goes on by it after it was replaced. */
@@ -58,7 +71,7 @@ export class WorkflowRuns {
   /** How the workflows of these names stand; counts are since the start of this process. */
   statesOf(names: Iterable<string>): readonly WorkflowState[] {
     return [...names].map((name) => {
-      const runs = [...this.#open].filter(({ workflow }) => workflow.name === name)
+      const runs = this.#open.filter(({ workflow }) => workflow.name === name)
       const steps = [...new Set(runs.flatMap(({ running }) => running))].sort()
       return { name, running: runs.length, steps, ...(this.#counts.get(name) ?? { completed: 0, failed: 0 }) }
     })

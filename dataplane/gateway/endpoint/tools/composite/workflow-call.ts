@@ -37,6 +37,7 @@ export class WorkflowCall implements InFlightCall {
   heartbeatAt: number
   checkedAt: number
   index = -1
+  place = -1
   readonly #run: Run
   readonly #params: unknown
   readonly #room: Lease | undefined
