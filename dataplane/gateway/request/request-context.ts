@@ -42,8 +42,6 @@ export class RequestContext extends Held implements Origin {
   readonly setup: Setup
   readonly req: IncomingMessage
   readonly reply: Reply
-  /** That of the client where it is plain; in the answer, and wherever something is told of the request. */
-  requestId: string
   caller: Caller = { kind: 'anonymous' }
   binding = ''
   era: 'modern' | 'legacy' = 'legacy'
@@ -61,6 +59,7 @@ export class RequestContext extends Held implements Origin {
   sessionId: string | undefined
   /** Told when the client goes away before its answer is whole. */
   onGone: { gone(): void } | undefined
+  #requestId: string | undefined
   #message: Message | undefined
   #observation: Observation | undefined
   #log: Logger | undefined
@@ -71,8 +70,18 @@ export class RequestContext extends Held implements Origin {
     this.host = host
     this.setup = host.setup
     this.req = req
-    this.requestId = requestIdOf(req.headers['x-request-id'])
     this.reply = reply
+  }
+
+  /** That of the client where it is plain; in the answer, and wherever something is told of the request. */
+  get requestId(): string {
+    this.#requestId ??= requestIdOf(this.req.headers['x-request-id'])
+    return this.#requestId
+  }
+
+  /** Set where the request is a part of another one, whose id it has. */
+  set requestId(id: string) {
+    this.#requestId = id
   }
 
   /** Where the stream that answers a request of a session is kept, for a client that loses it. */

@@ -76,6 +76,7 @@ class InnerRequest extends EndpointRequest {
 
   constructor(outer: EndpointRequest, answer: InnerAnswer) {
     super(outer.gateway, outer.req, outer.res, answer.reply)
+    this.requestId = outer.requestId
     this.#answer = answer
     this.parent = answer.parent ?? outer.observation
     this.caller = outer.caller
