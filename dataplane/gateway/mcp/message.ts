@@ -30,6 +30,9 @@ const paramsNames = bits(
   'ref',
 )
 
+/** Where the parts of a message are in its text. */
+export type Places = Record<`${'id' | 'params' | 'name' | 'arguments' | 'meta'}${'Start' | 'End'}`, number>
+
 /** In characters of JSON text. */
 const LONGEST_ID = 1024
 
@@ -55,14 +58,17 @@ export class Message {
   metaStart = -1
   metaEnd = -1
 
-  constructor(text: string, value: Record<string, unknown>) {
+  /** `places`: where its parts are, of a request that is one and has nothing twice; absent: what is to be found out. */
+  constructor(text: string, value: Record<string, unknown>, places?: Places) {
     this.text = text
     const { method, params, id } = value
     this.method = typeof method === 'string' ? method : ''
     this.kind = 'method' in value ? ('id' in value ? 'request' : 'notification') : 'response'
     this.params = params as Record<string, unknown> | undefined
-    checkShape(value, this.kind)
-    this.#locate()
+    if (places === undefined) {
+      checkShape(value, this.kind)
+      this.#locate()
+    } else this.#take(places)
     this.id = id === undefined ? undefined : text.slice(this.idStart, this.idEnd)
     if (this.id !== undefined && this.id.length > LONGEST_ID)
       throw new PublicError('invalid_message', { message: 'id is too long.' })
@@ -78,6 +84,19 @@ export class Message {
   parameter(name: string): string | undefined {
     const value = this.params?.[name]
     return typeof value === 'string' ? value : undefined
+  }
+
+  #take(places: Places): void {
+    this.idStart = places.idStart
+    this.idEnd = places.idEnd
+    this.paramsStart = places.paramsStart
+    this.paramsEnd = places.paramsEnd
+    this.nameStart = places.nameStart
+    this.nameEnd = places.nameEnd
+    this.argumentsStart = places.argumentsStart
+    this.argumentsEnd = places.argumentsEnd
+    this.metaStart = places.metaStart
+    this.metaEnd = places.metaEnd
   }
 
   #locate(): void {

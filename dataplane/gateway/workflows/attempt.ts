@@ -3,6 +3,7 @@ import type { ElicitationStep, SimpleStep, ToolStep } from '../../config/workflo
 import { violationOf } from '../../config/workflow/json-schema.ts'
 import { workflowLimits } from '../../config/workflow/limits.ts'
 import { Members, skipSpace } from '../mcp/json.ts'
+import type { Ending } from './ending.ts'
 import { evaluateValues, type Scope, textFrom } from './evaluate.ts'
 import { StepFailure } from './failure.ts'
 import type { Host, UserAnswer } from './host.ts'
@@ -17,7 +18,7 @@ export interface Attempt {
   readonly id: string
   /** Names it among all that may wait. */
   readonly key: string
-  readonly signal: AbortSignal
+  readonly ending: Ending
   /** What it has waited for; undefined where it begins. */
   readonly waited: { readonly state?: string; readonly since: number } | undefined
   /** The client's answers to what the step has asked, by what stands behind its key; JSON texts. */
@@ -31,14 +32,14 @@ const OWN = ''
 export const attempt = (step: SimpleStep, how: Attempt): Promise<Finished | Waiting> =>
   step.type === 'tool' ? callTool(step, how) : elicit(step, how)
 
-async function callTool(step: ToolStep, { host, scope, id, key, signal, waited, answers }: Attempt) {
+async function callTool(step: ToolStep, { host, scope, id, key, ending, waited, answers }: Attempt) {
   const args = JSON.stringify(evaluateValues(step.arguments, scope))
   if (args.length > workflowLimits.output) throw new StepFailure('the arguments are larger than 10 MB')
   const more = {
     ...(waited?.state === undefined ? {} : { requestState: JSON.stringify(waited.state) }),
     ...(answers.size === 0 ? {} : { inputResponses: objectOf(answers) }),
   }
-  const answer = await host.call({ step: id, tool: step.tool, arguments: args, more, signal })
+  const answer = await host.call({ step: id, tool: step.tool, arguments: args, more, ending })
   if (answer.kind === 'result') return { ...finishedBy(answer.text), result: answer.text }
   const requests: Record<string, string> = {}
   const asked = new Members(answer.requests, skipSpace(answer.requests, 0))
@@ -50,11 +51,12 @@ const objectOf = (texts: ReadonlyMap<string, string>): string =>
   `{${[...texts].map(([name, text]) => `${JSON.stringify(name)}:${text}`).join(',')}}`
 
 async function elicit(step: ElicitationStep, how: Attempt): Promise<Finished | Waiting> {
-  const { host, scope, key, signal, waited, answers } = how
+  const { host, scope, key, ending, waited, answers } = how
   if (!host.canAsk)
     throw new StepFailure('the client can’t ask its user: it has not declared elicitation', { isFinal: true })
   const question = { message: textFrom(step.message, scope), requestedSchema: step.schema }
-  if (host.ask !== undefined) return judged(step, await host.ask(question, { timeoutMs: step.timeoutMs, signal }))
+  if (host.ask !== undefined)
+    return judged(step, await host.ask(question, { timeoutMs: step.timeoutMs, signal: ending.signal }))
   const answer = answers.get(OWN)
   if (answer !== undefined) return judged(step, readAnswer(answer))
   if (waited !== undefined && Date.now() > waited.since + step.timeoutMs)

@@ -1,3 +1,5 @@
+import type { MoreParams } from '../mcp/tool-call.ts'
+import type { Ending } from './ending.ts'
 import type { Finished, Waiting } from './records.ts'
 
 /** What a running workflow needs of the request that it is run for. */
@@ -9,10 +11,10 @@ export interface StepCall {
   readonly tool: string
   /** JSON text of an object. */
   readonly arguments: string
-  /** What the client has answered to a question of the tool: more members of `params`, as JSON text. */
-  readonly more?: Readonly<Record<string, string>>
+  /** What the client has answered to a question of the tool. */
+  readonly more: MoreParams
   /** Ends the call, at the backend as well. */
-  readonly signal: AbortSignal
+  readonly ending: Ending
 }
 
 /** What comes of it. */

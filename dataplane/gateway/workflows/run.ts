@@ -1,7 +1,8 @@
 import type { ForEachStep, SimpleStep, Step, Workflow } from '../../config/workflow/compiled.ts'
 import { workflowLimits } from '../../config/workflow/limits.ts'
 import { structureBytes } from '../mcp/parse.ts'
-import { attempt } from './attempt.ts'
+import { type Attempt, attempt } from './attempt.ts'
+import { Ending } from './ending.ts'
 import type { Scope } from './evaluate.ts'
 import { StepFailure } from './failure.ts'
 import type { Host } from './host.ts'
@@ -35,9 +36,11 @@ class Aborted extends Error {
   }
 }
 
-/** Why attempts are ended. Made once: a signal that is given none makes one each time, with the stack. */
+/** Why attempts are ended. Made once: each would have a stack of its own. */
 const ENDED = new Error('the run has ended')
 const LATE = new Error('the step took too long')
+const endLate = (ending: Ending) => ending.end(LATE)
+const NO_ANSWERS: ReadonlyMap<string, string> = new Map()
 
 /** One run of a workflow: the steps as soon as those they depend on are done, some at the same time. */
 export class Run {
@@ -47,9 +50,10 @@ export class Run {
   /** Items of each forEach that are done, by their indexes. */
   readonly #items = new Map<string, Map<number, Finished>>()
   readonly #waiting = new Map<string, Waiting>()
-  readonly #running = new Map<string, Promise<void>>()
+  readonly #running = new Set<string>()
+  readonly #whole = Promise.withResolvers<Outcome>()
   /** Attempts that are under way. */
-  readonly #open = new Set<AbortController>()
+  readonly #open = new Set<Ending>()
   #isEnded = false
   #aborted: Aborted | undefined
   #skipsRest = false
@@ -67,23 +71,33 @@ export class Run {
 
   /** Names of the steps that are under way. */
   get running(): readonly string[] {
-    return [...this.#running.keys()]
+    return [...this.#running]
   }
 
   /** Ends what is under way, at backends as well; nothing more begins. */
   end(): void {
     this.#isEnded = true
-    for (const attempt of this.#open) attempt.abort(ENDED)
+    for (const ending of this.#open) ending.end(ENDED)
   }
 
-  async go(): Promise<Outcome> {
-    const { workflow } = this.#options
-    while (!this.#isEnded) {
-      this.#startReady()
-      if (this.#running.size === 0) break
-      await Promise.race(this.#running.values())
+  /** Called once. */
+  go(): Promise<Outcome> {
+    this.#goOn()
+    return this.#whole.promise
+  }
+
+  /** Starts what can be started now. Where nothing is under way any more, the run has come to its end. */
+  #goOn(): void {
+    try {
+      if (!this.#isEnded) this.#startReady()
+      if (this.#running.size === 0) this.#whole.resolve(this.#outcome())
+    } catch (error) {
+      this.#whole.reject(error)
     }
-    await Promise.all(this.#running.values())
+  }
+
+  #outcome(): Outcome {
+    const { workflow } = this.#options
     const aborted = this.#aborted
     if (aborted !== undefined) return { kind: 'failed', step: aborted.step, reason: aborted.message }
     if (this.#waiting.size > 0) return this.#stopped()
@@ -99,14 +113,18 @@ export class Run {
       const { id } = step
       const isBegun = this.#steps.has(id) || this.#running.has(id) || this.#waiting.has(id)
       if (isBegun || !step.dependsOn.every((other) => this.#steps.has(other))) continue
-      this.#running.set(
-        id,
-        this.#runStep(step).finally(() => this.#running.delete(id)),
+      this.#running.add(id)
+      this.#runStep(step).then(
+        () => {
+          this.#running.delete(id)
+          this.#goOn()
+        },
+        (error) => this.#whole.reject(error),
       )
     }
   }
 
-  /** Never rejects. */
+  /** Rejects with what is no failure of a step. */
   async #runStep(step: Step): Promise<void> {
     const { host } = this.#options
     host.stepBegins(step.id)
@@ -141,21 +159,20 @@ export class Run {
   /** One step, with its condition, its time, and what is done when it fails. Rejects with a StepFailure. */
   async #once(step: SimpleStep, scope: Scope, id: string, key = id): Promise<Finished | Waiting> {
     if (!isMet(step, scope)) return { status: 'skipped', output: step.defaultResults }
-    const attempts = new AbortController()
-    if (this.#isEnded) attempts.abort(ENDED)
-    this.#open.add(attempts)
-    const timer = setTimeout(() => attempts.abort(LATE), step.timeoutMs).unref()
-    const { signal } = attempts
-    const how = { ...this.#attemptOf(scope, key, signal), id }
+    const ending = new Ending()
+    if (this.#isEnded) ending.end(ENDED)
+    this.#open.add(ending)
+    const timer = setTimeout(endLate, step.timeoutMs, ending).unref()
+    const how = this.#attemptOf(scope, { id, key }, ending)
     try {
-      return await retried(step, signal, async () => this.#kept(await attempt(step, how)))
+      return this.#kept(await retried(step, ending, () => attempt(step, how)))
     } catch (error) {
       if (!(error instanceof StepFailure)) throw error
-      const isLate = signal.reason === LATE
+      const isLate = ending.reason === LATE
       return this.#failedOr(step, isLate ? new StepFailure(`it took longer than ${step.timeoutMs / 1000} s`) : error)
     } finally {
       clearTimeout(timer)
-      this.#open.delete(attempts)
+      this.#open.delete(ending)
     }
   }
 
@@ -165,14 +182,15 @@ export class Run {
     return { status: 'failed', error: failure.message, output: defaultResults }
   }
 
-  #attemptOf(scope: Scope, key: string, signal: AbortSignal) {
+  #attemptOf(scope: Scope, { id, key }: { readonly id: string; readonly key: string }, ending: Ending): Attempt {
     const { host, progress, answers } = this.#options
     const waiting = progress?.waiting
     const waited = waiting !== undefined && Object.hasOwn(waiting, key) ? waiting[key] : undefined
+    if (waited === undefined) return { host, scope, id, key, ending, waited, answers: NO_ANSWERS }
     const own = [...(answers ?? [])].flatMap(([name, text]) =>
       name.startsWith(`${key}/`) ? [[name.slice(key.length + 1), text] as const] : [],
     )
-    return { host, scope, key, signal, waited, answers: new Map(waited === undefined ? [] : own) }
+    return { host, scope, id, key, ending, waited, answers: new Map(own) }
   }
 
   /** Counts what is kept of a step. Throws a StepFailure where that is too much. */

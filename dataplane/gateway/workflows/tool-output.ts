@@ -16,7 +16,7 @@ export function finishedBy(text: string): Finished {
   const output = isObject(structured) ? structured : {}
   return {
     status: 'completed',
-    output: Object.hasOwn(output, 'text') ? output : Object.fromEntries([...Object.entries(output), ['text', said]]),
+    output: Object.hasOwn(output, 'text') ? output : { ...output, text: said },
   }
 }
 
@@ -31,8 +31,12 @@ function parsed(text: string): unknown {
 /** The texts of a result, joined by line breaks. */
 function textIn(content: unknown): string {
   if (!Array.isArray(content)) return ''
-  const texts = content.flatMap((part) =>
-    isObject(part) && part['type'] === 'text' && typeof part['text'] === 'string' ? [part['text']] : [],
-  )
-  return texts.join('\n')
+  let texts = ''
+  let isFirst = true
+  for (const part of content) {
+    if (!isObject(part) || part['type'] !== 'text' || typeof part['text'] !== 'string') continue
+    texts += isFirst ? part['text'] : `\n${part['text']}`
+    isFirst = false
+  }
+  return texts
 }

@@ -1,7 +1,8 @@
 import type { Observation, Operation, Outcome } from '../../../telemetry/observe.ts'
 import { editObject } from '../../mcp/json.ts'
-import { COPIES, parseElement } from '../../mcp/message.ts'
+import { COPIES } from '../../mcp/message.ts'
 import { metaWithoutTasks } from '../../mcp/tasks.ts'
+import { type Meta, type MoreParams, toolCall } from '../../mcp/tool-call.ts'
 import { REQUEST_BYTES } from '../../request/held.ts'
 import type { Reply } from '../../request/reply.ts'
 import { EndpointRequest } from '../incoming/endpoint-request.ts'
@@ -14,13 +15,9 @@ export interface InnerCall {
   readonly name: string
   /** JSON text of an object. */
   readonly arguments: string
-  /** More members of `params`, as JSON text: what a client has answered to a question of the tool. */
-  readonly more?: Readonly<Record<string, string>>
-  /**
-   * It is all that its client's request is for: what that says of its progress holds for the call, and its answer may be a
-   * task.
-   */
-  readonly isWhole?: boolean
+  readonly more?: MoreParams
+  /** That of the client's request as it holds for the call: `metaOfPart` or `metaOfWhole`. */
+  readonly meta: Meta | undefined
 }
 
 /** Where the answer goes, and who is told of its end. */
@@ -35,35 +32,49 @@ export interface InnerAnswer {
 const OF_SPAN = { traceparent: undefined, tracestate: undefined }
 const OF_OUTER = { progressToken: undefined, ...OF_SPAN }
 
+/** `_meta` of a call that is a part of what the client's request is for. */
+export const metaOfPart = (outer: EndpointRequest): Meta | undefined =>
+  metaOf(metaWithoutTasks(editObject(metaText(outer), OF_OUTER)))
+
+/**
+ * `_meta` of a call that is all that its client's request is for: what that says of its progress holds for the call, and
+ * its answer may be a task.
+ */
+export const metaOfWhole = (outer: EndpointRequest): Meta | undefined => metaOf(editObject(metaText(outer), OF_SPAN))
+
+const metaText = ({ message: { metaStart, metaEnd, text } }: EndpointRequest): string =>
+  metaStart === -1 ? '{}' : text.slice(metaStart, metaEnd)
+
+const metaOf = (text: string): Meta | undefined => (text === '{}' ? undefined : { text, value: JSON.parse(text) })
+
 /**
  * A `tools/call` on behalf of the client of another request, as if the client had sent it: same caller, session, era,
  * capabilities and view of the backends, so that whatever a call is held to holds for it as well. This is the one way to
  * tools from inside (composite tools, `call_tool`). What serves it is a function of tools.ts, such as `callTool`:
  *
- *     innerRequest(outer, { id, name, arguments: text }, { reply }).run(callTool)
+ *     innerRequest(outer, { id, name, arguments: text, meta }, { reply }).run(callTool)
  *
  * The reply gets the answer, or the error in its place, as a whole JSON-RPC message or in parts, and before it
  * notifications of the backend and its requests to the client. Whoever gives it the outer request's own reply and id
  * ends that in `ended`. Memory is counted in the caller's share. Throws where that has no room.
  */
 export function innerRequest(outer: EndpointRequest, call: InnerCall, answer: InnerAnswer): EndpointRequest {
-  const { metaStart, metaEnd, text } = outer.message
-  const given = metaStart === -1 ? '{}' : text.slice(metaStart, metaEnd)
-  const meta = call.isWhole === true ? editObject(given, OF_SPAN) : metaWithoutTasks(editObject(given, OF_OUTER))
-  const params = editObject(`{"name":${JSON.stringify(call.name)},"arguments":${call.arguments}}`, {
-    ...call.more,
-    ...(meta === '{}' ? {} : { _meta: meta }),
-  })
   const inner = new InnerRequest(outer, answer)
-  const message = `{"jsonrpc":"2.0","id":${call.id},"method":"tools/call","params":${params}}`
-  inner.hold(REQUEST_BYTES + COPIES * message.length)
+  inner.hold(REQUEST_BYTES + COPIES * sizeOf(call))
   try {
-    inner.adopt(parseElement(message))
+    inner.adopt(toolCall(call))
   } catch (error) {
     inner.hold(0)
     throw error
   }
   return inner
+}
+
+/** Characters of what callers have a say in. */
+function sizeOf({ name, arguments: args, meta, more = {} }: InnerCall): number {
+  let size = name.length + args.length + (meta?.text.length ?? 0)
+  for (const text of Object.values(more)) size += text.length
+  return size
 }
 
 const CALL: Operation = { kind: 'inner-call', name: 'tools/call' }

@@ -2,11 +2,12 @@ import { isObject } from '../../../../crds/shared/json.ts'
 import { PublicError } from '../../../server/errors.ts'
 import { memberText } from '../../mcp/json.ts'
 import { errorResult, resultText } from '../../mcp/rpc-text.ts'
+import type { MoreParams } from '../../mcp/tool-call.ts'
 import { CALL_TOOL, FIND_TOOL, metaTools } from '../../search/meta-tools.ts'
 import type { ToolSearch } from '../../search/tool-search.ts'
 import { visibleList } from '../catalog/caller-catalog.ts'
 import type { EndpointRequest } from '../incoming/endpoint-request.ts'
-import { innerRequest } from './inner-call.ts'
+import { innerRequest, metaOfWhole } from './inner-call.ts'
 
 /** Characters of a query: what is longer is no description of a tool. */
 const LONGEST_QUERY = 2_000
@@ -74,7 +75,10 @@ async function callFound(request: EndpointRequest, call: Serve): Promise<void> {
   if (!request.view.allListed) await request.view.firstLists()
   const inner = innerRequest(
     request,
-    { id: message.id as string, name, arguments: argumentsText(request), more: membersText(request), isWhole: true },
+    {
+      ...{ id: message.id as string, name, arguments: argumentsText(request) },
+      ...{ more: membersText(request), meta: metaOfWhole(request) },
+    },
     { reply: request.reply, ended: (outcome) => request.ended(outcome) },
   )
   request.onGone = { gone: () => inner.onGone?.gone() }
@@ -100,9 +104,9 @@ function argumentsText(request: EndpointRequest): string {
 }
 
 /** What the client has answered to questions of the tool, and whether it is to run as a task. */
-function membersText(request: EndpointRequest): Readonly<Record<string, string>> {
+function membersText(request: EndpointRequest): MoreParams {
   const params = paramsOf(request)
-  const of = (name: string) => {
+  const of = (name: keyof MoreParams) => {
     const text = memberText(params, name)
     return text === undefined ? {} : { [name]: text }
   }

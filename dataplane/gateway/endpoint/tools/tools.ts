@@ -64,13 +64,20 @@ function relay(request: EndpointRequest, name: string): void {
   else follow(request, route)
 }
 
-/** Its engine is loaded when it is called first. */
+type Engine = typeof import('./composite/call-composite.ts')
+
+/** What runs composite tools: loaded when the first is called, and kept, since Node looks for a module at each `import()`. */
+let engine: Engine | undefined
+
 function runComposite(request: EndpointRequest, name: string, { workflow }: CompositeTool): void {
   request.used = name
-  request.run(async () => {
-    const { callComposite } = await import('./composite/call-composite.ts')
-    await callComposite(request, workflow, callStepTool)
-  })
+  const run = ({ callComposite }: Engine) => callComposite(request, workflow, callStepTool)
+  request.run(() => (engine === undefined ? loadEngine().then(run) : run(engine)))
+}
+
+async function loadEngine(): Promise<Engine> {
+  engine = await import('./composite/call-composite.ts')
+  return engine
 }
 
 /**

@@ -12,7 +12,7 @@ import { readAnswer } from '../../../workflows/attempt.ts'
 import { StepFailure } from '../../../workflows/failure.ts'
 import type { Host, StepAnswer, StepCall } from '../../../workflows/host.ts'
 import type { EndpointRequest } from '../../incoming/endpoint-request.ts'
-import { innerRequest } from '../inner-call.ts'
+import { type InnerCall, innerRequest, metaOfPart } from '../inner-call.ts'
 import { StepReply } from './step-reply.ts'
 import type { WorkflowAudit } from './workflow-audit.ts'
 
@@ -37,8 +37,13 @@ export function workflowHost(outer: EndpointRequest, { workflow, room, audit, ca
   const capabilities =
     session === undefined ? message.meta?.[CAPABILITIES_KEY] : JSON.parse(session.record.capabilities)
   const token = message.meta?.['progressToken']
+  const meta = metaOfPart(outer)
+  // Of no other request of any client.
+  const id = `portico-step-${randomUUID()}`
+  let calls = 0
   return {
-    call: (call) => callTool(outer, { ...call, parent: steps.get(call.step) }, callStepTool),
+    call: (call) =>
+      callTool(outer, call, { id: `"${id}-${calls++}"`, meta, parent: steps.get(call.step), callStepTool }),
     canAsk: hasCapabilities(capabilities, { elicitation: {} }),
     ask:
       session === undefined
@@ -61,44 +66,47 @@ export function workflowHost(outer: EndpointRequest, { workflow, room, audit, ca
   }
 }
 
-interface ObservedCall extends StepCall {
+/** How a call of a step is made. */
+interface Making extends Pick<InnerCall, 'id' | 'meta'> {
   /** What is measured of the step. */
   readonly parent: Observation | undefined
+  readonly callStepTool: CallStepTool
 }
 
 /** Calls a tool as the client itself would. Rejects with a StepFailure. */
 function callTool(
   outer: EndpointRequest,
-  { tool: name, arguments: args, more, signal, parent }: ObservedCall,
-  callStepTool: CallStepTool,
+  { tool: name, arguments: args, more, ending }: StepCall,
+  { id, meta, parent, callStepTool }: Making,
 ): Promise<StepAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<StepAnswer>()
   const { gateway, session, share, view } = outer
   const tool = view.catalog.stepTools.get(name)
-  const id = JSON.stringify(`portico-step-${randomUUID()}`)
   const stop = (reason: string): void => {
-    reject(new StepFailure(reason))
+    fail(new StepFailure(reason))
     gateway.inFlight.find(session as Session, id)?.cancel()
   }
-  const onAbort = () => stop('it was ended')
-  signal.addEventListener('abort', onAbort, { once: true })
+  const fail = (error: unknown): void => {
+    ending.onEnd = undefined
+    reject(error)
+  }
+  ending.onEnd = () => stop('it was ended')
   const reply = new StepReply(outer.reply, share === undefined ? undefined : new Lease(share), {
-    resolve,
-    reject,
+    resolve(answer) {
+      ending.onEnd = undefined
+      resolve(answer)
+    },
+    reject: fail,
     tooMuch: () => stop('the tool gave more than there is room for'),
   })
   try {
-    const inner = innerRequest(
-      outer,
-      { id, name: tool?.name ?? name, arguments: args, ...(more && { more }) },
-      { reply, parent },
-    )
-    if (signal.aborted) inner.fail(new PublicError('client_timeout'))
+    const inner = innerRequest(outer, { id, name: tool?.name ?? name, arguments: args, meta, more }, { reply, parent })
+    if (ending.reason !== undefined) inner.fail(new PublicError('client_timeout'))
     else inner.run((request) => callStepTool(request as EndpointRequest, name, tool))
   } catch (error) {
-    reject(failureOf(error))
+    fail(failureOf(error))
   }
-  return promise.finally(() => signal.removeEventListener('abort', onAbort))
+  return promise
 }
 
 function failureOf(error: unknown): unknown {

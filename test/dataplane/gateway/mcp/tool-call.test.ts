@@ -1,0 +1,48 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parseElement } from '../../../../dataplane/gateway/mcp/message.ts'
+import { type ToolCallParts, toolCall } from '../../../../dataplane/gateway/mcp/tool-call.ts'
+
+const metaOf = (text: string) => ({ text, value: JSON.parse(text) })
+
+const calls: readonly ToolCallParts[] = [
+  { id: '1', name: 'a', arguments: '{}', meta: undefined },
+  {
+    id: '"portico-step-1"',
+    name: 'b_"tool\\"',
+    arguments: '{"a":12345678901234567890}',
+    meta: metaOf('{"k":{"l":1}}'),
+  },
+  {
+    id: '12345678901234567890',
+    name: '名',
+    arguments: ' {"name":"other","_meta":{"x":[1,2]},"__proto__":{"y":1}} ',
+    meta: metaOf('{ "name":"x" , "é":"\\u00e9" }'),
+    more: { requestState: '"s"', inputResponses: '{"k":{}}', task: '{"ttl":1}' },
+  },
+]
+
+test('a call that is put together is the same message as its text when that is parsed', () => {
+  for (const parts of calls) {
+    const made = toolCall(parts)
+    const parsed = parseElement(made.text)
+    // The space around a value is no part of it where it is looked for.
+    const argumentsText = made.text.slice(made.argumentsStart, made.argumentsEnd)
+    assert.is(argumentsText, parts.arguments)
+    const places = { argumentsStart: parsed.argumentsStart, argumentsEnd: parsed.argumentsEnd }
+    assert.is(argumentsText.trim(), made.text.slice(places.argumentsStart, places.argumentsEnd))
+    assert.equal({ ...made, ...places }, { ...parsed })
+    assert.is(made.meta === undefined, parts.meta === undefined)
+    assert.equal(made.meta, parsed.meta)
+  }
+})
+
+test('arguments that are nested too deep, and such an answer of the client, are none', () => {
+  const deep = `${'['.repeat(1001)}${']'.repeat(1001)}`
+  const [usual] = calls as [ToolCallParts]
+  assert.throws(() => toolCall({ ...usual, arguments: `{"a":${deep}}` }), /nested deeper/)
+  assert.throws(() => toolCall({ ...usual, more: { inputResponses: `{"a":${deep}}` } }), /nested deeper/)
+  assert.throws(() => toolCall({ ...usual, arguments: '{' }), SyntaxError)
+})
+
+test.run()
