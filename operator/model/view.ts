@@ -55,6 +55,8 @@ export interface WorkloadObservation {
   readonly message?: string
   /** Tools of one name in several backends that somebody has to tell apart, as the gateway's pods say; sorted. */
   readonly clashes?: readonly string[]
+  /** Why audit logs are not written, as the pods say; sorted. */
+  readonly auditLog?: readonly string[]
   /** Why ready pods can't be asked for their status; absent while they can. */
   readonly unanswered?: string
   /** What Gateways say of its HTTPRoute; absent while there is none. */

@@ -1,6 +1,9 @@
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { type GatewayUnderTest, startGateway } from '../support/gateway/gateway.ts'
+import { type GatewayUnderTest, startGateway, type TestConfig } from '../support/gateway/gateway.ts'
+import { postModern } from '../support/gateway/post.ts'
 import { type McpTestServer, startMcpServer } from '../support/servers/dual-server.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 import { group, manifest, yaml } from './support/manifests.ts'
@@ -17,14 +20,17 @@ let plane: ControlPlane
 let operator: OperatorProcess
 let backends: McpTestServer[]
 let gateway: GatewayUnderTest
-let pod: PodAddress
+let pods: PodAddress[]
 
-const clash = () =>
-  JSON.parse(plane.kubectl(['get', 'vmcp', 'all', '-o', 'json'])).status?.conditions?.find(
-    ({ type }: { type: string }) => type === 'AggregationConflict',
+const condition = (kind: string, name: string, wanted: string) =>
+  JSON.parse(plane.kubectl(['get', kind, name, '-o', 'json'])).status?.conditions?.find(
+    ({ type }: { type: string }) => type === wanted,
   )
+const clash = () => condition('vmcp', 'all', 'AggregationConflict')
+const auditLog = (kind: string, name: string) => () => condition(kind, name, 'AuditLogUnavailable')
 
-const config = (conflictResolution: 'manual' | 'prefix') => ({
+const config = (conflictResolution: 'manual' | 'prefix', more: Partial<TestConfig> = {}): TestConfig => ({
+  ...more,
   backends: backends.map(({ url }, index) => ({ name: ['one', 'two'][index] as string, url })),
   aggregation: { conflictResolution },
 })
@@ -37,18 +43,22 @@ test.before(async () => {
   const objects = [
     group(),
     manifest('VirtualMCPServer', 'all', { groupRef: { name: 'tools' }, incomingAuth: { type: 'anonymous' } }),
+    manifest('MCPRemoteProxy', 'one', { remoteUrl: 'https://mcp.example/mcp', audit: { enabled: true } }),
   ]
   plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects) })
   // As in a cluster: pods are asked at their own addresses.
   process.env['KUBERNETES_SERVICE_HOST'] = '127.0.0.1'
   operator = await startOperator(operatorKubeconfig(plane))
   await operator.ready()
-  pod = await givePodAddress(plane, 'all', 84, () => gateway.adminUrl)
+  pods = [
+    await givePodAddress(plane, 'all', 84, () => gateway.adminUrl),
+    await givePodAddress(plane, 'one', 85, () => gateway.adminUrl),
+  ]
 })
 
 test.after(async () => {
   await operator?.stop()
-  pod?.close()
+  for (const pod of pods ?? []) pod.close()
   await plane?.stop()
   await gateway?.close()
   await Promise.all((backends ?? []).map((backend) => backend.close()))
@@ -60,6 +70,20 @@ test('names that clash in a running gateway are a condition, as long as they do'
   assert.match(message, 'is a tool of one and two')
   await gateway.configure(config('prefix'))
   await eventually(() => clash() === undefined, 'its end', 60_000)
+})
+
+test('an audit log that pods can’t write is a condition of each kind, which says why, as long as they can’t', async () => {
+  const logFile = join(gateway.directory, 'none', 'audit.jsonl')
+  await gateway.configure(config('prefix', { audit: { enabled: true, logFile } }))
+  await postModern(gateway.url, 'tools/list')
+  for (const seen of [auditLog('vmcp', 'all'), auditLog('mcpremoteproxy', 'one')]) {
+    const { status, reason, message } = await eventually(seen, 'the condition', 60_000)
+    assert.equal([status, reason], ['True', 'AuditLogNotWritten'])
+    assert.match(message, /audit\.jsonl can’t be written: ENOENT/)
+  }
+  await mkdir(join(gateway.directory, 'none'))
+  await eventually(() => auditLog('vmcp', 'all')() === undefined, 'its end', 60_000)
+  await eventually(() => auditLog('mcpremoteproxy', 'one')() === undefined, 'its end', 60_000)
 })
 
 test.run()

@@ -82,14 +82,16 @@ function readiness(plan: WorkloadPlan, problems: readonly Problem[], seen: Workl
   return { status: 'False', reason: first.reason, message: joined(problems) + kept, phase: 'Failed' }
 }
 
-/** One event for `Ready`, and one for each other condition of the kind's own that says what isn't served. */
+/**
+ * One event for `Ready`, one for each other condition of the kind's own that says what isn't served, and one for each
+ * that tells of what pods do without.
+ */
 function eventsOf(ready: Readiness, conditions: Conditions): readonly PlannedEvent[] {
   if (ready.status === 'Unknown' || ready.phase === 'Terminating') return []
   const { reason, message } = ready
   const parts = ['BackendsReady', 'CompositeToolsReady', 'SourcesSynced', 'RouteAccepted'].map((type) =>
     conditions.get(type),
   )
-  const unasked = conditions.get('PodStatusUnknown')
   // Pods that are on their way are no reason to warn anybody.
   const isOrdinary = ready.status === 'True' || ready.phase === 'Pending'
   return [
@@ -97,7 +99,10 @@ function eventsOf(ready: Readiness, conditions: Conditions): readonly PlannedEve
     ...parts.flatMap((part) =>
       part?.status === 'False' ? [{ type: 'Warning' as const, reason: part.reason, message: part.message }] : [],
     ),
-    ...(unasked ? [{ type: 'Warning' as const, reason: unasked.reason, message: unasked.message }] : []),
+    ...['PodStatusUnknown', 'AuditLogUnavailable'].flatMap((type) => {
+      const seen = conditions.get(type)
+      return seen ? [{ type: 'Warning' as const, reason: seen.reason, message: seen.message }] : []
+    }),
   ]
 }
 
@@ -168,6 +173,13 @@ export function planWorkload(plan: WorkloadPlan): ExplainedPlan {
       'True',
       'PodsNotAsked',
       `pods don’t tell their status, so that nobody knows which configuration is in force: ${seen.unanswered}`,
+    )
+  if (seen?.auditLog !== undefined)
+    conditions.set(
+      'AuditLogUnavailable',
+      'True',
+      'AuditLogNotWritten',
+      `calls are served, but what is told of them may be lost: ${seen.auditLog.join('; ')}`,
     )
   reportRoute(object, seen, conditions)
   const ready = readiness(plan, problems.all(), seen)

@@ -11,7 +11,14 @@ import { PodAnswers } from './pod-answers.ts'
 import { PodCache } from './pod-cache.ts'
 import type { ReadPodStatus } from './read-pod-status.ts'
 import { StatusObserver } from './status-observer.ts'
-import { clashesReader, sourcesReader } from './status-readers.ts'
+import {
+  onlyOf,
+  type ProblemsByWorkload,
+  problemsReader,
+  sourcesReader,
+  together,
+  writesAuditLog,
+} from './status-readers.ts'
 import { WorkloadObserver } from './workload-observer.ts'
 
 interface ObserversOptions {
@@ -42,14 +49,15 @@ export class Observers {
   constructor({ api, world, group, readStatus, leading, log, onChild, onChange }: ObserversOptions) {
     const children = new ChildCache(onChild)
     const pods = new PodCache((kind, namespace, name) => this.#podsChanged(kind, namespace, name))
-    const clashes = new Map<string, readonly string[]>()
+    const problems: ProblemsByWorkload = new Map()
     const answers = new PodAnswers({
       readStatus,
       onChange: ({ kind, namespace, name }) => workloads.observe(kind, namespace, name),
       log,
     })
     const readCounted: ReadPodStatus = (pod) => answers.read(pod)
-    const workloads = new WorkloadObserver({ world, clashes, answers, children, pods, onChange })
+    const workloads = new WorkloadObserver({ world, problems, answers, children, pods, onChange })
+    const problemsOf = (kind: string) => problemsReader(kind, problems, (...workload) => workloads.observe(...workload))
     this.#answers = answers
     this.#workloads = workloads
     this.#statuses = new StatusObserver({
@@ -58,10 +66,10 @@ export class Observers {
       readStatus: readCounted,
       leading,
       readers: {
-        MCPRegistry: sourcesReader(world, onChange),
-        VirtualMCPServer: clashesReader(clashes, (namespace, name) =>
-          workloads.observe('VirtualMCPServer', namespace, name),
-        ),
+        MCPRegistry: together(sourcesReader(world, onChange), problemsOf('MCPRegistry')),
+        VirtualMCPServer: problemsOf('VirtualMCPServer'),
+        MCPServer: onlyOf(problemsOf('MCPServer'), writesAuditLog),
+        MCPRemoteProxy: onlyOf(problemsOf('MCPRemoteProxy'), writesAuditLog),
       },
     })
     this.delivery = new ConfigDelivery({

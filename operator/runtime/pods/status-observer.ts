@@ -1,5 +1,5 @@
 import type { ReportedStatus } from '../../../dataplane/config/status.ts'
-import type { World } from '../../model/index.ts'
+import type { KubernetesObject, World } from '../../model/index.ts'
 import { keyOf, partsOf } from '../queue/keys.ts'
 import { KeyedQueue } from '../queue/queue.ts'
 import type { PodCache } from './pod-cache.ts'
@@ -15,8 +15,10 @@ const AT_A_TIME = 8
 export interface StatusReader {
   /** Takes the statuses that the pods of a workload report; undefined where they say nothing of what it reads. */
   take(namespace: string, name: string, answers: readonly ReportedStatus[]): 'complete' | 'incomplete' | undefined
-  /** The workload is gone, or another one has its name. */
+  /** The workload is gone or not read any more, or another one has its name. */
   forget(namespace: string, name: string): void
+  /** Whether anything is to be read of this workload; absent: of each. */
+  isRead?(object: KubernetesObject): boolean
 }
 
 interface ObserverOptions {
@@ -71,7 +73,8 @@ export class StatusObserver {
     const { world, pods, readStatus, leading, readers } = this.#options
     const { kind, namespace, name } = partsOf(key)
     const reader = readers[kind] as StatusReader
-    const uid = world.objects.get(kind, namespace, name)?.metadata.uid
+    const object = world.objects.get(kind, namespace, name)
+    const uid = object && reader.isRead?.(object) !== false ? object.metadata.uid : undefined
     // What is known is of this object, not of one that had its name before.
     if (uid === undefined || this.#seen.get(key) !== uid) {
       this.#seen.delete(key)

@@ -1,4 +1,5 @@
 import type { World } from '../../model/index.ts'
+import type { ReportedProblems } from '../../model/reported-problems.ts'
 import type { ChildCache } from '../children/child-cache.ts'
 import { keyOf } from '../queue/keys.ts'
 import { type Dependency, onWorkload } from '../watch/dependencies.ts'
@@ -11,8 +12,7 @@ interface ObserverOptions {
   readonly world: World
   readonly children: ChildCache
   readonly pods: PodCache
-  /** Names of tools that clash in VirtualMCPServers, by `namespace/name`, as their pods say. */
-  readonly clashes: ReadonlyMap<string, readonly string[]>
+  readonly problems: ReadonlyMap<string, ReportedProblems>
   /** Knows whose pods can't be asked. */
   readonly answers: PodAnswers
   readonly onChange: (dependency: Dependency) => void
@@ -28,7 +28,7 @@ export class WorkloadObserver {
 
   /** Observes one workload; `onChange` is called when it says something else than before. */
   observe(kind: string, namespace: string, name: string): void {
-    const { world, children, pods, clashes, answers, onChange } = this.#options
+    const { world, children, pods, problems, answers, onChange } = this.#options
     const key = keyOf(kind, namespace, name)
     const before = world.observations.get(key)
     const uid = world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
@@ -39,11 +39,10 @@ export class WorkloadObserver {
       if (world.observations.delete(key)) onChange(onWorkload(kind, namespace, name))
       return
     }
-    const clashing = kind === 'VirtualMCPServer' ? clashes.get(`${namespace}/${name}`) : undefined
     const unanswered = answers.unreachableReason({ kind, namespace, name })
     const seen = {
       ...observeWorkload(live, pods.of(kind, namespace, name)),
-      ...(clashing ? { clashes: clashing } : {}),
+      ...problems.get(key),
       ...(unanswered === undefined ? {} : { unanswered }),
       ...(route ? { route: observeRoute(route) } : {}),
     }

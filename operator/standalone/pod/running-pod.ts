@@ -99,8 +99,7 @@ export class RunningPod {
     const states = [this.#server?.state, this.#plane?.state]
     const failed = this.#blocked ?? this.#obstacle ?? states.find((state) => state?.phase === 'failed')
     const why = failed && 'reason' in failed ? { reason: failed.reason, message: failed.message } : {}
-    const { clashes = [] } = this.#gateway ?? {}
-    return { replicas: 1, readyReplicas: isReady ? 1 : 0, ...why, ...(clashes.length > 0 ? { clashes } : {}) }
+    return { replicas: 1, readyReplicas: isReady ? 1 : 0, ...why, ...this.#gateway?.problems }
   }
 
   /** Says why the pod can't be had; what runs goes on. */

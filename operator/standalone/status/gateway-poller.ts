@@ -1,5 +1,5 @@
 import type { ReportedBackend } from '../../../dataplane/config/status.ts'
-import { clashesIn } from '../../model/clashes.ts'
+import { problemsIn, type ReportedProblems } from '../../model/reported-problems.ts'
 import { fetchStatus } from './fetch-status.ts'
 import { backendsIn, hasTriedAll } from './reported-backends.ts'
 
@@ -24,12 +24,12 @@ interface GatewayReport {
   readonly at: number
   readonly config: unknown
   readonly backends: readonly ReportedBackend[]
-  readonly clashes: readonly string[]
+  readonly problems: ReportedProblems
 }
 
 /**
- * Polls a gateway for the state of its backends: which names of tools clash, for backends may change
- * them at any time, and whether it has tried every server that is up, for all start at once and in no order.
+ * Polls a gateway for its problems, such as names of tools that clash, for backends may change them at any time, and for
+ * whether it has tried every server that is up, for all start at once and in no order.
  */
 export class GatewayPoller {
   readonly #adminUrl: string
@@ -47,8 +47,8 @@ export class GatewayPoller {
     this.#schedule()
   }
 
-  get clashes(): readonly string[] {
-    return this.#last?.clashes ?? []
+  get problems(): ReportedProblems {
+    return this.#last?.problems ?? {}
   }
 
   /** Whether it has tried every server that is up, as far as is known. */
@@ -90,7 +90,7 @@ export class GatewayPoller {
   }
 
   #accept(report: GatewayReport): void {
-    const state = () => [this.hasTriedAll, ...this.clashes].join()
+    const state = () => JSON.stringify([this.hasTriedAll, this.problems])
     const before = state()
     this.#last = report
     if (state() !== before) this.#onChange()
@@ -101,5 +101,5 @@ async function pollGateway(adminUrl: string): Promise<GatewayReport | undefined>
   const at = Date.now()
   const status = await fetchStatus(adminUrl)
   const backends = status && backendsIn(status)
-  return backends && { at, config: status.config, backends, clashes: clashesIn(status) }
+  return backends && { at, config: status.config, backends, problems: problemsIn([status]) }
 }

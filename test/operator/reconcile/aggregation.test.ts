@@ -2,7 +2,6 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
-import { clashesIn } from '../../../operator/model/clashes.ts'
 import { condition, configText, plansOfText } from '../../support/operator/plans.ts'
 
 const planOf = (config: string) =>
@@ -77,22 +76,6 @@ observation: {kind: VirtualMCPServer, replicas: 1, readyReplicas: 1, clashes: [x
 `).get('VirtualMCPServer/gateway')
   assert.match(condition(plan, 'AggregationConflict') ?? '', 'True AggregationConflict: x is a tool of a and b; ')
   assert.is(condition(plan, 'Ready'), 'True PodsReady: 1 of 1 pods are ready')
-})
-
-test('only what a gateway says of clashes is taken from its answer', () => {
-  const status = {
-    problems: [{ severity: 'warning', code: 'AggregationConflict', message: 'x is a tool of a and b' }, 7],
-  }
-  assert.equal(clashesIn(status), ['x is a tool of a and b'])
-  for (const strange of [
-    undefined,
-    null,
-    7,
-    {},
-    { problems: {} },
-    { problems: [null, { code: 'AggregationConflict' }] },
-  ])
-    assert.equal(clashesIn(strange), [])
 })
 
 test('other strategies resolve it themselves', () => {

@@ -1,0 +1,98 @@
+/** What pods warn of in their `/status`, from their answer to the condition of their workload. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { ReportedStatus } from '../../../../dataplane/config/status.ts'
+import type { KubernetesObject } from '../../../../operator/model/index.ts'
+import { problemsIn } from '../../../../operator/model/reported-problems.ts'
+import {
+  onlyOf,
+  type ProblemsByWorkload,
+  problemsReader,
+  writesAuditLog,
+} from '../../../../operator/runtime/pods/status-readers.ts'
+import { condition, plansOfText } from '../../../support/operator/plans.ts'
+
+const problem = (code: string, message: string) => ({ severity: 'warning', code, message })
+const full = problem('AuditLogUnavailable', '/var/log/audit.jsonl can’t be written: ENOSPC')
+
+test('only problems that are known are taken from answers, and no more of them than a status can hold', () => {
+  const clash = problem('AggregationConflict', 'x is a tool of a and b')
+  const status = { problems: [clash, 7, full, problem('Other', 'x'), null] }
+  assert.equal(problemsIn([status, status]), { clashes: [clash.message], auditLog: [full.message] })
+  for (const strange of [undefined, null, 7, {}, { problems: {} }, { problems: [null, { code: full.code }] }])
+    assert.equal(problemsIn([strange]), {})
+  const many = Array.from({ length: 1_000 }, (_, index) => problem(full.code, `${index} ${'x'.repeat(100_000)}`))
+  const { auditLog = [], clashes } = problemsIn([{ problems: many }, { problems: [full] }])
+  assert.equal([clashes, auditLog.length, Math.max(...auditLog.map(({ length }) => length))], [undefined, 16, 300])
+})
+
+test('a change is told of once: when it begins, when it ends, and when the workload is asked no more', () => {
+  const known: ProblemsByWorkload = new Map()
+  const told: string[] = []
+  const reader = problemsReader('MCPServer', known, (kind, namespace, name) =>
+    told.push(`${kind} ${namespace}/${name}`),
+  )
+  const take = (...answers: readonly ReportedStatus[]) => reader.take('default', 'it', answers)
+  assert.is(take(), undefined)
+  assert.is(take({ problems: [] }), 'complete')
+  assert.equal(told, [])
+  for (let index = 0; index < 3; index++) take({ problems: [full] }, {})
+  assert.equal(told, ['MCPServer default/it'])
+  assert.equal([...known], [['MCPServer/default/it', { auditLog: [full.message] }]])
+  // Nobody answers: what was known holds.
+  take()
+  assert.is(known.size, 1)
+  take({ problems: [] }, {})
+  assert.equal([known.size, told.length], [0, 2])
+  take({ problems: [full] })
+  reader.forget('default', 'it')
+  reader.forget('default', 'it')
+  assert.equal([known.size, told.length], [0, 4])
+})
+
+test('of proxies those alone are asked that write an audit log', () => {
+  const { isRead } = onlyOf(
+    problemsReader('MCPServer', new Map(), () => undefined),
+    writesAuditLog,
+  )
+  const read = (spec: object) => isRead?.({ spec } as unknown as KubernetesObject)
+  assert.equal([{}, { audit: {} }, { audit: { enabled: false } }, { audit: { enabled: true } }].map(read), [
+    false,
+    false,
+    false,
+    true,
+  ])
+})
+
+for (const [kind, spec] of Object.entries({
+  MCPServer: '{image: x, transport: streamable-http}',
+  MCPRemoteProxy: '{remoteUrl: "https://mcp.example/mcp"}',
+  VirtualMCPServer: '{groupRef: {name: tools}, incomingAuth: {type: anonymous}}',
+  MCPRegistry: '{configYAML: "sources: []\\nregistries: []\\nauth: {mode: anonymous}"}',
+}))
+  test(`an audit log of a ${kind} that can't be written is a condition and an event, and the workload is ready`, () => {
+    const planOf = (auditLog: string) =>
+      plansOfText(`
+kind: MCPGroup
+metadata: {name: tools}
+---
+kind: ${kind}
+metadata: {name: it}
+spec: ${spec}
+---
+kind: Observation
+metadata: {name: it}
+observation: {kind: ${kind}, replicas: 1, readyReplicas: 1${auditLog}}
+`).get(`${kind}/it`)
+    const plan = planOf(`, auditLog: ["${full.message}", "it is slow"]`)
+    const text = `calls are served, but what is told of them may be lost: ${full.message}; it is slow`
+    assert.is(condition(plan, 'AuditLogUnavailable'), `True AuditLogNotWritten: ${text}`)
+    assert.is(condition(plan, 'Ready'), 'True PodsReady: 1 of 1 pods are ready')
+    assert.equal(
+      plan?.events.filter(({ reason }) => reason === 'AuditLogNotWritten'),
+      [{ type: 'Warning', reason: 'AuditLogNotWritten', message: text }],
+    )
+    assert.is(condition(planOf(''), 'AuditLogUnavailable'), undefined)
+  })
+
+test.run()
