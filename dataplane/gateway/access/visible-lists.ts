@@ -26,6 +26,12 @@ const ENTRY_BYTES = 300
 /** Decisions are made for so long before other requests have their turn. */
 const TURN_MS = 5
 
+/** How many items a list has, and how many of them the caller may see. */
+export interface ListCounts {
+  readonly items: number
+  readonly allowed: number
+}
+
 /** All of a list is visible: it is answered as it is. */
 const EVERYTHING = Symbol('everything')
 
@@ -36,6 +42,8 @@ export class VisibleLists {
   readonly #making = new Map<string, Promise<Buffer | typeof EVERYTHING>>()
   /** Lists that are in force have a number each: the buffers themselves are not to be kept. */
   readonly #numbers = new WeakMap<Buffer, number>()
+  /** Of lists as they are answered. */
+  readonly #counts = new WeakMap<Buffer, ListCounts>()
   #last = 0
 
   constructor(policies: Policies) {
@@ -54,8 +62,9 @@ export class VisibleLists {
 
   #make(key: string, base: Buffer, shown: () => Promise<ReadonlySet<string>>, kind: ListKind) {
     const making = shown()
-      .then((texts) => filtered(base, listForms[kind].member, texts))
-      .then((list) => {
+      .then((texts) => {
+        const { list, counts } = filtered(base, listForms[kind].member, texts)
+        this.#counts.set(list === EVERYTHING ? base : list, counts)
         const size = ENTRY_BYTES + (list === EVERYTHING ? 0 : keptBytes(list))
         if (size < MOST_BYTES) this.#made.set(key, list, { size })
         return list
@@ -63,6 +72,11 @@ export class VisibleLists {
       .finally(() => this.#making.delete(key))
     this.#making.set(key, making)
     return making
+  }
+
+  /** Of a list that `get` gave. */
+  countsOf(list: Buffer): ListCounts | undefined {
+    return this.#counts.get(list)
   }
 
   /** Names of the backends of which the caller may see anything. */
@@ -114,11 +128,16 @@ export function baseOf(
 }
 
 /** The list without the items whose texts are not `shown`. */
-function filtered(base: Buffer, member: string, shown: ReadonlySet<string>): Buffer | typeof EVERYTHING {
+function filtered(
+  base: Buffer,
+  member: string,
+  shown: ReadonlySet<string>,
+): { readonly list: Buffer | typeof EVERYTHING; readonly counts: ListCounts } {
   const texts = textsIn(base, member)
   const left = texts.filter((text) => shown.has(text))
-  if (left.length === texts.length) return EVERYTHING
+  const counts = { items: texts.length, allowed: left.length }
+  if (left.length === texts.length) return { list: EVERYTHING, counts }
   const opening = `"${member}":[`
   const head = base.subarray(0, base.indexOf(opening) + opening.length)
-  return Buffer.concat([head, Buffer.from(`${left.join(',')}]}`)])
+  return { list: Buffer.concat([head, Buffer.from(`${left.join(',')}]}`)]), counts }
 }

@@ -1,6 +1,6 @@
 import { type ErrorCode, PublicError } from '../../../server/errors.ts'
 import type { Judge } from '../../access/judge.ts'
-import { baseOf } from '../../access/visible-lists.ts'
+import { baseOf, type ListForm } from '../../access/visible-lists.ts'
 import type { Route } from '../../aggregation/catalog.ts'
 import { instructionsOf } from '../../aggregation/prompt-resource-catalog.ts'
 import { unreachable } from '../../backends/backend/unreachable.ts'
@@ -30,7 +30,7 @@ export function answerVisible(request: EndpointRequest, kind: ListKind, withApps
 
 function answerJudged(request: EndpointRequest, judge: Judge, kind: ListKind, withApps: boolean): void {
   const form = { era: request.era, withApps }
-  const list = judge.lists.get(judge.principalOf(request.caller), kind, request.view, form)
+  const list = judgedList(request, judge, kind, form)
   if (list instanceof Promise) request.run(() => list.then((made) => request.resultBytes(made)))
   else request.resultBytes(list)
 }
@@ -59,7 +59,7 @@ export async function visibleList(request: EndpointRequest): Promise<Buffer> {
     return baseOf('tools', view, form)
   }
   if (view.missing.length > 0) await checkMissing(request, judge)
-  return judge.lists.get(judge.principalOf(request.caller), 'tools', view, form)
+  return judgedList(request, judge, 'tools', form)
 }
 
 /** How all of this is to be used: what the backends say of which the caller sees anything. */
@@ -134,6 +134,22 @@ function authorize({ setup: { judge }, observation }: EndpointRequest, decide: (
   const isAllowed = decide(judge)
   observation.step('authorize', from, performance.now(), { 'portico.result': isAllowed ? 'allowed' : 'denied' })
   return isAllowed
+}
+
+/** A list as policies show it to the caller; how much of it is a step of the request's span, where that has one. */
+function judgedList(request: EndpointRequest, judge: Judge, kind: ListKind, form: ListForm): Buffer | Promise<Buffer> {
+  const { observation } = request
+  const list = () => judge.lists.get(judge.principalOf(request.caller), kind, request.view, form)
+  if (observation?.isSampled !== true) return list()
+  const from = performance.now()
+  const told = (made: Buffer): Buffer => {
+    const { items, allowed } = judge.lists.countsOf(made) ?? {}
+    const details = { 'portico.list.items': items, 'portico.list.allowed': allowed }
+    observation.step('authorize', from, performance.now(), details)
+    return made
+  }
+  const made = list()
+  return made instanceof Promise ? made.then(told) : told(made)
 }
 
 /** The error for what is not there. */

@@ -1,0 +1,95 @@
+/** What a receiver of OTLP sees of lists that policies filter: how much of each a caller sees, and no names. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { eventually } from '../../support/eventually.ts'
+import { type Claims, GuardedGateway } from '../../support/gateway/guarded.ts'
+import { postModern } from '../../support/gateway/post.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
+import { spanTree } from '../../support/network/span-tree.ts'
+import { type ReferenceServer, startReference } from '../../support/servers/reference.ts'
+
+const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+const policies = [
+  'permit(principal == Client::"all", action, resource);',
+  'permit(principal == Client::"some", action == Action::"read_resource", resource) when { resource.uri like "test://static-*" };',
+  'permit(principal == Client::"some", action == Action::"get_prompt", resource == Prompt::"ref_test_simple_prompt");',
+]
+/** Methods, with the member of their results that has the items. */
+const LISTS = { tools: 'tools', prompts: 'prompts', resources: 'resources', 'resources/templates': 'resourceTemplates' }
+
+let receiver: OtlpReceiver
+let reference: ReferenceServer
+let guarded: GuardedGateway
+
+const telemetry = () => ({
+  openTelemetry: {
+    enabled: true,
+    endpoint: receiver.url,
+    insecure: true,
+    tracing: { enabled: true, samplingRate: '0.0' },
+  },
+})
+
+test.before(async () => {
+  receiver = await startOtlpReceiver()
+  reference = await startReference()
+  const backends = [{ name: 'ref', url: reference.url }]
+  guarded = await GuardedGateway.start(backends, { policies }, { telemetry: telemetry() })
+  await eventually('its tools are there', async () => ((await guarded.gateway.status()).backends[0]?.tools ?? 0) > 0)
+})
+test.after(async () => {
+  await guarded.close()
+  await reference.close()
+  await receiver.close()
+})
+test.before.each(() => {
+  receiver.spans.length = 0
+})
+
+/** Asks for a list, and gives how many items came. */
+async function listed(sub: string, list: keyof typeof LISTS, headers: Record<string, string> = {}): Promise<number> {
+  const claims: Claims = { sub }
+  const { json } = await postModern(guarded.url, `${list}/list`, {}, { ...(await guarded.bearer(claims)), ...headers })
+  return json.result[LISTS[list]].length
+}
+
+const COUNTS = ['portico.list.items', 'portico.list.allowed', 'portico.result']
+const spansOf = (list: string, items: number, allowed: number) => [
+  `server ${list}/list`,
+  '  internal authenticate',
+  `  internal authorize portico.list.items=${items} portico.list.allowed=${allowed}`,
+]
+
+for (const [list, shown] of [
+  ['tools', 0],
+  ['prompts', 1],
+  ['resources', 2],
+  ['resources/templates', 0],
+] as const)
+  test(`${list}/list: one span says how many of how many are allowed, also when the list was made before`, async () => {
+    const items = await listed('all', list)
+    assert.ok(items > shown)
+    for (const [sub, allowed] of [
+      ['all', items],
+      ['some', shown],
+      ['some', shown],
+      ['none', 0],
+    ] as const) {
+      receiver.spans.length = 0
+      assert.is(await listed(sub, list, { traceparent: SAMPLED }), allowed, sub)
+      await receiver.received(3)
+      assert.equal(spanTree(receiver.spans, COUNTS), spansOf(list, items, allowed), sub)
+      assert.not.match(JSON.stringify(receiver.spans), /ref_|test:/)
+    }
+  })
+
+test('what is not sampled, or not filtered, has no such span', async () => {
+  await listed('some', 'prompts')
+  await listed('some', 'prompts', { traceparent: SAMPLED.replace(/1$/, '0') })
+  await guarded.enforce(undefined)
+  await listed('some', 'prompts', { traceparent: SAMPLED })
+  await receiver.received(2)
+  assert.equal(spanTree(receiver.spans, COUNTS), ['server prompts/list', '  internal authenticate'])
+})
+
+test.run()
