@@ -54,7 +54,7 @@ async function register(clientId: string): Promise<void> {
 async function logIn(clientId: string): Promise<string> {
   const [grantId, accountId, now] = [random(32), randomUUID(), Math.floor(Date.now() / 1000)]
   const scope = 'tools:call tools:read'
-  await grants.describe(grantId, { name: 'Some Person', email: `${random(6)}@example.com` })
+  await grants.describe(grantId, { user: { name: 'Some Person', email: `${random(6)}@example.com` } })
   const openid = { scope }
   await grants.keep(grantId, { iat: now, accountId, clientId, kind: 'Grant', openid, resources: { [RESOURCE]: scope } })
   const payload = {

@@ -12,11 +12,12 @@ export interface AccountSession {
   /** What the browser holds for it, in a cookie. */
   readonly secret: string
   readonly user: LoggedInUser
+  /** Trace context of the request that the sign-in began with, where that is traced. */
+  readonly trace?: string | undefined
 }
 
 /** What is kept of a session, under the digest of its secret. */
-interface Kept {
-  readonly user: LoggedInUser
+interface Kept extends Pick<AccountSession, 'user' | 'trace'> {
   /** Digest of the secret of the browser that signed in. */
   readonly browser: string
 }
@@ -24,7 +25,7 @@ interface Kept {
 /** The sign-ins of people who look at what is linked to them. They are good for that, and for no client. */
 export interface AccountSessions {
   /** Begins one, with a secret that nobody has had before. */
-  begin(user: LoggedInUser, browser: Browser): Promise<AccountSession>
+  begin(user: LoggedInUser, browser: Browser, trace?: string): Promise<AccountSession>
   /** The one with this secret; undefined where it has ended, or is another browser's. */
   find(secret: string, browser: Browser): Promise<AccountSession | undefined>
   end(secret: string): Promise<void>
@@ -39,17 +40,17 @@ const PROOF = 'account-proof'
 export function createAccountSessions(store: RecordStore, keyed: () => KeyedHash): AccountSessions {
   const textOf = ({ secret }: AccountSession, what: readonly string[]) => JSON.stringify([secret, ...what])
   return {
-    async begin(user, { id }) {
+    async begin(user, { id }, trace) {
       const secret = randomBytes(32).toString('base64url')
-      const kept: Kept = { user, browser: keyed().of('browser', id) }
+      const kept: Kept = { user, browser: keyed().of('browser', id), trace }
       await store.set('account', keyed().of('account', secret), JSON.stringify(kept), SESSION_S)
-      return { secret, user }
+      return { secret, user, trace }
     },
     async find(secret, { id }) {
       if (!SECRET.test(secret)) return undefined
       const kept = await firstRecord<Kept>(keyed().all('account', secret), (name) => store.get('account', name))
       return kept !== undefined && keyed().matches('browser', id, kept.browser)
-        ? { secret, user: kept.user }
+        ? { secret, user: kept.user, trace: kept.trace }
         : undefined
     },
     async end(secret) {

@@ -10,6 +10,7 @@ import { browserOf } from './browser.ts'
 import { proceed } from './callback.ts'
 import { singleParameters } from './form.ts'
 import type { Front, FrontContext } from './front.ts'
+import { traceOf } from './login-trace.ts'
 import { OAuthError } from './oauth-error.ts'
 import { problemPage } from './problem-page.ts'
 import { redirect } from './redirect.ts'
@@ -93,7 +94,8 @@ async function begin(
   { uid, request }: Pick<PendingAuthorization, 'uid' | 'request'>,
   client: ClientRecord,
 ): Promise<Response> {
-  const { observation } = c.var
+  const trace = traceOf(c)
+  c.set('loginTrace', trace)
   const { params = {} } = (await front.provider().interaction(uid)) ?? {}
   const step = await front.login.begin(
     {
@@ -105,7 +107,7 @@ async function begin(
       scope: String(params['scope']),
       resource: String(params['resource']),
       ...conditionsIn(params),
-      ...(observation?.isSampled && observation.trace && { trace: observation.trace.traceparent }),
+      ...(trace !== undefined && { trace }),
     },
     browserOf(front, c),
   )

@@ -23,6 +23,7 @@ export async function callback(front: Front, c: FrontContext): Promise<Response>
 export const found = (c: FrontContext) => (waypoint: Waypoint) => {
   c.var.record?.found(waypoint)
   c.var.observation?.link(waypoint.trace)
+  c.set('loginTrace', waypoint.trace)
 }
 
 /** Does what comes next in a login. */
@@ -100,7 +101,7 @@ async function grant(front: Front, c: FrontContext, step: Done): Promise<Respons
       await front.tokens.removeLogin(login)
       return problemPage(front, c, 'login')
     }
-    await front.grants.describe(login, claims)
+    await front.grants.describe(login, { user: claims, trace: c.var.loginTrace })
     await front.provider().grant({
       login,
       subject,

@@ -75,6 +75,8 @@ export interface FrontEnv {
     record: RequestRecord | undefined
     /** What is measured of this request. */
     observation: Observation | undefined
+    /** Trace context of the request that began the login which this one goes on with, where that is traced. */
+    loginTrace: string | undefined
     /** What a client asks for tokens by, once that is known to be something that there is. */
     grantType: string | undefined
     /** The code that a client is told by way of its user's browser. */

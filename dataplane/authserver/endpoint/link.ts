@@ -4,6 +4,7 @@ import { browserOf, knownBrowser } from './browser.ts'
 import { proceed } from './callback.ts'
 import { readForm } from './form.ts'
 import type { Front, FrontContext } from './front.ts'
+import { linkToLogin, traceOf } from './login-trace.ts'
 import { problemPage } from './problem-page.ts'
 import { privately } from './redirect.ts'
 
@@ -16,6 +17,7 @@ export async function linkPage(front: Front, c: FrontContext): Promise<Response>
   if (ticket === undefined || others.length > 0) return problemPage(front, c, 'link')
   const wanted = await front.loginLinks.find(ticket)
   if (wanted === undefined) return problemPage(front, c, 'link')
+  await linkToLogin(front, c, wanted.login)
   const hostOf = (name: string) => front.settings.providers.find((one) => one.name === name)?.host ?? name
   const page = pageOf({
     gateway: front.title,
@@ -37,6 +39,6 @@ export async function link(front: Front, c: FrontContext): Promise<Response> {
   const [ticket, token] = [form?.get(fields.ticket), form?.get(fields.token)]
   if (ticket === undefined || token === undefined) return problemPage(front, c, 'link')
   if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
-  const step = await front.loginLinks.begin(ticket, token, knownBrowser(front, c))
+  const step = await front.loginLinks.begin(ticket, token, knownBrowser(front, c), traceOf(c))
   return step.kind === 'refused' ? problemPage(front, c, 'link') : proceed(front, c, step)
 }

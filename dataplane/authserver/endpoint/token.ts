@@ -6,6 +6,7 @@ import { redeemAssertion } from './exchange/assertion.ts'
 import { exchangeToken } from './exchange/token-exchange.ts'
 import { readForm, requireClient } from './form.ts'
 import type { Front, FrontContext } from './front.ts'
+import { linkByToken } from './login-trace.ts'
 import { jsonAnswer, OAuthError } from './oauth-error.ts'
 import { exchangeOnce } from './repeated-refresh.ts'
 
@@ -13,6 +14,12 @@ const GRANT_TYPES: ReadonlySet<string> = new Set(['authorization_code', 'refresh
 
 /** The token endpoint (RFC 6749 section 3.2). */
 export async function token(front: Front, c: FrontContext): Promise<Response> {
+  const response = await tokenAnswer(front, c)
+  await linkByToken(front, c, response)
+  return response
+}
+
+async function tokenAnswer(front: Front, c: FrontContext): Promise<Response> {
   const form = await readForm(c)
   const grantType = form.get('grant_type')
   if (grantType === undefined) throw new OAuthError('invalid_request', 'grant_type is missing.')

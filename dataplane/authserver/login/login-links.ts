@@ -126,8 +126,8 @@ export class LoginLinks {
     return this.#options.keyed().of('link-form', JSON.stringify([ticket, id]))
   }
 
-  /** Uses a link up, and sends the browser to the providers. */
-  async begin(ticket: string, formToken: string, browser: Browser | undefined): Promise<LoginStep> {
+  /** Uses a link up, and sends the browser to the providers. `trace`: trace context of the request, where that is traced. */
+  async begin(ticket: string, formToken: string, browser: Browser | undefined, trace?: string): Promise<LoginStep> {
     const { store, keyed, login, loginS } = this.#options
     if (browser === undefined || !keyed().matches('link-form', JSON.stringify([ticket, browser.id]), formToken))
       return { kind: 'refused' }
@@ -136,7 +136,7 @@ export class LoginLinks {
     const uid = secret()
     await store.set('linking', keyed().of('linking', uid), JSON.stringify(wanted), loginS)
     const course = { purpose: 'link', uid, providers: this.way(wanted.provider), subject: wanted.owner } as const
-    return login.pass(course, browser)
+    return login.pass({ ...course, ...(trace !== undefined && { trace }) }, browser)
   }
 
   /** Of several who use the same link one gets it. */

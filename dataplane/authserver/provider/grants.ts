@@ -14,6 +14,7 @@ interface GrantRecord {
   /** Absent until the library has kept it. */
   readonly payload?: Payload
   readonly user?: UserClaims
+  readonly trace?: string | undefined
 }
 
 /** A grant of a user, as it is listed. */
@@ -26,11 +27,16 @@ export interface ListedGrant {
 
 /** What users have granted to clients. A grant is one login: its id is what access tokens name the login by. */
 export interface Grants {
-  /** Says who has logged in, before the library keeps the grant. */
-  describe(id: string, user: UserClaims): Promise<void>
+  /**
+   * Says who has logged in, and the trace context of the request that the login began with, where that is traced; before
+   * the library keeps the grant.
+   */
+  describe(id: string, login: { readonly user: UserClaims; readonly trace?: string | undefined }): Promise<void>
   keep(id: string, payload: Payload): Promise<void>
   find(id: string): Promise<Payload | undefined>
   userOf(id: string): Promise<UserClaims>
+  /** Trace context of the request that its login began with; undefined where that is not traced. */
+  traceOf(id: string): Promise<string | undefined>
   /** Those of a user that were used last, at most `MOST_MEMBERS`. */
   ofUser(subject: string): Promise<readonly ListedGrant[]>
   /** It is used: it lives on for a whole lifespan. */
@@ -76,7 +82,7 @@ export function createGrants(options: GrantsOptions): Grants {
   }
 
   return {
-    describe: (id, user) => write(id, { user }),
+    describe: (id, login) => write(id, login),
     async keep(id, payload) {
       const record = { ...(await read(id)), payload }
       // Before the grant, so that there is none that its user can't see.
@@ -85,6 +91,7 @@ export function createGrants(options: GrantsOptions): Grants {
     },
     find: async (id) => (await read(id))?.payload,
     userOf: async (id) => (await read(id))?.user ?? {},
+    traceOf: async (id) => (await read(id))?.trace,
     async ofUser(subject) {
       const members = await store.members('user', subject)
       const found = await Promise.all(

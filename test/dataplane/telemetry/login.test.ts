@@ -1,9 +1,15 @@
 /** What a receiver of OTLP sees of a login: each leg of it, what the provider is asked, and what is counted. */
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { eventually } from '../../support/eventually.ts'
+import { injecting } from '../../support/gateway/login-gateway.ts'
+import { postModern } from '../../support/gateway/post.ts'
 import { type AuthServerUnderTest, refusal, startAuthServer, TestClient } from '../../support/identity/auth-server.ts'
+import { follow, linkIn } from '../../support/identity/linking.ts'
 import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
 import { spanTree } from '../../support/network/span-tree.ts'
+import { answer, OK_RESULT, type RawRequest, startRawServer } from '../../support/servers/raw-server.ts'
+import { SessionsPage } from '../authserver/sessions/pages.ts'
 
 const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 const UNSAMPLED = SAMPLED.replace(/1$/, '0')
@@ -12,17 +18,20 @@ let receiver: OtlpReceiver
 let server: AuthServerUnderTest
 let client: TestClient
 
-test.before(async () => {
-  receiver = await startOtlpReceiver()
-  const openTelemetry = {
+const telemetry = () => ({
+  openTelemetry: {
     enabled: true,
     endpoint: receiver.url,
     insecure: true,
     useLegacyAttributes: false,
     tracing: { enabled: true, samplingRate: '1.0' },
     metrics: { enabled: true },
-  }
-  server = await startAuthServer({ gateway: { telemetry: { openTelemetry } } })
+  },
+})
+
+test.before(async () => {
+  receiver = await startOtlpReceiver()
+  server = await startAuthServer({ gateway: { telemetry: telemetry() } })
   client = await TestClient.register(server.issuer)
   await receiver.received(1)
 })
@@ -54,7 +63,9 @@ test('each leg is a request of its own, which refers to the one that began the l
   ])
   const { spanId, links } = named('GET /oauth/authorize')
   assert.equal(links, [])
-  for (const name of ['POST /oauth/consent', 'GET /oauth/callback']) assert.equal(named(name).links, [spanId], name)
+  const legs = ['POST /oauth/consent', 'GET /oauth/callback']
+  const later = ['authorization_code', 'refresh_token'].map((grantType) => `POST /oauth/token ${grantType}`)
+  for (const name of [...legs, ...later]) assert.equal(named(name).links, [spanId], name)
   const common = { 'network.transport': 'tcp', 'network.protocol.name': 'http', 'client.address': '127.0.0.1' }
   assert.equal(named('GET /oauth/callback').attributes, {
     ...common,
@@ -79,18 +90,25 @@ test('a refusal is told of where it happens: by the person, by us, at the token 
     'server POST /oauth/token authorization_code failed error.type=invalid_grant',
     'server POST /oauth/token failed error.type=unsupported_grant_type',
   ])
+  assert.equal(named('POST /oauth/token authorization_code').links, [])
   assert.not.match(JSON.stringify(receiver.spans), /hunter2|no-code/)
 })
 
 test('who decides that a request is not sampled is followed, and what the provider is asked has no span either', async () => {
   client.agent.headers['traceparent'] = UNSAMPLED
-  assert.ok((await client.authorize({ resource: server.resource })).get('code'))
+  const code = (await client.authorize({ resource: server.resource })).get('code') ?? ''
+  assert.is((await client.exchange(code)).status, 200)
   client.agent.headers['traceparent'] = SAMPLED
   await client.agent.get(`${server.issuer}/oauth/callback?state=x&code=y`)
   delete client.agent.headers['traceparent']
-  await receiver.received(1)
-  assert.equal(spanTree(receiver.spans), ['server GET /oauth/callback failed error.type=invalid_request'])
-  assert.is(receiver.spans[0]?.traceId, SAMPLED.slice(3, 35))
+  await receiver.received(2)
+  assert.equal(spanTree(receiver.spans), [
+    'server GET /oauth/callback failed error.type=invalid_request',
+    'server POST /oauth/token authorization_code',
+  ])
+  assert.is(named('GET /oauth/callback').traceId, SAMPLED.slice(3, 35))
+  // What it goes on with has no span.
+  assert.equal(named('POST /oauth/token authorization_code').links, [])
 })
 
 test('all of it is counted, sampled or not', async () => {
@@ -102,7 +120,7 @@ test('all of it is counted, sampled or not', async () => {
           .join(' '),
       )
       .sort()
-  assert.equal(lines(await receiver.counted('portico.auth_server.request.duration', 15)), [
+  assert.equal(lines(await receiver.counted('portico.auth_server.request.duration', 16)), [
     'GET /oauth/authorize invalid_scope 1',
     'GET /oauth/authorize ok 3',
     'GET /oauth/callback invalid_request 1',
@@ -111,13 +129,71 @@ test('all of it is counted, sampled or not', async () => {
     'POST /oauth/consent ok 2',
     'POST /oauth/register ok 1',
     'POST /oauth/token invalid_grant 1',
-    'POST /oauth/token ok 2',
+    'POST /oauth/token ok 3',
     'POST /oauth/token unsupported_grant_type 1',
   ])
   assert.equal(lines(await receiver.counted('portico.provider.duration', 4)), [
     'corp exchange ok 2',
     'corp prepare ok 2',
   ])
+})
+
+test('what is done on the page of what is linked refers to the sign-in', async () => {
+  const page = SessionsPage.of(server, client.agent)
+  assert.ok((await page.signIn()).isSignedIn)
+  const { token } = await page.open()
+  await page.send({ token, action: 'sign-out' })
+  await receiver.received(9)
+  assert.equal(spanTree(receiver.spans), [
+    'server GET /oauth/callback',
+    '  client exchange',
+    'server GET /oauth/sessions',
+    'server GET /oauth/sessions',
+    'server GET /oauth/sessions',
+    'server GET /oauth/sessions',
+    'server POST /oauth/sessions',
+    'server POST /oauth/sessions',
+    '  client prepare',
+  ])
+  const [signIn, signOut] = receiver.spans.filter(({ name }) => name === 'POST /oauth/sessions')
+  const begun = [signIn?.spanId]
+  assert.equal([signIn?.links, signOut?.links], [[], begun])
+  assert.equal(named('GET /oauth/callback').links, begun)
+  // Before and after it nobody is signed in.
+  const pages = receiver.spans.filter(({ name }) => name === 'GET /oauth/sessions')
+  assert.equal(
+    pages.map(({ links }) => links),
+    [[], begun, begun, []],
+  )
+})
+
+test('a link refers to the login that it is for, and what comes of it to the link', async () => {
+  const call = (request: RawRequest) => answer(request, OK_RESULT.replace('{', '{"resultType":"complete",'))
+  const raw = await startRawServer({ era: 'modern', call })
+  const linking = await startAuthServer({
+    providers: ['corp', 'github'],
+    onDemand: ['github'],
+    gateway: { backends: [injecting('hub', raw.url)], telemetry: telemetry() },
+  })
+  try {
+    const program = await TestClient.register(linking.issuer)
+    const { access_token } = await program.login()
+    const authorization = { authorization: `Bearer ${access_token}` }
+    const { json } = await postModern(linking.gateway.url, 'tools/call', { name: 'hub_t' }, authorization)
+    const of = (name: string) => receiver.spans.filter((span) => span.name === name)
+    await eventually('the login is told of', () => of('POST /oauth/token authorization_code').length === 1)
+    const [login] = of('GET /oauth/authorize')
+    assert.match((await follow(program.agent, linkIn(json.result))).text, 'github is linked')
+    await eventually('its way is told of', () => of('GET /oauth/callback').length === 3)
+    const [shown, sent] = [of('GET /oauth/link'), of('POST /oauth/link')]
+    assert.equal([shown.length, sent.length], [1, 1])
+    assert.equal([shown[0]?.links, sent[0]?.links], [[login?.spanId], []])
+    const callbacks = of('GET /oauth/callback').map(({ links }) => links)
+    assert.equal(callbacks, [[login?.spanId], [sent[0]?.spanId], [sent[0]?.spanId]])
+  } finally {
+    await linking.close()
+    await raw.close()
+  }
 })
 
 test.run()

@@ -9,10 +9,13 @@ const optionsOf = ({ isSecure }: Front['settings']) =>
   // Browsers come here from the provider's pages, which `Strict` would take for a stranger's link.
   ({ path: '/', httpOnly: true, sameSite: 'Lax', secure: isSecure }) as const
 
-/** Who is signed in at the browser that a request comes from. */
+/** Who is signed in at the browser that a request comes from; its span refers to the request that the sign-in began with. */
 export async function sessionOf(front: Front, c: FrontContext): Promise<AccountSession | undefined> {
   const [secret, browser] = [getCookie(c, nameOf(front.settings)), knownBrowser(front, c)]
-  return secret === undefined || browser === undefined ? undefined : front.accounts.find(secret, browser)
+  if (secret === undefined || browser === undefined) return undefined
+  const session = await front.accounts.find(secret, browser)
+  c.var.observation?.link(session?.trace)
+  return session
 }
 
 /** Has the browser hold a session. */

@@ -7,6 +7,7 @@ import { knownBrowser } from '../browser.ts'
 import { proceed } from '../callback.ts'
 import { readForm } from '../form.ts'
 import type { Front, FrontContext } from '../front.ts'
+import { traceOf } from '../login-trace.ts'
 import { problemPage } from '../problem-page.ts'
 import { dropSession, sessionOf } from './account-cookie.ts'
 import { back } from './back.ts'
@@ -39,11 +40,9 @@ async function signIn(front: Front, c: FrontContext, token: string, browser: Bro
   if (!front.provider().keyed.matches('sign-in-page', browser.id, token)) return problemPage(front, c, 'page')
   if (!front.logins.take(front.addressOf(c.env.incoming))) return problemPage(front, c, 'busy')
   const { primary } = front.settings
-  return proceed(
-    front,
-    c,
-    await front.login.pass({ purpose: 'account', uid: randomUUID(), providers: [primary.name] }, browser),
-  )
+  const trace = traceOf(c)
+  const course = { purpose: 'account', uid: randomUUID(), providers: [primary.name] } as const
+  return proceed(front, c, await front.login.pass({ ...course, ...(trace !== undefined && { trace }) }, browser))
 }
 
 /** What has been ended. */

@@ -15,6 +15,6 @@ export async function signedIn(
   if (browser === undefined) return problemPage(front, c, 'page')
   if (isSynthetic === true) return problemPage(front, c, 'nobody')
   await dropSession(front, c)
-  holdSession(front, c, await front.accounts.begin(user, browser))
+  holdSession(front, c, await front.accounts.begin(user, browser, c.var.loginTrace))
   return back(front, c)
 }
