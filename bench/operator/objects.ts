@@ -3,9 +3,6 @@ import { kinds } from '../../crds/index.ts'
 import type { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { gateway, group, type Manifest, proxy, telemetry } from '../../test/cluster/support/manifests.ts'
 
-export const CONFIGS = 20
-/** How many proxies and gateways name the config that is changed. */
-export const OF_THE_CHANGED = 200
 /** The config that is changed. */
 export const CHANGED = 'telemetry-0'
 const AT_A_TIME = 16
@@ -13,22 +10,25 @@ const AT_A_TIME = 16
 export interface Amounts {
   readonly proxies: number
   readonly gateways: number
+  readonly configs: number
+  /** How many proxies and gateways name the config that is changed. */
+  readonly ofTheChanged: number
 }
 
 /** Configs, groups, proxies that are members of these, and gateways of the groups; each names one of the configs. */
-export function manifests({ proxies, gateways }: Amounts): readonly Manifest[] {
+export function manifests({ proxies, gateways, configs, ofTheChanged }: Amounts): readonly Manifest[] {
   const of = <T>(count: number, make: (index: number) => T) => Array.from({ length: count }, (_, index) => make(index))
-  const configOf = (index: number) => (index < OF_THE_CHANGED ? CHANGED : `telemetry-${1 + (index % (CONFIGS - 1))}`)
+  const configOf = (index: number) => (index < ofTheChanged ? CHANGED : `telemetry-${1 + (index % (configs - 1))}`)
   const member = (index: number) => {
     const made = proxy(`proxy-${index}`, configOf(index))
     made.spec['groupRef'] = { name: `group-${index % gateways}` }
     return made
   }
   return [
-    ...of(CONFIGS, (index) => telemetry(`telemetry-${index}`)),
+    ...of(configs, (index) => telemetry(`telemetry-${index}`)),
     ...of(gateways, (index) => group(`group-${index}`)),
     ...of(proxies, member),
-    ...of(gateways, (index) => gateway(`gateway-${index}`, configOf(OF_THE_CHANGED + index), `group-${index}`)),
+    ...of(gateways, (index) => gateway(`gateway-${index}`, configOf(ofTheChanged + index), `group-${index}`)),
   ]
 }
 

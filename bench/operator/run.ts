@@ -1,10 +1,10 @@
 /**
  * The operator on a real API server: 500 MCPRemoteProxies in 50 groups, 50 VirtualMCPServers and 20 MCPTelemetryConfigs
  * from nothing to all reconciled; a change of a config that 200 of them name; a restart with nothing changed; a minute in
- * which nothing happens. It runs from the bundle and under the rights that it ships with. There are no controllers, so
+ * which nothing happens. Four times that and more: --proxies=1800 --gateways=200 --configs=500 --changed=1000. It runs from the bundle and under the rights that it ships with. There are no controllers, so
  * that pods neither come nor go: what is counted is the operator's own.
  *
- * Usage: run.ts [--proxies=500] [--gateways=50] [--idle=60]
+ * Usage: run.ts [--proxies=500] [--gateways=50] [--configs=20] [--changed=200] [--idle=60]
  */
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -24,7 +24,7 @@ import {
 } from '../../test/cluster/support/operator-process.ts'
 import { setUp } from '../../test/setup/index.ts'
 import { needsOf } from '../../test/setup/needs.ts'
-import { changeConfig, create, manifests, OF_THE_CHANGED, unreconciled } from './objects.ts'
+import { changeConfig, create, manifests, unreconciled } from './objects.ts'
 import { Requests } from './requests.ts'
 import { usageOf } from './usage.ts'
 
@@ -34,10 +34,17 @@ const { values } = parseArgs({
   options: {
     proxies: { type: 'string', default: '500' },
     gateways: { type: 'string', default: '50' },
+    configs: { type: 'string', default: '20' },
+    changed: { type: 'string', default: '200' },
     idle: { type: 'string', default: '60' },
   },
 })
-const amounts = { proxies: Number(values.proxies), gateways: Number(values.gateways) }
+const amounts = {
+  proxies: Number(values.proxies),
+  gateways: Number(values.gateways),
+  configs: Number(values.configs),
+  ofTheChanged: Number(values.changed),
+}
 
 /** Does something, waits until the operator is quiet, and prints what it took. */
 async function phase(
@@ -73,11 +80,16 @@ async function measure(plane: ControlPlane): Promise<void> {
   const reconciled = () => eventually(async () => (await unreconciled(api)) === 0, 'all are reconciled', 300_000)
   try {
     const total = amounts.proxies + amounts.gateways
-    await phase(`${amounts.proxies} proxies, ${amounts.gateways} gateways from nothing`, plane, current, async () => {
-      await create(api, manifests(amounts))
-      await reconciled()
-    })
-    await phase(`a config of ${Math.min(OF_THE_CHANGED, total)} of them changed`, plane, current, async () => {
+    await phase(
+      `${amounts.proxies} proxies, ${amounts.gateways} gateways, ${amounts.configs} configs from nothing`,
+      plane,
+      current,
+      async () => {
+        await create(api, manifests(amounts))
+        await reconciled()
+      },
+    )
+    await phase(`a config of ${Math.min(amounts.ofTheChanged, total)} of them changed`, plane, current, async () => {
       await changeConfig(api)
       await reconciled()
     })
