@@ -67,7 +67,7 @@ function imageBom(): Bom {
 
 /** The bundle without its source maps: nothing in the image reads them. */
 function bundleLayer(): TarEntry[] {
-  const files = globSync('dist/*.{js,wasm}', { cwd: root })
+  const files = globSync('dist/*.{js,cjs,wasm}', { cwd: root })
   if (!files.includes('dist/portico.js')) throw new Error('dist/ is empty: run `make bundle`')
   return [
     text(PORTICO_PATH, readFileSync(join(root, 'image', 'portico'), 'utf8'), 0o755),
