@@ -16,6 +16,8 @@ import { copyFileSync, globSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { dirname, join, relative, resolve } from 'node:path'
 import { build, type Plugin } from 'esbuild'
 import { slimClient } from './bundle-client.ts'
+import { copyParsers, slimUndici, undiciDefines } from './bundle-undici.ts'
+import { compiledValidators } from './bundle-validators.ts'
 import { bomOf } from './image/sbom.ts'
 import packageJson from './package.json' with { type: 'json' }
 
@@ -79,7 +81,8 @@ const result = await build({
   sourcesContent: false,
   metafile: true,
   logLevel: 'warning',
-  plugins: [pointToBundles, slimClient],
+  define: undiciDefines,
+  plugins: [compiledValidators, pointToBundles, slimClient, slimUndici],
   // Dependencies written as CommonJS call `require`.
   banner: {
     js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
@@ -103,6 +106,7 @@ const required = await Promise.all(
   ),
 )
 const engine = join(root, 'node_modules', ENGINE, 'cedar_wasm')
+copyParsers(outdir)
 copyFileSync(`${engine}.js`, join(outdir, ENGINE_FILE))
 copyFileSync(`${engine}_bg.wasm`, join(outdir, 'cedar_wasm_bg.wasm'))
 const shipped = [result, ...required].flatMap(({ metafile }) =>

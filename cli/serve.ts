@@ -92,7 +92,7 @@ const SETTLED_MS = 2_000
 
 /**
  * Collects what the start has left behind: modules as text, compiled schemas, a young generation that grew with them. V8
- * would keep these 27 MiB, a third of an idle proxy, until there is work; a hundred servers have a hundred proxies.
+ * would keep these 9 MiB, a quarter of an idle proxy, until there is work; a hundred servers have a hundred proxies.
  */
 function giveBackStartUp(): void {
   setFlagsFromString('--expose-gc')

@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { NODE_FLAGS } from '../../image/node-flags.ts'
+import { canonicalYaml } from '../../operator/render/object/canonical.ts'
 
 const STARTS = Number(process.argv[2] ?? 5)
 const GOALS = { readyMs: 150, mebibytes: 30 }
@@ -69,10 +70,10 @@ async function several(name: string, args: readonly string[], ready: string): Pr
 
 try {
   execFileSync(process.execPath, [join(root, 'bundle.ts'), join(directory, 'dist')])
-  const config = join(directory, 'gateway.json')
+  const config = join(directory, 'gateway.yaml')
   const backends = [{ name: 'b', url: 'http://127.0.0.1:9/mcp' }]
   const incomingAuth = { type: 'anonymous' }
-  writeFileSync(config, JSON.stringify({ name: 'p', namespace: 'default', role: 'proxy', incomingAuth, backends }))
+  writeFileSync(config, canonicalYaml({ name: 'p', namespace: 'default', role: 'proxy', incomingAuth, backends }))
   await several('bare Node', ['-e', 'console.log("ready"); setInterval(() => {}, 1000)'], 'ready')
   const listeners = ['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0']
   const args = [join(directory, 'dist/portico.js'), 'serve', 'gateway', '--config', config, ...listeners]

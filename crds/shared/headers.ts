@@ -1,29 +1,10 @@
+import { gatewayHeaders, HEADER_NAME, HEADER_VALUE } from './header-rules.ts'
 import { limits } from './limits.ts'
 import { secretKeyRef } from './references.ts'
 import { list, map, object, type Reader, Type, text } from './schema.ts'
 
-/** A field name of RFC 9110, section 5.1. */
-export const HEADER_NAME = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
-/** No line break and no NUL (RFC 9110, section 5.5). */
-export const HEADER_VALUE = '^[^\\r\\n\\x00]*$'
-
 export const headerName = (readBy: Reader, description: string) =>
   text(readBy, description, { min: 1, max: limits.headerName, pattern: HEADER_NAME })
-
-/** Headers that belong to the connection or to the protocol: the gateway sets them on each request to a backend. */
-export const gatewayHeaders = [
-  'connection',
-  'content-length',
-  'content-type',
-  'host',
-  'keep-alive',
-  'mcp-protocol-version',
-  'mcp-session-id',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-] as const
 
 /** Name of a header that carries a credential: none of those that the gateway itself sets. */
 export const credentialHeaderName = (readBy: Reader, description: string) =>

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import type { AuthServerConfig } from '../config/auth-server.ts'
-import { redisKeyPrefix } from '../config/redis.ts'
+import { redisKeyPrefix } from '../config/redis-keys.ts'
 import { Issuers } from '../identity/index.ts'
 import { warnOfEviction } from '../storage/eviction.ts'
 import { connectRedis } from '../storage/redis.ts'

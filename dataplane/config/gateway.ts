@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { toolShaping } from '../../crds/shared/gateway/aggregation.ts'
-import { ENDPOINT_PREFIX } from '../../crds/shared/gateway/endpoint-prefix.ts'
 import { failureDefaults } from '../../crds/shared/gateway/failure-defaults.ts'
+import { ENDPOINT_PREFIX } from '../../crds/shared/gateway/prefix-pattern.ts'
 import { rateLimiting } from '../../crds/shared/gateway/rate-limits.ts'
 import { duration } from '../../crds/shared/schema.ts'
 import { gatewayAuditSchema } from './audit/audit.ts'
@@ -16,7 +16,6 @@ import { compositeTools } from './workflow/definition.ts'
 
 export type { AuthzConfig } from './gateway-authz.ts'
 export type { OidcConfig } from './gateway-oidc.ts'
-export { ENDPOINT_PREFIX }
 
 /**
  * The gateway's configuration file (YAML or JSON). The operator writes it; people may. File paths in it are relative

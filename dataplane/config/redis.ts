@@ -41,8 +41,3 @@ export const redisSettings = Type.Object(
 )
 
 export type RedisSettings = Static<typeof redisSettings>
-
-/** Prefix of every key of a workload. The braces keep all of them in one slot of a Cluster, so that scripts work. */
-export function redisKeyPrefix(workload: { readonly kind: string; readonly namespace: string; readonly name: string }) {
-  return `portico:{${workload.kind}/${workload.namespace}/${workload.name}}:`
-}

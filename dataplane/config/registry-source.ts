@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { HEADER_NAME } from '../../crds/shared/headers.ts'
+import { HEADER_NAME } from '../../crds/shared/header-rules.ts'
 import { duration } from '../../crds/shared/schema.ts'
 import { claims } from './registry-claims.ts'
 

@@ -14,6 +14,19 @@ export interface Violation {
   readonly isTyped?: true
 }
 
+/** How schemas are understood. */
+export const RULES = {
+  useDefaults: true,
+  // The schema parts that are shared with the CRDs carry keywords and formats of Kubernetes.
+  strict: false,
+  // Unions that are distinguished by a field: one message instead of one from each member.
+  discriminator: true,
+  formats: { int32: true, int64: true, uri: (text: string) => URL.canParse(text) },
+} as const
+
+/** Compiles a schema into a function that says whether a value is as it should be, and fills in the schema's defaults. */
+export const acceptor = (schema: TSchema): ((value: unknown) => boolean) => new Ajv(RULES).compile(schema)
+
 /**
  * Compiles a schema into a function that lists every violation of a value and fills in the schema's defaults. Without
  * `all` it stops at the first one, for values that may have any number of them.
@@ -25,17 +38,8 @@ export function compile(
   schema: TSchema,
   { all = true }: { readonly all?: boolean } = {},
 ): (value: unknown) => readonly Violation[] {
-  const ajv = new Ajv({
-    allErrors: all,
-    useDefaults: true,
-    // For `parentSchema`.
-    verbose: true,
-    // The schema parts that are shared with the CRDs carry keywords and formats of Kubernetes.
-    strict: false,
-    // Unions that are distinguished by a field: one message instead of one from each member.
-    discriminator: true,
-    formats: { int32: true, int64: true, uri: (text: string) => URL.canParse(text) },
-  })
+  // `verbose` for `parentSchema`.
+  const ajv = new Ajv({ ...RULES, allErrors: all, verbose: true })
   const validate = ajv.compile(schema)
   return function violations(value) {
     return validate(value) ? [] : (validate.errors ?? []).map(violation)

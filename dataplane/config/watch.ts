@@ -1,10 +1,10 @@
 import { dirname, resolve } from 'node:path'
-import type { Static, TSchema } from 'typebox'
 import { followFile, stampOf } from './follow-file.ts'
-import { type Check, ConfigError, configParser, type Finding, type Loaded, readConfigText } from './load.ts'
+import { ConfigError, type Finding, type Loaded, readConfigText } from './load.ts'
 
 export interface WatchOptions<T> {
-  readonly check?: Check<T>
+  /** Turns the file's text into a configuration; throws a ConfigError where it is none. */
+  readonly read: (text: string, file: string) => T | Promise<T>
   /**
    * A new configuration, or the one in force again after a refused one. What it throws is reported as a refusal.
    * Calls never overlap.
@@ -20,17 +20,13 @@ export interface WatchOptions<T> {
  * Loads a configuration file and follows its changes: written in place, replaced by rename, or swapped as a whole by
  * the `..data` link of a Kubernetes volume. The first load throws a ConfigError; later ones call back.
  */
-export async function watchConfig<S extends TSchema>(
-  file: string,
-  schema: S,
-  options: WatchOptions<Static<S>>,
-): Promise<Loaded<Static<S>>> {
-  const parse = configParser(schema, options.check)
+export async function watchConfig<T>(file: string, options: WatchOptions<T>): Promise<Loaded<T>> {
+  const { read } = options
   const directory = dirname(resolve(file))
   // Stamped before it is read, so that a write in between is seen as a change.
   const stamp = await stampOf(file)
   const first = await readConfigText(file)
-  const loaded: Loaded<Static<S>> = { config: parse(first.text, file), hash: first.hash, directory }
+  const loaded: Loaded<T> = { config: await read(first.text, file), hash: first.hash, directory }
 
   let seen = first.hash
 
@@ -55,7 +51,7 @@ export async function watchConfig<S extends TSchema>(
     }
     if (hash === seen) return
     try {
-      const config = parse(text, file)
+      const config = await read(text, file)
       await options.onConfig({ config, hash, directory })
       seen = hash
     } catch (error) {

@@ -3,9 +3,9 @@ import type { HttpBindings } from '@hono/node-server'
 import { Hono } from 'hono'
 import type { Level, Logger } from 'pino'
 import manifest from '../../package.json' with { type: 'json' }
-import { checkGateway } from '../config/check/gateway.ts'
-import { type GatewayConfig, gatewayConfigSchema } from '../config/gateway.ts'
+import type { GatewayConfig } from '../config/gateway.ts'
 import type { Loaded } from '../config/load.ts'
+import { readGateway } from '../config/read/gateway.ts'
 import { watchConfig } from '../config/watch.ts'
 import type { UpstreamTokens } from '../credentials/index.ts'
 import { adminApp } from '../server/admin.ts'
@@ -78,8 +78,8 @@ export async function serveGateway(options: ServeGatewayOptions): Promise<Served
   let gateway: Gateway | undefined
   let app = new Hono<{ Bindings: HttpBindings }>()
 
-  const loaded = await watchConfig(configFile, gatewayConfigSchema, {
-    check: checkGateway,
+  const loaded = await watchConfig(configFile, {
+    read: readGateway,
     onConfig: (next) => inForce(next),
     onRefused(findings) {
       running().refused = findings

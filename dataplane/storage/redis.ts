@@ -69,7 +69,7 @@ export function connectRedis(config: RedisConfig, log: Logger, observe?: Observe
   return client
 }
 
-export { redisKeyPrefix } from '../config/redis.ts'
+export { redisKeyPrefix } from '../config/redis-keys.ts'
 
 /**
  * Runs commands; whatever fails in them becomes a PublicError `unavailable`, with the reason for the log. While Redis

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type OpenTelemetrySettings, otlpEndpoint } from '../config/telemetry/telemetry.ts'
+import { otlpEndpoint } from '../config/telemetry/otlp-endpoint.ts'
+import type { OpenTelemetrySettings } from '../config/telemetry/telemetry.ts'
 import type { Reading } from './metrics/family.ts'
 import type { OwnMetrics } from './metrics/own.ts'
 import type { PrometheusText } from './metrics/prometheus.ts'

@@ -1,9 +1,6 @@
 import { limits } from '../limits.ts'
 import { type Reader, text } from '../schema.ts'
 
-/** A path of plain segments, none of which begins with a dot, so that no URL parser makes another one of it. */
-export const ENDPOINT_PREFIX = '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+$'
-
 /** The path before the endpoint, as people write it: it may be empty, and may end in a slash. */
 export const endpointPrefix = (readBy: Reader) =>
   text(

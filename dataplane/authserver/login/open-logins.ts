@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { AuthServerConfig } from '../../config/auth-server.ts'
-import { isOnDemand, primaryOf } from '../../config/authserver/upstream.ts'
+import { isOnDemand, primaryOf } from '../../config/authserver/provider.ts'
 import type { Sealer, UpstreamTokenStore } from '../../upstream-tokens/index.ts'
 import type { KeyedHash } from '../keys/keyed-hash.ts'
 import type { Grants } from '../provider/grants.ts'

@@ -1,12 +1,7 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { AuthServerConfig } from '../../config/auth-server.ts'
-import {
-  isOnDemand,
-  loginUrlOf,
-  primaryOf,
-  redirectUriOf,
-  type UpstreamProviderConfig,
-} from '../../config/authserver/upstream.ts'
+import { isOnDemand, loginUrlOf, primaryOf, redirectUriOf } from '../../config/authserver/provider.ts'
+import type { UpstreamProviderConfig } from '../../config/authserver/upstream.ts'
 import { lifespanBounds } from '../../config/check/auth-server.ts'
 
 /** Scopes of OpenID Connect that every client may ask for. */

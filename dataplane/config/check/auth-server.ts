@@ -1,6 +1,6 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import type { AuthServerConfig } from '../auth-server.ts'
-import { isOnDemand } from '../authserver/upstream.ts'
+import { isOnDemand } from '../authserver/provider.ts'
 import type { GatewayConfig } from '../gateway.ts'
 import type { OidcConfig } from '../gateway-oidc.ts'
 import type { Finding } from '../load.ts'

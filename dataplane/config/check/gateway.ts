@@ -1,6 +1,6 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
 import { failureDefaults } from '../../../crds/shared/gateway/failure-defaults.ts'
-import { gatewayHeaders } from '../../../crds/shared/headers.ts'
+import { gatewayHeaders } from '../../../crds/shared/header-rules.ts'
 import { escapeStep } from '../../../crds/shared/json.ts'
 import { gatewayEvents } from '../audit/event-types.ts'
 import type { GatewayConfig } from '../gateway.ts'

@@ -1,7 +1,8 @@
-import { HEADER_NAME, HEADER_VALUE } from '../../../crds/shared/headers.ts'
+import { HEADER_NAME, HEADER_VALUE } from '../../../crds/shared/header-rules.ts'
 import { escapeStep } from '../../../crds/shared/json.ts'
 import type { Finding } from '../load.ts'
-import { type OpenTelemetrySettings, otlpEndpoint, type TelemetrySettings } from '../telemetry/telemetry.ts'
+import { otlpEndpoint } from '../telemetry/otlp-endpoint.ts'
+import type { OpenTelemetrySettings, TelemetrySettings } from '../telemetry/telemetry.ts'
 
 const isName = new RegExp(HEADER_NAME)
 const isValue = new RegExp(HEADER_VALUE)

@@ -1,5 +1,5 @@
 import { parseDuration } from '../../../crds/shared/duration.ts'
-import { gatewayHeaders, HEADER_NAME, HEADER_VALUE } from '../../../crds/shared/headers.ts'
+import { gatewayHeaders, HEADER_NAME, HEADER_VALUE } from '../../../crds/shared/header-rules.ts'
 import { escapeStep } from '../../../crds/shared/json.ts'
 import { addressFindings, isLoopback, urlFindings } from '../check/url.ts'
 import type { Finding } from '../load.ts'

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { ENDPOINT_PREFIX, type GatewayConfig } from '../../config/gateway.ts'
+import { ENDPOINT_PREFIX } from '../../../crds/shared/gateway/prefix-pattern.ts'
+import type { GatewayConfig } from '../../config/gateway.ts'
 import { resourceMetadataUrl } from '../../identity/index.ts'
 import { type HostNames, hostOf } from '../../server/hosts.ts'
 

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Logger } from 'pino'
-import { redirectUriOf } from '../../config/authserver/upstream.ts'
+import { redirectUriOf } from '../../config/authserver/provider.ts'
 import type { GatewayConfig } from '../../config/gateway.ts'
 import type { Loaded } from '../../config/load.ts'
 import {

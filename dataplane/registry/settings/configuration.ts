@@ -2,7 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { checkRegistry } from '../../config/check/registry.ts'
 import type { Finding } from '../../config/load.ts'
-import { registryConfigSchema } from '../../config/registry.ts'
+import { configParser } from '../../config/read/parse.ts'
+import { type RegistryConfig, registryConfigSchema } from '../../config/registry.ts'
 import { watchConfig } from '../../config/watch.ts'
 import { PublicError } from '../../server/errors.ts'
 import { type RegistrySettings, resolveSettings } from './settings.ts'
@@ -27,6 +28,8 @@ interface ConfigurationLocation {
   readonly listenHost: string | undefined
 }
 
+const parseRegistry: (text: string, file?: string) => RegistryConfig = configParser(registryConfigSchema, checkRegistry)
+
 /** Loads the configuration and follows it until the signal. Throws a ConfigError where the first won't do. */
 export async function followConfiguration(
   { file, listenHost }: ConfigurationLocation,
@@ -45,8 +48,8 @@ export async function followConfiguration(
     onReload: undefined,
   }
 
-  const first = await watchConfig(file, registryConfigSchema, {
-    check: checkRegistry,
+  const first = await watchConfig(file, {
+    read: parseRegistry,
     signal,
     async onConfig(loaded) {
       const apply = await begun.promise

@@ -3,7 +3,8 @@ import { Agent, type AgentOptions } from 'node:https'
 import { resolve } from 'node:path'
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import { secretFile } from '../../config/secret-file.ts'
-import { type OpenTelemetrySettings, otlpEndpoint } from '../../config/telemetry/telemetry.ts'
+import { otlpEndpoint } from '../../config/telemetry/otlp-endpoint.ts'
+import type { OpenTelemetrySettings } from '../../config/telemetry/telemetry.ts'
 
 /** Longest time for one export with its retries. */
 const EXPORT_MS = 10_000

@@ -1,9 +1,5 @@
-import {
-  isIdentified,
-  isOnDemand,
-  primaryOf,
-  type UpstreamProviderConfig,
-} from '../../../dataplane/config/authserver/upstream.ts'
+import { isIdentified, isOnDemand, primaryOf } from '../../../dataplane/config/authserver/provider.ts'
+import type { UpstreamProviderConfig } from '../../../dataplane/config/authserver/upstream.ts'
 import type { OidcConfig } from '../../../dataplane/config/gateway-oidc.ts'
 import type { Conditions } from '../outcome/conditions.ts'
 import type { Problems } from '../outcome/problems.ts'

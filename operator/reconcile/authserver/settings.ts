@@ -1,7 +1,7 @@
 import type { authServer } from '../../../crds/shared/auth/auth-server.ts'
 import type { Static } from '../../../crds/shared/schema.ts'
 import type { AuthServerConfig } from '../../../dataplane/config/auth-server.ts'
-import { redisKeyPrefix } from '../../../dataplane/config/redis.ts'
+import { redisKeyPrefix } from '../../../dataplane/config/redis-keys.ts'
 import { sortedKeys } from '../../render/object/canonical.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { redisSettings } from '../references/redis-settings.ts'

@@ -1,5 +1,6 @@
 import Type, { type Static } from 'typebox'
-import { ConfigError, configParser, type Finding, findingLine } from '../../../dataplane/config/load.ts'
+import { ConfigError, type Finding, findingLine } from '../../../dataplane/config/load.ts'
+import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type Outbound, outboundNetwork } from '../../render/network/egress.ts'
 import type { Resolver } from './resolver.ts'
 

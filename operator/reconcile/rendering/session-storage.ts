@@ -1,7 +1,7 @@
 import type { ObjectOf } from '../../../crds/define.ts'
 import type { mcpServer } from '../../../crds/index.ts'
 import type { GatewayConfig } from '../../../dataplane/config/gateway.ts'
-import { redisKeyPrefix } from '../../../dataplane/config/redis.ts'
+import { redisKeyPrefix } from '../../../dataplane/config/redis-keys.ts'
 import type { Mounts } from '../../render/pod/mounts.ts'
 import { redisSettings } from '../references/redis-settings.ts'
 import type { Resolver } from '../references/resolver.ts'

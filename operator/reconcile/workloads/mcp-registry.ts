@@ -7,7 +7,8 @@ import {
   virtualMcpServer,
 } from '../../../crds/index.ts'
 import { checkRegistry } from '../../../dataplane/config/check/registry.ts'
-import { ConfigError, configParser, type Finding } from '../../../dataplane/config/load.ts'
+import { ConfigError, type Finding } from '../../../dataplane/config/load.ts'
+import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type RegistryConfig, registryConfigSchema } from '../../../dataplane/config/registry.ts'
 import type { ClusterView } from '../../model/view.ts'
 import { registryListeners } from '../../render/network/listeners.ts'

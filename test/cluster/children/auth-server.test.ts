@@ -3,7 +3,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import { gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
-import { configParser } from '../../../dataplane/config/load.ts'
+import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
 import { group, manifest, yaml } from '../support/manifests.ts'
 import {

@@ -7,15 +7,17 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import { gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
-import { ConfigError, configParser, findingLine } from '../../../dataplane/config/load.ts'
+import { ConfigError, findingLine } from '../../../dataplane/config/load.ts'
+import { readGateway } from '../../../dataplane/config/read/gateway.ts'
+import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { watchConfig } from '../../../dataplane/config/watch.ts'
 
 const parse = configParser(gatewayConfigSchema, checkGateway)
 
 /** Loads a file as a data plane does that starts, and does not follow it. */
 const load = (file: string) =>
-  watchConfig(file, gatewayConfigSchema, {
-    check: checkGateway,
+  watchConfig(file, {
+    read: readGateway,
     onConfig: () => {},
     onRefused: () => {},
     signal: AbortSignal.abort(),

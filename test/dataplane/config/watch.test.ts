@@ -17,6 +17,7 @@ import Type from 'typebox'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ConfigError, type Finding, type Loaded } from '../../../dataplane/config/load.ts'
+import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { type WatchOptions, watchConfig } from '../../../dataplane/config/watch.ts'
 import { eventually } from '../../support/eventually.ts'
 import { mountVolume } from '../../support/mounted-volume.ts'
@@ -36,7 +37,8 @@ const follow = async (file: string, options: Partial<WatchOptions<Config>> = {})
   const refusals: (readonly Finding[])[] = []
   const stop = new AbortController()
   cleanups.push(() => stop.abort())
-  const first = await watchConfig(file, schema, {
+  const first = await watchConfig(file, {
+    read: configParser(schema),
     onConfig: ({ config }: Loaded<Config>) => void values.push(config.value),
     onRefused: (findings) => void refusals.push(findings),
     signal: stop.signal,

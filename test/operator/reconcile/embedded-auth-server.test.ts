@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert'
 import { parse } from 'yaml'
 import { checkGateway } from '../../../dataplane/config/check/gateway.ts'
 import { gatewayConfigSchema } from '../../../dataplane/config/gateway.ts'
-import { configParser } from '../../../dataplane/config/load.ts'
+import { configParser } from '../../../dataplane/config/read/parse.ts'
 import { condition, configText, type Plans, plansOfText } from '../../support/operator/plans.ts'
 
 const read = configParser(gatewayConfigSchema, checkGateway)

@@ -1,5 +1,6 @@
 import type { AuthServerConfig } from '../../../config/auth-server.ts'
-import { redirectUriOf, type UpstreamProviderConfig } from '../../../config/authserver/upstream.ts'
+import { redirectUriOf } from '../../../config/authserver/provider.ts'
+import type { UpstreamProviderConfig } from '../../../config/authserver/upstream.ts'
 import { oauth2Upstream } from './oauth2-upstream.ts'
 import { oidcUpstream } from './oidc-upstream.ts'
 import type { RegistrationStore } from './registered-client.ts'

@@ -1,5 +1,5 @@
 import type { AuthServerConfig } from '../../auth-server.ts'
-import { isIdentified, isOnDemand, primaryOf } from '../../authserver/upstream.ts'
+import { isIdentified, isOnDemand, primaryOf } from '../../authserver/provider.ts'
 import type { Finding } from '../../load.ts'
 
 /** Who a user is must be known after each login, and who logs in at another provider later must be that user again. */

@@ -1,11 +1,11 @@
 import { escapeStep } from '../../../../crds/shared/json.ts'
 import type { AuthServerConfig } from '../../auth-server.ts'
-import {
-  type OAuth2UpstreamConfig,
-  type OidcUpstreamConfig,
-  redirectUriOf,
-  type UpstreamProviderConfig,
-  type UserInfoConfig,
+import { redirectUriOf } from '../../authserver/provider.ts'
+import type {
+  OAuth2UpstreamConfig,
+  OidcUpstreamConfig,
+  UpstreamProviderConfig,
+  UserInfoConfig,
 } from '../../authserver/upstream.ts'
 import type { Finding } from '../../load.ts'
 import { tokenClientFindings } from '../credential.ts'

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { type Dispatcher, ping, request, WebSocket } from 'undici'
+import { type Dispatcher, request, type WebSocket } from 'undici'
 import type { StdioConfig } from '../../../config/gateway.ts'
 import { secretFile } from '../../../config/secret-file.ts'
 import { createDispatcher } from '../../../net/dispatcher.ts'
@@ -47,8 +47,12 @@ export function attachChannel({ attach, directory, onDropped }: AttachChannelOpt
   const url = new URL(`${path}?${query}`, server)
 
   return async function openAttach(receiver) {
+    const { ping, WebSocket } = await import('undici')
     const headers = { authorization: `Bearer ${readToken(token)}` }
-    const socket = await connected(url, headers, dispatcher)
+    const socket = await connected(
+      new WebSocket(url.href.replace(/^http/, 'ws'), { protocols: PROTOCOLS, headers, dispatcher }),
+      () => refusalOf(url, headers, dispatcher),
+    )
     const lines = new LineSplitter({
       line: (text) => receiver.message(text),
       dropped(start, message) {
@@ -103,8 +107,8 @@ function readToken(token: () => string): string {
   }
 }
 
-async function connected(url: URL, headers: Record<string, string>, dispatcher: Dispatcher): Promise<WebSocket> {
-  const socket = new WebSocket(url.href.replace(/^http/, 'ws'), { protocols: PROTOCOLS, headers, dispatcher })
+/** Waits until it is open; `refusal` finds out why it could not be opened. */
+async function connected(socket: WebSocket, refusal: () => Promise<string | undefined>): Promise<WebSocket> {
   socket.binaryType = 'arraybuffer'
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const timer = setTimeout(() => reject(new Error(`no connection within ${OPEN_MS} ms`)), OPEN_MS)
@@ -116,7 +120,7 @@ async function connected(url: URL, headers: Record<string, string>, dispatcher: 
   } catch (error) {
     socket.onclose = null
     socket.close()
-    const message = (await refusalOf(url, headers, dispatcher)) ?? (error as Error).message
+    const message = (await refusal()) ?? (error as Error).message
     throw new BackendFailure('backend_unavailable', `can’t attach: ${message}`, { cause: error })
   } finally {
     clearTimeout(timer)

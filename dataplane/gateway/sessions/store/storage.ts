@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { GatewayConfig } from '../../../config/gateway.ts'
-import { redisKeyPrefix } from '../../../config/redis.ts'
+import { redisKeyPrefix } from '../../../config/redis-keys.ts'
 import { PromptRedis } from '../../../storage/prompt-redis.ts'
 import { connectRedis, withRedis } from '../../../storage/redis.ts'
 import { redisConfigOf } from '../../../storage/redis-config.ts'

@@ -1,0 +1,79 @@
+/** The check of a configuration as the bundle has it says the same as the one that is made at run time. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { build } from 'esbuild'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { parse } from 'yaml'
+import { compiledValidators } from '../../../bundle-validators.ts'
+import { acceptsGateway } from '../../../dataplane/config/read/accepts-gateway.ts'
+import { temporaryFolder } from '../../support/folder.ts'
+import { childOf, plansOfText } from '../../support/operator/plans.ts'
+
+const root = join(import.meta.dirname, '../../..')
+const goldens = join(root, 'test/operator/golden')
+const WRONG: readonly unknown[] = [null, true, 7, 'text', 'https://a.example', '', [], {}, [[]], [null], { a: 1 }]
+
+/** The configurations of all gateways among the golden files. */
+function* rendered(): Generator<object> {
+  for (const name of readdirSync(goldens).filter((file) => file.endsWith('.in.yaml')))
+    for (const [, plan] of plansOfText(readFileSync(join(goldens, name), 'utf8'))) {
+      if (plan.children === 'hold' || plan.children.length === 0) continue
+      const { data } = childOf(plan, 'ConfigMap') as unknown as { data: Record<string, string> }
+      if (data['gateway.yaml'] !== undefined) yield parse(data['gateway.yaml'])
+    }
+}
+
+/** Each value with one place in it changed: left out, replaced by something else, with a field too many. */
+function* changed(value: object): Generator<unknown> {
+  yield structuredClone(value)
+  const places: (readonly string[])[] = [[]]
+  for (let path = places.pop(); path !== undefined; path = places.pop()) {
+    const at = (copy: unknown) => (path as string[]).reduce((parent, key) => (parent as never)[key], copy) as object
+    for (const key of Object.keys(at(value))) {
+      for (const wrong of WRONG) {
+        const copy = structuredClone(value)
+        Object.assign(at(copy), { [key]: wrong })
+        yield copy
+      }
+      const copy = structuredClone(value)
+      delete (at(copy) as Record<string, unknown>)[key]
+      if (!Array.isArray(at(value))) yield copy
+      const next = [...path, key]
+      if (typeof (at(value) as Record<string, unknown>)[key] === 'object') places.push(next)
+    }
+    const more = structuredClone(value)
+    Object.assign(at(more), { 'one-too-many': 1 })
+    yield more
+  }
+}
+
+test('of everything that the operator writes, and of every change of it', async () => {
+  using folder = temporaryFolder()
+  const outfile = join(folder.path, 'accepts.mjs')
+  await build({
+    entryPoints: [join(root, 'dataplane/config/read/accepts-gateway.ts')],
+    outfile,
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    logLevel: 'silent',
+    plugins: [compiledValidators],
+  })
+  const text = readFileSync(outfile, 'utf8')
+  assert.not(text.includes('typebox') || text.includes('schemaPath'), 'no schema is compiled, no error is made')
+  const compiled: { acceptsGateway: typeof acceptsGateway } = await import(pathToFileURL(outfile).href)
+  const counts = { accepted: 0, refused: 0 }
+  for (const config of rendered())
+    for (const value of changed(config)) {
+      const copy = structuredClone(value)
+      const accepted = acceptsGateway(value)
+      assert.is(compiled.acceptsGateway(copy), accepted, JSON.stringify(copy))
+      assert.equal(JSON.stringify(copy), JSON.stringify(value), 'defaults')
+      counts[accepted ? 'accepted' : 'refused']++
+    }
+  assert.ok(counts.accepted > 100 && counts.refused > 1_000, JSON.stringify(counts))
+})
+
+test.run()
