@@ -1,0 +1,190 @@
+/**
+ * What a running operator tells a real Prometheus, against what the API server itself knows: its objects, and its audit
+ * log of the operator's writes and of those that it has refused.
+ */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { ruleGroups } from '../../../operator/deploy/alerts.ts'
+import { dashboards } from '../../../operator/deploy/dashboards.ts'
+import { type PrometheusServer, startPrometheus } from '../../support/network/prometheus-server.ts'
+import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
+import { gateway, group, type Manifest, manifest, server, telemetry, yaml } from '../support/manifests.ts'
+import {
+  eventually,
+  installOperator,
+  OPERATOR_USER,
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+} from '../support/operator-process.ts'
+
+let plane: ControlPlane
+let operator: OperatorProcess
+let prometheus: PrometheusServer
+
+/** Rules that don't wait before they fire. */
+const impatient = JSON.stringify({
+  groups: ruleGroups.map(({ name, rules }) => ({ name, rules: rules.map((rule) => ({ ...rule, for: '0s' })) })),
+})
+
+const KINDS = { mcpg: 'MCPGroup', mcpserver: 'MCPServer', vmcp: 'VirtualMCPServer', mcpotel: 'MCPTelemetryConfig' }
+const objects = [
+  group(),
+  telemetry('main'),
+  telemetry('unused'),
+  server('one', 'main'),
+  server('two', 'main'),
+  server('lost', 'main', 'no-such-group'),
+  gateway('front', 'main'),
+]
+
+test.before(async () => {
+  plane = await startControlPlane()
+  await installOperator(plane)
+  plane.kubectl(['create', 'namespace', 'full'])
+  // No Service can be made there: whoever needs one is tried again and again.
+  const quota = {
+    apiVersion: 'v1',
+    kind: 'ResourceQuota',
+    metadata: { name: 'none', namespace: 'full' },
+    spec: { hard: { 'count/services': '0' } },
+  }
+  const stuck = manifest('MCPServer', 'stuck', { image: 'x', transport: 'streamable-http' }, 'full')
+  plane.kubectl(['apply', '-f', '-'], { input: yaml(quota as Manifest) })
+  operator = await startOperator(operatorKubeconfig(plane))
+  await operator.ready()
+  plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects, stuck) })
+  prometheus = await startPrometheus({ operator: new URL(operator.metrics).host }, impatient)
+})
+test.after(async () => {
+  await prometheus?.close()
+  await operator?.stop()
+  await plane?.stop()
+})
+
+/** Series of a query as `label/… value`, sorted. */
+async function counts(query: string, ...labels: readonly string[]): Promise<readonly string[]> {
+  const series = await prometheus.query(query)
+  return series.map(({ metric, value }) => `${labels.map((label) => metric[label]).join('/')} ${value[1]}`).sort()
+}
+
+const tally = (keys: readonly string[]): readonly string[] =>
+  [...Map.groupBy(keys, (key) => key)].map(([key, all]) => `${key} ${all.length}`).sort()
+
+/** Waits until Prometheus says the same as somebody who knows; a scrape is a second old, and the operator works on. */
+async function agree(what: string, told: () => Promise<readonly string[]>, known: () => readonly string[]) {
+  let last: readonly (readonly string[])[] = []
+  await eventually(
+    async () => {
+      const before = known()
+      last = [await told(), before]
+      return before.length > 0 && JSON.stringify(last[0]) === JSON.stringify(before)
+    },
+    what,
+    60_000,
+  ).catch((error) => {
+    assert.equal(last[0], last[1], what)
+    throw error
+  })
+}
+
+test('objects are counted by kind and readiness, as the API server has them', async () => {
+  const readiness = () =>
+    tally(
+      Object.entries(KINDS).flatMap(([name, kind]) =>
+        JSON.parse(plane.kubectl(['get', name, '-A', '-o', 'json'])).items.map(
+          ({ status }: { status?: { conditions?: { type: string; status: string }[] } }) =>
+            `${kind}/${status?.conditions?.find(({ type }) => type === 'Ready')?.status ?? 'Unknown'}`,
+        ),
+      ),
+    )
+  await agree('objects', () => counts('sum by (kind, ready) (portico_operator_objects)', 'kind', 'ready'), readiness)
+  const all = await counts('sum by (kind) (portico_operator_objects)', 'kind')
+  assert.equal(all, ['MCPGroup 1', 'MCPServer 4', 'MCPTelemetryConfig 2', 'VirtualMCPServer 1'])
+})
+
+test('requests are counted by verb and answer, as the API server’s audit log has them', async () => {
+  const writes = { PATCH: ['patch'], DELETE: ['delete', 'deletecollection'] }
+  const audited = () =>
+    tally(
+      plane
+        .writes()
+        .filter(({ user }) => user === OPERATOR_USER)
+        .flatMap(({ verb, code }) => {
+          const method = Object.entries(writes).find(([, verbs]) => verbs.includes(verb))?.[0]
+          return method === undefined ? [] : [`${method}/${code}`]
+        }),
+    )
+  const query = 'sum by (verb, code) (portico_operator_api_request_duration_seconds_count{verb=~"PATCH|DELETE"})'
+  await agree('writes', () => counts(query, 'verb', 'code'), audited)
+  assert.ok(
+    audited().some((line) => line.startsWith('PATCH/403 ')),
+    'those that were refused are among them',
+  )
+})
+
+test('reconciles are counted by kind and result, and timed', async () => {
+  const results = (kind: string) =>
+    counts(`sum by (result) (portico_operator_reconciles_total{kind="${kind}"})`, 'result')
+  const filters = ['a', 'b', 'c'].map((name) => manifest('MCPToolConfig', name, { toolsFilter: [name] }))
+  plane.kubectl(['apply', '-f', '-'], { input: yaml(...filters) })
+  const still = 'changes(portico_operator_reconciles_total{kind="MCPToolConfig"}[10s]) == 0'
+  const scrapes = 'count_over_time(portico_operator_reconciles_total{kind="MCPToolConfig"}[10s]) >= 5'
+  await eventually(
+    async () => (await prometheus.query(`${still} and ${scrapes}`)).length === 1,
+    'they are as they should be',
+    60_000,
+  )
+  const [before = ''] = await results('MCPToolConfig')
+  const count = Number(before.split(' ')[1])
+  assert.ok(before.startsWith('ok ') && count >= 3, before)
+  // Nothing else has to do with them: the end of each is one reconcile.
+  plane.kubectl(['delete', 'mcptoolconfig', '--all'])
+  await agree(
+    'three more',
+    () => results('MCPToolConfig'),
+    () => [`ok ${count + 3}`],
+  )
+  const refused = () =>
+    plane.writes().filter(({ user, namespace, code }) => user === OPERATOR_USER && namespace === 'full' && code === 403)
+  // One that was refused lately is not sent again by a reconcile that something else has woken.
+  await eventually(async () => {
+    const again = (await results('MCPServer')).find((line) => line.startsWith('again '))
+    return Number(again?.split(' ')[1]) >= refused().length && refused().length > 0
+  }, 'those that were refused are tried again')
+  const timed = 'sum by (kind) (portico_operator_reconcile_duration_seconds_count)'
+  await eventually(async () => {
+    const [durations, results] = await Promise.all([
+      counts(timed, 'kind'),
+      counts('sum by (kind) (portico_operator_reconciles_total)', 'kind'),
+    ])
+    return JSON.stringify(durations) === JSON.stringify(results) && durations.length >= Object.keys(KINDS).length
+  }, 'each reconcile is timed')
+})
+
+test('the queue, the lease and watches are told of', async () => {
+  await eventually(
+    async () => JSON.stringify(await counts('portico_operator_queue_depth')) === '[" 0"]',
+    'nothing waits',
+  )
+  // The one that fails waits for its next try, or is at it.
+  const held = 'portico_operator_queue_delayed + portico_operator_queue_working'
+  await eventually(async () => Number((await prometheus.query(held))[0]?.value[1]) >= 1, 'one is tried again')
+  assert.equal(await counts('portico_operator_leading'), [' 1'])
+  const lists = await counts('portico_operator_watch_lists_total{watch=~"mcpservers.*"}')
+  assert.equal(lists, [' 1'])
+})
+
+test('no panel of the dashboard is empty, and those alerts fire that should', async () => {
+  const panels = dashboards.find(({ name }) => name === 'operator')?.panels ?? []
+  assert.ok(panels.length > 10)
+  for (const { title, query } of panels) {
+    const asked = query.replaceAll('$__rate_interval', '30s')
+    await eventually(async () => (await prometheus.query(asked)).length > 0, `${title}: ${asked}`, 60_000)
+  }
+  await eventually(async () => (await prometheus.firing()).includes('PorticoObjectsNotReady'), 'it fires')
+  const others = (await prometheus.firing()).filter((name) => name === 'PorticoOperatorWithoutLeader')
+  assert.equal([others, await prometheus.errors()], [[], []])
+})
+
+test.run()
