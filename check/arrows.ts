@@ -108,7 +108,7 @@ export const floors: Readonly<Record<string, readonly string[]>> = {
     'workloads',
   ],
   'operator/render': ['object', 'network', 'pod', 'rights'],
-  'operator/runtime': ['queue', 'watch', 'children', 'pods', 'report', 'removal', 'loop'],
+  'operator/runtime': ['queue', 'watch', 'children', 'pods', 'report', 'removal', 'admission', 'loop'],
   'operator/standalone': ['process', 'status', 'ports', 'pod'],
   'dataplane/authserver': ['keys', 'store', 'clients', 'provider', 'pages', 'login', 'account', 'audit', 'endpoint'],
   'dataplane/gateway': [

@@ -8,7 +8,7 @@ import { type Listener, listen } from '../dataplane/server/listen.ts'
 import { createLog } from '../dataplane/server/log.ts'
 import { ApiServer } from '../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig, type PooledKubeConfig } from '../operator/cluster/kubernetes/kube-config.ts'
-import { OPERATOR_NAMESPACE } from '../operator/render/network/admin-peers.ts'
+import { ADMISSION_NAME, OPERATOR_NAMESPACE } from '../operator/render/network/admin-peers.ts'
 import { VERSION } from '../operator/render/object/object.ts'
 import { type ControllerOptions, PorticoOperator } from '../operator/runtime/loop/controller.ts'
 import { readStatusByAddress, readStatusByProxy } from '../operator/runtime/pods/read-pod-status.ts'
@@ -170,6 +170,12 @@ one works, the others wait.`,
       default: ':8081',
       description: '/healthz, /readyz, /status, /version.',
     },
+    admission: {
+      type: 'string',
+      value: 'NAME',
+      description: `Answers the admission webhook in the ValidatingWebhookConfiguration NAME: whoever applies an object is warned of what is wrong with it. The certificate is kept in the Secret ${ADMISSION_NAME}.`,
+    },
+    'admission-listen': { type: 'string', value: 'HOST:PORT', default: ':9443', description: 'HTTPS for the webhook.' },
     'metrics-listen': { type: 'string', value: 'HOST:PORT', default: ':8080', description: '/metrics for Prometheus.' },
   },
   async run(given, io) {
@@ -178,6 +184,7 @@ one works, the others wait.`,
     const count = workers(given)
     const adminPeers = adminPeersOf(given, io.env['POD_NAMESPACE'] || OPERATOR_NAMESPACE)
     const addresses = { health: address(given, 'health-listen') ?? '', metrics: address(given, 'metrics-listen') ?? '' }
+    const admissionAddress = address(given, 'admission-listen') ?? ''
     const log = createLog({ name: 'operator', level: logLevel(io) })
     const kubeConfig = loadKubeConfig(given.text('kubeconfig'))
     if (given.flag('release')) return release(given, group, kubeConfig, io)
@@ -208,11 +215,25 @@ one works, the others wait.`,
       'started',
     )
     await operator.start()
+    const configuration = given.text('admission')
+    const admission = configuration
+      ? (await import('./admission.ts')).serveAdmission({
+          api: new ApiServer(kubeConfig, 'portico-operator'),
+          reviewer: operator.reviewer(),
+          group,
+          namespace: ownNamespace,
+          configuration,
+          address: admissionAddress,
+          log,
+        })
+      : undefined
     const stop = AbortSignal.any([io.stop, removed.signal])
     await new Promise<void>((resolve) => {
       if (stop.aborted) resolve()
       stop.addEventListener('abort', () => resolve(), { once: true })
     })
+    // Before the watches end: what is reviewed is reviewed by all there is.
+    await admission?.close()
     await operator.stop()
     await Promise.all(listeners.map((listener) => listener.close()))
     return 0

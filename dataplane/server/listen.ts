@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:http'
+import type { Server as HttpsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import type { Hono } from 'hono'
@@ -24,6 +25,14 @@ export interface ListenOptions {
    * Request and Response objects would cost more than the answer.
    */
   readonly direct?: (incoming: IncomingMessage, outgoing: ServerResponse) => boolean
+  /** Serves HTTPS with this certificate. */
+  readonly tls?: TlsCertificate
+}
+
+/** In PEM. */
+export interface TlsCertificate {
+  readonly cert: string
+  readonly key: string
 }
 
 /** What handlers find in `c.env`. */
@@ -35,7 +44,7 @@ export interface ListenerEnv {
 }
 
 export interface Listener {
-  /** `http://host:port`, without a trailing slash; a wildcard address is given as loopback. */
+  /** `http://host:port` (`https:` with a certificate), without a trailing slash; a wildcard address is given as loopback. */
   readonly url: string
   readonly host: string
   readonly port: number
@@ -46,6 +55,8 @@ export interface Listener {
    * in flight, then closes their connections. Resolves when the last connection is gone. May be called again.
    */
   close(graceMs?: number): Promise<void>
+  /** Serves new connections with another certificate. Throws a TypeError on a listener without TLS. */
+  setCertificate(certificate: TlsCertificate): void
 }
 
 const DEFAULTS = {
@@ -67,10 +78,13 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
   const closing = new AbortController()
 
   const app = getRequestListener((request, env) => fetch(request, Object.assign(env, { closing: closing.signal })))
-  const { direct } = options
+  const { direct, tls } = options
   const unused = new Set<Socket>()
-  const server = createServer(
+  // Nobody loads TLS who doesn't serve it.
+  const create = tls ? ((await import('node:https')).createServer as typeof createServer) : createServer
+  const server = create(
     {
+      ...(tls && { ...tls, handshakeTimeout: limits.headersTimeoutMs }),
       maxHeaderSize: limits.maxHeaderBytes,
       headersTimeout: limits.headersTimeoutMs,
       requestTimeout: limits.requestTimeoutMs,
@@ -100,7 +114,7 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
   const bound = server.address() as AddressInfo
   let closed: Promise<void> | undefined
   return {
-    url: `http://${urlHost(bound)}:${bound.port}`,
+    url: `http${tls ? 's' : ''}://${urlHost(bound)}:${bound.port}`,
     host: bound.address,
     port: bound.port,
     closing: closing.signal,
@@ -108,6 +122,10 @@ export async function listen(fetch: Hono['fetch'], address: string, options: Lis
       closing.abort()
       closed ??= drain(server, unused, graceMs)
       return closed
+    },
+    setCertificate(certificate) {
+      if (!tls) throw new TypeError('this listener serves no TLS')
+      ;(server as HttpsServer).setSecureContext({ ...certificate })
     },
   }
 }

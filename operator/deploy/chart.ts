@@ -1,7 +1,9 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import { crdFor } from '../../crds/structural.ts'
 import packageJson from '../../package.json' with { type: 'json' }
+import { admissionConfiguration } from '../render/network/admin-peers.ts'
 import { canonicalYaml } from '../render/object/canonical.ts'
+import { ADMISSION_PORT, admissionObjects } from './admission.ts'
 import { notes, readme, schema, valuesYaml } from './chart-texts.ts'
 import { HEADER } from './kustomize.ts'
 import {
@@ -34,6 +36,7 @@ const ARGUMENTS = [
   ['with $.Values.workers', '--workers', '{{ . | quote }}'],
   ['if eq $.Values.podTemplate "any"', '--pod-template', 'any'],
   ['range $.Values.adminFrom', '--admin-from', '{{ . | quote }}'],
+  ['if $.Values.admission.enabled', '--admission', admissionConfiguration('{{ $.Release.Namespace }}')],
 ] as const
 
 const KEEP = `{{- if $.Values.crds.keep }}
@@ -44,6 +47,16 @@ annotations:
 const LOG_LEVEL = `{{- if ne $.Values.logLevel "info" }}
 - name: PORTICO_LOG_LEVEL
   value: {{ $.Values.logLevel }}
+{{- end }}`
+
+const ADMISSION = `{{- if $.Values.admission.enabled }}
+- ${JSON.stringify(ADMISSION_PORT)}
+{{- end }}`
+
+const SELECTOR = `{{- with $.Values.namespaces }}
+namespaceSelector:
+  matchExpressions:
+    - {key: kubernetes.io/metadata.name, operator: In, values: {{ toJson . }}}
 {{- end }}`
 
 /** The installation as the chart has it: with places for the values. */
@@ -71,6 +84,7 @@ function withPlaces(template: Template): Installation {
       },
       container: { imagePullPolicy: template.optional('$.Values.image.pullPolicy') },
       env: [template.lines(LOG_LEVEL)],
+      ports: [template.lines(ADMISSION)],
     },
   }
 }
@@ -91,6 +105,12 @@ function rbac(kinds: readonly KindDeclaration[]): string {
 function operator(): string {
   const template = new Template()
   return template.write([deployment(withPlaces(template))])
+}
+
+function admission(kinds: readonly KindDeclaration[]): string {
+  const template = new Template()
+  const objects = admissionObjects(kinds, withPlaces(template), { [template.lines(SELECTOR)]: '' })
+  return `{{- if $.Values.admission.enabled }}\n${template.write(objects)}{{- end }}\n`
 }
 
 /** CRDs are templates: what lies in a chart's crds/ has no values, is never upgraded and can't be left out by a value. */
@@ -117,5 +137,6 @@ export function chartFiles(kinds: readonly KindDeclaration[], group: string): Ma
     ['templates/crds.yaml', crds(kinds)],
     ['templates/rbac.yaml', rbac(kinds)],
     ['templates/operator.yaml', operator()],
+    ['templates/admission.yaml', admission(kinds)],
   ])
 }

@@ -1,7 +1,8 @@
 import type { KindDeclaration } from '../../crds/define.ts'
 import packageJson from '../../package.json' with { type: 'json' }
-import { OPERATOR_NAMESPACE } from '../render/network/admin-peers.ts'
+import { admissionConfiguration, OPERATOR_NAME, OPERATOR_NAMESPACE } from '../render/network/admin-peers.ts'
 import { canonicalYaml } from '../render/object/canonical.ts'
+import { ADMISSION_PORT, admissionObjects, inNamespaces } from './admission.ts'
 import {
   clusterRights,
   DEFAULT_REPLICAS,
@@ -24,10 +25,31 @@ const kustomization = (resources: readonly string[]) => ({
   resources,
 })
 
+/** What an overlay adds for the admission webhook: objects, and a port and an option of the operator. */
+function admissionComponent(namespace: string): object {
+  const container = '/spec/template/spec/containers/0'
+  const add = (list: string, value: unknown) => ({ op: 'add', path: `${container}/${list}/-`, value })
+  return {
+    apiVersion: 'kustomize.config.k8s.io/v1alpha1',
+    kind: 'Component',
+    resources: ['admission.yaml'],
+    patches: [
+      {
+        target: { kind: 'Deployment', name: OPERATOR_NAME },
+        patch: canonicalYaml([
+          add('args', '--admission'),
+          add('args', admissionConfiguration(namespace)),
+          add('ports', ADMISSION_PORT),
+        ]),
+      },
+    ],
+  }
+}
+
 /**
  * The kustomize base as files by path below operator/deploy, in two variants: the folder itself looks after all
  * namespaces and brings the CRDs; `namespaced` looks after its own with no ClusterRole (the CRDs are installed by whoever
- * may).
+ * may). Each has a component `admission`.
  */
 export function kustomizeFiles(kinds: readonly KindDeclaration[], group: string): Map<string, string> {
   const all: Installation = {
@@ -52,5 +74,9 @@ export function kustomizeFiles(kinds: readonly KindDeclaration[], group: string)
       yaml([serviceAccount(own), ...namespaceRights(kinds, own, OPERATOR_NAMESPACE), ...leaseRights(own)]),
     ],
     ['namespaced/operator.yaml', yaml([deployment(own)])],
+    ['admission/kustomization.yaml', yaml([admissionComponent(OPERATOR_NAMESPACE)])],
+    ['admission/admission.yaml', yaml(admissionObjects(kinds, all, {}))],
+    ['namespaced/admission/kustomization.yaml', yaml([admissionComponent(OPERATOR_NAMESPACE)])],
+    ['namespaced/admission/admission.yaml', yaml(admissionObjects(kinds, own, inNamespaces([OPERATOR_NAMESPACE])))],
   ])
 }

@@ -19,11 +19,16 @@ export interface Installation {
   /** Added where it says. */
   readonly more?: Readonly<Record<'account' | 'podMetadata' | 'podLabels' | 'pod' | 'container', object>> & {
     readonly env: readonly (object | string)[]
+    readonly ports: readonly (object | string)[]
   }
 }
 
 export const labels = { 'app.kubernetes.io/name': NAME, 'app.kubernetes.io/part-of': 'portico' }
-const metadata = (name: string, namespace?: string) => ({ name, ...(namespace !== undefined && { namespace }), labels })
+export const metadata = (name: string, namespace?: string) => ({
+  name,
+  ...(namespace !== undefined && { namespace }),
+  labels,
+})
 
 export const DEFAULT_RESOURCES = { limits: { memory: '512Mi' }, requests: { cpu: '50m', memory: '192Mi' } }
 export const DEFAULT_USER = 65_532
@@ -37,9 +42,14 @@ const binding = (kind: string, name: string, installation: Installation, namespa
   subjects: [{ kind: 'ServiceAccount', name: NAME, namespace: installation.namespace }],
 })
 
-const role = (name: string, rules: readonly PolicyRule[], installation: Installation, namespace: string) => [
+export const role = (name: string, rules: readonly PolicyRule[], installation: Installation, namespace: string) => [
   { apiVersion: `${RBAC}/v1`, kind: 'Role', metadata: metadata(name, namespace), rules },
   binding('Role', name, installation, namespace),
+]
+
+export const clusterRole = (name: string, rules: readonly PolicyRule[], installation: Installation) => [
+  { apiVersion: `${RBAC}/v1`, kind: 'ClusterRole', metadata: metadata(name), rules },
+  binding('ClusterRole', name, installation),
 ]
 
 export const namespaceObject = (name: string) => ({ apiVersion: 'v1', kind: 'Namespace', metadata: metadata(name) })
@@ -51,15 +61,8 @@ export const serviceAccount = ({ namespace, more }: Installation) => ({
 })
 
 /** The right to look after all namespaces. */
-export const clusterRights = (kinds: readonly KindDeclaration[], installation: Installation) => [
-  {
-    apiVersion: `${RBAC}/v1`,
-    kind: 'ClusterRole',
-    metadata: metadata(NAME),
-    rules: [...operatorRules(kinds, installation.group), ownRightsRule(NAME)],
-  },
-  binding('ClusterRole', NAME, installation),
-]
+export const clusterRights = (kinds: readonly KindDeclaration[], installation: Installation) =>
+  clusterRole(NAME, [...operatorRules(kinds, installation.group), ownRightsRule(NAME)], installation)
 
 /** The right to look after one namespace. */
 export const namespaceRights = (kinds: readonly KindDeclaration[], installation: Installation, namespace: string) =>
@@ -87,6 +90,7 @@ export function deployment({ group, namespace, image, replicas, args, resources,
     ports: [
       { name: 'health', containerPort: 8081, protocol: 'TCP' },
       { name: 'metrics', containerPort: 8080, protocol: 'TCP' },
+      ...(more ? more.ports : []),
     ],
     livenessProbe: probe('/healthz', 10),
     readinessProbe: probe('/readyz', 5),

@@ -103,6 +103,18 @@ export const values: Readonly<Record<string, Value>> = {
     items: { type: 'string', minLength: 1 },
     default: [],
   },
+  admission: {
+    description: 'The admission webhook, which warns whoever applies an object of what is wrong with it.',
+    type: 'object',
+    properties: {
+      enabled: {
+        description:
+          'Whether there is one. It refuses nothing, and writes go on without it where it can’t be reached; its certificate is its own.',
+        type: 'boolean',
+        default: false,
+      },
+    },
+  },
   logLevel: {
     description: 'What the operator logs.',
     type: 'string',

@@ -1,10 +1,5 @@
-import {
-  conditionProblems,
-  type ManifestFinding,
-  type ObjectId,
-  type Planned,
-  type Severity,
-} from '../cluster/files/index.ts'
+import type { ManifestFinding, ObjectId, Planned, Severity } from '../cluster/files/index.ts'
+import { conditionProblems } from '../reconcile/outcome/condition-problems.ts'
 import type { RunningPod } from './pod/running-pod.ts'
 
 export interface Endpoint extends ObjectId {

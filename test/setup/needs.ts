@@ -132,6 +132,7 @@ export const NEEDS: Readonly<Record<string, readonly Need[]>> = {
   'test/e2e/sandbox.ts': containerNode,
   'test/support/browser.ts': [chromium],
   'test/support/identity/keycloak.ts': [java, keycloak],
+  'test/operator/runtime/admission/certificates.test.ts': [program('openssl')],
   'test/support/network/certificates.ts': [program('openssl')],
   'test/support/network/git-server.ts': [git],
   'test/dataplane/gateway/endpoint/page.test.ts': [program('curl')],

@@ -2,10 +2,11 @@ import type { NamedObservation, NamedSources } from '../../model/index.ts'
 import { createView } from '../../model/index.ts'
 import type { ClusterView, KubernetesObject } from '../../model/view.ts'
 import { explainedPlan } from '../../reconcile/index.ts'
-import type { Condition, Plan, ReconcileContext } from '../../reconcile/outcome/plan.ts'
-import { type Problem, problemConditions } from '../../reconcile/outcome/problems.ts'
+import { type ConditionProblem, conditionProblems } from '../../reconcile/outcome/condition-problems.ts'
+import type { Plan, ReconcileContext } from '../../reconcile/outcome/plan.ts'
+import type { Problem } from '../../reconcile/outcome/problems.ts'
 import type { CoreObject } from './core.ts'
-import type { ManifestFinding, ObjectId, Severity } from './finding.ts'
+import type { ManifestFinding, ObjectId } from './finding.ts'
 import { type PlacedProblem, placedProblems } from './place.ts'
 import type { Manifest } from './read.ts'
 
@@ -62,40 +63,6 @@ export function planManifests(input: PlanInput, context: ReconcileContext): read
     manifest,
     ...explainedPlan(objects[index] as KubernetesObject, input.viewOf?.(view, manifest) ?? view, context),
   }))
-}
-
-/** Conditions that keep an object from being served as it stands when they are False. */
-const decisive: ReadonlySet<string> = new Set(problemConditions)
-/** `Ready` is False for these reasons while all is well. */
-const transient = new Set(['Progressing', 'Terminating'])
-
-export interface ConditionProblem {
-  /** Type of the condition that says it. */
-  readonly condition: string
-  readonly severity: Severity
-  readonly reason: string
-  readonly message: string
-}
-
-/** What the conditions of a plan say that its owner should act on; each text once. */
-export function conditionProblems({ status }: Plan): readonly ConditionProblem[] {
-  const found: ConditionProblem[] = []
-  const add = (severity: Severity, { type, reason, message }: Condition) => {
-    if (!found.some((problem) => problem.message === message))
-      found.push({ condition: type, severity, reason, message })
-  }
-  const { conditions } = status
-  for (const condition of conditions) {
-    if (decisive.has(condition.type) && condition.status === 'False') add('error', condition)
-  }
-  const ready = conditions.find(({ type }) => type === 'Ready')
-  if (found.length === 0 && ready?.status === 'False' && !transient.has(ready.reason)) add('error', ready)
-  for (const condition of conditions) {
-    const { type } = condition
-    const isWarning = condition.status === (/(Warning|Conflict)$/.test(type) ? 'True' : 'False')
-    if (isWarning && type !== 'Ready' && !decisive.has(type)) add('warning', condition)
-  }
-  return found
 }
 
 /** The same as findings, one for each thing that is wrong, at its place or else at the object's name. */

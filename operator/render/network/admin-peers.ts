@@ -19,6 +19,13 @@ export const OPERATOR_NAME = 'portico-operator'
 /** The Role for what it does in its own namespace. */
 export const OPERATOR_LEASE_ROLE = `${OPERATOR_NAME}-lease`
 
+/** Service and Secret of the operator's admission webhook, in its namespace. */
+export const ADMISSION_NAME = `${OPERATOR_NAME}-admission`
+/** The ValidatingWebhookConfiguration and the ClusterRole for it: of the whole cluster, so the namespace is in the name. */
+export const admissionConfiguration = (namespace: string): string => `${OPERATOR_NAME}.${namespace}`
+/** The webhook in it: a domain of three labels or more. */
+export const webhookName = (group: string): string => `warnings.${group}`
+
 const inNamespace = (namespace: string, labels?: Readonly<Record<string, string>>): AdminPeer => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
   ...(labels && { podSelector: { matchLabels: labels } }),

@@ -9,6 +9,7 @@ import type { PooledKubeConfig } from '../../cluster/kubernetes/kube-config.ts'
 import { createWorld, type KubernetesObject } from '../../model/index.ts'
 import { reconcile } from '../../reconcile/index.ts'
 import type { Reconcile, ReconcileContext } from '../../reconcile/outcome/plan.ts'
+import { Reviewer } from '../admission/reviewer.ts'
 import { Applier } from '../children/applier.ts'
 import { controllerOf } from '../children/child-cache.ts'
 import { isGoneOwner } from '../children/ownership.ts'
@@ -21,6 +22,7 @@ import { KeyedQueue } from '../queue/queue.ts'
 import type { Removal } from '../removal/removal.ts'
 import { EventRecorder } from '../report/event-recorder.ts'
 import { type OperatorMetrics, startMetrics } from '../report/metrics.ts'
+import type { Contents } from '../watch/current-contents.ts'
 import type { Dependency } from '../watch/dependencies.ts'
 import { keptChild, keptObject } from '../watch/kept.ts'
 import { kindStore } from '../watch/kind-store.ts'
@@ -65,6 +67,7 @@ export class PorticoOperator extends BaseOperator {
   readonly #world = createWorld()
   readonly #queue: KeyedQueue
   readonly #watches: Watches
+  readonly #contents: Contents
   readonly #reconciler: Reconciler
   readonly #observers: Observers
   readonly #election: LeaderElection | undefined
@@ -93,7 +96,7 @@ export class PorticoOperator extends BaseOperator {
       onChild: (child) => this.#childChanged(child),
       onChange: (dependency) => this.#wake(dependency),
     })
-    const contents = watchContents({
+    this.#contents = watchContents({
       api: this.api,
       world: this.#world,
       watches: this.#watches,
@@ -119,7 +122,7 @@ export class PorticoOperator extends BaseOperator {
       }),
       events: new EventRecorder(this.api, `${context.group}/operator`, identity, log),
       namespaces,
-      contents,
+      contents: this.#contents,
       assertLeading,
       finalize: (object, wanted) => this.finalize(object, wanted),
       log,
@@ -159,6 +162,13 @@ export class PorticoOperator extends BaseOperator {
     return {
       reason: behind.map(({ name, failure }) => `${name}: ${failure || 'not listed yet'}`).join('; ') || 'starting',
     }
+  }
+
+  /** What answers an admission webhook: by this process's own view, whether or not it leads. */
+  reviewer(): Reviewer {
+    const { context, namespaces, log } = this.#options
+    const { view } = this.#world
+    return new Reviewer({ view, contents: this.#contents, context, namespaces, isSynced: () => this.#synced, log })
   }
 
   /** Starts watches, election and workers; settles once they run, whether or not the API server answers already. */

@@ -5,9 +5,9 @@ import type { Plan, Reconcile, ReconcileContext } from '../../reconcile/outcome/
 import type { Applied, Applier } from '../children/applier.ts'
 import { finalizerName, partsOf } from '../queue/keys.ts'
 import { StatusWriter, type StatusWriterOptions, seconds } from '../report/status-writer.ts'
-import { type Dependency, DependencyGraph, trackedView } from '../watch/dependencies.ts'
+import { type Contents, onCurrentContents } from '../watch/current-contents.ts'
+import { DependencyGraph } from '../watch/dependencies.ts'
 import { NamespaceGoingError } from '../watch/namespaces.ts'
-import type { ReferencedContent } from '../watch/referenced-content.ts'
 
 /** Thrown where a write is due that is not ours to make: the lease was lost meanwhile. */
 export class NotLeadingError extends Error {
@@ -19,7 +19,7 @@ interface ReconcilerOptions extends StatusWriterOptions {
   readonly context: Omit<ReconcileContext, 'now'>
   readonly applier: Applier
   /** Contents that the view may ask for, by kind. */
-  readonly contents: ReadonlyMap<string, ReferencedContent<unknown>>
+  readonly contents: Contents
   /** Adds or takes away our finalizer where it is not as the plan says. */
   readonly finalize: (object: KubernetesObject, wanted: boolean) => Promise<void>
 }
@@ -89,37 +89,20 @@ export class Reconciler {
     }
   }
 
-  /** Plans until every Secret and ConfigMap that the plan has read is of its latest version. */
-  async #plan(key: string, object: KubernetesObject): Promise<Plan> {
-    const { world, context, reconcile } = this.#options
-    for (let round = 0; ; round++) {
-      const seen = new Set<Dependency>()
+  #plan(key: string, object: KubernetesObject): Promise<Plan> {
+    const { world, context, reconcile, contents } = this.#options
+    return onCurrentContents(world.view, contents, (view, seen) => {
       let plan: Plan
       try {
-        plan = reconcile(object as unknown as ObjectOf<KindDeclaration>, trackedView(world.view, seen), {
-          ...context,
-          now: seconds(),
-        })
+        plan = reconcile(object as unknown as ObjectOf<KindDeclaration>, view, { ...context, now: seconds() })
       } catch (error) {
         // What the schema lets through must not throw: whatever does is shown, and harms nobody else.
         this.#options.log.error({ key, err: error }, 'reconcile failed')
         plan = failedPlan(object, error, finalizerName(context.group))
       }
       this.graph.record(key, seen)
-      const outdated = this.#outdated(seen)
-      if (outdated.length === 0 || round === ROUNDS) return plan
-      await Promise.all(outdated.map((refresh) => refresh()))
-    }
-  }
-
-  #outdated(seen: ReadonlySet<Dependency>): (() => Promise<void>)[] {
-    const refreshes: (() => Promise<void>)[] = []
-    for (const dependency of seen) {
-      const { kind, namespace, name } = partsOf(dependency)
-      const content = this.#options.contents.get(kind)
-      if (content && !content.isCurrent(namespace, name)) refreshes.push(() => content.refresh(namespace, name))
-    }
-    return refreshes
+      return plan
+    })
   }
 
   #applyChildren(object: KubernetesObject, children: readonly KubernetesObject[]): Promise<Applied> {

@@ -1,5 +1,6 @@
 import type { ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { World } from '../../model/index.ts'
+import type { Contents } from './current-contents.ts'
 import { type Dependency, onObject } from './dependencies.ts'
 import { type ContentObject, ReferencedContent } from './referenced-content.ts'
 import type { Watches } from './watches.ts'
@@ -22,7 +23,7 @@ const presenceOf = ({ data = {}, metadata }: ContentObject) => ({
 })
 
 /** Adds the metadata watches of Secrets and ConfigMaps; gives, by kind, what reads the referenced ones. */
-export function watchContents(options: ContentsOptions): ReadonlyMap<string, ReferencedContent<unknown>> {
+export function watchContents(options: ContentsOptions): Contents {
   const { api, world, watches } = options
   const shared = (kind: string) => ({
     api,

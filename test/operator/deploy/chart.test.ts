@@ -54,6 +54,50 @@ test('for one namespace too', () => {
   assert.equal(templated(given), kustomized(join(DEPLOY, 'namespaced')))
 })
 
+/** The overlay of docs/install.md that has the component for the admission webhook, of the base or of another one. */
+function withAdmission(base: string): Record<string, Found> {
+  const text = readFileSync(join(DEPLOY, '../../docs/install.md'), 'utf8')
+  const [, overlay = ''] = /^```yaml\n([^`]*\ncomponents: [^`]*)^```/m.exec(text) ?? []
+  assert.match(overlay, '[../operator/deploy/admission]')
+  const folder = mkdtempSync(join(home, 'admission-'))
+  writeFileSync(
+    join(folder, 'kustomization.yaml'),
+    overlay.replaceAll('../operator/deploy', relative(folder, join(DEPLOY, base))),
+  )
+  return kustomized(folder)
+}
+
+test('with the admission webhook too, for all namespaces and for one', () => {
+  const { 'Namespace /portico-system': _, ...built } = withAdmission('.')
+  const admission = { enabled: true }
+  assert.equal(templated({ crds: { keep: false }, admission }), built)
+  const own = templated({ namespaces: ['portico-system'], crds: { install: false }, admission })
+  assert.equal(own, withAdmission('namespaced'))
+  assert.equal(argsOf(own).slice(-2), ['--admission', 'portico-operator.portico-system'])
+})
+
+test('the webhook is asked for the namespaces of its release alone, and is called after its own', () => {
+  const found = templated(
+    { namespaces: ['team-a', '123'], apiGroup: 'mcp.example.org', admission: { enabled: true } },
+    'ops',
+  )
+  const { webhooks } = found['ValidatingWebhookConfiguration /portico-operator.ops'] as Found
+  assert.is(webhooks[0].name, 'warnings.mcp.example.org')
+  assert.is(webhooks[0].failurePolicy, 'Ignore')
+  assert.is(webhooks[0].clientConfig.service.namespace, 'ops')
+  assert.equal(webhooks[0].namespaceSelector.matchExpressions[0].values, ['team-a', '123'])
+  assert.equal(webhooks[0].rules[0].apiGroups, ['mcp.example.org'])
+  // What is written by the operator itself is not in the files, so that applying them again leaves it alone.
+  assert.not('data' in (found['Secret ops/portico-operator-admission'] as Found))
+  assert.not('caBundle' in webhooks[0].clientConfig)
+  const rules = Object.values(found).flatMap(({ kind, rules = [] }) => (/Role$/.test(kind) ? rules : []))
+  const ofWebhooks = rules.filter(({ resources }: any) => resources.includes('validatingwebhookconfigurations'))
+  assert.equal(
+    ofWebhooks.map(({ verbs, resourceNames }: any) => [verbs, resourceNames]),
+    [[['get', 'patch'], ['portico-operator.ops']]],
+  )
+})
+
 test('the overlay in docs/install.md makes what the values beside it make', () => {
   const text = readFileSync(join(DEPLOY, '../../docs/install.md'), 'utf8')
   const [overlay = '', given = ''] = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map((match) => match[1])
@@ -182,6 +226,8 @@ for (const [given, pointer] of [
   [{ crds: { keep: 'yes' } }, /keep/],
   [{ logLevel: 'loud' }, /logLevel/],
   [{ podTemplate: 'privileged' }, /podTemplate/],
+  [{ admission: true }, /admission/],
+  [{ admission: { enabled: 'yes' } }, /enabled/],
   [{ runAsUser: 0 }, /runAsUser/],
   [{ workers: 65 }, /workers/],
   [{ podLabels: { 'app.kubernetes.io/name': 'mine' } }, /'app\.kubernetes\.io\/name'/],
@@ -195,7 +241,10 @@ for (const [given, pointer] of [
 }
 
 test('helm lint has nothing to say, whatever is set', () => {
-  for (const given of [{}, { namespaces: ['a'], crds: { install: false }, replicas: 0 }]) {
+  for (const given of [
+    {},
+    { namespaces: ['a'], crds: { install: false }, replicas: 0, admission: { enabled: true } },
+  ]) {
     const { status, stdout, stderr } = helm(home, ['lint', CHART, '--strict', '--values', '-'], JSON.stringify(given))
     assert.is(status, 0, `${stdout}${stderr}`)
     assert.not.match(stdout, /\[(WARNING|ERROR)\]/)

@@ -1,0 +1,107 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { Hono } from 'hono'
+import type { Logger } from 'pino'
+import { errorResponse } from '../dataplane/server/answer.ts'
+import { readBody } from '../dataplane/server/body.ts'
+import { PublicError } from '../dataplane/server/errors.ts'
+import { type Listener, listen } from '../dataplane/server/listen.ts'
+import type { ApiServer } from '../operator/cluster/kubernetes/api-server.ts'
+import { ADMISSION_NAME, webhookName } from '../operator/render/network/admin-peers.ts'
+import { CertificateKeeper, type CertificateKeeperTimes } from '../operator/runtime/admission/certificate-keeper.ts'
+import type { Reviewer } from '../operator/runtime/admission/reviewer.ts'
+
+/** What the API server takes of one object. A review of an update has two; one that is larger goes without warnings. */
+const BODY_BYTES = 3 * 1024 * 1024
+/** Reviews at a time: each holds a body, and may wait for the API server. */
+const MOST_REVIEWS = 16
+
+/** What the webhook serves: `POST` of an AdmissionReview at the path that holds the token, and nothing else. */
+export function admissionApp(reviewer: Pick<Reviewer, 'review'>, path: () => string, log: Logger): Hono {
+  const app = new Hono()
+  let reviews = 0
+  app.all('*', async (c) => {
+    // Whoever reaches this port could ask what Secrets and objects there are: the API server alone knows the path.
+    if (!isSame(c.req.path, path())) throw new PublicError('not_found')
+    if (c.req.method !== 'POST') throw new PublicError('method_not_allowed', { headers: { allow: 'POST' } })
+    if (reviews >= MOST_REVIEWS) throw new PublicError('rate_limited', { headers: { 'retry-after': '1' } })
+    reviews++
+    try {
+      const answer = await reviewer.review(parsed(await readBody(c, BODY_BYTES)))
+      if (answer === undefined)
+        throw new PublicError('invalid_request', { message: 'This is no AdmissionReview of admission.k8s.io/v1.' })
+      return c.json(answer)
+    } finally {
+      reviews--
+    }
+  })
+  app.onError((error) => errorResponse(error, log))
+  return app
+}
+
+function isSame(given: string, expected: string): boolean {
+  const digest = (text: string) => createHash('sha256').update(text).digest()
+  return timingSafeEqual(digest(given), digest(expected))
+}
+
+function parsed(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString())
+  } catch {
+    throw new PublicError('parse_error')
+  }
+}
+
+interface AdmissionOptions {
+  readonly api: ApiServer
+  readonly reviewer: Pick<Reviewer, 'review'>
+  /** Of our kinds. */
+  readonly group: string
+  /** Where the operator runs. */
+  readonly namespace: string
+  /** Name of the ValidatingWebhookConfiguration. */
+  readonly configuration: string
+  /** `HOST:PORT`. */
+  readonly address: string
+  readonly log: Logger
+  readonly times?: Partial<CertificateKeeperTimes>
+  readonly now?: () => number
+}
+
+/** Serves the admission webhook from the moment at which there is a certificate until it is closed. */
+export function serveAdmission(options: AdmissionOptions): { close(): Promise<void> } {
+  const { api, reviewer, group, namespace, configuration, address, log, times, now } = options
+  let listener: Listener | undefined
+  let path = ''
+  const app = admissionApp(reviewer, () => path, log)
+  const keeper = new CertificateKeeper({
+    api,
+    namespace,
+    name: ADMISSION_NAME,
+    configuration,
+    webhook: webhookName(group),
+    async onServe({ path: asked, ...tls }) {
+      if (listener) listener.setCertificate(tls)
+      else {
+        const limits = {
+          headersTimeoutMs: 5_000,
+          requestTimeoutMs: 10_000,
+          maxHeaderBytes: 16_384,
+          maxConnections: 256,
+        }
+        listener = await listen(app.fetch, address, { ...limits, tls })
+        log.info({ admission: listener.url }, 'reviews objects')
+      }
+      path = asked
+    },
+    log,
+    ...(times && { times }),
+    ...(now && { now }),
+  })
+  keeper.start()
+  return {
+    async close() {
+      await keeper.stop()
+      await listener?.close()
+    },
+  }
+}

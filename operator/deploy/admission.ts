@@ -1,0 +1,94 @@
+/** The admission webhook, for those who want it: what it takes besides the operator itself. */
+import type { KindDeclaration } from '../../crds/define.ts'
+import { ADMISSION_NAME, admissionConfiguration, OPERATOR_NAME, webhookName } from '../render/network/admin-peers.ts'
+import { VERSION } from '../render/object/object.ts'
+import { clusterRole, type Installation, metadata, role } from './objects.ts'
+
+export const ADMISSION_PORT = { name: 'admission', containerPort: 9443, protocol: 'TCP' }
+
+/** Seconds. A review takes milliseconds; what can't be reached costs each write this much. */
+const TIMEOUT = 3
+
+/** Its own writes and those of Kubernetes' controllers have nobody who would read a warning. */
+const matchConditions = [
+  { name: 'not-the-operator', expression: `!request.userInfo.username.endsWith(":${OPERATOR_NAME}")` },
+  { name: 'not-kubernetes', expression: '!request.userInfo.username.startsWith("system:serviceaccount:kube-system:")' },
+]
+
+/** @param selector what of the webhook says in which namespaces it is asked; empty: in all */
+const configuration = (kinds: readonly KindDeclaration[], { group, namespace }: Installation, selector: object) => ({
+  apiVersion: 'admissionregistration.k8s.io/v1',
+  kind: 'ValidatingWebhookConfiguration',
+  metadata: metadata(admissionConfiguration(namespace)),
+  webhooks: [
+    {
+      name: webhookName(group),
+      admissionReviewVersions: ['v1'],
+      // The operator adds the authority of its certificate, and the path that it answers at.
+      clientConfig: { service: { name: ADMISSION_NAME, namespace, port: 443 } },
+      failurePolicy: 'Ignore',
+      matchPolicy: 'Equivalent',
+      sideEffects: 'None',
+      timeoutSeconds: TIMEOUT,
+      ...selector,
+      matchConditions,
+      rules: [
+        {
+          apiGroups: [group],
+          apiVersions: [VERSION],
+          operations: ['CREATE', 'UPDATE', 'DELETE'],
+          resources: kinds.map(({ plural }) => plural),
+          scope: 'Namespaced',
+        },
+      ],
+    },
+  ],
+})
+
+export const inNamespaces = (values: readonly string[]) => ({
+  namespaceSelector: { matchExpressions: [{ key: 'kubernetes.io/metadata.name', operator: 'In', values }] },
+})
+
+/**
+ * Secret and Service, the right to write that one Secret and that one configuration, and the configuration. The Secret is
+ * empty, so that nobody needs the right to make one: the operator fills it.
+ */
+export function admissionObjects(
+  kinds: readonly KindDeclaration[],
+  installation: Installation,
+  selector: object,
+): readonly object[] {
+  const { namespace } = installation
+  const name = admissionConfiguration(namespace)
+  return [
+    { apiVersion: 'v1', kind: 'Secret', metadata: metadata(ADMISSION_NAME, namespace), type: 'Opaque' },
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: metadata(ADMISSION_NAME, namespace),
+      spec: {
+        selector: { 'app.kubernetes.io/name': OPERATOR_NAME },
+        ports: [{ name: 'admission', port: 443, protocol: 'TCP', targetPort: 'admission' }],
+      },
+    },
+    ...role(
+      ADMISSION_NAME,
+      [{ apiGroups: [''], resources: ['secrets'], resourceNames: [ADMISSION_NAME], verbs: ['get', 'update'] }],
+      installation,
+      namespace,
+    ),
+    ...clusterRole(
+      name,
+      [
+        {
+          apiGroups: ['admissionregistration.k8s.io'],
+          resources: ['validatingwebhookconfigurations'],
+          resourceNames: [name],
+          verbs: ['get', 'patch'],
+        },
+      ],
+      installation,
+    ),
+    configuration(kinds, installation, selector),
+  ]
+}

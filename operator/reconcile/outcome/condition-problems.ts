@@ -1,0 +1,36 @@
+import type { Condition, Plan } from './plan.ts'
+import { problemConditions } from './problems.ts'
+
+/** Conditions that keep an object from being served as it stands when they are False. */
+const decisive: ReadonlySet<string> = new Set(problemConditions)
+/** `Ready` is False for these reasons while all is well. */
+const transient = new Set(['Progressing', 'Terminating'])
+
+export interface ConditionProblem {
+  /** Type of the condition that says it. */
+  readonly condition: string
+  readonly severity: 'error' | 'warning'
+  readonly reason: string
+  readonly message: string
+}
+
+/** What the conditions of a plan say that its owner should act on; each text once. */
+export function conditionProblems({ status }: Plan): readonly ConditionProblem[] {
+  const found: ConditionProblem[] = []
+  const add = (severity: ConditionProblem['severity'], { type, reason, message }: Condition) => {
+    if (!found.some((problem) => problem.message === message))
+      found.push({ condition: type, severity, reason, message })
+  }
+  const { conditions } = status
+  for (const condition of conditions) {
+    if (decisive.has(condition.type) && condition.status === 'False') add('error', condition)
+  }
+  const ready = conditions.find(({ type }) => type === 'Ready')
+  if (found.length === 0 && ready?.status === 'False' && !transient.has(ready.reason)) add('error', ready)
+  for (const condition of conditions) {
+    const { type } = condition
+    const isWarning = condition.status === (/(Warning|Conflict)$/.test(type) ? 'True' : 'False')
+    if (isWarning && type !== 'Ready' && !decisive.has(type)) add('warning', condition)
+  }
+  return found
+}

@@ -1,0 +1,169 @@
+import type { Logger } from 'pino'
+import { ApiError, type ApiServer } from '../../cluster/kubernetes/api-server.ts'
+import type { KubernetesObject } from '../../model/view.ts'
+import { pause } from '../queue/pause.ts'
+import { type CertificateTimes, dataOf, type Kept, readKept, renewed, served, trusted } from './certificates.ts'
+
+const SECRETS = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
+const CONFIGURATIONS = {
+  group: 'admissionregistration.k8s.io',
+  version: 'v1',
+  plural: 'validatingwebhookconfigurations',
+  kind: 'ValidatingWebhookConfiguration',
+}
+const FIELD_MANAGER = 'portico-admission'
+
+/** Milliseconds. A certificate lives 90 days and is trusted for a quarter of an hour before it is served. */
+const TIMES: CertificateKeeperTimes = { lifetime: 90 * 86_400_000, settle: 15 * 60_000, check: 60_000, retry: 5_000 }
+
+export interface CertificateKeeperTimes extends CertificateTimes {
+  /** Between two looks at Secret and configuration; after one that failed. */
+  readonly check: number
+  readonly retry: number
+}
+
+/** What the listener is to be: its certificate and key in PEM, and the path that it answers at. */
+export interface ServedCertificate {
+  readonly cert: string
+  readonly key: string
+  readonly path: string
+}
+
+interface KeeperOptions {
+  readonly api: ApiServer
+  /** Where the operator runs, and with it Secret and Service of this name. */
+  readonly namespace: string
+  readonly name: string
+  /** Name of the ValidatingWebhookConfiguration, and of the webhook in it. */
+  readonly configuration: string
+  readonly webhook: string
+  /** Called with what is to be served now, at first and whenever that changes. */
+  readonly onServe: (served: ServedCertificate) => Promise<void>
+  readonly log: Logger
+  readonly times?: Partial<CertificateKeeperTimes>
+  readonly now?: () => number
+}
+
+interface Webhook {
+  readonly name: string
+  readonly clientConfig?: { readonly caBundle?: string; readonly service?: { readonly path?: string } }
+}
+
+/**
+ * Keeps the certificate of the admission webhook: in a Secret, which all replicas share and the first to write has its
+ * way, and its authority in the webhook's `caBundle`. A new one is written and trusted first, and served once that has
+ * had time to get about, so that no request is refused. Neither Secret nor configuration is ever made by it.
+ */
+export class CertificateKeeper {
+  readonly #options: KeeperOptions
+  readonly #times: CertificateKeeperTimes
+  readonly #stopping = new AbortController()
+  #serving = ''
+  #failure = ''
+  #running: Promise<void> | undefined
+
+  constructor(options: KeeperOptions) {
+    this.#options = options
+    this.#times = { ...TIMES, ...options.times }
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping
+    while (!signal.aborted) {
+      let isGood = false
+      try {
+        isGood = await this.#check()
+      } catch (error) {
+        this.#failed(error as Error)
+      }
+      await pause(isGood ? this.#times.check : this.#times.retry, signal)
+    }
+  }
+
+  /** False where another try is due soon. */
+  async #check(): Promise<boolean> {
+    const kept = await this.#kept()
+    if (!kept) return false
+    let failure: Error | undefined
+    try {
+      await this.#trust(kept)
+    } catch (error) {
+      failure = error as Error
+    }
+    // One that is not trusted yet must not take the place of one that is.
+    if (failure === undefined || this.#serving === '') await this.#serve(kept)
+    if (failure !== undefined) throw failure
+    this.#failure = ''
+    return true
+  }
+
+  /** Reads the Secret, and writes it where it is time to; nothing where another replica has just done that. */
+  async #kept(): Promise<Kept | undefined> {
+    const { api, namespace, name, now = Date.now, log } = this.#options
+    const host = `${name}.${namespace}.svc`
+    const secret = await api.get<KubernetesObject & { data?: Record<string, string> }>(SECRETS, namespace, name)
+    const { kept, isNew } = renewed(readKept(secret.data ?? {}, host), host, now(), this.#times)
+    if (!isNew) return kept
+    try {
+      // With the resource version that was read: of two replicas one is refused.
+      await api.replace(SECRETS, namespace, name, { ...secret, data: dataOf(kept) })
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 409) return undefined
+      throw error
+    }
+    log.info({ in: `${namespace}/${name}` }, 'a new certificate for the admission webhook')
+    return kept
+  }
+
+  /** Lets the API server know whom to trust and which path to ask; only where it doesn't. */
+  async #trust(kept: Kept): Promise<void> {
+    const { api, configuration, webhook } = this.#options
+    const found = await api.get<KubernetesObject & { webhooks?: Webhook[] }>(CONFIGURATIONS, undefined, configuration)
+    const caBundle = Buffer.from(trusted(kept)).toString('base64')
+    const path = pathOf(kept)
+    const ours = found.webhooks?.find(({ name }) => name === webhook)
+    if (!ours) throw new Error(`ValidatingWebhookConfiguration ${configuration} has no webhook ${webhook}`)
+    if (ours.clientConfig?.caBundle === caBundle && ours.clientConfig.service?.path === path) return
+    await api.apply(
+      CONFIGURATIONS,
+      {
+        apiVersion: 'admissionregistration.k8s.io/v1',
+        kind: CONFIGURATIONS.kind,
+        // The uid: one that has been deleted meanwhile is not made anew.
+        metadata: { name: configuration, ...(found.metadata.uid ? { uid: found.metadata.uid } : {}) },
+        webhooks: [{ name: webhook, clientConfig: { caBundle, service: { path } } }],
+      },
+      FIELD_MANAGER,
+    )
+  }
+
+  async #serve(kept: Kept): Promise<void> {
+    const { onServe, now = Date.now } = this.#options
+    const { certificate, key } = served(kept, now(), this.#times)
+    const path = pathOf(kept)
+    if (this.#serving === certificate + path) return
+    await onServe({ cert: certificate, key, path })
+    this.#serving = certificate + path
+  }
+
+  /** Said once until something else is the case. */
+  #failed(error: Error): void {
+    // The API server repeats what it refuses.
+    const reason = error.message.replaceAll(TOKEN_IN_PATH, '/validate/…')
+    if (this.#failure === reason) return
+    this.#failure = reason
+    this.#options.log.warn({ error: reason }, 'the admission webhook is not as it should be')
+  }
+}
+
+const pathOf = ({ token }: Kept) => `/validate/${token}`
+const TOKEN_IN_PATH = /\/validate\/[0-9a-f]+/g

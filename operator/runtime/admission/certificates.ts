@@ -1,0 +1,90 @@
+import { createPrivateKey, randomBytes, X509Certificate } from 'node:crypto'
+import { type Issued, issue } from './issue.ts'
+
+/** Milliseconds. */
+export interface CertificateTimes {
+  /** From a certificate's making to its end; with a third of it left, the next one is made. */
+  readonly lifetime: number
+  /** How long a new one is only trusted before it is served: until every API server has heard of its authority. */
+  readonly settle: number
+}
+
+/** The data of the Secret: of a certificate and of the one before it. */
+export interface Kept {
+  /** Last part of the path that is asked, which the API server alone is told. */
+  readonly token: string
+  /** Newest first; one or two. */
+  readonly issued: readonly [Issued, ...Issued[]]
+}
+
+/** A certificate is valid a little before it is made: clocks differ. */
+const BACKDATED_MS = 60 * 60_000
+/** A path of a webhook is made of names in lower case. */
+const TOKEN = /^[0-9a-f]{64}$/
+const PREFIXES = ['', 'previous-'] as const
+
+const madeAt = ({ certificate }: Issued) => new X509Certificate(certificate).validFromDate.getTime() + BACKDATED_MS
+const endOf = ({ certificate }: Issued) => new X509Certificate(certificate).validToDate.getTime()
+
+function isUsable({ ca, certificate, key }: Issued, host: string): boolean {
+  try {
+    const found = new X509Certificate(certificate)
+    return (
+      found.checkHost(host) !== undefined &&
+      found.checkPrivateKey(createPrivateKey(key)) &&
+      found.verify(new X509Certificate(ca).publicKey)
+    )
+  } catch {
+    return false
+  }
+}
+
+/** What is usable of a Secret's data; what isn't, whoever has changed it, is as if it were not there. */
+export function readKept(data: Readonly<Record<string, string>>, host: string) {
+  const text = (name: string) => Buffer.from(String(data[name] ?? ''), 'base64').toString()
+  const issued = PREFIXES.map((prefix) => ({
+    ca: text(`${prefix}ca.crt`),
+    certificate: text(`${prefix}tls.crt`),
+    key: text(`${prefix}tls.key`),
+  })).filter((one) => isUsable(one, host))
+  const token = text('token')
+  return { token: TOKEN.test(token) ? token : undefined, issued }
+}
+
+/** The same as a Secret's data. */
+export const dataOf = ({ token, issued }: Kept): Record<string, string> =>
+  Object.fromEntries(
+    [
+      ['token', token] as const,
+      ...issued.flatMap(({ ca, certificate, key }, index) =>
+        Object.entries({ 'ca.crt': ca, 'tls.crt': certificate, 'tls.key': key }).map(
+          ([name, value]) => [`${PREFIXES[index]}${name}`, value] as const,
+        ),
+      ),
+    ].map(([name, value]) => [name, Buffer.from(value).toString('base64')]),
+  )
+
+/** What should be kept at this moment (milliseconds), and whether that is not what is kept. */
+export function renewed(
+  { token, issued }: ReturnType<typeof readKept>,
+  host: string,
+  now: number,
+  { lifetime }: CertificateTimes,
+): { readonly kept: Kept; readonly isNew: boolean } {
+  const [newest] = issued
+  if (token !== undefined && newest && endOf(newest) - now > lifetime / 3)
+    return { kept: { token, issued: [newest, ...issued.slice(1)] }, isNew: false }
+  const isYoung = newest !== undefined && endOf(newest) - now > lifetime / 3
+  const next = isYoung ? newest : issue(host, { from: new Date(now - BACKDATED_MS), until: new Date(now + lifetime) })
+  const before = isYoung ? issued.slice(1) : issued.slice(0, 1)
+  return { kept: { token: token ?? randomBytes(32).toString('hex'), issued: [next, ...before] }, isNew: true }
+}
+
+/** The one to serve at this moment: the newest that everybody has had the time to trust, else the newest. */
+export function served({ issued }: Kept, now: number, { settle }: CertificateTimes): Issued {
+  const isSettled = (one: Issued) => now - madeAt(one) >= settle && endOf(one) > now
+  return issued.find(isSettled) ?? issued[0]
+}
+
+/** All authorities to trust, one PEM after the other. */
+export const trusted = ({ issued }: Kept): string => issued.map(({ ca }) => ca).join('')

@@ -1,0 +1,89 @@
+import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
+import { bits, integer, octets, oid, sequence, setOf, tagged, time, utf8, yes } from './der.ts'
+
+/** A server's certificate and the authority that has signed it and nothing else; all in PEM. */
+export interface Issued {
+  readonly ca: string
+  readonly certificate: string
+  /** PKCS #8. */
+  readonly key: string
+}
+
+interface Validity {
+  readonly from: Date
+  readonly until: Date
+}
+
+interface Subject {
+  readonly name: string
+  readonly key: KeyObject
+}
+
+const ECDSA_SHA256 = sequence(oid('1.2.840.10045.4.3.2'))
+const SERVER_AUTH = oid('1.3.6.1.5.5.7.3.1')
+
+const named = (commonName: string) => sequence(setOf(sequence(oid('2.5.4.3'), utf8(commonName))))
+const spki = (key: KeyObject) => key.export({ type: 'spki', format: 'der' })
+const keyId = (key: KeyObject) => createHash('sha256').update(spki(key)).digest().subarray(0, 20)
+const extension = (id: string, value: Buffer) => sequence(oid(id), octets(value))
+const critical = (id: string, value: Buffer) => sequence(oid(id), yes, octets(value))
+
+/** Numbered at random, positive and in 16 bytes, none of them superfluous (RFC 5280, section 4.1.2.2). */
+function serialNumber(): Buffer {
+  const bytes = randomBytes(16)
+  bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40
+  return integer(bytes)
+}
+
+function certificate(
+  subject: Subject,
+  signer: { readonly name: string; readonly key: KeyObject },
+  { from, until }: Validity,
+  extensions: readonly Buffer[],
+): string {
+  const body = sequence(
+    tagged(0xa0, integer(2)),
+    serialNumber(),
+    ECDSA_SHA256,
+    named(signer.name),
+    sequence(time(from), time(until)),
+    named(subject.name),
+    spki(subject.key),
+    tagged(0xa3, sequence(...extensions)),
+  )
+  const der = sequence(body, ECDSA_SHA256, bits(sign('sha256', body, signer.key)))
+  const lines = der.toString('base64').match(/.{1,64}/g) ?? []
+  return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`
+}
+
+const newKey = () => generateKeyPairSync('ec', { namedCurve: 'P-256' })
+
+/**
+ * A certificate of a new authority for a server of this DNS name (X.509 version 3, RFC 5280; ECDSA on P-256). The
+ * authority's key is forgotten: nobody can have it sign anything else.
+ */
+export function issue(host: string, validity: Validity): Issued {
+  const authority = newKey()
+  const server = newKey()
+  const name = `portico admission ${randomBytes(8).toString('hex')}`
+  const authorityId = keyId(authority.publicKey)
+  const signer = { name, key: authority.privateKey }
+  return {
+    ca: certificate({ name, key: authority.publicKey }, signer, validity, [
+      critical('2.5.29.19', sequence(yes, integer(0))),
+      // keyCertSign
+      critical('2.5.29.15', bits(Buffer.of(0x04), 2)),
+      extension('2.5.29.14', octets(authorityId)),
+    ]),
+    // A common name has at most 64 characters, and nobody looks at it where there is an alternative name.
+    certificate: certificate({ name: 'portico admission', key: server.publicKey }, signer, validity, [
+      critical('2.5.29.19', sequence()),
+      // digitalSignature
+      critical('2.5.29.15', bits(Buffer.of(0x80), 7)),
+      extension('2.5.29.37', sequence(SERVER_AUTH)),
+      extension('2.5.29.17', sequence(tagged(0x82, Buffer.from(host, 'latin1')))),
+      extension('2.5.29.35', sequence(tagged(0x80, authorityId))),
+    ]),
+    key: server.privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
+  }
+}

@@ -1,0 +1,120 @@
+import type { Logger } from 'pino'
+import { kindNamed } from '../../../crds/index.ts'
+import type { ClusterView, KubernetesObject } from '../../model/view.ts'
+import { explainedPlan } from '../../reconcile/index.ts'
+import type { ReconcileContext } from '../../reconcile/outcome/plan.ts'
+import { VERSION } from '../../render/object/object.ts'
+import { pause } from '../queue/pause.ts'
+import { type Contents, onCurrentContents } from '../watch/current-contents.ts'
+import { overlaidView } from './overlaid-view.ts'
+import { deletionWarnings, type Explained, warningsOf } from './warnings.ts'
+
+interface ReviewerOptions {
+  readonly view: ClusterView
+  readonly contents: Contents
+  readonly context: Omit<ReconcileContext, 'now'>
+  /** Namespaces that are looked after; none means all. */
+  readonly namespaces: readonly string[]
+  /** Whether the view has every object; until then it has nothing to say about what is missing. */
+  readonly isSynced: () => boolean
+  readonly log: Logger
+}
+
+/** The answer to an AdmissionReview (admission.k8s.io/v1): everything is let in, with warnings or without. */
+export interface ReviewAnswer {
+  readonly apiVersion: typeof API_VERSION
+  readonly kind: 'AdmissionReview'
+  readonly response: { readonly uid: string; readonly allowed: true; readonly warnings?: readonly string[] }
+}
+
+const API_VERSION = 'admission.k8s.io/v1'
+/** Milliseconds that our watches get to show what was written just before. */
+const SECOND_LOOK_MS = 250
+/** Nobody looks at the times of conditions that are not written. */
+const NO_TIME = '1970-01-01T00:00:00Z'
+/** A UID has 36 characters. */
+const LONGEST_UID = 128
+/** Faults of ours that are told apart in the log. */
+const MOST_FAULTS = 100
+
+type Unknown = Readonly<Record<string, unknown>>
+
+const isRecord = (value: unknown): value is Unknown =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
+
+/**
+ * Says of objects that are about to be written what `reconcile` will say of them: by this process's own view, whether or
+ * not it leads. Writes nothing.
+ */
+export class Reviewer {
+  readonly #options: ReviewerOptions
+  readonly #faults = new Set<string>()
+  readonly #never = new AbortController().signal
+
+  constructor(options: ReviewerOptions) {
+    this.#options = options
+  }
+
+  /** Takes any JSON; gives undefined where it is no AdmissionReview that could be answered. Never throws. */
+  async review(body: unknown): Promise<ReviewAnswer | undefined> {
+    if (!isRecord(body) || body['apiVersion'] !== API_VERSION || body['kind'] !== 'AdmissionReview') return undefined
+    const { request } = body
+    if (!isRecord(request)) return undefined
+    const { uid } = request
+    if (!isText(uid) || uid.length > LONGEST_UID) return undefined
+    const warnings = await this.#warnings(request)
+    return {
+      apiVersion: API_VERSION,
+      kind: 'AdmissionReview',
+      response: { uid, allowed: true, ...(warnings.length > 0 ? { warnings } : {}) },
+    }
+  }
+
+  async #warnings(request: Unknown): Promise<readonly string[]> {
+    const object = this.#objectOf(request)
+    if (!object || !this.#options.isSynced()) return []
+    const warn = request['operation'] === 'DELETE' ? deletionWarnings : warningsOf
+    try {
+      const warnings = warn(object, await this.#explain(object))
+      if (warnings.length === 0) return []
+      // What was applied, or deleted, a moment ago may not have reached our watches yet.
+      await pause(SECOND_LOOK_MS, this.#never)
+      return warn(object, await this.#explain(object))
+    } catch (error) {
+      this.#failed(object.kind, error)
+      return []
+    }
+  }
+
+  /** The object as it will be; nothing where it is none of ours, or on its way out already. */
+  #objectOf({ operation, object, oldObject }: Unknown): KubernetesObject | undefined {
+    const { context, namespaces } = this.#options
+    const isDeletion = operation === 'DELETE'
+    if (!isDeletion && operation !== 'CREATE' && operation !== 'UPDATE') return undefined
+    const found = isDeletion ? oldObject : object
+    if (!isRecord(found) || !isRecord(found['metadata']) || !isRecord(found['spec'])) return undefined
+    const { apiVersion, kind, metadata } = found
+    if (!isText(kind) || !kindNamed(kind) || apiVersion !== `${context.group}/${VERSION}`) return undefined
+    const { name, namespace, deletionTimestamp } = metadata as Unknown
+    if (!isText(name) || !isText(namespace) || deletionTimestamp !== undefined) return undefined
+    if (namespaces.length > 0 && !namespaces.includes(namespace)) return undefined
+    if (!isDeletion) return found as unknown as KubernetesObject
+    return { ...found, metadata: { ...metadata, deletionTimestamp: NO_TIME } } as unknown as KubernetesObject
+  }
+
+  #explain(object: KubernetesObject): Promise<Explained> {
+    const { view, contents, context } = this.#options
+    return onCurrentContents(view, contents, (tracked) =>
+      explainedPlan(object, overlaidView(tracked, object), { ...context, now: NO_TIME }),
+    )
+  }
+
+  /** Said once each: whoever writes such objects must not fill the log. */
+  #failed(kind: string, error: unknown): void {
+    const fault = `${kind} ${error instanceof Error ? error.message : String(error)}`.slice(0, 500)
+    if (this.#faults.has(fault) || this.#faults.size >= MOST_FAULTS) return
+    this.#faults.add(fault)
+    this.#options.log.warn({ kind, err: error }, 'an object could not be reviewed, and is let in without a word')
+  }
+}

@@ -1,0 +1,73 @@
+import type { KubernetesObject } from '../../model/view.ts'
+import { conditionProblems } from '../../reconcile/outcome/condition-problems.ts'
+import type { Plan } from '../../reconcile/outcome/plan.ts'
+import { type Problem, problemText, withoutSecrets } from '../../reconcile/outcome/problems.ts'
+
+/** What the API server passes on whole: characters of one warning, and bytes of all (it counts characters). */
+const LONGEST = 256
+const MOST_BYTES = 4096
+/** More of them nobody reads. */
+const MOST = 12
+/** The API server drops a warning with a control character; the others would change what a terminal shows. */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu
+
+export interface Explained {
+  readonly plan: Plan
+  readonly problems: readonly Problem[]
+}
+
+function line(text: string): string {
+  // What is cut off anyway isn't looked at.
+  const characters = [
+    ...text
+      .slice(0, 2 * LONGEST + 2)
+      .toWellFormed()
+      .replace(UNPRINTABLE, ' '),
+  ]
+  return characters.length > LONGEST ? `${characters.slice(0, LONGEST - 1).join('')}…` : characters.join('')
+}
+
+/** The first ones that the API server takes, and how many more there are. */
+function bounded(texts: readonly string[], last: string): readonly string[] {
+  const room = MOST_BYTES - 2 * Buffer.byteLength(last)
+  const kept: string[] = []
+  let bytes = 0
+  for (const text of texts.slice(0, MOST).map(line)) {
+    bytes += Buffer.byteLength(text)
+    if (bytes > room) break
+    kept.push(text)
+  }
+  const left = texts.length - kept.length
+  return [...kept, ...(left > 0 ? [`and ${left} more`] : []), last]
+}
+
+/** Each thing that is wrong, as conditions will tell it, and what becomes of it; nothing where nothing is wrong. */
+export function warningsOf(object: KubernetesObject, { plan, problems }: Explained): readonly string[] {
+  const said = conditionProblems(plan)
+  if (said.length === 0) return []
+  const subject = `${object.kind} ${JSON.stringify(object.metadata.name)}`
+  const texts = said.flatMap(({ condition, message }) => {
+    const behind = problems.filter((problem) => problem.condition === condition)
+    return behind.length > 0 ? behind.map((problem) => problemText(withoutSecrets(problem))) : [message]
+  })
+  return bounded(
+    texts.map((text) => `${subject}: ${text}`),
+    line(`${subject} ${wayOut(said)}`),
+  )
+}
+
+function wayOut(said: ReturnType<typeof conditionProblems>): string {
+  const errors = said.filter(({ severity }) => severity === 'error')
+  if (errors.length === 0) return 'takes effect all the same, but for that'
+  return errors.every(({ condition }) => condition === 'ReferencesResolved')
+    ? 'takes effect once that is there'
+    : 'does not take effect as it stands; what ran before runs on'
+}
+
+/** Who still refers to an object that is to be deleted, and so keeps it. */
+export function deletionWarnings(object: KubernetesObject, { plan }: Explained): readonly string[] {
+  const blocked = plan.status.conditions.find(({ type }) => type === 'DeletionBlocked')
+  if (!blocked) return []
+  const subject = `${object.kind} ${JSON.stringify(object.metadata.name)}`
+  return bounded([`${subject}: ${blocked.message}`], line(`${subject} stays until nobody refers to it any more`))
+}

@@ -1,0 +1,316 @@
+/** The admission webhook as it ships, asked by a real API server: what kubectl prints, and what happens without it. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { request } from 'node:https'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { connect } from 'node:tls'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { serveAdmission } from '../../cli/admission.ts'
+import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
+import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
+import { keptLog } from '../support/kept-log.ts'
+import { freePort } from '../support/network/free-port.ts'
+import { kubernetes } from './support/binary.ts'
+import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
+import { gateway, group, type Manifest, manifest, telemetry, yaml } from './support/manifests.ts'
+import {
+  eventually,
+  installOperator,
+  OPERATOR_USER,
+  type OperatorProcess,
+  operatorKubeconfig,
+  startOperator,
+} from './support/operator-process.ts'
+
+const NAME = 'portico-operator.portico-system'
+const SYSTEM = 'portico-system'
+const SECRET = 'portico-operator-admission'
+
+let plane: ControlPlane
+let port: number
+let operator: OperatorProcess | undefined
+
+/** What kubectl says on standard error, where warnings are. Not by a call that waits: some servers run in this process. */
+async function said(args: readonly string[], ...manifests: Manifest[]): Promise<string> {
+  const [program, ...leading] = kubernetes()('kubectl')
+  const files = manifests.length > 0 ? ['-f', '-'] : []
+  const child = spawn(program, [...leading, '--kubeconfig', plane.kubeconfig, ...args, ...files])
+  child.stdin.end(yaml(...manifests))
+  child.stdout.resume()
+  const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')])
+  assert.is(code, 0, stderr)
+  return stderr
+}
+const applied = (...manifests: Manifest[]) => said(['apply'], ...manifests)
+const configuration = () => JSON.parse(plane.kubectl(['get', 'validatingwebhookconfiguration', NAME, '-o', 'json']))
+const secret = (): Record<string, string> =>
+  JSON.parse(plane.kubectl(['get', 'secret', SECRET, '-n', SYSTEM, '-o', 'json'])).data ?? {}
+
+const server = (name: string, spec: object = {}) =>
+  manifest('MCPServer', name, { image: 'a:1', transport: 'streamable-http', ...spec })
+const proxy = (name: string, oidc: string) =>
+  manifest('MCPRemoteProxy', name, {
+    remoteUrl: 'https://mcp.example.com/mcp',
+    oidcConfigRef: { name: oidc, audience: 'tools' },
+  })
+
+async function start(): Promise<OperatorProcess> {
+  const options = [`--admission=${NAME}`, `--admission-listen=127.0.0.1:${port}`]
+  const started = await startOperator(operatorKubeconfig(plane), options)
+  await started.ready()
+  return started
+}
+
+/** Fingerprint of the certificate at this port; nothing where nobody answers. */
+const certificateAt = (at: number) =>
+  new Promise<string | undefined>((resolve) => {
+    const socket = connect({ host: '127.0.0.1', port: at, rejectUnauthorized: false }, () => {
+      resolve(socket.getPeerCertificate().fingerprint256)
+      socket.destroy()
+    })
+    socket.on('error', () => resolve(undefined))
+  })
+
+/** Why a new connection to this port fails for who trusts these authorities; nothing where it doesn't. */
+const refusal = (at: number, ca: string) =>
+  new Promise<string[]>((resolve) => {
+    const options = { host: '127.0.0.1', port: at, ca, servername: `${SECRET}.${SYSTEM}.svc` }
+    const socket = connect(options, () => {
+      resolve([])
+      socket.destroy()
+    })
+    socket.on('error', (error) => resolve([error.message]))
+  })
+
+const status = (path: string, body: string) =>
+  new Promise<number | undefined>((resolve, reject) => {
+    const asked = request({ host: '127.0.0.1', port, path, method: 'POST', rejectUnauthorized: false }, (response) => {
+      response.resume()
+      resolve(response.statusCode)
+    })
+    asked.on('error', reject)
+    asked.end(body)
+  })
+
+/** Once the API server has heard of the certificate. */
+const warns = () =>
+  eventually(
+    async () => /Warning: /.test(await said(['apply', '--dry-run=server'], proxy('probe', 'nowhere'))),
+    'a warning',
+  )
+
+test.before(async () => {
+  plane = await startControlPlane()
+  port = await freePort()
+  await installOperator(plane)
+  plane.kubectl(['apply', '-f', join(plane.directory, 'deploy/admission/admission.yaml')])
+  // No pod and no Service network here: the Service leads to the process on loopback.
+  const externalName = { spec: { type: 'ExternalName', externalName: 'localhost', clusterIP: null, selector: null } }
+  plane.kubectl(['patch', 'service', SECRET, '-n', SYSTEM, '-p', JSON.stringify(externalName)])
+  const toPort = [{ op: 'replace', path: '/webhooks/0/clientConfig/service/port', value: port }]
+  plane.kubectl(['patch', 'validatingwebhookconfiguration', NAME, '--type=json', '-p', JSON.stringify(toPort)])
+  operator = await start()
+})
+test.after(async () => {
+  await operator?.stop()
+  await plane?.stop()
+})
+
+test('who refers to what is not there is told so while the object is taken, by a dry run too', async () => {
+  await warns()
+  const crm = proxy('crm', 'corp')
+  const warning = /Warning: MCPRemoteProxy "crm": MCPOIDCConfig "corp" is missing\n/
+  assert.match(await said(['apply', '--dry-run=server'], crm), warning)
+  assert.is(plane.kubectl(['get', 'mcprp', 'crm', '--ignore-not-found']), '')
+  const stderr = await applied(crm)
+  assert.match(stderr, warning)
+  assert.match(stderr, 'Warning: MCPRemoteProxy "crm" takes effect once that is there\n')
+  assert.match(plane.kubectl(['get', 'mcprp', 'crm', '-o', 'name']), 'crm')
+  assert.match(
+    await said(['apply'], server('tokens', { secrets: [{ name: 'vault', key: 'k', targetEnvName: 'K' }] })),
+    /Secret "vault" is missing/,
+  )
+})
+
+test('so is who names a provider that nobody logs in at', async () => {
+  const oidc = manifest('MCPOIDCConfig', 'idp', { type: 'inline', inline: { issuer: 'https://idp.example' } })
+  const inject = manifest('MCPExternalAuthConfig', 'inject', {
+    type: 'upstreamInject',
+    upstreamInject: { providerName: 'github' },
+  })
+  assert.is(await applied(oidc, inject), '')
+  const stderr = await applied({
+    ...proxy('repo', 'idp'),
+    spec: { ...proxy('repo', 'idp').spec, externalAuthConfigRef: { name: 'inject' } },
+  })
+  assert.match(stderr, /Warning: MCPRemoteProxy "repo": .*"github"/)
+  assert.match(stderr, 'Warning: MCPRemoteProxy "repo" does not take effect as it stands; what ran before runs on\n')
+})
+
+test('nobody is warned of what is in order, nor of what stands before it in the same files', async () => {
+  assert.is(
+    await applied(
+      telemetry('main'),
+      group(),
+      server('files', { groupRef: { name: 'tools' } }),
+      gateway('front', 'main'),
+    ),
+    '',
+  )
+  const vault = {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'vault', namespace: 'default' },
+    stringData: { k: 'v' },
+  }
+  const tokens = server('tokens', { secrets: [{ name: 'vault', key: 'k', targetEnvName: 'K' }] })
+  assert.is(await applied(vault as never, tokens), '')
+  const otherKey = server('tokens', { secrets: [{ name: 'vault', key: 'other', targetEnvName: 'K' }] })
+  assert.match(await applied(otherKey), /Secret "vault" has no key "other"/)
+})
+
+test('who deletes a config is told who uses it', async () => {
+  await eventually(
+    () => plane.kubectl(['get', 'mcpotel', 'main', '-o', 'jsonpath={.metadata.finalizers}']).includes('in-use'),
+    'the config is held',
+  )
+  const stderr = await said(['delete', '--wait=false', 'mcpotel', 'main'])
+  assert.match(stderr, 'Warning: MCPTelemetryConfig "main": still used by VirtualMCPServer "front"\n')
+  assert.match(stderr, 'Warning: MCPTelemetryConfig "main" stays until nobody refers to it any more\n')
+  assert.is(await said(['delete', 'vmcp', 'front']), '')
+  await eventually(() => plane.kubectl(['get', 'mcpotel', 'main', '--ignore-not-found']) === '', 'it is gone')
+})
+
+test('the installation applied again takes nothing away, and a second operator shares the certificate', async () => {
+  const before = { data: secret(), clientConfig: configuration().webhooks[0].clientConfig }
+  assert.equal(Object.keys(before.data).sort(), ['ca.crt', 'tls.crt', 'tls.key', 'token'])
+  const shipped = readFileSync(join(plane.directory, 'deploy/admission/admission.yaml'), 'utf8')
+  // All but the Service and its port, which lead elsewhere here.
+  const file = join(plane.directory, 'again.yaml')
+  writeFileSync(
+    file,
+    shipped
+      .split('---\n')
+      .filter((one) => !one.includes('\nkind: Service\n'))
+      .map((one) => one.replace('port: 443', `port: ${port}`))
+      .join('---\n'),
+  )
+  plane.kubectl(['apply', '-f', file])
+  const other = await freePort()
+  const second = await startOperator(operatorKubeconfig(plane), [
+    `--admission=${NAME}`,
+    `--admission-listen=127.0.0.1:${other}`,
+  ])
+  try {
+    await eventually(() => /"msg":"reviews objects"/.test(second.log()), 'the second one serves')
+    assert.is(await certificateAt(other), await certificateAt(port))
+    assert.equal({ data: secret(), clientConfig: configuration().webhooks[0].clientConfig }, before)
+  } finally {
+    await second.stop()
+  }
+})
+
+test('whoever reaches the port without knowing the path learns nothing, not even by a body of three megabytes', async () => {
+  const { service } = configuration().webhooks[0].clientConfig
+  const token = Buffer.from(secret()['token'] ?? '', 'base64').toString()
+  assert.is(service.path, `/validate/${token}`)
+  for (const path of ['/', '/validate', `/validate/${'0'.repeat(64)}`, `${service.path}/`, `${service.path}0`])
+    assert.is(await status(path, '{}'), 404, path)
+  assert.is(await status(service.path, '{}'), 400)
+  assert.is(await status(service.path, ' '.repeat(3 * 1024 * 1024 + 1)), 413)
+  assert.not.match(operator?.log() ?? '', token)
+})
+
+test('with no operator running everything is taken as ever', async () => {
+  await operator?.stop()
+  operator = undefined
+  assert.is(await applied(proxy('unwatched', 'nowhere')), '')
+  assert.match(plane.kubectl(['get', 'mcprp', 'unwatched', '-o', 'name']), 'unwatched')
+})
+
+test('the operator may write its own Secret and configuration, and no others', () => {
+  const can = (...args: string[]) => {
+    try {
+      return plane.kubectl(['auth', 'can-i', ...args, `--as=${OPERATOR_USER}`, '-n', SYSTEM]).trim()
+    } catch (error) {
+      return String((error as { stdout: unknown }).stdout).trim()
+    }
+  }
+  assert.is(can('update', `secret/${SECRET}`), 'yes')
+  assert.is(can('patch', `validatingwebhookconfiguration/${NAME}`), 'yes')
+  for (const [verb, what] of [
+    ['update', 'secret/other'],
+    ['create', 'secrets'],
+    ['delete', `secret/${SECRET}`],
+    ['patch', 'validatingwebhookconfiguration/other'],
+    ['create', 'validatingwebhookconfigurations'],
+    ['list', 'validatingwebhookconfigurations'],
+  ] as const)
+    assert.is(can(verb, what), 'no', `${verb} ${what}`)
+})
+
+test('a Secret that two find empty is filled once; a certificate near its end is renewed while every request is answered', async () => {
+  plane.kubectl(['patch', 'secret', SECRET, '-n', SYSTEM, '--type=json', '-p', '[{"op":"remove","path":"/data"}]'])
+  const times = { lifetime: 600_000, settle: 15_000, check: 100, retry: 100 }
+  const config = loadKubeConfig(operatorKubeconfig(plane))
+  const { log, lines } = keptLog()
+  const reviewer = {
+    async review(body: any) {
+      const response = { uid: body.request.uid, allowed: true as const, warnings: ['seen'] }
+      return { apiVersion: body.apiVersion, kind: body.kind, response }
+    },
+  }
+  // An object that is there already is not sent by kubectl where nothing has changed.
+  const isSeen = async () => (await said(['apply', '--dry-run=server'], group('probe'))).includes('Warning: seen')
+  let late = 0
+  const now = () => Date.now() + late
+  const ports = [port, await freePort()] as const
+  const replicas = ports.map((at) =>
+    serveAdmission({
+      api: new ApiServer(config, 'test'),
+      reviewer,
+      group: 'portico.dev',
+      namespace: SYSTEM,
+      configuration: NAME,
+      address: `127.0.0.1:${at}`,
+      log,
+      times,
+      now,
+    }),
+  )
+  try {
+    await eventually(async () => (await Promise.all(ports.map(certificateAt))).every(Boolean), 'both serve')
+    const [first, other] = await Promise.all(ports.map(certificateAt))
+    assert.is(first, other, 'the same')
+    assert.is(lines.filter(({ msg }) => /new certificate/.test(String(msg))).length, 1)
+    await eventually(isSeen, 'the new authority is trusted')
+    late = times.lifetime * 0.7
+    const refused: unknown[] = []
+    const phases = new Set<string>()
+    await eventually(
+      async () => {
+        // Whoever read the configuration a moment ago.
+        const trust = Buffer.from(configuration().webhooks[0].clientConfig.caBundle, 'base64').toString()
+        for (const at of ports) refused.push(...(await refusal(at, trust)))
+        if (!(await isSeen())) refused.push('without a warning')
+        const serving = await Promise.all(ports.map(certificateAt))
+        phases.add(`${trust.split('BEGIN').length - 1} trusted, ${serving.includes(first) ? 'first' : 'next'} served`)
+        return !serving.includes(first)
+      },
+      'both serve the next one',
+      180_000,
+    )
+    assert.equal(refused, [])
+    assert.ok(phases.has('2 trusted, first served'), [...phases].join('; '))
+    assert.ok(secret()['previous-tls.crt'])
+    assert.ok(await isSeen(), 'and the API server trusts it')
+  } finally {
+    await Promise.all(replicas.map((one) => one.close()))
+    await config.closePool()
+  }
+})
+
+test.run()

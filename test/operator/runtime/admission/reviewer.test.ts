@@ -1,0 +1,194 @@
+/** What reviews are answered with, whatever is in them. */
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { fillWorld } from '../../../../operator/model/index.ts'
+import { Reviewer } from '../../../../operator/runtime/admission/reviewer.ts'
+import { keptLog } from '../../../support/kept-log.ts'
+import { context, defaulted, worldContent } from '../../../support/operator/plans.ts'
+
+const world = fillWorld(
+  worldContent(`
+kind: MCPGroup
+metadata: {name: tools}
+---
+kind: MCPOIDCConfig
+metadata: {name: idp}
+spec: {type: inline, inline: {issuer: "https://idp.example"}}
+---
+kind: MCPServer
+metadata: {name: mail}
+spec: {image: "a:1", transport: streamable-http, oidcConfigRef: {name: idp, audience: mail}}
+---
+kind: MCPServer
+metadata: {name: files}
+spec: {image: "a:1", transport: streamable-http, groupRef: {name: tools}}
+`),
+)
+const before = JSON.stringify(world.view.all())
+
+function reviewer(more: object = {}) {
+  const { log, lines } = keptLog()
+  const options = { view: world.view, contents: new Map(), context, namespaces: [], isSynced: () => true, log }
+  return { reviewer: new Reviewer({ ...options, ...more }), lines }
+}
+
+const object = (kind: string, name: string, spec: object, metadata: object = {}) => ({
+  apiVersion: 'portico.dev/v1beta1',
+  kind,
+  metadata: { name, namespace: 'default', ...metadata },
+  spec,
+})
+const server = (spec: object, metadata: object = {}) =>
+  defaulted(object('MCPServer', 'crm', { image: 'a:1', transport: 'streamable-http', ...spec }, metadata))
+const review = (request: object) => ({
+  apiVersion: 'admission.k8s.io/v1',
+  kind: 'AdmissionReview',
+  request: { uid: '705ab4f5', operation: 'CREATE', ...request },
+})
+
+/** The warnings of one review, which lets everything in. */
+async function warnings(request: object, more: object = {}): Promise<readonly string[]> {
+  const answer = await reviewer(more).reviewer.review(review(request))
+  const { warnings: found = [], ...response } = answer?.response ?? {}
+  assert.equal(response, { uid: '705ab4f5', allowed: true })
+  assert.is(JSON.stringify(world.view.all()), before, 'nothing is written')
+  return found
+}
+
+const missing = server({ oidcConfigRef: { name: 'corp', audience: 'crm' } })
+
+test('what is missing is named, and what becomes of it', async () => {
+  assert.equal(await warnings({ object: missing }), [
+    'MCPServer "crm": MCPOIDCConfig "corp" is missing',
+    'MCPServer "crm" takes effect once that is there',
+  ])
+  assert.equal(await warnings({ object: server({ oidcConfigRef: { name: 'idp', audience: 'crm' } }) }), [])
+})
+
+test('an object is judged as it will be, not as it is', async () => {
+  const mail = (name: string) => server({ oidcConfigRef: { name, audience: 'mail' } }, { name: 'mail' })
+  const update = { operation: 'UPDATE', oldObject: mail('idp') }
+  assert.equal(await warnings({ ...update, object: mail('idp') }), [])
+  assert.is((await warnings({ ...update, object: mail('gone') })).length, 2)
+  const gateway = defaulted(
+    object('VirtualMCPServer', 'front', {
+      groupRef: { name: 'tools' },
+      incomingAuth: { type: 'anonymous' },
+    }),
+  )
+  assert.equal(await warnings({ object: gateway }), [])
+})
+
+test('who deletes is told who uses it; on its way out an object is not looked at', async () => {
+  const idp = object('MCPOIDCConfig', 'idp', { type: 'inline', inline: { issuer: 'https://idp.example' } })
+  assert.equal(await warnings({ operation: 'DELETE', oldObject: idp, object: null }), [
+    'MCPOIDCConfig "idp": still used by MCPServer "mail"',
+    'MCPOIDCConfig "idp" stays until nobody refers to it any more',
+  ])
+  assert.equal(await warnings({ operation: 'DELETE', oldObject: missing, object: null }), [])
+  const going = { ...missing, metadata: { ...missing.metadata, deletionTimestamp: '2026-11-24T12:00:00Z' } }
+  assert.equal(await warnings({ operation: 'UPDATE', object: going, oldObject: going }), [])
+})
+
+test('what appears within the second look is not missing', async () => {
+  const late = fillWorld(worldContent('kind: MCPGroup\nmetadata: {name: tools}'))
+  const { reviewer: some } = reviewer({ view: late.view })
+  const answer = some.review(review({ object: missing }))
+  for (const config of worldContent(`
+kind: MCPOIDCConfig
+metadata: {name: corp}
+spec: {type: inline, inline: {issuer: "https://idp.example"}}
+`).objects)
+    late.objects.put(config)
+  assert.equal((await answer)?.response, { uid: '705ab4f5', allowed: true })
+})
+
+test('nothing is said of what this operator does not look after, nor before it knows what there is', async () => {
+  for (const [request, more] of [
+    [{ object: missing }, { isSynced: () => false }],
+    [{ object: missing }, { namespaces: ['team-a'] }],
+    [{ object: missing, operation: 'CONNECT' }, {}],
+    [{ object: { ...missing, kind: 'Pod' } }, {}],
+    [{ object: { ...missing, kind: 'constructor' } }, {}],
+    [{ object: { ...missing, apiVersion: 'portico.dev/v1alpha1' } }, {}],
+    [{ object: { ...missing, apiVersion: 'elsewhere.dev/v1beta1' } }, {}],
+  ] as const)
+    assert.equal(await warnings(request, more), [])
+})
+
+const junk = [null, true, 0, 1e308, '', 'text', [], [[]], {}, { name: 1 }, { metadata: null }]
+
+test('any JSON is answered: what is no review by nothing, what is one lets everything in', async () => {
+  const { reviewer: some } = reviewer()
+  for (const one of junk) {
+    assert.is(await some.review(one), undefined)
+    assert.is(await some.review({ ...review({}), request: one }), undefined)
+    for (const field of ['apiVersion', 'kind']) assert.is(await some.review({ ...review({}), [field]: one }), undefined)
+    if (one !== 'text') assert.is(await some.review(review({ uid: one })), undefined)
+    assert.equal(await warnings({ operation: one, object: missing }), [])
+    assert.equal(await warnings({ object: one }), [])
+    assert.equal(await warnings({ operation: 'DELETE', oldObject: one }), [])
+    for (const field of ['apiVersion', 'kind', 'metadata'])
+      assert.equal(await warnings({ object: { ...missing, [field]: one } }), [])
+  }
+  assert.is(await some.review(review({ uid: 'x'.repeat(129) })), undefined)
+})
+
+test('a spec that no schema has seen costs at most its own warnings, and one line of the log', async () => {
+  const { reviewer: some, lines } = reviewer()
+  const deep = JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`)
+  for (const kind of [
+    'MCPServer',
+    'MCPRemoteProxy',
+    'VirtualMCPServer',
+    'MCPRegistry',
+    'MCPOIDCConfig',
+    'MCPToolConfig',
+  ])
+    for (const value of [...junk, deep])
+      for (const spec of [
+        value,
+        {
+          image: value,
+          config: value,
+          groupRef: value,
+          type: value,
+          inline: value,
+          oidcConfigRef: value,
+          podTemplateSpec: value,
+        },
+      ]) {
+        const answer = await some.review(review({ object: object(kind, 'odd', spec as object) }))
+        assert.is(answer?.response.allowed, true)
+      }
+  const said = lines.map(({ kind, err }) => `${kind} ${(err as { message: string }).message}`)
+  assert.ok(said.length > 0, 'some of it makes reconcile throw')
+  assert.is(new Set(said).size, said.length, 'each once')
+})
+
+test('warnings are few, short and printable, and hold no key of an address', async () => {
+  const secrets = Array.from({ length: 500 }, (_, index) => ({
+    name: `${'\u{1F511}'.repeat(80)}${index}`,
+    key: 'k',
+    targetEnvName: `K${index}`,
+  }))
+  const many = await warnings({ object: server({ secrets }) })
+  assert.ok(many.length <= 14)
+  assert.match(many.at(-2) ?? '', /^and 4\d\d more$/)
+  assert.ok(Buffer.byteLength(many.join('')) <= 4096)
+  assert.ok(many.every((text) => [...text].length <= 256 && text.isWellFormed()))
+
+  const [odd = ''] = await warnings({ object: server({ groupRef: { name: 'a\n\u001b[31m\u202e\ud800b\u0000' } }) })
+  assert.not.match(odd, /[\p{Cc}\p{Cf}]/u)
+  assert.ok(odd.isWellFormed())
+  const long = await warnings({ object: server({}, { name: 'n'.repeat(1_000_000) }) })
+  assert.ok(long.every((text) => [...text].length <= 256))
+
+  const url = 'http://user:hunter2@169.254.169.254/mcp?api_key=hunter3'
+  const keyed = defaulted(object('MCPRemoteProxy', 'keyed', { remoteUrl: url }))
+  const shown = await warnings({ object: keyed })
+  assert.ok(shown.length > 0)
+  assert.not.match(shown.join(' '), 'hunter')
+})
+
+test.run()
