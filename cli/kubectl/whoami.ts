@@ -1,4 +1,4 @@
-import { isObject } from '../../crds/shared/json.ts'
+import { decodeJwt } from 'jose'
 import type { Command, Io } from '../command.ts'
 import { clusterOptions, inCluster } from './cluster.ts'
 import { callerOptions, type Endpoint, givenToken, refusalText, withEndpoint } from './endpoint.ts'
@@ -9,8 +9,7 @@ import { givenWorkload, WORKLOAD } from './workload.ts'
 /** The claims in a JWT, unverified; undefined for an opaque token. */
 function claimsIn(token: string): Record<string, unknown> | undefined {
   try {
-    const claims: unknown = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
-    return isObject(claims) ? claims : undefined
+    return decodeJwt(token)
   } catch {
     return undefined
   }
