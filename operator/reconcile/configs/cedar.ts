@@ -2,6 +2,7 @@ import { isObject } from '../../../crds/shared/json.ts'
 import { authzFindings } from '../../../dataplane/config/check/authz.ts'
 import type { AuthzConfig } from '../../../dataplane/config/gateway.ts'
 import type { ProblemDetail } from '../outcome/problems.ts'
+import { repeatedKey } from './repeated-key.ts'
 
 /** Settings of the engine, by the names that they may have: ours, and those in files of the widely used gateway. */
 const names: Readonly<Record<string, keyof AuthzConfig>> = {
@@ -32,7 +33,10 @@ export function cedarSettings(value: unknown, at: string): CedarSettings {
   if (problems.length > 0) return invalid(problems)
   const authz = authzOf(settings as unknown as AuthzConfig)
   const found = authzFindings(authz, at)
-  return found.length > 0 ? invalid(found) : { authz, problems: [] }
+  if (found.length > 0) return invalid(found)
+  const repeated = authz.entitiesJson && repeatedKey(authz.entitiesJson)
+  if (repeated) return invalid([{ pointer: `${at}/entitiesJson`, joint: ' ', message: `says ${repeated} twice` }])
+  return { authz, problems: [] }
 }
 
 /** The settings by our names. */
@@ -82,6 +86,8 @@ export function cedarFile(text: string): CedarSettings {
   } catch (error) {
     return invalid([{ message: `is no JSON: ${(error as Error).message}` }])
   }
+  const repeated = repeatedKey(text)
+  if (repeated !== undefined) return invalid([{ pointer: repeated, joint: ' ', message: 'stands there twice' }])
   if (!isObject(value) || !('cedar' in value || 'type' in value || 'version' in value)) return cedarSettings(value, '')
   const { version, type, cedar, ...others } = value
   const [other] = Object.keys(others)

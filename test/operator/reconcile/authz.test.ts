@@ -101,6 +101,23 @@ for (const [kind, manifest] of Object.entries(kinds)) {
     }
   })
 
+  test(`${kind}: a key that stands twice in a file is no matter of taking the last`, () => {
+    const twice = `"policies": ["forbid(principal, action, resource);"], "policies": [${JSON.stringify(POLICY)}]`
+    const entities = '[{"uid": {"type": "User", "id": "a"}, "attrs": {"a": 1, "a": 2}, "parents": []}]'
+    for (const [text, says] of [
+      [`{${twice}}`, '/policies stands there twice'],
+      [`{"policies": [], "polici\\u0065s": [${JSON.stringify(POLICY)}]}`, '/policies stands there twice'],
+      [`{"version": "1.0", "type": "cedarv1", "cedar": {${twice}}}`, '/cedar/policies stands there twice'],
+      [JSON.stringify({ policies: [POLICY], entitiesJson: entities }), '/entitiesJson says /0/attrs/a twice'],
+    ] as const) {
+      const file = `kind: ConfigMap\nmetadata: {name: policies}\ndata: {authz.json: ${JSON.stringify(text)}}`
+      const plan = planOf(IN_CONFIG_MAP, file)
+      assert.is(plan?.children, 'hold', text)
+      const found = condition(plan, 'ReferencesResolved') ?? ''
+      assert.match(found, `ConfigMap "policies", authz.json: ${says}`, text)
+    }
+  })
+
   test(`${kind}: claims of a provider need an authorization server that logs users in there`, () => {
     for (const plan of [
       planOf(inline(POLICY, ', primaryUpstreamProvider: github')),

@@ -1,0 +1,64 @@
+import { at } from '../../../crds/shared/json.ts'
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+
+/** Offset behind the string that begins at `start`. */
+function endOfString(text: string, start: number): number {
+  let end = start + 1
+  while (end < text.length && text.charCodeAt(end) !== QUOTE) end += text.charCodeAt(end) === BACKSLASH ? 2 : 1
+  return end + 1
+}
+
+const PUNCTUATION = new Set('{}[],:')
+
+/** Strings, with their quotes, and what stands between values. */
+function* tokensOf(text: string): Generator<string> {
+  for (let offset = 0; offset < text.length; offset++) {
+    const char = text[offset] as string
+    if (PUNCTUATION.has(char)) yield char
+    if (char !== '"') continue
+    const end = endOfString(text, offset)
+    yield text.slice(offset, end)
+    offset = end - 1
+  }
+}
+
+/** An object or list that is being read. */
+interface Open {
+  readonly pointer: string
+  /** None in a list. */
+  readonly keys: Set<string>
+  /** Of the value that is read: its key, or its place. */
+  step: string | number
+}
+
+const openIn = (outer: Open | undefined): Open => ({
+  pointer: outer ? at(outer.pointer, outer.step) : '',
+  keys: new Set(),
+  step: 0,
+})
+
+/** Whether the object has the key already; it is read now. */
+function isRepeated(object: Open, key: string): boolean {
+  object.step = key
+  return object.keys.size === object.keys.add(key).size
+}
+
+/**
+ * The JSON pointer of the first key that stands twice in its object, of which `JSON.parse` silently takes the last.
+ * Takes as long as the text is, which must be JSON.
+ */
+export function repeatedKey(text: string): string | undefined {
+  const open: Open[] = []
+  let before = ''
+  for (const token of tokensOf(text)) {
+    const inner = open.at(-1)
+    if (token === '{' || token === '[') open.push(openIn(inner))
+    else if (token === '}' || token === ']') open.pop()
+    else if (inner && token === ':' && isRepeated(inner, JSON.parse(before))) return at(inner.pointer, inner.step)
+    else if (token === ',' && typeof inner?.step === 'number') inner.step++
+    before = token
+  }
+  return undefined
+}
