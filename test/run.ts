@@ -5,8 +5,9 @@
  * Set-up comes first, so that the watchdog counts none of it.
  *
  * A file has passed only if uvu's summary came and passed equals total with nothing skipped: uvu ends with exit code 0
- * when a promise never settles. A watchdog ends the process group of a file that hangs. No secret that a file uses may be
- * in its output or in that of the processes that it starts.
+ * when a promise never settles. A watchdog ends the process group of a file that hangs, or that has left something open
+ * and lives on after its summary. No secret that a file uses may be in its output or in that of the processes that it
+ * starts. Lines that begin with `progress: ` are shown as they come, the rest when a file has failed.
  */
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
@@ -17,6 +18,11 @@ import { needsOf } from './setup/needs.ts'
 import { testFiles } from './setup/test-files.ts'
 
 const HANG_AFTER_MS = Number(process.env['TEST_HANG_MS'] ?? 420_000)
+const LINGER_MS = Number(process.env['TEST_LINGER_MS'] ?? 15_000)
+/** The last line of uvu's summary: the hooks after the tests have run before it. */
+const SUMMARY = /^ {2}Duration: {2}/m
+/** Behind the dots of the tests that have ended. */
+const PROGRESS = /(?<=^(?:[•✘] )*)progress: .{1,200}$/gm
 const FILES = process.env['TEST_FILES'] ?? 'test/**/*.test.ts'
 const JOBS = Number(process.env['TEST_JOBS'] ?? availableParallelism())
 const root = new URL('..', import.meta.url).pathname
@@ -42,6 +48,8 @@ function judge(output: string, exit: string): { passed: number; failed: number; 
   const total = count(output, 'Total')
   const passed = count(output, 'Passed')
   const skipped = count(output, 'Skipped')
+  if (total > 0 && passed === 0 && !output.includes(' FAIL '))
+    return { passed, failed: total, verdict: 'no test ran: a `before` hook threw, whose error uvu does not tell' }
   if (exit !== '0') return { passed, failed: Math.max(1, total - passed), verdict: `exit ${exit}` }
   if (total === 0) return { passed, failed: 1, verdict: 'no summary: a promise never settled, or there is no test' }
   if (passed + skipped < total) return { passed, failed: total - passed - skipped, verdict: 'failed' }
@@ -59,30 +67,41 @@ function runFile(file: string): Promise<Result> {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, ...secrets.env, NO_COLOR: '1', FORCE_COLOR: '0' },
     })
-    let output = ''
-    let hung = false
-    const collect = (chunk: Buffer) => {
-      output += chunk.toString()
-    }
-    child.stdout.on('data', collect)
-    child.stderr.on('data', collect)
     const endGroup = () => {
       try {
         process.kill(-(child.pid as number), 'SIGKILL')
       } catch {}
     }
-    const watchdog = setTimeout(() => {
-      hung = true
-      endGroup()
-    }, HANG_AFTER_MS)
+    let late = ''
+    const endIn = (ms: number, verdict: string) =>
+      setTimeout(() => {
+        late = verdict
+        endGroup()
+      }, ms)
+    let watchdog = endIn(HANG_AFTER_MS, `none within ${HANG_AFTER_MS / 1000} s`)
+    let output = ''
+    let isOver = false
+    let lines = 0
+    const collect = (chunk: Buffer) => {
+      output += chunk.toString()
+      const whole = output.lastIndexOf('\n') + 1
+      const added = output.slice(lines, whole)
+      lines = whole
+      for (const [line] of added.matchAll(PROGRESS)) if (!secrets.isIn(line)) console.log(line)
+      if (isOver || !SUMMARY.test(added)) return
+      isOver = true
+      clearTimeout(watchdog)
+      watchdog = endIn(LINGER_MS, `none ${LINGER_MS / 1000} s after its summary: it has left something open`)
+    }
+    child.stdout.on('data', collect)
+    child.stderr.on('data', collect)
     child.on('exit', (code, signal) => {
       clearTimeout(watchdog)
       endGroup()
-      const exit = hung ? `none within ${HANG_AFTER_MS / 1000} s` : String(code ?? signal)
       child.stdout.destroy()
       child.stderr.destroy()
       const leaks = leakLines(secrets.leaks(output))
-      const judged = leaks === '' ? judge(output, exit) : { ...judge(output, exit), ...LEAKED }
+      const judged = { ...judge(output, late || String(code ?? signal)), ...(leaks !== '' && LEAKED) }
       const shown = leaks === '' ? output : leaks
       resolve({ file, ...judged, seconds: (performance.now() - started) / 1000, output: shown })
     })

@@ -83,6 +83,8 @@ function isAlive(pid: number): boolean {
 export interface SecretWatch {
   /** For the environment of the test process. */
   readonly env: Readonly<Record<string, string>>
+  /** Whether a text holds a secret that the test has used so far. */
+  isIn(text: string): boolean
   /** What has leaked into the output of the test process itself, and of those that it started. Ends the watch. */
   leaks(output: string): readonly Leak[]
 }
@@ -91,6 +93,7 @@ export function watchSecrets(): SecretWatch {
   const folder = mkdtempSync(join(tmpdir(), `${FOLDER}${process.pid}-`))
   return {
     env: { [FOLDER_VARIABLE]: folder },
+    isIn: (text) => secretFinder(secretsIn(folder))('', Buffer.from(text)).length > 0,
     leaks(output) {
       const find = secretFinder(secretsIn(folder))
       const kept = readdirSync(folder).filter((name) => name !== SECRETS_FILE)

@@ -1,0 +1,35 @@
+/** A test file ends, or is ended soon after its summary. */
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+
+const root = join(import.meta.dirname, '../../..')
+
+function run(ending: string) {
+  const more = { TEST_FILES: 'test/setup/runner/ending.ts', TEST_LINGER_MS: '500', PORTICO_ENDING: ending }
+  const options = { cwd: root, env: { ...process.env, ...more }, encoding: 'utf8', timeout: 60_000 } as const
+  return spawnSync(process.execPath, ['test/run.ts'], options)
+}
+
+test('a file that ends passes; of what it says only its progress is shown', () => {
+  const { status, stdout } = run('soon')
+  assert.is(status, 0, stdout)
+  assert.match(stdout, /^progress: half of it is done$/m)
+  assert.not.match(stdout, 'what else')
+  assert.match(stdout, '1 passed, 0 failed')
+})
+
+for (const [ending, passed, verdict] of [
+  ['late', 1, 'none 0.5 s after its summary: it has left something open'],
+  ['failed', 0, 'none 0.5 s after its summary: it has left something open'],
+  ['before', 0, 'no test ran: a `before` hook threw'],
+] as const)
+  test(`a file that leaves a server open is ended and has failed: ${ending}`, () => {
+    const { status, stdout } = run(ending)
+    assert.is(status, 1, stdout)
+    assert.match(stdout, verdict)
+    assert.match(stdout, `${passed} passed, 1 failed`)
+  })
+
+test.run()
