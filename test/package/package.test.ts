@@ -7,6 +7,8 @@ import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
+import { imageArchive } from '../../image/archive.ts'
+import { porticoImage } from '../../image/portico.ts'
 import { freePort } from '../support/network/free-port.ts'
 
 const root = new URL('../..', import.meta.url).pathname
@@ -110,6 +112,22 @@ test('it renders and serves manifests from its bundle, worker threads included',
     child.kill('SIGTERM')
     await gone
   }
+})
+
+test('the image of the bundle, with git, is at most 90 MB compressed, and says what is in it', () => {
+  // Measured: the archive that `make image` writes without a container engine, that is the gzipped layers as a registry
+  // keeps them and a node fetches them, with little around them. What an engine makes of the Dockerfile is not.
+  const image = porticoImage({ compress: true })
+  const entries = image.layers.flat()
+  const paths = entries.map(({ path }) => path)
+  for (const path of ['usr/bin/git', 'usr/local/bin/node', 'app/dist/portico.js', 'app/dist/cedar_wasm_bg.wasm'])
+    assert.ok(paths.includes(path), path)
+  assert.ok(paths.some((path) => path.endsWith('git-remote-https')))
+  const bom = JSON.parse(String(entries.find(({ path }) => path === 'app/sbom.cdx.json')?.content))
+  const names = bom.components.map(({ name }: { name: string }) => name)
+  for (const name of ['git', 'node', 'oidc-provider']) assert.ok(names.includes(name), name)
+  const { length } = imageArchive(image)
+  assert.ok(length <= 90_000_000, `${length} bytes`)
 })
 
 test('its operator runs without the classes that its Kubernetes client has for every object', async () => {

@@ -33,6 +33,65 @@ test('without it everybody may', () => {
   )
 })
 
+/** Each kind that runs pods, each way in which it runs them, and the ports of ours in these. */
+const WORKLOADS = [
+  ['MCPServer', 'image: x, transport: streamable-http, mcpPort: 9000', [14_483, 14_081]],
+  ['MCPServer', 'image: x, transport: sse', [14_483, 14_081]],
+  ['MCPServer', 'image: x, transport: stdio', [14_483, 14_081]],
+  ['MCPRemoteProxy', 'remoteUrl: https://example.com/mcp', [4483, 8081]],
+  ['VirtualMCPServer', 'groupRef: {name: g}, incomingAuth: {type: anonymous}', [4483, 8081]],
+  [
+    'MCPRegistry',
+    'sources: [{name: own, file: {configMapRef: {name: own, key: a}}}], registries: [{name: all, sources: [own]}], auth: {mode: anonymous}',
+    [8080, 8081],
+  ],
+] as const
+const OTHERS = `---
+kind: MCPGroup
+metadata: {name: g}
+spec: {}
+---
+kind: ConfigMap
+metadata: {name: own}
+data: {a: '{}'}`
+const OPERATOR = {
+  namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'portico-system' } },
+  podSelector: { matchLabels: { 'app.kubernetes.io/name': 'portico-operator' } },
+}
+const EDGE = { podSelector: { matchLabels: { app: 'front' } } }
+
+for (const [kind, spec, [own, admin]] of WORKLOADS) {
+  const childrenOf = (more: string) => {
+    const plan = plansOfText(`kind: ${kind}\nmetadata: {name: it}\nspec: {${spec}${more}}\n${OTHERS}`).get(`${kind}/it`)
+    if (plan === undefined || plan.children === 'hold') throw new Error(condition(plan, 'Valid'))
+    const children = plan.children as readonly any[]
+    return { children, policies: children.filter((child) => child.kind === 'NetworkPolicy') }
+  }
+
+  test(`${kind} (${spec}): nothing but our two ports is open, the admin port for the operator alone`, () => {
+    for (const [more, from] of [
+      ['', undefined],
+      [', networkPolicy: {ingressFrom: [{podSelector: {matchLabels: {app: front}}}]}', [EDGE]],
+    ] as const) {
+      const { children, policies } = childrenOf(more)
+      assert.is(policies.length, 1)
+      const [policy] = policies
+      assert.equal(policy.spec.policyTypes, ['Ingress'])
+      assert.equal(policy.spec.ingress, [
+        { ...(from && { from }), ports: [{ protocol: 'TCP', port: own }] },
+        { from: [OPERATOR], ports: [{ protocol: 'TCP', port: admin }] },
+      ])
+      const pods = children.find((child) => child.spec?.template !== undefined)
+      const labels = pods.spec.template.metadata.labels
+      for (const [label, value] of Object.entries(policy.spec.podSelector.matchLabels)) assert.is(labels[label], value)
+    }
+  })
+
+  test(`${kind} (${spec}): the policy goes where it is switched off`, () => {
+    assert.equal(childrenOf(', networkPolicy: {enabled: false}').policies, [])
+  })
+}
+
 const withProfile = (spec: string, profile: unknown = {}) =>
   plansOfText(
     `kind: MCPServer\nmetadata: {name: it}\nspec: {image: x, transport: streamable-http, ${spec}}\n---\nkind: ConfigMap\nmetadata: {name: p}\ndata: {k: ${JSON.stringify(JSON.stringify(profile))}}`,
