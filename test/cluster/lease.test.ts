@@ -12,10 +12,23 @@ let plane: ControlPlane
 let proxy: Awaited<ReturnType<typeof startCutProxy>>
 const elections: LeaderElection[] = []
 
+/** An API server whose next renewal can be held up. */
+class SlowApi extends ApiServer {
+  due: (() => boolean) | undefined
+
+  override async replace<T>(...given: Parameters<ApiServer['replace']>): Promise<T> {
+    const { due } = this
+    this.due = undefined
+    if (due) await eventually(due, 'the renewal is due')
+    return super.replace<T>(...given)
+  }
+}
+
 function candidate(identity: string, kubeconfig: string, lease: string) {
   const transitions: string[] = []
+  const api = new SlowApi(loadKubeConfig(kubeconfig), 'test')
   const election = new LeaderElection({
-    api: new ApiServer(loadKubeConfig(kubeconfig), 'test'),
+    api,
     namespace: 'default',
     name: lease,
     identity,
@@ -28,7 +41,7 @@ function candidate(identity: string, kubeconfig: string, lease: string) {
   })
   elections.push(election)
   election.start()
-  return { election, transitions }
+  return { election, transitions, api }
 }
 
 test.before(async () => {
@@ -75,6 +88,14 @@ test('a leader that is cut off stops before another starts, and is a candidate a
   proxy.thaw()
   await second.election.stop()
   await eventually(() => first.election.leading, 'the first leads again')
+})
+
+test('a renewal that comes late is a loss and a gain: what was skipped meanwhile is done', async () => {
+  const { election, transitions, api } = candidate('slow', plane.kubeconfig, 'slow')
+  await eventually(() => election.leading, 'it leads')
+  api.due = () => !election.leading
+  await eventually(() => transitions.length === 3 && election.leading, 'it leads again')
+  assert.equal(transitions, ['started', 'stopped', 'started'])
 })
 
 test('of many candidates at once one wins', async () => {

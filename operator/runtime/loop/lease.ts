@@ -95,6 +95,8 @@ export class LeaderElection {
     const startedAt = monotonic()
     try {
       if (await this.#acquireOrRenew()) {
+        // For a while it didn't count, though nobody else had it: what was skipped then is due now.
+        if (this.#leading && !this.leading) this.#lead(false)
         this.#renewedAt = startedAt
         if (!this.#leading) this.#lead(true)
       } else if (this.#leading) {
