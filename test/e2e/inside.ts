@@ -28,7 +28,11 @@ const started = performance.now()
 const node = await startNode(directory)
 for (const image of await nodeImages()) node.importImage(image)
 console.log(`a Kubernetes node is ready (${((performance.now() - started) / 1000).toFixed(1)} s)`)
-const tests = { TEST_FILES: 'test/e2e/**/*.e2e.ts', TEST_JOBS: '1', TEST_HANG_MS: '600000' }
+const tests = {
+  TEST_FILES: 'test/e2e/**/*.e2e.ts',
+  TEST_JOBS: '1',
+  TEST_HANG_MS: process.env['TEST_HANG_MS'] ?? '600000',
+}
 const env = { KUBECONFIG: node.kubeconfig, PORTICO_E2E: directory }
 try {
   process.exitCode = args.includes('--shell')

@@ -1,6 +1,6 @@
 /**
  * A whole Kubernetes node of host processes: the control plane, scheduler, kubelet with containerd, kube-proxy and
- * CoreDNS. Ready in about ten seconds. It is started inside a sandbox (sandbox.ts), whose end takes it along.
+ * CoreDNS. Ready in about ten seconds. What ends unasked is started again. It is started inside a sandbox (sandbox.ts), whose end takes it along.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -70,6 +70,8 @@ const kubeletConfig = (directory: string) => ({
   cgroupsPerQOS: false,
   clusterDNS: [ADDRESS],
   clusterDomain: 'cluster.local',
+  // Containers that are killed again and again come back soon: no test waits five minutes for one.
+  crashLoopBackOff: { maxContainerRestartPeriod: '5s' },
   containerRuntimeEndpoint: `unix://${directory}/containerd.sock`,
   enforceNodeAllocatable: [],
   evictionHard: { 'nodefs.available': '1%', 'imagefs.available': '1%' },
@@ -124,7 +126,7 @@ export async function startNode(directory: string): Promise<Node> {
     if (name === 'containerd') return ['containerd']
     return name === 'coredns' ? [goProgram('dns')] : component(name)
   }
-  const processes = new Processes(own, directory)
+  const processes = new Processes(own, directory, true)
   const file = (name: string, content: string) => writeFileSync(join(directory, name), content)
   mkdirSync(join(directory, 'network'))
   file('network/10-pods.conflist', JSON.stringify(network(directory)))
@@ -133,7 +135,7 @@ export async function startNode(directory: string): Promise<Node> {
   file('resolv.conf', '')
 
   processes.start('containerd', ['--config', 'containerd.toml'])
-  const control = await startControlPlane({ address: ADDRESS })
+  const control = await startControlPlane({ address: ADDRESS, supervised: true })
   const { kubeconfig, kubectl } = control
   file('Corefile', corefile(kubeconfig))
   processes.start('kube-scheduler', ['--kubeconfig', kubeconfig, '--leader-elect=false', '--bind-address=127.0.0.1'])

@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
-import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -88,23 +88,35 @@ async function ended(child: ChildProcess): Promise<void> {
   await new Promise((resolve) => child.once('exit', resolve))
 }
 
-/** Child processes by name, each with a log of its own in the folder. */
+/** Milliseconds until a process that has ended by itself, or was killed, is started again. */
+const RESTART_AFTER = 500
+
+/** Child processes by name, each with a log of its own and the file `<name>.pid` in the folder. */
 export class Processes {
   readonly #component: Component
   readonly #directory: string
+  readonly #supervised: boolean
   readonly #running = new Map<string, ChildProcess>()
 
-  constructor(component: Component, directory: string) {
+  /** @param supervised whether what ends unasked is started again, as a machine's init does it */
+  constructor(component: Component, directory: string, supervised = false) {
     this.#component = component
     this.#directory = directory
+    this.#supervised = supervised
   }
 
   start(name: string, args: readonly string[]): void {
     const [program, ...leading] = this.#component(name)
     const log = openSync(join(this.#directory, `${name}.log`), 'a')
-    this.#running.set(
-      name,
-      spawn(program, [...leading, ...args], { cwd: this.#directory, stdio: ['ignore', log, log] }),
+    const child = spawn(program, [...leading, ...args], { cwd: this.#directory, stdio: ['ignore', log, log] })
+    closeSync(log)
+    this.#running.set(name, child)
+    writeFileSync(join(this.#directory, `${name}.pid`), String(child.pid))
+    if (!this.#supervised) return
+    child.once('exit', () =>
+      setTimeout(() => {
+        if (this.#running.get(name) === child) this.start(name, args)
+      }, RESTART_AFTER).unref(),
     )
   }
 
@@ -116,11 +128,11 @@ export class Processes {
   async stop(name: string, signal: NodeJS.Signals): Promise<void> {
     const child = this.#running.get(name)
     if (!child) return
+    this.#running.delete(name)
     child.kill(signal)
     const force = setTimeout(() => child.kill('SIGKILL'), 10_000)
     await ended(child)
     clearTimeout(force)
-    this.#running.delete(name)
   }
 }
 
@@ -134,12 +146,14 @@ export async function startControlPlane(
     issuers?: readonly string[]
     /** Users whose reads are in the audit log too. */
     auditReadsOf?: readonly string[]
+    /** Whether components that end unasked are started again. */
+    supervised?: boolean
   } = {},
 ): Promise<ControlPlane> {
   const component = kubernetes()
   const directory = mkdtempSync(join(tmpdir(), 'portico-control-plane-'))
   const [client, peer, secure, controller] = await Promise.all([freePort(), freePort(), freePort(), freePort()])
-  const processes = new Processes(component, directory)
+  const processes = new Processes(component, directory, options.supervised)
   const server = `https://127.0.0.1:${secure}`
 
   const keys = generateKeyPairSync('rsa', { modulusLength: 2048 })

@@ -1,8 +1,9 @@
-import { execFileSync } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { kubernetes } from '../../cluster/support/binary.ts'
 import { PORTICO_IMAGE } from './e2e-images.ts'
 
@@ -32,6 +33,8 @@ export interface ContainerStatus {
   readonly containerID?: string
   readonly restartCount: number
   readonly ready: boolean
+  readonly state?: { readonly running?: object }
+  readonly lastState?: { readonly terminated?: { readonly exitCode: number; readonly reason?: string } }
 }
 
 /** Runs kubectl as administrator and gives its standard output; throws with its standard error. */
@@ -44,6 +47,18 @@ export function kubectl(args: readonly string[], input?: string): string {
     maxBuffer: 1 << 28,
     ...(input === undefined ? { stdio: ['ignore', 'pipe', 'pipe'] } : { input, stdio: 'pipe' }),
   })
+}
+
+/** The same beside what else the test does, asking no longer than ten seconds for an answer. */
+export async function kubectlBeside(args: readonly string[], input = ''): Promise<string> {
+  const [program, ...leading] = kubernetes(['kubectl'])('kubectl')
+  const running = promisify(execFile)(program, [...leading, '--request-timeout=10s', ...args], {
+    cwd: root,
+    env: { ...process.env, HOME: tmpdir() },
+    maxBuffer: 1 << 28,
+  })
+  running.child.stdin?.end(input)
+  return (await running).stdout
 }
 
 /** What kubectl prints as JSON. */

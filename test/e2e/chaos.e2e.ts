@@ -1,0 +1,172 @@
+/**
+ * The operator, the API server, etcd, the kubelet and containers of pods are killed while objects come, change and go and
+ * clients call a gateway; then everything must be as the manifests say, once. One minute, or CHAOS_SECONDS (`make chaos`);
+ * CHAOS_SEED gives the order of changes and kills of an earlier run.
+ */
+import { randomInt } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { connect } from '../support/gateway/clients.ts'
+import {
+  createNamespace,
+  get,
+  installOperator,
+  kubectl,
+  kubectlBeside,
+  until,
+  untilReady,
+} from '../support/operator/e2e-cluster.ts'
+import { numbersOf } from '../support/random.ts'
+import { Caller } from './chaos/caller.ts'
+import { type Change, Changes, groupOf } from './chaos/changes.ts'
+import { checkConverged, checkRestarts, rendered } from './chaos/converged.ts'
+import { Kills, killComponent } from './chaos/kills.ts'
+
+const SECONDS = Number(process.env['CHAOS_SECONDS'] ?? 60)
+const SEED = Number(process.env['CHAOS_SEED'] ?? randomInt(1 << 30))
+const NAMESPACE = 'chaos'
+const OPERATORS = 'portico-system'
+/** Milliseconds for everything to come up again. */
+const RECOVERY = 200_000
+
+const started = performance.now()
+const tell = (text: string) => console.log(`progress: ${Math.round((performance.now() - started) / 1000)} s: ${text}`)
+
+const changes = new Changes(NAMESPACE, SEED)
+const kills = new Kills(SEED + 1, { 'data plane': NAMESPACE, operator: OPERATORS })
+let uninstall = () => {}
+let callers: readonly Caller[] = []
+let applied = 0
+
+/** Makes a change, again until the API server has taken it: it may be away, and have taken it all the same. */
+async function make({ what, apply, remove }: Change): Promise<void> {
+  let last = ''
+  await until(
+    `the API server takes: ${what}; ${last}`,
+    NAMESPACE,
+    async () => {
+      try {
+        const scope = ['--namespace', NAMESPACE]
+        const list = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: apply })
+        if (apply.length > 0) await kubectlBeside(['apply', ...scope, '--filename', '-'], list)
+        const names = remove.map(({ kind, metadata }) => `${kind}/${metadata.name}`)
+        if (names.length > 0) await kubectlBeside(['delete', ...scope, '--ignore-not-found', '--wait=false', ...names])
+        return true
+      } catch (error) {
+        last = String(error)
+        return false
+      }
+    },
+    RECOVERY,
+  )
+  applied += 1
+}
+
+/** Repeats something at random intervals, in milliseconds, until the time is over. */
+async function repeatedly(end: number, seed: number, least: number, most: number, act: () => Promise<void>) {
+  const below = numbersOf(seed)
+  while (performance.now() < end) {
+    await act()
+    await delay(least + below(most - least))
+  }
+}
+
+test(`it begins (CHAOS_SEED=${SEED})`, async () => {
+  tell(`CHAOS_SEED=${SEED}`)
+  uninstall = await installOperator('cluster')
+  createNamespace(NAMESPACE)
+  await make(changes.first())
+  const url = await untilReady(NAMESPACE, 'VirtualMCPServer', 'front')
+  callers = (['modern', 'legacy'] as const).map((era) => new Caller(url, era))
+  await until('both eras are answered', NAMESPACE, () => callers.every(({ answered }) => answered > 0))
+  tell('calls are answered')
+})
+
+test('processes are killed under changes', async () => {
+  const end = performance.now() + SECONDS * 1000
+  await Promise.all([
+    repeatedly(end, SEED + 2, 500, 2500, () => make(changes.next())),
+    repeatedly(end, SEED + 3, 1000, 5000, async () => {
+      const killed = await kills.next()
+      if (killed !== undefined) tell(`${killed} killed after ${applied} changes`)
+    }),
+  ])
+  assert.ok(applied > SECONDS / 10, `${applied} changes`)
+  for (const [kind, count] of kills.counts) assert.ok(count > 0, `no ${kind} was killed`)
+})
+
+test('everything converges, nothing is lost or twice there', async () => {
+  tell(`waits for ${changes.wanted.length} objects after ${applied} changes`)
+  // Kubernetes' own garbage collector may miss that an owner went while the API server was away; it sees when it starts.
+  assert.ok(killComponent('kube-controller-manager'))
+  const children = rendered(NAMESPACE, changes.wanted)
+  const end = performance.now() + RECOVERY
+  for (let last = ''; ; ) {
+    const problem = await checkConverged(NAMESPACE, changes.wanted, children).then(
+      () => undefined,
+      (error: Error) => error.message.slice(0, 180),
+    )
+    if (problem === undefined) break
+    if (problem !== last) tell(problem)
+    if (performance.now() > end) await until(problem, NAMESPACE, () => false, 0)
+    last = problem
+    await delay(1000)
+  }
+  tell('converged')
+})
+
+test('no container of a workload was restarted but what was killed', async () => {
+  // An operator that starts while the API server is away ends, and is started again: its restarts say nothing.
+  await checkRestarts(NAMESPACE, kills.containers, kills.counts.get('kubelet') ?? 0)
+})
+
+test('calls are answered again, and none was ever answered wrongly', async () => {
+  const before = callers.map(({ answered }) => answered)
+  await until('both eras are answered', NAMESPACE, () =>
+    callers.every(({ answered }, index) => answered > (before[index] ?? 0) + 3),
+  )
+  for (const caller of callers) await caller.stop()
+  for (const { wrong } of callers) assert.equal(wrong, [])
+  const told = callers.map(({ answered, failed }) => `${answered} answered, ${failed} failed`).join('; ')
+  tell(`calls: ${told}; kills: ${[...kills.counts].map(([kind, count]) => `${count} ${kind}`).join(', ')}`)
+})
+
+test('each gateway shows the tools of the servers in its group, and no other', async () => {
+  for (const { kind, metadata, spec } of changes.wanted) {
+    if (kind !== 'VirtualMCPServer') continue
+    // What is behind a proxy has a private address here, which a proxy calls for nobody.
+    const servers = changes.wanted.filter((one) => one.kind === 'MCPServer' && groupOf(one) === spec['groupRef'].name)
+    const names = servers.map((one) => one.metadata.name).sort()
+    const { status } = get<{ status: { url: string } }>(kind, metadata.name, '--namespace', NAMESPACE)
+    await until(`${metadata.name} shows the tools of ${names}`, NAMESPACE, async () => {
+      const { client } = await connect(status.url, 'modern')
+      try {
+        const { tools } = await client.listTools()
+        const shown = [...new Set(tools.map(({ name }) => name.split('_')[0] as string))].sort()
+        return shown.join() === names.join()
+      } finally {
+        await client.close()
+      }
+    })
+  }
+})
+
+test('what it made goes with its objects', async () => {
+  const kinds = 'vmcp,mcpserver,mcpremoteproxies,mcpg,mcpotel'
+  kubectl(['delete', kinds, '--all', '--namespace', NAMESPACE, '--timeout', '60s'])
+  await until(
+    'children are gone',
+    NAMESPACE,
+    () =>
+      get<{ items: object[] }>('deployments,services,networkpolicies,pods', '--namespace', NAMESPACE).items.length ===
+      0,
+  )
+  uninstall()
+})
+
+test.after(async () => {
+  for (const caller of callers) await caller.stop()
+})
+
+test.run()

@@ -1,0 +1,168 @@
+/** What should be in the namespace, and how it changes: the same changes in the same order for the same seed. */
+import { numbersOf } from '../../support/random.ts'
+
+export interface Manifest {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly metadata: { readonly name: string }
+  readonly spec: Record<string, any>
+}
+
+/** One change: objects created or changed, in this order, then others deleted. */
+export interface Change {
+  readonly what: string
+  readonly apply: readonly Manifest[]
+  readonly remove: readonly Manifest[]
+}
+
+const BASE = 'base'
+const CHURN = 'churn'
+/** Where a tools list of the gateway `front` changes; `echo` is always there, `get-env` never. */
+const SHOWN = ['get-sum', 'get-structured-content', 'get-tiny-image']
+const MOST_CONFIGS = 3
+
+const manifest = (kind: string, name: string, spec: Manifest['spec']): Manifest => ({
+  apiVersion: 'portico.dev/v1beta1',
+  kind,
+  metadata: { name },
+  spec,
+})
+
+const group = (name: string, description: string) => manifest('MCPGroup', name, { description })
+const telemetry = (name: string, value: string) =>
+  manifest('MCPTelemetryConfig', name, { openTelemetry: { enabled: false, resourceAttributes: { step: value } } })
+const front = (filter: readonly string[]) =>
+  manifest('VirtualMCPServer', 'front', {
+    groupRef: { name: BASE },
+    incomingAuth: { type: 'anonymous' },
+    config: { aggregation: { tools: [{ workload: 'everything', filter: ['echo', ...filter] }] } },
+  })
+
+/** Workloads that come, change and go. */
+const CHURNED: Readonly<Record<string, (namespace: string) => Manifest>> = {
+  'proxy-1': (namespace) => proxy('proxy-1', namespace),
+  'proxy-2': (namespace) => proxy('proxy-2', namespace),
+  'gateway-1': () =>
+    manifest('VirtualMCPServer', 'gateway-1', { groupRef: { name: CHURN }, incomingAuth: { type: 'anonymous' } }),
+  clock: () =>
+    manifest('MCPServer', 'clock', {
+      image: 'portico-samples/clock:1.0.0',
+      transport: 'streamable-http',
+      mcpPort: 8080,
+      groupRef: { name: CHURN },
+    }),
+}
+
+const proxy = (name: string, namespace: string) =>
+  manifest('MCPRemoteProxy', name, {
+    remoteUrl: `http://mcp-everything.${namespace}.svc.cluster.local:8080/mcp`,
+    groupRef: { name: CHURN },
+  })
+
+/** What is there from beginning to end; the gateway's filter changes. */
+const base = (): readonly Manifest[] => [
+  group(BASE, 'stays'),
+  group(CHURN, 'stays'),
+  manifest('MCPServer', 'everything', {
+    image: 'mcp/everything:2026.8.31',
+    args: ['node', 'dist/index.js', 'streamableHttp'],
+    transport: 'streamable-http',
+    mcpPort: 3001,
+    groupRef: { name: BASE },
+  }),
+  front([]),
+]
+
+const keyOf = ({ kind, metadata }: Manifest) => `${kind}/${metadata.name}`
+/** The config that a workload refers to. */
+export const configOf = ({ spec }: Manifest): string | undefined => spec['telemetryConfigRef']?.name
+export const groupOf = ({ spec }: Manifest): string | undefined => spec['groupRef']?.name
+
+export class Changes {
+  readonly #namespace: string
+  readonly #below: (most: number) => number
+  readonly #wanted = new Map<string, Manifest>()
+  #step = 0
+
+  constructor(namespace: string, seed: number) {
+    this.#namespace = namespace
+    this.#below = numbersOf(seed)
+  }
+
+  /** All that should be there by the changes so far. */
+  get wanted(): readonly Manifest[] {
+    return [...this.#wanted.values()]
+  }
+
+  first(): Change {
+    return this.#take({ what: 'the first objects', apply: base(), remove: [] })
+  }
+
+  next(): Change {
+    this.#step += 1
+    const kinds = [() => this.#workload(), () => this.#workload(), () => this.#config(), () => this.#others()]
+    return this.#take(this.#pick(kinds)())
+  }
+
+  #pick<T>(items: readonly T[]): T {
+    return items[this.#below(items.length)] as T
+  }
+
+  #take(change: Change): Change {
+    for (const one of change.apply) this.#wanted.set(keyOf(one), one)
+    for (const one of change.remove) this.#wanted.delete(keyOf(one))
+    return change
+  }
+
+  #ofKind = (kind: string) => this.wanted.filter((one) => one.kind === kind)
+
+  /** Creates a workload, changes its config or its pods, or deletes it. */
+  #workload(): Change {
+    const [name, make] = this.#pick(Object.entries(CHURNED))
+    const made = make(this.#namespace)
+    const present = this.#wanted.has(keyOf(made))
+    if (present && this.#below(3) === 0) return { what: `delete ${name}`, apply: [], remove: [made] }
+    const configs = this.#ofKind('MCPTelemetryConfig').map(({ metadata }) => metadata.name)
+    const config = this.#pick([undefined, ...configs])
+    const spec = {
+      ...made.spec,
+      ...(config !== undefined && { telemetryConfigRef: { name: config } }),
+      ...(this.#below(4) === 0 && {
+        podTemplateSpec: { metadata: { annotations: { 'example.com/step': String(this.#step) } } },
+      }),
+    }
+    return { what: `${present ? 'change' : 'create'} ${name}`, apply: [{ ...made, spec }], remove: [] }
+  }
+
+  /** Creates a config together with a workload that refers to it, changes one, or deletes one that nobody refers to. */
+  #config(): Change {
+    const configs = this.#ofKind('MCPTelemetryConfig')
+    const used = new Set(this.wanted.map(configOf))
+    const unused = configs.filter(({ metadata }) => !used.has(metadata.name))
+    const [last] = unused
+    if (last && (configs.length >= MOST_CONFIGS || this.#below(2) === 0))
+      return { what: `delete ${last.metadata.name}`, apply: [], remove: [last] }
+    if (configs.length >= MOST_CONFIGS) {
+      const { name } = this.#pick(configs).metadata
+      return { what: `change ${name}`, apply: [telemetry(name, String(this.#step))], remove: [] }
+    }
+    // Its name is new: one of before may still be on its way out, held by those that referred to it.
+    const created = telemetry(`config-${this.#step}`, String(this.#step))
+    const [name, make] = this.#pick(Object.entries(CHURNED))
+    const made = make(this.#namespace)
+    const user = { ...made, spec: { ...made.spec, telemetryConfigRef: { name: created.metadata.name } } }
+    return { what: `create ${created.metadata.name} for ${name}`, apply: [user, created], remove: [] }
+  }
+
+  /** Changes what the gateway shows, or a group of which nobody is a member. */
+  #others(): Change {
+    if (this.#below(2) === 0) {
+      const filter = SHOWN.filter(() => this.#below(2) === 0)
+      return { what: `front shows ${filter.join(', ') || 'echo alone'}`, apply: [front(filter)], remove: [] }
+    }
+    const spare = group('spare', String(this.#step))
+    if (this.#wanted.has(keyOf(spare)) && this.#below(2) === 0)
+      return { what: 'delete spare', apply: [], remove: [spare] }
+    return { what: 'apply spare', apply: [spare], remove: [] }
+  }
+}

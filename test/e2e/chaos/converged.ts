@@ -1,0 +1,151 @@
+/** Holds what a namespace has against what it should have; throws an Error that says what differs. */
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import { parseAllDocuments } from 'yaml'
+import { containersOf, kubectlBeside, type Pod } from '../../support/operator/e2e-cluster.ts'
+import { PORTICO_IMAGE } from '../../support/operator/e2e-images.ts'
+import { configOf, groupOf, type Manifest } from './changes.ts'
+import { containerKey } from './kills.ts'
+
+const OURS = 'mcpservers,mcpremoteproxies,virtualmcpservers,mcpgroups,mcptelemetryconfigs'
+const CHILDREN =
+  'deployments,statefulsets,services,configmaps,networkpolicies,poddisruptionbudgets,serviceaccounts,roles,rolebindings,secrets'
+/** What Kubernetes itself puts into a namespace. */
+const NOBODYS = ['ConfigMap/kube-root-ca.crt', 'ServiceAccount/default']
+
+type Live = Record<string, any>
+
+const keyOf = ({ kind, metadata }: Live) => `${kind}/${metadata.name}`
+
+async function list(namespace: string, kinds: string): Promise<readonly Live[]> {
+  return JSON.parse(await kubectlBeside(['get', kinds, '--namespace', namespace, '--output', 'json'])).items
+}
+
+/** Fails where names differ, or one is there twice. */
+function same(what: string, is: readonly string[], should: readonly string[]): void {
+  const [there, wanted] = [is, should].map((names) => [...names].sort())
+  if (isDeepStrictEqual(there, wanted)) return
+  const only = (a: readonly string[] = [], b: readonly string[] = []) =>
+    a.filter((name) => !b.includes(name)).join(', ')
+  throw new Error(`${what}: too many: ${only(there, wanted) || 'one twice'}; missing: ${only(wanted, there) || 'none'}`)
+}
+
+/** Where `whole` lacks something of `part`: lists are the same length, objects may hold more. */
+function lacking(part: any, whole: any, path = ''): string | undefined {
+  if (typeof part !== 'object' || part === null) return part === whole ? undefined : path
+  if (typeof whole !== 'object' || whole === null) return path
+  if (Array.isArray(part) && part.length !== whole.length) return path
+  for (const [key, value] of Object.entries(part)) {
+    const found = lacking(value, whole[key], `${path}/${key}`)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+function compare(what: string, is: readonly Live[], should: readonly Live[]): void {
+  same(what, is.map(keyOf), should.map(keyOf))
+  const byKey = new Map(is.map((one) => [keyOf(one), one]))
+  for (const one of should) {
+    const path = lacking(one, byKey.get(keyOf(one)))
+    if (path !== undefined) throw new Error(`${keyOf(one)} is not as it should be at ${path}`)
+  }
+}
+
+/** The children of manifests by `portico render`. */
+export function rendered(namespace: string, wanted: readonly Manifest[]): readonly Live[] {
+  const file = join(tmpdir(), 'chaos-wanted.yaml')
+  const placed = wanted.map((one) => ({ ...one, metadata: { ...one.metadata, namespace } }))
+  writeFileSync(file, placed.map((one) => JSON.stringify(one)).join('\n---\n'))
+  const output = execFileSync('bin/portico', ['render', file, '--image', PORTICO_IMAGE], { encoding: 'utf8' })
+  return parseAllDocuments(output).map((document) => document.toJS())
+}
+
+function readyProblem({ metadata, status = {} }: Live): string | undefined {
+  if (metadata.deletionTimestamp) return 'is being deleted'
+  if (status.observedGeneration !== metadata.generation)
+    return `observed generation ${status.observedGeneration} of ${metadata.generation}`
+  const ready = status.conditions?.find(({ type }: Live) => type === 'Ready')
+  return ready?.status === 'True' ? undefined : `${ready?.reason}: ${ready?.message}`
+}
+
+/** Each object is there, once, in its last form, and its latest generation is Ready. */
+async function checkObjects(namespace: string, wanted: readonly Manifest[]): Promise<void> {
+  const live = await list(namespace, OURS)
+  compare('objects', live, wanted)
+  for (const one of live) {
+    const problem = readyProblem(one)
+    if (problem) throw new Error(`${keyOf(one)}: ${problem}`)
+  }
+  for (const { kind, metadata, status } of live) {
+    const users = (refers: (one: Manifest) => string | undefined) =>
+      wanted.filter((one) => refers(one) === metadata.name).map(keyOf)
+    if (kind === 'MCPTelemetryConfig')
+      same(`users of ${metadata.name}`, status.referencingWorkloads.map(userKey), users(configOf))
+    if (kind === 'MCPGroup') {
+      const members = [...status.servers.map((name: string) => `MCPServer/${name}`)]
+      members.push(...status.remoteProxies.map((name: string) => `MCPRemoteProxy/${name}`))
+      const should = users(groupOf).filter((user) => !user.startsWith('VirtualMCPServer/'))
+      same(`members of ${metadata.name}`, members, should)
+    }
+  }
+}
+
+const userKey = ({ kind, name }: Live) => `${kind}/${name}`
+
+/** One pod of the current template for each Deployment, and none of anybody else. */
+async function checkPods(namespace: string): Promise<void> {
+  const [deployments, sets, pods] = await Promise.all([
+    list(namespace, 'deployments'),
+    list(namespace, 'replicasets'),
+    list(namespace, 'pods'),
+  ])
+  const owner = ({ metadata }: Live) => metadata.ownerReferences?.find(({ controller }: Live) => controller)?.uid
+  for (const set of sets)
+    if (!deployments.some(({ metadata }) => metadata.uid === owner(set)))
+      throw new Error(`${keyOf(set)} is nobody's any more`)
+  for (const pod of pods)
+    if (!sets.some(({ metadata }) => metadata.uid === owner(pod))) throw new Error(`${keyOf(pod)} is nobody's any more`)
+  for (const { metadata, spec, status } of deployments) {
+    const own = sets.filter((set) => owner(set) === metadata.uid)
+    const used = own.filter(({ spec: { replicas } }) => replicas > 0)
+    const there = pods.filter((pod) => own.some((set) => set.metadata.uid === owner(pod)))
+    const counts = `${used.length} ReplicaSets with ${there.length} pods, ${status.availableReplicas} available`
+    if (used.length !== 1 || there.length !== spec.replicas || status.availableReplicas !== spec.replicas)
+      throw new Error(`${metadata.name} has ${counts}`)
+  }
+}
+
+/** Settles where everything in the namespace is as the manifests say. */
+export async function checkConverged(
+  namespace: string,
+  wanted: readonly Manifest[],
+  children: readonly Live[],
+): Promise<void> {
+  await checkObjects(namespace, wanted)
+  const live = (await list(namespace, CHILDREN)).filter((one) => !NOBODYS.includes(keyOf(one)))
+  compare('children', live, children)
+  await checkPods(namespace)
+}
+
+/**
+ * Containers of a namespace that started again more often than they were killed. A kubelet that dies between making a
+ * container and starting it makes another one, and counts it: `spare` restarts may be its own.
+ */
+export async function checkRestarts(
+  namespace: string,
+  killed: ReadonlyMap<string, ReadonlySet<string>>,
+  spare: number,
+): Promise<void> {
+  const pods = (await list(namespace, 'pods')) as readonly unknown[] as readonly Pod[]
+  const extra = pods.flatMap((pod) =>
+    containersOf(pod).flatMap(({ name, restartCount, lastState }) => {
+      const more = restartCount - (killed.get(containerKey(pod, name))?.size ?? 0)
+      return more === 0 ? [] : [{ told: `${pod.metadata.name} ${name}: ${more} (${JSON.stringify(lastState)})`, more }]
+    }),
+  )
+  if (extra.some(({ more }) => more < 0) || extra.reduce((sum, { more }) => sum + more, 0) > spare)
+    throw new Error(`restarts besides those of killed containers: ${extra.map(({ told }) => told).join('; ')}`)
+}

@@ -1,0 +1,105 @@
+/** Kills processes of the test's own node, in an order that the seed gives, and keeps count of what it has killed. */
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import {
+  type ContainerStatus,
+  containersOf,
+  killContainer,
+  kubectlBeside,
+  type Pod,
+} from '../../support/operator/e2e-cluster.ts'
+import { numbersOf } from '../../support/random.ts'
+
+export const KILLS = ['data plane', 'operator', 'kubelet', 'API server', 'etcd'] as const
+export type Kill = (typeof KILLS)[number]
+
+/** Pods are killed more often than what runs them. */
+const LIKELY: readonly Kill[] = ['data plane', 'data plane', 'data plane', 'operator', 'kubelet', 'API server', 'etcd']
+
+type Component = 'kubelet' | 'kube-apiserver' | 'etcd' | 'kube-controller-manager'
+
+/** Where the node (test/e2e/node.ts) and its control plane note their processes. */
+function processOf(name: Component): number {
+  const { PORTICO_E2E = '', KUBECONFIG = '' } = process.env
+  const folder = name === 'kubelet' ? PORTICO_E2E : dirname(KUBECONFIG)
+  return Number(readFileSync(join(folder, `${name}.pid`), 'utf8'))
+}
+
+/** Whether the component was there to be killed: it is started again at once. */
+export function killComponent(name: Component): boolean {
+  try {
+    return process.kill(processOf(name), 'SIGKILL')
+  } catch {
+    return false // It is about to be started again.
+  }
+}
+
+/** A pod with its containers that run. */
+interface Running {
+  readonly pod: Pod
+  readonly container: ContainerStatus
+}
+
+export const containerKey = ({ metadata }: Pod, name: string) => `${metadata.name} ${metadata.uid} ${name}`
+
+export class Kills {
+  readonly counts = new Map<Kill, number>(KILLS.map((kind) => [kind, 0]))
+  /** Runs of containers that were ended, by the container's key. */
+  readonly containers = new Map<string, Set<string>>()
+  readonly #below: (most: number) => number
+  readonly #namespaces: Readonly<Record<'data plane' | 'operator', string>>
+  readonly #seen = new Map<string, readonly Running[]>()
+  readonly #first: Kill[]
+
+  constructor(seed: number, namespaces: Readonly<Record<'data plane' | 'operator', string>>) {
+    this.#below = numbersOf(seed)
+    this.#namespaces = namespaces
+    this.#first = KILLS.map((kind) => ({ kind, at: this.#below(1000) }))
+      .sort((a, b) => a.at - b.at)
+      .map(({ kind }) => kind)
+  }
+
+  /** Each kind comes once at the beginning, then by chance. Gives what was killed; nothing where it had ended already. */
+  async next(): Promise<string | undefined> {
+    const kind = this.#first.shift() ?? (LIKELY[this.#below(LIKELY.length)] as Kill)
+    const chance = this.#below(1 << 20)
+    const killed = await this.#kill(kind, chance)
+    if (killed !== undefined) this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1)
+    return killed
+  }
+
+  async #kill(kind: Kill, chance: number): Promise<string | undefined> {
+    if (kind === 'data plane' || kind === 'operator') return this.#killContainer(this.#namespaces[kind], chance)
+    const names = { kubelet: 'kubelet', 'API server': 'kube-apiserver', etcd: 'etcd' } as const
+    return killComponent(names[kind]) ? kind : undefined
+  }
+
+  async #killContainer(namespace: string, chance: number): Promise<string | undefined> {
+    const running = await this.#running(namespace)
+    const chosen = running[chance % running.length]
+    if (!chosen) return undefined
+    const { pod, container } = chosen
+    try {
+      killContainer(container)
+    } catch {
+      return undefined // It has ended since it was listed.
+    }
+    const key = containerKey(pod, container.name)
+    this.containers.set(key, (this.containers.get(key) ?? new Set()).add(container.containerID ?? ''))
+    return `${container.name} of ${pod.metadata.name}`
+  }
+
+  /** Containers by the API server, or what it said last: pods are killed while it is away, too. */
+  async #running(namespace: string): Promise<readonly Running[]> {
+    try {
+      const listed = JSON.parse(await kubectlBeside(['get', 'pods', '--namespace', namespace, '--output', 'json']))
+      const found = (listed.items as readonly Pod[]).flatMap((pod) =>
+        containersOf(pod)
+          .filter(({ state }) => state?.running !== undefined)
+          .map((container) => ({ pod, container })),
+      )
+      this.#seen.set(namespace, found)
+    } catch {}
+    return this.#seen.get(namespace) ?? []
+  }
+}
