@@ -72,7 +72,12 @@ export const namespaceRights = (kinds: readonly KindDeclaration[], installation:
 export const leaseRights = (installation: Installation) =>
   role(OPERATOR_LEASE_ROLE, leaseRules(NAME, OPERATOR_LEASE_ROLE), installation, installation.namespace)
 
-const probe = (path: string, periodSeconds: number) => ({ httpGet: { path, port: 'health' }, periodSeconds })
+/** On a busy node an answer may take longer than the second that is Kubernetes' default: that is no reason to kill it. */
+const probe = (path: string, periodSeconds: number) => ({
+  httpGet: { path, port: 'health' },
+  periodSeconds,
+  timeoutSeconds: 5,
+})
 const fieldOf = (name: string, fieldPath: string) => ({ name, valueFrom: { fieldRef: { fieldPath } } })
 
 /** Replicas of which one leads, under the restricted Pod Security Standard. */
