@@ -125,6 +125,8 @@ test('a run is one trace: its steps, the calls that they make, and what policies
     '    internal tools/call failed error.type=forbidden',
     '      internal authorize portico.result=denied',
   ])
+  // Its lines are written beside: none is to come when the next test reads.
+  await file.next(15)
 })
 
 test('the audit log has the run, its steps, and each call as if the client had made it', async () => {
