@@ -61,6 +61,8 @@ export class Call implements InFlightCall, Origin {
   heartbeatAt: number
   checkedAt: number
   index = -1
+  /** `performance.now()` */
+  readonly startedAt: number
   readonly share: Share | undefined
   /** What is measured of the call. */
   readonly observed: Observation
@@ -78,6 +80,7 @@ export class Call implements InFlightCall, Origin {
     this.backend = backend
     this.share = context.share
     const now = performance.now()
+    this.startedAt = now
     this.deadline = now + backend.timeoutMs
     this.heartbeatAt = now + HEARTBEAT_MS
     this.checkedAt = now

@@ -2,7 +2,7 @@ import type { BackendSession } from '../backends/session/backend-session.ts'
 import { showsApps } from '../mcp/apps.ts'
 import { CAPABILITIES_KEY, LOG_LEVEL_KEY } from '../mcp/classify.ts'
 import { declaredOf } from '../mcp/client-capabilities.ts'
-import { metaForLegacy, metaWithTrace, rewriteCall, withoutResponses } from '../mcp/rewrite.ts'
+import { metaForLegacy, rewriteCall, withoutResponses } from '../mcp/rewrite.ts'
 import type { Call } from './call.ts'
 import { takesServerRequests } from './input/server-request.ts'
 import type { HttpRequest } from './modern-request.ts'
@@ -60,8 +60,8 @@ export function legacyRequest(
 ): HttpRequest {
   const { context, session, route, backend } = call
   const message = withoutResponses(call.message)
-  const own = context.era === 'modern' ? metaForLegacy(message) : tasks?.metaOf(message)
-  const meta = metaWithTrace(message, own, call.observed.trace)
-  const edits = { id: session === undefined ? id : undefined, name: route.rename, meta }
+  const meta = context.era === 'modern' ? metaForLegacy(message) : tasks?.metaOf(message)
+  const { trace } = call.observed
+  const edits = { id: session === undefined ? id : undefined, name: route.rename, meta, trace }
   return { path: backend.path, method: 'POST', headers: backendSession.headers(), body: rewriteCall(message, edits) }
 }

@@ -1,5 +1,5 @@
 import { addParamHeaders } from '../mcp/param-headers.ts'
-import { metaForModern, metaWithTrace, rewriteCall } from '../mcp/rewrite.ts'
+import { metaForModern, rewriteCall } from '../mcp/rewrite.ts'
 import type { Call } from './call.ts'
 import { modernEnvelope } from './relay-rules.ts'
 
@@ -23,7 +23,7 @@ export function modernRequest(call: Call): HttpRequest {
   if (nameHeader !== '') headers.push('mcp-name', nameHeader)
   if (paramHeaders.length > 0) addParamHeaders(headers, paramHeaders, message.params?.['arguments'])
   const id = rounds === 0 ? undefined : modernId(call)
-  const own = context.era === 'modern' ? undefined : metaForModern(message, modernEnvelope(context.session))
-  const meta = metaWithTrace(message, own, call.observed.trace)
-  return { path: backend.path, method: 'POST', headers, body: rewriteCall(message, { id, name: rename, meta }) }
+  const meta = context.era === 'modern' ? undefined : metaForModern(message, modernEnvelope(context.session))
+  const edits = { id, name: rename, meta, trace: call.observed.trace }
+  return { path: backend.path, method: 'POST', headers, body: rewriteCall(message, edits) }
 }

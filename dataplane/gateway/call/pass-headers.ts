@@ -26,7 +26,10 @@ export function addTraceHeaders(headers: string[], trace: TraceContext | undefin
 }
 
 function isThere(headers: readonly string[], name: string): boolean {
-  for (let index = 0; index < headers.length; index += 2)
-    if ((headers[index] as string).toLowerCase() === name) return true
+  for (let index = 0; index < headers.length; index += 2) {
+    const header = headers[index] as string
+    // A name of another length needs no look at its letters.
+    if (header.length === name.length && header.toLowerCase() === name) return true
+  }
   return false
 }

@@ -14,19 +14,32 @@ interface Rewrite {
   readonly name: string | undefined
   /** JSON text of the whole `_meta`; null takes it away. */
   readonly meta: string | null | undefined
+  /**
+   * A trace context that `_meta` is to carry in the place of the client's: who is asked over standard input gets it
+   * nowhere else.
+   */
+  readonly trace?: TraceContext | undefined
 }
 
 /** The body for the backend: the client's own text with the rewritten members put in. */
 export function rewriteCall(message: Message, rewrite: Rewrite): string {
   const { text } = message
-  const { id, name, meta } = rewrite
-  if (meta === null || (meta !== undefined && message.metaStart === -1)) return rewriteParams(message, rewrite)
+  const { id, name, trace } = rewrite
+  const isPutIn =
+    trace !== undefined && rewrite.meta === undefined && message.meta !== undefined && goesFirst(message, trace)
+  const meta = trace === undefined || isPutIn ? rewrite.meta : metaWithTrace(message, rewrite.meta, trace)
+  if (meta === null || (meta !== undefined && message.metaStart === -1))
+    return rewriteParams(message, { id, name, meta })
   // The members come in any order; a message has at most these three.
   const cuts: Cut[] = []
   if (id !== undefined) cuts.push([message.idStart, message.idEnd, id])
   if (name !== undefined) cuts.push([message.nameStart, message.nameEnd, name])
   if (meta !== undefined) cuts.push([message.metaStart, message.metaEnd, meta])
-  if (cuts.length > 1) cuts.sort(byStart)
+  if (isPutIn) {
+    const inside = message.metaStart + 1
+    cuts.push([inside, inside, firstMember(trace, text[skipSpace(text, inside)])])
+  }
+  if (!isOrdered(cuts)) cuts.sort(byStart)
   let out = ''
   let from = 0
   for (const [start, end, value] of cuts) {
@@ -39,7 +52,22 @@ export function rewriteCall(message: Message, rewrite: Rewrite): string {
 type Cut = readonly [start: number, end: number, value: string]
 const byStart = (a: Cut, b: Cut) => a[0] - b[0]
 
-function rewriteParams(message: Message, { id, name, meta }: Rewrite): string {
+/** Most clients send id, name and `_meta` in this order. */
+function isOrdered(cuts: readonly Cut[]): boolean {
+  for (let index = 1; index < cuts.length; index++)
+    if ((cuts[index] as Cut)[0] < (cuts[index - 1] as Cut)[0]) return false
+  return true
+}
+
+/** Whether a trace context can be put at the beginning of `_meta`, without a look at the rest: most have none. */
+const goesFirst = ({ meta }: Message, { tracestate }: TraceContext): boolean =>
+  tracestate === undefined && meta?.['traceparent'] === undefined && meta?.['tracestate'] === undefined
+
+/** A trace context as the first member of an object, whose text goes on with `rest`. */
+const firstMember = ({ traceparent }: TraceContext, rest: string | undefined): string =>
+  `"traceparent":"${traceparent}"${rest === '}' ? '' : ','}`
+
+function rewriteParams(message: Message, { id, name, meta }: Omit<Rewrite, 'trace'>): string {
   const { text } = message
   const params = editObject(text.slice(message.paramsStart, message.paramsEnd), {
     ...(name === undefined ? {} : { name }),
@@ -87,24 +115,13 @@ export function metaForLegacy(message: Message): string | null | undefined {
   return kept.length === 0 ? null : `{${kept.join(',')}}`
 }
 
-/**
- * `_meta` as JSON text that carries a trace context in the place of the client's; `meta` is what it would be otherwise
- * (as in a Rewrite). Who is asked over standard input gets it nowhere else.
- */
-export function metaWithTrace(
-  message: Message,
-  meta: Rewrite['meta'],
-  trace: TraceContext | undefined,
-): Rewrite['meta'] {
-  const isOdd = message.paramsStart === -1 || (message.metaStart !== -1 && message.meta === undefined)
-  if (trace === undefined || isOdd) return meta
+/** `_meta` as JSON text that carries a trace context in the place of the client's; `meta` is what it would be otherwise. */
+function metaWithTrace(message: Message, meta: Rewrite['meta'], trace: TraceContext): Rewrite['meta'] {
+  if (message.paramsStart === -1 || (message.metaStart !== -1 && message.meta === undefined)) return meta
   const own = message.metaStart === -1 ? '{}' : message.text.slice(message.metaStart, message.metaEnd)
   const text = meta === null ? '{}' : (meta ?? own)
+  if (goesFirst(message, trace)) return `{${firstMember(trace, text[skipSpace(text, 1)])}${text.slice(1)}`
   const { traceparent, tracestate } = trace
-  const { traceparent: before, tracestate: stateBefore } = message.meta ?? {}
-  // Most have none: what is put at the beginning needs no look at the rest.
-  if (before === undefined && stateBefore === undefined && tracestate === undefined)
-    return `{"traceparent":"${traceparent}"${text[skipSpace(text, 1)] === '}' ? '}' : `,${text.slice(1)}`}`
   return editObject(text, {
     traceparent: JSON.stringify(traceparent),
     tracestate: tracestate === undefined ? undefined : JSON.stringify(tracestate),

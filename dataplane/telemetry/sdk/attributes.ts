@@ -17,6 +17,8 @@ const OLDER: ReadonlyMap<string, string> = new Map([
   ['user_agent.original', 'http.user_agent'],
 ])
 
+/** What a method, a status or a transport is called is shorter than all that `withoutCredentials` takes for one. */
+const SHORTEST_CREDENTIAL = 12
 /** Longer texts of callers are cut before they are looked at; the SDK cuts what is left. */
 const LOOKED_AT = 4_096
 
@@ -26,7 +28,8 @@ const LOOKED_AT = 4_096
  */
 export function attributesOf(details: Details, older: boolean): Attributes {
   const attributes: Attributes = {}
-  for (const [name, value] of Object.entries(details)) {
+  for (const name in details) {
+    const value = details[name]
     if (value === undefined) continue
     const told = typeof value === 'string' ? withoutSecrets(value) : value
     attributes[name] = told
@@ -36,4 +39,7 @@ export function attributesOf(details: Details, older: boolean): Attributes {
   return attributes
 }
 
-const withoutSecrets = (text: string): string => withoutUrlSecrets(withoutCredentials(text.slice(0, LOOKED_AT)))
+function withoutSecrets(text: string): string {
+  const plain = text.length < SHORTEST_CREDENTIAL ? text : withoutCredentials(text.slice(0, LOOKED_AT))
+  return withoutUrlSecrets(plain)
+}

@@ -12,7 +12,7 @@ import { parseTraceParent } from '@opentelemetry/core'
 import { ParentBasedSampler, TracerProvider } from '@opentelemetry/sdk-trace'
 import { type Details, type Operation, type Origin, OTHER_ERROR, type Outcome, type TraceContext } from '../observe.ts'
 import { attributesOf } from './attributes.ts'
-import { sampledBelow, TraceIds } from './trace-ids.ts'
+import { sampledBelow, TraceIds, traceIn } from './trace-ids.ts'
 
 type ProviderOptions = NonNullable<ConstructorParameters<typeof TracerProvider>[0]>
 
@@ -98,9 +98,9 @@ export class Spans {
       if ((incoming.traceFlags & SAMPLED) !== 0) return this.#start(operation, origin, incoming, startedAt)
       return contextOf(incoming)
     }
-    const { hex, share } = this.#ids.next()
-    if (share >= this.#sampledBelow) return { traceparent: `00-${hex.slice(0, 32)}-${hex.slice(32)}-00` }
-    this.#nextTrace = hex.slice(0, 32)
+    const { traceparent, share } = this.#ids.next()
+    if (share >= this.#sampledBelow) return { traceparent }
+    this.#nextTrace = traceIn(traceparent)
     return this.#start(operation, origin, undefined, startedAt)
   }
 

@@ -104,6 +104,23 @@ test('only what must change is changed', () => {
   )
 })
 
+test('a trace context is put at the beginning of _meta, in whatever order the members come', () => {
+  const trace = { traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-00` }
+  const member = `"traceparent":"${trace.traceparent}"`
+  assert.is(
+    rewriteCall(parse(CALL), { id: '5', name: '"b"', meta: undefined, trace }),
+    CALL.replace('"a_b"', '"b"').replace('"q"', '5').replace('"_meta":{', `"_meta":{${member},`),
+  )
+  const call = (meta: string) => `{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":${meta}}}`
+  for (const [before, after] of [
+    ['{ }', `{${member} }`],
+    ['{"tracestate":"a=1","k":1}', `{"k":1,${member}}`],
+    ['{"tracep\\u0061rent":"x","k":1}', `{"tracep\\u0061rent":"${trace.traceparent}","k":1}`],
+    ['5', '5'],
+  ] as const)
+    assert.is(rewriteCall(parse(call(before)), { id: undefined, name: undefined, meta: undefined, trace }), call(after))
+})
+
 test('the modern envelope is taken out and put in', () => {
   const message = parse(CALL)
   const meta = metaForLegacy(message)
