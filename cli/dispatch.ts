@@ -1,5 +1,6 @@
 import { closest } from '../crds/shared/closest.ts'
 import { helpOf, type Io, type Program, readArguments, UsageError } from './command.ts'
+import { growSlowly } from './start-up-memory.ts'
 
 /** One file a command, loaded when it is called: a gateway's process holds nothing of the operator. */
 const portico: Program = {
@@ -22,7 +23,10 @@ const portico: Program = {
     },
     operator: {
       summary: 'looks after a cluster: custom resources become what runs',
-      load: () => import('./operator.ts'),
+      load() {
+        growSlowly()
+        return import('./operator.ts')
+      },
     },
     crds: { summary: 'prints the custom resource definitions', load: () => import('./crds.ts') },
     version: { summary: 'prints version, Node and API group', load: () => import('./version.ts') },

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import { setFlagsFromString } from 'node:v8'
 import type { Logger } from 'pino'
 import { DEFAULT_GROUP, kinds } from '../crds/index.ts'
 import { adminApp } from '../dataplane/server/admin.ts'
@@ -23,13 +22,9 @@ import { type Command, type Given, type Io, UsageError } from './command.ts'
 import { logLevel } from './log-level.ts'
 import { defaultImage } from './package-info.ts'
 import { adminFromOption, adminPeersOf, podTemplateOf, podTemplateOption } from './pod-options.ts'
+import { collect, giveBackStartUp } from './start-up-memory.ts'
 
 const LEASE = 'portico-operator'
-/**
- * The heap grows by 30 % before it is collected, and the young generation not at all: V8's own measure, twice as much and
- * 16 MiB, would hold mostly what is long gone. An operator reads much and keeps little.
- */
-const HEAP = ['--heap-growing-percent=30', '--semi-space-growth-factor=1']
 
 function workers(given: Given): number {
   const text = given.text('workers') ?? ''
@@ -208,7 +203,7 @@ one works, the others wait.`,
       ...(await removalOf(io, { group, namespaces: given.texts('namespace') }, kubeConfig, () => removed.abort())),
       ...(given.flag('leader-elect') ? { lease: { namespace: ownNamespace, name: LEASE } } : {}),
     })
-    for (const flag of HEAP) setFlagsFromString(flag)
+    collect()
     const listeners = await serve(operator, addresses, log, group)
     log.info(
       { group, image, namespaces: given.texts('namespace'), health: listeners[0]?.url, metrics: listeners[1]?.url },
@@ -227,6 +222,7 @@ one works, the others wait.`,
           log,
         })
       : undefined
+    const settled = giveBackStartUp()
     const stop = AbortSignal.any([io.stop, removed.signal])
     await new Promise<void>((resolve) => {
       if (stop.aborted) resolve()
@@ -234,6 +230,7 @@ one works, the others wait.`,
     })
     // Before the watches end: what is reviewed is reviewed by all there is.
     await admission?.close()
+    clearTimeout(settled)
     await operator.stop()
     await Promise.all(listeners.map((listener) => listener.close()))
     return 0

@@ -1,11 +1,10 @@
 import { totalmem } from 'node:os'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { ConfigError, findingLine } from '../dataplane/config/load.ts'
 import { address } from './address.ts'
 import { type Command, type Given, type Io, UsageError } from './command.ts'
 import { givenLogLevel } from './log-level.ts'
 import { version } from './package-info.ts'
+import { giveBackStartUp } from './start-up-memory.ts'
 
 interface Served {
   readonly url: string
@@ -87,19 +86,6 @@ function readUsage(given: Given) {
   }
 }
 
-/** By then what a start needs has been done, and its memory can be given back. */
-const SETTLED_MS = 2_000
-
-/**
- * Collects what the start has left behind: modules as text, compiled schemas, a young generation that grew with them. V8
- * would keep these 9 MiB, a quarter of an idle proxy, until there is work; a hundred servers have a hundred proxies.
- */
-function giveBackStartUp(): void {
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as NodeJS.GCFunction
-  collect({ type: 'major', flavor: 'last-resort' })
-}
-
 const untilStopped = (stop: AbortSignal) =>
   new Promise<void>((resolve) => {
     if (stop.aborted) resolve()
@@ -135,7 +121,7 @@ PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and
       for (const finding of error.findings) io.err(findingLine({ file: options.configFile, ...finding }))
       return 1
     }
-    const settled = setTimeout(giveBackStartUp, SETTLED_MS).unref()
+    const settled = giveBackStartUp()
     await untilStopped(io.stop)
     clearTimeout(settled)
     await served.close()

@@ -16,9 +16,12 @@ export function configParser<S extends TSchema>(
   schema: S,
   check?: Check<Static<S>>,
 ): (text: string, file?: string) => Static<S> {
-  const violations = compile(schema)
+  let compiled: ReturnType<typeof compile> | undefined
 
   return function parseConfig(text, file) {
+    // At the first text: an operator has parsers of what most clusters never have.
+    compiled ??= compile(schema)
+    const violations = compiled
     const source = { text, file }
     const value = jsonOf(text) ?? valueOfYaml(source)
     const violated = violations(value)
