@@ -3,18 +3,21 @@ import { hostname } from 'node:os'
 import type { Logger } from 'pino'
 import { DEFAULT_GROUP, kinds } from '../crds/index.ts'
 import { adminApp } from '../dataplane/server/admin.ts'
-import { type Listener, listen } from '../dataplane/server/listen.ts'
+import { PublicError } from '../dataplane/server/errors.ts'
+import { listen } from '../dataplane/server/listen.ts'
 import { createLog } from '../dataplane/server/log.ts'
 import { ApiServer } from '../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig, type PooledKubeConfig } from '../operator/cluster/kubernetes/kube-config.ts'
 import { ADMISSION_NAME, OPERATOR_NAMESPACE } from '../operator/render/network/admin-peers.ts'
 import { VERSION } from '../operator/render/object/object.ts'
 import { type ControllerOptions, PorticoOperator } from '../operator/runtime/loop/controller.ts'
+import type { Pod } from '../operator/runtime/pods/observation.ts'
+import { readOwnPod } from '../operator/runtime/pods/own-pod.ts'
 import { readStatusByAddress, readStatusByProxy } from '../operator/runtime/pods/read-pod-status.ts'
 import { finalizerName, rightsFinalizerName } from '../operator/runtime/queue/keys.ts'
 import { clusterRights, namespacedRights, OwnRights } from '../operator/runtime/removal/own-rights.ts'
 import { releaseAll } from '../operator/runtime/removal/release.ts'
-import { watchRemoval } from '../operator/runtime/removal/removal.ts'
+import { removalOf } from '../operator/runtime/removal/removal.ts'
 import packageJson from '../package.json' with { type: 'json' }
 import { address } from './address.ts'
 import { apiGroup } from './api-group.ts'
@@ -34,16 +37,22 @@ function workers(given: Given): number {
   return count
 }
 
+/** The pod that this process is in; undefined on somebody's machine. Waits while the API server is away, until `io.stop`. */
+async function ownPodOf({ env, stop }: Io, api: ApiServer, log: Logger): Promise<Pod | undefined> {
+  const { POD_NAME: name, POD_NAMESPACE: namespace } = env
+  return name && namespace ? readOwnPod(api, { namespace, name }, log, stop) : undefined
+}
+
 /** The data plane's image: what is asked for, else the image that this very pod runs, else, on somebody's machine, ours. */
-async function dataPlaneImage(given: Given, io: Io, kubeConfig: PooledKubeConfig): Promise<string> {
-  const { POD_NAME: name, POD_NAMESPACE: namespace } = io.env
+function dataPlaneImage(given: Given, { env }: Io, ownPod: Pod | undefined): string {
+  const { POD_NAME: name, POD_NAMESPACE: namespace } = env
   const image = given.text('image')
   if (image) return image
   if (!name || !namespace) return defaultImage
-  const api = new ApiServer(kubeConfig, 'portico-operator')
-  const pods = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
-  const pod = await api.get<{ spec: { containers: { image: string }[] } }>(pods, namespace, name)
-  return pod.spec.containers[0]?.image as string
+  const { containers = [] } = (ownPod?.['spec'] ?? {}) as { containers?: { image: string }[] }
+  const own = containers[0]?.image
+  if (own) return own
+  throw new UsageError(`POD_NAME: there is no pod ${namespace}/${name}; --image says which image the data plane has`)
 }
 
 /** Lets go of what is held; one line each. With a running operator it would be held again at once. */
@@ -72,23 +81,17 @@ async function release(given: Given, group: string, kubeConfig: PooledKubeConfig
 }
 
 /** How this process learns that it is the last: in a pod, from what the pod is of and has its rights from. */
-async function removalOf(
-  { env }: Io,
+function removalIn(
+  ownPod: Pod | undefined,
   of: { readonly group: string; readonly namespaces: readonly string[] },
-  kubeConfig: PooledKubeConfig,
+  { kubeConfig, api }: { readonly kubeConfig: PooledKubeConfig; readonly api: ApiServer },
   onGoing: () => void,
-): Promise<Pick<ControllerOptions, 'removal'>> {
-  const { POD_NAME: pod, POD_NAMESPACE: namespace } = env
-  if (!pod || !namespace) return {}
-  const api = new ApiServer(kubeConfig, 'portico-operator')
-  const isRemoved = await watchRemoval(api, { namespace, pod })
-  const rights = new OwnRights(
-    kubeConfig,
-    api,
-    { namespace, lookedAfter: of.namespaces },
-    rightsFinalizerName(of.group),
-  )
-  return { removal: { isRemoved, rights, onGoing } }
+): Pick<ControllerOptions, 'removal'> {
+  const namespace = ownPod?.metadata.namespace
+  if (ownPod === undefined || namespace === undefined) return {}
+  const own = { namespace, lookedAfter: of.namespaces }
+  const rights = new OwnRights(kubeConfig, api, own, rightsFinalizerName(of.group))
+  return { removal: { isRemoved: removalOf(api, ownPod), rights, onGoing } }
 }
 
 const version = { version: packageJson.version, node: process.versions.node }
@@ -100,26 +103,37 @@ interface Addresses {
   readonly metrics: string
 }
 
+/**
+ * Listens, until `open` is disposed of. Probes are answered from the start; `operator` gives undefined while this process
+ * waits for the API server.
+ */
 async function serve(
-  operator: PorticoOperator,
+  operator: () => PorticoOperator | undefined,
   addresses: Addresses,
-  log: Logger,
-  group: string,
-): Promise<readonly Listener[]> {
+  { log, group, open }: { readonly log: Logger; readonly group: string; readonly open: AsyncDisposableStack },
+): Promise<Addresses> {
+  const ready = () => operator()?.ready ?? { reason: 'the API server is waited for' }
+  const leading = () => operator()?.leading ?? false
   const health = adminApp({
-    ready: () => operator.ready,
-    status: () => ({ leading: operator.leading, ready: operator.ready, absent: operator.absent }),
+    ready,
+    status: () => ({ leading: leading(), ready: ready(), absent: operator()?.absent ?? [] }),
     version: { ...version, apiGroup: group },
     log,
   })
   const metrics = adminApp({
-    ready: () => operator.ready,
-    status: () => ({ leading: operator.leading }),
+    ready,
+    status: () => ({ leading: leading() }),
     version,
-    metrics: (accept) => operator.metrics.text({ 'service.name': 'portico-operator', ...instance }, accept),
+    metrics(accept) {
+      const served = operator()
+      if (served === undefined) throw new PublicError('unavailable', { headers: { 'Retry-After': '5' } })
+      return served.metrics.text({ 'service.name': 'portico-operator', ...instance }, accept)
+    },
     log,
   })
-  return [await listen(health.fetch, addresses.health), await listen(metrics.fetch, addresses.metrics)]
+  const listenAt = async (app: typeof health, at: string) =>
+    open.adopt(await listen(app.fetch, at), (listener) => listener.close()).url
+  return { health: await listenAt(health, addresses.health), metrics: await listenAt(metrics, addresses.metrics) }
 }
 
 export const command: Command = {
@@ -183,8 +197,16 @@ one works, the others wait.`,
     const log = createLog({ name: 'operator', level: logLevel(io) })
     const kubeConfig = loadKubeConfig(given.text('kubeconfig'))
     if (given.flag('release')) return release(given, group, kubeConfig, io)
-    const image = await dataPlaneImage(given, io, kubeConfig)
+    const namespaces = given.texts('namespace')
     const { POD_NAMESPACE: ownNamespace = 'default', POD_NAME: ownName = hostname() } = io.env
+    const api = new ApiServer(kubeConfig, 'portico-operator')
+    let running: PorticoOperator | undefined
+    await using open = new AsyncDisposableStack()
+    open.defer(() => kubeConfig.closePool())
+    const listening = await serve(() => running, addresses, { log, group, open })
+    const ownPod = await ownPodOf(io, api, log)
+    if (io.stop.aborted) return 0
+    const image = dataPlaneImage(given, io, ownPod)
     const removed = new AbortController()
     const operator = new PorticoOperator({
       kubeConfig,
@@ -195,25 +217,22 @@ one works, the others wait.`,
         ...adminPeers,
         addressOf: ({ namespace, name, port }) => `http://${name}.${namespace}.svc.cluster.local:${port}`,
       },
-      namespaces: given.texts('namespace'),
+      namespaces,
       workers: count,
       identity: `${ownName}_${randomUUID()}`,
       readStatus: io.env['KUBERNETES_SERVICE_HOST'] ? () => readStatusByAddress : readStatusByProxy,
       log,
-      ...(await removalOf(io, { group, namespaces: given.texts('namespace') }, kubeConfig, () => removed.abort())),
+      ...removalIn(ownPod, { group, namespaces }, { kubeConfig, api }, () => removed.abort()),
       ...(given.flag('leader-elect') ? { lease: { namespace: ownNamespace, name: LEASE } } : {}),
     })
+    running = operator
     collect()
-    const listeners = await serve(operator, addresses, log, group)
-    log.info(
-      { group, image, namespaces: given.texts('namespace'), health: listeners[0]?.url, metrics: listeners[1]?.url },
-      'started',
-    )
+    log.info({ group, image, namespaces, ...listening }, 'started')
     await operator.start()
     const configuration = given.text('admission')
     const admission = configuration
       ? (await import('./admission.ts')).serveAdmission({
-          api: new ApiServer(kubeConfig, 'portico-operator'),
+          api,
           reviewer: operator.reviewer(),
           group,
           namespace: ownNamespace,
@@ -232,7 +251,6 @@ one works, the others wait.`,
     await admission?.close()
     clearTimeout(settled)
     await operator.stop()
-    await Promise.all(listeners.map((listener) => listener.close()))
     return 0
   },
 }

@@ -75,6 +75,38 @@ test('the API server away for a minute: it waits, says that it does, and goes on
   await eventually(() => referrers('main').join() === 'VirtualMCPServer/after', 'the list is true')
 })
 
+test('an operator that starts while the API server is away is alive, waits, and begins', async () => {
+  plane.kubectl(['run', 'own', '--namespace=portico-system', '--image=example.com/portico:own'])
+  relay.refuse()
+  const operator = await startOperator(kubeconfig, [], { POD_NAME: 'own' })
+  running.push(operator)
+  await eventually(() => operator.log().includes('waits for the API server'), 'it says what it waits for')
+  assert.is((await fetch(`${operator.health}/healthz`)).status, 200)
+  const unready = await fetch(`${operator.health}/readyz`)
+  assert.is(unready.status, 503)
+  assert.equal(await unready.json(), { status: 'not ready', reason: 'the API server is waited for' })
+  assert.is((await fetch(operator.metrics)).status, 503)
+  relay.thaw()
+  await operator.ready()
+  assert.match(operator.log(), '"image":"example.com/portico:own"')
+})
+
+test('an operator that waits for the API server ends when it is asked to', async () => {
+  relay.refuse()
+  const operator = await startOperator(kubeconfig, [], { POD_NAME: 'own' })
+  running.push(operator)
+  await eventually(() => operator.log().includes('waits for the API server'), 'it waits')
+  await operator.stop()
+  assert.ok(operator.exited)
+})
+
+test('an operator in a pod that there is not says so, and ends', async () => {
+  const operator = await startOperator(kubeconfig, [], { POD_NAME: 'nobody' })
+  running.push(operator)
+  await eventually(() => operator.exited, 'it ends')
+  assert.match(operator.log(), 'there is no pod portico-system/nobody; --image says')
+})
+
 test('a cut watch loses nothing', async () => {
   await start()
   await eventually(() => referrers('main').join() === 'VirtualMCPServer/after', 'in order')

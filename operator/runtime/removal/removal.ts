@@ -4,7 +4,6 @@ import type { Resource } from '../../cluster/kubernetes/resource.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import type { OwnRights } from './own-rights.ts'
 
-const PODS: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod' }
 const NAMESPACES: Resource = { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace' }
 const DEPLOYMENTS: Resource = { group: 'apps', version: 'v1', plural: 'deployments', kind: 'Deployment' }
 
@@ -17,15 +16,8 @@ export interface Removal {
   readonly onGoing: () => void
 }
 
-/** Where this operator runs. */
-interface OwnPod {
-  readonly namespace: string
-  readonly pod: string
-}
-
 /** The Deployment that a pod is of: its ReplicaSet is named after it and the hash of the template. */
-async function deploymentOf(api: ApiServer, { namespace, pod: name }: OwnPod): Promise<string | undefined> {
-  const { metadata } = await api.get<KubernetesObject>(PODS, namespace, name)
+function deploymentOf({ metadata }: KubernetesObject): string | undefined {
   const set = metadata.ownerReferences?.find(({ kind, controller }) => kind === 'ReplicaSet' && controller)?.name
   const hash = metadata.labels?.['pod-template-hash']
   return set !== undefined && hash !== undefined && set.endsWith(`-${hash}`)
@@ -34,20 +26,20 @@ async function deploymentOf(api: ApiServer, { namespace, pod: name }: OwnPod): P
 }
 
 /**
- * Learns which Deployment this pod is of, and makes the function that says at its end whether anybody will follow it:
- * nobody does once the Deployment is gone, going or scaled to zero, or the namespace is going. Outside a Deployment
- * somebody may always follow.
+ * Makes the function that says at the end of this process, which is in this pod, whether anybody will follow it: nobody
+ * does once the Deployment is gone, going or scaled to zero, or the namespace is going. Outside a Deployment somebody may
+ * always follow.
  */
-export async function watchRemoval(api: ApiServer, ownPod: OwnPod): Promise<() => Promise<boolean>> {
-  // A pod that can't be read is of nothing that is known.
-  const deployment = await deploymentOf(api, ownPod).catch(() => undefined)
-  if (deployment === undefined) return async () => false
+export function removalOf(api: ApiServer, ownPod: KubernetesObject): () => Promise<boolean> {
+  const deployment = deploymentOf(ownPod)
+  const { namespace } = ownPod.metadata
   return async function isRemoved() {
+    if (deployment === undefined) return false
     try {
-      const { metadata, spec } = await api.get<KubernetesObject>(DEPLOYMENTS, ownPod.namespace, deployment)
+      const { metadata, spec } = await api.get<KubernetesObject>(DEPLOYMENTS, namespace, deployment)
       if (metadata.deletionTimestamp !== undefined || (spec as { replicas?: number }).replicas === 0) return true
-      const namespace = await api.get<KubernetesObject>(NAMESPACES, undefined, ownPod.namespace)
-      return namespace.metadata.deletionTimestamp !== undefined
+      const own = await api.get<KubernetesObject>(NAMESPACES, undefined, namespace as string)
+      return own.metadata.deletionTimestamp !== undefined
     } catch (error) {
       if (isNotFound(error)) return true
       throw error
