@@ -138,7 +138,7 @@ export const virtualMcpServer = defineKind({
     },
   ),
   status: workloadStatus({
-    backendCount: Type.Optional(count('Backends that answer.')),
+    backendCount: Type.Optional(count('Backends but those that are known to be unavailable.')),
     discoveredBackends: Type.Optional(
       list('The backends; changes of state alone, the rest is on `/status` of the pods.', discoveredBackend, {
         max: limits.statusNames,

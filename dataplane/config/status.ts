@@ -181,6 +181,16 @@ const reportedBackend = Type.Object({
   latencyMs: backend.properties.latencyMs,
   lastError: orNull(Type.Object({ at: Type.String() })),
 })
+/** What is read of a backend's health; only its name and its health must be there. */
+const reportedHealth = Type.Object({
+  name: backend.properties.name,
+  health: backend.properties.health,
+  revision: Type.Optional(backend.properties.revision),
+  circuit: Type.Optional(backend.properties.circuit),
+  lastError: Type.Optional(
+    orNull(Type.Object({ code: Type.Optional(Type.String()), message: Type.Optional(Type.String()) })),
+  ),
+})
 /** What is read of a source; only its name must be there. */
 const reportedSource = Type.Object({
   name: source.properties.name,
@@ -200,6 +210,7 @@ export type ReportedSource = Frozen<Static<typeof reportedSource>>
 export const isReportedStatus = guard(reportedStatus)
 export const isReportedProblem = guard(problem)
 export const isReportedBackend = guard(reportedBackend)
+export const isReportedHealth = guard(reportedHealth)
 export const isReportedSource = guard(reportedSource)
 
 /** Makes the check of a value against a schema; the schema is compiled at its first use. */

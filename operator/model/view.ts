@@ -55,12 +55,25 @@ export interface WorkloadObservation {
   readonly message?: string
   /** Tools of one name in several backends that somebody has to tell apart, as the gateway's pods say; sorted. */
   readonly clashes?: readonly string[]
+  /** How a gateway's backends are, as its pods say; by name. Absent until they have said it. */
+  readonly backends?: readonly BackendObservation[]
   /** Why audit logs are not written, as the pods say; sorted. */
   readonly auditLog?: readonly string[]
   /** Why ready pods can't be asked for their status; absent while they can. */
   readonly unanswered?: string
   /** What Gateways say of its HTTPRoute; absent while there is none. */
   readonly route?: RouteObservation
+}
+
+/** How a backend of a gateway is: no times, only what holds until something changes. */
+export interface BackendObservation {
+  readonly name: string
+  readonly status: 'ready' | 'degraded' | 'unavailable' | 'unauthenticated' | 'unknown'
+  /** Revision of MCP that it speaks, once that is known. */
+  readonly mcpRevision?: string
+  readonly circuitBreakerState?: 'closed' | 'open' | 'half-open'
+  /** What it has failed with last, while it isn't well. */
+  readonly message?: string
 }
 
 /** How an HTTPRoute stands with the Gateways that it names. */

@@ -29,7 +29,11 @@ const condition = (kind: string, name: string, wanted: string) =>
 const clash = () => condition('vmcp', 'all', 'AggregationConflict')
 const auditLog = (kind: string, name: string) => () => condition(kind, name, 'AuditLogUnavailable')
 
+/** What the status of the gateway says of its only member. */
+const backend = () => JSON.parse(plane.kubectl(['get', 'vmcp', 'all', '-o', 'json'])).status?.discoveredBackends?.[0]
+
 const config = (conflictResolution: 'manual' | 'prefix', more: Partial<TestConfig> = {}): TestConfig => ({
+  failureHandling: { healthCheckInterval: '500ms', healthCheckTimeout: '400ms', unhealthyThreshold: 1 },
   ...more,
   backends: backends.map(({ url }, index) => ({ name: ['one', 'two'][index] as string, url })),
   aggregation: { conflictResolution },
@@ -43,7 +47,11 @@ test.before(async () => {
   const objects = [
     group(),
     manifest('VirtualMCPServer', 'all', { groupRef: { name: 'tools' }, incomingAuth: { type: 'anonymous' } }),
-    manifest('MCPRemoteProxy', 'one', { remoteUrl: 'https://mcp.example/mcp', audit: { enabled: true } }),
+    manifest('MCPRemoteProxy', 'one', {
+      groupRef: { name: 'tools' },
+      remoteUrl: 'https://mcp.example/mcp',
+      audit: { enabled: true },
+    }),
   ]
   plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects) })
   // As in a cluster: pods are asked at their own addresses.
@@ -84,6 +92,19 @@ test('an audit log that pods can’t write is a condition of each kind, which sa
   await mkdir(join(gateway.directory, 'none'))
   await eventually(() => auditLog('vmcp', 'all')() === undefined, 'its end', 60_000)
   await eventually(() => auditLog('mcpremoteproxy', 'one')() === undefined, 'its end', 60_000)
+})
+
+test('how backends are is told in the status, and one that goes away is a condition', async () => {
+  await eventually(() => backend()?.status === 'ready', 'it is ready', 60_000)
+  assert.match(backend().mcpRevision, /^\d{4}-\d{2}-\d{2}$/)
+  assert.is(condition('vmcp', 'all', 'BackendsHealthy')?.status, 'True')
+  await backends[0]?.close()
+  await eventually(() => backend()?.status === 'unavailable', 'it is away', 60_000)
+  assert.ok(backend().message.length > 0)
+  const { status, reason, message } = condition('vmcp', 'all', 'BackendsHealthy')
+  assert.equal([status, reason], ['False', 'BackendsUnavailable'])
+  assert.match(message, '"one"')
+  assert.is(plane.kubectl(['get', 'vmcp', 'all', '-o', 'jsonpath={.status.backendCount}']), '0')
 })
 
 test.run()

@@ -41,8 +41,8 @@ interface WorkloadPlan {
   readonly extra?: ((conditions: Conditions) => void) | undefined
   /** Parts of the status of the kind's own, of the set that is served; held with it. */
   readonly status?: object | undefined
-  /** Parts of the status that tell what is the case now, whether or not what is asked for can be served. */
-  readonly observed?: object | undefined
+  /** Parts of the status that tell what is the case now of the set that is served, whether or not it is the new one. */
+  readonly observed?: ((served: Readonly<Record<string, unknown>>) => object | undefined) | undefined
 }
 
 /** The one line that sums a workload up. */
@@ -144,7 +144,7 @@ function warnOfAccounts({ spec }: WorkloadObject, conditions: Conditions): void 
 }
 
 /** What the status tells of the set that is served: the new one, or the last good one as the status had it. */
-function served(plan: WorkloadPlan, rendered: Rendered | undefined): object {
+function served(plan: WorkloadPlan, rendered: Rendered | undefined): Readonly<Record<string, unknown>> {
   if (rendered) {
     const { url, externalUrl, config } = rendered
     return { url, ...(externalUrl === undefined ? {} : { externalUrl }), configHash: config.hash, ...plan.status }
@@ -183,6 +183,7 @@ export function planWorkload(plan: WorkloadPlan): ExplainedPlan {
     )
   reportRoute(object, seen, conditions)
   const ready = readiness(plan, problems.all(), seen)
+  const inForce = served(plan, rendered)
   conditions.set('Ready', ready.status, ready.reason, ready.message)
   // kstatus: `Stalled` where waiting won't help, `Reconciling` where it will; absent otherwise.
   const waits = problems.of('Valid').length === 0 && problems.of('PodTemplateValid').length === 0
@@ -195,8 +196,8 @@ export function planWorkload(plan: WorkloadPlan): ExplainedPlan {
       observedGeneration: generationOf(object),
       phase: ready.phase,
       ...(ready.message === '' ? {} : { message: conditions.get('Ready')?.message }),
-      ...served(plan, rendered),
-      ...plan.observed,
+      ...inForce,
+      ...plan.observed?.(inForce),
       ...(seen === undefined ? {} : { replicas: seen.replicas, readyReplicas: seen.readyReplicas }),
     },
     events: eventsOf(ready, conditions),

@@ -267,6 +267,6 @@ export function reconcileMcpRegistry(object: MCPRegistry, view: ClusterView, con
       if (!context.isOwnMachine) warnOfStorage(object, assembly.config, conditions)
       if (sources !== undefined) setSourcesSynced(sources, conditions)
     },
-    observed: sources && { sources: sourceStates(object, sources, context.now) },
+    observed: () => sources && { sources: sourceStates(object, sources, context.now) },
   })
 }

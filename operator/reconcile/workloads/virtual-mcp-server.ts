@@ -28,6 +28,7 @@ import { type SessionStorageSpec, sessionStorageOf } from '../rendering/session-
 import { warnOfSessions } from '../rendering/session-warnings.ts'
 import { planWorkload, type Rendered } from '../rendering/workload.ts'
 import { aggregationOf } from './aggregation.ts'
+import { observedBackends, reportHealth } from './backend-health.ts'
 import { type CompositeTools, compositeToolsOf, reportCompositeTools } from './composite-tools.ts'
 import { type Members, membersOf } from './group-members.ts'
 import { optimizerOf } from './optimizer.ts'
@@ -238,7 +239,8 @@ export function reconcileVirtualMcpServer(
   const problems = startProblems()
   const assembly = assemble(object, startResolver(view, object.metadata.namespace, problems), context)
   const { spec, metadata } = object
-  const { clashes = [], replicas: running } = view.observe(object.kind, metadata.namespace, metadata.name) ?? {}
+  const seen = view.observe(object.kind, metadata.namespace, metadata.name)
+  const { clashes = [], replicas: running } = seen ?? {}
   return planWorkload({
     object,
     view,
@@ -248,6 +250,7 @@ export function reconcileVirtualMcpServer(
     replicas: spec.replicas,
     extra: (conditions) => {
       reportBackends(assembly.members, conditions)
+      reportHealth(seen?.backends, conditions)
       warnOfUnknownBackends(spec, assembly.members, conditions)
       warnOfClashes(clashes, conditions)
       reportCompositeTools(assembly.compositeTools, assembly.config, conditions)
@@ -274,5 +277,6 @@ export function reconcileVirtualMcpServer(
         ...(credential === undefined ? {} : { authConfigRef: credential.config, authType: credential.type }),
       })),
     },
+    observed: (served) => observedBackends(served, seen?.backends),
   })
 }

@@ -12,9 +12,10 @@ import { PodCache } from './pod-cache.ts'
 import type { ReadPodStatus } from './read-pod-status.ts'
 import { StatusObserver } from './status-observer.ts'
 import {
+  gatewayReportIn,
   onlyOf,
-  type ProblemsByWorkload,
-  problemsReader,
+  type PodReports,
+  reportReader,
   sourcesReader,
   together,
   writesAuditLog,
@@ -49,15 +50,16 @@ export class Observers {
   constructor({ api, world, group, readStatus, leading, log, onChild, onChange }: ObserversOptions) {
     const children = new ChildCache(onChild)
     const pods = new PodCache((kind, namespace, name) => this.#podsChanged(kind, namespace, name))
-    const problems: ProblemsByWorkload = new Map()
+    const reports: PodReports = new Map()
     const answers = new PodAnswers({
       readStatus,
       onChange: ({ kind, namespace, name }) => workloads.observe(kind, namespace, name),
       log,
     })
     const readCounted: ReadPodStatus = (pod) => answers.read(pod)
-    const workloads = new WorkloadObserver({ world, problems, answers, children, pods, onChange })
-    const problemsOf = (kind: string) => problemsReader(kind, problems, (...workload) => workloads.observe(...workload))
+    const workloads = new WorkloadObserver({ world, reports, answers, children, pods, onChange })
+    const observe = (kind: string, namespace: string, name: string) => workloads.observe(kind, namespace, name)
+    const problemsOf = (kind: string) => reportReader(kind, reports, observe)
     this.#answers = answers
     this.#workloads = workloads
     this.#statuses = new StatusObserver({
@@ -67,7 +69,7 @@ export class Observers {
       leading,
       readers: {
         MCPRegistry: together(sourcesReader(world, onChange), problemsOf('MCPRegistry')),
-        VirtualMCPServer: problemsOf('VirtualMCPServer'),
+        VirtualMCPServer: reportReader('VirtualMCPServer', reports, observe, gatewayReportIn),
         MCPServer: onlyOf(problemsOf('MCPServer'), writesAuditLog),
         MCPRemoteProxy: onlyOf(problemsOf('MCPRemoteProxy'), writesAuditLog),
       },

@@ -1,7 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { ReportedStatus } from '../../../dataplane/config/status.ts'
 import type { KubernetesObject, World } from '../../model/index.ts'
-import { problemsIn, type ReportedProblems } from '../../model/reported-problems.ts'
+import { reportedBackends } from '../../model/reported-backends.ts'
+import { problemsIn } from '../../model/reported-problems.ts'
 import { reportedSources } from '../../model/reported-sources.ts'
+import type { WorkloadObservation } from '../../model/view.ts'
 import { keyOf } from '../queue/keys.ts'
 import { type Dependency, onSources } from '../watch/dependencies.ts'
 import type { StatusReader } from './status-observer.ts'
@@ -22,14 +25,24 @@ export const sourcesReader = (world: World, onChange: (dependency: Dependency) =
   },
 })
 
-/** Problems that pods report, by the key of their workload; those without any have none. */
-export type ProblemsByWorkload = Map<string, ReportedProblems>
+/** What is observed of a workload by what its pods report of themselves. */
+type PodReport = Pick<WorkloadObservation, 'clashes' | 'auditLog' | 'backends'>
 
-/** Stores the problems that pods of a kind report; `onChange` gets whose have changed. */
-export const problemsReader = (
+/** What pods report, by the key of their workload; those that report nothing have none. */
+export type PodReports = Map<string, PodReport>
+
+/** What is read of a gateway: its problems, and how its backends are. */
+export function gatewayReportIn(answers: readonly ReportedStatus[]): PodReport {
+  const backends = reportedBackends(answers.map((answer) => answer.backends))
+  return { ...problemsIn(answers), ...(backends.length > 0 && { backends }) }
+}
+
+/** Stores what pods of a kind report, as `read` reads it; `onChange` gets whose reports have changed. */
+export const reportReader = (
   kind: string,
-  known: ProblemsByWorkload,
+  known: PodReports,
   onChange: (kind: string, namespace: string, name: string) => void,
+  read: (answers: readonly ReportedStatus[]) => PodReport = problemsIn,
 ): StatusReader => ({
   forget(namespace, name) {
     if (known.delete(keyOf(kind, namespace, name))) onChange(kind, namespace, name)
@@ -37,9 +50,9 @@ export const problemsReader = (
   take(namespace, name, answers) {
     if (answers.length === 0) return undefined
     const key = keyOf(kind, namespace, name)
-    const problems = problemsIn(answers)
-    if (!isDeepStrictEqual(known.get(key) ?? {}, problems)) {
-      if (Object.keys(problems).length > 0) known.set(key, problems)
+    const report = read(answers)
+    if (!isDeepStrictEqual(known.get(key) ?? {}, report)) {
+      if (Object.keys(report).length > 0) known.set(key, report)
       else known.delete(key)
       onChange(kind, namespace, name)
     }

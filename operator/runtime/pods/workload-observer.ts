@@ -1,5 +1,4 @@
 import type { World } from '../../model/index.ts'
-import type { ReportedProblems } from '../../model/reported-problems.ts'
 import type { ChildCache } from '../children/child-cache.ts'
 import { keyOf } from '../queue/keys.ts'
 import { type Dependency, onWorkload } from '../watch/dependencies.ts'
@@ -7,12 +6,13 @@ import { observeWorkload } from './observation.ts'
 import type { PodAnswers } from './pod-answers.ts'
 import type { PodCache } from './pod-cache.ts'
 import { observeRoute } from './route-observation.ts'
+import type { PodReports } from './status-readers.ts'
 
 interface ObserverOptions {
   readonly world: World
   readonly children: ChildCache
   readonly pods: PodCache
-  readonly problems: ReadonlyMap<string, ReportedProblems>
+  readonly reports: PodReports
   /** Knows whose pods can't be asked. */
   readonly answers: PodAnswers
   readonly onChange: (dependency: Dependency) => void
@@ -28,7 +28,7 @@ export class WorkloadObserver {
 
   /** Observes one workload; `onChange` is called when it says something else than before. */
   observe(kind: string, namespace: string, name: string): void {
-    const { world, children, pods, problems, answers, onChange } = this.#options
+    const { world, children, pods, reports, answers, onChange } = this.#options
     const key = keyOf(kind, namespace, name)
     const before = world.observations.get(key)
     const uid = world.objects.get(kind, namespace, name)?.metadata.uid ?? ''
@@ -42,7 +42,7 @@ export class WorkloadObserver {
     const unanswered = answers.unreachableReason({ kind, namespace, name })
     const seen = {
       ...observeWorkload(live, pods.of(kind, namespace, name)),
-      ...problems.get(key),
+      ...reports.get(key),
       ...(unanswered === undefined ? {} : { unanswered }),
       ...(route ? { route: observeRoute(route) } : {}),
     }

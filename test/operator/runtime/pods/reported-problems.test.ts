@@ -6,8 +6,8 @@ import type { KubernetesObject } from '../../../../operator/model/index.ts'
 import { problemsIn } from '../../../../operator/model/reported-problems.ts'
 import {
   onlyOf,
-  type ProblemsByWorkload,
-  problemsReader,
+  type PodReports,
+  reportReader,
   writesAuditLog,
 } from '../../../../operator/runtime/pods/status-readers.ts'
 import { condition, plansOfText } from '../../../support/operator/plans.ts'
@@ -27,11 +27,9 @@ test('only problems that are known are taken from answers, and no more of them t
 })
 
 test('a change is told of once: when it begins, when it ends, and when the workload is asked no more', () => {
-  const known: ProblemsByWorkload = new Map()
+  const known: PodReports = new Map()
   const told: string[] = []
-  const reader = problemsReader('MCPServer', known, (kind, namespace, name) =>
-    told.push(`${kind} ${namespace}/${name}`),
-  )
+  const reader = reportReader('MCPServer', known, (kind, namespace, name) => told.push(`${kind} ${namespace}/${name}`))
   const take = (...answers: readonly ReportedStatus[]) => reader.take('default', 'it', answers)
   assert.is(take(), undefined)
   assert.is(take({ problems: [] }), 'complete')
@@ -52,7 +50,7 @@ test('a change is told of once: when it begins, when it ends, and when the workl
 
 test('of proxies those alone are asked that write an audit log', () => {
   const { isRead } = onlyOf(
-    problemsReader('MCPServer', new Map(), () => undefined),
+    reportReader('MCPServer', new Map(), () => undefined),
     writesAuditLog,
   )
   const read = (spec: object) => isRead?.({ spec } as unknown as KubernetesObject)

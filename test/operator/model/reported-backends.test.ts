@@ -1,0 +1,134 @@
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import { reportedBackends } from '../../../operator/model/reported-backends.ts'
+import { gatewayReportIn } from '../../../operator/runtime/pods/status-readers.ts'
+import { condition, plansOfText } from '../../support/operator/plans.ts'
+
+const lastError = { code: 'unreachable', message: 'connect ECONNREFUSED', at: '2026-11-24T12:00:00.000Z' }
+const backend = (name: string, rest: object = {}) => ({
+  name,
+  url: `http://${name}.default.svc/mcp`,
+  health: 'healthy',
+  revision: '2025-11-25',
+  circuit: 'closed',
+  lastError: null,
+  tools: 3,
+  latencyMs: 12,
+  ...rest,
+})
+const statuses = (...answers: unknown[]) => reportedBackends(answers).map(({ name, status }) => `${name} ${status}`)
+
+test('what holds until something changes is told: no times, no counts, and an old failure of one that is well not', () => {
+  const told = reportedBackends([
+    [backend('b', { lastError }), backend('a', { health: 'unhealthy', lastError, circuit: 'open' })],
+  ])
+  assert.equal(told, [
+    {
+      name: 'a',
+      status: 'unavailable',
+      mcpRevision: '2025-11-25',
+      circuitBreakerState: 'open',
+      message: 'unreachable: connect ECONNREFUSED',
+    },
+    { name: 'b', status: 'ready', mcpRevision: '2025-11-25', circuitBreakerState: 'closed' },
+  ])
+  const later = { latencyMs: 700, tools: 9, lastError: { ...lastError, at: 'later' } }
+  assert.equal(
+    reportedBackends([[backend('b', later), backend('a', { ...later, health: 'unhealthy', circuit: 'open' })]]),
+    told,
+  )
+})
+
+test('where pods disagree the worst counts, and one that has not asked knows nothing', () => {
+  const of = (health: string) => [backend('a', { health })]
+  assert.equal(statuses(of('healthy'), of('unhealthy'), of('degraded')), ['a unavailable'])
+  assert.equal(statuses(of('unauthenticated'), of('healthy')), ['a unauthenticated'])
+  assert.equal(statuses(of('unknown'), of('healthy')), ['a ready'])
+  assert.equal(statuses(of('unknown')), ['a unknown'])
+})
+
+test('what a pod that is none of ours says is passed over, and what is kept of the rest has bounds', () => {
+  const strange = [null, 7, 'a', {}, { name: 'a' }, { name: 7, health: 'healthy' }, { name: 'a', health: 'splendid' }]
+  assert.equal(reportedBackends([undefined, null, {}, 'x', strange, [backend('n'.repeat(300))]]), [])
+  const most = {
+    health: 'degraded',
+    revision: 'r'.repeat(9_000),
+    lastError: { code: 'c', message: 'm\ud800'.repeat(9_000) },
+  }
+  const [kept] = reportedBackends([[backend('a', most)]])
+  assert.equal([kept?.mcpRevision?.length, kept?.message?.length, kept?.message?.isWellFormed()], [32, 300, true])
+  const [secret] = reportedBackends([
+    [
+      backend('a', {
+        health: 'unhealthy',
+        lastError: { code: 'c', message: 'https://x.example/?api_key=hunter2 fails' },
+      }),
+    ],
+  ])
+  assert.not.match(secret?.message ?? '', 'hunter2')
+  const many = Array.from({ length: 20_000 }, (_, index) => backend(`b${index}`))
+  assert.is(reportedBackends([many]).length, 10_000)
+  assert.equal(gatewayReportIn([{ backends: strange }, {}]), {})
+})
+
+const manifests = (observation: string) => `
+kind: MCPGroup
+metadata: {name: tools}
+---
+kind: MCPRemoteProxy
+metadata: {name: one}
+spec: {groupRef: {name: tools}, remoteUrl: "https://one.example/mcp"}
+---
+kind: MCPRemoteProxy
+metadata: {name: two}
+spec: {groupRef: {name: tools}, remoteUrl: "https://two.example/mcp"}
+---
+kind: VirtualMCPServer
+metadata: {name: all}
+spec: {groupRef: {name: tools}, incomingAuth: {type: anonymous}}
+---
+kind: Observation
+metadata: {name: all}
+observation: {kind: VirtualMCPServer, replicas: 1, readyReplicas: 1${observation}}
+`
+
+const planOf = (observation: string) => plansOfText(manifests(observation)).get('VirtualMCPServer/all')
+
+test('a gateway that is ready tells which of its backends are not', () => {
+  const plan = planOf(
+    `, backends: [{name: gone, status: ready}, {name: one, status: ready, mcpRevision: "2026-07-28"}, {name: two, status: unavailable, message: "unreachable: ECONNREFUSED"}]`,
+  )
+  assert.is(
+    condition(plan, 'BackendsHealthy'),
+    'False BackendsUnavailable: unavailable are "two": unreachable: ECONNREFUSED',
+  )
+  assert.is(condition(plan, 'Ready'), 'True PodsReady: 1 of 1 pods are ready')
+  assert.is(plan?.status['backendCount'], 1)
+  const discoveredBackends = plan?.status['discoveredBackends'] as Record<string, unknown>[]
+  assert.equal(
+    discoveredBackends.map(({ name, kind, status, mcpRevision, message }) => [
+      name,
+      kind,
+      status,
+      mcpRevision,
+      message,
+    ]),
+    [
+      ['one', 'MCPRemoteProxy', 'ready', '2026-07-28', undefined],
+      ['two', 'MCPRemoteProxy', 'unavailable', undefined, 'unreachable: ECONNREFUSED'],
+    ],
+  )
+  assert.equal(
+    plan?.events.map(({ reason }) => reason),
+    ['PodsReady'],
+  )
+})
+
+test('before the pods have told, nobody says how backends are', () => {
+  const plan = planOf('')
+  assert.is(condition(plan, 'BackendsHealthy'), undefined)
+  assert.is(plan?.status['backendCount'], 2)
+  assert.is(condition(planOf(', backends: [{name: one, status: unknown}]'), 'BackendsHealthy'), 'True NoneUnavailable')
+})
+
+test.run()
