@@ -49,8 +49,11 @@ test.before(async () => {
     metadata: { name: 'none', namespace: 'full' },
     spec: { hard: { 'count/services': '0' } },
   }
-  const stuck = manifest('MCPServer', 'stuck', { image: 'x', transport: 'streamable-http' }, 'full')
   plane.kubectl(['apply', '-f', '-'], { input: yaml(quota as Manifest) })
+  // Until its controller has seen it, it refuses nothing.
+  const enforced = ['get', 'quota', 'none', '--namespace=full', '--output=jsonpath={.status.hard}']
+  await eventually(() => plane.kubectl(enforced).includes('count/services'), 'the quota is in force', 60_000)
+  const stuck = manifest('MCPServer', 'stuck', { image: 'x', transport: 'streamable-http' }, 'full')
   operator = await startOperator(operatorKubeconfig(plane))
   await operator.ready()
   plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects, stuck) })

@@ -134,9 +134,13 @@ test('a backend that goes is noticed without a call, and so is its return', asyn
   await eventually('unhealthy', async () => (await stateOf(gw, 'one'))?.health === 'unhealthy')
   await eventually('open', async () => (await stateOf(gw, 'one'))?.circuit !== 'closed')
   await server(one.port)
-  await eventually('healthy again', async () => (await stateOf(gw, 'one'))?.health === 'healthy')
-  assert.is((await stateOf(gw, 'one'))?.circuit, 'closed')
-  assert.is((await postModern(gw.url, 'tools/call', { name: 'one_t' })).json.result.content[0].text, 'ok')
+  await eventually('healthy again', async () => {
+    const { health, circuit } = (await stateOf(gw, 'one')) ?? {}
+    return health === 'healthy' && circuit === 'closed'
+  })
+  // On a busy machine a look may take longer than it has here, and the backend counts as away for a moment.
+  const call = () => postModern(gw.url, 'tools/call', { name: 'one_t' })
+  await eventually('an answer', async () => (await call()).json.result?.content[0].text === 'ok')
 })
 
 for (const era of ['legacy', 'modern'] as const)
