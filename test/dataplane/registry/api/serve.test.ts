@@ -178,13 +178,18 @@ test('requests and syncs are told to the seam of telemetry, by names that are ou
   await registry.get('/servers/a%2Fb/versions')
   await registry.get('/servers/a%2Fz/versions/latest')
   await registry.stop()
-  assert.equal(seen, [
-    'sync own ok',
-    'request listServers ok',
-    'request listServers error invalid_request',
-    'request listServerVersions ok',
-    'request getServerVersion error not_found',
-  ])
+  assert.equal(
+    seen.filter((operation) => !operation.startsWith('store ')),
+    [
+      'sync own ok',
+      'request listServers ok',
+      'request listServers error invalid_request',
+      'request listServerVersions ok',
+      'request getServerVersion error not_found',
+    ],
+  )
+  // Which statements these take is the store's own matter.
+  assert.equal([...new Set(seen.filter((operation) => operation.startsWith('store ')))], ['store sqlite ok'])
 })
 
 test('a writing thread that dies costs one attempt: the store is whole, and the next sync starts another', async () => {
