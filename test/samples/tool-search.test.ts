@@ -1,10 +1,10 @@
 /** The sample of tool search, run and asked as its README says. */
 import { execFileSync } from 'node:child_process'
-import { readFileSync, symlinkSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { temporaryFolder } from '../support/folder.ts'
+import { linkPackages, temporaryFolder } from '../support/folder.ts'
 import { postModern } from '../support/gateway/post.ts'
 import { startEmbeddingService } from '../support/network/embedding-service.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
@@ -52,8 +52,7 @@ test('with an embedding service, tools are found by what is meant, and it is ask
       `$1embeddingService: ${service.url}\n$&`,
     ),
   })
-  // As beside the samples, npx finds the server that is installed here.
-  symlinkSync(join(root, 'node_modules'), join(folder.path, 'node_modules'))
+  linkPackages(folder)
   try {
     for (const asked of [1, 0]) {
       const portico = new RunningPortico([`${folder.path}/manifests`, '--state', `${folder.path}/state`])

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../support/eventually.ts'
-import { temporaryFolder } from '../support/folder.ts'
+import { linkPackages, temporaryFolder } from '../support/folder.ts'
 import { postModern } from '../support/gateway/post.ts'
 import { RunningPortico } from '../support/operator/running-portico.ts'
 
@@ -15,6 +15,7 @@ interface Tool {
 
 test('the workflow is a tool whose steps are called, and what its definition says is followed', async () => {
   const folder = temporaryFolder()
+  linkPackages(folder)
   const manifests = join(folder.path, 'manifests')
   cpSync(join(import.meta.dirname, '../../samples/workflows'), manifests, { recursive: true })
   const portico = new RunningPortico([manifests, '--state', join(folder.path, 'state')])

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 
@@ -21,3 +21,7 @@ export function temporaryFolder(files: Readonly<Record<string, string>> = {}): T
   for (const [name, content] of Object.entries(files)) write(name, content)
   return { path, write, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
 }
+
+/** Has `npx` find in a folder what is installed here: it would ask the package registry for it. */
+export const linkPackages = ({ path }: TemporaryFolder): void =>
+  symlinkSync(join(import.meta.dirname, '../../node_modules'), join(path, 'node_modules'))
