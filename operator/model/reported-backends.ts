@@ -2,9 +2,10 @@ import { limits } from '../../crds/shared/limits.ts'
 import { isReportedHealth } from '../../dataplane/config/status.ts'
 import { withoutUrlSecrets } from '../../dataplane/config/url-secrets.ts'
 import type { BackendObservation } from './view.ts'
+import { worstByName } from './worst-by-name.ts'
 
 const MESSAGE_LIMIT = 300
-/** Where pods disagree, the worst is reported: somebody has to act. One that has not asked yet knows nothing. */
+/** A pod that has not asked yet knows nothing. */
 const WORST_LAST = ['unknown', 'ready', 'degraded', 'unauthenticated', 'unavailable'] as const
 
 const STATUS = {
@@ -21,17 +22,9 @@ const STATUS = {
  * status; why a backend has failed once is told as long as it matters.
  */
 export function reportedBackends(answers: readonly unknown[]): readonly BackendObservation[] {
-  const found = new Map<string, BackendObservation>()
-  for (const answer of answers)
-    for (const report of Array.isArray(answer) ? answer.slice(0, limits.statusNames) : []) {
-      const backend = observed(report)
-      const before = backend && found.get(backend.name)
-      if (backend && (before === undefined || badness(backend) > badness(before))) found.set(backend.name, backend)
-    }
-  return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
+  const bounded = answers.map((answer) => (Array.isArray(answer) ? answer.slice(0, limits.statusNames) : answer))
+  return worstByName(bounded, observed, ({ status }) => WORST_LAST.indexOf(status))
 }
-
-const badness = ({ status }: BackendObservation): number => WORST_LAST.indexOf(status)
 
 function observed(report: unknown): BackendObservation | undefined {
   if (!isReportedHealth(report) || report.name.length > limits.name) return undefined

@@ -1,27 +1,18 @@
 import { limits } from '../../crds/shared/limits.ts'
 import { isReportedSource, type ReportedSource } from '../../dataplane/config/status.ts'
 import type { SourceObservation } from './view.ts'
+import { worstByName } from './worst-by-name.ts'
 
 const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
 const MESSAGE_LIMIT = 300
-/** Where pods disagree, the worst is reported: somebody has to act. */
-const WORSE = ['Synced', 'Waiting', 'Failed'] as const
+const WORST_LAST = ['Synced', 'Waiting', 'Failed'] as const
 
 /**
  * What the pods of a registry report of its sources, as one. Answers come from pods and not from us: what has another shape
  * is passed over. A sync that runs says nothing new, so that a steady registry has a steady status.
  */
-export function reportedSources(answers: readonly unknown[]): readonly SourceObservation[] {
-  const found = new Map<string, SourceObservation>()
-  for (const answer of answers)
-    for (const report of Array.isArray(answer) ? answer : []) {
-      const source = sourceOf(report)
-      const before = source && found.get(source.name)
-      if (source && (before === undefined || WORSE.indexOf(source.state) > WORSE.indexOf(before.state)))
-        found.set(source.name, source)
-    }
-  return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
-}
+export const reportedSources = (answers: readonly unknown[]): readonly SourceObservation[] =>
+  worstByName(answers, sourceOf, ({ state }) => WORST_LAST.indexOf(state))
 
 function sourceOf(report: unknown): SourceObservation | undefined {
   if (!isReportedSource(report)) return undefined

@@ -2,23 +2,17 @@ import type { Observation, Operation, Outcome } from '../../../telemetry/observe
 import { editObject } from '../../mcp/json.ts'
 import { COPIES } from '../../mcp/message.ts'
 import { metaWithoutTasks } from '../../mcp/tasks.ts'
-import { type Meta, type MoreParams, toolCall } from '../../mcp/tool-call.ts'
+import { type Meta, type ToolCallParts, toolCall } from '../../mcp/tool-call.ts'
 import { REQUEST_BYTES } from '../../request/held.ts'
 import type { Reply } from '../../request/reply.ts'
 import { EndpointRequest } from '../incoming/endpoint-request.ts'
 
-/** A call of a tool that the gateway makes while it serves a request of a client. */
-export interface InnerCall {
-  /** Id of the call, as JSON text: of no other request of the client, but for the one that it is made for. */
-  readonly id: string
-  /** Of the tool, as clients see it. */
-  readonly name: string
-  /** JSON text of an object. */
-  readonly arguments: string
-  readonly more?: MoreParams
-  /** That of the client's request as it holds for the call: `metaOfPart` or `metaOfWhole`. */
-  readonly meta: Meta | undefined
-}
+/**
+ * A call of a tool that the gateway makes while it serves a request of a client: its id is of no other request of that
+ * client, but for the one that it is made for, its name is the tool's as clients see it, and its `_meta` is what
+ * `metaOfPart` or `metaOfWhole` gives.
+ */
+export type InnerCall = ToolCallParts
 
 /** Where the answer goes, and who is told of its end. */
 export interface InnerAnswer {
