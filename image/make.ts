@@ -1,12 +1,15 @@
 /**
  * `make image`: builds the image by the Dockerfile where a container engine answers, else writes the same content as an
  * archive, dist/image/portico.tar. `--archive` writes the archive in any case; other arguments go to the engine.
+ * `--folders DIR` writes what the layers hold, a folder each: the Dockerfile's part.
  */
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
+import { parseArgs } from 'node:util'
 import { imageArchive } from './archive.ts'
-import { IMAGE, porticoImage } from './portico.ts'
+import { IMAGE, LAYERS, porticoImage } from './portico.ts'
+import { tar } from './tar.ts'
 
 const root = join(import.meta.dirname, '..')
 const ENGINES = ['docker', 'podman', 'buildah']
@@ -22,6 +25,18 @@ function buildByEngine(engine: string, name: string): never {
   })
   process.exit(status ?? 1)
 }
+
+function writeFolders(directory: string): never {
+  for (const [index, entries] of porticoImage({ compress: false }).layers.entries()) {
+    const folder = join(directory, LAYERS[index] as string)
+    mkdirSync(folder, { recursive: true })
+    execFileSync('tar', ['--extract', '--same-permissions', '--directory', folder], { input: tar(entries) })
+  }
+  process.exit(0)
+}
+
+const { values } = parseArgs({ options: { folders: { type: 'string' } }, strict: false })
+if (typeof values.folders === 'string') writeFolders(values.folders)
 
 const engine = process.argv.includes('--archive') ? undefined : answeringEngine()
 if (engine) buildByEngine(engine, IMAGE)

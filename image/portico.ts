@@ -1,4 +1,4 @@
-/** What Portico's image holds; the Dockerfile says the same for engines. */
+/** What Portico's image holds, from an engine by the Dockerfile and as an archive. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -40,11 +40,11 @@ function system(): TarEntry[] {
   ]
 }
 
-/** Node on an otherwise empty system: the lowest layer. */
-export const nodeLayer = (): TarEntry[] => [
-  ...system(),
-  ...programAt(NODE_PATH, join(root, 'node_modules', 'node', 'bin', 'node')),
-]
+/** What each layer is for, from the lowest one up. */
+export const LAYERS = ['node', 'git', 'portico'] as const
+
+/** The Node that runs this, on an otherwise empty system: the lowest layer. */
+export const nodeLayer = (): TarEntry[] => [...system(), ...programAt(NODE_PATH, process.execPath)]
 
 /** Git as far as a registry's sources need it: the command and its transport over HTTP(S). */
 function gitLayer(): TarEntry[] {
@@ -62,7 +62,7 @@ function gitLayer(): TarEntry[] {
 function imageBom(): Bom {
   const bom = JSON.parse(readFileSync(join(root, 'dist', 'sbom.cdx.json'), 'utf8')) as Bom
   const { stdout } = spawnSync('git', ['--version'], { encoding: 'utf8' })
-  return withPrograms(bom, { node: packageJson.devDependencies.node, git: /\d[\w.]*/.exec(stdout)?.[0] ?? '' })
+  return withPrograms(bom, { node: process.versions.node, git: /\d[\w.]*/.exec(stdout)?.[0] ?? '' })
 }
 
 /** The bundle without its source maps: nothing in the image reads them. */

@@ -7,9 +7,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { type ImageOptions, imageArchive } from '../../image/archive.ts'
 import { NODE_FLAGS } from '../../image/node-flags.ts'
-import { ENTRYPOINT, USER } from '../../image/portico.ts'
 import { type TarEntry, tar } from '../../image/tar.ts'
-import packageJson from '../../package.json' with { type: 'json' }
 import { temporaryFolder } from '../support/folder.ts'
 
 const file = (path: string, text: string, more: Partial<TarEntry> = {}): TarEntry => ({
@@ -110,27 +108,8 @@ for (const compress of [true, false]) {
   })
 }
 
-test('the Dockerfile builds the same image', () => {
-  const dockerfile = readFileSync('Dockerfile', 'utf8')
-  assert.match(dockerfile, new RegExp(`^ARG NODE=${packageJson.devDependencies.node}$`, 'm'))
-  assert.match(dockerfile, /^ARG DIGEST=\n\nFROM /m)
-  // Both stages stand on one base, which a digest pins.
-  assert.is(dockerfile.match(/^FROM node:\$\{NODE\}-bookworm-slim\$\{DIGEST\}/gm)?.length, 2)
-  assert.match(dockerfile, new RegExp(`^USER ${USER}:${USER}$`, 'm'))
-  const entrypoint = /^ENTRYPOINT (.*)$/m.exec(dockerfile)?.[1] ?? ''
-  assert.equal(JSON.parse(entrypoint), ENTRYPOINT)
-  assert.match(dockerfile, /^COPY --chmod=0755 image\/portico \/usr\/local\/bin\/portico$/m)
-  assert.match(dockerfile, /^COPY --from=bundle \/src\/dist \/app\/dist$/m)
-})
-
 test('a checkout and an installed package give Node the same flags', () => {
   assert.match(readFileSync('bin/portico', 'utf8'), ` ${NODE_FLAGS.join(' ')} "$entry"`)
-})
-
-test('what the bundle is made from is sent to the engine', () => {
-  const sent = readFileSync('.dockerignore', 'utf8').split('\n')
-  const bundled = ['bundle.ts', 'cli', 'crds', 'dataplane', 'operator', 'package.json', 'package-lock.json', '.npmrc']
-  for (const path of [...bundled, 'image/portico']) assert.ok(sent.includes(`!${path}`), path)
 })
 
 test.run()
