@@ -8,9 +8,9 @@ import { verifyTokens } from '../../../dataplane/identity/verify.ts'
 import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
 import { keptLog } from '../../support/kept-log.ts'
 import { type IdentityProvider, startIdentityProvider } from '../../support/network/identity-provider.ts'
+import { stoppedClock } from '../../support/stopped-clock.ts'
 
 const AUDIENCE = 'https://gateway.example/mcp'
-const { now } = Date
 let idp: IdentityProvider
 const cleanups: (() => unknown)[] = []
 test.before(async () => {
@@ -18,7 +18,6 @@ test.before(async () => {
 })
 test.after(() => idp.close())
 test.after.each(async () => {
-  Date.now = now
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
@@ -64,10 +63,11 @@ test('callers in turn on one connection are told apart, and so is a header that 
 })
 
 test('what is known of it ends as it does elsewhere', async () => {
+  using clock = stoppedClock()
   const [verify, request, header] = [verifierOf({}), connection(), await bearer()]
   for (let times = 0; times < 3; times++) await verify(header, request)
   assert.not.instance(verify(header, request), Promise)
-  Date.now = () => now() + 61_000
+  clock.pass(61_000)
   assert.instance(verify(header, request), Promise, 'it is verified again')
 })
 

@@ -13,6 +13,7 @@ import { observeNothing } from '../../../dataplane/telemetry/observe.ts'
 import { eventually } from '../../support/eventually.ts'
 import { variantsOf, WRONG_VALUES } from '../../support/gateway/wrong-values.ts'
 import { keptLog } from '../../support/kept-log.ts'
+import { stoppedClock } from '../../support/stopped-clock.ts'
 
 const AUDIENCE = 'https://gateway.example/mcp'
 /** How long it may take until all of them have been asked again: each waits half a second after a failure. */
@@ -174,26 +175,20 @@ test('one bad key among good ones is left out', async () => {
 })
 
 test('an empty set of keys is believed after a minute, and keys that come back are', async () => {
-  const real = performance.now
-  let later = 0
-  performance.now = () => real.call(performance) + later
-  try {
-    const issuer = wrongIssuer('keys', { what: 'empty', answer: (response) => response.end('{"keys":[]}') }, false)
-    assert.is(await issuer.come(), 'ok')
-    issuer.serving.isWrong = true
-    assert.is(await issuer.come(issuer.jwt('unknown')), 'unavailable')
-    assert.is(await issuer.come(issuer.jwt()), 'ok')
-    later += 61_000
-    // With this one it is seen that the set is empty still.
-    assert.is(await issuer.come(issuer.jwt('unknown')), 'unauthenticated')
-    assert.is(await issuer.come(issuer.jwt()), 'unauthenticated')
-    issuer.serving.isWrong = false
-    later += 11_000
-    assert.is(await issuer.come(issuer.jwt()), 'ok')
-    await issuer.close()
-  } finally {
-    performance.now = real
-  }
+  using clock = stoppedClock()
+  const issuer = wrongIssuer('keys', { what: 'empty', answer: (response) => response.end('{"keys":[]}') }, false)
+  assert.is(await issuer.come(), 'ok')
+  issuer.serving.isWrong = true
+  assert.is(await issuer.come(issuer.jwt('unknown')), 'unavailable')
+  assert.is(await issuer.come(issuer.jwt()), 'ok')
+  clock.pass(61_000)
+  // With this one it is seen that the set is empty still.
+  assert.is(await issuer.come(issuer.jwt('unknown')), 'unauthenticated')
+  assert.is(await issuer.come(issuer.jwt()), 'unauthenticated')
+  issuer.serving.isWrong = false
+  clock.pass(11_000)
+  assert.is(await issuer.come(issuer.jwt()), 'ok')
+  await issuer.close()
 })
 
 test.run()
