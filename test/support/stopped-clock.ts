@@ -6,7 +6,7 @@ export interface StoppedClock {
 
 /**
  * Stops `performance.now()` and `Date`, so that what may happen only so often in a time does not depend on how fast the
- * machine is; `using` sets them going again. `eventually` has no deadline meanwhile.
+ * machine is; `using` sets them going again. Whoever has read a time that was moved is not to be used after that: time goes back.
  */
 export function stoppedClock(): StoppedClock {
   const RealDate = globalThis.Date

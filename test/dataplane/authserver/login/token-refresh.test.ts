@@ -24,8 +24,11 @@ import { type RedisServer, startRedis } from '../../../support/network/redis-ser
 const log = pino({ level: 'silent' })
 const FIRST = { owner: 'us', subject: 'user', accessToken: 'access-0', refreshToken: 'refresh-0', idToken: 'id-0' }
 
-/** A provider whose refresh tokens are good once, as many are; a second use is an error of the test. */
-function rotating(change: (answer: RefreshAnswer) => RefreshAnswer = (answer) => answer) {
+/** A provider whose refresh tokens are good once, as many are; it answers when what comes `meanwhile` is over. */
+function rotating(
+  change: (answer: RefreshAnswer) => RefreshAnswer = (answer) => answer,
+  meanwhile: () => Promise<unknown> = () => delay(50),
+) {
   let count = 0
   const used: string[] = []
   const provider: Upstream = {
@@ -34,7 +37,7 @@ function rotating(change: (answer: RefreshAnswer) => RefreshAnswer = (answer) =>
     exchange: () => Promise.reject(new Error('not asked here')),
     async refresh(refreshToken) {
       used.push(refreshToken)
-      await delay(50)
+      await meanwhile()
       if (refreshToken !== `refresh-${count}`) throw new UpstreamDenied('used already')
       count++
       const tokens = { subject: 'user', accessToken: `access-${count}`, obtainedAt: 0 }
@@ -181,12 +184,10 @@ for (const kind of ['memory', 'Redis'] as const) {
 
   test('a login that is removed meanwhile does not come back', async () => {
     const tokens = make()
-    const { provider } = rotating()
     const { place, before } = await put(tokens)
-    const refreshed = replica(tokens, provider).refresh(place, before)
-    await delay(20)
-    await tokens.removeLogin(place.login)
-    assert.is(await refreshed, undefined)
+    const { provider, used } = rotating(undefined, () => tokens.removeLogin(place.login))
+    assert.is(await replica(tokens, provider).refresh(place, before), undefined)
+    assert.equal(used, ['refresh-0'])
     assert.is(await tokens.get(place), undefined)
   })
 

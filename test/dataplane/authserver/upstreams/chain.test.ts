@@ -177,7 +177,10 @@ test('fifty logins at once lose nothing', async () => {
     one.id = client.id
     const code = (await one.authorize()).get('code') as string
     const { access_token: token } = await tokensOf(await one.exchange(code))
-    for (const name of PROVIDERS) assert.ok((await call(name, token)).json.result, name)
+    for (const name of PROVIDERS) {
+      const { json } = await call(name, token)
+      assert.ok(json.result, `${name}: ${JSON.stringify(json)}`)
+    }
     return decodeJwt(token)['tsid']
   })
   assert.is(new Set(await Promise.all(logins)).size, 50)

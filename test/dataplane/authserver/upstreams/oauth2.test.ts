@@ -1,5 +1,4 @@
 /** Users log in at providers that speak OAuth 2 alone, each in its own way. */
-import { setTimeout as delay } from 'node:timers/promises'
 import { decodeJwt } from 'jose'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -18,6 +17,7 @@ import {
   writeSecret,
 } from '../../../support/identity/oauth2-provider.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { stoppedClock } from '../../../support/stopped-clock.ts'
 
 let provider: OAuth2Provider
 let raw: RawServer
@@ -116,17 +116,18 @@ test('Slack: the token and the user are inside the answer', () =>
   }))
 
 test('nested tokens are refreshed as they are given, and what has ended is told once', async () => {
+  using clock = stoppedClock()
   const short: Flavour = {
     ...slack,
     tokens: ({ user, accessToken, refreshToken }, { form }) => {
-      const expires = form['grant_type'] === 'refresh_token' ? 43_200 : 1
+      const expires = form['grant_type'] === 'refresh_token' ? 43_200 : 60
       const own = { id: user, access_token: accessToken, refresh_token: refreshToken, expires_in: expires }
       return { body: { ok: true, access_token: 'token-of-the-app', authed_user: own } }
     },
   }
   await withGateway(short, AT_SLACK, async (server, client) => {
     const { access_token: token } = await client.login()
-    await delay(1100)
+    clock.pass(60_000)
     assert.ok((await call(server, token)).result)
     assert.is(provider.asked.length, 2)
     assert.equal(sent(), [`Bearer ${provider.given[1]}`])
@@ -136,7 +137,7 @@ test('nested tokens are refreshed as they are given, and what has ended is told 
       ways: ['none'],
       error: () => ({ body: { ok: false, error: 'token_revoked', detail: 'secret details' } }),
     }
-    await delay(1100)
+    clock.pass(60_000)
     const before = provider.asked.length
     for (let calls = 0; calls < 3; calls++)
       assert.match((await call(server, another)).error.message, 'you have to log in at the provider "code" again')
@@ -145,11 +146,12 @@ test('nested tokens are refreshed as they are given, and what has ended is told 
 })
 
 test('a provider that gives a refresh token once: later logins of the same user go on with it', async () => {
+  using clock = stoppedClock()
   let logins = 0
   const once: Flavour = {
     tokens: ({ accessToken, refreshToken }, { form }) => {
       const isFirst = form['grant_type'] === 'authorization_code' && logins++ === 0
-      const body = { access_token: accessToken, token_type: 'Bearer', expires_in: 1 }
+      const body = { access_token: accessToken, token_type: 'Bearer', expires_in: 60 }
       return { body: isFirst ? { ...body, refresh_token: refreshToken } : body }
     },
   }
@@ -158,7 +160,7 @@ test('a provider that gives a refresh token once: later logins of the same user 
     const { access_token: token } = await client.login()
     provider.user = '1002'
     const { access_token: others } = await client.login()
-    await delay(1100)
+    clock.pass(60_000)
     assert.match((await call(server, others)).error.message, 'you have to log in at the provider "code" again')
     assert.ok((await call(server, token)).result)
     assert.is(provider.asked.at(-1)?.form['grant_type'], 'refresh_token')

@@ -1,5 +1,4 @@
 /** What providers have given is refreshed before it ends: once, whoever asks, and for nobody else. */
-import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
@@ -7,13 +6,18 @@ import { injecting } from '../../../support/gateway/login-gateway.ts'
 import { postModern } from '../../../support/gateway/post.ts'
 import { type AuthServerUnderTest, startAuthServer, TestClient } from '../../../support/identity/auth-server.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
+import { type StoppedClock, stoppedClock } from '../../../support/stopped-clock.ts'
 
+const LIFE_S = 60
+
+let clock: StoppedClock
 let server: AuthServerUnderTest
 let raw: RawServer
 /** Headers that the backend does not take any more. */
 const refused = new Set<string | undefined>()
 
 test.before(async () => {
+  clock = stoppedClock()
   raw = await startRawServer({
     era: 'modern',
     call: (request) => answer(request, OK_RESULT),
@@ -35,6 +39,7 @@ test.before.each(() => {
 test.after(async () => {
   await server.close()
   await raw.close()
+  clock[Symbol.dispose]()
 })
 
 const call = async (token: string, name = 'own_t') =>
@@ -53,8 +58,8 @@ async function loggedIn(accessTokenS: number): Promise<string> {
 }
 
 test('a token that is about to end is refreshed once, for all who call meanwhile', async () => {
-  const token = await loggedIn(1)
-  await delay(1100)
+  const token = await loggedIn(LIFE_S)
+  clock.pass(LIFE_S * 1000)
   const answers = await Promise.all(Array.from({ length: 30 }, () => call(token)))
   for (const { result } of answers) assert.ok(result)
   assert.is(refreshes(), 1)
@@ -62,7 +67,7 @@ test('a token that is about to end is refreshed once, for all who call meanwhile
 })
 
 test('a token that lives for a minute is not refreshed at each call', async () => {
-  const token = await loggedIn(60)
+  const token = await loggedIn(LIFE_S)
   for (let calls = 0; calls < 3; calls++) assert.ok((await call(token)).result)
   assert.is(refreshes(), 0)
 })
@@ -77,24 +82,24 @@ test('a token that the backend refuses is replaced once, and the call succeeds',
 })
 
 test('each refresh is with the refresh token of the one before', async () => {
-  const token = await loggedIn(1)
+  const token = await loggedIn(LIFE_S)
   for (let turn = 1; turn <= 3; turn++) {
-    server.upstream.accessTokenS = turn === 3 ? 3600 : 1
-    await delay(1100)
+    server.upstream.accessTokenS = turn === 3 ? 3600 : LIFE_S
+    clock.pass(LIFE_S * 1000)
     assert.ok((await call(token)).result, String(turn))
     assert.is(refreshes(), turn)
   }
 })
 
 test('a provider that refreshes no more leaves its backend without a credential, and is asked once', async () => {
-  const token = await loggedIn(1)
+  const token = await loggedIn(LIFE_S)
   server.upstream.before = (request, response) => {
     if (request.url !== '/token') return false
     response.writeHead(400, { 'content-type': 'application/json' })
     response.end('{"error":"invalid_grant","error_description":"secret details of the provider"}')
     return true
   }
-  await delay(1100)
+  clock.pass(LIFE_S * 1000)
   for (let calls = 0; calls < 3; calls++) {
     const { error } = await call(token)
     assert.match(error.message, 'you have to log in at the provider "corp" again')
@@ -105,26 +110,29 @@ test('a provider that refreshes no more leaves its backend without a credential,
 })
 
 test('a provider that is away is asked again by a later call', async () => {
-  const token = await loggedIn(1)
+  const token = await loggedIn(LIFE_S)
   server.upstream.before = (request, response) => {
     if (request.url !== '/token') return false
     response.writeHead(503).end('secret details of the provider')
     return true
   }
-  await delay(1100)
+  clock.pass(LIFE_S * 1000)
   const { error } = await call(token)
   assert.match(error.message, 'the provider "corp" can’t be asked at the moment')
   assert.ok((await call(token, 'open_t')).result)
   server.upstream.before = undefined
-  await eventually('a call that succeeds', async () => (await call(token)).result !== undefined)
+  await eventually('a call that succeeds', async () => {
+    clock.pass(1_000)
+    return (await call(token)).result !== undefined
+  })
   assert.not.match(JSON.stringify(server.gateway.lines), 'secret details')
 })
 
 test('a login that was revoked is refreshed no more', async () => {
   const client = await TestClient.register(server.issuer)
-  server.upstream.accessTokenS = 1
+  server.upstream.accessTokenS = LIFE_S
   const tokens = await client.login()
-  await delay(1100)
+  clock.pass(LIFE_S * 1000)
   server.upstream.requests.length = 0
   assert.is((await client.post('revoke', { client_id: client.id, token: tokens.refresh_token })).status, 200)
   const { status } = await postModern(
