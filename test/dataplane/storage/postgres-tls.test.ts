@@ -43,7 +43,7 @@ async function serve(tls: boolean, access = ALL): Promise<void> {
 
 /** `tls` or `plain` as the connection is, or `refused`. */
 async function asked(place: { url: string; sslMode?: SslMode; caFile?: string }): Promise<string> {
-  const database = openDatabase({ dialect: 'postgres', postgres: place, connections: 2, connectionWaitMs: 10_000 })
+  const database = openDatabase({ dialect: 'postgres', postgres: place, connections: 2, connectionWaitMs: 60_000 })
   try {
     const { rows } = await sql<{ ssl: boolean }>`select ssl from pg_stat_ssl where pid = pg_backend_pid()`.execute(
       database,

@@ -3,6 +3,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { isDatabaseError, openDatabase } from '../../../dataplane/storage/sql.ts'
 import { isPostgresAway } from '../../../dataplane/storage/sql-postgres.ts'
+import { eventually } from '../../support/eventually.ts'
 import { type CutProxy, startCutProxy } from '../../support/network/cut-proxy.ts'
 import { startPostgres, type TestPostgres } from '../../support/network/postgres.ts'
 
@@ -12,6 +13,12 @@ let proxy: CutProxy
 /** Past the proxy. */
 let direct: string
 let database: Kysely<unknown>
+/** Sees what the others do. */
+let observer: Kysely<unknown>
+
+/** Enough for a statement on a busy machine. */
+const QUERY_MS = 3_000
+const PATIENCE_MS = 30_000
 
 test.before(async () => {
   postgres = await startPostgres()
@@ -20,10 +27,23 @@ test.before(async () => {
   proxy = await startCutProxy({ host: '127.0.0.1', port: Number(url.port) })
   url.port = String(proxy.port)
   const place = { url: String(url), sslMode: 'disable' } as const
-  database = openDatabase({ dialect: 'postgres', postgres: place, connections: 1, queryMs: 500 })
+  database = openDatabase({
+    dialect: 'postgres',
+    postgres: place,
+    connections: 1,
+    connectionWaitMs: PATIENCE_MS,
+    queryMs: QUERY_MS,
+  })
+  observer = openDatabase({
+    dialect: 'postgres',
+    postgres: { url: direct, sslMode: 'disable' },
+    connections: 1,
+    connectionWaitMs: PATIENCE_MS,
+  })
 })
 test.after(async () => {
   await database.destroy()
+  await observer.destroy()
   await proxy.close()
   await postgres.close()
 })
@@ -39,7 +59,12 @@ const answers = async () =>
 test('a connection that is cut while it is used fails what is asked, and the next one answers', async () => {
   await answers()
   const asked = failure(sql`select pg_sleep(30)`.execute(database))
-  setTimeout(proxy.cut, 50)
+  const isAsked = async () => {
+    const sleeping = sql`select 1 from pg_stat_activity where state = 'active' and query = 'select pg_sleep(30)'`
+    return (await sleeping.execute(observer)).rows.length > 0
+  }
+  await eventually('it is asked', isAsked)
+  proxy.cut()
   assert.ok(isPostgresAway(await asked))
   await answers()
 })
@@ -65,9 +90,7 @@ test('a connection whose server says nothing any more is given up, with what was
   assert.ok(isPostgresAway(await failure(transact())))
   proxy.thaw()
   await sql`create table kept (id integer)`.execute(database)
-  const other = openDatabase({ dialect: 'postgres', postgres: { url: direct, sslMode: 'disable' }, connections: 1 })
-  const { rows } = await sql`select 1 from pg_class where relname = 'kept'`.execute(other)
-  await other.destroy()
+  const { rows } = await sql`select 1 from pg_class where relname = 'kept'`.execute(observer)
   assert.is(rows.length, 1)
 })
 
@@ -86,21 +109,18 @@ test('a transaction in the midst of which the server says nothing any more has f
 
 test('a transaction of a process that stands still holds others up for half as long as these wait', async () => {
   await sql`create table held (id integer)`.execute(database)
-  const place = { url: direct, sslMode: 'disable' } as const
-  const other = openDatabase({ dialect: 'postgres', postgres: place, connections: 1, queryMs: 2_000 })
   let through = false
   const error = await failure(
     database.transaction().execute(async (transaction) => {
       await sql`insert into held values (1)`.execute(transaction)
-      await sql`truncate held`.execute(other)
+      await sql`truncate held`.execute(observer)
       through = true
       await sql`insert into held values (2)`.execute(transaction)
     }),
   )
   assert.ok(through)
   assert.ok(isPostgresAway(error))
-  assert.equal((await sql`select * from held`.execute(other)).rows, [])
-  await other.destroy()
+  assert.equal((await sql`select * from held`.execute(observer)).rows, [])
 })
 
 test.run()
