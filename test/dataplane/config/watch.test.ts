@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs'
 import {
   appendFile,
   mkdir,
@@ -27,11 +28,15 @@ interface Config {
   value: number
 }
 
+/** Writes that are so close to each other are seen as one. */
+const CLOSE_MS = 20
+
 const cleanups: (() => unknown)[] = []
 test.after.each(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
+/** Writes to what is followed are in one step: a writer that is held up in the middle may be read there. */
 const follow = async (file: string, options: Partial<WatchOptions<Config>> = {}) => {
   const values: number[] = []
   const refusals: (readonly Finding[])[] = []
@@ -47,7 +52,7 @@ const follow = async (file: string, options: Partial<WatchOptions<Config>> = {})
   return { first, values, refusals, stop: () => stop.abort() }
 }
 const arrives = (values: readonly number[], value: number) =>
-  eventually(`${value} is in force`, () => values.at(-1) === value, 3_000)
+  eventually(`${value} is in force`, () => values.at(-1) === value)
 
 /** Watches that the kernel keeps for this process (proc(5), fdinfo). */
 const inotifyWatches = async (): Promise<number> => {
@@ -90,9 +95,16 @@ test('a file that is written in place, in pieces', async () => {
   const file = join(await folder(), 'c.yaml')
   await writeFile(file, 'value: 1')
   const { values, refusals } = await follow(file)
-  await writeFile(file, 'value')
-  await appendFile(file, ': 2')
-  await arrives(values, 2)
+  let [value, tookMs] = [1, 0]
+  // Pieces that are far apart may be read apart: where the machine has held the second one up, it is tried again.
+  do {
+    refusals.length = 0
+    const began = performance.now()
+    await writeFile(file, 'value')
+    await appendFile(file, `: ${++value}`)
+    tookMs = performance.now() - began
+    await arrives(values, value)
+  } while (tookMs > CLOSE_MS)
   assert.equal(refusals, [])
 })
 
@@ -103,7 +115,7 @@ test('a file that is deleted and written anew', async () => {
   await unlink(file)
   await eventually('the loss is reported', () => refusals.length === 1)
   assert.is(refusals[0]?.[0]?.message, 'there is no such file')
-  await writeFile(file, 'value: 2')
+  writeFileSync(file, 'value: 2')
   await arrives(values, 2)
   assert.is(refusals.length, 1)
 })
@@ -113,7 +125,7 @@ test('a link to a file elsewhere: changes there are no event here, the poll find
   await writeFile(join(elsewhere, 'real.yaml'), 'value: 1')
   await symlink(join(elsewhere, 'real.yaml'), join(here, 'c.yaml'))
   const { values } = await follow(join(here, 'c.yaml'))
-  await writeFile(join(elsewhere, 'real.yaml'), 'value: 2')
+  writeFileSync(join(elsewhere, 'real.yaml'), 'value: 2')
   await arrives(values, 2)
 })
 
@@ -125,7 +137,7 @@ test('a folder that is replaced as a whole', async () => {
   const { values } = await follow(file)
   await rename(join(root, 'config'), join(root, 'old'))
   await mkdir(join(root, 'config'))
-  await writeFile(file, 'value: 2')
+  writeFileSync(file, 'value: 2')
   await arrives(values, 2)
 })
 
@@ -155,10 +167,10 @@ test('the same content again calls nobody', async () => {
   const file = join(await folder(), 'c.yaml')
   await writeFile(file, 'value: 1')
   const { values } = await follow(file)
-  await writeFile(file, 'value: 1')
+  writeFileSync(file, 'value: 1')
   await writeFile(`${file}.tmp`, 'value: 1')
   await rename(`${file}.tmp`, file)
-  await writeFile(file, 'value: 2')
+  writeFileSync(file, 'value: 2')
   await arrives(values, 2)
   assert.equal(values, [2])
 })
@@ -180,9 +192,9 @@ test('a change while one is being put in force is put in force after it', async 
       running--
     },
   })
-  await writeFile(file, 'value: 2')
+  writeFileSync(file, 'value: 2')
   await arrives(values, 2)
-  await writeFile(file, 'value: 3')
+  writeFileSync(file, 'value: 3')
   // Nothing may happen now: there is no condition to wait for but the time in which it would.
   await new Promise((resolve) => setTimeout(resolve, 600))
   assert.equal(values, [2])
@@ -199,10 +211,10 @@ test('a configuration that can’t be put in force is a refusal', async () => {
       throw new ConfigError([{ pointer: '/value', message: 'won’t do' }])
     },
   })
-  await writeFile(file, 'value: 2')
+  writeFileSync(file, 'value: 2')
   await eventually('it is reported', () => refusals.length === 1)
   assert.match(refusals[0]?.[0]?.message ?? '', /no way/)
-  await writeFile(file, 'value: 3')
+  writeFileSync(file, 'value: 3')
   await eventually('it is reported', () => refusals.length === 2)
   assert.is(refusals[1]?.[0]?.pointer, '/value')
 })
@@ -216,13 +228,13 @@ test('the first load throws, and a watch that was ended leaves nothing open', as
   } catch (error) {
     assert.instance(error, ConfigError)
   }
-  await writeFile(file, 'value: 1')
+  writeFileSync(file, 'value: 1')
   const before = await inotifyWatches()
   const { stop, values } = await follow(file)
   await eventually('the folder is watched', async () => (await inotifyWatches()) === before + 1)
   stop()
   await eventually('it no longer is', async () => (await inotifyWatches()) === before)
-  await writeFile(file, 'value: 2')
+  writeFileSync(file, 'value: 2')
   assert.equal(values, [])
 })
 
