@@ -76,7 +76,8 @@ test('the time is linear in what is written, and in what is left out', () => {
     const began = performance.now()
     maskedJson(text, 1024 * 1024)
     const took = performance.now() - began
-    assert.ok(took < 3_000, `${took} ms for ${text.slice(0, 20)}`)
+    // Quadratic work would take hours.
+    assert.ok(took < 20_000, `${took} ms for ${text.slice(0, 20)}`)
   }
 })
 

@@ -137,7 +137,7 @@ test('arguments that are too large to be judged are denied, and soon', () => {
   assert.ok(may({}, { path: 'a'.repeat(1_000) }))
   assert.not(may({}, { path: 'a'.repeat(5_000_000) }))
   assert.ok(may({}, { content: 'a'.repeat(5_000_000) }))
-  assert.ok(performance.now() - started < 5_000)
+  assert.ok(performance.now() - started < 20_000)
 })
 
 test('huge, nested and odd claims cost nothing where no policy reads them', () => {
