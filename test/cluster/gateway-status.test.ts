@@ -33,7 +33,7 @@ const auditLog = (kind: string, name: string) => () => condition(kind, name, 'Au
 const backend = () => JSON.parse(plane.kubectl(['get', 'vmcp', 'all', '-o', 'json'])).status?.discoveredBackends?.[0]
 
 const config = (conflictResolution: 'manual' | 'prefix', more: Partial<TestConfig> = {}): TestConfig => ({
-  failureHandling: { healthCheckInterval: '500ms', healthCheckTimeout: '400ms', unhealthyThreshold: 1 },
+  failureHandling: { healthCheckInterval: '3s', healthCheckTimeout: '2900ms', unhealthyThreshold: 1 },
   ...more,
   backends: backends.map(({ url }, index) => ({ name: ['one', 'two'][index] as string, url })),
   aggregation: { conflictResolution },
@@ -73,11 +73,11 @@ test.after(async () => {
 })
 
 test('names that clash in a running gateway are a condition, as long as they do', async () => {
-  const { status, reason, message } = await eventually(clash, 'the condition', 30_000)
+  const { status, reason, message } = await eventually(clash, 'the condition')
   assert.equal([status, reason], ['True', 'AggregationConflict'])
   assert.match(message, 'is a tool of one and two')
   await gateway.configure(config('prefix'))
-  await eventually(() => clash() === undefined, 'its end', 60_000)
+  await eventually(() => clash() === undefined, 'its end')
 })
 
 test('an audit log that pods can’t write is a condition of each kind, which says why, as long as they can’t', async () => {
@@ -85,21 +85,21 @@ test('an audit log that pods can’t write is a condition of each kind, which sa
   await gateway.configure(config('prefix', { audit: { enabled: true, logFile } }))
   await postModern(gateway.url, 'tools/list')
   for (const seen of [auditLog('vmcp', 'all'), auditLog('mcpremoteproxy', 'one')]) {
-    const { status, reason, message } = await eventually(seen, 'the condition', 60_000)
+    const { status, reason, message } = await eventually(seen, 'the condition')
     assert.equal([status, reason], ['True', 'AuditLogNotWritten'])
     assert.match(message, /audit\.jsonl can’t be written: ENOENT/)
   }
   await mkdir(join(gateway.directory, 'none'))
-  await eventually(() => auditLog('vmcp', 'all')() === undefined, 'its end', 60_000)
-  await eventually(() => auditLog('mcpremoteproxy', 'one')() === undefined, 'its end', 60_000)
+  await eventually(() => auditLog('vmcp', 'all')() === undefined, 'its end')
+  await eventually(() => auditLog('mcpremoteproxy', 'one')() === undefined, 'its end')
 })
 
 test('how backends are is told in the status, and one that goes away is a condition', async () => {
-  await eventually(() => backend()?.status === 'ready', 'it is ready', 60_000)
+  await eventually(() => backend()?.status === 'ready', 'it is ready')
   assert.match(backend().mcpRevision, /^\d{4}-\d{2}-\d{2}$/)
   assert.is(condition('vmcp', 'all', 'BackendsHealthy')?.status, 'True')
   await backends[0]?.close()
-  await eventually(() => backend()?.status === 'unavailable', 'it is away', 60_000)
+  await eventually(() => backend()?.status === 'unavailable', 'it is away')
   assert.ok(backend().message.length > 0)
   const { status, reason, message } = condition('vmcp', 'all', 'BackendsHealthy')
   assert.equal([status, reason], ['False', 'BackendsUnavailable'])

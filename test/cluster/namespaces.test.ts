@@ -10,6 +10,7 @@ import {
   operatorKubeconfig,
   startOperator,
 } from './support/operator-process.ts'
+import { standsStill } from './support/stands-still.ts'
 
 const PROXIES = 50
 
@@ -24,17 +25,7 @@ const warnings = () =>
     .split('\n')
     .filter((line) => /"level":("warn"|"error"|40|50)/.test(line))
 
-/** Whether the operator has written nothing for two seconds: what is on its way when a namespace begins to go is refused. */
-function isQuiet(): () => boolean {
-  let seen = -1
-  let since = performance.now()
-  return () => {
-    const { length } = plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases')
-    if (length !== seen) since = performance.now()
-    seen = length
-    return performance.now() - since > 2_000
-  }
-}
+const writes = () => plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases')
 
 const everything = () => {
   const telemetry = manifest(
@@ -80,9 +71,9 @@ for (const round of ['first', 'second'])
         JSON.parse(plane.kubectl(['get', 'mcpotel', 'main', '-n', 'team', '-o', 'json'])).status?.referencingWorkloads
           ?.length === PROXIES,
       'and told',
-      30_000,
     )
-    await eventually(isQuiet(), 'all is said of them', 60_000)
+    // What is on its way when a namespace begins to go is refused.
+    await standsStill(() => writes().length)
     const [before, told] = [plane.writes().length, warnings().length]
     plane.kubectl(['delete', 'namespace', 'team', '--wait=false'])
     await eventually(

@@ -119,8 +119,8 @@ test('the object waits for its Secrets, serves once they are there, and keeps th
 
   apply(login({ ...kept, storage: { type: 'redis', redis: { addr: 'redis:6379' } } }, { replicas: 2 }))
   await said('Valid', 'True')
-  await eventually(() => condition('AuthServerWarning') === undefined, 'no warning', 20_000)
-  await eventually(() => read('deployment', 'login-vmcp').spec.replicas === 2, 'two replicas', 20_000)
+  await eventually(() => condition('AuthServerWarning') === undefined, 'no warning')
+  await eventually(() => read('deployment', 'login-vmcp').spec.replicas === 2, 'two replicas')
 })
 
 test('what can never be is refused by the API server', () => {

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { ApiError, ApiServer } from '../../../operator/cluster/kubernetes/api-server.ts'
@@ -18,6 +17,7 @@ import {
   operatorKubeconfig,
   startOperator,
 } from '../support/operator-process.ts'
+import { standsStill } from '../support/stands-still.ts'
 
 let plane: ControlPlane
 let operator: OperatorProcess
@@ -56,7 +56,7 @@ async function edit(kind: string, name: string, { operations }: Edit): Promise<b
 
 async function putBack(kind: string, name: string, before: string, what: string): Promise<void> {
   try {
-    await eventually(async () => content(await get(kind, name)) === before, what, 15_000)
+    await eventually(async () => content(await get(kind, name)) === before, what)
   } catch (error) {
     const now = JSON.stringify(await get(kind, name), null, 1)
     throw new Error(
@@ -65,16 +65,8 @@ async function putBack(kind: string, name: string, before: string, what: string)
   }
 }
 
-/** Waits until the operator has written nothing for a second. */
-async function quiet(): Promise<void> {
-  const count = () =>
-    plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases').length
-  for (let last = count(), calm = 0; calm < 10; await delay(100)) {
-    const now = count()
-    calm = now === last ? calm + 1 : 0
-    last = now
-  }
-}
+const writes = () => plane.writes().filter(({ user, resource }) => user === OPERATOR_USER && resource !== 'leases')
+const quiet = () => standsStill(() => writes().length)
 
 const stdio = (name: string) => manifest('MCPServer', name, { image: 'time:test', transport: 'stdio' })
 

@@ -76,7 +76,7 @@ test.after(async () => {
 })
 
 test('the status of an MCPRegistry tells how each source stands', async () => {
-  await eventually(() => states() === 'good Synced,late Failed', 'both sources', 30_000)
+  await eventually(() => states() === 'good Synced,late Failed', 'both sources')
   const [good, late] = status().sources
   assert.equal([good.servers, good.skills, good.leftOut], [1, 0, 0])
   assert.is(late.error.code, 'file_missing')
@@ -88,7 +88,7 @@ test('the status of an MCPRegistry tells how each source stands', async () => {
 test('while nothing changes it is asked and not written', async () => {
   await eventually(() => operator.log().includes('configuration is in force'), 'the configuration is known')
   const [before, asks] = [writes().length, asked]
-  await eventually(() => asked >= asks + 2, 'two more looks', 60_000)
+  await eventually(() => asked >= asks + 2, 'two more looks')
   assert.equal(writes().slice(before), [])
 })
 
@@ -96,7 +96,7 @@ test('a source that recovers is told, in one write', async () => {
   const before = writes().length
   const { lastTransitionTime } = status().sources[0]
   await registry.folder.write('late.json', registryFile([server('com.example/b'), { name: 'bad' }]))
-  await eventually(() => states() === 'good Synced,late Synced', 'the late one', 30_000)
+  await eventually(() => states() === 'good Synced,late Synced', 'the late one')
   assert.is(synced().status, 'True')
   const [good, late] = status().sources
   assert.equal([late.servers, late.leftOut, late.error], [1, 1, undefined])
@@ -116,7 +116,7 @@ test('another operator takes over without a word', async () => {
   await operator.ready()
   await eventually(() => operator.log().includes('configuration is in force'), 'it has looked at the pod')
   const asks = asked
-  await eventually(() => asked >= asks + 1, 'it has asked for the sources', 60_000)
+  await eventually(() => asked >= asks + 1, 'it has asked for the sources')
   assert.equal(
     writes()
       .slice(before)

@@ -75,16 +75,18 @@ function* sequence(): Generator<Disturbance, never> {
   while (true) yield Math.random() < 0.8 ? pick(DISTURBANCES.slice(0, 3)) : pick(DISTURBANCES.slice(3))
 }
 
+/** For `seconds` at least, and longer on a machine on which less than `leastChanges` have been made by then. */
 export async function chaos(
   disturbed: Disturbed,
-  seconds: number,
+  { seconds, leastChanges }: { readonly seconds: number; readonly leastChanges: number },
 ): Promise<{ changes: number; disturbances: ReadonlyMap<Disturbance, number> }> {
   const { plane, relay } = disturbed
   plane.kubectl(['apply', '-f', '-'], { input: yaml(group(), ...CONFIGS.map(telemetry)) })
   const wanted: Wanted = new Map()
   const end = Date.now() + seconds * 1000
   const disturbances = new Map<Disturbance, number>()
-  const isOver = () => Date.now() >= end && disturbances.size === DISTURBANCES.length
+  let changes = 0
+  const isOver = () => Date.now() >= end && disturbances.size === DISTURBANCES.length && changes >= leastChanges
   let failed = false
   const disturbing = (async () => {
     for (const kind of sequence()) {
@@ -97,7 +99,6 @@ export async function chaos(
   disturbing.catch(() => {
     failed = true
   })
-  let changes = 0
   while (!isOver() && !failed) {
     await change(disturbed, wanted, changes)
     changes += 1

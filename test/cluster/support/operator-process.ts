@@ -85,7 +85,7 @@ export async function startOperator(
       return exited()
     },
     async ready() {
-      const deadline = Date.now() + 30_000
+      const deadline = Date.now() + 60_000
       while (Date.now() < deadline && !exited()) {
         const response = await fetch(`${url}/readyz`).catch(() => undefined)
         if (response?.ok) return
@@ -104,7 +104,7 @@ export async function startOperator(
 export async function eventually<T>(
   check: () => T | Promise<T>,
   what: string,
-  deadline = 20_000,
+  deadline = 60_000,
 ): Promise<Exclude<T, false | '' | 0 | null | undefined>> {
   const end = Date.now() + deadline
   let last: unknown
