@@ -41,7 +41,7 @@ async function modulesOf(
     })
   }
   try {
-    await eventually(`portico ${args.join(' ')} is up`, () => until(output) || isOver, 60_000)
+    await eventually(`portico ${args.join(' ')} is up`, () => until(output) || isOver)
     assert.ok(until(output), `portico ${args.join(' ')} says:\n${output}`)
   } finally {
     child.kill('SIGTERM')

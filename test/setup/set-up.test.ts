@@ -75,7 +75,7 @@ class Script {
   }
 
   async end(): Promise<string> {
-    await eventually('it ends', () => this.#end !== undefined, 60_000)
+    await eventually('it ends', () => this.#end !== undefined)
     return this.#end as string
   }
 }
@@ -111,25 +111,25 @@ test('two at once build once; the second waits for the first, and a third has no
 test('one that is killed keeps nobody from the lock, and nothing half-made is taken for whole or left behind', async () => {
   using machine = bareMachine({ go: GO })
   const killed = machine.run(SET_UP, ['cluster/crds'])
-  await eventually('it builds', () => machine.builds().length === 1, 60_000)
+  await eventually('it builds', () => machine.builds().length === 1)
   killed.child.kill('SIGKILL')
   assert.is(await killed.end(), 'SIGKILL')
   const next = machine.run(SET_UP, ['cluster/crds'])
-  await eventually('the next one builds', () => machine.builds().length === 2, 60_000)
+  await eventually('the next one builds', () => machine.builds().length === 2)
   machine.write('gate', '')
   assert.is(await next.end(), '0', next.output)
   // The build that lost its parent has nowhere to write any more.
-  await eventually('no build is left', () => !machine.builds().some(isAlive), 10_000)
+  await eventually('no build is left', () => !machine.builds().some(isAlive))
   assert.is(machine.kept().length, 1)
 })
 
 test('Ctrl-C and a supervisor’s SIGTERM end the build with the set-up', async () => {
   using machine = bareMachine({ go: GO })
   const stopped = machine.run(SET_UP, ['cluster/crds'])
-  await eventually('it builds', () => machine.builds().length === 1, 60_000)
+  await eventually('it builds', () => machine.builds().length === 1)
   stopped.child.kill('SIGTERM')
   assert.is(await stopped.end(), '1')
-  await eventually('no build is left', () => !machine.builds().some(isAlive), 10_000)
+  await eventually('no build is left', () => !machine.builds().some(isAlive))
 })
 
 test('set-up is over before the first test starts', async () => {

@@ -3,12 +3,12 @@ const now = performance.now.bind(performance)
 
 /**
  * Waits until `condition` holds, trying it every few milliseconds. Throws what it was waiting for after `ms`: enough for a busy
- * machine by default; given where the time itself is promised.
+ * machine by default; given where it is waited for in vain.
  */
 export async function eventually(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  ms = 30_000,
+  ms = 60_000,
 ): Promise<void> {
   const deadline = now() + ms
   while (!(await condition())) {

@@ -41,7 +41,7 @@ export async function startFastMcp(): Promise<FastMcpServer> {
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   const url = `http://127.0.0.1:${port}/mcp`
   const answers = () => fetch(url).then(Boolean, () => false)
-  await eventually('FastMCP to listen', answers, 60_000)
+  await eventually('FastMCP to listen', answers)
   return {
     url,
     async close() {

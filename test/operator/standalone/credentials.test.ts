@@ -56,11 +56,7 @@ test('fixed credentials reach their own backend alone, from Secrets that may be 
   assert.equal(await headersOf('header'), { authorization: undefined, key: 'key-of-the-backend' })
   assert.equal(await headersOf('nothing'), { authorization: undefined, key: undefined })
   folder.write('manifests/secret.yaml', secret('second-token'))
-  await eventually(
-    'the rotated token',
-    async () => (await headersOf('token')).authorization === 'Bearer second-token',
-    20_000,
-  )
+  await eventually('the rotated token', async () => (await headersOf('token')).authorization === 'Bearer second-token')
   assert.not.match(run.lines.join('\n'), /first-token|second-token|key-of-the-backend|of-the-client/)
   await raw.close()
 })

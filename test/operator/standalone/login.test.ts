@@ -107,7 +107,7 @@ test('a user logs in at the provider, and a backend gets the token that the prov
     const client = await TestClient.register(issuer)
     assert.is((await client.authorize()).get('error'), 'server_error', 'the provider does not know this secret')
     folder.write('manifests/client.yaml', clientSecret(provider))
-    await eventually('the rotated secret', async () => (await client.authorize()).has('code'), 20_000)
+    await eventually('the rotated secret', async () => (await client.authorize()).has('code'))
 
     const tokens = await client.login()
     const call = (name: string) =>

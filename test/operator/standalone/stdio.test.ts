@@ -59,7 +59,7 @@ test('the local command speaks stdio to its data plane, gets its variables, and 
     await portico.stop()
   }
   assert.not.match(portico.errors, 'hush')
-  await eventually('all processes are gone', () => processesMarked(folder.path).length === 0, 10_000)
+  await eventually('all processes are gone', () => processesMarked(folder.path).length === 0)
 })
 
 test.run()

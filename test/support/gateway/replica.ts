@@ -60,7 +60,7 @@ export class GatewayReplica {
   /** Sends the signal and waits for the end. */
   async end(signal: NodeJS.Signals = 'SIGKILL'): Promise<number | null> {
     if (this.running) this.#child.kill(signal)
-    await eventually('the replica ends', () => !this.running, 30_000)
+    await eventually('the replica ends', () => !this.running)
     return this.#child.exitCode
   }
 }

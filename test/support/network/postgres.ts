@@ -39,7 +39,7 @@ export async function startPostgres(): Promise<TestPostgres> {
 
   const start = async () => {
     server = spawn(postgres, ['-D', files, '-p', String(port), '-h', '127.0.0.1', '-k', directory], options)
-    await eventually('PostgreSQL is up', () => answers(url('postgres')), 20_000)
+    await eventually('PostgreSQL is up', () => answers(url('postgres')))
   }
   const stop = async (signal: NodeJS.Signals) => {
     if (server === undefined) return
@@ -69,7 +69,7 @@ export async function startPostgres(): Promise<TestPostgres> {
       await writeFile(join(files, 'pg_hba.conf'), `${access.join('\n')}\n`)
       await stop('SIGINT')
       server = spawn(postgres, ['-D', files, '-p', String(port), '-k', directory], options)
-      await eventually('PostgreSQL takes connections', () => takes(url('postgres')), 20_000)
+      await eventually('PostgreSQL takes connections', () => takes(url('postgres')))
     },
     crash: () => stop('SIGQUIT'),
     start,

@@ -45,7 +45,7 @@ export async function startSentinelSet(): Promise<SentinelSet> {
       const of = (name: string) => about[about.indexOf(name) + 1]
       return of('num-slaves') === '2' && of('num-other-sentinels') === '2'
     })
-  await eventually('the Sentinels know all', known, 30_000)
+  await eventually('the Sentinels know all', known)
   return {
     sentinels: sentinels.map(({ address }) => address),
     master,
@@ -73,13 +73,10 @@ export async function startCluster(): Promise<{ readonly nodes: readonly RedisSe
   }
   for (const { port } of others) await asked(first, (redis) => redis.call('CLUSTER', 'MEET', '127.0.0.1', port))
   for (const node of nodes)
-    await eventually(
-      'the cluster is up',
-      () =>
-        asked(node, async (redis) =>
-          /cluster_state:ok.*cluster_known_nodes:3/s.test(String(await redis.call('CLUSTER', 'INFO'))),
-        ),
-      30_000,
+    await eventually('the cluster is up', () =>
+      asked(node, async (redis) =>
+        /cluster_state:ok.*cluster_known_nodes:3/s.test(String(await redis.call('CLUSTER', 'INFO'))),
+      ),
     )
   return {
     nodes,

@@ -63,7 +63,7 @@ export class RunningPortico {
       return found !== undefined
     }
     try {
-      await eventually(what, look, 60_000)
+      await eventually(what, look)
     } catch (error) {
       const last = JSON.stringify(this.reports.at(-1), null, 1)
       throw new Error(`${(error as Error).message}\nlast report: ${last}\n${this.errors.slice(-4000)}`, {
@@ -83,7 +83,7 @@ export class RunningPortico {
 
   /** Waits for its end and returns how it ended. */
   async ended(): Promise<string> {
-    await eventually('it ends', () => this.#child.exitCode !== null || this.#child.signalCode !== null, 15_000)
+    await eventually('it ends', () => this.#child.exitCode !== null || this.#child.signalCode !== null)
     return String(this.#child.exitCode ?? this.#child.signalCode)
   }
 

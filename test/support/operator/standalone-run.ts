@@ -37,7 +37,7 @@ export class StandaloneRun {
 
   async until(what: string, condition: (report: Report) => boolean): Promise<Report> {
     try {
-      await eventually(what, () => this.now !== undefined && condition(this.now), 40_000)
+      await eventually(what, () => this.now !== undefined && condition(this.now))
     } catch (error) {
       throw new Error(`${(error as Error).message}\n${JSON.stringify(this.now, null, 1)}\n${this.lines.join('\n')}`, {
         cause: error,
@@ -51,7 +51,7 @@ export class StandaloneRun {
     const before = this.reports.length
     edit()
     const changed = () => this.reports.slice(before).flatMap(({ changes }) => changes)
-    await eventually('something changes', () => changed().length > 0, 40_000)
+    await eventually('something changes', () => changed().length > 0)
     return changed()
   }
 }

@@ -160,8 +160,7 @@ export async function runRegistry(folder: RegistryFolder, observe?: Observe): Pr
       if (found === undefined) throw new Error(`no source ${name}`)
       return found
     },
-    ready: () =>
-      eventually('the registry is ready', async () => (await fetch(`${adminUrl}/readyz`)).status === 200, 30_000),
+    ready: () => eventually('the registry is ready', async () => (await fetch(`${adminUrl}/readyz`)).status === 200),
     stop: close,
     async close() {
       await close()

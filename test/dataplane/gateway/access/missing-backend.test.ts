@@ -6,8 +6,8 @@ import { GuardedGateway } from '../../../support/gateway/guarded.ts'
 import { answer, OK_RESULT, startRawServer } from '../../../support/servers/raw-server.ts'
 
 const failureHandling = {
-  healthCheckInterval: '200ms',
-  healthCheckTimeout: '90ms',
+  healthCheckInterval: '3s',
+  healthCheckTimeout: '2900ms',
   unhealthyThreshold: 1,
   partialFailureMode: 'fail',
 } as const

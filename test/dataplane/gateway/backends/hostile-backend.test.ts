@@ -112,7 +112,7 @@ class Hostile {
     this.said.clear()
     const { body, headers } = modern('tools/call', { name: 't' })
     const good = async () => (await post(this.gateway.url, body, headers)).json?.result !== undefined
-    await eventually(`a good call after ${what}`, good, 20_000)
+    await eventually(`a good call after ${what}`, good)
     const faults = this.gateway.lines.splice(0).filter(({ level }) => level === 'error')
     assert.is(faults.map(({ msg, err }) => `${msg} ${JSON.stringify(err)}`).join('\n'), '', `a fault after ${what}`)
   }
@@ -172,7 +172,7 @@ for (const era of ['legacy', 'modern'] as const) {
     for (const message of UNASKED) {
       const before = watching.messages.length
       for (const stream of hostile.streams) stream.write(events(...variantsOf(message).map(({ text }) => text), good))
-      await eventually('what comes behind it', () => watching.messages.length > before, 20_000)
+      await eventually('what comes behind it', () => watching.messages.length > before)
     }
     await hostile.isServedAsBefore('streams')
     await listening.leave()

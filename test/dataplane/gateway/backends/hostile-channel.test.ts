@@ -159,11 +159,7 @@ for (const start of [startStdioServer, startSseChannel]) {
       const before = [updated(listening), updated(watching)] as const
       for (const { text } of variantsOf(message)) server.say(text)
       server.say(good)
-      await eventually(
-        'what comes behind it',
-        () => updated(listening) > before[0] && updated(watching) > before[1],
-        20_000,
-      )
+      await eventually('what comes behind it', () => updated(listening) > before[0] && updated(watching) > before[1])
     }
     await hostile.isServedAsBefore('messages of no call')
     await listening.leave()

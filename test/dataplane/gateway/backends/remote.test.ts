@@ -119,7 +119,7 @@ for (const [owner, tool] of [
       server.cut()
       assert.not(await succeeds())
       await served.mount('secrets/remote/token', 'Bearer second\n')
-      await eventually('the new credential to be used', succeeds, 10_000)
+      await eventually('the new credential to be used', succeeds)
     } finally {
       await served.close()
     }

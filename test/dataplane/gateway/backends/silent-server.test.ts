@@ -80,7 +80,7 @@ test('a gateway in front of a proxy shows the tools soon after the server has st
     assert.equal((await client.listTools()).tools, [])
     const server = await startMcpServer({ port })
     try {
-      await eventually('the tools are shown', async () => (await client.listTools()).tools.length > 0, 8_000)
+      await eventually('the tools are shown', async () => (await client.listTools()).tools.length > 0)
     } finally {
       await server.close()
     }

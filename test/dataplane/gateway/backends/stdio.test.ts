@@ -150,7 +150,7 @@ test('a server that dies fails the call at once and is started anew for the next
     () => assert.unreachable(),
     () => {},
   )
-  assert.ok(performance.now() - start < 5_000)
+  assert.ok(performance.now() - start < 15_000)
   await eventually('the server to answer again', () =>
     call(client, 'raw_echo', { message: 'again' }).then(
       (answer) => answer === 'again',
@@ -199,7 +199,7 @@ test('what the server asks goes to the client that it clearly concerns, and to n
   assert.match(await call(client, 'raw_ask'), '"me"')
   assert.is(asked, 1)
   const other = await connectV1(gateway.url)
-  const slow = call(other.client, 'raw_slow', { ms: 500 })
+  const slow = call(other.client, 'raw_slow', { ms: 2_000 })
   await eventually('somebody else waits too', async () => (await call(client, 'raw_ask')).startsWith('refused'))
   await slow
   await other.client.close()

@@ -199,7 +199,7 @@ test('when the replica that has the client is killed, the call is cancelled soon
   backend.seen.length = 0
   await two.end('SIGKILL')
   await waiting
-  await eventually('the cancellation', () => backend.calls('notifications/cancelled').length === 1, 10_000)
+  await eventually('the cancellation', () => backend.calls('notifications/cancelled').length === 1)
   await eventually('the end of the stream', () => backend.asking.at(-1)?.isClosed === true)
 })
 

@@ -4,7 +4,7 @@ import { test } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventually } from '../../../support/eventually.ts'
 import { type GatewayStatus, type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
-import { openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
+import { BASE_HEADERS, modern, openSession, post, postModern, rpc } from '../../../support/gateway/post.ts'
 import { freePort } from '../../../support/network/free-port.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer, tool } from '../../../support/servers/raw-server.ts'
 
@@ -79,11 +79,12 @@ test('dead, silent and broken backends take nothing from the others', async () =
   for (const [name, handle] of rubbish) backends.push({ name, url: await odd(handle) })
   const gateway = await gatewayOver(backends)
 
-  assert.equal(await listed(gateway), ['good_t'], 'the first list waits for the silent one, and not for ever')
   const start = performance.now()
+  assert.equal(await listed(gateway), ['good_t'], 'the first list waits for the silent one, and not for ever')
+  const first = performance.now()
   assert.equal(await listed(gateway), ['good_t'])
   assert.ok((await call(gateway, 'good_t')).json.result)
-  assert.ok(performance.now() - start < 1_000, 'later ones wait for nobody')
+  assert.ok(performance.now() - first < first - start, 'later ones wait for nobody')
 
   const status = await gateway.status()
   assert.is(backendOf(status, 'good')?.health, 'healthy')
@@ -131,11 +132,7 @@ test('a backend that goes away keeps its tools in the list; calls fail at once, 
   assert.is(gone?.health, 'unhealthy')
   assert.is(gone?.circuit, 'open')
   const again = await raw({ era: 'modern', port: server.port, call: (request) => answer(request, OK_RESULT) })
-  await eventually(
-    'the circuit to close',
-    async () => (await call(gateway, 'gone_t')).json.result !== undefined,
-    15_000,
-  )
+  await eventually('the circuit to close', async () => (await call(gateway, 'gone_t')).json.result !== undefined)
   assert.ok(again.seen.length > 0)
   assert.is(backendOf(await gateway.status(), 'gone')?.circuit, 'closed')
 })
@@ -158,14 +155,15 @@ test('a call ends when its backend’s timeout is over, whatever progress it mak
       return undefined
     },
   })
-  const gateway = await gatewayOver([{ name: 's', url: server.url, timeout: '400ms' }])
+  const gateway = await gatewayOver([{ name: 's', url: server.url, timeout: '2s' }])
+  await eventually('its tools', async () => (await listed(gateway)).length === 2)
   const session = await openSession(gateway.url)
   for (const name of ['s_hang', 's_busy']) {
     const start = performance.now()
     const { text } = await post(gateway.url, rpc('tools/call', { name }), session)
     const took = performance.now() - start
     assert.match(text, /"code":-32603,"message":"The backend did not answer in time\."/)
-    assert.ok(took > 350 && took < 5_000, `${name} took ${took} ms`)
+    assert.ok(took > 1_900 && took < 30_000, `${name} took ${took} ms`)
   }
   await eventually('the backend to be told', () => server.calls('notifications/cancelled').length === 2)
 })
@@ -228,22 +226,24 @@ test('what a backend says of itself in an error stays within', async () => {
 })
 
 test('an answer that breaks off after it has begun to flow breaks the client’s off too', async () => {
+  let breakOff = () => {}
   const server = await raw({
     era: 'modern',
     call: (request, res) => {
       res.writeHead(200, { 'content-type': 'application/json' })
       res.write(`{"jsonrpc":"2.0","id":${request.message.id},"result":{"text":"${'x'.repeat(200_000)}`)
-      setTimeout(() => res.destroy(), 50)
+      breakOff = () => res.destroy()
       return undefined
     },
   })
   const gateway = await gatewayOver([{ name: 's', url: server.url }])
-  try {
-    await call(gateway, 's_t')
-    assert.unreachable('a broken answer looked whole')
-  } catch (error) {
-    assert.match(String((error as Error).message), /terminated|fetch failed/)
-  }
+  const { headers, body } = modern('tools/call', { name: 's_t' })
+  const response = await fetch(gateway.url, { method: 'POST', headers: { ...BASE_HEADERS, ...headers }, body })
+  breakOff()
+  await response.text().then(
+    () => assert.unreachable('a broken answer looked whole'),
+    (error: Error) => assert.match(error.message, 'terminated'),
+  )
 })
 
 test('clients that listen take nothing from calls: each has a stream at the backend, which takes no connection of theirs', async () => {

@@ -32,7 +32,7 @@ let gateway: GatewayUnderTest
 async function started(config: TestConfig): Promise<GatewayUnderTest> {
   const served = await startGateway(config)
   const asked = async () => (await served.status()).backends.every(({ health }) => health !== 'unknown')
-  await eventually('every backend was asked', asked, 20_000)
+  await eventually('every backend was asked', asked)
   return served
 }
 

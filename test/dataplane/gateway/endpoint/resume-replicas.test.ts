@@ -103,7 +103,7 @@ test('a replica that does not know a stream any more says so at once', async () 
   const session = await openSession(two.url)
   const broken = await call(one.url, session)
   const back = await listen(two.url, session, broken.lastId.replace(/^([^.]*)\.[^.]*/, '$1.zzz'))
-  await eventually('the end', () => back.ended, 2_000)
+  await eventually('the end', () => back.ended)
   assert.is(back.messages.at(-1)?.error?.code, -32603)
 })
 
@@ -123,7 +123,7 @@ test('the answer that went with its replica is an error', async () => {
 test('when the replica that has an answer is killed, the client that resumed it elsewhere learns that soon', async () => {
   const { one, two, session, back } = await resumedElsewhere()
   await one.end('SIGKILL')
-  await eventually('the end', () => back.ended, 10_000)
+  await eventually('the end', () => back.ended)
   assert.equal(
     back.messages.map(({ id, params, error }) => [id, params?.data ?? error?.code]),
     [

@@ -227,17 +227,13 @@ test('a client that listens and does not read is let go of', async () => {
     const update = { jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri } }
     const event = `data: ${JSON.stringify(update)}\n\n`
     for (const stream of streams) for (let count = 0; count < 300; count++) stream.write(event)
-    await eventually(
-      'its share of the backend’s stream to end',
-      () => [...streams].every(({ closed }) => closed),
-      20_000,
-    )
+    await eventually('its share of the backend’s stream to end', () => [...streams].every(({ closed }) => closed))
     let tail = ''
     socket.on('data', (data) => {
       tail = (tail + data).slice(-500)
     })
     socket.resume()
-    await eventually('the graceful end', () => tail.includes('"resultType":"complete"'), 20_000)
+    await eventually('the graceful end', () => tail.includes('"resultType":"complete"'))
     socket.destroy()
   } finally {
     await gateway.close()

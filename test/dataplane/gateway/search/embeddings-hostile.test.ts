@@ -118,14 +118,17 @@ for (const [what, answer] of Object.entries(answers))
   test(`where the service gives ${what}, tools are found by their words alone`, async () => {
     const gateway = await start({ embeddingServiceTimeout: '500ms' })
     service.answer = answer
+    const began = performance.now()
     assert.equal(await find(gateway, 'weather'), ['b_getWeather'])
     const asked = service.seen.length
     assert.equal(await find(gateway, 'search'), ['b_search'])
-    assert.is(service.seen.length, asked, 'what has just failed is left alone')
+    // It is left alone for half a second at least.
+    const isSoon = performance.now() - began < 500
+    if (isSoon) assert.is(service.seen.length, asked, 'what has just failed is left alone')
     const state = await stateOf(gateway)
     assert.is(state.wordsAlone, 2)
     assert.is(state.hybridSearches, 0)
-    assert.is(state.failures, 1)
+    assert.ok(isSoon ? state.failures === 1 : state.failures >= 1, `${state.failures} failures`)
     assert.match(state.problem, /^the embedding service /)
     assert.equal(state.told, [state.problem])
     assert.is(warnings(gateway), 1)

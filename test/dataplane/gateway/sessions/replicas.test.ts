@@ -17,7 +17,7 @@ import { type McpTestServer, startMcpServer } from '../../../support/servers/dua
 
 /** Redis is given up soon: some tests take it away. */
 const impatient = (address: string): TestConfig['sessionStorage'] => ({
-  redis: { addresses: [address], dialTimeout: '1s', readTimeout: '500ms', writeTimeout: '500ms' },
+  redis: { addresses: [address], dialTimeout: '2s', readTimeout: '2s', writeTimeout: '2s' },
 })
 
 let backend: McpTestServer
@@ -119,7 +119,7 @@ test('while Redis is away sessions get 503 at once, the modern era goes on, and 
   const initialize = rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: {} })
   for (const failure of ['refuse', 'freeze'] as const) {
     proxy[failure]()
-    await eventually('503', async () => (await post(gateway.url, rpc('ping'), session)).status === 503, 10_000)
+    await eventually('503', async () => (await post(gateway.url, rpc('ping'), session)).status === 503)
     const refused = await post(gateway.url, initialize)
     assert.is(refused.status, 503)
     assert.is(refused.headers.get('retry-after'), '1')
@@ -127,7 +127,7 @@ test('while Redis is away sessions get 503 at once, the modern era goes on, and 
     const { json } = await postModern(gateway.url, 'tools/call', { name: 'b_echo', arguments: { message: 'x' } })
     assert.is(textOf(json.result), 'b: x')
     proxy.thaw()
-    await eventually('200', async () => (await post(gateway.url, rpc('ping'), session)).status === 200, 10_000)
+    await eventually('200', async () => (await post(gateway.url, rpc('ping'), session)).status === 200)
   }
 })
 
@@ -278,7 +278,7 @@ test('a message finds its client at another replica, an answer its asker', async
     return (await one.send(session, '{"method":"hello"}')) && heard.length > 0
   })
   const session = (await one.find(id, 'anonymous')) as Session
-  const answer = await one.request(session, 'elicitation/create', '{"message":"who?"}', { timeoutMs: 5_000 })
+  const answer = await one.request(session, 'elicitation/create', '{"message":"who?"}', { timeoutMs: 60_000 })
   assert.equal(JSON.parse(answer).result, { action: 'accept' })
   assert.is(JSON.parse(heard.at(-1) as string).params.message, 'who?')
 })
@@ -340,7 +340,7 @@ test('only the client that was asked can answer', async () => {
   const [asked, other] = [await one.open(fresh), await one.open(fresh)]
   let id = ''
   const asking = one.request(asked, 'x', '{}', {
-    timeoutMs: 5_000,
+    timeoutMs: 60_000,
     send: (message) => (id = JSON.stringify(JSON.parse(message).id)),
   })
   one.responded(other, id, '{"result":"forged"}')
@@ -401,14 +401,10 @@ test('a replica killed in mid-session costs its clients nothing but their stream
   assert.is(backend.calls('initialize').length, 0, 'the sessions with the backend go on as well')
   // The client has opened its stream again by itself, at the replica that is left: what changes there it hears.
   let added = 0
-  await eventually(
-    'news of a tool',
-    async () => {
-      backend.addTool(`late-${added++}`)
-      return changes > 0
-    },
-    15_000,
-  )
+  await eventually('news of a tool', async () => {
+    backend.addTool(`late-${added++}`)
+    return changes > 0
+  })
   for (const client of clients) await client.close()
 })
 

@@ -79,7 +79,7 @@ test('a client that listens elsewhere takes its backends’ streams along', asyn
   await eventually('what it says', () => first.texts.includes('called {"number":1}'))
   const second = await listen(two.url, session, first.lastId)
   await eventually('the other stream to end', () => first.ended)
-  await eventually('its next stream', () => streams() === 2, 10_000)
+  await eventually('its next stream', () => streams() === 2)
   await one.end('SIGKILL')
   say('over there')
   await eventually('what it says', () => second.texts.includes('over there'))

@@ -2,7 +2,6 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { createMemoryStore } from '../../../../dataplane/gateway/sessions/store/memory-store.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { connectV1, textOf } from '../../../support/gateway/clients.ts'
 import { type GatewayUnderTest, startGateway } from '../../../support/gateway/gateway.ts'
@@ -153,22 +152,6 @@ test('a stop ends streams and waits for calls', async () => {
     'the backend’s sessions to be ended',
     () => backend.seen.filter(({ method }) => method === 'DELETE').length === 2,
   )
-})
-
-test('a session ends when nobody uses it, and each use puts that off', async () => {
-  const expired: string[] = []
-  const store = createMemoryStore({ ttlMs: 120 })
-  store.onGone = (id) => expired.push(id)
-  const record = { binding: 'anonymous', revision: '2025-11-25', capabilities: '{}' }
-  await store.add({ id: 'used', ...record })
-  await store.add({ id: 'idle', ...record })
-  await eventually('the idle one to end', () => {
-    assert.ok(store.find('used'))
-    return expired.includes('idle')
-  })
-  assert.is(store.find('idle'), undefined)
-  assert.is(store.size, 1)
-  store.close()
 })
 
 test('headers in files follow their files, and a missing one is never left out', async () => {

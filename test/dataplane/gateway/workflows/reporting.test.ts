@@ -41,7 +41,7 @@ const compositeTools = [
     ],
   },
   { name: 'failing', steps: [call('tried', 'bad')] },
-  { name: 'slow', timeout: '300ms', steps: [call('waits', 'silent')] },
+  { name: 'slow', timeout: '2s', steps: [call('waits', 'silent')] },
   { name: 'asking', steps: [asked] },
 ] as unknown as NonNullable<TestConfig['compositeTools']>
 

@@ -40,7 +40,7 @@ for (const [what, text] of [
       (folder) => folder.write('house.json', text),
     )
     const { open, states } = registry
-    await eventually('the source was read', async () => (await states()).every(({ state }) => state === 'ok'), 60_000)
+    await eventually('the source was read', async () => (await states()).every(({ state }) => state === 'ok'))
     const held: Held[] = []
     // Another time each: another question, and so a body of its own.
     for (let index = 0; index < 200; index++) {
@@ -68,10 +68,8 @@ test('500 bodies for the admin API that are sent slowly', async () => {
   // Some are refused; the others wait for the rest of their bodies.
   const refused = await Promise.race(held.map(({ status }) => status))
   assert.ok(refused === 429 || refused === 503, String(refused))
-  await eventually(
-    'what was sent has come',
-    async () => held.every(({ socket }) => socket.writableLength === 0 || socket.destroyed),
-    60_000,
+  await eventually('what was sent has come', async () =>
+    held.every(({ socket }) => socket.writableLength === 0 || socket.destroyed),
   )
   const peak = registry.peakMib()
   for (const { socket } of held) socket.destroy()
@@ -83,7 +81,7 @@ test('2,000 connections that send half a head', async () => {
   const half = `GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n${`x-${'y'.repeat(1000)}: ${'z'.repeat(1000)}\r\n`.repeat(28)}`
   const held: Held[] = []
   for (let index = 0; index < 2_000; index++) held.push(await registry.open(half))
-  await eventually('the heads were sent', async () => held.every(({ socket }) => socket.writableLength === 0), 60_000)
+  await eventually('the heads were sent', async () => held.every(({ socket }) => socket.writableLength === 0))
   await assertHolds(registry, '2,000 halves of heads')
 })
 

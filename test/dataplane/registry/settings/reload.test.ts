@@ -33,14 +33,10 @@ const filtered = (filter: object) => {
 
 async function shows(wanted: readonly string[], registryName = 'main') {
   const url = `${registry.url}/registry/${registryName}/v0.1/servers`
-  await eventually(
-    `${registryName} shows ${wanted.join(', ')}`,
-    async () => {
-      const response = await fetch(url)
-      return response.status === 200 && labels((await response.json()) as List).join() === wanted.join()
-    },
-    3_000,
-  )
+  await eventually(`${registryName} shows ${wanted.join(', ')}`, async () => {
+    const response = await fetch(url)
+    return response.status === 200 && labels((await response.json()) as List).join() === wanted.join()
+  })
 }
 
 const ALL = ['com.example/a@1.0.0', 'com.example/b@1.0.0', 'io.more/d@1.0.0', 'io.other/c@1.0.0']

@@ -42,12 +42,11 @@ const shows = (wanted: string) =>
   eventually(
     wanted,
     async () => (await names()).map((label) => label.replace(/^com.example\/(.*)@.*/, '$1')).join('') === wanted,
-    20_000,
   )
 /** Requests for lists of servers. */
 const lists = () => upstream.requests.filter(({ url }) => url.pathname.endsWith('/servers'))
 const settled = (state: string) =>
-  eventually(state, async () => (await (registry as TestRegistry).source('own')).state === state, 20_000)
+  eventually(state, async () => (await (registry as TestRegistry).source('own')).state === state)
 
 test('all pages are read, then only what has changed; deletions are honoured', async () => {
   registry = await start()
@@ -83,10 +82,10 @@ test('nothing new is one request and no write', async () => {
   const commits = () => database.prepare('pragma data_version').get()?.['data_version']
   // The first look after that sees what lies in the overlap.
   const first = upstream.requests.length
-  await eventually('two looks', () => upstream.requests.length >= first + 2, 20_000)
+  await eventually('two looks', () => upstream.requests.length >= first + 2)
   await settled('ok')
   const [before, written] = [upstream.requests.length, commits()]
-  await eventually('some looks', () => upstream.requests.length >= before + 3, 20_000)
+  await eventually('some looks', () => upstream.requests.length >= before + 3)
   await settled('ok')
   assert.is(commits(), written)
   database.close()
@@ -207,10 +206,10 @@ test('headers come from a file that is read anew, and are not sent to another ho
   assert.is(upstream.requests[0]?.headers.authorization, 'Bearer one')
   assert.is(upstream.requests[0]?.headers['x-team'], 'red')
   await registry.folder.write('headers', 'Authorization: Bearer two\n')
-  await eventually('the other token', () => upstream.requests.at(-1)?.headers.authorization === 'Bearer two', 20_000)
+  await eventually('the other token', () => upstream.requests.at(-1)?.headers.authorization === 'Bearer two')
 
   upstream.answer = (url, response) => void response.writeHead(307, { location: `${other.url}${url.pathname}` }).end()
-  await eventually('the redirect was followed', () => other.requests.length > 0, 20_000)
+  await eventually('the redirect was followed', () => other.requests.length > 0)
   assert.is(other.requests[0]?.headers.authorization, undefined)
   await other.close()
 })
@@ -336,7 +335,7 @@ test('an upstream that hangs times out and holds up no other source', async () =
     auth: { mode: 'anonymous' },
   })
   const codes = async () => (await registry?.status())?.sources.map(({ error }) => error?.code)
-  await eventually('it is told', async () => (await codes())?.includes('timed_out') === true, 30_000)
+  await eventually('it is told', async () => (await codes())?.includes('timed_out') === true)
   await shows('good')
 })
 
@@ -363,7 +362,7 @@ test('skills of a server of ours come along: added, changed and gone', async () 
     const list = ((await answer.json()) as { skills: { skill: { name: string; version: string } }[] }).skills
     return list.map(({ skill: { name, version } }) => `${name}@${version}`).join()
   }
-  const showsSkills = (wanted: string) => eventually(wanted, async () => (await skills()) === wanted, 20_000)
+  const showsSkills = (wanted: string) => eventually(wanted, async () => (await skills()) === wanted)
   await showsSkills('drawing@1.0.0,writing@1.0.0')
   assert.equal(await names(), ['com.example/x@1.0.0'])
   await eventually('they are counted', async () => (await (registry as TestRegistry).source('own')).skills === 2)
@@ -400,7 +399,7 @@ test('an upstream without skills is not asked for them at each look', async () =
   registry = await start()
   await shows('abcde')
   const looks = lists().length
-  await eventually('some looks', () => lists().length >= looks + 3, 20_000)
+  await eventually('some looks', () => lists().length >= looks + 3)
   const asked = upstream.requests.filter(({ url }) => url.pathname.endsWith('/skills'))
   assert.is(asked.length, 1)
 })
@@ -413,7 +412,7 @@ test('an upstream of several pages without times is read whole each time, and wr
   const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'), { readOnly: true })
   const commits = () => database.prepare('pragma data_version').get()?.['data_version']
   const [before, looks] = [commits(), lists().length]
-  await eventually('two whole looks', () => lists().length >= looks + 6, 20_000)
+  await eventually('two whole looks', () => lists().length >= looks + 6)
   assert.is(commits(), before)
   database.close()
 })

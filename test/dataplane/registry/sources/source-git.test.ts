@@ -33,10 +33,9 @@ const shows = (wanted: readonly string[]) =>
   eventually(
     `${wanted}`,
     async () => JSON.stringify(labels(await (registry as TestRegistry).list('/servers'))) === JSON.stringify(wanted),
-    20_000,
   )
 const settled = (state: string) =>
-  eventually(state, async () => (await (registry as TestRegistry).source('own')).state === state, 20_000)
+  eventually(state, async () => (await (registry as TestRegistry).source('own')).state === state)
 const fetches = () => git.requests.filter((url) => url.includes('git-upload-pack') && !url.includes('?')).length
 
 test('a branch is followed; an unchanged one is asked for and not fetched; nothing stays on the disk', async () => {
@@ -71,14 +70,14 @@ test('an unchanged repository costs no write; a commit that leaves the file as i
   const commits = () => database.prepare('pragma data_version').get()?.['data_version'] as number
   const twoLooks = async () => {
     const looks = git.requests.length
-    await eventually('two looks', () => git.requests.length >= looks + 4, 30_000)
+    await eventually('two looks', () => git.requests.length >= looks + 4)
     await settled('ok')
   }
   const before = commits()
   await twoLooks()
   assert.is(commits(), before)
   git.commit({ 'readme.md': 'Something else.' })
-  await eventually('the commit is known', () => commits() > before, 30_000)
+  await eventually('the commit is known', () => commits() > before)
   const known = commits()
   assert.is(known, before + 1)
   await twoLooks()
@@ -93,11 +92,7 @@ test('a file of some megabytes comes whole', async () => {
   )
   git.commit({ 'registry.json': registryFile(servers) })
   registry = await registryOf({ git: { repository: git.url } })
-  await eventually(
-    'all are there',
-    async () => (await (registry as TestRegistry).source('own')).servers === 400,
-    30_000,
-  )
+  await eventually('all are there', async () => (await (registry as TestRegistry).source('own')).servers === 400)
   const last = await registry.one('/servers/com.example%2Fn399/versions/latest')
   assert.is(last.server.description, '399 '.repeat(3_000))
 })

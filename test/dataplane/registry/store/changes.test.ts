@@ -296,11 +296,7 @@ onBothStores(
     const other = await again()
     const revision = await other.reader.revision('main')
     await store.writer.publish(publication('x/one', { claims: b }))
-    await eventually(
-      'the other replica shows it',
-      async () => (await other.reader.revision('main')) !== revision,
-      1_000,
-    )
+    await eventually('the other replica shows it', async () => (await other.reader.revision('main')) !== revision)
     assert.equal(await list(other, seeing(other, b)), ['x/one@1.0.0'])
   },
   ['PostgreSQL'],

@@ -107,11 +107,11 @@ test('a configuration that is saved while the database is away is in force when 
     await registry.ready()
     await postgres.crash()
     await folder.configure({ ...config, registries: registries('main', 'more') })
-    await eventually('it waits', async () => (await registry.status()).refused.length > 0, 20_000)
+    await eventually('it waits', async () => (await registry.status()).refused.length > 0)
     assert.match((await registry.status()).refused[0]?.message ?? '', 'waits for the database')
     await postgres.start()
     const more = () => fetch(`${registry.url}/registry/more/v0.1/servers`)
-    await eventually('it is in force', async () => (await more()).status === 200, 20_000)
+    await eventually('it is in force', async () => (await more()).status === 200)
     assert.equal((await registry.status()).refused, [])
   } finally {
     await registry.stop()

@@ -53,14 +53,12 @@ async function publish({ url }: TestRegistry, name: string): Promise<number> {
   return (await fetch(`${url}/v1/entries`, { method: 'POST', body, headers })).status
 }
 
-test('what one replica takes in, the other shows within a second', async () => {
+test('what one replica takes in, the other shows', async () => {
   const [one, other] = replicas as [TestRegistry, TestRegistry]
   assert.is(await publish(one, 'com.example/new'), 201)
   assert.ok(labels(await one.list('/servers')).includes('com.example/new@1.0.0'))
-  await eventually(
-    'the other one shows it',
-    async () => labels(await other.list('/servers')).includes('com.example/new@1.0.0'),
-    1_000,
+  await eventually('the other one shows it', async () =>
+    labels(await other.list('/servers')).includes('com.example/new@1.0.0'),
   )
   assert.equal(labels(await other.list('/servers')), ['com.example/new@1.0.0', 'x/one@1.0.0', 'x/two@1.0.0'])
 })
@@ -85,7 +83,7 @@ test('two replicas that look at a source each second write nothing while it is u
   const looks = async () => {
     const before = await lastAttempts()
     const all = async () => (await lastAttempts()).every((time, index) => time !== before[index])
-    await eventually('both have looked', all, 20_000)
+    await eventually('both have looked', all)
   }
   try {
     for (const one of both) await one.ready()
@@ -102,7 +100,7 @@ test('two replicas that look at a source each second write nothing while it is u
     )
     await folder.write('a.json', registryFile([server('x/one'), server('x/two')]))
     for (const { list } of both)
-      await eventually('it is shown', async () => labels(await list('/servers')).length === 2, 20_000)
+      await eventually('it is shown', async () => labels(await list('/servers')).length === 2)
   } finally {
     await client.end()
     for (const one of both) await one.stop()
@@ -129,7 +127,7 @@ test('a replica whose network drops everything without a word does not pass for 
     assert.is((await replica.get('/servers', headers)).status, 304)
 
     network.freeze()
-    await eventually('it is not ready', async () => (await fetch(`${replica.adminUrl}/readyz`)).status === 503, 15_000)
+    await eventually('it is not ready', async () => (await fetch(`${replica.adminUrl}/readyz`)).status === 503)
     const answer = replica.get('/servers', headers)
     const early = await Promise.race([answer, new Promise((resolve) => setTimeout(resolve, 500))])
     assert.is(early, undefined, 'it is asked of the database')

@@ -80,7 +80,7 @@ test('a process that is killed in the middle of a sync leaves the state before o
   await folder.write('own.json', generation(1))
   await folder.configure(configOf({ own: 'own.json' }))
   const first = await run(folder)
-  await eventually('the first sync has ended', async () => (await source(first))?.state === 'ok', 30_000)
+  await eventually('the first sync has ended', async () => (await source(first))?.state === 'ok')
   assert.is(await servedGeneration(first), 'generation 1')
   await kill(first)
 
@@ -91,7 +91,7 @@ test('a process that is killed in the middle of a sync leaves the state before o
     const before = logBytes()
     const running = await run(folder)
     // Sooner or later in the transaction: when so much of it has reached the disk.
-    await eventually('the sync writes', async () => logBytes() > before + next * 500_000, 30_000)
+    await eventually('the sync writes', async () => logBytes() > before + next * 500_000)
     if ((await source(running))?.state === 'running') inTheMiddle++
     await kill(running)
     // After a second such end in a row the source would be put aside for a minute; quarantine.test.ts tests that.
@@ -104,7 +104,7 @@ test('a process that is killed in the middle of a sync leaves the state before o
   assert.ok(inTheMiddle >= 2, `${inTheMiddle} of 4 kills met a sync`)
 
   const last = await run(folder)
-  await eventually('the last sync has ended', async () => (await source(last))?.state === 'ok', 30_000)
+  await eventually('the last sync has ended', async () => (await source(last))?.state === 'ok')
   assert.is(await servedGeneration(last), 'generation 5')
   await kill(last)
   await folder.remove()

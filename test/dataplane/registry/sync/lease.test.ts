@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert'
 import { openForWriting } from '../../../../dataplane/registry/store/database/open.ts'
 import type { RegistryTables } from '../../../../dataplane/registry/store/database/schema.ts'
 import { underLease } from '../../../../dataplane/registry/sync/lease.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { startPostgres, type TestPostgres } from '../../../support/network/postgres.ts'
 
 let postgres: TestPostgres
@@ -22,13 +23,15 @@ const signal = new AbortController().signal
 
 test('who finds another replica at it does it after that one, also where that one has died', async () => {
   const done: string[] = []
+  const begun: string[] = []
   const work = (holder: string, ms: number) => async () => {
+    begun.push(holder)
     await new Promise((resolve) => setTimeout(resolve, ms))
     done.push(holder)
     return holder
   }
   const first = underLease(database, { name: 'sync a', holder: 'one', signal }, work('one', 300))
-  await new Promise((resolve) => setTimeout(resolve, 100))
+  await eventually('the first is at it', () => begun.includes('one'))
   assert.is(await underLease(database, { name: 'sync a', holder: 'two', signal }, work('two', 0)), 'two')
   assert.is(await first, 'one')
   assert.equal(done, ['one', 'two'])

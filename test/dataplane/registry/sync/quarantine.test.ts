@@ -81,7 +81,7 @@ for (const [what, poison] of [
     await eventually('the bad source is put aside', isAside, 90_000)
     const { error } = (await source('bad')) ?? {}
     assert.match(error?.message ?? '', /^the writing thread (stood still|ran out of memory)/)
-    await eventually('the good source is synced', async () => (await listed()).includes('com.good/a'), 60_000)
+    await eventually('the good source is synced', async () => (await listed()).includes('com.good/a'))
     assert.is((await publish('com.own/a')).status, 201)
     await stop()
 
@@ -97,7 +97,7 @@ for (const [what, poison] of [
       one.name === 'bad' ? { ...one, file: { path: '../mended.json' } } : one,
     )
     await folder.configure({ ...mended, sources })
-    await eventually('it is read', async () => (await listed()).startsWith('com.bad/a'), 30_000)
+    await eventually('it is read', async () => (await listed()).startsWith('com.bad/a'))
   })
 
 test('a source with which the process ends twice is put aside', async () => {
@@ -106,15 +106,15 @@ test('a source with which the process ends twice is put aside', async () => {
   await folder.configure(config())
   for (let kills = 0; kills < 2; kills++) {
     await start()
-    await eventually('it is being read', () => existsSync(`${folder.stateDirectory}/syncing/bad`), 30_000)
+    await eventually('it is being read', () => existsSync(`${folder.stateDirectory}/syncing/bad`))
     const exit = once(child, 'exit')
     child.kill('SIGKILL')
     await exit
   }
   await start()
-  await eventually('the bad source is put aside', isAside, 30_000)
+  await eventually('the bad source is put aside', isAside)
   assert.match((await source('bad'))?.error?.message ?? '', /^the process ended/)
-  await eventually('the good source is synced', async () => (await listed()).includes('com.good/a'), 30_000)
+  await eventually('the good source is synced', async () => (await listed()).includes('com.good/a'))
 })
 
 test('a stop ends in time while the writing thread stands still', async () => {
@@ -122,10 +122,10 @@ test('a stop ends in time while the writing thread stands still', async () => {
   await folder.write('bad.json', registryFile([server('com.bad/a')]))
   await folder.configure(config())
   await start()
-  await eventually('all is synced', async () => (await listed()).includes('com.bad/a'), 60_000)
+  await eventually('all is synced', async () => (await listed()).includes('com.bad/a'))
   await folder.write('bad.json', POISONED('POISON-STALL'))
   const mark = `${folder.stateDirectory}/syncing/bad`
-  await eventually('it is being read', () => existsSync(mark), 30_000)
+  await eventually('it is being read', () => existsSync(mark))
   // Before anybody notices that the thread stands still, which is after 20 s.
   const killed = setTimeout(() => child.kill('SIGKILL'), 16_000)
   const exit = once(child, 'exit')

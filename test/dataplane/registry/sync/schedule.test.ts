@@ -58,7 +58,7 @@ test('who leaves in the moment that it is given a place takes nobody else along'
     stuck.resolve()
     for (let step = 0; step < moment; step++) await undefined
     leaving.abort(new Error('left'))
-    const outcome = await Promise.race([third, new Promise((resolve) => setTimeout(resolve, 500, 'hangs'))])
+    const outcome = await Promise.race([third, new Promise((resolve) => setTimeout(resolve, 10_000, 'hangs'))])
     assert.is(outcome, 'ran', `after ${moment} steps`)
     await Promise.all([first, second])
   }

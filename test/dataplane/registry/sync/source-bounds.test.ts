@@ -32,10 +32,10 @@ const of = (name: string, length = 0, day?: number): Held => ({
 })
 
 const shown = async () => labels(await (registry as TestRegistry).list('/servers')).join()
-const shows = (wanted: string) => eventually(wanted, async () => (await shown()) === wanted, 20_000)
+const shows = (wanted: string) => eventually(wanted, async () => (await shown()) === wanted)
 async function fails(code: string, message: RegExp, kept = 'com.example/a@1.0.0'): Promise<void> {
   const source = () => (registry as TestRegistry).source('own')
-  await eventually(code, async () => (await source()).error?.code === code, 20_000)
+  await eventually(code, async () => (await source()).error?.code === code)
   assert.match((await source()).error?.message ?? '', message)
   assert.is(await shown(), kept, 'what was there stays')
 }

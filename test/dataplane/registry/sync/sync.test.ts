@@ -50,8 +50,6 @@ const shows = (registry: TestRegistry, wanted: readonly string[], query = '') =>
   eventually(
     `the registry shows ${wanted.join(', ') || 'nothing'}`,
     async () => labels(await registry.list(`/servers?${query}`)).join() === wanted.join(),
-    // What must take effect within a second, and some patience for a busy machine.
-    3_000,
   )
 
 withRegistry(
@@ -200,7 +198,7 @@ withRegistry(
       seen = await registry.source('own')
       return seen.attempts >= 3 && seen.state === 'failed' && seen.nextRun !== null
     }
-    await eventually('several attempts', failedThrice, 30_000)
+    await eventually('several attempts', failedThrice)
     const { lastAttempt, nextRun, lastSuccess } = seen
     assert.is(lastSuccess, null)
     assert.ok(Date.parse(nextRun ?? '') - Date.parse(lastAttempt ?? '') >= 1000)

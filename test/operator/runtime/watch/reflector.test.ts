@@ -62,7 +62,7 @@ test('a watch on which nothing comes is begun anew from where it was, and that i
   })
   try {
     reflector.start()
-    await eventually('three watches', () => versions.length >= 3, 30_000)
+    await eventually('three watches', () => versions.length >= 3)
   } finally {
     await reflector.stop()
     server.closeAllConnections()
@@ -105,10 +105,10 @@ test('what was known of a resource that the API has no more goes once that lasts
   const { now } = Date
   try {
     known.start()
-    await eventually('it fails', () => known.isAbsent && known.metrics.failures >= 2, 30_000)
+    await eventually('it fails', () => known.isAbsent && known.metrics.failures >= 2)
     assert.equal(contents, [1])
     Date.now = () => now() + 11_000
-    await eventually('it is believed', () => contents.length >= 2, 30_000)
+    await eventually('it is believed', () => contents.length >= 2)
     assert.is(contents[1], 0)
     unknown.start()
     await unknown.synced

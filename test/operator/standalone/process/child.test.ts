@@ -39,7 +39,7 @@ test('a local command is ready when it answers, whatever it answers', async () =
     readyUrl: `http://127.0.0.1:${port}/mcp`,
   })
   assert.equal(child.state, { phase: 'starting' })
-  await eventually('ready', () => child.state.phase === 'ready', 10_000)
+  await eventually('ready', () => child.state.phase === 'ready')
   assert.equal(lines, [`MCPServer default/x: on ${port}`])
   await child.stop()
   assert.is(await fetch(`http://127.0.0.1:${port}`).catch(() => 'gone'), 'gone')
@@ -63,10 +63,10 @@ test('one that ends is a problem with its last lines, without secrets, and is st
     reason: 'Crashed',
     message: 'exited with code 3; it said: key [redacted] is bad',
   })
-  await eventually('a second start', () => readFileSync(count, 'utf8').split('\n').length > 2, 10_000)
+  await eventually('a second start', () => readFileSync(count, 'utf8').split('\n').length > 2)
   assert.equal(new Set(lines), new Set(['MCPServer default/x: key [redacted] is bad']))
   writeFileSync(join(folder.path, 'good'), '')
-  await eventually('ready at last', () => child.state.phase === 'ready', 15_000)
+  await eventually('ready at last', () => child.state.phase === 'ready')
   await child.stop()
   assert.match(logged.join('\n'), 'key [redacted] is bad')
   assert.not.match(logged.join('\n'), 'hunter2')
@@ -88,7 +88,7 @@ test('a stop takes the whole process group, one that ignores SIGTERM too', async
     env: { PORT: String(port), MARK: mark },
     readyUrl: `http://127.0.0.1:${port}/mcp`,
   })
-  await eventually('ready', () => child.state.phase === 'ready', 10_000)
+  await eventually('ready', () => child.state.phase === 'ready')
   assert.ok(processesMarked(mark).length >= 4)
   await child.stop()
   await eventually('nothing is left', () => processesMarked(mark).length === 0)

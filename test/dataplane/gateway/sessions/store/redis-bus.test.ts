@@ -25,14 +25,10 @@ test('a Redis that falls silent when a replica comes back to it ends nothing, an
     const heard: string[] = []
     two.bus.on('ended', ({ session }) => void heard.push(session))
     const isHeard = (session: string) =>
-      eventually(
-        'it is heard',
-        async () => {
-          await one.bus.send({ kind: 'ended', session })
-          return heard.includes(session)
-        },
-        15_000,
-      )
+      eventually('it is heard', async () => {
+        await one.bus.send({ kind: 'ended', session })
+        return heard.includes(session)
+      })
     await isHeard('before')
     let isFrozen = false
     two.subscriber.once('ready', () => {
