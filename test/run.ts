@@ -95,11 +95,19 @@ function runFile(file: string): Promise<Result> {
     }
     child.stdout.on('data', collect)
     child.stderr.on('data', collect)
-    child.on('exit', (code, signal) => {
+    child.on('exit', () => {
+      isOver = true
       clearTimeout(watchdog)
       endGroup()
-      child.stdout.destroy()
-      child.stderr.destroy()
+      // One that has left the group holds the output open.
+      watchdog = setTimeout(() => {
+        child.stdout.destroy()
+        child.stderr.destroy()
+      }, LINGER_MS)
+    })
+    // Behind the last of the output, which may be read after the exit.
+    child.on('close', (code, signal) => {
+      clearTimeout(watchdog)
       const leaks = leakLines(secrets.leaks(output))
       const judged = { ...judge(output, late || String(code ?? signal)), ...(leaks !== '' && LEAKED) }
       const shown = leaks === '' ? output : leaks

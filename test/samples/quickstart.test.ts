@@ -61,7 +61,7 @@ const program = (file: string, args: readonly string[]) =>
   promisify(execFile)(file, [...args], { cwd: repository, env: { ...process.env, PATH: path }, maxBuffer: 1 << 26 })
 
 const noneLeft = () =>
-  eventually('no process is left', () => processesMarked(mark).length === 0, 10_000).catch((error: Error) => {
+  eventually('no process is left', () => processesMarked(mark).length === 0).catch((error: Error) => {
     throw new Error(`${error.message}\n${processesMarked(mark).join('\n')}`)
   })
 

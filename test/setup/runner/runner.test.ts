@@ -6,14 +6,14 @@ import * as assert from 'uvu/assert'
 
 const root = join(import.meta.dirname, '../../..')
 
-function run(ending: string) {
-  const more = { TEST_FILES: 'test/setup/runner/ending.ts', TEST_LINGER_MS: '500', PORTICO_ENDING: ending }
+function run(ending: string, lingerMs = 500) {
+  const more = { TEST_FILES: 'test/setup/runner/ending.ts', TEST_LINGER_MS: `${lingerMs}`, PORTICO_ENDING: ending }
   const options = { cwd: root, env: { ...process.env, ...more }, encoding: 'utf8', timeout: 60_000 } as const
   return spawnSync(process.execPath, ['test/run.ts'], options)
 }
 
 test('a file that ends passes; of what it says only its progress is shown', () => {
-  const { status, stdout } = run('soon')
+  const { status, stdout } = run('soon', 30_000)
   assert.is(status, 0, stdout)
   assert.match(stdout, /^progress: half of it is done$/m)
   assert.not.match(stdout, 'what else')
