@@ -84,7 +84,10 @@ export class Telemetry {
     await this.#applied
     this.#observe = observeNothing
     const patience = Promise.withResolvers<void>()
-    const timer = setTimeout(patience.resolve, LAST_EXPORT_MS)
+    const timer = setTimeout(() => {
+      this.#pipeline?.giveUp()
+      patience.resolve()
+    }, LAST_EXPORT_MS)
     const closing = this.#pipeline?.close().catch(() => {
       // Whoever is to take it is away; the log has it.
     })

@@ -1,3 +1,4 @@
+import { ExportResultCode } from '@opentelemetry/core'
 import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-proto'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import { type Resource, resourceFromAttributes } from '@opentelemetry/resources'
@@ -26,6 +27,7 @@ export class Pipeline {
   readonly spans: Spans | undefined
   readonly #counted: CountedSpans | undefined
   readonly #meters: MeterProvider | undefined
+  #isGivenUp = false
 
   /** `metrics`: those that are sent; undefined where none are. */
   constructor(
@@ -51,7 +53,7 @@ export class Pipeline {
     if (metrics !== undefined) {
       const exporter = new OTLPMetricExporter({ ...exporting, url: signalUrl(settings, 'metrics') })
       const producer = metricProducer(metrics, options.version)
-      this.#meters = metersOf(logged(exporter, options), producer, resource, options.metricsEveryMs)
+      this.#meters = metersOf(this.#logged(exporter, options), producer, resource, options.metricsEveryMs)
     }
   }
 
@@ -66,6 +68,29 @@ export class Pipeline {
       // The spans that are not taken are counted.
     })
     await this.#meters?.shutdown()
+  }
+
+  /** Begins no more exports of metrics: whoever is to take them is away. Those under way end within their time. */
+  giveUp(): void {
+    this.#isGivenUp = true
+  }
+
+  /** The exporter, with what becomes of its exports in the log. */
+  #logged(exporter: OTLPMetricExporter, { log }: TelemetryOptions): PushMetricExporter {
+    const outcomes = new Outcomes(log, 'metrics')
+    return {
+      export: (metrics, done) => {
+        if (this.#isGivenUp) return done({ code: ExportResultCode.FAILED })
+        exporter.export(metrics, (result) => {
+          outcomes.took(result)
+          done(result)
+        })
+      },
+      forceFlush: () => exporter.forceFlush(),
+      shutdown: () => exporter.shutdown(),
+      selectAggregationTemporality: (type) => exporter.selectAggregationTemporality(type),
+      selectAggregation: (type) => exporter.selectAggregation(type),
+    }
   }
 }
 
@@ -82,20 +107,4 @@ function metersOf(
     exportTimeoutMillis: Math.min(everyMs, METRICS_EVERY_MS / 2),
   })
   return new MeterProvider({ resource, readers: [reader] })
-}
-
-/** The exporter, with what becomes of its exports in the log. */
-function logged(exporter: OTLPMetricExporter, { log }: TelemetryOptions): PushMetricExporter {
-  const outcomes = new Outcomes(log, 'metrics')
-  return {
-    export: (metrics, done) =>
-      exporter.export(metrics, (result) => {
-        outcomes.took(result)
-        done(result)
-      }),
-    forceFlush: () => exporter.forceFlush(),
-    shutdown: () => exporter.shutdown(),
-    selectAggregationTemporality: (type) => exporter.selectAggregationTemporality(type),
-    selectAggregation: (type) => exporter.selectAggregation(type),
-  }
 }
