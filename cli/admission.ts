@@ -7,7 +7,11 @@ import { PublicError } from '../dataplane/server/errors.ts'
 import { type Listener, listen } from '../dataplane/server/listen.ts'
 import type { ApiServer } from '../operator/cluster/kubernetes/api-server.ts'
 import { ADMISSION_NAME, webhookName } from '../operator/render/network/admin-peers.ts'
-import { CertificateKeeper, type CertificateKeeperTimes } from '../operator/runtime/admission/certificate-keeper.ts'
+import {
+  type AdmissionStatus,
+  CertificateKeeper,
+  type CertificateKeeperTimes,
+} from '../operator/runtime/admission/certificate-keeper.ts'
 import type { Reviewer } from '../operator/runtime/admission/reviewer.ts'
 
 /** What the API server takes of one object. A review of an update has two; one that is larger goes without warnings. */
@@ -67,8 +71,13 @@ interface AdmissionOptions {
   readonly now?: () => number
 }
 
+export interface ServedAdmission {
+  status(): AdmissionStatus
+  close(): Promise<void>
+}
+
 /** Serves the admission webhook from the moment at which there is a certificate until it is closed. */
-export function serveAdmission(options: AdmissionOptions): { close(): Promise<void> } {
+export function serveAdmission(options: AdmissionOptions): ServedAdmission {
   const { api, reviewer, group, namespace, configuration, address, log, times, now } = options
   let listener: Listener | undefined
   let path = ''
@@ -99,6 +108,7 @@ export function serveAdmission(options: AdmissionOptions): { close(): Promise<vo
   })
   keeper.start()
   return {
+    status: () => keeper.status,
     async close() {
       await keeper.stop()
       await listener?.close()

@@ -20,6 +20,7 @@ import { releaseAll } from '../operator/runtime/removal/release.ts'
 import { removalOf } from '../operator/runtime/removal/removal.ts'
 import packageJson from '../package.json' with { type: 'json' }
 import { address } from './address.ts'
+import type { ServedAdmission } from './admission.ts'
 import { apiGroup } from './api-group.ts'
 import { type Command, type Given, type Io, UsageError } from './command.ts'
 import { logLevel } from './log-level.ts'
@@ -98,6 +99,14 @@ const version = { version: packageJson.version, node: process.versions.node }
 /** How its metrics name it. */
 const instance = { 'service.version': packageJson.version, 'service.instance.id': hostname() }
 
+interface Served {
+  /** Gives undefined where no webhook is served. */
+  readonly admission: () => ServedAdmission | undefined
+  readonly log: Logger
+  readonly group: string
+  readonly open: AsyncDisposableStack
+}
+
 interface Addresses {
   readonly health: string
   readonly metrics: string
@@ -110,13 +119,18 @@ interface Addresses {
 async function serve(
   operator: () => PorticoOperator | undefined,
   addresses: Addresses,
-  { log, group, open }: { readonly log: Logger; readonly group: string; readonly open: AsyncDisposableStack },
+  { admission, log, group, open }: Served,
 ): Promise<Addresses> {
   const ready = () => operator()?.ready ?? { reason: 'the API server is waited for' }
   const leading = () => operator()?.leading ?? false
   const health = adminApp({
     ready,
-    status: () => ({ leading: leading(), ready: ready(), absent: operator()?.absent ?? [] }),
+    status: () => ({
+      leading: leading(),
+      ready: ready(),
+      absent: operator()?.absent ?? [],
+      admission: admission()?.status(),
+    }),
     version: { ...version, apiGroup: group },
     log,
   })
@@ -135,6 +149,12 @@ async function serve(
     open.adopt(await listen(app.fetch, at), (listener) => listener.close()).url
   return { health: await listenAt(health, addresses.health), metrics: await listenAt(metrics, addresses.metrics) }
 }
+
+const aborted = (signal: AbortSignal) =>
+  new Promise<void>((resolve) => {
+    if (signal.aborted) resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
 
 export const command: Command = {
   name: 'operator',
@@ -201,9 +221,10 @@ one works, the others wait.`,
     const { POD_NAMESPACE: ownNamespace = 'default', POD_NAME: ownName = hostname() } = io.env
     const api = new ApiServer(kubeConfig, 'portico-operator')
     let running: PorticoOperator | undefined
+    let admission: ServedAdmission | undefined
     await using open = new AsyncDisposableStack()
     open.defer(() => kubeConfig.closePool())
-    const listening = await serve(() => running, addresses, { log, group, open })
+    const listening = await serve(() => running, addresses, { admission: () => admission, log, group, open })
     const ownPod = await ownPodOf(io, api, log)
     if (io.stop.aborted) return 0
     const image = dataPlaneImage(given, io, ownPod)
@@ -230,7 +251,7 @@ one works, the others wait.`,
     log.info({ group, image, namespaces, ...listening }, 'started')
     await operator.start()
     const configuration = given.text('admission')
-    const admission = configuration
+    admission = configuration
       ? (await import('./admission.ts')).serveAdmission({
           api,
           reviewer: operator.reviewer(),
@@ -242,11 +263,7 @@ one works, the others wait.`,
         })
       : undefined
     const settled = giveBackStartUp()
-    const stop = AbortSignal.any([io.stop, removed.signal])
-    await new Promise<void>((resolve) => {
-      if (stop.aborted) resolve()
-      stop.addEventListener('abort', () => resolve(), { once: true })
-    })
+    await aborted(AbortSignal.any([io.stop, removed.signal]))
     // Before the watches end: what is reviewed is reviewed by all there is.
     await admission?.close()
     clearTimeout(settled)

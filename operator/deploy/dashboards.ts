@@ -132,6 +132,7 @@ const operator: Dashboard = {
       'verb',
     ),
     rates('Watches that fail', 'portico_operator_watch_failures_total', 'watch'),
+    rates('Reviews at admission', 'portico_operator_admission_reviews_total', 'kind, outcome'),
     panel('Leads', 'short', 'portico_operator_leading', POD),
     ...processPanels,
   ],

@@ -150,6 +150,19 @@ test('so is who names a provider that nobody logs in at', async () => {
   assert.match(stderr, 'Warning: MCPRemoteProxy "repo" does not take effect as it stands; what ran before runs on\n')
 })
 
+test('the operator tells until when its certificate is good, and counts what it has reviewed', async () => {
+  const { health, metrics } = operator as OperatorProcess
+  const { admission } = (await (await fetch(`${health}/status`)).json()) as { admission: Record<string, string> }
+  assert.equal(Object.keys(admission), ['certificateUntil'])
+  const left = Date.parse(admission['certificateUntil'] ?? '') - Date.now()
+  assert.ok(left > 80 * 86_400_000, `${left} ms`)
+  const counted = await (await fetch(metrics)).text()
+  assert.match(
+    counted,
+    /^portico_operator_admission_reviews_total\{[^}]*kind="MCPRemoteProxy",outcome="warned"[^}]*\} [1-9]/m,
+  )
+})
+
 test('nobody is warned of what is in order, nor of what stands before it in the same files', async () => {
   assert.is(
     await applied(

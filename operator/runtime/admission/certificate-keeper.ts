@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { ApiError, type ApiServer } from '../../cluster/kubernetes/api-server.ts'
 import type { KubernetesObject } from '../../model/view.ts'
 import { pause } from '../queue/pause.ts'
-import { type CertificateTimes, dataOf, type Kept, readKept, renewed, served, trusted } from './certificates.ts'
+import { type CertificateTimes, dataOf, endOf, type Kept, readKept, renewed, served, trusted } from './certificates.ts'
 
 const SECRETS = { group: '', version: 'v1', plural: 'secrets', kind: 'Secret' }
 const CONFIGURATIONS = {
@@ -44,6 +44,14 @@ interface KeeperOptions {
   readonly now?: () => number
 }
 
+/** How the webhook stands, for `/status`. */
+export interface AdmissionStatus {
+  /** When the certificate that is served ends; absent while none is, and nobody is answered. */
+  readonly certificateUntil?: string
+  /** What keeps Secret or configuration from being as they should be. */
+  readonly problem?: string
+}
+
 interface Webhook {
   readonly name: string
   readonly clientConfig?: { readonly caBundle?: string; readonly service?: { readonly path?: string } }
@@ -59,12 +67,20 @@ export class CertificateKeeper {
   readonly #times: CertificateKeeperTimes
   readonly #stopping = new AbortController()
   #serving = ''
+  #until: string | undefined
   #failure = ''
   #running: Promise<void> | undefined
 
   constructor(options: KeeperOptions) {
     this.#options = options
     this.#times = { ...TIMES, ...options.times }
+  }
+
+  get status(): AdmissionStatus {
+    return {
+      ...(this.#until !== undefined && { certificateUntil: this.#until }),
+      ...(this.#failure !== '' && { problem: this.#failure }),
+    }
   }
 
   start(): void {
@@ -148,11 +164,13 @@ export class CertificateKeeper {
 
   async #serve(kept: Kept): Promise<void> {
     const { onServe, now = Date.now } = this.#options
-    const { certificate, key } = served(kept, now(), this.#times)
+    const issued = served(kept, now(), this.#times)
+    const { certificate, key } = issued
     const path = pathOf(kept)
     if (this.#serving === certificate + path) return
     await onServe({ cert: certificate, key, path })
     this.#serving = certificate + path
+    this.#until = new Date(endOf(issued)).toISOString()
   }
 
   /** Said once until something else is the case. */

@@ -24,7 +24,8 @@ const TOKEN = /^[0-9a-f]{64}$/
 const PREFIXES = ['', 'previous-'] as const
 
 const madeAt = ({ certificate }: Issued) => new X509Certificate(certificate).validFromDate.getTime() + BACKDATED_MS
-const endOf = ({ certificate }: Issued) => new X509Certificate(certificate).validToDate.getTime()
+/** When a certificate ends, in milliseconds. */
+export const endOf = ({ certificate }: Issued) => new X509Certificate(certificate).validToDate.getTime()
 
 function isUsable({ ca, certificate, key }: Issued, host: string): boolean {
   try {

@@ -9,6 +9,17 @@ import { type Contents, onCurrentContents } from '../watch/current-contents.ts'
 import { overlaidView } from './overlaid-view.ts'
 import { deletionWarnings, type Explained, warningsOf } from './warnings.ts'
 
+/**
+ * What came of a review: nothing was wrong, there were warnings, not all objects were known yet, or the review itself went
+ * wrong. In the last two nothing is said of the object.
+ */
+export type ReviewOutcome = 'clean' | 'warned' | 'unready' | 'failed'
+
+interface Reviewed {
+  readonly outcome: ReviewOutcome
+  readonly warnings: readonly string[]
+}
+
 interface ReviewerOptions {
   readonly view: ClusterView
   readonly contents: Contents
@@ -17,6 +28,8 @@ interface ReviewerOptions {
   readonly namespaces: readonly string[]
   /** Whether the view has every object; until then it has nothing to say about what is missing. */
   readonly isSynced: () => boolean
+  /** Hears what came of each object under review. */
+  readonly onReviewed: (kind: string, outcome: ReviewOutcome) => void
   readonly log: Logger
 }
 
@@ -73,17 +86,24 @@ export class Reviewer {
 
   async #warnings(request: Unknown): Promise<readonly string[]> {
     const object = this.#objectOf(request)
-    if (!object || !this.#options.isSynced()) return []
-    const warn = request['operation'] === 'DELETE' ? deletionWarnings : warningsOf
+    if (!object) return []
+    const { outcome, warnings } = await this.#judge(object, request['operation'] === 'DELETE')
+    this.#options.onReviewed(object.kind, outcome)
+    return warnings
+  }
+
+  async #judge(object: KubernetesObject, isDeletion: boolean): Promise<Reviewed> {
+    if (!this.#options.isSynced()) return { outcome: 'unready', warnings: [] }
+    const warn = isDeletion ? deletionWarnings : warningsOf
     try {
-      const warnings = warn(object, await this.#explain(object))
-      if (warnings.length === 0) return []
+      if (warn(object, await this.#explain(object)).length === 0) return { outcome: 'clean', warnings: [] }
       // What was applied, or deleted, a moment ago may not have reached our watches yet.
       await pause(SECOND_LOOK_MS, this.#never)
-      return warn(object, await this.#explain(object))
+      const warnings = warn(object, await this.#explain(object))
+      return { outcome: warnings.length > 0 ? 'warned' : 'clean', warnings }
     } catch (error) {
       this.#failed(object.kind, error)
-      return []
+      return { outcome: 'failed', warnings: [] }
     }
   }
 

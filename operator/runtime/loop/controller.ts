@@ -168,7 +168,15 @@ export class PorticoOperator extends BaseOperator {
   reviewer(): Reviewer {
     const { context, namespaces, log } = this.#options
     const { view } = this.#world
-    return new Reviewer({ view, contents: this.#contents, context, namespaces, isSynced: () => this.#synced, log })
+    return new Reviewer({
+      view,
+      contents: this.#contents,
+      context,
+      namespaces,
+      isSynced: () => this.#synced,
+      onReviewed: this.metrics.reviewed,
+      log,
+    })
   }
 
   /** Starts watches, election and workers; settles once they run, whether or not the API server answers already. */

@@ -20,6 +20,8 @@ export interface OperatorMetrics {
   reconciled(kind: string, result: string, seconds: number): void
   /** Counts one request to the API server. `code`: its HTTP status, or `error` where there was no answer. */
   asked(verb: string, code: string, seconds: number): void
+  /** Counts one review of the admission webhook. */
+  reviewed(kind: string, outcome: string): void
   /** What Prometheus fetches. `resource`: who reports; `accept`: the header of whoever asks. */
   text(resource: Labels, accept: string | undefined): PrometheusText
   close(): void
@@ -121,12 +123,17 @@ export function startMetrics({ queue, watches, objects, leading }: MetricsSource
     labels: ['verb', 'code'],
     bounds: BOUNDS,
   })
+  const reviews = metrics.add({
+    ...named('admission.reviews', '{review}', 'Objects that the admission webhook has reviewed.'),
+    labels: ['kind', 'outcome'],
+  })
   return {
     reconciled(kind, result, seconds) {
       reconciles.series([kind, result]).add(1)
       durations.series([kind]).add(seconds)
     },
     asked: (verb, code, seconds) => requests.series([verb, code]).add(seconds),
+    reviewed: (kind, outcome) => reviews.series([kind, outcome]).add(1),
     text: (resource, accept) => prometheusText(metrics.read(), resource, accept),
     close: () => meter.close(),
   }

@@ -69,6 +69,7 @@ test.before(async () => {
     leading: () => true,
   })
   metrics.reconciled('MCPServer', 'error', 0.2)
+  metrics.reviewed('MCPServer', 'warned')
   metrics.asked('PATCH', '200', 0.01)
   const app = adminApp({
     ready: () => true,

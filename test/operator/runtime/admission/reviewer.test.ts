@@ -28,8 +28,17 @@ const before = JSON.stringify(world.view.all())
 
 function reviewer(more: object = {}) {
   const { log, lines } = keptLog()
-  const options = { view: world.view, contents: new Map(), context, namespaces: [], isSynced: () => true, log }
-  return { reviewer: new Reviewer({ ...options, ...more }), lines }
+  const counted: (readonly [kind: string, outcome: string])[] = []
+  const options = {
+    view: world.view,
+    contents: new Map(),
+    context,
+    namespaces: [],
+    isSynced: () => true,
+    onReviewed: (...one: readonly [string, string]) => void counted.push(one),
+    log,
+  }
+  return { reviewer: new Reviewer({ ...options, ...more }), lines, counted }
 }
 
 const object = (kind: string, name: string, spec: object, metadata: object = {}) => ({
@@ -88,6 +97,21 @@ test('who deletes is told who uses it; on its way out an object is not looked at
   assert.equal(await warnings({ operation: 'DELETE', oldObject: missing, object: null }), [])
   const going = { ...missing, metadata: { ...missing.metadata, deletionTimestamp: '2026-11-24T12:00:00Z' } }
   assert.equal(await warnings({ operation: 'UPDATE', object: going, oldObject: going }), [])
+})
+
+test('each object is counted by its kind and what came of its review, and nothing else is', async () => {
+  const countedOf = async (request: object, more: object = {}) => {
+    const { reviewer: some, counted } = reviewer(more)
+    await some.review(review(request))
+    return counted
+  }
+  assert.equal(await countedOf({ object: missing }), [['MCPServer', 'warned']])
+  assert.equal(await countedOf({ object: server({}) }), [['MCPServer', 'clean']])
+  assert.equal(await countedOf({ object: missing }, { isSynced: () => false }), [['MCPServer', 'unready']])
+  assert.equal(await countedOf({ object: object('MCPServer', 'odd', [] as never) }), [])
+  assert.equal(await countedOf({ object: { ...missing, kind: 'Pod' } }), [])
+  const failing = { contents: { get: () => undefined }, view: undefined }
+  assert.equal(await countedOf({ object: missing }, failing), [['MCPServer', 'failed']])
 })
 
 test('what appears within the second look is not missing', async () => {
