@@ -10,7 +10,6 @@ import {
   REDIRECT,
   startAuthServer,
   TestClient,
-  tokensOf,
 } from '../../../support/identity/auth-server.ts'
 import type { LoginProvider } from '../../../support/identity/login-provider.ts'
 import { answer, OK_RESULT, type RawServer, startRawServer } from '../../../support/servers/raw-server.ts'
@@ -171,19 +170,23 @@ test('the second half of a login belongs to the browser of the first', async () 
   assert.is((await client.agent.get(second.url)).status, 400)
 })
 
-test('fifty logins at once lose nothing', async () => {
-  const logins = Array.from({ length: 50 }, async () => {
-    const one = new TestClient(server.issuer)
-    one.id = client.id
-    const code = (await one.authorize()).get('code') as string
-    const { access_token: token } = await tokensOf(await one.exchange(code))
-    for (const name of PROVIDERS) {
-      const { json } = await call(name, token)
-      assert.ok(json.result, `${name}: ${JSON.stringify(json)}`)
+test('fifty logins, ten at a time, lose nothing', async () => {
+  // All at once would take a slow machine longer than a provider may take to answer.
+  let left = 50
+  const logins: unknown[] = []
+  const work = async () => {
+    while (left-- > 0) {
+      const one = new TestClient(server.issuer, client.id)
+      const { access_token: token } = await one.login()
+      for (const name of PROVIDERS) {
+        const { json } = await call(name, token)
+        assert.ok(json.result, `${name}: ${JSON.stringify(json)}`)
+      }
+      logins.push(decodeJwt(token)['tsid'])
     }
-    return decodeJwt(token)['tsid']
-  })
-  assert.is(new Set(await Promise.all(logins)).size, 50)
+  }
+  await Promise.all(Array.from({ length: 10 }, work))
+  assert.is(new Set(logins).size, 50)
   assert.is(new Set(sent()).size, 50 * PROVIDERS.length)
 })
 
