@@ -1,11 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { MiddlewareHandler } from 'hono'
 import type { Logger } from 'pino'
+import { traceIdOf } from './log.ts'
 
 /** What handlers find in `c.var`. */
 export interface RequestVariables {
   readonly requestId: string
-  /** Log whose lines carry the request id; made when it is first used. */
+  /** The trace that the request is a part of; undefined where nothing is traced. */
+  readonly traceparent: string | undefined
+  /** Log whose lines carry the ids of the request and of its trace; made when it is first used. */
   log(): Logger
 }
 
@@ -25,7 +28,7 @@ export function requestIds(log: Logger): MiddlewareHandler<{ Variables: RequestV
     const id = requestIdOf(c.req.header(REQUEST_ID))
     let child: Logger | undefined
     c.set('requestId', id)
-    c.set('log', () => (child ??= log.child({ requestId: id })))
+    c.set('log', () => (child ??= log.child({ requestId: id, ...traceIdOf(c.var.traceparent) })))
     // Set beforehand it costs nothing; set on an answer that is there, the answer is built a second time (measured:
     // 20 µs). Only an answer that was not made by the context lacks it then.
     c.header(REQUEST_ID, id)

@@ -4,7 +4,6 @@ import type { AuditEventType } from '../../config/audit/event-types.ts'
 import { withoutUrlSecrets } from '../../config/url-secrets.ts'
 import type { Caller } from '../../identity/caller.ts'
 import { withoutCredentials } from '../../server/credential-text.ts'
-import { REQUEST_ID, requestIdOf } from '../../server/request-id.ts'
 import type { LoggedInUser, LoginStep, Waypoint } from '../login/login.ts'
 import type { Provider } from '../provider/provider.ts'
 import { authOutcome, errorOfStatus, GRANTS, LOGINS, OPERATIONS } from './events.ts'
@@ -13,6 +12,7 @@ import { authOutcome, errorOfStatus, GRANTS, LOGINS, OPERATIONS } from './events
 interface RecordOptions {
   readonly audit: Auditing
   readonly issuer: string
+  readonly requestId: string
   provider(): Pick<Provider, 'interaction' | 'refresh'>
 }
 
@@ -32,7 +32,6 @@ type Claims = Readonly<Record<string, unknown>>
  * once it is known what is answered. Nothing noted is a token, a code, a secret or the name of a login.
  */
 export class RequestRecord {
-  readonly requestId: string
   readonly #options: RecordOptions
   readonly #request: AuditedRequest
   readonly #startedAt = performance.now()
@@ -51,7 +50,6 @@ export class RequestRecord {
     this.#options = options
     this.#request = request
     this.#type = OPERATIONS.get(operation)
-    this.requestId = requestIdOf(request.headers[REQUEST_ID])
   }
 
   /** A token is asked for by this grant. */
@@ -182,7 +180,7 @@ export class RequestRecord {
       outcome: authOutcome(error, status),
       error,
       request: this.#request,
-      requestId: this.requestId,
+      requestId: this.#options.requestId,
       traceparent: this.#request.headers['traceparent'],
       durationMs: performance.now() - this.#startedAt,
       caller: this.#caller,

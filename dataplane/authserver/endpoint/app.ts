@@ -3,7 +3,8 @@ import { publicError } from '../../server/answer.ts'
 import { Lease } from '../../server/budget.ts'
 import { allowOrigins } from '../../server/cross-origin.ts'
 import { PublicError } from '../../server/errors.ts'
-import { REQUEST_ID } from '../../server/request-id.ts'
+import { traceIdOf } from '../../server/log.ts'
+import { REQUEST_ID, requestIdOf } from '../../server/request-id.ts'
 import { introspect, revoke } from './about-tokens.ts'
 import { authorize, login } from './authorize.ts'
 import { callback } from './callback.ts'
@@ -67,8 +68,10 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
   app.use(async (c, next) => {
     const held = new Lease(c.env.share)
     c.set('held', held)
+    c.set('requestId', requestIdOf(c.env.incoming.headers[REQUEST_ID]))
     try {
-      await (front.audit.log === undefined ? next() : recorded(c, next))
+      await (front.audit.log === undefined ? next() : recorded(front, c, next))
+      c.res.headers.set(REQUEST_ID, c.var.requestId)
     } finally {
       held.release()
     }
@@ -79,9 +82,11 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
     const operation = operationOf('POST', path)
     for (const place of below(path)) {
       app.use(place, allowOrigins(['*'], ['POST']))
-      app.post(place, (c) => observed(front, c, operation, () => answered(c, lasting(endpoint))))
-      app.all(place, () =>
-        oauthErrorAnswer(new PublicError('method_not_allowed', { headers: { allow: 'POST' } }), front.log),
+      app.post(place, (c) => observed(front, c, operation, () => answered(front, c, lasting(endpoint))))
+      app.all(place, (c) =>
+        answered(front, c, () => {
+          throw new PublicError('method_not_allowed', { headers: { allow: 'POST' } })
+        }),
       )
     }
   }
@@ -92,46 +97,54 @@ export function authServerApp(front: Front): Hono<FrontEnv> {
     for (const [path, endpoint] of Object.entries(endpoints)) {
       const operation = operationOf(method, path)
       for (const place of below(path))
-        app.on(method, place, (c) => observed(front, c, operation, () => shown(c, endpoint)))
+        app.on(method, place, (c) => observed(front, c, operation, () => shown(front, c, endpoint)))
     }
 
   function get(path: string, endpoint: Endpoint): void {
     app.use(path, allowOrigins(['*']))
-    app.get(path, (c) => answered(c, endpoint))
-  }
-
-  /** Answers a request that the audit log is told of. */
-  async function recorded(c: FrontContext, next: Next): Promise<void> {
-    const { RequestRecord } = await import('../audit/request-record.ts')
-    const { audit, settings, provider } = front
-    const method = c.req.method === 'HEAD' ? 'GET' : c.req.method
-    const options = { audit, issuer: settings.issuer, provider }
-    const record = new RequestRecord(options, c.env.incoming, `${method} ${ownPath(settings, c.req.path)}`)
-    c.set('record', record)
-    await next()
-    // What is answered stands, whatever becomes of the log.
-    await record.answered(c.res).catch((error: unknown) => front.log.error({ err: error }, 'a request is not audited'))
-    c.res.headers.set(REQUEST_ID, record.requestId)
-  }
-
-  async function answered(c: FrontContext, endpoint: Endpoint): Promise<Response> {
-    try {
-      return await endpoint(front, c)
-    } catch (error) {
-      return oauthErrorAnswer(error, front.log)
-    }
-  }
-
-  async function shown(c: FrontContext, endpoint: Endpoint): Promise<Response> {
-    try {
-      return await endpoint(front, c)
-    } catch (error) {
-      publicError(error, front.log)
-      return problemPage(front, c, 'unavailable')
-    }
+    app.get(path, (c) => answered(front, c, endpoint))
   }
 
   return app
+}
+
+/** Answers a request that the audit log is told of. */
+async function recorded(front: Front, c: FrontContext, next: Next): Promise<void> {
+  const { RequestRecord } = await import('../audit/request-record.ts')
+  const { audit, settings, provider } = front
+  const method = c.req.method === 'HEAD' ? 'GET' : c.req.method
+  const options = { audit, issuer: settings.issuer, requestId: c.var.requestId, provider }
+  const record = new RequestRecord(options, c.env.incoming, `${method} ${ownPath(settings, c.req.path)}`)
+  c.set('record', record)
+  await next()
+  // What is answered stands, whatever becomes of the log.
+  const { log } = frontFor(front, c)
+  await record.answered(c.res).catch((error: unknown) => log.error({ err: error }, 'a request is not audited'))
+}
+
+async function answered(front: Front, c: FrontContext, endpoint: Endpoint): Promise<Response> {
+  const its = frontFor(front, c)
+  try {
+    return await endpoint(its, c)
+  } catch (error) {
+    return oauthErrorAnswer(error, its.log)
+  }
+}
+
+async function shown(front: Front, c: FrontContext, endpoint: Endpoint): Promise<Response> {
+  const its = frontFor(front, c)
+  try {
+    return await endpoint(its, c)
+  } catch (error) {
+    publicError(error, its.log)
+    return problemPage(its, c, 'unavailable')
+  }
+}
+
+/** What one request is answered with: lines of its log carry the ids by which the request is found again. */
+function frontFor(front: Front, c: FrontContext): Front {
+  const { requestId, observation } = c.var
+  return { ...front, log: front.log.child({ requestId, ...traceIdOf(observation?.trace?.traceparent) }) }
 }
 
 /** Whether a path is one of the authorization server with this issuer path. */

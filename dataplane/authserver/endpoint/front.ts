@@ -71,6 +71,8 @@ export interface FrontEnv {
   Variables: {
     /** What this request holds until it is answered. */
     held: Lease
+    /** By which it is found again: in the answer, in the log and in the audit log. */
+    requestId: string
     /** What the audit log is told of this request; undefined where there is none. */
     record: RequestRecord | undefined
     /** What is measured of this request. */

@@ -1,4 +1,3 @@
-import type { Logger } from 'pino'
 import type { Observe } from '../../telemetry/observe.ts'
 import type { RateLimits } from '../rate-limits/rate-limits.ts'
 import type { InFlight } from '../request/in-flight.ts'
@@ -18,7 +17,6 @@ export interface CallServices extends ServerRequestServices {
   readonly rateLimits: Pick<RateLimits, 'take'>
   readonly suspended: SuspendedCallStore
   readonly observe: Observe
-  readonly log: Logger
   /** Logs a fault in something that no request waits for. */
   faulted(error: unknown, what: string): void
 }

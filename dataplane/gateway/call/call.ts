@@ -242,7 +242,7 @@ export class Call implements InFlightCall, Origin {
     }
     backend.health.failed(failure, this.share)
     if (failure.code === 'backend_unavailable') backend.legacySupport.forget()
-    this.services.log.debug({ backend: backend.name, code: failure.code, reason: failure.message }, 'call failed')
+    context.log.debug({ backend: backend.name, code: failure.code, reason: failure.message }, 'call failed')
     if (flowed || (reply.begun && !reply.streaming)) {
       reply.abort()
       context.ended({ result: 'error', code: failure.code })

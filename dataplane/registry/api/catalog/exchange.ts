@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import { httpError } from '../../../server/answer.ts'
+import { traceIdOf } from '../../../server/log.ts'
 import { NOSNIFF } from '../../../server/nosniff-response.ts'
 import { requestIdOf } from '../../../server/request-id.ts'
 import type { Actor } from '../../authz/actor.ts'
@@ -12,6 +13,8 @@ export interface Exchange {
   readonly incoming: IncomingMessage
   readonly outgoing: ServerResponse
   readonly requestId: string
+  /** The trace that it is a part of; undefined where nothing is traced. */
+  traceparent: string | undefined
   /** What `Access-Control-Allow-Origin` says. */
   readonly origin: string | undefined
 }
@@ -32,6 +35,7 @@ export function openExchange(
     incoming,
     outgoing,
     requestId: requestIdOf(headers['x-request-id']),
+    traceparent: undefined,
     origin: allowedOrigin(origins, headers.origin),
   }
 }
@@ -58,8 +62,8 @@ export function sendUnchanged(exchange: Exchange, revision: Revision, actor: Act
 
 /** The HTTP face of an error. It never throws: nobody would be there to catch that. */
 export function sendError(exchange: Exchange, error: unknown, log: Logger): void {
-  const { outgoing, origin, requestId } = exchange
-  const { status, headers, body } = httpError(error, log.child({ requestId }))
+  const { outgoing, origin, requestId, traceparent } = exchange
+  const { status, headers, body } = httpError(error, log.child({ requestId, ...traceIdOf(traceparent) }))
   if (outgoing.headersSent) {
     outgoing.destroy()
     return

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import type { Auditing } from '../../../audit/event.ts'
 import { PublicError } from '../../../server/errors.ts'
-import type { Observation, Observe } from '../../../telemetry/observe.ts'
+import type { Observe } from '../../../telemetry/observe.ts'
 import type { Actor } from '../../authz/actor.ts'
 import { type AnsweredHosts, checkHostHeader } from '../../settings/host-check.ts'
 import { auditAnswer, auditRefusal } from '../request/audit-request.ts'
@@ -42,7 +42,6 @@ interface CatalogRequest {
 interface Ended {
   readonly error: unknown
   readonly startedAt: number
-  readonly observation: Observation
 }
 
 /**
@@ -71,15 +70,16 @@ export function catalogReads(options: CatalogReadsOptions) {
   async function observed(exchange: Exchange, request: CatalogRequest): Promise<void> {
     const { type, kind } = request.path
     const observation = observe({ kind: 'request', name: catalogIds[type][kind] }, requestOrigin(exchange.incoming))
+    exchange.traceparent = observation.trace?.traceparent
     const startedAt = performance.now()
     try {
       await answer(exchange, request)
     } catch (error) {
-      auditRead(audit, exchange, request, { error, startedAt, observation })
+      auditRead(audit, exchange, request, { error, startedAt })
       observation.end({ result: 'error', code: error instanceof PublicError ? error.code : 'internal' })
       throw error
     }
-    auditRead(audit, exchange, request, { error: undefined, startedAt, observation })
+    auditRead(audit, exchange, request, { error: undefined, startedAt })
     observation.end({ result: 'ok' })
   }
 
@@ -132,7 +132,7 @@ async function identified(
 /** Tells the audit log who has read what. */
 function auditRead(
   { log }: Auditing,
-  { incoming, requestId }: Exchange,
+  { incoming, requestId, traceparent }: Exchange,
   { path, actor }: CatalogRequest,
   ended: Ended,
 ): void {
@@ -141,7 +141,7 @@ function auditRead(
   const asked = {
     request: incoming,
     requestId,
-    traceparent: ended.observation.trace?.traceparent ?? incoming.headers['traceparent'],
+    traceparent: traceparent ?? incoming.headers['traceparent'],
     caller: actor.caller,
     target: {
       operation: catalogIds[type][kind],

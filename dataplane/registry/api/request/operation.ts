@@ -10,8 +10,6 @@ import type { Role } from '../../authz/roles.ts'
 interface Variables extends RequestVariables {
   readonly actor: Actor
   readonly held: Lease
-  /** The trace that the request is a part of; undefined where nothing is traced. */
-  readonly traceparent: string | undefined
   /** The body, once it has been read. */
   readonly sent: { readonly text: string; readonly value: unknown } | undefined
 }

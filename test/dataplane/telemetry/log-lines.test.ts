@@ -1,0 +1,140 @@
+/** Lines of the log that belong to a request carry its id, which is in the answer, and that of its trace, in all servers. */
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'uvu'
+import * as assert from 'uvu/assert'
+import type { TelemetrySettings } from '../../../dataplane/config/telemetry/telemetry.ts'
+import { eventually } from '../../support/eventually.ts'
+import { type GatewayUnderTest, startGateway } from '../../support/gateway/gateway.ts'
+import { postModern } from '../../support/gateway/post.ts'
+import { startAuthServer } from '../../support/identity/auth-server.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../support/network/otlp-receiver.ts'
+import { registryFile, server, startRegistry } from '../../support/registry/registry.ts'
+import { type RawServer, startRawServer, tool } from '../../support/servers/raw-server.ts'
+
+type Line = Readonly<Record<string, unknown>>
+
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
+const headersOf = (requestId: string) => ({
+  'x-request-id': requestId,
+  traceparent: `00-${TRACE}-00f067aa0ba902b7-01`,
+})
+
+let receiver: OtlpReceiver
+let backend: RawServer
+
+test.before(async () => {
+  receiver = await startOtlpReceiver()
+  backend = await startRawServer({
+    era: 'modern',
+    tools: [tool('broken')],
+    call(_request, response) {
+      response.writeHead(500).end()
+      return undefined
+    },
+  })
+})
+test.after(async () => {
+  await backend.close()
+  await receiver.close()
+})
+
+const telemetry = (): TelemetrySettings => ({
+  openTelemetry: { enabled: true, endpoint: receiver.url, insecure: true, tracing: { enabled: true } },
+})
+
+/** Waits for the line, and for it to be found by the ids of its request and of the trace. */
+async function assertFound(lines: readonly Line[], message: string, requestId: string): Promise<void> {
+  const found = () => lines.find((line) => line['msg'] === message && line['requestId'] === requestId)
+  await eventually(`"${message}" of ${requestId}`, () => found() !== undefined)
+  assert.is(found()?.['traceId'], TRACE)
+}
+
+async function startCalled(more: { readonly telemetry?: TelemetrySettings } = {}): Promise<GatewayUnderTest> {
+  const compositeTools = [{ name: 'within', steps: [{ id: 'one', type: 'tool', tool: 'b_broken' }] }]
+  const gateway = await startGateway({
+    backends: [{ name: 'b', url: backend.url }],
+    compositeTools: compositeTools as never,
+    ...more,
+  })
+  await eventually('its tools', async () => (await gateway.status()).backends[0]?.tools === 1)
+  return gateway
+}
+
+test('a gateway: calls that fail, also those of a step', async () => {
+  const gateway = await startCalled({ telemetry: telemetry() })
+  try {
+    for (const name of ['b_broken', 'within']) {
+      const { headers } = await postModern(gateway.url, 'tools/call', { name, arguments: {} }, headersOf(name))
+      assert.is(headers.get('x-request-id'), name)
+      await assertFound(gateway.lines, 'call failed', name)
+    }
+  } finally {
+    await gateway.close()
+  }
+})
+
+test('without telemetry there are no traces, and each request has its id all the same', async () => {
+  const gateway = await startCalled()
+  try {
+    const ids: unknown[] = []
+    // An id that a log can’t be searched for is replaced.
+    for (const given of ['mine', 'two\twords', 'x'.repeat(65)]) {
+      const { headers } = await postModern(gateway.url, 'tools/call', { name: 'b_broken' }, headersOf(given))
+      ids.push(headers.get('x-request-id'))
+    }
+    assert.is(ids[0], 'mine')
+    for (const id of ids.slice(1)) assert.match(String(id), /^[0-9a-f-]{36}$/)
+    const failed = gateway.lines.filter(({ msg }) => msg === 'call failed')
+    assert.equal(
+      failed.map(({ requestId }) => requestId),
+      ids,
+    )
+    assert.ok(failed.every((line) => !('traceId' in line)))
+  } finally {
+    await gateway.close()
+  }
+})
+
+test('an authorization server: what clients are refused, by whichever endpoint, though there is no audit log', async () => {
+  const served = await startAuthServer({ gateway: { telemetry: telemetry() } })
+  try {
+    for (const [method, path] of [
+      ['POST', '/oauth/token'],
+      ['POST', '/oauth/introspect'],
+      ['DELETE', '/oauth/token'],
+    ] as const) {
+      const requestId = `${method}${path.replaceAll('/', '.')}`
+      const { headers } = await fetch(served.issuer + path, { method, headers: headersOf(requestId) })
+      assert.is(headers.get('x-request-id'), requestId)
+      const found = served.gateway.lines.find((line) => line['msg'] === 'refused' && line['requestId'] === requestId)
+      assert.ok(found, requestId)
+      // What is not measured is no part of a trace.
+      assert.is(found?.['traceId'], method === 'POST' ? TRACE : undefined)
+    }
+  } finally {
+    await served.close()
+  }
+})
+
+test('a registry: a body that is none, and a read while the store is away', async () => {
+  const registry = await startRegistry({ own: registryFile([server('a/b')]) }, { telemetry: telemetry() })
+  try {
+    const ask = async (requestId: string, path: string, init: RequestInit = {}) => {
+      const sent = { ...init, headers: { ...headersOf(requestId), 'content-type': 'application/json' } }
+      const { headers } = await fetch(registry.url + path, sent)
+      assert.is(headers.get('x-request-id'), requestId)
+      await assertFound(registry.log.lines, 'refused', requestId)
+    }
+    await ask('put', '/v1/sources/a', { method: 'PUT', body: '{' })
+    // A second connection takes the place of a damaged disk.
+    const database = new DatabaseSync(join(registry.folder.stateDirectory, 'catalog.sqlite'))
+    database.exec('alter table listing rename to elsewhere')
+    database.close()
+    await ask('get', '/registry/main/v0.1/servers')
+  } finally {
+    await registry.close()
+  }
+})
+
+test.run()
