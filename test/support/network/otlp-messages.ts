@@ -43,6 +43,7 @@ const numberPoint: Fields = {
 const metric: Fields = {
   1: ['name', 'text'],
   3: ['unit', 'text'],
+  5: ['gauge', { 1: ['points', numberPoint, 'repeated'] }],
   7: ['sum', { 1: ['points', numberPoint, 'repeated'] }],
   9: ['histogram', { 1: ['points', histogramPoint, 'repeated'] }],
 }

@@ -94,10 +94,10 @@ function take(receiver: OtlpReceiver, req: IncomingMessage, body: Buffer): void 
   for (const { resource, scopes } of decodeMetrics(body).resources) {
     receiver.metricsResource = plain(resource.attributes)
     for (const { metrics } of scopes)
-      for (const { name, sum, histogram } of metrics)
+      for (const { name, sum, histogram, gauge } of metrics)
         receiver.metrics.set(
           name,
-          (histogram ?? sum)?.points.map((point: Decoded) => ({
+          (histogram ?? sum ?? gauge)?.points.map((point: Decoded) => ({
             attributes: plain(point.attributes),
             count: point.count ?? point.integer ?? point.double ?? 0,
             sum: point.sum ?? 0,
