@@ -167,7 +167,7 @@ test('a call that is never answered has its time, however often its stream goes 
       call: (_request, res) => void stream(res).end('id: one\nretry: 1\ndata: \n\n'),
       goOn: (_call, res) => stream(res).end('id: one\ndata: \n\n'),
     },
-    { timeouts: { default: '600ms' } },
+    { timeouts: { default: '2s' } },
   )
   const json = answerIn(await post(gateway.url, TOOL, await openSession(gateway.url)))
   assert.match(json.error?.message ?? '', /in time/)

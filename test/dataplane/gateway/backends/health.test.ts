@@ -50,13 +50,19 @@ test('one answer closes the circuit', () => {
 })
 
 test('half-open lets one try through; its failure opens again, its abandonment lets another', async () => {
-  const health = healthOf({ circuitBreaker: { enabled: true, failureThreshold: 1, timeout: '1ms' } })
+  const openFor = (timeout: string) =>
+    failurePolicy({
+      failureHandling: { circuitBreaker: { enabled: true, failureThreshold: 1, timeout } },
+    })
+  const health = new Health()
+  health.policy = openFor('1ms')
   health.failed(away)
   await eventually('half-open', () => health.circuit === 'half-open')
   assert.ok(health.mayTry())
   assert.not(health.mayTry(), 'the second waits')
   health.abandoned()
   assert.ok(health.mayTry())
+  health.policy = openFor('1h')
   health.failed(away)
   assert.not(health.mayTry())
 })

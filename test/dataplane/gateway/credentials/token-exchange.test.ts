@@ -108,7 +108,7 @@ test('a token is kept until a minute before its end, and one at a time is obtain
   const gateway = await startExchangingGateway((endpoint) => [exchanging('api', raw.url, endpoint)])
   const headers = await gateway.bearer('alice')
   const call = () => postModern(gateway.url, 'tools/call', { name: 'api_t' }, headers)
-  let life = 61
+  let life = 65
   gateway.endpoint.answer = async ({ form }, response) => {
     await new Promise((resolve) => setTimeout(resolve, 50))
     respond(response, 200, exchanged(`t${form['subject_token'] === undefined ? 'own' : ''}`, { expires_in: life }))
