@@ -5,6 +5,8 @@ import { NODE_FLAGS } from '../../image/node-flags.ts'
 export interface Part {
   readonly child: ChildProcess
   readonly origin: string
+  /** Of each of its listeners, where it has several. */
+  readonly origins: readonly string[]
   /** Of its admin listener, where it has one. */
   readonly adminOrigin?: string | undefined
 }
@@ -19,15 +21,28 @@ export interface Told {
 
 const running: ChildProcess[] = []
 
+/** What a part says of itself when it has started. */
+interface Started {
+  readonly port: number
+  /** Of several listeners, that one among them. */
+  readonly ports?: readonly number[]
+  readonly adminOrigin?: string
+}
+
 /** Starts a script that sends its port. Rejects where it ends instead. */
 export async function start(script: URL, ...args: string[]): Promise<Part> {
   const child = fork(script, args, { stdio: 'inherit', execArgv: [...NODE_FLAGS] })
   running.push(child)
-  const { port, adminOrigin } = await new Promise<{ port: number; adminOrigin?: string }>((resolve, reject) => {
-    child.once('message', (message) => resolve(message as { port: number; adminOrigin?: string }))
+  const {
+    port,
+    ports = [port],
+    adminOrigin,
+  } = await new Promise<Started>((resolve, reject) => {
+    child.once('message', (message) => resolve(message as Started))
     child.once('exit', () => reject(new Error(`${script.pathname} did not start`)))
   })
-  return { child, origin: `http://127.0.0.1:${port}`, adminOrigin }
+  const originOf = (port: number) => `http://127.0.0.1:${port}`
+  return { child, origin: originOf(port), origins: ports.map(originOf), adminOrigin }
 }
 
 /** What a part has used by now. */
