@@ -55,14 +55,19 @@ test('for one namespace too', () => {
 })
 
 /** The overlay of docs/install.md that has the component for the admission webhook, of the base or of another one. */
-function withAdmission(base: string): Record<string, Found> {
+const withAdmission = (base: string): Record<string, Found> =>
+  overlaid('components: [../operator/deploy/admission]\n', base)
+
+/** What kustomize makes of the overlay of docs/install.md that has these characters, with a base in place of its own. */
+function overlaid(characters: string, base: string): Record<string, Found> {
   const text = readFileSync(join(DEPLOY, '../../docs/install.md'), 'utf8')
-  const [, overlay = ''] = /^```yaml\n([^`]*\ncomponents: [^`]*)^```/m.exec(text) ?? []
-  assert.match(overlay, '[../operator/deploy/admission]')
-  const folder = mkdtempSync(join(home, 'admission-'))
+  const overlay = [...text.matchAll(/^```yaml\n(.*?)^```/gms)].map(([, yaml = '']) => yaml)
+  const [found = ''] = overlay.filter((yaml) => yaml.includes(characters))
+  assert.match(found, '../operator/deploy')
+  const folder = mkdtempSync(join(home, 'overlay-'))
   writeFileSync(
     join(folder, 'kustomization.yaml'),
-    overlay.replaceAll('../operator/deploy', relative(folder, join(DEPLOY, base))),
+    found.replaceAll('../operator/deploy', relative(folder, join(DEPLOY, base))),
   )
   return kustomized(folder)
 }
@@ -74,6 +79,17 @@ test('with the admission webhook too, for all namespaces and for one', () => {
   const own = templated({ namespaces: ['portico-system'], crds: { install: false }, admission })
   assert.equal(own, withAdmission('namespaced'))
   assert.equal(argsOf(own).slice(-2), ['--admission', 'portico-operator.portico-system'])
+})
+
+test('in another namespace kustomize makes what Helm does, but for names of the whole cluster', () => {
+  const given = { namespaces: ['tools'], crds: { install: false }, admission: { enabled: true } }
+  const text = JSON.stringify(templated(given, 'tools')).replaceAll(
+    'portico-operator.tools',
+    'portico-operator.portico-system',
+  )
+  assert.equal(overlaid('namespace: tools\n', '.'), JSON.parse(text))
+  for (const [name, { metadata }] of Object.entries(overlaid('namespace: tools\n', '.')))
+    assert.ok([undefined, 'tools'].includes(metadata.namespace), name)
 })
 
 test('the webhook is asked for the namespaces of its release alone, and is called after its own', () => {
