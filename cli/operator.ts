@@ -246,6 +246,8 @@ one works, the others wait.`,
       ...removalIn(ownPod, { group, namespaces }, { kubeConfig, api }, () => removed.abort()),
       ...(given.flag('leader-elect') ? { lease: { namespace: ownNamespace, name: LEASE } } : {}),
     })
+    // What is asked beside the loop is counted with the rest.
+    api.onAnswer = operator.metrics.asked
     running = operator
     collect()
     log.info({ group, image, namespaces, ...listening }, 'started')

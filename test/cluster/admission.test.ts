@@ -13,6 +13,7 @@ import { ApiServer } from '../../operator/cluster/kubernetes/api-server.ts'
 import { loadKubeConfig } from '../../operator/cluster/kubernetes/kube-config.ts'
 import { keptLog } from '../support/kept-log.ts'
 import { freePort } from '../support/network/free-port.ts'
+import { type InstalledWebhook, installWebhook, WEBHOOK, WEBHOOK_SERVICE } from './support/admission.ts'
 import { kubernetes } from './support/binary.ts'
 import { type ControlPlane, startControlPlane } from './support/control-plane.ts'
 import { gateway, group, type Manifest, manifest, telemetry, yaml } from './support/manifests.ts'
@@ -25,12 +26,12 @@ import {
   startOperator,
 } from './support/operator-process.ts'
 
-const NAME = 'portico-operator.portico-system'
+const NAME = WEBHOOK
 const SYSTEM = 'portico-system'
-const SECRET = 'portico-operator-admission'
+const SECRET = WEBHOOK_SERVICE
 
 let plane: ControlPlane
-let port: number
+let webhook: InstalledWebhook
 let operator: OperatorProcess | undefined
 
 /** What kubectl says on standard error, where warnings are. Not by a call that waits: some servers run in this process. */
@@ -58,8 +59,7 @@ const proxy = (name: string, oidc: string) =>
   })
 
 async function start(): Promise<OperatorProcess> {
-  const options = [`--admission=${NAME}`, `--admission-listen=127.0.0.1:${port}`]
-  const started = await startOperator(operatorKubeconfig(plane), options)
+  const started = await startOperator(operatorKubeconfig(plane), webhook.options)
   await started.ready()
   return started
 }
@@ -87,10 +87,13 @@ const refusal = (at: number, ca: string) =>
 
 const status = (path: string, body: string) =>
   new Promise<number | undefined>((resolve, reject) => {
-    const asked = request({ host: '127.0.0.1', port, path, method: 'POST', rejectUnauthorized: false }, (response) => {
-      response.resume()
-      resolve(response.statusCode)
-    })
+    const asked = request(
+      { host: '127.0.0.1', port: webhook.port, path, method: 'POST', rejectUnauthorized: false },
+      (response) => {
+        response.resume()
+        resolve(response.statusCode)
+      },
+    )
     asked.on('error', reject)
     asked.end(body)
   })
@@ -104,14 +107,8 @@ const warns = () =>
 
 test.before(async () => {
   plane = await startControlPlane()
-  port = await freePort()
   await installOperator(plane)
-  plane.kubectl(['apply', '-f', join(plane.directory, 'deploy/admission/admission.yaml')])
-  // No pod and no Service network here: the Service leads to the process on loopback.
-  const externalName = { spec: { type: 'ExternalName', externalName: 'localhost', clusterIP: null, selector: null } }
-  plane.kubectl(['patch', 'service', SECRET, '-n', SYSTEM, '-p', JSON.stringify(externalName)])
-  const toPort = [{ op: 'replace', path: '/webhooks/0/clientConfig/service/port', value: port }]
-  plane.kubectl(['patch', 'validatingwebhookconfiguration', NAME, '--type=json', '-p', JSON.stringify(toPort)])
+  webhook = await installWebhook(plane)
   operator = await start()
 })
 test.after(async () => {
@@ -208,7 +205,7 @@ test('the installation applied again takes nothing away, and a second operator s
     shipped
       .split('---\n')
       .filter((one) => !one.includes('\nkind: Service\n'))
-      .map((one) => one.replace('port: 443', `port: ${port}`))
+      .map((one) => one.replace('port: 443', `port: ${webhook.port}`))
       .join('---\n'),
   )
   plane.kubectl(['apply', '-f', file])
@@ -219,7 +216,7 @@ test('the installation applied again takes nothing away, and a second operator s
   ])
   try {
     await eventually(() => /"msg":"reviews objects"/.test(second.log()), 'the second one serves')
-    assert.is(await certificateAt(other), await certificateAt(port))
+    assert.is(await certificateAt(other), await certificateAt(webhook.port))
     assert.equal({ data: secret(), clientConfig: configuration().webhooks[0].clientConfig }, before)
   } finally {
     await second.stop()
@@ -280,7 +277,7 @@ test('a Secret that two find empty is filled once; a certificate near its end is
   const isSeen = async () => (await said(['apply', '--dry-run=server'], group('probe'))).includes('Warning: seen')
   let late = 0
   const now = () => Date.now() + late
-  const ports = [port, await freePort()] as const
+  const ports = [webhook.port, await freePort()] as const
   const replicas = ports.map((at) =>
     serveAdmission({
       api: new ApiServer(config, 'test'),

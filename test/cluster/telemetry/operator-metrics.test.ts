@@ -7,6 +7,7 @@ import * as assert from 'uvu/assert'
 import { ruleGroups } from '../../../operator/deploy/alerts.ts'
 import { dashboards } from '../../../operator/deploy/dashboards.ts'
 import { type PrometheusServer, startPrometheus } from '../../support/network/prometheus-server.ts'
+import { installWebhook } from '../support/admission.ts'
 import { type ControlPlane, startControlPlane } from '../support/control-plane.ts'
 import { gateway, group, type Manifest, manifest, server, telemetry, yaml } from '../support/manifests.ts'
 import {
@@ -54,7 +55,7 @@ test.before(async () => {
   const enforced = ['get', 'quota', 'none', '--namespace=full', '--output=jsonpath={.status.hard}']
   await eventually(() => plane.kubectl(enforced).includes('count/services'), 'the quota is in force', 60_000)
   const stuck = manifest('MCPServer', 'stuck', { image: 'x', transport: 'streamable-http' }, 'full')
-  operator = await startOperator(operatorKubeconfig(plane))
+  operator = await startOperator(operatorKubeconfig(plane), (await installWebhook(plane)).options)
   await operator.ready()
   plane.kubectl(['apply', '-f', '-'], { input: yaml(...objects, stuck) })
   prometheus = await startPrometheus({ operator: new URL(operator.metrics).host }, impatient)
