@@ -11,6 +11,13 @@ export interface Io {
   readonly stop: AbortSignal
 }
 
+/** Settles when the signal is aborted, at once where it is already. */
+export const untilAborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+
 export interface Option {
   readonly type: 'string' | 'boolean'
   readonly short?: string

@@ -22,7 +22,7 @@ import packageJson from '../package.json' with { type: 'json' }
 import { address } from './address.ts'
 import type { ServedAdmission } from './admission.ts'
 import { apiGroup } from './api-group.ts'
-import { type Command, type Given, type Io, UsageError } from './command.ts'
+import { type Command, type Given, type Io, UsageError, untilAborted } from './command.ts'
 import { logLevel } from './log-level.ts'
 import { defaultImage } from './package-info.ts'
 import { adminFromOption, adminPeersOf, podTemplateOf, podTemplateOption } from './pod-options.ts'
@@ -150,12 +150,6 @@ async function serve(
   return { health: await listenAt(health, addresses.health), metrics: await listenAt(metrics, addresses.metrics) }
 }
 
-const aborted = (signal: AbortSignal) =>
-  new Promise<void>((resolve) => {
-    if (signal.aborted) resolve()
-    signal.addEventListener('abort', () => resolve(), { once: true })
-  })
-
 export const command: Command = {
   name: 'operator',
   synopsis: '[options]',
@@ -265,7 +259,7 @@ one works, the others wait.`,
         })
       : undefined
     const settled = giveBackStartUp()
-    await aborted(AbortSignal.any([io.stop, removed.signal]))
+    await untilAborted(AbortSignal.any([io.stop, removed.signal]))
     // Before the watches end: what is reviewed is reviewed by all there is.
     await admission?.close()
     clearTimeout(settled)

@@ -1,7 +1,7 @@
 import { totalmem } from 'node:os'
 import { ConfigError, findingLine } from '../dataplane/config/load.ts'
 import { address } from './address.ts'
-import { type Command, type Given, type Io, UsageError } from './command.ts'
+import { type Command, type Given, type Io, UsageError, untilAborted } from './command.ts'
 import { givenLogLevel } from './log-level.ts'
 import { version } from './package-info.ts'
 import { giveBackStartUp } from './start-up-memory.ts'
@@ -86,12 +86,6 @@ function readUsage(given: Given) {
   }
 }
 
-const untilStopped = (stop: AbortSignal) =>
-  new Promise<void>((resolve) => {
-    if (stop.aborted) resolve()
-    stop.addEventListener('abort', () => resolve(), { once: true })
-  })
-
 export const command: Command = {
   name: 'serve',
   synopsis: 'gateway|registry --config FILE [options]',
@@ -122,7 +116,7 @@ PORTICO_STATE_DIR (default .portico) is where a registry keeps its database, and
       return 1
     }
     const settled = giveBackStartUp()
-    await untilStopped(io.stop)
+    await untilAborted(io.stop)
     clearTimeout(settled)
     await served.close()
     process.off('SIGUSR2', onSignal)

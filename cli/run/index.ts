@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { relative } from 'node:path'
 import { listenError, type Report, Standalone } from '../../operator/standalone/index.ts'
 import { apiGroup } from '../api-group.ts'
-import { type Command, type Io, UsageError } from '../command.ts'
+import { type Command, type Io, UsageError, untilAborted } from '../command.ts'
 import { givenLogLevel } from '../log-level.ts'
 import { groupOption } from '../manifest-paths.ts'
 import { quickstartFolder } from '../package-info.ts'
@@ -51,12 +51,6 @@ function jsonReporter(io: Io) {
     before = report
   }
 }
-
-const untilStopped = (stop: AbortSignal) =>
-  new Promise<void>((resolve) => {
-    if (stop.aborted) resolve()
-    stop.addEventListener('abort', () => resolve(), { once: true })
-  })
 
 export const command: Command = {
   name: 'run',
@@ -114,7 +108,7 @@ Default: ${quickstart()}.`,
     if (given.text('output') !== 'json')
       io.out(`Starting what ${paths.join(', ')} declares; what the processes write is in ${logFile}\n`)
     standalone.start()
-    await untilStopped(io.stop)
+    await untilAborted(io.stop)
     await standalone.close()
     return 0
   },

@@ -61,6 +61,7 @@ export class RedisStage {
       this.cleanups.push(() => replica.end())
       return replica
     }
-    return Promise.all([start(), start()])
+    // One after the other: where the second does not start, the first is cleaned up.
+    return [await start(), await start()]
   }
 }
