@@ -13,11 +13,17 @@ const root = join(import.meta.dirname, '..')
 
 /** Name and tag where nobody gives others. */
 export const IMAGE = `portico:${packageJson.version}`
-export const USER = 65_532
+const USER = 65_532
 export const NODE_PATH = 'usr/local/bin/node'
 const PORTICO_PATH = 'usr/local/bin/portico'
-/** A script names its program with one argument at the most. */
-export const ENTRYPOINT = [`/${NODE_PATH}`, '--disable-warning=ExperimentalWarning', ...NODE_FLAGS, `/${PORTICO_PATH}`]
+/** How it is run. */
+export const SETTINGS = {
+  // A script names its program with one argument at the most.
+  entrypoint: [`/${NODE_PATH}`, '--disable-warning=ExperimentalWarning', ...NODE_FLAGS, `/${PORTICO_PATH}`],
+  env: { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: '/tmp', NODE_ENV: 'production' },
+  user: `${USER}:${USER}`,
+  workingDir: '/app',
+} as const
 const AUTHORITIES = '/etc/ssl/certs/ca-certificates.crt'
 
 const text = (path: string, content: string, mode = 0o644): TarEntry => ({
@@ -87,10 +93,7 @@ export function porticoImage(options: {
   return {
     name: options.name ?? IMAGE,
     layers: [options.node ?? nodeLayer(), gitLayer(), bundleLayer()],
-    entrypoint: ENTRYPOINT,
-    env: { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: '/tmp', NODE_ENV: 'production' },
-    user: `${USER}:${USER}`,
-    workingDir: '/app',
+    ...SETTINGS,
     labels: {
       'org.opencontainers.image.title': packageJson.name,
       'org.opencontainers.image.version': packageJson.version,

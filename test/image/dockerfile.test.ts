@@ -4,28 +4,27 @@ import { cpSync, globSync, lstatSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'uvu'
 import * as assert from 'uvu/assert'
-import { ENTRYPOINT, LAYERS, porticoImage } from '../../image/portico.ts'
+import { LAYERS, SETTINGS } from '../../image/portico.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { temporaryFolder } from '../support/folder.ts'
 
 const dockerfile = readFileSync('Dockerfile', 'utf8')
 const [, final = ''] = dockerfile.split('\nFROM scratch\n')
-const image = porticoImage({ compress: false })
 const line = (pattern: RegExp) => pattern.exec(dockerfile)?.[1] ?? ''
 
 test('the Dockerfile says of the image what the archive says', () => {
   assert.is(line(/^ARG NODE=(.*)$/m), packageJson.devDependencies.node)
   assert.match(dockerfile, /^ARG DIGEST=\n\nFROM node:\$\{NODE\}-bookworm-slim\$\{DIGEST\} AS build$/m)
-  assert.is(line(/^USER (.*)$/m), image.user)
-  assert.is(/^WORKDIR (.*)$/m.exec(final)?.[1], image.workingDir)
-  assert.equal(JSON.parse(line(/^ENTRYPOINT (.*)$/m)), ENTRYPOINT)
+  assert.is(line(/^USER (.*)$/m), SETTINGS.user)
+  assert.is(/^WORKDIR (.*)$/m.exec(final)?.[1], SETTINGS.workingDir)
+  assert.equal(JSON.parse(line(/^ENTRYPOINT (.*)$/m)), SETTINGS.entrypoint)
   assert.equal(
     Object.fromEntries(
       line(/^ENV (.*)$/m)
         .split(' ')
         .map((pair) => pair.split('=')),
     ),
-    image.env,
+    SETTINGS.env,
   )
   for (const layer of LAYERS) assert.match(dockerfile, `\nCOPY --from=build /image/${layer} /\n`)
 })
