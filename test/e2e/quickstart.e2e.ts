@@ -74,18 +74,21 @@ test('the gateway shows the tools of both servers', async () => {
   }
 })
 
-test('kubectl get shows the columns', () => {
+test('kubectl get shows the columns', async () => {
   const rows = (resource: string) => {
     const [head = '', ...lines] = kubectl(['get', resource, '--namespace', NAMESPACE]).trim().split('\n')
     return { head: head.trim().split(/\s+/), text: lines.join('\n') }
   }
-  const gateways = rows('vmcp')
-  assert.equal(gateways.head.slice(0, 5), ['NAME', 'PHASE', 'URL', 'BACKENDS', 'READY'])
-  assert.match(gateways.text, new RegExp(`^tools +Ready +${gatewayUrl} +2 +True`))
-  assert.match(rows('mcpserver').text, /^clock +Ready +True +1 /m)
-  assert.match(rows('mcpreg').text, /^catalog +Ready /)
-  assert.match(rows('mcpg').text, /^quickstart +2 /)
-  assert.match(rows('mcpotel').text, /^shared /)
+  assert.equal(rows('vmcp').head.slice(0, 5), ['NAME', 'PHASE', 'URL', 'BACKENDS', 'READY'])
+  // What pods tell of their backends comes a moment later.
+  for (const [resource, row] of [
+    ['vmcp', new RegExp(`^tools +Ready +${gatewayUrl} +2 +True`)],
+    ['mcpserver', /^clock +Ready +True +1 /m],
+    ['mcpreg', /^catalog +Ready /],
+    ['mcpg', /^quickstart +2 /],
+    ['mcpotel', /^shared /],
+  ] as const)
+    await until(`the row of ${resource}`, NAMESPACE, () => row.test(rows(resource).text))
   const { status } = get<{ status: { referencingWorkloads: object } }>('mcpotel', 'shared', '--namespace', NAMESPACE)
   assert.equal(status.referencingWorkloads, [
     { kind: 'MCPServer', name: 'clock' },
