@@ -35,10 +35,11 @@ function writeFolders(directory: string): never {
   process.exit(0)
 }
 
-const { values } = parseArgs({ options: { folders: { type: 'string' } }, strict: false })
+// Whatever else there is goes to the engine.
+const { values } = parseArgs({ options: { archive: { type: 'boolean' }, folders: { type: 'string' } }, strict: false })
 if (typeof values.folders === 'string') writeFolders(values.folders)
 
-const engine = process.argv.includes('--archive') ? undefined : answeringEngine()
+const engine = values.archive ? undefined : answeringEngine()
 if (engine) buildByEngine(engine, IMAGE)
 
 const file = join(root, 'dist', 'image', 'portico.tar')
